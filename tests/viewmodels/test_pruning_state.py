@@ -3,6 +3,7 @@
 import dataclasses
 
 from pruning_samples import GATES, REPORT
+from told import names_told
 
 from attnscope.records.messages import Failed, Progress
 from attnscope.records.pruning import (
@@ -83,8 +84,7 @@ def test_that_a_failed_attempt_and_a_failed_save_are_told():
 
 def test_that_closing_lets_the_copy_go():
     state, posted = tried()
-    told: list[str] = []
-    state.subscribe(told.append)
+    told = names_told(state.changed)
     state.forget()
     assert isinstance(posted[-1], ForgetPruned)
     assert (state.step, state.report, told) == ("idle", None, ["pruning"])

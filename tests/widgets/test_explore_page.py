@@ -13,7 +13,7 @@ from attnscope.records.models import Sample
 from attnscope.records.sites import NO_GATES, Site
 from attnscope.records.tokens import Tokens
 from attnscope.viewmodels.comparison_rows import Segment
-from attnscope.viewmodels.session.state import Session
+from attnscope.viewmodels.session.state import Session, SessionChanges
 from attnscope.viewmodels.session.typed_text import TypedText
 from attnscope.viewmodels.view_state import Highlight, ViewState
 from attnscope.widgets.difference_label import DifferenceLabel
@@ -38,6 +38,7 @@ def mock_session(**values: object) -> MagicMock:
     start = {
         "model": info(), "text": "", "target": None, "typed": TypedText(), "traced": None, "stack": "cross",
         "primary": ref(0, 1), "selection": (ref(0, 1),), "gates": NO_GATES,
+        "changed": SessionChanges(),
     }  # fmt: skip
     for name, value in {**start, **values}.items():
         setattr(session, name, value)

@@ -7,6 +7,8 @@ import math
 from collections.abc import Callable
 from pathlib import PurePath
 
+from psygnal import Signal, SignalGroup
+
 from attnscope.counting import fixed
 from attnscope.records.alignment import (
     AlignmentRows,
@@ -21,7 +23,6 @@ from attnscope.records.requests import Reply, Request
 from attnscope.records.sites import HeadRef
 from attnscope.records.tiles import LongMap
 from attnscope.records.word_tables import AlignmentTable
-from attnscope.viewmodels.listeners import Listener, Listeners
 from attnscope.viewmodels.maps.long_maps import tokens_of
 from attnscope.viewmodels.maps.word_map import cell_of_words, words_of_tokens
 from attnscope.viewmodels.numbers import Numbers
@@ -34,21 +35,25 @@ ROWS: dict[AlignmentRows, str] = {
 }
 
 
+class AligningChanges(SignalGroup):
+    """What of it can change."""
+
+    alignment = Signal()
+
+
 class AligningState:
-    """Tells its listeners `alignment`: what is shown changed; at most one request is under way."""
+    """What is known of gold links; at most one request is under way."""
 
     def __init__(self, session: Session, post: Callable[[Request], None], numbers: Numbers) -> None:
         self._session = session
         self._query = Query(AlignmentShown, post, numbers)
-        self._listeners = Listeners()
+        self.changed = AligningChanges()
         self.rows: AlignmentRows = "predicting"
         self.files: GoldFiles | None = None
         self._of = ("", "")
-        session.subscribe(self._on_session)
-
-    def subscribe(self, callback: Listener) -> Callable[[], None]:
-        """Tell `callback` the name of what changed; the function given back ends it."""
-        return self._listeners.add(callback)
+        session.changed.model.connect(self._on_model)
+        for signal in (session.changed.traced, session.changed.selection, session.changed.heads):
+            signal.connect(self._look_again)
 
     # What can be read
 
@@ -160,7 +165,7 @@ class AligningState:
         if is_on != self.is_on:
             self._query.is_watched = is_on
             self._ask()
-            self._listeners.tell("alignment")
+            self.changed.alignment.emit()
 
     def choose_rows(self, rows: str) -> None:
         """Which row stands for a word."""
@@ -168,14 +173,14 @@ class AligningState:
             if known == rows and known != self.rows:
                 self.rows = known
                 self._ask()
-                self._listeners.tell("alignment")
+                self.changed.alignment.emit()
 
     def open_files(self, files: GoldFiles | None) -> None:
         """Take the links of two files, or with None those of the model's own task."""
         self.files, self._query.is_watched = files, True
         self._query.renew()
         self._ask()
-        self._listeners.tell("alignment")
+        self.changed.alignment.emit()
 
     def read_offered(self) -> None:
         """Look at the pair that is offered."""
@@ -198,7 +203,7 @@ class AligningState:
             self._query.renew()  # the trace that is shown is asked about in its turn
         elif self._query.take(reply):
             self._of = self._texts()
-            self._listeners.tell("alignment")
+            self.changed.alignment.emit()
 
     # Within
 
@@ -207,12 +212,13 @@ class AligningState:
         is_of_trace = self.table is not None and not self._session.is_stale
         return self.shown.cells if self.shown is not None and is_of_trace else ()
 
-    def _on_session(self, name: str) -> None:
-        if name == "model":
-            self._query.forget()
-        if name in ("model", "traced", "selection", "heads"):
-            self._ask()
-            self._listeners.tell("alignment")
+    def _on_model(self) -> None:
+        self._query.forget()
+        self._look_again()
+
+    def _look_again(self) -> None:
+        self._ask()
+        self.changed.alignment.emit()
 
     def _texts(self) -> tuple[str, str]:
         """The two texts of the newest trace."""

@@ -1,12 +1,13 @@
 """The state of the list of heads that attend alike: which texts, and the pairs that were found.
 
-Must not import Qt. What can change has a name: choice, progress, pairs, selection.
+Must not import Qt.
 """
 
 from collections.abc import Callable
 from pathlib import PurePath
 
 import numpy as np
+from psygnal import Signal, SignalGroup
 
 from attnscope.counting import counted
 from attnscope.records.messages import ModelLoaded
@@ -15,7 +16,6 @@ from attnscope.records.requests import Reply, Request
 from attnscope.records.sites import HeadRef, Stack
 from attnscope.viewmodels.heads.first_look import FirstLook
 from attnscope.viewmodels.job import Job
-from attnscope.viewmodels.listeners import Listener, Listeners
 from attnscope.viewmodels.numbers import Numbers
 from attnscope.viewmodels.session.state import Session
 
@@ -28,22 +28,29 @@ SOURCE_NAMES: dict[PairsSource, str] = {
 N_PAIRS, N_NEAREST, _N_PASSES = 200, 5, 20
 
 
+class AlikeChanges(SignalGroup):
+    """What of it can change."""
+
+    choice = Signal()
+    progress = Signal()
+    pairs = Signal()
+    selection = Signal()
+
+
 class AlikeState:
     """How alike the heads of one stack attend; at most one pass is under way."""
 
     def __init__(self, session: Session, post: Callable[[Request], None], numbers: Numbers) -> None:
         self._session = session
         self.job = Job(ComparingNews, HeadsCompared, post, numbers)
-        self._listeners = Listeners()
+        self.changed = AlikeChanges()
         self.source: PairsSource = "shown"
         self.path = ""
         self._stack: Stack | None = None
         self.first_look = FirstLook(session, lambda: _N_PASSES, lambda: self.job.phase == "empty", self.run)
-        session.subscribe(self._on_session)
-
-    def subscribe(self, callback: Listener) -> Callable[[], None]:
-        """Tell `callback` the name of what changed; the function given back ends it."""
-        return self._listeners.add(callback)
+        session.changed.selection.connect(self._on_selection)
+        session.changed.model.connect(self._on_shown)
+        session.changed.traced.connect(self._on_shown)
 
     # What can be read
 
@@ -128,12 +135,12 @@ class AlikeState:
     def choose_texts(self, source: PairsSource, path: str = "") -> None:
         """Compare over other texts."""
         self.source, self.path = source, path
-        self._listeners.tell("choice")
+        self.changed.choice.emit()
 
     def choose_stack(self, name: str) -> None:
         """Compare the heads of another stack."""
         self._stack = next((stack for stack in self.stacks if stack == name), None)
-        self._listeners.tell("choice")
+        self.changed.choice.emit()
 
     def run(self) -> None:
         """Begin a pass; the pairs before stay until the new ones come."""
@@ -142,12 +149,12 @@ class AlikeState:
             return
         trace = traced.number if traced is not None else 0
         self.job.start(CompareHeads(number=0, stack=stack, source=self.source, path=self.path, trace=trace))
-        self._listeners.tell("progress")
+        self.changed.progress.emit()
 
     def stop(self) -> None:
         """Give the pass up."""
         if self.job.stop():
-            self._listeners.tell("progress")
+            self.changed.progress.emit()
 
     def select(self, row: int) -> None:
         """Select both heads of a pair for the whole window."""
@@ -158,14 +165,17 @@ class AlikeState:
         """Take a reply; those of other parts of the window are passed over."""
         if isinstance(reply, ModelLoaded):
             self.job.forget()
-            self._listeners.tell("choice", "pairs", "progress")
+            self.changed.choice.emit()
+            self.changed.pairs.emit()
+            self.changed.progress.emit()
         elif self.job.take(reply):
             if self.job.phase == "done":
-                self._listeners.tell("pairs")
-            self._listeners.tell("progress")
+                self.changed.pairs.emit()
+            self.changed.progress.emit()
 
-    def _on_session(self, name: str) -> None:
-        if name == "selection":
-            self._listeners.tell("selection")
-        if name in ("selection", "model", "traced"):
-            self._listeners.tell("choice")
+    def _on_selection(self) -> None:
+        self.changed.selection.emit()
+        self.changed.choice.emit()
+
+    def _on_shown(self) -> None:
+        self.changed.choice.emit()

@@ -26,7 +26,7 @@ class FirstLook:
         self._session, self._n_passes = session, n_passes
         self._is_wanted, self._measure = is_wanted, measure
         self._is_seen = False
-        session.subscribe(self._on_session)
+        session.changed.traced.connect(self._on_traced)
 
     @property
     def words(self) -> str:
@@ -51,6 +51,5 @@ class FirstLook:
         flops = 2.0 * _N_TOKENS * (model.n_parameters if model is not None else 0)
         return self._n_passes() * (_S_PER_PASS + flops / _FLOPS_PER_S)
 
-    def _on_session(self, name: str) -> None:
-        if name == "traced":
-            self.look(self._is_seen)
+    def _on_traced(self) -> None:
+        self.look(self._is_seen)

@@ -1,7 +1,6 @@
 """The state of the Weights tab: what the weights of the selected head say, without any text.
 
 Asks only while somebody looks, once for each head of a model; what was found is kept. Must not import Qt.
-What can change has a name: head, found, progress, end.
 """
 
 from collections.abc import Callable
@@ -9,6 +8,7 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from psygnal import Signal, SignalGroup
 
 from attnscope.counting import with_sign
 from attnscope.records.head_weights import HeadWeightsFound, ShowWeights, WeightsNews, WeightsShown
@@ -18,7 +18,6 @@ from attnscope.records.redundancy import CircuitKind, HeadCircuit, TokenPair
 from attnscope.records.requests import Reply, Request
 from attnscope.records.sites import HeadRef
 from attnscope.viewmodels.job import Job
-from attnscope.viewmodels.listeners import Listener, Listeners
 from attnscope.viewmodels.numbers import Numbers
 from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.stage import Stage
@@ -40,22 +39,29 @@ LEFT_OUT = (
 ENERGY_SHARE = 0.9
 
 
+class WeightsChanges(SignalGroup):
+    """What of it can change."""
+
+    head = Signal()
+    found = Signal()
+    progress = Signal()
+    end = Signal()
+    """Which pairs are shown."""
+
+
 class WeightsState:
     """The selected head's products; at most one pass is under way."""
 
     def __init__(self, session: Session, post: Callable[[Request], None], numbers: Numbers) -> None:
         self._session = session
         self.job = Job(WeightsNews, WeightsShown, post, numbers, is_last=lambda shown: shown.found.is_whole)
-        self._listeners = Listeners()
+        self.changed = WeightsChanges()
         self.end: PairEnd = "strongest"
         self._known: dict[HeadRef, HeadWeightsFound] = {}
         self._asked: HeadRef | None = None
         self._is_watched = False
-        session.subscribe(self._on_session)
-
-    def subscribe(self, callback: Listener) -> Callable[[], None]:
-        """Tell `callback` the name of what changed; the function given back ends it."""
-        return self._listeners.add(callback)
+        session.changed.selection.connect(self._on_head)
+        session.changed.model.connect(self._on_head)
 
     # What can be read
 
@@ -177,14 +183,15 @@ class WeightsState:
     def stop(self) -> None:
         """Give the pass up; what is known stays."""
         if self.job.stop():
-            self._listeners.tell("progress", "found")
+            self.changed.progress.emit()
+            self.changed.found.emit()
 
     def show_end(self, end: str) -> None:
         """Show the pairs with the largest values, or those with the smallest."""
         for known in END_NAMES:
             if known == end and known != self.end:
                 self.end = known
-                self._listeners.tell("end")
+                self.changed.end.emit()
 
     def step(self, by: int) -> None:
         """Select the next head of the model, or one further on or back."""
@@ -201,7 +208,9 @@ class WeightsState:
             answer = self.job.answer
             if answer is not None and self.job.phase == "done":
                 self._known[answer.found.head] = answer.found
-            self._listeners.tell(*(() if isinstance(reply, WeightsNews) else ("found",)), "progress")
+            if not isinstance(reply, WeightsNews):
+                self.changed.found.emit()
+            self.changed.progress.emit()
 
     # Inside
 
@@ -210,13 +219,14 @@ class WeightsState:
         self._known.clear()
         self._asked = None
         self.job.forget()
-        self._listeners.tell("head", "found", "progress")
+        self.changed.head.emit()
+        self.changed.found.emit()
+        self.changed.progress.emit()
         self._ask()
 
-    def _on_session(self, name: str) -> None:
-        if name in ("selection", "model"):
-            self._listeners.tell("head")
-            self._ask()
+    def _on_head(self) -> None:
+        self.changed.head.emit()
+        self._ask()
 
     def _ask(self) -> None:
         """Ask for the head that is selected, unless that was done already."""
@@ -228,7 +238,8 @@ class WeightsState:
             self.job.stop()
         else:
             self.job.start(ShowWeights(number=0, head=head))
-        self._listeners.tell("found", "progress")
+        self.changed.found.emit()
+        self.changed.progress.emit()
 
 
 def readable_first(pairs: tuple[TokenPair, ...]) -> tuple[TokenPair, ...]:

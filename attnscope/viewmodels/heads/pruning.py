@@ -1,11 +1,10 @@
-"""The dialog that removes heads: what was asked, what came back, what can be done now. No Qt, no torch.
-
-What can change has one name: pruning.
-"""
+"""The dialog that removes heads: what was asked, what came back, what can be done now. No Qt, no torch."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
+
+from psygnal import Signal, SignalGroup
 
 from attnscope.counting import bytes_text, counted, with_sign
 from attnscope.records.messages import Failed, Progress
@@ -22,7 +21,6 @@ from attnscope.records.pruning import (
 )
 from attnscope.records.requests import Reply, Request
 from attnscope.records.sites import NO_GATES, STACKS, Gates, HeadRef, SiteKey
-from attnscope.viewmodels.listeners import Listener, Listeners
 from attnscope.viewmodels.numbers import Numbers
 
 Step = Literal["idle", "trying", "tried", "saving", "saved", "failed"]
@@ -36,6 +34,12 @@ class PruningRow:
     before: str
     after: str
     change: str = ""
+
+
+class PruningChanges(SignalGroup):
+    """What of it can change."""
+
+    pruning = Signal()
 
 
 class PruningState:
@@ -57,13 +61,9 @@ class PruningState:
         cancel: Callable[[int], None] = lambda _number: None,
     ) -> None:
         self._post, self._numbers, self._cancel = post, numbers, cancel
-        self._listeners = Listeners()
+        self.changed = PruningChanges()
         self._try_number = self._save_number = 0
         self._text, self._target = "", None  # type: str, str | None
-
-    def subscribe(self, callback: Listener) -> Callable[[], None]:
-        """Tell `callback` when anything changed; the function given back ends it."""
-        return self._listeners.add(callback)
 
     def begin(self, gates: Gates, text: str, target: str | None) -> None:
         """Remove the heads that are off from a copy of the open model, in the shape chosen last."""
@@ -146,7 +146,7 @@ class PruningState:
         self, step: Step, *, what: str = "", fraction: float | None = None, message: str = ""
     ) -> None:
         self.step, self.what, self.fraction, self.message = step, what, fraction, message
-        self._listeners.tell("pruning")
+        self.changed.pruning.emit()
 
 
 def removed_by_site(gates: Gates) -> tuple[tuple[str, str], ...]:

@@ -12,7 +12,7 @@ from attnscope.records.alignment import GoldFiles
 from attnscope.viewmodels.heads.aligning import ROWS, AligningState
 from attnscope.viewmodels.session.state import Session
 from attnscope.widgets.choice_button import ChoiceButton
-from attnscope.widgets.labels import ElidedLabel, PlainLabel, listen, plain_tooltip, tool_button
+from attnscope.widgets.labels import ElidedLabel, PlainLabel, plain_tooltip, tool_button, when
 
 AskPath = Callable[[QWidget, str], str]
 _MARK_PX, _LONGEST_NAME = 12, 16
@@ -80,7 +80,7 @@ class AlignmentBar(QWidget):
         self.files.chosen.connect(self._on_files_chosen)
         self.read.clicked.connect(state.read_offered)
         self.best.clicked.connect(state.select_best)
-        listen(self, state, self._on_state)
+        when(self, self._show, state.changed.alignment)
         self._show()
 
     def _lay_out(self) -> None:
@@ -117,9 +117,6 @@ class AlignmentBar(QWidget):
         column.addLayout(first)
         column.addWidget(self._numbers)
         column.addWidget(self._about)
-
-    def _on_state(self, _name: str) -> None:
-        self._show()
 
     def _show(self) -> None:
         state, head = self._state, self._session.primary

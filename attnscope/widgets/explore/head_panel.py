@@ -33,7 +33,7 @@ from attnscope.widgets.explore.street_map import StreetMap
 from attnscope.widgets.flow_row import FlowRow, together
 from attnscope.widgets.form_parts import column
 from attnscope.widgets.heads.head_menu import head_menu, knock_out
-from attnscope.widgets.labels import listen, tool_button
+from attnscope.widgets.labels import listen, tool_button, when
 from attnscope.widgets.map_style import map_style
 
 _INSIDE = "The selected head on one query, step by step (I)"
@@ -116,7 +116,7 @@ class HeadPanel(QWidget):
         self._aligning = state
         self.alignment = AlignmentBar(state, self._session)
         column(self._below).addWidget(self.alignment)
-        listen(self, state, self._on_alignment)
+        when(self, self._show_gold, state.changed.alignment)
         return self.alignment.switch
 
     def gold_cells(self) -> tuple[GoldCell, ...]:
@@ -213,7 +213,7 @@ class HeadPanel(QWidget):
         self.inside_button.setEnabled(not is_fixed)
         self.inside_button.setToolTip(NO_INSIDE if is_fixed else _INSIDE)
 
-    def _on_alignment(self, _name: str) -> None:
+    def _show_gold(self) -> None:
         cells = self.gold_cells()
         for picture in (self.heatmap, self.street_map):
             if picture is not None:

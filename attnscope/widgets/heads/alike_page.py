@@ -26,7 +26,7 @@ from attnscope.widgets.choice_button import ChoiceButton
 from attnscope.widgets.form_parts import column, dress_table, row
 from attnscope.widgets.heads.head_table import SHARE_ROLE, BarDelegate
 from attnscope.widgets.heads.page import AskPath, ask_open_path
-from attnscope.widgets.labels import ElidedLabel, listen, tool_button, watch_seen
+from attnscope.widgets.labels import ElidedLabel, tool_button, watch_seen, when
 from attnscope.widgets.state_card import StateCard
 
 _STACKS: dict[str, str] = {stack: stack for stack in STACKS}
@@ -64,9 +64,13 @@ class AlikePage(QWidget):
         self._statement = ElidedLabel(role="muted", n_lines=2)
         layout.addWidget(self._nearest)
         layout.addWidget(self._statement)
-        listen(self, state, self._on_state)
-        for name in ("choice", "pairs", "progress"):
-            self._on_state(name)
+        changed = state.changed
+        when(self, self._show_choices, changed.choice, changed.progress)
+        when(self, self._show_pairs, changed.pairs)
+        when(self, self._show_nearest, changed.pairs, changed.selection)
+        when(self, self._show_statement, changed.pairs, changed.progress)
+        for show in (self._show_choices, self._show_pairs, self._show_nearest, self._show_statement):
+            show()
         watch_seen(self, state.first_look.look)
 
     def set_theme(self, palette: Palette) -> None:
@@ -112,21 +116,14 @@ class AlikePage(QWidget):
         self._progress.setAccessibleName("Progress of the pass")
         return row(self._texts, self._stack, self.run_button, self.stop_button, self._progress, None)
 
-    def _on_state(self, name: str) -> None:
+    def _show_statement(self) -> None:
         state = self._state
-        if name in ("choice", "progress"):
-            self._show_choices()
-        if name == "pairs":
-            self._show_pairs()
-        if name in ("pairs", "selection"):
-            self._show_nearest()
-        if name in ("pairs", "progress"):
-            self._statement.set_full_text(state.error or state.statement)
-            self._statement.set_role("error" if state.error else "muted")
-            self._statement.setVisible(state.found is not None)
-            if state.found is None:
-                self._stage.show_stage(self._stage_now())
-            self._pages.setCurrentWidget(self.table if state.found is not None else self._stage)
+        self._statement.set_full_text(state.error or state.statement)
+        self._statement.set_role("error" if state.error else "muted")
+        self._statement.setVisible(state.found is not None)
+        if state.found is None:
+            self._stage.show_stage(self._stage_now())
+        self._pages.setCurrentWidget(self.table if state.found is not None else self._stage)
 
     def _show_pairs(self) -> None:
         pairs = self._state.pairs()

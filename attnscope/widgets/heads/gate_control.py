@@ -8,7 +8,7 @@ from attnscope.figures.style import type_px
 from attnscope.viewmodels.session.recorded import is_recorded
 from attnscope.viewmodels.session.state import Session
 from attnscope.widgets.jump_slider import JumpSlider
-from attnscope.widgets.labels import PlainLabel, listen, plain_tooltip, tool_button
+from attnscope.widgets.labels import PlainLabel, plain_tooltip, tool_button, when
 
 _STEPS = 100
 _FIXED = "This is recorded attention: only the heads of a model can be turned down."
@@ -46,17 +46,14 @@ class GateControl(QWidget):
         self.slider.valueChanged.connect(self._on_slider_moved)
         self.slider.sliderReleased.connect(session.head_changes.end_drag)
         self.switch.clicked.connect(self._on_switch_clicked)
-        listen(self, session, self._on_session)
+        told = session.changed
+        when(self, self._show, told.gates, told.selection, told.model)
         self._show()
 
     def set_theme(self, _palette: Palette) -> None:
         """Make room for the type of another theme."""
         self.value.setFixedWidth(round(type_px(36)))
         self.switch.setFixedWidth(round(type_px(40)))
-
-    def _on_session(self, name: str) -> None:
-        if name in ("gates", "selection", "model"):
-            self._show()
 
     def _show(self) -> None:
         head = self._session.primary

@@ -29,7 +29,7 @@ from attnscope.viewmodels.heads.pruning import (
     report_rows,
     waiting_rows,
 )
-from attnscope.widgets.labels import PlainLabel, listen, rule
+from attnscope.widgets.labels import PlainLabel, rule, when
 
 _SHAPES: dict[PruneShape, str] = {
     "small": "Smaller: what the heads weighed is gone",
@@ -69,7 +69,7 @@ class PruneDialog(QDialog):
         self.stop_button.setToolTip("Give it up; nothing is removed (Esc closes and stops)")
         self.buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)
         self._build()
-        listen(self, state, self._on_state)
+        when(self, self._show, state.changed.pruning)
         self._show()
 
     def done(self, result: int) -> None:
@@ -143,9 +143,6 @@ class PruneDialog(QDialog):
         area.setFixedHeight(round(type_px(min(_LIST_PX, 8 + 25 * len(rows) + 8))))
         area.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Fixed)
         return area
-
-    def _on_state(self, _name: str) -> None:
-        self._show()
 
     def _show(self) -> None:
         state = self._state

@@ -37,7 +37,7 @@ from attnscope.widgets.failures import told_failures
 from attnscope.widgets.form_parts import column, row
 from attnscope.widgets.heads.page import AskPath, ask_save_path
 from attnscope.widgets.heads.pair_table import PairTable
-from attnscope.widgets.labels import ElidedLabel, PlainLabel, listen, plain_tooltip, tool_button, watch_seen
+from attnscope.widgets.labels import ElidedLabel, PlainLabel, plain_tooltip, tool_button, watch_seen, when
 from attnscope.widgets.state_card import StateCard
 
 _GAP_PX = 12.0
@@ -129,7 +129,7 @@ class WeightsPage(QWidget):
         self._statement = ElidedLabel(role="muted", n_lines=2)
         layout.addWidget(self._statement)
         watch_seen(self, state.watch)
-        listen(self, state, self._on_state)
+        when(self, self._show_all, state.changed.all)
         self._show_all()
 
     def set_theme(self, palette: Palette) -> None:
@@ -209,9 +209,6 @@ class WeightsPage(QWidget):
         return self._pages
 
     # --- showing ----------------------------------------------------------------------------------
-
-    def _on_state(self, _name: str) -> None:
-        self._show_all()
 
     def _show_all(self) -> None:
         state, head, stage = self._state, self._state.head, self._state.stage
