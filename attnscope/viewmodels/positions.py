@@ -6,11 +6,12 @@ Must not import Qt. Requests go out through `post`; replies come in through `han
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from psygnal import Signal, SignalGroup
+
 from attnscope.records.messages import Failed, ModelLoaded, PositionsShown, ShowPositions
 from attnscope.records.models import ModelInfo
 from attnscope.records.positions import PositionTable
 from attnscope.records.requests import Reply, Request
-from attnscope.viewmodels.listeners import Listener, Listeners
 from attnscope.viewmodels.numbers import Numbers
 
 SCHEMES = ("sinusoidal", "learned", "rotary", "binary", "model")
@@ -33,13 +34,22 @@ class _Wish:
     d_model: int
 
 
+class PositionsChanges(SignalGroup):
+    """What of the page can change."""
+
+    choice = Signal()
+    tables = Signal()
+    model = Signal()
+    busy = Signal()
+
+
 class PositionsState:
-    """Tells its listeners `choice`, `tables` or `model`; at most one request is under way."""
+    """At most one request is under way."""
 
     def __init__(self, post: Callable[[Request], None], numbers: Numbers) -> None:
         self._post = post
         self._numbers = numbers
-        self._listeners = Listeners()
+        self.changed = PositionsChanges()
         self.names: tuple[str, ...] = ("sinusoidal", "learned", "rotary", "binary")
         self.n_positions = 64
         self.d_model = 128
@@ -50,10 +60,6 @@ class PositionsState:
         self._shown: _Wish | None = None
         self._pending: tuple[int, _Wish] | None = None
         self._is_watched = False
-
-    def subscribe(self, callback: Listener) -> Callable[[], None]:
-        """Tell `callback` the name of what changed; the function given back ends it."""
-        return self._listeners.add(callback)
 
     @property
     def is_busy(self) -> bool:
@@ -112,7 +118,7 @@ class PositionsState:
                 self.model, self.model_note = reply.info, ""
                 if "model" in self.names:
                     self._shown = None
-                self._listeners.tell("model")
+                self.changed.model.emit()
                 self._pump()
             case _:
                 pass
@@ -121,7 +127,7 @@ class PositionsState:
         self._shown = self._pending[1] if self._pending else None
         self._pending = None
         self.tables, self.error = tables, ""
-        self._listeners.tell("tables")
+        self.changed.tables.emit()
         self._pump()
 
     def _take_failure(self, message: str) -> None:
@@ -131,12 +137,12 @@ class PositionsState:
             self.model_note = message
         else:
             self.error, self.tables, self._shown = message, (), wish
-        self._listeners.tell("tables")
+        self.changed.tables.emit()
         self._pump()
 
     def _changed(self) -> None:
         self.model_note = ""
-        self._listeners.tell("choice")
+        self.changed.choice.emit()
         self._pump()
 
     def _wish(self) -> _Wish:
@@ -150,11 +156,11 @@ class PositionsState:
             return
         if not wish.names:
             self.tables, self._shown, self.error = (), wish, ""
-            self._listeners.tell("tables")
+            self.changed.tables.emit()
             return
         number = self._numbers.next()
         self._pending = (number, wish)
         self._post(
             ShowPositions(number=number, names=wish.names, n_positions=wish.n_positions, d_model=wish.d_model)
         )
-        self._listeners.tell("busy")
+        self.changed.busy.emit()

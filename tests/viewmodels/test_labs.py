@@ -18,12 +18,16 @@ from attnscope.viewmodels.labs.saturation import SIZES, SaturationChoice, satura
 
 def test_that_a_lab_tells_of_a_new_choice_and_not_of_the_same() -> None:
     lab, told = Lab(3, lambda n: n * n), []
-    end = lab.subscribe(told.append)
+
+    def note() -> None:
+        told.append(lab.shown)
+
+    lab.changed.connect(note)
     lab.choose(3)
     lab.choose(4)
-    end()
+    lab.changed.disconnect(note)
     lab.choose(5)
-    assert (told, lab.shown) == (["shown"], 25)
+    assert (told, lab.shown) == ([16], 25)
 
 
 @pytest.mark.parametrize(

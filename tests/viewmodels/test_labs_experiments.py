@@ -1,6 +1,7 @@
 """The experiments of labs as the window keeps them: asked once, newest wins, told when known."""
 
 from session_samples import Desk
+from told import names_told
 
 from attnscope.records.experiments import (
     CollapseFinding,
@@ -19,10 +20,8 @@ from attnscope.viewmodels.numbers import Numbers
 
 def make() -> tuple[ExperimentsState, list[Request], list[str]]:
     posted: list[Request] = []
-    told: list[str] = []
     state = ExperimentsState(Desk().open().session, posted.append, Numbers())
-    state.subscribe(told.append)
-    return state, posted, told
+    return state, posted, names_told(state.changed)
 
 
 def done(number: int, question: GradientQuestion) -> ExperimentNews:

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from told import names_told
 
 from attnscope.records.messages import Failed, ModelLoaded, PositionsShown, Request, ShowPositions
 from attnscope.records.models import ModelInfo
@@ -37,9 +38,8 @@ def table(name: str, n: int = 4, d: int = 6) -> PositionTable:
 class Desk:
     def __init__(self) -> None:
         self.posted: list[Request] = []
-        self.told: list[str] = []
         self.state = PositionsState(self.posted.append, Numbers())
-        self.state.subscribe(self.told.append)
+        self.told = names_told(self.state.changed)
 
     @property
     def last(self) -> ShowPositions:

@@ -9,7 +9,8 @@ from contextlib import suppress
 from dataclasses import fields, replace
 from typing import Any, Generic, TypeVar, cast
 
-from attnscope.viewmodels.listeners import Listener, Listeners
+from psygnal import Signal
+
 from attnscope.viewmodels.past import Past
 
 LabValues = tuple[tuple[str, bool | int | float | str], ...]
@@ -26,6 +27,9 @@ class LabControls(Generic[T]):
     the lab is kept in files.
     """
 
+    changed = Signal()
+    """A person made another choice."""
+
     def __init__(
         self,
         example: T,
@@ -38,11 +42,6 @@ class LabControls(Generic[T]):
         self._example, self._get, self._take = example, get, take
         self._is_example, self._allows = is_example, allows
         self._past: Past[T] = Past()
-        self._listeners = Listeners()
-
-    def subscribe(self, callback: Listener) -> Callable[[], None]:
-        """Tell `callback` "choice" when a person made another; the function given back ends it."""
-        return self._listeners.add(callback)
 
     @property
     def can_undo(self) -> bool:
@@ -100,7 +99,7 @@ class LabControls(Generic[T]):
 
     def _change(self, choice: T) -> None:
         self._take(choice)
-        self._listeners.tell("choice")
+        self.changed.emit()
 
 
 def _values_of(choice: object) -> LabValues:

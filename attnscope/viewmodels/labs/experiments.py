@@ -1,12 +1,14 @@
 """The experiments that labs have done by the worker: asked once each, kept, and told when they come.
 
-Must not import Qt. What can change has a name: `answers`, `model`.
+Must not import Qt.
 """
 
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+
+from psygnal import Signal, SignalGroup
 
 from attnscope.records.experiments import (
     NO_ANSWER,
@@ -20,7 +22,6 @@ from attnscope.records.experiments import (
 from attnscope.records.messages import ModelLoaded
 from attnscope.records.requests import Reply, Request
 from attnscope.viewmodels.job import Job
-from attnscope.viewmodels.listeners import Listener, Listeners
 from attnscope.viewmodels.numbers import Numbers
 from attnscope.viewmodels.session.state import Session
 
@@ -31,6 +32,14 @@ MAX_KEPT = 32
 class _Pending:
     question: Question
     job: Job[ExperimentNews, ExperimentNews]
+
+
+class ExperimentsChanges(SignalGroup):
+    """What of the experiments can change."""
+
+    answers = Signal()
+    model = Signal()
+    """What can be asked of the open model."""
 
 
 class ExperimentsState:
@@ -46,16 +55,13 @@ class ExperimentsState:
     ) -> None:
         self._session, self._post, self._numbers = session, post, numbers
         self._read_kept = read_kept
-        self._listeners = Listeners()
+        self.changed = ExperimentsChanges()
         self._known: OrderedDict[Question, Finding] = OrderedDict()
         self._refused: dict[Question, str] = {}
         self._latest: dict[type, Finding] = {}
         self._pending: dict[type, _Pending] = {}
-        session.subscribe(self._on_session)
-
-    def subscribe(self, callback: Listener) -> Callable[[], None]:
-        """Tell `callback` the name of what changed; the function given back ends it."""
-        return self._listeners.add(callback)
+        for signal in (session.changed.model, session.changed.traced, session.changed.text):
+            signal.connect(self.changed.model.emit)
 
     @property
     def under_way(self) -> tuple[tuple[type, int, int], ...]:
@@ -103,26 +109,26 @@ class ExperimentsState:
         pending = self._pending.get(type(question))
         if pending is None or pending.question != question:
             self._send(question)
-            self._listeners.tell("answers")
+            self.changed.answers.emit()
 
     def stop(self, kind: type) -> None:
         """Give up the experiment of a kind that is under way."""
         pending = self._pending.pop(kind, None)
         if pending is not None:
             pending.job.stop()
-            self._listeners.tell("answers")
+            self.changed.answers.emit()
 
     def handle(self, reply: Reply) -> None:
         """Take a reply; those of other parts of the window are passed over."""
         if isinstance(reply, ModelLoaded):  # the worker gives up whatever runs when a model is opened
             for pending in tuple(self._pending.values()):
                 self._send(pending.question)
-            self._listeners.tell("model")
+            self.changed.model.emit()
             return
         for pending in tuple(self._pending.values()):
             if pending.job.take(reply):
                 self._settle(pending)
-                self._listeners.tell("answers")
+                self.changed.answers.emit()
 
     def _send(self, question: Question) -> None:
         job = Job(ExperimentNews, ExperimentNews, self._post, self._numbers, is_last=_is_whole)
@@ -141,10 +147,6 @@ class ExperimentsState:
             self._known[question] = self._latest[type(question)] = job.answer.finding
             if len(self._known) > MAX_KEPT:
                 self._known.popitem(last=False)
-
-    def _on_session(self, name: str) -> None:
-        if name in ("model", "traced", "text"):
-            self._listeners.tell("model")
 
 
 def _is_whole(news: ExperimentNews) -> bool:

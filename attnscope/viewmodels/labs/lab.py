@@ -4,8 +4,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from psygnal import Signal
+
 from attnscope.records.experiments import Answer
-from attnscope.viewmodels.listeners import Listener, Listeners
 
 Choice = TypeVar("Choice")
 Shown = TypeVar("Shown")
@@ -21,24 +22,21 @@ class LabWords:
 
 
 class Lab(Generic[Choice, Shown]):
-    """Holds a frozen choice and what `resolve` makes of it; `subscribe` tells "shown" when it changes."""
+    """Holds a frozen choice and what `resolve` makes of it."""
+
+    changed = Signal()
 
     def __init__(self, choice: Choice, resolve: Callable[[Choice], Shown]) -> None:
-        self._listeners = Listeners()
         self._resolve = resolve
         self.choice = choice
         self.shown = resolve(choice)
-
-    def subscribe(self, callback: Listener) -> Callable[[], None]:
-        """Tell `callback` the name of what changed; the function given back ends it."""
-        return self._listeners.add(callback)
 
     def choose(self, choice: Choice) -> None:
         """Take another choice and work out what follows; the same one again does nothing."""
         if choice != self.choice:
             self.shown = self._resolve(choice)
             self.choice = choice
-            self._listeners.tell("shown")
+            self.changed.emit()
 
 
 def claimed(claim: str, answer: Answer) -> str:

@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from dataclasses import replace
 
+from psygnal import Signal, SignalGroup
+
 from attnscope.counting import format_number
 from attnscope.records.messages import ModelLoaded
 from attnscope.records.requests import Reply, Request
@@ -20,7 +22,6 @@ from attnscope.records.tokens import Token
 from attnscope.schemes.tokenizers import KINDS, SPECIALS
 from attnscope.viewmodels.labs.controls import LabControls
 from attnscope.viewmodels.labs.lab import LabWords
-from attnscope.viewmodels.listeners import Listener, Listeners
 from attnscope.viewmodels.numbers import Numbers
 from attnscope.viewmodels.query import Query
 
@@ -34,19 +35,23 @@ SOURCES: dict[SplitSource, str] = {
 SIZES = (60, 80, 100, 150, 200, 270, 300, 400, 600, 800, 1200, 1600)
 
 
+class MergesChanges(SignalGroup):
+    """What of the lab can change."""
+
+    choice = Signal()
+    replay = Signal()
+    step = Signal()
+
+
 class MergesState:
-    """Asks for a replay whenever the choice changes; `subscribe` tells "choice", "replay" and "step"."""
+    """Asks for a replay whenever the choice changes."""
 
     def __init__(self, post: Callable[[Request], None], numbers: Numbers) -> None:
         self._query = Query(SplitsReplayed, post, numbers)
-        self._listeners = Listeners()
+        self.changed = MergesChanges()
         self.wish = ReplaySplits(number=0, text=EXAMPLE, source="sample", vocab_size=800)
         self.controls = LabControls(self.wish, lambda: self.wish, self._choose, allows=_could_be_set)
         self.step = 0
-
-    def subscribe(self, callback: Listener) -> Callable[[], None]:
-        """Tell `callback` the name of what changed; the function given back ends it."""
-        return self._listeners.add(callback)
 
     # What the person does
 
@@ -83,7 +88,7 @@ class MergesState:
         step = min(max(step, 0), self.n_steps)
         if step != self.step:
             self.step = step
-            self._listeners.tell("step")
+            self.changed.step.emit()
 
     def handle(self, reply: Reply) -> None:
         """Take a reply of the worker; those of older requests change nothing."""
@@ -93,7 +98,7 @@ class MergesState:
                 self._ask()
         elif self._query.take(reply):
             self.step = min(1, self.n_steps)
-            self._listeners.tell("replay")
+            self.changed.replay.emit()
 
     # What is shown
 
@@ -189,7 +194,7 @@ class MergesState:
     def _choose(self, wish: ReplaySplits) -> None:
         if wish != self.wish:
             self.wish = wish
-            self._listeners.tell("choice")
+            self.changed.choice.emit()
             self._ask()
 
     def _ask(self) -> None:

@@ -3,13 +3,14 @@
 from collections.abc import Callable
 from dataclasses import replace
 
+from psygnal import Signal, SignalGroup
+
 from attnscope.counting import counted, format_number
 from attnscope.records.messages import ModelLoaded
 from attnscope.records.requests import Reply, Request
 from attnscope.records.tokenizers import KINDS, CompareTokenizers, TokenizerRow, TokenizersNews
 from attnscope.viewmodels.job import Job
 from attnscope.viewmodels.labs.controls import LabControls
-from attnscope.viewmodels.listeners import Listener, Listeners
 from attnscope.viewmodels.numbers import Numbers
 
 SENTENCE = "The smarter rabbit shall not perish: naïve, unbelievably fortunate."
@@ -30,20 +31,24 @@ COLUMNS: tuple[tuple[str, str], ...] = (
 )
 
 
+class TokenizersChanges(SignalGroup):
+    """What of the lab can change."""
+
+    choice = Signal()
+    rows = Signal()
+    """And all that is said of a comparison under way."""
+
+
 class TokenizersState:
-    """Starts and stops comparisons; `subscribe` tells "choice" and "rows"."""
+    """Starts and stops comparisons."""
 
     def __init__(self, post: Callable[[Request], None], numbers: Numbers) -> None:
         self.job = Job(TokenizersNews, TokenizersNews, post, numbers, is_last=lambda news: news.is_done)
-        self._listeners = Listeners()
+        self.changed = TokenizersChanges()
         self.wish = CompareTokenizers(number=0, sentence=SENTENCE)
         self.controls = LabControls(self.wish, lambda: self.wish, self._take)
         self._why_stopped = ""
         self._is_started = False
-
-    def subscribe(self, callback: Listener) -> Callable[[], None]:
-        """Tell `callback` the name of what changed; the function given back ends it."""
-        return self._listeners.add(callback)
 
     # What the person does
 
@@ -62,7 +67,7 @@ class TokenizersState:
         self._is_started = True
         self.job.forget()
         self.job.start(self.wish)
-        self._listeners.tell("rows")
+        self.changed.rows.emit()
 
     def stop(self) -> None:
         """Give the comparison up; the rows stay."""
@@ -73,7 +78,7 @@ class TokenizersState:
         if isinstance(reply, ModelLoaded):
             self._stop("Stopped: another model was opened.")
         elif self.job.take(reply):
-            self._listeners.tell("rows")
+            self.changed.rows.emit()
 
     # What is shown
 
@@ -148,12 +153,12 @@ class TokenizersState:
     def _take(self, wish: CompareTokenizers) -> None:
         if wish != self.wish:
             self.wish = wish
-            self._listeners.tell("choice")
+            self.changed.choice.emit()
 
     def _stop(self, why: str) -> None:
         if self.job.stop():
             self._why_stopped = why
-            self._listeners.tell("rows")
+            self.changed.rows.emit()
 
 
 def sizes_from_text(text: str) -> tuple[int, ...]:

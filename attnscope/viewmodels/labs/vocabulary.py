@@ -6,6 +6,7 @@ from typing import get_args
 
 import numpy as np
 from numpy.typing import NDArray
+from psygnal import Signal, SignalGroup
 
 from attnscope.counting import counted
 from attnscope.records.messages import Failed, ModelLoaded, Progress
@@ -29,7 +30,6 @@ from attnscope.records.vocabulary import (
     VocabularyTable,
 )
 from attnscope.viewmodels.labs.controls import LabControls
-from attnscope.viewmodels.listeners import Listener, Listeners
 from attnscope.viewmodels.numbers import Numbers
 
 MODES: dict[SearchMode, str] = {"contains": "contains", "regex": "regular expression", "id": "ids"}
@@ -45,12 +45,22 @@ EXAMPLE = "the cat is unbelievably naïve"
 _NOTHING = np.zeros(0, np.int32)
 
 
+class VocabularyChanges(SignalGroup):
+    """What of the browser can change."""
+
+    table = Signal()
+    choice = Signal()
+    found = Signal()
+    piece = Signal()
+    spelled = Signal()
+
+
 class VocabularyState:
-    """`subscribe` tells "table", "choice", "found", "piece" and "spelled"."""
+    """The open model's vocabulary, asked for when the browser is first looked at."""
 
     def __init__(self, post: Callable[[Request], None], numbers: Numbers) -> None:
         self._post, self._numbers = post, numbers
-        self._listeners = Listeners()
+        self.changed = VocabularyChanges()
         self._is_started = False
         self._table_number = self._found_number = self._piece_number = self._spelled_number = 0
         self.table: VocabularyTable | None = None
@@ -63,10 +73,6 @@ class VocabularyState:
         self.unknown_id: int | None = None
         self.error = self.note = ""
         self.progress: float | None = None
-
-    def subscribe(self, callback: Listener) -> Callable[[], None]:
-        """Tell `callback` the name of what changed; the function given back ends it."""
-        return self._listeners.add(callback)
 
     # What the person does
 
@@ -102,7 +108,7 @@ class VocabularyState:
         self.typed = text
         if not text:
             self.spelled = None
-            self._listeners.tell("spelled")
+            self.changed.spelled.emit()
             return
         self._spelled_number = self._numbers.next()
         self._post(SpellText(number=self._spelled_number, text=text))
@@ -113,7 +119,7 @@ class VocabularyState:
             case VocabularyShown() if reply.number == self._table_number:
                 self.table, self.error, self.progress = reply.table, "", None
                 self.ids = np.arange(len(reply.table), dtype=np.int32)
-                self._listeners.tell("table")
+                self.changed.table.emit()
                 if self.wish != FindPieces(number=0):
                     self._find(self.wish, is_new=True)
                 if self.typed:
@@ -122,19 +128,19 @@ class VocabularyState:
                     self.look_at(_longest(reply.table))
             case PiecesFound() if reply.number == self._found_number:
                 self.ids, self.note, self.error = reply.ids, reply.note, ""
-                self._listeners.tell("found")
+                self.changed.found.emit()
             case PieceShown() if reply.number == self._piece_number:
                 self.detail = reply.detail
-                self._listeners.tell("piece")
+                self.changed.piece.emit()
             case TextSpelled() if reply.number == self._spelled_number:
                 self.spelled, self.unknown_id = reply.tokens, reply.unknown_id
-                self._listeners.tell("spelled")
+                self.changed.spelled.emit()
             case Progress() if reply.number == self._table_number and self.table is None:
                 self.progress = reply.fraction
-                self._listeners.tell("table")
+                self.changed.table.emit()
             case Failed() if reply.number in (self._table_number, self._found_number) and reply.number:
                 self.error, self.progress = reply.message, None
-                self._listeners.tell("found" if self.table is not None else "table")
+                (self.changed.found if self.table is not None else self.changed.table).emit()
             case ModelLoaded():
                 self._forget()
             case _:
@@ -195,8 +201,9 @@ class VocabularyState:
         self.table, self.detail, self.spelled, self.ids = None, None, None, _NOTHING
         self.error = self.note = ""
         self._found_number = self._piece_number = self._spelled_number = 0
-        for name in ("table", "piece", "spelled"):
-            self._listeners.tell(name)
+        self.changed.table.emit()
+        self.changed.piece.emit()
+        self.changed.spelled.emit()
         if self._is_started:
             self._ask_table()
 
@@ -204,7 +211,7 @@ class VocabularyState:
         if wish == self.wish and not is_new:
             return
         self.wish = wish
-        self._listeners.tell("choice")
+        self.changed.choice.emit()
         if self.table is not None:
             self._found_number = self._numbers.next()
             self._post(replace(wish, number=self._found_number))

@@ -1,14 +1,15 @@
 """A guided tour in progress: which step, whether the window is there yet, the numbers, and the way back.
 
-Must not import Qt. Tells its listeners `tour` (begun or left), `step`, `numbers` or `progress`.
+Must not import Qt.
 """
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Literal
 
+from psygnal import Signal, SignalGroup
+
 from attnscope.errors import LoadError, UserError
-from attnscope.viewmodels.listeners import Listener, Listeners, tell_names
 from attnscope.viewmodels.session.file import SavedSession
 from attnscope.viewmodels.tours.numbers import number_named
 from attnscope.viewmodels.tours.scene import Job, holds, jobs_of
@@ -18,6 +19,16 @@ from attnscope.viewmodels.tours.tours import Tour, TourStep
 
 Phase = Literal["off", "moving", "shown", "failed"]
 _IGNORED = frozenset({"cell", "pointer", "hovered_head", "highlight", "history", "pace", "folded"})
+
+
+class TourChanges(SignalGroup):
+    """What of a tour can change."""
+
+    tour = Signal()
+    """It was begun or left."""
+    step = Signal()
+    numbers = Signal()
+    progress = Signal()
 
 
 class TourState:
@@ -34,7 +45,7 @@ class TourState:
         progress: Mapping[str, int] = MappingProxyType({}),
     ) -> None:
         self.tours, self._states, self._bring_back = tours, states, bring_back
-        self._listeners = Listeners()
+        self.changed = TourChanges()
         known = {tour.name: len(tour.steps) for tour in tours}
         self.progress = {name: min(max(n, 0), known[name]) for name, n in progress.items() if name in known}
         self.tour: Tour | None = None
@@ -48,14 +59,14 @@ class TourState:
         self._is_working = False
         self._own_source = ""
         self._is_other_coming = False
-        watched = (states.session, states.view, states.inside, states.heads)
-        for state in (*watched, states.curves, states.positions):
-            state.subscribe(self._on_changed)
-        tell_names(states.training.changed, self._on_changed)
-
-    def subscribe(self, callback: Listener) -> Callable[[], None]:
-        """Tell `callback` the name of what changed; the function given back ends it."""
-        return self._listeners.add(callback)
+        states.session.changed.busy.connect(self._watch_opening)
+        states.session.changed.model.connect(self._make_way)
+        for state in (states.session, states.view, states.training, states.positions):
+            for name, signal in state.changed.signals.items():
+                if name not in _IGNORED:
+                    signal.connect(self._on_changed)
+        for other in (states.inside, states.heads, states.curves):
+            other.subscribe(lambda name: None if name in _IGNORED else self._on_changed())
 
     # What can be read
 
@@ -117,7 +128,7 @@ class TourState:
         seen = self.steps_seen(tour)
         first = max(seen - 1, 0) if seen < len(tour.steps) else 0
         self.tour = tour
-        self._listeners.tell("tour")
+        self.changed.tour.emit()
         self._go(min(max(first if at is None else at, 0), len(tour.steps) - 1))
 
     def next(self) -> None:
@@ -147,7 +158,7 @@ class TourState:
         self.tour, self.index, self.phase, self.error, self._jobs = None, 0, "off", "", []
         if before is not None and not is_keeping:
             self._restore(before)
-        self._listeners.tell("tour")
+        self.changed.tour.emit()
 
     # Within
 
@@ -157,7 +168,7 @@ class TourState:
         self.index, self.is_task_done = index, False
         if index + 1 > self.progress.get(self.tour.name, 0):
             self.progress[self.tour.name] = index + 1
-            self._listeners.tell("progress")
+            self.changed.progress.emit()
         title = self.tour.steps[index].title
         self._begin(list(jobs_of(self.tour.scene(index), self._states, f"tour: {title}")))
 
@@ -165,7 +176,7 @@ class TourState:
         self._jobs, self.phase, self.error = jobs, "moving", ""
         self._work()
         self._check_task()
-        self._listeners.tell("step")
+        self.changed.step.emit()
 
     def _work(self) -> None:
         """Do what can be done now; what must be waited for goes on when a state tells that it changed."""
@@ -189,18 +200,18 @@ class TourState:
         if step is not None and step.ask is not None and self.phase == "shown" and not self.is_task_done:
             self.is_task_done = holds(step.ask, self._states)
 
-    def _on_changed(self, name: str) -> None:
-        if name == "busy":
-            self._watch_opening()
-        if self.tour is None or name in _IGNORED or self._is_working:
-            return
-        if name == "model" and self._is_other_coming:
+    def _make_way(self) -> None:
+        """The model that another opened is there."""
+        if self._is_other_coming and not self._is_working:
             self.leave(is_keeping=True)
+
+    def _on_changed(self) -> None:
+        if self.tour is None or self._is_working:
             return
         phase = self.phase
         self._work()
         self._check_task()
-        self._listeners.tell("numbers" if phase == self.phase else "step")
+        (self.changed.numbers if phase == self.phase else self.changed.step).emit()
 
     def _watch_opening(self) -> None:
         """Who has a model opened: the tour while it works, a person at any other time."""

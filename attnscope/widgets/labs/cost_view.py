@@ -18,6 +18,7 @@ from attnscope.viewmodels.labs.cost import (
     cost_of,
     measure_costs,
 )
+from attnscope.widgets.labels import when
 from attnscope.widgets.labs.controls import Push, Slide
 from attnscope.widgets.labs.field_controls import slide
 from attnscope.widgets.labs.lab_view import LabPlan, LabView
@@ -56,6 +57,7 @@ class CostMeter(QObject):
         self._known: dict[int, tuple[CostPoint, ...]] = {}
         self._thread: MeasuringThread | None = None
         self._is_watched = False
+        when(self, self._show, view.lab.changed)
 
     @property
     def is_busy(self) -> bool:
@@ -80,11 +82,6 @@ class CostMeter(QObject):
         self._known.pop(self._lab.choice.d_model, None)
         self._stop()
         self._show()
-
-    def width_chosen(self, name: str) -> None:
-        """Something else may be wanted."""
-        if name == "shown":
-            self._show()
 
     def _show(self) -> None:
         choice = self._lab.choice
@@ -127,7 +124,6 @@ def make_cost_view(palette: Palette, measure: Measure = measure_costs) -> LabVie
     view = LabView(cost_plan(), palette)
     meter = CostMeter(view, measure)
     meter.setObjectName("meter")
-    view.lab.subscribe(meter.width_chosen)
     view.looked_at.connect(meter.look)
     view.left.connect(meter.leave)
     button = view.rows["Measure again"].field

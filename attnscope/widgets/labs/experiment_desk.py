@@ -9,7 +9,7 @@ from PySide6.QtCore import QObject, QTimer, Slot
 from attnscope.figures.colours import Palette
 from attnscope.records.experiments import NO_ANSWER, Answer, Question
 from attnscope.viewmodels.labs.experiments import ExperimentsState
-from attnscope.widgets.labels import listen
+from attnscope.widgets.labels import when
 from attnscope.widgets.labs.lab_view import LabPlan, LabView
 
 WAIT_MS = 250
@@ -33,7 +33,7 @@ class ExperimentDesk(QObject, Generic[C]):
         self._timer.setSingleShot(True)
         self._timer.setInterval(WAIT_MS)
         self._timer.timeout.connect(self._ask)
-        view.lab.subscribe(self._on_lab)
+        when(self, self._on_lab, view.lab.changed)
         view.looked_at.connect(self.look)
         view.left.connect(self.leave)
         view.offered.connect(self.take)
@@ -49,7 +49,8 @@ class ExperimentDesk(QObject, Generic[C]):
         """Keep the state of experiments."""
         if isinstance(state, ExperimentsState) and self._state is None:
             self._state = state
-            listen(self, state, self._on_state)
+            when(self, self._show, state.changed.answers, state.changed.model)
+            when(self, self._timer.start, state.changed.model)
             self._show()
             self._ask()
 
@@ -74,16 +75,11 @@ class ExperimentDesk(QObject, Generic[C]):
         if self._state is not None and self._is_watched and question is not None:
             self._state.ask(question)
 
-    def _on_lab(self, _name: str) -> None:
+    def _on_lab(self) -> None:
         answer = self._answer()
         if answer is not None and not (answer.is_exact or answer.is_asked or answer.error):
             self._timer.start()
         self._show()
-
-    def _on_state(self, name: str) -> None:
-        self._show()
-        if name == "model":
-            self._timer.start()
 
     def _question(self) -> Question | None:
         return None if self._state is None else self._question_of(self._lab.choice, self._state)

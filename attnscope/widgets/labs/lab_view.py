@@ -19,7 +19,7 @@ from attnscope.viewmodels.labs.controls import LabControls
 from attnscope.viewmodels.labs.lab import Lab, LabWords
 from attnscope.viewmodels.view_state import Page
 from attnscope.widgets.form_parts import column, row
-from attnscope.widgets.labels import PlainLabel, listen, tool_button
+from attnscope.widgets.labels import PlainLabel, tool_button, when
 from attnscope.widgets.labs.cell_panel import CellPanel
 from attnscope.widgets.labs.controls import Control, ControlRow, WordsPanel, could_set
 from attnscope.widgets.labs.lab_foot import LabFoot
@@ -117,7 +117,7 @@ class LabView(QWidget, Generic[C, S]):
         layout.setSpacing(0)
         layout.addWidget(self._side)
         layout.addWidget(self._build_picture(), 1)
-        listen(self, self.lab, self._on_lab)
+        when(self, self._show, self.lab.changed)
         self.set_theme(palette)
         self._show()
 
@@ -261,9 +261,6 @@ class LabView(QWidget, Generic[C, S]):
     def _fit_sentence(self) -> None:
         """Room for two lines, or more where they are short: the same for every sentence."""
         self.sentence.setFixedHeight(sentence_px(self.width() - self._side.width()))
-
-    def _on_lab(self, _name: str) -> None:
-        self._show()
 
     def _show(self) -> None:
         shown = self.lab.shown

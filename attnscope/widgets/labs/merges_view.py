@@ -1,5 +1,7 @@
 """The lab that replays merges: the words as chips at each step, the steps as a table, the rules beside it."""
 
+from functools import partial
+
 import numpy as np
 from PySide6.QtCore import Qt, QTimer
 from PySide6.QtGui import QKeyEvent
@@ -15,7 +17,7 @@ from attnscope.viewmodels.labs.controls import LabControls
 from attnscope.viewmodels.labs.merges import MAX_TEXT, SIZES, SOURCES, TRAINED_KINDS, MergesState
 from attnscope.widgets.form_parts import play_icon, row
 from attnscope.widgets.jump_slider import JumpSlider
-from attnscope.widgets.labels import PlainLabel, listen, tool_button
+from attnscope.widgets.labels import PlainLabel, tool_button, when
 from attnscope.widgets.labs.chip_flow import ChipFlow
 from attnscope.widgets.labs.lab_frame import LabFrame
 from attnscope.widgets.labs.text_table import TextTable, TextTableModel
@@ -76,9 +78,12 @@ class MergesView(LabFrame):
         if isinstance(state, MergesState) and self.state is None:
             self.state = state
             self.foot.work_on(state.controls)
-            listen(self, state, self._on_state)
-            for name in ("choice", "replay"):
-                self._on_state(name)
+            changed = state.changed
+            when(self, partial(self._show_choice, state), changed.choice)
+            when(self, partial(self._show_replay, state), changed.replay)
+            when(self, partial(self._show_step, state), changed.replay, changed.step)
+            for show in (self._show_choice, self._show_replay, self._show_step):
+                show(state)
             if self.isVisible():
                 state.start()
 
@@ -202,19 +207,11 @@ class MergesView(LabFrame):
 
     # Showing
 
-    def _on_state(self, name: str) -> None:
-        state = self.state
-        if state is None:
-            return
-        if name == "choice":
-            self._show_choice(state)
-            self.foot.show_possible(state.controls)
-        if name == "replay":
-            self._step_rows.show_rows(state.n_steps)
-            self._rule_rows.show_rows(len(state.replay.rules) if state.replay else 0)
-            self.slider.setRange(0, max(1, state.n_steps))
-            self.slider.setEnabled(state.n_steps > 0)
-        self._show_step(state)
+    def _show_replay(self, state: MergesState) -> None:
+        self._step_rows.show_rows(state.n_steps)
+        self._rule_rows.show_rows(len(state.replay.rules) if state.replay else 0)
+        self.slider.setRange(0, max(1, state.n_steps))
+        self.slider.setEnabled(state.n_steps > 0)
 
     def _show_choice(self, state: MergesState) -> None:
         if self.text.text() != state.wish.text:
@@ -225,6 +222,7 @@ class MergesView(LabFrame):
         self.pieces_value.setText(f"{state.wish.vocab_size:,}")
         for widget in (self._kind_row, self._size_row):
             widget.setVisible(state.wish.source != "model")
+        self.foot.show_possible(state.controls)
 
     def _show_step(self, state: MergesState) -> None:
         words = state.words

@@ -3,7 +3,7 @@
 Where the page is narrow for its type, as on a projector, the list is a box above the lab instead.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any, cast
 
 from PySide6.QtCore import QEvent, QObject, Qt, Signal
@@ -62,7 +62,6 @@ class LabsPage(QWidget):
         self._entries = {entry.name: entry for group in GROUPS for entry in labs_of(group, labs)}
         self._offered: list[object] = []
         self._followed: LabControls[Any] | None = None
-        self._leave: Callable[[], None] | None = None
         self.setProperty("role", "page")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         self.labs: dict[str, QWidget] = {}
@@ -151,11 +150,14 @@ class LabsPage(QWidget):
         """Tell of what is set in the lab that is looked at now, and no longer of another."""
         controls = self.controls
         if controls is not self._followed:
-            if self._leave is not None:
-                self._leave()
+            if self._followed is not None:
+                self._followed.changed.disconnect(self._tell)
+            if controls is not None:
+                controls.changed.connect(self._tell)
             self._followed = controls
-            told = self.controls_changed.emit
-            self._leave = controls.subscribe(lambda _name: told()) if controls is not None else None
+        self._tell()
+
+    def _tell(self) -> None:
         self.controls_changed.emit()
 
     # Building

@@ -1,6 +1,7 @@
 """The lab that compares tokenizers: charts against the vocabulary size, a table, one sentence in all."""
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -30,7 +31,7 @@ from attnscope.records.tokenizers import KINDS, SIZES, CompareTokenizers, Tokeni
 from attnscope.viewmodels.labs.controls import LabControls
 from attnscope.viewmodels.labs.tokenizers import COLUMNS, TokenizersState, sizes_from_text
 from attnscope.widgets.form_parts import column, row
-from attnscope.widgets.labels import PlainLabel, listen, plain_tooltip, tool_button
+from attnscope.widgets.labels import PlainLabel, plain_tooltip, tool_button, when
 from attnscope.widgets.labs.chip_flow import ChipFlow
 from attnscope.widgets.labs.lab_frame import LabFrame
 from attnscope.widgets.labs.lab_plot import ChartPanel
@@ -91,9 +92,10 @@ class TokenizersView(LabFrame):
         if isinstance(state, TokenizersState) and self.state is None:
             self.state = state
             self.foot.work_on(state.controls)
-            listen(self, state, self._on_state)
-            self._on_state("choice")
-            self._on_state("rows")
+            when(self, partial(self._show_choice, state), state.changed.choice)
+            when(self, partial(self._show_rows, state), state.changed.rows)
+            self._show_choice(state)
+            self._show_rows(state)
             self._on_looked_at()
 
     def set_theme(self, palette: Palette) -> None:
@@ -209,29 +211,27 @@ class TokenizersView(LabFrame):
 
     # Showing
 
-    def _on_state(self, name: str) -> None:
-        state = self.state
-        if state is None:
-            return
-        if name == "choice":
-            wish = state.wish
-            for kind, box in self.kinds.items():
-                box.setChecked(kind in wish.kinds)
-            self.held_out.setChecked(wish.is_held_out)
-            self.sizes.setText(" ".join(map(str, wish.sizes)))
-            if self.typed.text() != wish.sentence:
-                self.typed.setText(wish.sentence)
-            self.foot.show_possible(state.controls)
-            named = Path(wish.path).name if wish.path else "pasted" if wish.text else "the sample text"
-            n = f", {counted(len(wish.text), 'character')}" if wish.text and not wish.path else ""
-            self.text_name.setText(plain_text(named) + n)
+    def _show_choice(self, state: TokenizersState) -> None:
+        wish = state.wish
+        for kind, box in self.kinds.items():
+            box.setChecked(kind in wish.kinds)
+        self.held_out.setChecked(wish.is_held_out)
+        self.sizes.setText(" ".join(map(str, wish.sizes)))
+        if self.typed.text() != wish.sentence:
+            self.typed.setText(wish.sentence)
+        self.foot.show_possible(state.controls)
+        named = Path(wish.path).name if wish.path else "pasted" if wish.text else "the sample text"
+        n = f", {counted(len(wish.text), 'character')}" if wish.text and not wish.path else ""
+        self.text_name.setText(plain_text(named) + n)
+
+    def _show_rows(self, state: TokenizersState) -> None:
         self.sentence.setText(plain_text(state.sentence))
         self.sentence.set_role("error" if state.error and not state.error.startswith("Stopped") else "name")
         self.start.setText("Stop" if state.is_working else "Train and compare")
         self.progress.setValue(round(1000 * state.news.fraction) if state.is_working else 0)
         n_rows = len(state.rows)
         self._show_empty(n_rows == 0)
-        if name == "rows" and n_rows != self._n_shown:
+        if n_rows != self._n_shown:
             self._n_shown = n_rows
             self._rows.show_rows(n_rows)
             length, density = self._charts(state)

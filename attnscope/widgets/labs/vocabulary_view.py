@@ -1,5 +1,6 @@
 """The vocabulary browser: every piece of the open model's tokenizer, searched, sorted, looked into."""
 
+from functools import partial
 from typing import get_args
 
 import numpy as np
@@ -15,7 +16,7 @@ from attnscope.records.vocabulary import MAX_QUERY, PIECE_KINDS, FindPieces, Pie
 from attnscope.viewmodels.labs.controls import LabControls
 from attnscope.viewmodels.labs.vocabulary import MODES, VocabularyState
 from attnscope.widgets.form_parts import column, row
-from attnscope.widgets.labels import PlainLabel, listen, tool_button
+from attnscope.widgets.labels import PlainLabel, tool_button, when
 from attnscope.widgets.labs.chip_flow import ChipFlow
 from attnscope.widgets.labs.lab_foot import LabFoot
 from attnscope.widgets.labs.text_table import TextTable, TextTableModel
@@ -66,11 +67,15 @@ class VocabularyView(QWidget):
         """Take the state that is for this lab."""
         if isinstance(state, VocabularyState) and self.state is None:
             self.state = state
-            listen(self, state, self._on_state)
             self.foot.work_on(state.controls)
             self.typed.setText(state.typed)
-            for name in ("table", "choice", "spelled", "piece"):
-                self._on_state(name)
+            changed = state.changed
+            when(self, partial(self._show_pieces, state), changed.table, changed.found)
+            when(self, partial(self._show_wish, state), changed.choice)
+            when(self, partial(self._show_spelled, state), changed.spelled)
+            when(self, partial(self._show_detail, state), changed.piece)
+            for show in (self._show_pieces, self._show_wish, self._show_spelled, self._show_detail):
+                show(state)
             if self.isVisible():
                 state.start()
 
@@ -189,28 +194,24 @@ class VocabularyView(QWidget):
 
     # Showing
 
-    def _on_state(self, name: str) -> None:
-        state = self.state
-        if state is None:
-            return
-        if name == "choice":
-            self._show_wish(state)
-        if name in ("table", "found"):
-            self._rows.show_rows(len(state.ids))
-            self.table.setColumnHidden(4, state.table is not None and not state.table.score_name)
+    def _show_pieces(self, state: VocabularyState) -> None:
+        self._rows.show_rows(len(state.ids))
+        self.table.setColumnHidden(4, state.table is not None and not state.table.score_name)
         self.sentence.setText(plain_text(state.sentence))
         self.count.setText(plain_text(state.count_sentence))
         self.count.set_role("error" if state.error else "hint")
-        if name == "piece":
-            score = ""
-            if state.detail is not None and state.table is not None and state.table.score_name:
-                value = float(state.table.scores[state.detail.id])
-                score = "" if value != value else f"{state.table.score_name} {value:g}"
-            self.detail.show_piece(state.detail, score)
-        if name == "spelled":
-            tokens = state.spelled.tokens if state.spelled is not None else ()
-            self.flow.show_tokens(tokens, unknown_id=state.unknown_id)
-            self.spelled.setText(plain_text(state.spelled_sentence))
+
+    def _show_detail(self, state: VocabularyState) -> None:
+        score = ""
+        if state.detail is not None and state.table is not None and state.table.score_name:
+            value = float(state.table.scores[state.detail.id])
+            score = "" if value != value else f"{state.table.score_name} {value:g}"
+        self.detail.show_piece(state.detail, score)
+
+    def _show_spelled(self, state: VocabularyState) -> None:
+        tokens = state.spelled.tokens if state.spelled is not None else ()
+        self.flow.show_tokens(tokens, unknown_id=state.unknown_id)
+        self.spelled.setText(plain_text(state.spelled_sentence))
 
     def _show_wish(self, state: VocabularyState) -> None:
         wish = state.wish

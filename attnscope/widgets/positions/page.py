@@ -13,7 +13,7 @@ from attnscope.viewmodels.positions import D_MODEL_RANGE, POSITIONS_RANGE, SCHEM
 from attnscope.viewmodels.stage import Stage
 from attnscope.widgets.flow_row import FlowRow, together
 from attnscope.widgets.form_parts import column, inset_text, row
-from attnscope.widgets.labels import ElidedLabel, PlainLabel, listen
+from attnscope.widgets.labels import ElidedLabel, PlainLabel, when
 from attnscope.widgets.positions.position_column import PositionColumn
 from attnscope.widgets.positions.scale_bar import ScaleBar
 from attnscope.widgets.state_card import StateCard
@@ -60,7 +60,10 @@ class PositionsPage(QWidget):
         self._pages.addWidget(self._card)
         self._pages.addWidget(self._splitter)
         layout.addWidget(self._pages, 1)
-        listen(self, state, self._on_changed)
+        changed = state.changed
+        when(self, self._show_choice, changed.choice, changed.model, changed.tables)
+        when(self, self._show_stale, changed.choice, changed.model, changed.busy)
+        when(self, self._show_tables, changed.tables)
         self._show_choice()
         self._show_tables()
 
@@ -149,17 +152,6 @@ class PositionsPage(QWidget):
         self.lab_wanted.emit("Past the trained length")
 
     # --- showing ----------------------------------------------------------------------------------
-
-    def _on_changed(self, name: str) -> None:
-        match name:
-            case "choice" | "model":
-                self._show_choice()
-                self._show_stale()
-            case "tables":
-                self._show_choice()
-                self._show_tables()
-            case _:
-                self._show_stale()
 
     def _show_choice(self) -> None:
         state = self._state

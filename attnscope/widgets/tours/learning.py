@@ -84,7 +84,7 @@ class Learning(QObject):
         self._bar_layout.setContentsMargins(0, 0, 0, 0)
         when(self, self._on_run, training.changed.status)
         listen(self, workspace.files.kept, self._on_kept_views)
-        listen(self, view, self._on_view)
+        when(self, self._take_back_invitation, view.changed.page)
 
     def attach(self, make_states: MakeStates, progress: Iterable[tuple[str, int]] = ()) -> None:
         """Let tours work on these states; `progress` is how many steps of each tour were seen."""
@@ -224,12 +224,12 @@ class Learning(QObject):
         self.panel = TourPanel(tours, self._view, self._palette)
         self.pointer = PointerFrame(self._pages.window(), self._palette)
         self._bar_layout.addWidget(self.panel)
-        self.panel.changed.connect(self._point)
-        tours.subscribe(self._on_tours)
+        when(self, self._point, tours.changed.tour, tours.changed.step)
+        when(self, partial(self._show_bar, tours), tours.changed.tour)
 
-    def _on_view(self, name: str) -> None:
+    def _take_back_invitation(self) -> None:
         """Who is on Learn needs no invitation to it."""
-        if name == "page" and self._view.page == "learn":
+        if self._view.page == "learn":
             self.invitation.hide()
 
     def _on_kept_views(self, name: str) -> None:
@@ -241,12 +241,11 @@ class Learning(QObject):
         if self._training.status.phase in ("running", "opened"):
             self._workspace.recents.add_run(self._training.run_folder)
 
-    def _on_tours(self, name: str) -> None:
-        if name == "tour" and self.tours is not None:
-            self.bar.setVisible(self.tours.tour is not None)
-            if self.tours.tour is None:
-                self._give_focus()
-            self.toured.emit(self.tours.tour is not None)
+    def _show_bar(self, tours: TourState) -> None:
+        self.bar.setVisible(tours.tour is not None)
+        if tours.tour is None:
+            self._give_focus()
+        self.toured.emit(tours.tour is not None)
 
     def _give_focus(self) -> None:
         """To the page: after the bar comes Undo, where one Enter too many would bring the tour back."""

@@ -1,6 +1,6 @@
 """The bar of a guided tour below the page: what is said, the formula with its numbers, and the way on."""
 
-from PySide6.QtCore import Qt, Signal
+from PySide6.QtCore import Qt
 from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import QAbstractButton, QHBoxLayout, QPushButton, QSizePolicy, QVBoxLayout, QWidget
 
@@ -11,19 +11,17 @@ from attnscope.viewmodels.view_state import ViewState
 from attnscope.widgets.form_parts import column
 from attnscope.widgets.formula_label import FormulaLabel
 from attnscope.widgets.icons import icon
-from attnscope.widgets.labels import PlainLabel, listen, tool_button
+from attnscope.widgets.labels import PlainLabel, tool_button, when
 from attnscope.widgets.tours.rich_text import RichText, filled, html_of
 
 _TEXT_PX, _SIDE_PX, _LEAST_PX = 680, 520, 146
 
 
 class TourPanel(QWidget):
-    """Shows a TourState; `changed` asks that what is pointed at be found again.
+    """Shows a TourState.
 
     Right and Enter go on, Left goes back, Esc leaves, while the panel has the focus.
     """
-
-    changed = Signal()
 
     def __init__(
         self, state: TourState, view: ViewState, palette: Palette, parent: QWidget | None = None
@@ -52,7 +50,8 @@ class TourPanel(QWidget):
         self._lay_out()
         self._connect()
         self.set_theme(palette)
-        self._on_state("tour")
+        self._show_tour()
+        self._show_step()
 
     def set_theme(self, palette: Palette) -> None:
         """Take the colours and the size of type of another theme."""
@@ -121,7 +120,8 @@ class TourPanel(QWidget):
         self.do_button.setAccessibleName("Do what is asked here")
         for button in self.findChildren(QAbstractButton):
             button.installEventFilter(self)
-        listen(self, state, self._on_state)
+        when(self, self._show_tour, state.changed.tour)
+        when(self, self._show_step, state.changed.tour, state.changed.step, state.changed.numbers)
 
     def eventFilter(self, watched: object, event: object) -> bool:
         """The arrow keys walk the tour from its buttons too."""
@@ -143,16 +143,10 @@ class TourPanel(QWidget):
 
     # Showing
 
-    def _on_state(self, name: str) -> None:
-        state = self._state
-        if name == "tour":
-            self.setVisible(state.tour is not None)
-            if state.tour is not None:
-                self.next_button.setFocus()
-        if name in ("tour", "step", "numbers") and state.step is not None:
-            self._show_step()
-        if name in ("tour", "step"):
-            self.changed.emit()
+    def _show_tour(self) -> None:
+        self.setVisible(self._state.tour is not None)
+        if self._state.tour is not None:
+            self.next_button.setFocus()
 
     def _show_step(self) -> None:
         state = self._state

@@ -93,12 +93,12 @@ class WelcomePanel(QScrollArea):
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self._lay_out()
         if tours is not None:
-            listen(self, tours, self._on_tours)
+            when(self, self._show_seen, tours.changed.progress, tours.changed.tour)
         listen(self, recents, lambda _name: self._show_recent())
-        listen(self, session, self._on_session)
+        when(self, self._show_recent, session.changed.ready)
         when(self, self._show_times, training.planning.times.changed)
         self.set_theme(palette)
-        self._on_tours("progress")
+        self._show_seen()
         self._show_recent()
 
     def showEvent(self, event: QShowEvent) -> None:
@@ -289,13 +289,9 @@ class WelcomePanel(QScrollArea):
         self._recent.setVisible(bool(self.recent_cards))
         self._order()
 
-    def _on_session(self, name: str) -> None:
-        if name == "ready":
-            self._show_recent()
-
-    def _on_tours(self, name: str) -> None:
+    def _show_seen(self) -> None:
         tours = self._tours
-        if tours is not None and name in ("progress", "tour"):
+        if tours is not None:
             for tour in tours.tours:
                 self.tour_cards[tour.name].show_seen(tours.steps_seen(tour))
 
