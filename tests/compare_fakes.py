@@ -4,6 +4,7 @@ import dataclasses
 
 import numpy as np
 from session_samples import Desk, head_map, traced
+from told import names_told
 
 from attnscope.records.compare import CompareTraces, DifferenceGrid, TracesCompared
 from attnscope.records.messages import HeadsShown, Request, ShowHeads, Traced, TraceText
@@ -23,9 +24,8 @@ class CompareDesk:
         self.session = self.desk.session
         self.models = {"": self.desk.model, **(models or {})}
         self.asked: list[Request] = []
-        self.told: list[str] = []
         self.state = CompareState(self.session, self.asked.append, Numbers())
-        self.state.subscribe(self.told.append)
+        self.told = names_told(self.state.changed)
 
     def open(self) -> "CompareDesk":
         self.state.open()

@@ -1,7 +1,7 @@
 """The state of the Compare page: two sides, their traces, and how far apart they are.
 
-Must not import Qt. Requests go out through `post`; replies come in through `handle`. What can change has a
-name: sides, traced, heads, compared, head, look, kept, busy. Heads are named as A names them.
+Must not import Qt. Requests go out through `post`; replies come in through `handle`. Heads are named as A
+names them.
 """
 
 from collections.abc import Callable
@@ -20,8 +20,7 @@ from attnscope.viewmodels.compare.rows import (
     pair_answers,
 )
 from attnscope.viewmodels.compare.sides import Side, SideWish, keep_now, missing_head, side_words, wish_of
-from attnscope.viewmodels.compare.traces import WHICH, SideTraces
-from attnscope.viewmodels.listeners import Listener, Listeners
+from attnscope.viewmodels.compare.traces import WHICH, CompareChanges, SideTraces
 from attnscope.viewmodels.maps.alignment import WAYS, align_stacks, alignment_words
 from attnscope.viewmodels.maps.long_maps import tokens_of
 from attnscope.viewmodels.numbers import Numbers
@@ -41,7 +40,6 @@ from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.session.typed_text import clean_text
 
 _N_KEPT = 8
-_FOLLOWED = ("text", "gates", "interventions", "model", "history")
 
 
 class CompareState:
@@ -49,8 +47,8 @@ class CompareState:
 
     def __init__(self, session: Session, post: Callable[[Request], None], numbers: Numbers) -> None:
         self._session, self._post, self._numbers = session, post, numbers
-        self._listeners = Listeners()
-        self._traces = SideTraces(session, post, numbers, self.head_of)
+        self.changed = CompareChanges()
+        self._traces = SideTraces(session, post, numbers, self.head_of, self.changed)
         self.kept: tuple[Kept, ...] = ()
         self.head: HeadRef | None = session.primary
         self.compared: TracesCompared | None = None
@@ -61,11 +59,12 @@ class CompareState:
         self._compared_key: object = None
         self._maps: tuple[object, ComparedMaps] | None = None
         self._is_watched = False
-        session.subscribe(self._on_session)
-
-    def subscribe(self, callback: Listener) -> Callable[[], None]:
-        """Tell `callback` the name of what changed; the function given back ends it."""
-        return self._listeners.add(callback)
+        told = session.changed
+        told.selection.connect(self._on_selection)
+        told.model.connect(self._on_model)
+        told.compared.connect(self._take_choices)
+        for followed in (told.text, told.gates, told.interventions, told.model, told.history):
+            followed.connect(self._follow)
 
     @property
     def choices(self) -> Comparing:
@@ -269,7 +268,8 @@ class CompareState:
         numbers = (*self._traces.give_up(), self._compare_number)
         self._compare_number, self._compared_key, self.error = 0, None, "Comparing was stopped."
         self._session.tell_person(self.error, action="trace-again")
-        self._listeners.tell("traced", "compared")
+        self.changed.traced.emit()
+        self.changed.compared.emit()
         return numbers
 
     def again(self) -> None:
@@ -285,19 +285,16 @@ class CompareState:
             case TracesCompared() | Failed() if reply.number == self._compare_number != 0:
                 self._compare_number, self.error = 0, reply.message if isinstance(reply, Failed) else ""
                 self.compared = self.compared if isinstance(reply, Failed) else reply
-                self._listeners.tell("compared")
+                self.changed.compared.emit()
             case _:
                 self._take_side(reply)
 
     def _take_side(self, reply: Reply) -> None:
-        news = self._traces.handle(reply)
-        if news == "failed":
-            self._forget_comparison()
-        if news in ("traced", "failed"):
-            self._listeners.tell("traced")
+        if self._traces.handle(reply):
+            if isinstance(reply, Failed):
+                self._forget_comparison()
+            self.changed.traced.emit()
             self._pump()
-        elif news:
-            self._listeners.tell(news)
 
     @property
     def _is_aligned(self) -> bool:
@@ -333,22 +330,26 @@ class CompareState:
         if self._traces.take(choices):
             self.head = second_head
             self._forget_comparison()
-            self._listeners.tell("sides", "traced", "head")
-        self._listeners.tell("kept", "sides", "look")
+            self.changed.sides.emit()
+            self.changed.traced.emit()
+            self.changed.head.emit()
+        self.changed.kept.emit()
+        self.changed.sides.emit()
+        self.changed.look.emit()
         self._pump()
 
-    def _on_session(self, name: str) -> None:
-        if name == "selection" and self._session.primary not in (None, self.head, self.head_of("B")):
+    def _on_selection(self) -> None:
+        if self._session.primary not in (None, self.head, self.head_of("B")):
             self._take_head(self._session.primary)
-        if name == "model":
-            self._traces.forget_open_model()
-            self._forget_comparison()
-            self._listeners.tell("traced")
-        if name == "compared":
-            self._take_choices()
-        if name in _FOLLOWED:
-            self._listeners.tell("sides")
-            self._pump()
+
+    def _on_model(self) -> None:
+        self._traces.forget_open_model()
+        self._forget_comparison()
+        self.changed.traced.emit()
+
+    def _follow(self) -> None:
+        self.changed.sides.emit()
+        self._pump()
 
     def _take_head(self, head: HeadRef | None) -> None:
         """Look at a head; one that only B's names fit is named as A does."""
@@ -357,7 +358,7 @@ class CompareState:
             head = replace(head, stack=next(named, head.stack))
         if head != self.head:
             self.head = head
-            self._listeners.tell("head")
+            self.changed.head.emit()
             if self._is_watched:
                 self._traces.fetch_heads()
 
@@ -367,9 +368,9 @@ class CompareState:
             return
         if self._traces.pump():
             self._forget_comparison()
-            self._listeners.tell("traced")
+            self.changed.traced.emit()
         if self._traces.is_waiting:
-            self._listeners.tell("busy")
+            self.changed.busy.emit()
         self._align()
 
     def _align(self) -> None:
@@ -397,7 +398,8 @@ class CompareState:
             )
         )
         self._traces.fetch_heads()
-        self._listeners.tell("heads", "busy")
+        self.changed.heads.emit()
+        self.changed.busy.emit()
 
     def _find_head(self) -> None:
         """Look at a head that both sides have, where the one looked at is on neither or on one only."""
@@ -409,6 +411,6 @@ class CompareState:
             for head in grid.site.heads:
                 self.head = head
                 if not self.missing and self.aligned is not None:
-                    self._listeners.tell("head")
+                    self.changed.head.emit()
                     return
         self.head = before

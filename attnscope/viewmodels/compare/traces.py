@@ -5,7 +5,8 @@ Must not import Qt.
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Literal
+
+from psygnal import Signal, SignalGroup
 
 from attnscope.records.compare import Which
 from attnscope.records.maps import HeadMap
@@ -20,17 +21,40 @@ from attnscope.viewmodels.session.comparing import Comparing
 from attnscope.viewmodels.session.state import Session
 
 WHICH: tuple[Which, Which] = ("A", "B")
-News = Literal["", "traced", "failed", "heads", "output", "busy"]
 HeadOf = Callable[[Which], HeadRef | None]
 
 
+class CompareChanges(SignalGroup):
+    """What of a comparison can change."""
+
+    sides = Signal()
+    kept = Signal()
+    look = Signal()
+    """How it is shown: aligned, ordered, coloured."""
+    traced = Signal()
+    head = Signal()
+    """Another head is looked at."""
+    heads = Signal()
+    """Its full maps."""
+    compared = Signal()
+    output = Signal()
+    """What the models write."""
+    busy = Signal()
+
+
 class SideTraces:
-    """Holds both sides; `head_of` says which head of each is looked at."""
+    """Holds both sides; `head_of` says which head of each is looked at, `changed` is told what comes."""
 
     def __init__(
-        self, session: Session, post: Callable[[Request], None], numbers: Numbers, head_of: HeadOf
+        self,
+        session: Session,
+        post: Callable[[Request], None],
+        numbers: Numbers,
+        head_of: HeadOf,
+        changed: CompareChanges,
     ) -> None:
         self._session, self._post, self._numbers, self._head_of = session, post, numbers, head_of
+        self._changed = changed
         self.sides: dict[Which, Side] = {
             "A": Side(view="compare A", choice=session.compared.first),
             "B": Side(view="compare B", choice=session.compared.second),
@@ -126,48 +150,38 @@ class SideTraces:
         grids = traced.grids if traced else ()
         return any(is_long(g.n_queries, g.n_keys) for g in grids if head in g.site.heads)
 
-    def handle(self, reply: Reply) -> News:
-        """Take a reply; what has changed, or nothing for replies to other parts of the window."""
-        match reply:
-            case Traced() | Progress() | Failed():
-                side = next((s for s in self.sides.values() if reply.number == s.number != 0), None)
-                return self._take(side, reply) if side is not None else ""
-            case HeadsShown():
-                return self._take_heads(reply)
-            case OutputWritten():
-                return self._take_output(reply)
-            case _:
-                return ""
+    def handle(self, reply: Reply) -> bool:
+        """Take a reply, if it is to one of the sides; True when a trace has come, or failed."""
+        for side in self.sides.values():
+            match reply:
+                case Traced() | Failed() if reply.number == side.number != 0:
+                    self._take(side, reply)
+                    return True
+                case Progress() if reply.number == side.number != 0:
+                    side.progress = reply.what
+                    self._changed.busy.emit()
+                    break
+                case HeadsShown() if reply.number == side.heads_number != 0:
+                    side.heads_number = 0
+                    side.maps.update({found.head: found for found in reply.maps})
+                    self._changed.heads.emit()
+                    break
+                case OutputWritten() if side.traced is not None and side.traced.number == reply.number:
+                    side.traced = replace(side.traced, comparison=reply.comparison)
+                    self._changed.output.emit()
+                    break
+        return False
 
-    def _take(self, side: Side, reply: Traced | Progress | Failed) -> News:
-        """What was asked for one side, or how far it is, or that it failed."""
-        if isinstance(reply, Progress):
-            side.progress = reply.what
-            return "busy"
+    def _take(self, side: Side, reply: Traced | Failed) -> None:
+        """What was asked for one side, or that it failed."""
         wish = side.wish
         if isinstance(reply, Failed):
             side.forget()
             side.wish, side.error = wish, reply.message
-            return "failed"
+            return
         side.number, side.progress, side.error = 0, "", ""
         side.traced, side.shown = reply, wish
         side.maps = {found.head: found for found in reply.maps}
-        return "traced"
-
-    def _take_heads(self, reply: HeadsShown) -> News:
-        for side in self.sides.values():
-            if reply.number == side.heads_number != 0:
-                side.heads_number = 0
-                side.maps.update({found.head: found for found in reply.maps})
-                return "heads"
-        return ""
-
-    def _take_output(self, reply: OutputWritten) -> News:
-        for side in self.sides.values():
-            if side.traced is not None and side.traced.number == reply.number:
-                side.traced = replace(side.traced, comparison=reply.comparison)
-                return "output"
-        return ""
 
     def _trace(self, which: Which, side: Side, wish: SideWish) -> None:
         head = self._head_of(which)

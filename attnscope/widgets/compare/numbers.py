@@ -17,7 +17,7 @@ from attnscope.viewmodels.session.head_measures import MEASURES
 from attnscope.widgets.candidate_table import CandidateTable
 from attnscope.widgets.difference_label import DifferenceLabel
 from attnscope.widgets.form_parts import narrow_combo, row, scrolled_column
-from attnscope.widgets.labels import PlainLabel, listen, plain_tooltip
+from attnscope.widgets.labels import PlainLabel, plain_tooltip, when
 
 _KL_TOOLTIP = (
     "Kullback–Leibler divergence KL(A ‖ B) = Σ p·ln(p/q) over the whole vocabulary, in nats.\n"
@@ -58,12 +58,8 @@ class CompareMeasures(QWidget):
         layout.addWidget(self.title)
         layout.addLayout(cells)
         layout.addStretch(1)
-        listen(self, state, self._on_state)
+        when(self, self._show, state.changed.traced, state.changed.head, state.changed.heads)
         self._show()
-
-    def _on_state(self, name: str) -> None:
-        if name in ("traced", "head", "heads"):
-            self._show()
 
     def _show(self) -> None:
         state = self._state
@@ -93,7 +89,8 @@ class CompareOutput(QWidget):
         self._names = (PlainLabel("A", "muted"), PlainLabel("B", "muted"))
         self._lay_out()
         self.places.activated.connect(self._on_chosen)
-        listen(self, state, self._on_state)
+        changed = state.changed
+        when(self, self._show, changed.traced, changed.heads, changed.compared, changed.output)
         self._show()
 
     def set_theme(self, palette: Palette) -> None:
@@ -114,10 +111,6 @@ class CompareOutput(QWidget):
         column.addWidget(self.places)
         column.addWidget(self.table)
         column.addStretch(1)
-
-    def _on_state(self, name: str) -> None:
-        if name in ("traced", "heads", "compared", "output"):
-            self._show()
 
     def _on_chosen(self, _index: int) -> None:
         self._is_chosen = True

@@ -40,7 +40,7 @@ from attnscope.widgets.compare.grid import CompareGrid
 from attnscope.widgets.compare.maps import CompareMaps
 from attnscope.widgets.compare.numbers import CompareMeasures, CompareOutput
 from attnscope.widgets.compare.side import CompareSide, OfferModels
-from attnscope.widgets.labels import ElidedLabel, listen, listen_seen, rule, tool_button
+from attnscope.widgets.labels import ElidedLabel, rule, tool_button, when, when_seen
 from attnscope.widgets.map_style import map_style
 from attnscope.widgets.state_card import StateCard
 
@@ -90,8 +90,8 @@ class ComparePage(QWidget):
         self._lay_out()
         self._connect()
         self.set_theme(palette)
-        for name in ("sides", "look", "head", "traced"):
-            self._on_state(name)
+        for show in (self._show_stage, self._check_stale, self._show_maps, self._show_grid, self._show_look):
+            show()
 
     def set_theme(self, palette: Palette) -> None:
         """Paint in other colours."""
@@ -101,7 +101,7 @@ class ComparePage(QWidget):
             part.set_theme(palette)
         self.measures.setMinimumWidth(round(type_px(290)))
         self.output.setMinimumWidth(round(type_px(277)))
-        self._on_view("style")
+        self._take_style()
 
     def give_way(self, room_px: int) -> None:
         """Leave the measures out beside a panel that leaves the page little room, or bring them back."""
@@ -238,9 +238,16 @@ class ComparePage(QWidget):
         self._patience.setSingleShot(True)
         self._patience.setInterval(_PATIENCE_MS)
         self._patience.timeout.connect(self._show_stale)
-        listen_seen(self, self._state, self._on_state)
-        listen_seen(self, self._session, self._on_session)
-        listen(self, self._view, self._on_view)
+        told, session = self._state.changed, self._session.changed
+        stages = (told.sides, told.traced, told.busy, told.compared, told.heads)
+        when_seen(self, self._show_stage, *stages)
+        when_seen(self, self._check_stale, *stages)
+        grids = (told.traced, told.compared, told.look, told.head)
+        when_seen(self, self._show_maps, told.heads, told.sides, *grids)
+        when_seen(self, self._show_grid, *grids)
+        when_seen(self, self._show_look, told.look)
+        when_seen(self, self._show_stage, session.ready, session.model, session.busy, session.text)
+        when(self, self._take_style, self._view.changed.style)
 
     # Showing
 
@@ -254,29 +261,16 @@ class ComparePage(QWidget):
         super().hideEvent(event)
         self._state.close()
 
-    def _on_session(self, name: str) -> None:
-        if name in ("ready", "model", "busy", "text"):
-            self._show_stage()
+    def _take_style(self) -> None:
+        self.maps.set_style(map_style(self._view))
+        self.grid.set_style(map_style(self._view))
 
-    def _on_view(self, name: str) -> None:
-        if name == "style":
-            self.maps.set_style(map_style(self._view))
-            self.grid.set_style(map_style(self._view))
-
-    def _on_state(self, name: str) -> None:
-        if name in ("sides", "traced", "busy", "compared", "heads"):
-            self._show_stage()
-            self._check_stale()
-        if name in ("traced", "heads", "compared", "head", "look", "sides"):
-            self._show_maps()
-        if name in ("traced", "compared", "look", "head"):
-            self._show_grid()
-        if name == "look":
-            self.way.show_choice(self._state.choices.way)
-            self.limit.show_choice(self._state.choices.limit)
-            self.all_stacks.setChecked(self._state.choices.has_all_stacks)
-            for order, button in self.order_buttons.items():
-                button.setChecked(order == self._state.choices.order)
+    def _show_look(self) -> None:
+        self.way.show_choice(self._state.choices.way)
+        self.limit.show_choice(self._state.choices.limit)
+        self.all_stacks.setChecked(self._state.choices.has_all_stacks)
+        for order, button in self.order_buttons.items():
+            button.setChecked(order == self._state.choices.order)
 
     def _show_stage(self) -> None:
         stage = compare_stage(self._state, self._session)

@@ -17,7 +17,7 @@ from attnscope.viewmodels.compare.state import CompareState
 from attnscope.viewmodels.session.comparing import CHANGES, Changes, Kept, changes_words, short_source
 from attnscope.viewmodels.session.state import Session
 from attnscope.widgets.folder_dialog import ask_folder
-from attnscope.widgets.labels import PlainLabel, listen_seen, plain_tooltip, tool_button
+from attnscope.widgets.labels import PlainLabel, plain_tooltip, tool_button, when_seen
 
 OfferModels = Callable[[], tuple[str, ...]]
 AskFolder = Callable[[QWidget, str, str], str]
@@ -52,7 +52,7 @@ class CompareSide(QWidget):
         self._lay_out()
         self.text_edit.textEdited.connect(self._on_text_edited)
         self.target_edit.textEdited.connect(self._on_target_edited)
-        listen_seen(self, state, self._on_state)
+        when_seen(self, self._show, state.changed.sides, state.changed.traced, state.changed.kept)
 
     def _menu_button(self, name: str, fill: Callable[[], None]) -> QToolButton:
         button = tool_button("", name)
@@ -85,10 +85,6 @@ class CompareSide(QWidget):
         self.model_button.setFixedWidth(round(type_px(_MODEL_PX)))
         self.changes_button.setFixedWidth(round(type_px(_CHANGES_PX)))
         self._show()
-
-    def _on_state(self, name: str) -> None:
-        if name in ("sides", "traced", "kept"):
-            self._show()
 
     def _show(self) -> None:
         side, session = self._state.sides[self._which], self._session
