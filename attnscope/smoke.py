@@ -24,19 +24,26 @@ class Smoke(QObject):
         self.code = 1
         self.sentence = f"nothing was traced within {within_s:.0f} s"
         self._program = program
-        self._stop_listening = program.session.subscribe(self._on_changed)
+        told = program.session.changed
+        told.ready.connect(self._on_ready)
+        told.notice.connect(self._on_notice)
+        told.traced.connect(self._on_traced)
         self._deadline = QTimer(self, interval=int(within_s * 1000), singleShot=True)
         self._deadline.timeout.connect(program.close)
         self._deadline.start()
 
-    def _on_changed(self, name: str) -> None:
-        """Look at what the session tells."""
-        session = self._program.session
-        if name == "ready" and not session.demo_models:
+    def _on_ready(self) -> None:
+        if not self._program.session.demo_models:
             self.sentence = "there is no demo model"
-        if name == "notice" and session.notice is not None and session.notice.is_error:
-            self._finish(f"the window said: {session.notice.message}")
-        if name == "traced" and session.traced is not None and not session.is_stale:
+
+    def _on_notice(self) -> None:
+        notice = self._program.session.notice
+        if notice is not None and notice.is_error:
+            self._finish(f"the window said: {notice.message}")
+
+    def _on_traced(self) -> None:
+        session = self._program.session
+        if session.traced is not None and not session.is_stale:
             QTimer.singleShot(0, self, self._check)
 
     @Slot()
@@ -67,7 +74,6 @@ class Smoke(QObject):
     def _finish(self, sentence: str, *, code: int = 1) -> None:
         if self._deadline.isActive():
             self._deadline.stop()
-            self._stop_listening()
             self.code, self.sentence = code, sentence
             QTimer.singleShot(0, self._program, self._program.close)
 

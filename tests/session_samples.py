@@ -1,6 +1,7 @@
 """Small made-up replies that a session can be fed in tests: one model, one text, plausible numbers."""
 
 import numpy as np
+from told import names_told
 
 from attnscope.records.maps import HeadMap, HeadMeasures, SelfCheck, SiteGrid
 from attnscope.records.messages import (
@@ -105,9 +106,8 @@ class Desk:
 
     def __init__(self) -> None:
         self.posted: list[Request] = []
-        self.told: list[str] = []
         self.session = Session(self.posted.append, Numbers())
-        self.session.subscribe(self.told.append)
+        self.told = names_told(self.session.changed)
         self.model = info()
 
     def open(self, model: ModelInfo | None = None) -> "Desk":

@@ -111,15 +111,15 @@ class _Tracing(QObject):
         self._program = program
         self._text = program.session.text
         self._n = 0
-        self._end_listening = program.session.subscribe(self._on_changed)
+        program.session.changed.traced.connect(self._on_traced)
         self._type()
 
     def stop(self) -> None:
         """Let the last trace be the last."""
-        self._end_listening()
+        self._program.session.changed.traced.disconnect(self._on_traced)
 
-    def _on_changed(self, name: str) -> None:
-        if name == "traced" and not self._program.session.is_stale:
+    def _on_traced(self) -> None:
+        if not self._program.session.is_stale:
             QTimer.singleShot(0, self, self._type)
 
     @Slot()

@@ -64,13 +64,18 @@ def is_settled(program: Program) -> bool:
 def wait_until(program: Program, is_true: Callable[[], bool], what: str, within_s: float = WITHIN_S) -> None:
     """Turn the event loop until something is so; raises UserError when it takes too long."""
     loop = QEventLoop()
-    end_listening = program.session.subscribe(lambda name: loop.quit() if is_true() else None)
+
+    def look() -> None:
+        if is_true():
+            loop.quit()
+
+    program.session.changed.connect(look)
     deadline = QTimer(loop, singleShot=True, interval=int(within_s * 1000))
     deadline.timeout.connect(loop.quit)
     deadline.start()
     while not is_true() and deadline.isActive():  # what was true when it was told may be so no longer
         loop.exec()
-    end_listening()
+    program.session.changed.disconnect(look)
     deadline.stop()
     if not is_true():
         notice = program.session.notice

@@ -1,11 +1,12 @@
 """The shelf of open models: what is chosen, what the Hub offers of it, and the download under way.
 
-Nothing is asked of the network but by `ask` and `download`. Must not import Qt. What can change has a name:
-`rows`, `chosen`, `progress`.
+Nothing is asked of the network but by `ask` and `download`. Must not import Qt.
 """
 
 from collections.abc import Callable, Iterator
 from typing import Literal
+
+from psygnal import Signal, SignalGroup
 
 from attnscope.counting import bytes_text
 from attnscope.records.downloads import typed_name
@@ -27,11 +28,18 @@ from attnscope.records.shelf import (
     progress_words,
     unlisted,
 )
-from attnscope.viewmodels.listeners import Listener, Listeners
 from attnscope.viewmodels.numbers import Numbers
 
 Step = Literal["open", "ask", "asking", "download", "fetching", "busy"]
 """What can be done with the chosen model: open it, ask for it, download it; or what is being done."""
+
+
+class ShelfChanges(SignalGroup):
+    """What of the shelf can change."""
+
+    rows = Signal()
+    chosen = Signal()
+    progress = Signal()
 
 
 class ShelfState:
@@ -39,7 +47,7 @@ class ShelfState:
 
     def __init__(self, post: Callable[[ShelfRequest], None], numbers: Numbers) -> None:
         self._post, self._numbers = post, numbers
-        self._listeners = Listeners()
+        self.changed = ShelfChanges()
         self._rows: tuple[ShelfRow, ...] = ()
         self._asked: dict[int, str] = {}
         """The model that each request is about."""
@@ -53,10 +61,6 @@ class ShelfState:
         """What is typed: words to look for, or the owner/name of a model that is on no list."""
         self.chosen = ""
         self.news: FetchStep | None = None
-
-    def subscribe(self, callback: Listener) -> Callable[[], None]:
-        """Tell `callback` the name of what changed; the function given back ends it."""
-        return self._listeners.add(callback)
 
     # What is shown
 
@@ -124,21 +128,22 @@ class ShelfState:
         """List the models, with one of them chosen, on the shelf or not."""
         if name:
             self.wanted, self.chosen = name, name
-            self._listeners.tell("rows", "chosen")
+            self.changed.rows.emit()
+            self.changed.chosen.emit()
         self._post(ShowShelf(number=self._numbers.next()))
 
     def look_for(self, words: str) -> None:
         """List what fits; the chosen model stays chosen while it is listed."""
         if words != self.wanted:
             self.wanted = words
-            self._listeners.tell("rows")
+            self.changed.rows.emit()
             self._keep_chosen()
 
     def choose(self, name: str) -> None:
         """Look at one model."""
         if name != self.chosen:
             self.chosen = name
-            self._listeners.tell("chosen")
+            self.changed.chosen.emit()
 
     def ask(self) -> None:
         """Ask the Hub what a download of the chosen model would be. The only network that this needs."""
@@ -147,7 +152,7 @@ class ShelfState:
             self._asked[number] = self.chosen
             self._problems.pop(self.chosen, None)
             self._post(AskModel(number=number, name=self.chosen))
-            self._listeners.tell("chosen")
+            self.changed.chosen.emit()
 
     def download(self) -> None:
         """Fetch what was offered."""
@@ -157,7 +162,8 @@ class ShelfState:
             self.news, self._is_stopping = None, False
             self._problems.pop(self.chosen, None)
             self._post(self._fetching)
-            self._listeners.tell("progress", "chosen")
+            self.changed.progress.emit()
+            self.changed.chosen.emit()
 
     def pause(self) -> None:
         """End the download; what came is kept."""
@@ -178,14 +184,14 @@ class ShelfState:
         match reply:
             case ShelfShown():
                 self._rows, self.host, self.is_listed = reply.rows, reply.host, True
-                self._listeners.tell("rows")
+                self.changed.rows.emit()
                 self._keep_chosen()
             case ModelOffered() if self._asked.pop(reply.number, ""):
                 self._offers[reply.offer.name] = reply.offer
-                self._listeners.tell("chosen")
+                self.changed.chosen.emit()
             case FetchNews() if self._fetching is not None and reply.number == self._fetching.number:
                 self.news = reply.step
-                self._listeners.tell("progress")
+                self.changed.progress.emit()
             case FetchEnded():
                 self._on_ended(reply)
             case Failed():
@@ -200,7 +206,7 @@ class ShelfState:
         self._offers.pop(reply.name, None)
         if reply.offer is not None:
             self._offers[reply.name] = reply.offer
-        self._listeners.tell("progress")
+        self.changed.progress.emit()
         self.show()
 
     def _on_failed(self, failed: Failed) -> None:
@@ -214,19 +220,21 @@ class ShelfState:
             self._fetching, self.news = None, None
         self._is_stopping = False
         self._problems[name] = failed.message
-        self._listeners.tell("progress", "chosen")
+        self.changed.progress.emit()
+        self.changed.chosen.emit()
 
     def _stop(self, name: str, *, keeps: bool) -> None:
         if name and not self._is_stopping:
             self._is_stopping = True
             self._post(StopFetching(number=self._numbers.next(), name=name, keeps=keeps))
-            self._listeners.tell("progress", "chosen")
+            self.changed.progress.emit()
+            self.changed.chosen.emit()
 
     def _keep_chosen(self) -> None:
         names = [row.entry.name for row in self.rows]
         if self.chosen not in names:
             self.chosen = names[0] if names else ""
-        self._listeners.tell("chosen")
+        self.changed.chosen.emit()
 
 
 def place_words(row: ShelfRow) -> str:

@@ -1,16 +1,16 @@
 """What is under way: every long job of the window with how far it is and how to stop it.
 
 The states of the pages know their own jobs; here they are collected, in the order they began. Must not
-import Qt. What can change has a name: work.
+import Qt.
 """
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
-from psygnal import SignalGroup, SignalInstance
+from psygnal import Signal, SignalGroup, SignalInstance
 
-from attnscope.viewmodels.listeners import Listener, Listeners
+from attnscope.viewmodels.listeners import Listener
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,14 +50,11 @@ FindTasks = Callable[[], Iterable[Task]]
 class WorkState:
     """The jobs under way, the oldest first."""
 
+    changed = Signal()
+
     def __init__(self) -> None:
-        self._listeners = Listeners()
         self._finders: list[FindTasks] = []
         self.jobs: tuple[Task, ...] = ()
-
-    def subscribe(self, callback: Listener) -> Callable[[], None]:
-        """Tell `callback` the name of what changed; the function given back ends it."""
-        return self._listeners.add(callback)
 
     def watch(self, state: object, find: FindTasks) -> None:
         """Collect the jobs that `find` gives whenever `state` changes."""
@@ -97,4 +94,4 @@ class WorkState:
         jobs = tuple(found[name] for name in (*kept, *(name for name in found if name not in kept)))
         if jobs != self.jobs:
             self.jobs = jobs
-            self._listeners.tell("work")
+            self.changed.emit()

@@ -4,6 +4,7 @@ import random
 from dataclasses import dataclass, replace
 
 import pytest
+from told import names_told
 
 from attnscope.viewmodels.labs.controls import LabControls
 from attnscope.viewmodels.past import Past
@@ -20,9 +21,8 @@ class Shown:
         self.text: str | None = ""
         self.asked: list[tuple[str, str]] = []
         self.most = 1_000
-        self.told: list[str] = []
         self.kept = KeptViews(self.take, self.show, lambda views: len(views) <= self.most)
-        self.kept.subscribe(self.told.append)
+        self.told = names_told(self.kept.changed)
 
     def take(self) -> SavedSession | None:
         return None if self.text is None else SavedSession(setting=Setting(text=self.text))

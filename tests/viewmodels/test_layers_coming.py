@@ -93,7 +93,7 @@ def test_that_no_tile_is_asked_for_before_its_layer_is_known():
 def test_that_the_window_is_told_of_a_keystroke_before_the_worker_is_asked():
     desk = Desk().open(info("decoder"))
     posted = []
-    desk.session.subscribe(lambda name: posted.append((name, len(desk.posted))))
+    desk.session.changed.connect(lambda told: posted.append((told.signal.name, len(desk.posted))))
     desk.session.set_text("another text")
     assert [name for name, _ in posted] == ["text", "history", "stale"]
     assert {n for _, n in posted} == {0}  # it holds the interpreter as soon as it is

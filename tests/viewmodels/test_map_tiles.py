@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from long_fakes import HEAD, answer, long_map, tile_for
+from told import names_told
 
 from attnscope.records.messages import Ready
 from attnscope.records.sites import HeadRef
@@ -25,9 +26,8 @@ from attnscope.viewmodels.maps.map_tiles import MapTiles, part_of_tile
 class Desk:
     def __init__(self) -> None:
         self.posted: list[TileRequest] = []
-        self.told: list[str] = []
         self.state = MapTiles(self.posted.append)
-        self.state.subscribe(self.told.append)
+        self.told = names_told(self.state.changed)
         self.state.set_area(400, 400)
 
     def tiles(self, slot: str) -> list[ShowTile]:

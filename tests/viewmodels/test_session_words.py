@@ -6,6 +6,7 @@ import math
 import numpy as np
 import pytest
 from session_samples import Desk, info, measures, prediction, ref
+from told import names_told
 
 from attnscope.counting import below_text, probability_text
 from attnscope.records.maps import HeadMeasures, SiteGrid
@@ -244,8 +245,8 @@ def test_that_the_cell_under_the_cursor_has_four_digits():
 
 
 def test_that_a_view_state_tells_only_what_changed():
-    view, told = ViewState(), []
-    view.subscribe(told.append)
+    view = ViewState()
+    told = names_told(view.changed)
     view.set_colour_map("viridis")
     view.set_colour_map("magma")
     view.set_scale("nonsense")  # type: ignore[arg-type]

@@ -243,7 +243,7 @@ def test_that_nan_is_told_where_the_mask_forbids(view: StreetMap, qtbot: QtBot) 
     view.cell_hovered.connect(lambda _q, _k, weight: seen.append(weight))
     qtbot.mouseMove(view, middle(view, 2_000, 1_000))
     view.state.reading = CellReading(rows=(0, 1), cols=(3, 4), query=0, key=3, weight=None)
-    view._on_state("cell")
+    view.state.changed.cell.emit()
     assert math.isnan(seen[-1])
     assert view.state.shown == long_map(head=HEAD)
 

@@ -11,11 +11,11 @@ from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
+from psygnal import Signal
 
 from attnscope.records.maps import HeadMap
 from attnscope.records.tiles import EdgesShown, LongMap, ShowEdges, StrongEdges, TileRequest
 from attnscope.records.tokens import Token
-from attnscope.viewmodels.listeners import Listener, Listeners
 from attnscope.viewmodels.numbers import Numbers
 
 N_EDGES = 120
@@ -23,8 +23,9 @@ N_EDGES = 120
 
 
 class LongLines:
-    """The strongest edges of the heads that are looked at; what can change: lines."""
+    """The strongest edges of the heads that are looked at."""
 
+    changed = Signal()
     shown: tuple[LongMap, ...] = ()
     maps: tuple[HeadMap, ...] = ()
     is_waiting = False
@@ -32,13 +33,8 @@ class LongLines:
 
     def __init__(self, post: Callable[[TileRequest], None], numbers: Numbers) -> None:
         self._post, self._numbers = post, numbers
-        self._listeners = Listeners()
         self._number = 0
         self._queries = self._keys = np.zeros(0, dtype=np.intp)
-
-    def subscribe(self, callback: Listener) -> Callable[[], None]:
-        """Tell `callback` what changed; the function given back ends it."""
-        return self._listeners.add(callback)
 
     def show(self, maps: tuple[LongMap, ...]) -> None:
         """Look at the lines of these maps, those with the same tokens as the first; of none: forget them."""
@@ -50,7 +46,7 @@ class LongLines:
         self.is_waiting = bool(same)
         if not is_same_text:
             self.maps = ()
-            self._listeners.tell("lines")
+            self.changed.emit()
         if not same or not all(m.is_known for m in same):
             return
         self._number = self._numbers.next()
@@ -65,7 +61,7 @@ class LongLines:
         if reply.number == self._number and self.shown:
             self.is_waiting = False
             self.maps, self._queries, self._keys = condensed(reply.edges, self.shown[0])
-            self._listeners.tell("lines")
+            self.changed.emit()
 
     def token(self, query: int | None, key: int | None) -> tuple[int | None, int | None]:
         """The positions of a row and a column of the small maps in the whole text."""

@@ -1,11 +1,13 @@
 """What is seen of one long map: the window on it, the tiles that are there, the cell under the cursor.
 
 Asks for tiles as the window moves, one step ahead of the hand, and keeps those that came: the nearest
-coarser one is shown until the right one is there. What can change has a name: map, window, tiles, cell.
+coarser one is shown until the right one is there.
 """
 
 from collections.abc import Callable
 from dataclasses import replace
+
+from psygnal import Signal, SignalGroup
 
 from attnscope.records.messages import Failed
 from attnscope.records.requests import Reply
@@ -23,7 +25,6 @@ from attnscope.records.tiles import (
     TileRequest,
     TileShown,
 )
-from attnscope.viewmodels.listeners import Listener, Listeners
 from attnscope.viewmodels.maps.long_lines import LongLines
 from attnscope.viewmodels.maps.map_window import MapWindow
 from attnscope.viewmodels.numbers import Numbers
@@ -33,6 +34,15 @@ MARGIN = 0.2
 """Share of the window asked for beyond each of its edges."""
 OVERVIEW_PX = 512
 """The overview has at most so many cells a side; it lies under everything and fills the small map."""
+
+
+class MapChanges(SignalGroup):
+    """What of the view of a long map can change."""
+
+    map = Signal()
+    window = Signal()
+    tiles = Signal()
+    cell = Signal()
 
 
 class MapTiles:
@@ -49,17 +59,13 @@ class MapTiles:
     def __init__(self, post: Callable[[TileRequest], None], numbers: Numbers | None = None) -> None:
         self._post = post
         self._numbers = numbers or Numbers()
-        self._listeners = Listeners()
+        self.changed = MapChanges()
         self.lines = LongLines(post, self._numbers)
         self._area_px = (640.0, 480.0)
         self._ratio = 1.0
         self._wanted: ShowTile | None = None
         self._overview_number = self._cell_number = 0
         self._cell_asked: tuple[Part, Part] | None = None
-
-    def subscribe(self, callback: Listener) -> Callable[[], None]:
-        """Tell `callback` the name of what changed; the function given back ends it."""
-        return self._listeners.add(callback)
 
     @property
     def head_peak(self) -> float:
@@ -106,7 +112,8 @@ class MapTiles:
         self._wanted, self._overview_number, self._cell_asked, self.reading = None, 0, None, None
         if long_map is None:
             self.window, self.overview, self.tiles, self.fraction = None, None, (), None
-            self._listeners.tell("map", "cell")
+            self.changed.map.emit()
+            self.changed.cell.emit()
             return
         n_queries, n_keys = len(long_map.queries), len(long_map.keys)
         is_same_size = self.window is not None and (self.window.n_queries, self.window.n_keys) == (
@@ -119,7 +126,8 @@ class MapTiles:
             self.overview, self.tiles = None, ()
         self.is_stale = bool(self.overview or self.tiles)
         self.fraction = None
-        self._listeners.tell("map", "cell")
+        self.changed.map.emit()
+        self.changed.cell.emit()
         self._ask_overview()
         self._ask()
 
@@ -209,7 +217,7 @@ class MapTiles:
             kept = [tile for tile in self.tiles if not _is_replaced(tile, reply.tile)]
             self.tiles = (*kept, reply.tile)[-N_TILES_KEPT:]
         self.fraction = reply.fraction
-        self._listeners.tell("tiles")
+        self.changed.tiles.emit()
 
     # Inside
 
@@ -219,12 +227,12 @@ class MapTiles:
     def _set_reading(self, reading: CellReading | None) -> None:
         if reading != self.reading:
             self.reading = reading
-            self._listeners.tell("cell")
+            self.changed.cell.emit()
 
     def _move(self, window: MapWindow) -> None:
         if window != self.window:
             self.window = window
-            self._listeners.tell("window")
+            self.changed.window.emit()
             self._ask()
 
     def _ask_overview(self) -> None:

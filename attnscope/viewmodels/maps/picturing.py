@@ -1,18 +1,25 @@
 """The state of the picture view: the picture that a vision model reads, and the query whose weights it shows.
 
-Asks only while somebody looks, once for each text. Must not import Qt. Tells its listeners `picture` or
-`query`.
+Asks only while somebody looks, once for each text. Must not import Qt.
 """
 
 from collections.abc import Callable
 
+from psygnal import Signal, SignalGroup
+
 from attnscope.records.maps import HeadMap
 from attnscope.records.pictures import Picture, PictureShown, ShowPicture
 from attnscope.records.requests import Reply, Request
-from attnscope.viewmodels.listeners import Listener, Listeners
 from attnscope.viewmodels.numbers import Numbers
 from attnscope.viewmodels.query import Query
 from attnscope.viewmodels.session.state import Session
+
+
+class PictureChanges(SignalGroup):
+    """What of the picture view can change."""
+
+    picture = Signal()
+    query = Signal()
 
 
 class PictureState:
@@ -21,13 +28,13 @@ class PictureState:
     def __init__(self, session: Session, post: Callable[[Request], None], numbers: Numbers) -> None:
         self._session = session
         self._asking = Query(PictureShown, post, numbers)
-        self._listeners = Listeners()
+        self.changed = PictureChanges()
         self._query = 0
-        session.subscribe(self._on_session)
-
-    def subscribe(self, callback: Listener) -> Callable[[], None]:
-        """Tell `callback` the name of what changed; the function given back ends it."""
-        return self._listeners.add(callback)
+        told = session.changed
+        told.model.connect(self._on_model)
+        for signal in (told.traced, told.selection, told.heads, told.text):
+            signal.connect(self._tell_picture)
+        told.traced.connect(self._ask)
 
     @property
     def is_offered(self) -> bool:
@@ -83,7 +90,7 @@ class PictureState:
         """Show the weights of another token."""
         if self.picture is not None and 0 <= token < self.picture.n_tokens and token != self._query:
             self._query = token
-            self._listeners.tell("query")
+            self.changed.query.emit()
 
     def walk(self, rows: int, columns: int) -> None:
         """Go to the patch so many rows and columns away; up from the first row to the special tokens."""
@@ -104,17 +111,16 @@ class PictureState:
     def handle(self, reply: Reply) -> None:
         """Take a reply of the worker; those that come too late change nothing."""
         if self._asking.take(reply):
-            self._listeners.tell("picture")
+            self.changed.picture.emit()
 
-    def _on_session(self, name: str) -> None:
-        if name == "model":
-            self._asking.forget()
-            self._query = 0
-            self._listeners.tell("picture")
-        elif name in ("traced", "selection", "heads", "text"):
-            self._listeners.tell("picture")
-        if name in ("model", "traced"):
-            self._ask()
+    def _on_model(self) -> None:
+        self._asking.forget()
+        self._query = 0
+        self._tell_picture()
+        self._ask()
+
+    def _tell_picture(self) -> None:
+        self.changed.picture.emit()
 
     def _ask(self) -> None:
         """Ask for the picture of the trace, unless that was done already."""

@@ -14,11 +14,19 @@ def open_and_explore(session: Session, view: ViewState, source: str, device: str
         view.show_page("explore")
         return
 
-    def follow(name: str) -> None:
-        if name == "model":
-            end()
-            view.show_page("explore")
-        elif name == "busy" and (session.busy is None or session.busy.source != source):
+    told = session.changed
+
+    def end() -> None:
+        told.model.disconnect(explore)
+        told.busy.disconnect(look)
+
+    def explore() -> None:
+        end()
+        view.show_page("explore")
+
+    def look() -> None:
+        if session.busy is None or session.busy.source != source:
             end()  # it failed, was given up, or another is opened instead
 
-    end = session.subscribe(follow)
+    told.model.connect(explore)
+    told.busy.connect(look)

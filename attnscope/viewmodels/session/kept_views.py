@@ -1,14 +1,14 @@
 """Kept views: a list of named views and the notes beside them, saved with the session.
 
 Each view holds what a session file holds of one moment: model, texts, heads, gates, changes, what is
-compared, and how it is shown. Must not import Qt. What can change has a name: views (the list), at (which
-one is shown), notes; going is told before a view or another session is shown.
+compared, and how it is shown. Must not import Qt.
 """
 
 from collections.abc import Callable
 from dataclasses import replace
 
-from attnscope.viewmodels.listeners import Listener, Listeners
+from psygnal import Signal, SignalGroup
+
 from attnscope.viewmodels.past import Past
 from attnscope.viewmodels.session.file import MAX_VIEW_NAME, MAX_VIEWS, KeptView, SavedSession
 from attnscope.viewmodels.session.reader import MAX_NOTES
@@ -16,6 +16,17 @@ from attnscope.viewmodels.session.reader import MAX_NOTES
 Views = tuple[KeptView, ...]
 _VIEWS = {"lines": "Lines", "picture": "Picture", "inside": "Inside"}
 """How the views of Explore begin the name of a view; the map does not."""
+
+
+class KeptChanges(SignalGroup):
+    """What of the kept views can change."""
+
+    views = Signal()
+    at = Signal()
+    """Another one is shown."""
+    notes = Signal()
+    going = Signal()
+    """A view or another session is about to be shown."""
 
 
 class KeptViews:
@@ -32,15 +43,11 @@ class KeptViews:
         fits: Callable[[Views], bool],
     ) -> None:
         self._take, self._show, self._fits = take, show, fits
-        self._listeners = Listeners()
+        self.changed = KeptChanges()
         self._past: Past[Views] = Past()
         self.views: Views = ()
         self.at: int | None = None
         self.notes = ""
-
-    def subscribe(self, callback: Listener) -> Callable[[], None]:
-        """Tell `callback` the name of what changed; the function given back ends it."""
-        return self._listeners.add(callback)
 
     # What can be read
 
@@ -118,7 +125,8 @@ class KeptViews:
         """Show a view; one there is not does nothing."""
         if 0 <= k < len(self.views):
             self.at = k
-            self._listeners.tell("going", "at")
+            self.changed.going.emit()
+            self.changed.at.emit()
             self._show(self.views[k].saved, f"go to view “{self.views[k].name}”")
 
     def next(self) -> None:
@@ -134,14 +142,16 @@ class KeptViews:
         kept = text.replace("\0", "")[:MAX_NOTES]
         if kept != self.notes:
             self.notes = kept
-            self._listeners.tell("notes")
+            self.changed.notes.emit()
 
     def write(self, views: Views, notes: str) -> None:
         """Another session is open: take its views and notes over."""
         self.write_notes(notes)
         self._past.forget()
         self.views, self.at = views, None
-        self._listeners.tell("going", "views", "at")
+        self.changed.going.emit()
+        self.changed.views.emit()
+        self.changed.at.emit()
 
     # Within
 
@@ -161,13 +171,15 @@ class KeptViews:
             return False
         self._past.leave(self.views)
         self.views, self.at = views, at
-        self._listeners.tell("views", "at")
+        self.changed.views.emit()
+        self.changed.at.emit()
         return True
 
     def _take_over(self, views: Views) -> None:
         if views != self.views:
             self.views, self.at = views, None
-            self._listeners.tell("views", "at")
+            self.changed.views.emit()
+            self.changed.at.emit()
 
 
 def name_of(saved: SavedSession) -> str:

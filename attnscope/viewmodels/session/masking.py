@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
+from psygnal import Signal, SignalInstance
 
 from attnscope.counting import counted
 from attnscope.errors import UserError
@@ -24,26 +25,24 @@ from attnscope.records.masks import (
 )
 from attnscope.records.models import ModelInfo
 from attnscope.records.sites import Stack
-from attnscope.records.texts import TextOpened
 from attnscope.records.tokens import Token
-from attnscope.viewmodels.listeners import Listener, Listeners
 from attnscope.viewmodels.session.intervening import mask_in, with_mask
 from attnscope.viewmodels.session.mask_presets import Preset, preset_cells, preset_name
 from attnscope.viewmodels.session.state import Session
 
 Cell = tuple[int, int]
-_FOLLOWED = ("model", "text", "traced", "interventions", "history", "output")
 
 
 class MaskState:
-    """What the mask editor shows and wants; `subscribe` tells "mask" when anything of it changed.
+    """What the mask editor shows and wants.
 
     `is_symmetric` paints each cell with its mirror image. `error` is what is wrong with an edge list.
     """
 
+    changed = Signal()
+
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._listeners = Listeners()
         self._n_strokes = 0
         self._stroke: set[Cell] = set()
         self.is_symmetric = False
@@ -52,16 +51,24 @@ class MaskState:
         self.error = self.file_text = ""
         self._asked: tuple[str, tuple[Token, ...]] | None = None
         self._own: Cells | None = None
-        self._stop = session.subscribe(self._on_session)
+        told = session.changed
+        self._followed: tuple[tuple[SignalInstance, Callable[[], None]], ...] = (
+            (told.model, self._on_text),
+            (told.text, self._on_text),
+            (told.traced, self._on_traced),
+            (told.edges, self._take_file),
+            (told.interventions, self._tell),
+            (told.history, self._tell),
+            (told.output, self._tell),
+        )
+        for signal, react in self._followed:
+            signal.connect(react)
         self._learn_own()
-
-    def subscribe(self, callback: Listener) -> Callable[[], None]:
-        """Tell `callback` the name of what changed; the function given back ends it."""
-        return self._listeners.add(callback)
 
     def close(self) -> None:
         """Follow the session no longer."""
-        self._stop()
+        for signal, react in self._followed:
+            signal.disconnect(react, missing_ok=True)
 
     # What is shown
 
@@ -220,7 +227,7 @@ class MaskState:
                 )
         except UserError as error:
             self.error = str(error)
-            self._listeners.tell("mask")
+            self._tell()
             return False
         self._use_edges(edges, name)
         return True
@@ -230,8 +237,9 @@ class MaskState:
         self._asked = (self._session.text, self.tokens)
         self._session.read_edges(path, self.tokens)
 
-    def _take_file(self, read: TextOpened) -> None:
-        if self._asked != (self._session.text, self.tokens):
+    def _take_file(self) -> None:
+        read = self._session.edges
+        if read is None or self._asked != (self._session.text, self.tokens):
             return  # another editor asked, or the text has changed
         self._asked = None
         self.error = read.fault
@@ -240,7 +248,7 @@ class MaskState:
             self._use_edges(read.edges, f"of {read.name}")
         elif not read.fault:
             self.error = f"{read.name} has no edge. Expected: a query and a key in each line."
-        self._listeners.tell("mask")
+        self._tell()
 
     def _use_edges(self, edges: Sequence[Cell], name: str) -> None:
         self.error = ""
@@ -248,7 +256,7 @@ class MaskState:
             edges, len(self.tokens), is_symmetric=self.is_symmetric, has_loops=self.has_loops
         )
         self._use(cells, name, f"mask: {counted(len(edges), 'edge')}")
-        self._listeners.tell("mask")
+        self._tell()
 
     def drop(self) -> None:
         """Back to the model's own mask."""
@@ -258,12 +266,12 @@ class MaskState:
     def set_symmetric(self, is_symmetric: bool) -> None:
         """Paint mirror images too, from now on."""
         self.is_symmetric = is_symmetric
-        self._listeners.tell("mask")
+        self._tell()
 
     def set_loops(self, has_loops: bool) -> None:
         """Let an edge list allow each token to see itself."""
         self.has_loops = has_loops
-        self._listeners.tell("mask")
+        self._tell()
 
     def set_window(self, window: int) -> None:
         """The places to each side of the preset `window`; taken over at once where it is in use."""
@@ -271,7 +279,7 @@ class MaskState:
         self.window = max(0, window)
         if is_used:
             self.use_preset("window")
-        self._listeners.tell("mask")
+        self._tell()
 
     # Inside
 
@@ -293,14 +301,14 @@ class MaskState:
         mask = None if is_own else mask_of(cells, self.stack, name)
         self._change(label, mask, group=group, is_drag=is_drag)
         if is_own:
-            self._listeners.tell("mask")
+            self._tell()
 
     def _change(self, label: str, mask: UseMask | None, *, group: str = "", is_drag: bool = False) -> None:
         """Put a mask in the place of the present one, as a step or as more of the stroke `group`."""
         setting = self._session.setting
         after = replace(setting, interventions=with_mask(setting.interventions, mask))
         self._session.change(label, after, group=group, is_drag=is_drag)
-        self._listeners.tell("mask")
+        self._tell()
 
     def _learn_own(self) -> None:
         """Keep what the model allows by itself on this text, where all heads of the stack allow the same."""
@@ -314,15 +322,16 @@ class MaskState:
         if (levels == levels[0]).all():
             self._own = np.tril(levels[0]) if self.is_causal else levels[0]
 
-    def _on_session(self, name: str) -> None:
-        if name in ("model", "text"):
-            self.error, self._own = "", None
-        if name == "traced":
-            self._learn_own()
-        if name == "edges" and self._session.edges is not None:
-            self._take_file(self._session.edges)
-        if name in _FOLLOWED:
-            self._listeners.tell("mask")
+    def _on_text(self) -> None:
+        self.error, self._own = "", None
+        self._tell()
+
+    def _on_traced(self) -> None:
+        self._learn_own()
+        self._tell()
+
+    def _tell(self) -> None:
+        self.changed.emit()
 
 
 def stack_to_mask(model: ModelInfo | None) -> Stack | None:

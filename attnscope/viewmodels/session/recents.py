@@ -1,11 +1,11 @@
-"""What was opened lately: models, sessions and runs, newest first. Telling name: recents."""
+"""What was opened lately: models, sessions and runs, newest first."""
 
-from collections.abc import Callable
 from pathlib import Path
+
+from psygnal import Signal
 
 from attnscope import paths
 from attnscope.errors import LoadError
-from attnscope.viewmodels.listeners import Listener, Listeners
 
 MAX_RECENT = 12
 
@@ -13,40 +13,37 @@ MAX_RECENT = 12
 class Recents:
     """Short lists that menus, the palette and the welcome show and the settings keep."""
 
+    changed = Signal()
+
     def __init__(
         self, models: tuple[str, ...] = (), sessions: tuple[str, ...] = (), runs: tuple[str, ...] = ()
     ) -> None:
         self.models = tuple(dict.fromkeys(map(short_source, models)))[:MAX_RECENT]
         self.sessions = sessions[:MAX_RECENT]
         self.runs = runs[:MAX_RECENT]
-        self._listeners = Listeners()
-
-    def subscribe(self, callback: Listener) -> Callable[[], None]:
-        """Tell `callback` when a list changes; the function given back ends it."""
-        return self._listeners.add(callback)
 
     def add_model(self, source: str) -> None:
         """A model was opened."""
         self.models = with_first(self.models, short_source(source))
-        self._listeners.tell("recents")
+        self.changed.emit()
 
     def add_session(self, path: str) -> None:
         """A session was opened or saved."""
         self.sessions = with_first(self.sessions, path)
-        self._listeners.tell("recents")
+        self.changed.emit()
 
     def add_run(self, folder: str) -> None:
         """A training run was opened or begun."""
         if folder and self.runs[:1] != (folder,):
             self.runs = with_first(self.runs, folder)
-            self._listeners.tell("recents")
+            self.changed.emit()
 
     def forget(self, name: str) -> None:
         """What could not be opened is offered no more."""
         self.models = tuple(other for other in self.models if other != name)
         self.sessions = tuple(other for other in self.sessions if other != name)
         self.runs = tuple(other for other in self.runs if other != name)
-        self._listeners.tell("recents")
+        self.changed.emit()
 
 
 def with_first(names: tuple[str, ...], name: str) -> tuple[str, ...]:

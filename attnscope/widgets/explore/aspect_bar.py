@@ -27,7 +27,7 @@ from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.view_state import LINES, ViewState
 from attnscope.widgets.aspect_steps import has_two_texts, has_words, writes
 from attnscope.widgets.choice_button import ChoiceButton
-from attnscope.widgets.labels import ElidedLabel, listen, plain_tooltip, tool_button
+from attnscope.widgets.labels import ElidedLabel, plain_tooltip, tool_button, when
 
 T = TypeVar("T")
 
@@ -83,20 +83,13 @@ class AspectBar(QWidget):
         self.words.clicked.connect(lambda is_on: self._look(lambda a: replace(a, is_by_word=is_on)))
         self.rows.chosen.connect(lambda name: self._look(lambda a: replace(a, rows=rows[name])))
         self.lines.chosen.connect(self._view.choose_lines)
-        listen(self, self._session, self._on_session)
-        listen(self, self._view, self._on_view)
+        told, view = self._session.changed, self._view.changed
+        when(self, self._show, told.aspect, told.heads, told.selection, told.traced, told.model)
+        when(self, self._show, view.style, view.view)
 
     def _look(self, change: Callable[[Aspect], Aspect]) -> None:
         self._session.set_aspect(change(self._session.aspect))
         self._show()
-
-    def _on_session(self, name: str) -> None:
-        if name in ("aspect", "heads", "selection", "traced", "model"):
-            self._show()
-
-    def _on_view(self, name: str) -> None:
-        if name in ("style", "view"):
-            self._show()
 
     def _show(self) -> None:
         aspect, view = self._session.aspect, self._view

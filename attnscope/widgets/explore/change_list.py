@@ -10,7 +10,7 @@ from attnscope.records.interventions import Intervention
 from attnscope.records.masks import UseMask
 from attnscope.viewmodels.session.intervening import in_words, without
 from attnscope.viewmodels.session.state import Session
-from attnscope.widgets.labels import ElidedLabel, listen, plain_tooltip, tool_button
+from attnscope.widgets.labels import ElidedLabel, plain_tooltip, tool_button, when
 
 _ROW_PX = 24
 
@@ -34,17 +34,14 @@ class ChangeList(QWidget):
         layout.addWidget(self.back)
         layout.addWidget(self.more)
         self.back.clicked.connect(self._on_back_clicked)
-        listen(self, session, self._on_session)
+        told = session.changed
+        when(self, self._show, told.interventions, told.selection, told.model, told.traced, told.aspect)
         self.fit_type()
         self._show()
 
     def fit_type(self) -> None:
         """Be as high as one line of type is now."""
         self.setFixedHeight(round(type_px(_ROW_PX)))
-
-    def _on_session(self, name: str) -> None:
-        if name in ("interventions", "selection", "model", "traced", "aspect"):
-            self._show()
 
     def _show(self) -> None:
         session = self._session

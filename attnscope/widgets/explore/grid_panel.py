@@ -20,7 +20,7 @@ from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.view_state import ViewState
 from attnscope.widgets.explore.grid_view import GridView
 from attnscope.widgets.explore.tint_bar import TintButton, TintLegend
-from attnscope.widgets.labels import ElidedLabel, listen, tool_button
+from attnscope.widgets.labels import ElidedLabel, listen, tool_button, when
 from attnscope.widgets.map_style import map_style
 
 
@@ -58,8 +58,8 @@ class GridPanel(QWidget):
         layout.addLayout(self._tab_row)
         layout.addWidget(self.grid, 1)
         self._connect()
-        for name in ("model", "selection", "gates", "traced"):
-            self._on_session(name)
+        for show in (self._make_tabs, self._show_stack, self._show_selection, self._show_gates):
+            show()
 
     def set_theme(self, palette: Palette) -> None:
         """Paint in other colours."""
@@ -102,30 +102,29 @@ class GridPanel(QWidget):
         self.grid.cell_hovered.connect(self._on_cell_hovered)
         self.grid.customContextMenuRequested.connect(self._on_menu_requested)
         self._group.buttonClicked.connect(self._on_tab_clicked)
-        listen(self, self._session, self._on_session)
-        listen(self, self._view, self._on_view)
+        told, style = self._session.changed, self._view.changed.style
+        when(self, self._make_tabs, told.model)
+        when(self, self._show_style, style)
+        when(self, self._show_stack, told.traced, told.grids, told.selection, told.model, told.aspect, style)
+        when(self, self._show_selection, told.selection, told.model)
+        when(self, self._show_roles, told.roles)
+        when(self, self._show_gates, told.gates, told.model)
 
     def _on_selection_toggled(self) -> None:
         self._session.head_changes.toggle_gates(self._session.selection)
 
-    def _on_session(self, name: str) -> None:
-        session = self._session
-        if name == "model":
-            self._make_tabs()
-        if name in ("traced", "grids", "selection", "model", "aspect"):
-            self._show_stack()
-        if name in ("selection", "model"):
-            self.grid.set_selection(session.selection)
-        if name == "roles":
-            self.grid.set_roles(session.roles)
-        if name in ("gates", "model"):
-            self.grid.set_gates(session.gates)
-            self.grid.set_switches(not is_recorded(session.model))
+    def _show_selection(self) -> None:
+        self.grid.set_selection(self._session.selection)
 
-    def _on_view(self, name: str) -> None:
-        if name == "style":
-            self.grid.set_style(map_style(self._view))
-            self._show_stack()
+    def _show_roles(self) -> None:
+        self.grid.set_roles(self._session.roles)
+
+    def _show_gates(self) -> None:
+        self.grid.set_gates(self._session.gates)
+        self.grid.set_switches(not is_recorded(self._session.model))
+
+    def _show_style(self) -> None:
+        self.grid.set_style(map_style(self._view))
 
     def _make_tabs(self) -> None:
         for button in self._tabs.values():

@@ -33,7 +33,7 @@ from attnscope.widgets.explore.street_map import StreetMap
 from attnscope.widgets.flow_row import FlowRow, together
 from attnscope.widgets.form_parts import column
 from attnscope.widgets.heads.head_menu import head_menu, knock_out
-from attnscope.widgets.labels import listen, tool_button, when
+from attnscope.widgets.labels import tool_button, when
 from attnscope.widgets.map_style import map_style
 
 _INSIDE = "The selected head on one query, step by step (I)"
@@ -76,9 +76,8 @@ class HeadPanel(QWidget):
         self._lay_out()
         self._connect()
         self.set_theme(palette)
-        for name in ("style", "view", "enlarged"):
-            self._on_view(name)
-        self._on_session("heads")
+        for show in (self._show_style, self._show_view, self._show_back, self._show_maps, self._show_gate):
+            show()
 
     def set_theme(self, palette: Palette) -> None:
         """Paint in other colours."""
@@ -98,7 +97,7 @@ class HeadPanel(QWidget):
         self._pages.addWidget(self.inside)
         self.heading.addWidget(self.inside.chooser)
         self.inside_button.setVisible(True)
-        self._on_view("view")
+        self._show_view()
 
     def offer_picture(self, state: PictureState) -> None:
         """Lay the selected head over the picture, for models that read pictures."""
@@ -108,8 +107,9 @@ class HeadPanel(QWidget):
         self.picture.cell_hovered.connect(self._on_cell_hovered)
         self.picture.left.connect(self._on_left)
         self._pages.addWidget(self.picture)
-        listen(self, state, self._on_picture)
-        self._on_view("view")
+        when(self, self._tell_query, state.changed.picture, state.changed.query)
+        when(self, self._offer_picture_button, state.changed.picture)
+        self._show_view()
 
     def offer_alignment(self, state: AligningState) -> QToolButton:
         """Let gold word links be shown over cross-attention; gives the switch."""
@@ -145,8 +145,9 @@ class HeadPanel(QWidget):
         self.street_map.cell_hovered.connect(self._on_long_cell_hovered)
         self.street_map.left.connect(self._on_left)
         self._pages.addWidget(self.street_map)
-        listen(self, tiles.lines, self._on_long_lines)
-        self._on_session("heads")
+        when(self, self._show_long_lines, tiles.lines.changed)
+        self._show_maps()
+        self._show_gate()
 
     def _lay_out(self) -> None:
         group = QButtonGroup(self)
@@ -180,33 +181,41 @@ class HeadPanel(QWidget):
         self.heatmap.rows_clicked.connect(self._on_rows_clicked)
         self.heatmap.left.connect(self._on_left)
         self.lines.token_hovered.connect(self._on_line_token_hovered)
-        listen(self, self._session, self._on_session)
-        listen(self, self._view, self._on_view)
+        told, view = self._session.changed, self._view.changed
+        when(self, self._show_maps, told.heads, told.selection, told.traced, told.model)
+        when(self, self._show_gate, told.gates, told.selection, told.heads)
+        when(self, self._show_style, view.style)
+        when(self, self._show_view, view.view)
+        when(self, self._show_highlight, view.highlight)
+        when(self, self._fold_looks, view.folded)
+        when(self, self._show_back, view.enlarged)
 
-    def _on_session(self, name: str) -> None:
-        if name in ("heads", "selection", "traced", "model"):
-            session = self._session
-            has_text = bool(session.text.strip())
-            self._offer_inside_button()
-            head_map = session.map_of(session.primary) if has_text else None
-            if head_map is not None or not has_text or session.traced is None:
-                self.heatmap.set_map(head_map)
-            self.heatmap.set_renaming(writes(session))
-            self.heatmap.set_knocked_out(self._knocked_out())
-            maps = tuple(m for m in map(session.map_of, session.selection) if m and has_text)
-            if maps or not has_text:
-                self.lines.set_empty_text(*NO_HEADS)
-            if maps or not has_text or session.traced is None:
-                self.lines.set_maps(maps)
+    def _show_maps(self) -> None:
+        session = self._session
+        has_text = bool(session.text.strip())
+        self._offer_inside_button()
+        head_map = session.map_of(session.primary) if has_text else None
+        if head_map is not None or not has_text or session.traced is None:
+            self.heatmap.set_map(head_map)
+        self.heatmap.set_renaming(writes(session))
+        self.heatmap.set_knocked_out(self._knocked_out())
+        maps = tuple(m for m in map(session.map_of, session.selection) if m and has_text)
+        if maps or not has_text:
+            self.lines.set_empty_text(*NO_HEADS)
+        if maps or not has_text or session.traced is None:
+            self.lines.set_maps(maps)
+        if self.street_map is not None:
+            traced = session.traced if has_text else None
+            self.street_map.state.show(long_map_of(traced, session.primary, session.aspect.rows))
+        self._ask_long_lines()
+        self._show_picture()
+
+    def _show_gate(self) -> None:
+        if self._session.primary:
+            gate = self._session.gates.value(self._session.primary)
+            self.heatmap.set_gate(gate)
             if self.street_map is not None:
-                traced = session.traced if has_text else None
-                self.street_map.state.show(long_map_of(traced, session.primary, session.aspect.rows))
-            self._ask_long_lines()
-            self._show_picture()
-        if name in ("gates", "selection", "heads") and self._session.primary:
-            self.heatmap.set_gate(self._session.gates.value(self._session.primary))
-            if self.street_map is not None:
-                self.street_map.set_gate(self._session.gates.value(self._session.primary))
+                self.street_map.set_gate(gate)
 
     def _offer_inside_button(self) -> None:
         is_fixed = is_recorded(self._session.model)
@@ -219,42 +228,41 @@ class HeadPanel(QWidget):
             if picture is not None:
                 picture.set_gold(cells)
 
-    def _on_view(self, name: str) -> None:
-        view = self._view
-        if name == "style":
-            for picture in (self.heatmap, self.lines, self.street_map, self.picture):
-                if picture is not None:
-                    picture.set_style(map_style(view))
-            self.scale.show_choice(view.scale)
-            self.colours.show_choice(view.colour_map)
-        elif name == "view":
-            is_picture = self._is_picture_shown()
-            is_heatmap = view.view in ("heatmap", "picture") or (
-                view.view == "inside" and self.inside is None
-            )
-            is_heatmap = is_heatmap and not is_picture
-            self.picture_button.setChecked(is_picture)
-            self.heatmap_button.setChecked(is_heatmap)
-            self.lines_button.setChecked(view.view == "lines")
-            self.inside_button.setChecked(view.view == "inside" and not is_heatmap)
-            if self.inside is not None and view.view == "inside":
-                self.inside.begin_with_lit_query()
-            self._ask_long_lines()
-            self._show_picture()
-            self.scale.setVisible(is_heatmap)
-            self.colours.setVisible(is_heatmap or is_picture)
-            self._fold_looks()
-            if self.inside is not None:
-                self.inside.chooser.setVisible(view.view == "inside")
-        elif name == "highlight":
-            self.heatmap.set_highlight(view.highlight.query, view.highlight.key)
-            self.lines.set_highlight(*self._line_rows(view.highlight.query, view.highlight.key))
-            if self.street_map is not None:
-                self.street_map.set_highlight(view.highlight.query, view.highlight.key)
-        elif name == "folded":
-            self._fold_looks()
-        elif name == "enlarged":
-            self.back.setVisible(view.is_enlarged)
+    def _show_style(self) -> None:
+        for picture in (self.heatmap, self.lines, self.street_map, self.picture):
+            if picture is not None:
+                picture.set_style(map_style(self._view))
+        self.scale.show_choice(self._view.scale)
+        self.colours.show_choice(self._view.colour_map)
+
+    def _show_view(self) -> None:
+        view = self._view.view
+        is_picture = self._is_picture_shown()
+        is_heatmap = view in ("heatmap", "picture") or (view == "inside" and self.inside is None)
+        is_heatmap = is_heatmap and not is_picture
+        self.picture_button.setChecked(is_picture)
+        self.heatmap_button.setChecked(is_heatmap)
+        self.lines_button.setChecked(view == "lines")
+        self.inside_button.setChecked(view == "inside" and not is_heatmap)
+        if self.inside is not None and view == "inside":
+            self.inside.begin_with_lit_query()
+        self._ask_long_lines()
+        self._show_picture()
+        self.scale.setVisible(is_heatmap)
+        self.colours.setVisible(is_heatmap or is_picture)
+        self._fold_looks()
+        if self.inside is not None:
+            self.inside.chooser.setVisible(view == "inside")
+
+    def _show_highlight(self) -> None:
+        lit = self._view.highlight
+        self.heatmap.set_highlight(lit.query, lit.key)
+        self.lines.set_highlight(*self._line_rows(lit.query, lit.key))
+        if self.street_map is not None:
+            self.street_map.set_highlight(lit.query, lit.key)
+
+    def _show_back(self) -> None:
+        self.back.setVisible(self._view.is_enlarged)
 
     def _fold_looks(self) -> None:
         """Without what chooses how the head is drawn while that is not to be seen."""
@@ -286,7 +294,7 @@ class HeadPanel(QWidget):
         found = (long_map_of(session.traced, head, session.aspect.rows) for head in heads)
         self.street_map.state.lines.show(tuple(long_map for long_map in found if long_map is not None))
 
-    def _on_long_lines(self, _name: str) -> None:
+    def _show_long_lines(self) -> None:
         if self.street_map is not None and self.street_map.state.lines.shown:
             long_lines = self.street_map.state.lines
             self.lines.set_empty_text(*(FINDING if long_lines.is_waiting else NO_HEADS))
@@ -323,13 +331,15 @@ class HeadPanel(QWidget):
     def _on_picture_clicked(self) -> None:
         self._view.show_view("picture")
 
-    def _on_picture(self, name: str) -> None:
+    def _tell_query(self) -> None:
         if self._picturing is not None:
             self._view.picture_query = self._picturing.query
-        if name == "picture" and self._picturing is not None:
-            if self.picture_button.isVisibleTo(self) != self._picturing.is_offered:
-                self.picture_button.setVisible(self._picturing.is_offered)
-                self._on_view("view")
+
+    def _offer_picture_button(self) -> None:
+        is_offered = self._picturing is not None and self._picturing.is_offered
+        if self.picture_button.isVisibleTo(self) != is_offered:
+            self.picture_button.setVisible(is_offered)
+            self._show_view()
 
     def _is_picture_shown(self) -> bool:
         """Whether the picture is looked at; models of text have none, and show their heatmap."""

@@ -10,7 +10,7 @@ from attnscope.viewmodels.session.state import Session
 from attnscope.widgets.explore.change_list import ChangeList
 from attnscope.widgets.explore.measure_rows import MeasureRows
 from attnscope.widgets.heads.gate_control import GateControl
-from attnscope.widgets.labels import PlainLabel, listen, plain_tooltip
+from attnscope.widgets.labels import PlainLabel, plain_tooltip, when
 
 _LINE_TOOLTIP = "A row rests on the token that gets more than half of its weight."
 
@@ -40,7 +40,8 @@ class Inspector(QWidget):
         layout.setSpacing(4)
         layout.addStretch(1)
         self.set_theme(palette)
-        listen(self, session, self._on_session)
+        told = session.changed
+        when(self, self._show, told.selection, told.traced, told.model, told.roles)
         self._show()
 
     def set_theme(self, palette: Palette) -> None:
@@ -71,10 +72,6 @@ class Inspector(QWidget):
     def _make_room(self) -> None:
         """The measures stay whole."""
         self.setMinimumHeight(self.least_height(has_measures=not self.measures.isHidden()))
-
-    def _on_session(self, name: str) -> None:
-        if name in ("selection", "traced", "model", "roles"):
-            self._show()
 
     def _show(self) -> None:
         session, head = self._session, self._session.primary

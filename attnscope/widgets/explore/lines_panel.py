@@ -6,7 +6,7 @@ from attnscope.figures.colours import Palette
 from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.view_state import Highlight, ViewState
 from attnscope.widgets.explore.lines_view import LinesView
-from attnscope.widgets.labels import listen
+from attnscope.widgets.labels import when
 from attnscope.widgets.map_style import map_style
 
 
@@ -23,27 +23,28 @@ class LinesPanel(QWidget):
         layout.setContentsMargins(0, 0, 0, 0)
         layout.addWidget(self.lines)
         self.lines.token_hovered.connect(self._on_token_hovered)
-        listen(self, session, self._on_session)
-        listen(self, view, self._on_view)
+        told = session.changed
+        when(self, self._show_maps, told.heads, told.selection, told.traced, told.model)
+        when(self, self._show_style, view.changed.style)
+        when(self, self._show_highlight, view.changed.highlight)
         self.set_theme(palette)
-        self.lines.set_style(map_style(view))
-        self._on_session("heads")
+        self._show_style()
+        self._show_maps()
 
     def set_theme(self, palette: Palette) -> None:
         """Paint in other colours."""
         self.lines.set_theme(palette)
 
-    def _on_session(self, name: str) -> None:
-        if name in ("heads", "selection", "traced", "model"):
-            maps = self._session.shown_maps if self._session.text.strip() else ()
-            if maps or not self._session.text.strip() or self._session.traced is None:
-                self.lines.set_maps(maps)
+    def _show_maps(self) -> None:
+        maps = self._session.shown_maps if self._session.text.strip() else ()
+        if maps or not self._session.text.strip() or self._session.traced is None:
+            self.lines.set_maps(maps)
 
-    def _on_view(self, name: str) -> None:
-        if name == "style":
-            self.lines.set_style(map_style(self._view))
-        elif name == "highlight":
-            self.lines.set_highlight(self._view.highlight.query, self._view.highlight.key)
+    def _show_style(self) -> None:
+        self.lines.set_style(map_style(self._view))
+
+    def _show_highlight(self) -> None:
+        self.lines.set_highlight(self._view.highlight.query, self._view.highlight.key)
 
     def _on_token_hovered(self, query: int | None, key: int | None) -> None:
         self._view.set_highlight(Highlight(query=query, key=key))

@@ -31,7 +31,7 @@ from attnscope.viewmodels.session.masking import MaskState
 from attnscope.viewmodels.session.state import Session
 from attnscope.widgets.explore.mask_grid import MaskGrid
 from attnscope.widgets.form_parts import column, inset_text, row
-from attnscope.widgets.labels import PlainLabel, listen, plain_tooltip, tool_button
+from attnscope.widgets.labels import PlainLabel, plain_tooltip, tool_button, when
 from attnscope.widgets.possible import allow
 
 _SIDE_PX = 288
@@ -68,7 +68,7 @@ class MaskDialog(QDialog):
         self.edges = QPlainTextEdit()
         self.edges_error = PlainLabel(role="error")
         self._build()
-        listen(self, self.state, self._on_state)
+        when(self, self._show, self.state.changed)
         self.set_theme(palette)
         self._show()
 
@@ -223,9 +223,6 @@ class MaskDialog(QDialog):
 
     # Showing
 
-    def _on_state(self, _name: str) -> None:
-        self._show()
-
     def _show(self) -> None:
         state = self.state
         refusal = state.refusal
@@ -320,11 +317,11 @@ class MaskEditing:
     def attach(self, action: QAction) -> None:
         """Enable `action` where a mask can be drawn, and say why not elsewhere."""
 
-        def show(_name: str) -> None:
+        def show() -> None:
             allow(action, self._probe.refusal)
 
-        listen(self._window, self._probe, show)
-        show("mask")
+        when(self._window, show, self._probe.changed)
+        show()
 
     def open(self) -> None:
         """Show the editor, and the heads of the stack that its mask is for."""

@@ -20,7 +20,7 @@ from attnscope.viewmodels.view_state import ViewState
 from attnscope.widgets.candidate_table import CandidateTable
 from attnscope.widgets.difference_label import DifferenceLabel
 from attnscope.widgets.form_parts import narrow_combo, row, scrolled_column
-from attnscope.widgets.labels import PlainLabel, listen, plain_tooltip
+from attnscope.widgets.labels import PlainLabel, plain_tooltip, when
 from attnscope.widgets.stale_watch import StaleWatch
 
 _UNWRITTEN = "not written: the mask covers only this text"
@@ -66,8 +66,11 @@ class OutputPanel(QWidget):
         self._is_chosen = False
         self._stale = StaleWatch(self._is_late, self._show_stale, self)
         self.positions.activated.connect(self._on_chosen)
-        listen(self, session, self._on_session)
-        listen(self, view, self._on_view)
+        told = session.changed
+        when(self, self._show_all, told.traced)
+        when(self, self._show_texts, told.output)
+        when(self, self._stale.check, told.traced, told.output, told.stale)
+        when(self, self._show_prediction, view.changed.position)
         self._show_all()
 
     def set_theme(self, palette: Palette) -> None:
@@ -88,14 +91,6 @@ class OutputPanel(QWidget):
         column.addWidget(self.table)
         column.addStretch(1)
 
-    def _on_session(self, name: str) -> None:
-        if name == "traced":
-            self._show_all()
-        elif name == "output":
-            self._show_texts()
-        if name in ("traced", "output", "stale"):
-            self._stale.check()
-
     def _is_late(self) -> bool:
         comparison = self._comparison()
         return self._session.is_stale or (comparison is not None and comparison.is_writing)
@@ -108,10 +103,6 @@ class OutputPanel(QWidget):
         """The person chose: other gates do not move on to another prediction until the text changes."""
         self._is_chosen = True
         self._view.choose_position(index)
-
-    def _on_view(self, name: str) -> None:
-        if name == "position":
-            self._show_prediction()
 
     def _comparison(self) -> Comparison | None:
         has_text = bool(self._session.text.strip())

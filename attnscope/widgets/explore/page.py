@@ -30,7 +30,7 @@ from attnscope.widgets.explore.output_panel import OutputPanel
 from attnscope.widgets.explore.presented import Presented
 from attnscope.widgets.explore.text_bar import TextBar
 from attnscope.widgets.folded_sizes import FoldedSizes
-from attnscope.widgets.labels import listen, rule
+from attnscope.widgets.labels import rule, when
 from attnscope.widgets.side_tabs import SideTabs
 from attnscope.widgets.stale_watch import StaleWatch
 from attnscope.widgets.state_card import StateCard
@@ -88,8 +88,11 @@ class ExplorePage(QWidget):
         self._lay_out()
         self.columns.installEventFilter(self)
         self._stale = StaleWatch(self._is_late, self._show_stale, self)
-        listen(self, session, self._on_session)
-        listen(self, view, self._on_view)
+        told = session.changed
+        when(self, self._stale.check, told.traced, told.stale)
+        when(self, self._show_stage, told.ready, told.model, told.text, told.traced, told.busy, told.notice)
+        when(self, self._show_grid, view.changed.enlarged, view.changed.folded)
+        when(self, self._fold, view.changed.folded)
         self._show_stage()
 
     def set_theme(self, palette: Palette) -> None:
@@ -216,24 +219,15 @@ class ExplorePage(QWidget):
             splitter.setSizes(DEFAULT_SIZES[name])
         self._layout.addWidget(self.columns, 1)
 
-    def _on_session(self, name: str) -> None:
-        if name in ("traced", "stale"):
-            self._stale.check()
-        if name in ("ready", "model", "text", "traced", "busy", "notice"):
-            self._show_stage()
-
     def _on_token_chosen(self, side: str, place: int) -> None:
         """A token was chosen in another panel: as if it had been clicked above."""
         strip = self.text_bar.target_strip if side == "target" else self.text_bar.source_strip
         strip.token_clicked.emit(place)
 
-    def _on_view(self, name: str) -> None:
-        hides = self._view.hides
-        if name in ("enlarged", "folded"):
-            is_in_page = self.grid_panel.window() is self.window()
-            self.grid_panel.setVisible(not ((self._view.is_enlarged or hides("grid")) and is_in_page))
-        if name == "folded":
-            self._fold()
+    def _show_grid(self) -> None:
+        is_in_page = self.grid_panel.window() is self.window()
+        is_hidden = self._view.is_enlarged or self._view.hides("grid")
+        self.grid_panel.setVisible(not (is_hidden and is_in_page))
 
     def _fold(self) -> None:
         """Hide what is folded away; when all is back the splitters stand where they stood."""

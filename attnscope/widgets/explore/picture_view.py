@@ -11,7 +11,7 @@ from attnscope.figures.picture_layout import PictureLayout, Side, picture_layout
 from attnscope.figures.plain import plain_piece
 from attnscope.figures.spec import PicturePart
 from attnscope.viewmodels.maps.picturing import PictureState
-from attnscope.widgets.labels import listen, watch_seen
+from attnscope.widgets.labels import watch_seen, when
 from attnscope.widgets.map_widget import MapWidget
 from attnscope.widgets.placeholder import paint_focus, paint_placeholder, paint_veil
 
@@ -39,7 +39,8 @@ class PictureView(MapWidget):
             "Click a patch or a special token to see where it looks; arrows walk, Home: the first token"
         )
         watch_seen(self, state.watch)
-        listen(self, state, self._on_state)
+        when(self, self._on_picture, state.changed.picture)
+        when(self, self.update, state.changed.query)
 
     def figure(self) -> PicturePart | None:
         """What is shown, for a figure."""
@@ -118,7 +119,6 @@ class PictureView(MapWidget):
             self.cell_hovered.emit(self._state.query, pointed[1], weight)
         self.update()
 
-    def _on_state(self, name: str) -> None:
-        if name == "picture":
-            self._pointed = None
+    def _on_picture(self) -> None:
+        self._pointed = None
         self.update()

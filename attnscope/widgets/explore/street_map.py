@@ -37,7 +37,7 @@ from attnscope.records.alignment import GoldCell
 from attnscope.records.sites import gate_note
 from attnscope.records.tiles import CellReading, LongMap, MapTile
 from attnscope.viewmodels.maps.map_tiles import MapTiles
-from attnscope.widgets.labels import listen
+from attnscope.widgets.labels import when
 from attnscope.widgets.map_widget import MapWidget
 from attnscope.widgets.panning import ARROWS, ZOOM_KEYS, Drag, zoom_factor
 from attnscope.widgets.placeholder import paint_focus, paint_placeholder, paint_veil
@@ -69,7 +69,11 @@ class StreetMap(MapWidget):
         self._is_on_small_map = False
         self._gold: tuple[GoldCell, ...] = ()
         self._images = TileImages()
-        listen(self, state, self._on_state)
+        changed = state.changed
+        when(self, self._on_map, changed.map)
+        when(self, self._tell_cell, changed.cell)
+        when(self, self._forget_images, changed.tiles)
+        when(self, self.update, changed.map, changed.window, changed.tiles, changed.cell)
 
     def set_gate(self, gate: float) -> None:
         """Name the head's gate in the title."""
@@ -176,16 +180,14 @@ class StreetMap(MapWidget):
 
     # Inside
 
-    def _on_state(self, name: str) -> None:
-        if name == "map":
-            self._cell = None
-            self._tell_area()
-        if name == "cell":
-            self._tell_cell()
-        if name == "tiles":
-            known = (self.state.overview, *self.state.tiles)
-            self._images.keep_only(tuple(tile for tile in known if tile is not None))
-        self.update()
+    def _on_map(self) -> None:
+        self._cell = None
+        self._tell_area()
+
+    def _forget_images(self) -> None:
+        """Of tiles that are no longer kept."""
+        known = (self.state.overview, *self.state.tiles)
+        self._images.keep_only(tuple(tile for tile in known if tile is not None))
 
     def _tell_area(self) -> None:
         layout = self.layout_now()

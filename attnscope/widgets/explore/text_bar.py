@@ -26,7 +26,7 @@ from attnscope.widgets.aspect_steps import writes
 from attnscope.widgets.explore.token_menu import token_menu
 from attnscope.widgets.explore.token_scroll import TokenScroll
 from attnscope.widgets.explore.word_help import WordHelp
-from attnscope.widgets.labels import PlainLabel, listen, plain_tooltip, tool_button
+from attnscope.widgets.labels import PlainLabel, plain_tooltip, tool_button, when
 from attnscope.widgets.token_strip import TokenStrip, is_unknown, own_letters
 
 Side = Literal["source", "target"]
@@ -92,10 +92,15 @@ class TextBar(QWidget):
         self.source_strip.menu_wanted.connect(self._on_source_menu)
         self.target_strip.menu_wanted.connect(self._on_target_menu)
         self.set_theme(palette)
-        listen(self, session, self._on_session)
-        listen(self, view, self._on_view)
-        for name in ("model", "text", "traced"):
-            self._on_session(name)
+        told = session.changed
+        when(self, self._on_model, told.model)
+        when(self, self._show_texts, told.text)
+        when(self, self._show_tokens, told.traced, told.aspect)
+        when(self, self._show_notes, told.text, told.traced)
+        when(self, self._show_lit, told.selection, told.traced, told.aspect, view.changed.highlight)
+        when(self, self._on_history, told.history)
+        for show in (self._on_model, self._show_texts, self._show_tokens, self._show_notes, self._show_lit):
+            show()
 
     def set_theme(self, palette: Palette) -> None:
         """Paint the tokens in other colours."""
@@ -147,32 +152,21 @@ class TextBar(QWidget):
         for k, line in enumerate(self._lines):
             line.setVisible(self._room != "fields" and (k == 0 or takes_target))
 
-    def _on_session(self, name: str) -> None:
-        if name == "model":
-            self._show_samples()
-            self._show_target_row()
-            about = _known_words(self._session.model)
-            for strip in (self.source_strip, self.target_strip):
-                strip.set_vocabulary_words(about)
-            for edit, words in zip((self.text_edit, self.target_edit), self._words(), strict=True):
-                edit.words.set_words(words)
-        elif name == "text":
-            self._show_source_text()
-            _show_text(self.target_edit, self._session.target or "", is_quiet_when_blank=True)
-            self._show_notes()
-        elif name == "traced":
-            self._show_tokens()
-            self._show_notes()
-        elif name == "history":
-            self._is_history_newer = True
-        elif name == "aspect":
-            self._show_tokens()
-        if name in ("selection", "traced", "aspect"):
-            self._show_lit()
+    def _on_model(self) -> None:
+        self._show_samples()
+        self._show_target_row()
+        about = _known_words(self._session.model)
+        for strip in (self.source_strip, self.target_strip):
+            strip.set_vocabulary_words(about)
+        for edit, words in zip((self.text_edit, self.target_edit), self._words(), strict=True):
+            edit.words.set_words(words)
 
-    def _on_view(self, name: str) -> None:
-        if name == "highlight":
-            self._show_lit()
+    def _on_history(self) -> None:
+        self._is_history_newer = True
+
+    def _show_texts(self) -> None:
+        self._show_source_text()
+        _show_text(self.target_edit, self._session.target or "", is_quiet_when_blank=True)
 
     def _show_target_row(self) -> None:
         model = self._session.model

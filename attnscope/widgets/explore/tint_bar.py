@@ -9,7 +9,7 @@ from attnscope.figures.colours import Palette, ramp_colour
 from attnscope.figures.style import SMALL_PX, font, text_width, type_px
 from attnscope.viewmodels.heads.tinting import OFF, TintState
 from attnscope.viewmodels.view_state import ViewState
-from attnscope.widgets.labels import listen, plain_tooltip
+from attnscope.widgets.labels import listen, plain_tooltip, when
 
 _ROW_PX, _BAR_PX, _RAMP_PX, _PAD_PX, _ICON_PX = 22, 8, 96, 8, 16
 
@@ -88,7 +88,7 @@ class TintLegend(QWidget):
         self._state, self._view, self._palette = state, view, palette
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         listen(self, state, self._on_state)
-        listen(self, view, self._on_view)
+        when(self, self.update, view.changed.hovered_head)
         self._on_state("tint")
 
     def set_theme(self, palette: Palette) -> None:
@@ -148,7 +148,3 @@ class TintLegend(QWidget):
         self.setAccessibleName(f"Frames: {choice.name}" if choice is not None else "No frames")
         self.setFixedHeight(self.sizeHint().height())
         self.update()
-
-    def _on_view(self, name: str) -> None:
-        if name == "hovered_head":
-            self.update()

@@ -21,7 +21,7 @@ from attnscope.figures.style import type_px
 from attnscope.records.shelf import ShelfRow
 from attnscope.viewmodels.shelf import ShelfState, facts_words, licence_words
 from attnscope.widgets.form_parts import row
-from attnscope.widgets.labels import ElidedLabel, PlainLabel, listen, rule
+from attnscope.widgets.labels import ElidedLabel, PlainLabel, rule, when
 from attnscope.widgets.shelf.table import ShelfTable
 
 _WIDTH_PX, _HEIGHT_PX, _WORDS_PX = 960, 640, 36
@@ -54,7 +54,10 @@ class ShelfDialog(QDialog):
         self.buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)
         self._build()
         self._connect()
-        listen(self, state, self._on_state)
+        when(self, self._show_rows, state.changed.rows)
+        when(self, self.table.show_chosen, state.changed.chosen)
+        when(self, self._show_chosen, state.changed.rows, state.changed.chosen)
+        when(self, self._show_progress, state.changed.progress)
         self.table.show_rows()
         self._show_chosen()
         self._show_progress()
@@ -112,20 +115,10 @@ class ShelfDialog(QDialog):
         self.cancel_button.clicked.connect(self._state.cancel)
         self.buttons.rejected.connect(self.reject)
 
-    def _on_state(self, name: str) -> None:
-        match name:
-            case "rows":
-                if self.filter.text() != self._state.wanted:
-                    self.filter.setText(self._state.wanted)
-                self.table.show_rows()
-                self._show_chosen()
-            case "chosen":
-                self.table.show_chosen()
-                self._show_chosen()
-            case "progress":
-                self._show_progress()
-            case _:
-                pass
+    def _show_rows(self) -> None:
+        if self.filter.text() != self._state.wanted:
+            self.filter.setText(self._state.wanted)
+        self.table.show_rows()
 
     def _show_chosen(self) -> None:
         state, chosen = self._state, self._state.row

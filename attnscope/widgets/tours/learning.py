@@ -24,7 +24,7 @@ from attnscope.viewmodels.tours.touring import TourState
 from attnscope.viewmodels.tours.tours import read_tours
 from attnscope.viewmodels.training.state import TrainingState
 from attnscope.viewmodels.view_state import ViewState, page_named
-from attnscope.widgets.labels import listen, when
+from attnscope.widgets.labels import when
 from attnscope.widgets.offers import Offer
 from attnscope.widgets.tours.help_panel import HelpPanel
 from attnscope.widgets.tours.invitation import Invitation
@@ -83,7 +83,7 @@ class Learning(QObject):
         self._bar_layout = QVBoxLayout(self.bar)
         self._bar_layout.setContentsMargins(0, 0, 0, 0)
         when(self, self._on_run, training.changed.status)
-        listen(self, workspace.files.kept, self._on_kept_views)
+        when(self, self._on_going, workspace.files.kept.changed.going)
         when(self, self._take_back_invitation, view.changed.page)
 
     def attach(self, make_states: MakeStates, progress: Iterable[tuple[str, int]] = ()) -> None:
@@ -232,9 +232,9 @@ class Learning(QObject):
         if self._view.page == "learn":
             self.invitation.hide()
 
-    def _on_kept_views(self, name: str) -> None:
+    def _on_going(self) -> None:
         """A kept view or a session takes the place of a tour, whose numbers it does not have."""
-        if name == "going" and self.tours is not None:
+        if self.tours is not None:
             self.tours.leave(is_keeping=True)
 
     def _on_run(self) -> None:

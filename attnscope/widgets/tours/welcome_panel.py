@@ -20,7 +20,7 @@ from attnscope.viewmodels.training.plan_words import seconds_text
 from attnscope.viewmodels.training.state import TrainingState
 from attnscope.widgets.card_button import CardButton
 from attnscope.widgets.form_parts import column
-from attnscope.widgets.labels import PlainLabel, listen, plain_tooltip, when
+from attnscope.widgets.labels import PlainLabel, plain_tooltip, when
 from attnscope.widgets.labs.catalogue import GROUPS, labs_of
 from attnscope.widgets.tours.tour_card import TourCard
 
@@ -94,8 +94,7 @@ class WelcomePanel(QScrollArea):
         self._lay_out()
         if tours is not None:
             when(self, self._show_seen, tours.changed.progress, tours.changed.tour)
-        listen(self, recents, lambda _name: self._show_recent())
-        when(self, self._show_recent, session.changed.ready)
+        when(self, self._show_recent, recents.changed, session.changed.ready)
         when(self, self._show_times, training.planning.times.changed)
         self.set_theme(palette)
         self._show_seen()

@@ -9,7 +9,7 @@ from attnscope.errors import LoadError
 from attnscope.viewmodels.session.recents import Recents
 from attnscope.viewmodels.training.state import TrainingState
 from attnscope.viewmodels.training.sweeping import SweepState
-from attnscope.widgets.labels import listen, plain_tooltip
+from attnscope.widgets.labels import plain_tooltip, when
 
 _LONG = 28
 """The most letters that it says of a run's name."""
@@ -36,7 +36,7 @@ class LastRunButton(QPushButton):
     def offer(self, recents: Recents) -> None:
         """Open the newest of these runs from now on."""
         self._recents = recents
-        listen(self, recents, lambda _name: self.show_run())
+        when(self, self.show_run, recents.changed)
         self.show_run()
 
     def offer_sweep(self, sweep: SweepState) -> None:

@@ -9,11 +9,10 @@ from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QSizePolicy, QWi
 from attnscope.figures.colours import Palette
 from attnscope.figures.plain import plain_text
 from attnscope.figures.style import type_px
-from attnscope.viewmodels.session.notices import Notice
 from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.view_state import ViewState
 from attnscope.widgets.icons import icon
-from attnscope.widgets.labels import PlainLabel, listen, tool_button
+from attnscope.widgets.labels import PlainLabel, tool_button, when
 
 _NOTE_MS, _LEAST_MS = 6000, 1500
 """How long a note stays when nothing is done, and at least, whatever is done."""
@@ -57,9 +56,9 @@ class Banner(QFrame):
         self._close.clicked.connect(session.dismiss_notice)
         self._timer.timeout.connect(session.dismiss_notice)
         self.set_theme(palette)
-        listen(self, session, self._on_session)
-        listen(self, view, self._on_view)
-        self._show(session.notice)
+        when(self, self._show, session.changed.notice)
+        when(self, self._leave, session.changed.history, view.changed.page)
+        self._show()
 
     def set_theme(self, palette: Palette) -> None:
         """Draw the cross in another colour."""
@@ -86,23 +85,14 @@ class Banner(QFrame):
         if action is not None:
             action.trigger()
 
-    def _on_session(self, name: str) -> None:
-        if name == "notice":
-            self._show(self._session.notice)
-        elif name == "history":
-            self._leave()
-
-    def _on_view(self, name: str) -> None:
-        if name == "page":
-            self._leave()
-
     def _leave(self) -> None:
         """The person does the next thing: a note that could be read goes."""
         notice = self._session.notice
         if notice is not None and not notice.is_lasting and self._age.hasExpired(_LEAST_MS):
             self._session.dismiss_notice()
 
-    def _show(self, notice: Notice | None) -> None:
+    def _show(self) -> None:
+        notice = self._session.notice
         self._timer.stop()
         self.setVisible(notice is not None)
         if notice is None:

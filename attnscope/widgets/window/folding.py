@@ -4,7 +4,7 @@ from PySide6.QtWidgets import QWidget
 
 from attnscope.viewmodels.view_state import Part, ViewState
 from attnscope.widgets.folded_sizes import FoldedSizes
-from attnscope.widgets.labels import listen
+from attnscope.widgets.labels import when
 from attnscope.widgets.window.pages import Pages
 
 
@@ -23,9 +23,7 @@ def fold_with_view(view: ViewState, bars: tuple[QWidget, ...], pages: Pages) -> 
 
     sizes = FoldedSizes(compare.splitters())
 
-    def show(name: str) -> None:
-        if name != "folded":
-            return
+    def show() -> None:
         if view.is_presenting:
             sizes.keep()
         for part, widgets in parts.items():
@@ -34,4 +32,4 @@ def fold_with_view(view: ViewState, bars: tuple[QWidget, ...], pages: Pages) -> 
         if not view.is_presenting:
             sizes.give_back()
 
-    listen(pages, view, show)
+    when(pages, show, view.changed.folded)

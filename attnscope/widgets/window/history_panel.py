@@ -16,7 +16,7 @@ from attnscope.figures.plain import plain_text
 from attnscope.figures.style import font
 from attnscope.viewmodels.session.state import Session
 from attnscope.widgets.icons import icon
-from attnscope.widgets.labels import PlainLabel, listen, plain_tooltip, tool_button
+from attnscope.widgets.labels import PlainLabel, plain_tooltip, tool_button, when
 from attnscope.widgets.window.right_edge import RightEdge
 
 _WIDTH_PX = 280
@@ -45,7 +45,7 @@ class HistoryPanel(QWidget):
         self.steps.itemClicked.connect(self._on_chosen)
         self.steps.itemActivated.connect(self._on_chosen)
         self.set_theme(palette)
-        listen(self, session, self._on_session)
+        when(self, self.show_steps, session.changed.history)
 
     def set_theme(self, palette: Palette) -> None:
         """Paint in other colours."""
@@ -95,10 +95,6 @@ class HistoryPanel(QWidget):
         layout.addWidget(self.steps, 1)
         layout.addWidget(self.python_button)
         layout.addWidget(self.command_button)
-
-    def _on_session(self, name: str) -> None:
-        if name == "history":
-            self.show_steps()
 
     def _on_chosen(self, item: QListWidgetItem) -> None:
         self._session.go_to(self.steps.row(item))

@@ -26,7 +26,7 @@ from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.view_state import ViewState
 from attnscope.widgets.flow_row import FlowRow, together
 from attnscope.widgets.icons import icon
-from attnscope.widgets.labels import ElidedLabel, PlainLabel, listen, plain_tooltip, tool_button
+from attnscope.widgets.labels import ElidedLabel, PlainLabel, plain_tooltip, tool_button, when
 from attnscope.widgets.offers import Offer
 from attnscope.widgets.possible import allow
 from attnscope.widgets.window.right_edge import RightEdge
@@ -73,9 +73,12 @@ class KeptPanel(QWidget):
         self._lay_out()
         self._connect()
         self.set_theme(palette)
-        listen(self, kept, self._on_kept_views)
-        for name in ("views", "notes"):
-            self._on_kept_views(name)
+        changed = kept.changed
+        when(self, self._show_views, changed.views)
+        when(self, self._show_notes, changed.notes)
+        when(self, self._show_place, changed.at, changed.notes, changed.going)
+        self._show_views()
+        self._show_notes()
 
     def set_theme(self, palette: Palette) -> None:
         """Paint in other colours."""
@@ -85,7 +88,7 @@ class KeptPanel(QWidget):
         self.redo_button.setIcon(icon("redo", palette.text, side_px=16))
         for button in (self.up_button, self.down_button):
             button.setFixedWidth(round(type_px(_ARROW_PX)))
-        self._on_kept_views("at")
+        self._show_place()
 
     def setVisible(self, is_visible: bool) -> None:
         super().setVisible(is_visible)
@@ -162,12 +165,19 @@ class KeptPanel(QWidget):
 
     # Showing
 
-    def _on_kept_views(self, name: str) -> None:
+    def _show_views(self) -> None:
         chosen = self.list.currentRow()
-        if name == "views":
-            self.list.show_views(self._kept.views)
-        if name == "notes" and self.notes.toPlainText() != self._kept.notes:
+        self.list.show_views(self._kept.views)
+        self._mark(chosen)
+
+    def _show_notes(self) -> None:
+        if self.notes.toPlainText() != self._kept.notes:
             self.notes.setPlainText(self._kept.notes)
+
+    def _show_place(self) -> None:
+        self._mark(self.list.currentRow())
+
+    def _mark(self, chosen: int) -> None:
         at = self._kept.at
         self.list.mark(at, chosen=min(chosen, len(self._kept.views) - 1) if at is None else at)
         self.hint.setText(_FULL if self._kept.views else _EMPTY)
@@ -286,9 +296,9 @@ class KeptLine(ElidedLabel):
         self._kept, self._view, self._is_touring = kept, view, False
         self._turns = {actions["next-view"]: "PgDown", actions["previous-view"]: "PgUp"}
         self._keys = {action: action.shortcuts() for action in self._turns}
-        listen(self, kept, lambda _name: self.look_again())
-        listen(self, session, self._on_session)
-        listen(self, view, self._on_view)
+        folded, page = view.changed.folded, view.changed.page
+        when(self, self._set_keys, folded)
+        when(self, self.look_again, kept.changed.all, session.changed.model, folded, page)
         self.look_again()
 
     def set_touring(self, is_touring: bool) -> None:
@@ -296,17 +306,10 @@ class KeptLine(ElidedLabel):
         self._is_touring = is_touring
         self.look_again()
 
-    def _on_session(self, name: str) -> None:
-        if name == "model":
-            self.look_again()
-
-    def _on_view(self, name: str) -> None:
-        if name == "folded":
-            for action, key in self._turns.items():
-                more = [QKeySequence(key)] if self._view.is_presenting else []
-                action.setShortcuts([*self._keys[action], *more])
-        if name in ("folded", "page"):
-            self.look_again()
+    def _set_keys(self) -> None:
+        for action, key in self._turns.items():
+            more = [QKeySequence(key)] if self._view.is_presenting else []
+            action.setShortcuts([*self._keys[action], *more])
 
     def look_again(self) -> None:
         """Show what is so now: another lab may be looked at."""

@@ -35,7 +35,7 @@ from attnscope.widgets.actions import build_actions
 from attnscope.widgets.compare.page import compare_handlers
 from attnscope.widgets.explore.mask_dialog import MaskEditing
 from attnscope.widgets.export.figures_offered import current_figure
-from attnscope.widgets.labels import listen
+from attnscope.widgets.labels import when
 from attnscope.widgets.labs.page import lab_offers
 from attnscope.widgets.map_style import remembered_view
 from attnscope.widgets.theme import apply_theme, dress_application, palette_for
@@ -141,10 +141,14 @@ class MainWindow(QMainWindow):
         self.workspace.add_offers(self.learning.offers)
         self.workspace.add_scripts("compare", self.pages.compare.scripts)
         self._lay_out()
-        listen(self, session, self._on_session)
-        listen(self, self.view, self._on_view)
+        told, view = session.changed, self.view.changed
+        when(self, self._show_actions, told.model, told.history, told.gates, told.selection, told.notice)
+        when(self, self._show_actions, told.traced, view.enlarged, view.folded)
+        when(self, self._show_title, told.model)
+        when(self, self._show_duration, view.page)
+        when(self, self._on_theme, view.theme)
         fold_with_view(self.view, (self.top_bar, self.page_bar), self.pages)
-        listen(self, self.status_bar.work.state, lambda _name: self._show_dismiss())
+        when(self, self._show_dismiss, self.status_bar.work.state.changed)
         QGuiApplication.styleHints().colorSchemeChanged.connect(self._on_system_theme_changed)
         self.set_theme(self._palette)
         restore_geometry(self, self._settings)
@@ -155,7 +159,8 @@ class MainWindow(QMainWindow):
             self.setWindowState(self.windowState() | Qt.WindowState.WindowMaximized)
         self.pages.show_page()
         self._show_duration()
-        self._on_session("model")
+        self._show_actions()
+        self._show_title()
         self.pages.explore.grid_panel.grid.setFocus()  # so that 1, L and Space are keys, not letters
         self._steady_focus = SteadyFocus(self)
 
@@ -303,20 +308,12 @@ class MainWindow(QMainWindow):
 
     # Showing
 
-    def _on_session(self, name: str) -> None:
-        if name in ("model", "history", "gates", "selection", "notice", "traced"):
-            self._show_actions()
-        if name == "model":
-            model = self._session.model
-            self.setWindowTitle(f"{model.name} – AttnScope" if model else "AttnScope")
+    def _show_title(self) -> None:
+        model = self._session.model
+        self.setWindowTitle(f"{model.name} – AttnScope" if model else "AttnScope")
 
-    def _on_view(self, name: str) -> None:
-        if name == "page":
-            self._show_duration()
-        elif name == "theme":
-            self.set_theme(palette_for(self.view.theme, self.view.size_percent))
-        elif name in ("enlarged", "folded"):
-            self._show_actions()
+    def _on_theme(self) -> None:
+        self.set_theme(palette_for(self.view.theme, self.view.size_percent))
 
     def _show_duration(self) -> None:
         self.status_bar.duration.setVisible(self.view.page == "explore")

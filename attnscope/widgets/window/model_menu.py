@@ -8,7 +8,7 @@ from PySide6.QtWidgets import QMenu, QWidget
 from attnscope.figures.plain import plain_text, short_path
 from attnscope.viewmodels.session.recents import Recents
 from attnscope.viewmodels.session.state import Session
-from attnscope.widgets.labels import listen, plain_tooltip
+from attnscope.widgets.labels import plain_tooltip, when
 
 _N_RECENT = 6
 _MOST_LETTERS = 60
@@ -33,20 +33,13 @@ class ModelMenu(QMenu):
         self._rule = self.addSeparator()
         self.addActions(self._fixed)
         self.triggered.connect(self._on_triggered)
-        listen(self, session, self._on_session)
-        listen(self, self._recents, self._on_recents)
+        told = session.changed
+        when(self, self._show_demos, told.ready, told.model, self._recents.changed)
         self._show_demos()
 
     def demo_actions(self) -> tuple[QAction, ...]:
         """One action for each demo model and each model opened before."""
         return tuple(self._demos)
-
-    def _on_session(self, name: str) -> None:
-        if name in ("ready", "model"):
-            self._show_demos()
-
-    def _on_recents(self, _name: str) -> None:
-        self._show_demos()
 
     def _show_demos(self) -> None:
         for action in self._demos:

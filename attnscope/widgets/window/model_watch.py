@@ -8,7 +8,7 @@ from pathlib import Path
 from PySide6.QtCore import QFileSystemWatcher, QObject, QTimer
 
 from attnscope.viewmodels.session.state import Session
-from attnscope.widgets.labels import listen
+from attnscope.widgets.labels import when
 
 SETTLE_MS = 600
 """A save touches many files; what they are in the end is looked at once."""
@@ -31,11 +31,9 @@ class ModelWatch(QObject):
         self._settle.timeout.connect(self._look)
         self._files.fileChanged.connect(self._on_changed)
         self._files.directoryChanged.connect(self._on_changed)
-        listen(self, session, self._on_session)
+        when(self, self._on_model, session.changed.model)
 
-    def _on_session(self, name: str) -> None:
-        if name != "model":
-            return
+    def _on_model(self) -> None:
         model = self._session.model
         folder = Path(model.source) if model and model.source else None
         self._folder = folder if folder is not None and folder.is_dir() else None

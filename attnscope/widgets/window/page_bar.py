@@ -10,7 +10,7 @@ from attnscope.figures.colours import Palette
 from attnscope.figures.style import type_px
 from attnscope.viewmodels.view_state import Page, ViewState
 from attnscope.widgets.icons import icon
-from attnscope.widgets.labels import listen, tool_button
+from attnscope.widgets.labels import tool_button, when
 
 WIDTH_PX = 64
 
@@ -52,7 +52,7 @@ class PageBar(QWidget):
             self.help_button.setToolTip(help_action.toolTip())
             self.help_button.clicked.connect(help_action.trigger)
         layout.addWidget(self.help_button)
-        listen(self, view, self._on_view)
+        when(self, self._show_page, view.changed.page)
         self.set_theme(palette)
         self._show_page()
 
@@ -81,10 +81,6 @@ class PageBar(QWidget):
             button.setToolButtonStyle(
                 styles.ToolButtonTextUnderIcon if has_icons else styles.ToolButtonTextOnly
             )
-
-    def _on_view(self, name: str) -> None:
-        if name == "page":
-            self._show_page()
 
     def _show_page(self) -> None:
         for page, button in self.buttons.items():

@@ -20,7 +20,7 @@ from attnscope.widgets.explore.page import ExplorePage
 from attnscope.widgets.export.figures_offered import SpecOfPage, offered_figures
 from attnscope.widgets.heads.page import HeadsPage
 from attnscope.widgets.heads.tabs import HeadsTabs
-from attnscope.widgets.labels import listen
+from attnscope.widgets.labels import when
 from attnscope.widgets.labs.page import LabsPage
 from attnscope.widgets.map_style import map_style
 from attnscope.widgets.positions.page import PositionsPage
@@ -64,7 +64,8 @@ class Pages(QStackedWidget):
         self.add("train", self.training)
         self.add("labs", self.labs)
         self._join(actions)
-        listen(self, view, self._on_view)
+        when(self, self.show_page, view.changed.page)
+        when(self, self._show_style, view.changed.style)
 
     def add(self, name: Page, page: QWidget) -> None:
         """Let a page be turned to."""
@@ -133,11 +134,8 @@ class Pages(QStackedWidget):
         self.labs.page_wanted.connect(self._on_page_wanted)
         self.positions.lab_wanted.connect(self.show_lab)
 
-    def _on_view(self, name: str) -> None:
-        if name == "page":
-            self.show_page()
-        elif name == "style":
-            self.training.set_style(map_style(self._view))
+    def _show_style(self) -> None:
+        self.training.set_style(map_style(self._view))
 
     @Slot(str)
     def _on_page_wanted(self, name: str) -> None:

@@ -7,7 +7,7 @@ from PySide6.QtWidgets import QMenu, QWidget
 
 from attnscope.figures.plain import plain_text, shorten
 from attnscope.viewmodels.session.recents import Recents
-from attnscope.widgets.labels import listen, plain_tooltip
+from attnscope.widgets.labels import plain_tooltip, when
 from attnscope.widgets.possible import allow
 
 
@@ -21,10 +21,10 @@ class RecentMenu(QMenu):
         self._recents, self._open_path = recents, open_path
         self.setToolTipsVisible(True)
         self.triggered.connect(self._on_triggered)
-        listen(self, recents, self._on_recents)
-        self._on_recents("recents")
+        when(self, self._show, recents.changed)
+        self._show()
 
-    def _on_recents(self, _name: str) -> None:
+    def _show(self) -> None:
         self.clear()
         for path in self._recents.sessions:
             action = self.addAction(shorten(plain_text(path), 60).replace("&", "&&"))

@@ -33,7 +33,7 @@ from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.view_state import ViewState
 from attnscope.widgets.export.opened_figure import open_figure_file
 from attnscope.widgets.folder_dialog import ask_folder
-from attnscope.widgets.labels import listen
+from attnscope.widgets.labels import when
 from attnscope.widgets.window.opening import Opened, find_moved_model, is_picture, kind_of
 from attnscope.widgets.window.session_guard import AskOverwrite, SessionGuard, ask_overwrite, digest_of
 
@@ -102,7 +102,8 @@ class SessionFiles(QObject):
         self.ask_save: AskPath = _ask_save
         self.ask_folder: AskPath = ask_folder
         self.get_model: Callable[[str], None] = lambda _name: None
-        listen(window, session, self._on_session)
+        when(window, self._on_model, session.changed.model)
+        when(window, self._on_notice, session.changed.notice)
 
     @property
     def is_waiting(self) -> bool:
@@ -292,15 +293,18 @@ class SessionFiles(QObject):
         else:
             self._session.open_text(path)
 
-    def _on_session(self, name: str) -> None:
-        if name == "model" and self._session.model is not None:
+    def _on_model(self) -> None:
+        if self._session.model is not None:
             self._recents.add_model(self._session.model.source)
             if self._pending is not None:
                 QTimer.singleShot(0, self, self._restore_rest)
-        elif name == "notice" and self._pending is not None:
-            notice = self._session.notice
-            if notice is not None and notice.is_error and notice.request == "LoadModel" and not notice.action:
-                self._offer_to_locate(notice.message)
+
+    def _on_notice(self) -> None:
+        notice = self._session.notice
+        if self._pending is None or notice is None:
+            return
+        if notice.is_error and notice.request == "LoadModel" and not notice.action:
+            self._offer_to_locate(notice.message)
 
     def _offer_to_locate(self, reason: str) -> None:
         saved = self._pending

@@ -14,7 +14,7 @@ from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.view_state import ViewState
 from attnscope.viewmodels.work import WorkState
 from attnscope.widgets.icons import icon
-from attnscope.widgets.labels import ElidedLabel, PlainLabel, listen, plain_tooltip, tool_button
+from attnscope.widgets.labels import ElidedLabel, PlainLabel, plain_tooltip, tool_button, when
 from attnscope.widgets.window.work_list import WorkLine
 
 _WITHOUT_MAPS = ("labs", "learn")
@@ -61,10 +61,13 @@ class StatusBar(QWidget):
             button.setDefaultAction(action)
             button.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonIconOnly)
         self.set_theme(palette)
-        listen(self, session, self._on_session)
-        listen(self, view, self._on_view)
-        for name in ("traced", "gates"):
-            self._on_session(name)
+        told, seen = session.changed, view.changed
+        when(self, self._show_trace, told.traced)
+        when(self, self._show_gates, told.gates, told.interventions, told.model)
+        when(self, self._show_page, seen.page)
+        when(self, self._show_pointed, seen.cell, seen.pointer, seen.hovered_head)
+        self._show_trace()
+        self._show_gates()
         self._show_page()
 
     def add_place(self, place: QWidget) -> None:
@@ -80,17 +83,8 @@ class StatusBar(QWidget):
         for button, name in ((self._undo, "undo"), (self._redo, "redo")):
             button.defaultAction().setIcon(icon(name, palette.text, side_px=16))
 
-    def _on_session(self, name: str) -> None:
-        if name == "traced":
-            self._show_trace()
-        elif name in ("gates", "interventions", "model"):
-            self._show_gates()
-
-    def _on_view(self, name: str) -> None:
-        if name == "page":
-            self._show_page()
-        if name in ("cell", "pointer", "hovered_head"):
-            self.cell.set_full_text(plain_text(self._under_cursor()))
+    def _show_pointed(self) -> None:
+        self.cell.set_full_text(plain_text(self._under_cursor()))
 
     def _show_page(self) -> None:
         """On pages that show nothing of the open model nothing is said about its maps."""

@@ -16,7 +16,7 @@ from attnscope.viewmodels.view_state import THEME_NAMES, ViewState
 from attnscope.widgets.actions import ACTIONS, MENUS
 from attnscope.widgets.choice_button import ChoiceButton
 from attnscope.widgets.icons import icon
-from attnscope.widgets.labels import PlainLabel, listen, plain_tooltip, tool_button
+from attnscope.widgets.labels import PlainLabel, plain_tooltip, tool_button, when
 
 HEIGHT_PX = 40
 _NAME_FROM_PX, _FACTS_FROM_PX, _WORDS_FROM_PX = 760, 900, 820
@@ -65,8 +65,9 @@ class TopBar(QWidget):
         self.palette_button.clicked.connect(actions["palette"].trigger)
         self._name = PlainLabel("AttnScope", "name")
         self._lay_out()
-        listen(self, session, self._on_session)
-        listen(self, view, self._on_view)
+        when(self, self._show_model, session.changed.model)
+        when(self, self._show_busy, session.changed.busy)
+        when(self, self._on_theme, view.changed.theme)
         self.set_theme(palette)
         self._show_model()
         self._show_busy()
@@ -108,15 +109,8 @@ class TopBar(QWidget):
         layout.addWidget(self.palette_button)
         layout.addWidget(self.theme_button)
 
-    def _on_session(self, name: str) -> None:
-        if name == "model":
-            self._show_model()
-        elif name == "busy":
-            self._show_busy()
-
-    def _on_view(self, name: str) -> None:
-        if name == "theme":
-            self.set_theme(self._palette)
+    def _on_theme(self) -> None:
+        self.set_theme(self._palette)
 
     def _on_theme_chosen(self, name: str) -> None:
         self._view.set_theme(next(theme for theme in THEME_NAMES if theme == name))

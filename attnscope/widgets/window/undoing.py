@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QWidget
 from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.session.steps_seen import unseen_words
 from attnscope.viewmodels.view_state import ViewState
-from attnscope.widgets.labels import listen
+from attnscope.widgets.labels import when
 from attnscope.widgets.labs.page import LabsPage
 from attnscope.widgets.possible import allow
 
@@ -35,14 +35,10 @@ class Undoing:
     def attach(self, actions: Mapping[str, QAction], labs: LabsPage) -> None:
         """Name and enable the actions from now on by what they would do."""
         self._actions, self._labs = actions, labs
-        listen(self._window, self._session, self._on_changed)
-        listen(self._window, self._view, self._on_changed)
+        told, page = self._session.changed, self._view.changed.page
+        when(self._window, self._show, told.history, told.model, page)
         labs.controls_changed.connect(self._show)
         self._show()
-
-    def _on_changed(self, name: str) -> None:
-        if name in ("history", "model", "page"):
-            self._show()
 
     def _show(self) -> None:
         for way in _TOLD:

@@ -8,7 +8,7 @@ from attnscope.figures.colours import Palette
 from attnscope.figures.plain import plain_text
 from attnscope.figures.style import type_px
 from attnscope.viewmodels.work import Task, WorkState
-from attnscope.widgets.labels import ElidedLabel, PlainLabel, listen, tool_button
+from attnscope.widgets.labels import ElidedLabel, PlainLabel, tool_button, when
 
 _BAR_PX = 72
 _PATIENCE_MS = 400
@@ -81,7 +81,7 @@ class WorkList(QFrame):
         self._column.setSpacing(12)
         self._column.addWidget(PlainLabel("Under way", "large"))
         self._column.addWidget(self.empty)
-        listen(self, work, self._on_work)
+        when(self, self._on_work, work.changed)
 
     def open_above(self, widget: QWidget) -> None:
         """Show the list above `widget`, with the focus on its first Stop."""
@@ -104,7 +104,7 @@ class WorkList(QFrame):
         corner = widget.mapToGlobal(QPoint(0, 0))
         self.move(corner.x(), corner.y() - self.height() - 4)
 
-    def _on_work(self, _name: str) -> None:
+    def _on_work(self) -> None:
         if self.isVisible():
             bottom = self.geometry().bottom()
             self._show_jobs()
@@ -150,7 +150,7 @@ class WorkLine(QWidget):
         self._patience.setInterval(_PATIENCE_MS)
         self._patience.timeout.connect(self._show)
         self.hide()
-        listen(self, work, self._on_work)
+        when(self, self._on_work, work.changed)
 
     def set_theme(self, _palette: Palette) -> None:
         """Take the present size of type."""
@@ -161,7 +161,7 @@ class WorkLine(QWidget):
         """List what is under way."""
         self.list.open_above(self if self.isVisible() else self.parentWidget() or self)
 
-    def _on_work(self, _name: str) -> None:
+    def _on_work(self) -> None:
         if not self.state.jobs:
             self._patience.stop()
             self.hide()

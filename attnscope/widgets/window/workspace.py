@@ -19,7 +19,7 @@ from attnscope.viewmodels.view_state import SIZES, ViewState
 from attnscope.widgets.aspect_steps import aspect_handlers
 from attnscope.widgets.explore.lines_panel import LinesPanel
 from attnscope.widgets.explore.page import DEFAULT_SIZES, ExplorePage
-from attnscope.widgets.labels import listen
+from attnscope.widgets.labels import when
 from attnscope.widgets.offers import (
     Offer,
     action_offers,
@@ -135,9 +135,10 @@ class Workspace(QObject):
             Panel(name="output", title="Output", widget=explore.answers),
         )
         self.panels = PanelWindows(self._window, {panel.name: panel for panel in panels})
-        listen(self._window, self._session, self._on_session)
-        listen(self._window, self._view, self._on_view)
-        listen(self._window, self.files.kept, self._on_kept)
+        told, view, kept = self._session.changed, self._view.changed, self.files.kept.changed
+        when(self._window, self._keep_copy, told.history, told.text, told.model)
+        when(self._window, self._keep_copy, view.style, view.view, view.page, kept.all)
+        when(self._window, self._on_folded, view.folded)
 
     def set_theme(self, palette: Palette) -> None:
         """Paint in other colours."""
@@ -338,18 +339,12 @@ class Workspace(QObject):
             self._session.tell_person("There is nothing to copy yet: open a model and type a sentence.")
         return scripts
 
-    def _on_session(self, name: str) -> None:
-        if name in ("history", "text", "model") and self.autosave is not None:
-            self.autosave.touch()
-
-    def _on_view(self, name: str) -> None:
-        if name in ("style", "view", "page") and self.autosave is not None:
-            self.autosave.touch()
-        elif name == "folded" and not self._view.is_presenting:
-            self._session.drop_notice(PRESENTING)
-        elif name == "folded" and self.kept is not None:
-            self.kept.hide()  # it is for who speaks
-
-    def _on_kept(self, _name: str) -> None:
+    def _keep_copy(self) -> None:
         if self.autosave is not None:
             self.autosave.touch()
+
+    def _on_folded(self) -> None:
+        if not self._view.is_presenting:
+            self._session.drop_notice(PRESENTING)
+        elif self.kept is not None:
+            self.kept.hide()  # it is for who speaks
