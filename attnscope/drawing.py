@@ -18,6 +18,10 @@ from attnscope.figures.run_charts import PARTS, shown_charts
 from attnscope.figures.scaling_charts import scaling_charts
 from attnscope.figures.seed_charts import seed_chart
 from attnscope.figures.spec import Caption, Chart, FigureSpec, check_spec
+from attnscope.figures.views.curves import CurvesFigure
+from attnscope.figures.views.graph import GraphFigure
+from attnscope.figures.views.head import HeadFigure
+from attnscope.figures.views.positions import PositionsFigure
 from attnscope.models import Model
 from attnscope.models.recording.opening import open_named
 from attnscope.records.attention_graph import DEFAULT_THRESHOLD
@@ -75,8 +79,7 @@ def positions_figure(
     tables = position_tables(names, n, width, model)
     info = model.info if model is not None else None
     caption = Caption(model=info.name if info else "", sha256=info.sha256 if info else "")
-    spec = FigureSpec(
-        view="positions",
+    spec = PositionsFigure(
         positions=tables,
         title=title or f"Positional encodings, {n} positions, d_model {width}",
         caption=caption if has_caption else None,
@@ -223,8 +226,7 @@ def graph_figure(
     """
     graph = attention_graph(trace, token, stack, threshold)
     named = title or f"From “{shorten(plain_text(graph.nodes[0].token.piece), 40)}” down to the inputs"
-    spec = FigureSpec(
-        view="graph",
+    spec = GraphFigure(
         graph=graph,
         gates=trace.gates,
         interventions=trace.interventions,
@@ -304,7 +306,7 @@ def figure_from(saved: SavedFigure, model: Model, trace: Trace) -> Figure:
         dpi=saved.dpi,
         origin=origin,
     )
-    return Figure(replace(made.spec, gold=saved.gold)) if saved.view == "head" else made
+    return Figure(replace(made.spec, gold=saved.gold)) if isinstance(made.spec, HeadFigure) else made
 
 
 def _size_of(model: Model) -> tuple[int, int]:
@@ -332,7 +334,7 @@ def _shown_run(run: Path, name: str, colour: int) -> ShownRun:
 
 
 def _curves(charts: tuple[Chart, ...], title: str, caption: Caption | None, dpi: int) -> FigureSpec:
-    return FigureSpec(view="curves", charts=charts, title=title, caption=caption, dpi=dpi)
+    return CurvesFigure(charts=charts, title=title, caption=caption, dpi=dpi)
 
 
 def _on_page(

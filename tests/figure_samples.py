@@ -5,7 +5,10 @@ from graph_samples import graph
 from inside_samples import inside
 
 from attnscope.figures.cell_map import CellMap
-from attnscope.figures.spec import Caption, Chart, FigureSpec, InsidePart, PicturePart, Series
+from attnscope.figures.spec import Caption, Chart, FigureSpec, Series
+from attnscope.figures.views import VIEWS
+from attnscope.figures.views.inside import InsidePart
+from attnscope.figures.views.picture import PicturePart
 from attnscope.records.maps import HeadMap, SiteGrid
 from attnscope.records.pictures import Picture
 from attnscope.records.positions import PositionTable
@@ -123,23 +126,35 @@ def picture_part() -> PicturePart:
 
 def spec(view: str, **changes: object) -> FigureSpec:
     """A figure of this view with something to show."""
-    values: dict[str, object] = {
-        "view": view,
-        "grids": (site_grid(0), site_grid(1)) if view == "grid" else (),
-        "maps": (head_map(), head_map(head=1)) if view in ("head", "lines") else (),
-        "picture": picture_part() if view == "picture" else None,
-        "positions": (position_table(), position_table("other")) if view == "positions" else (),
-        "compared": compared_maps() if view == "difference" else None,
-        "charts": (chart(), chart("rate")) if view == "curves" else lab_charts() if view == "lab" else (),
-        "cells": lab_cells() if view == "lab" else (),
-        "graph": graph() if view == "graph" else None,
-        "inside": InsidePart(inside=inside(), row=0) if view == "inside" else None,
-        "panels": (spec("head"), spec("lines"), spec("grid")) if view == "panels" else (),
+    page = {
         "caption": Caption(model="tiny", sha256="0123456789abcdef", text="to be"),
         "width_mm": 100.0,
         "height_mm": 90.0,
         "dpi": 96,
     }
-    if view == "picture":
-        values["maps"] = (head_map(5, 5),)
-    return FigureSpec(**{**values, **changes})  # type: ignore[arg-type]
+    return VIEWS[view](**{**page, **_shown(view), **changes})  # type: ignore[arg-type]
+
+
+def _shown(view: str) -> dict[str, object]:
+    two_maps = (head_map(), head_map(head=1))
+    match view:
+        case "grid":
+            return {"grids": (site_grid(0), site_grid(1))}
+        case "head" | "lines":
+            return {"maps": two_maps}
+        case "picture":
+            return {"maps": (head_map(5, 5),), "picture": picture_part()}
+        case "positions":
+            return {"positions": (position_table(), position_table("other"))}
+        case "difference":
+            return {"compared": compared_maps()}
+        case "curves":
+            return {"charts": (chart(), chart("rate"))}
+        case "lab":
+            return {"charts": lab_charts(), "cells": lab_cells()}
+        case "graph":
+            return {"graph": graph()}
+        case "inside":
+            return {"inside": InsidePart(inside=inside(), row=0)}
+        case _:
+            return {"panels": (spec("head"), spec("lines"), spec("grid"))}

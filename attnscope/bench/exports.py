@@ -10,7 +10,7 @@ from attnscope.bench.grid import random_grids
 from attnscope.bench.report import Measurement, median_of
 from attnscope.figures.export import save
 from attnscope.figures.file_names import Format
-from attnscope.figures.spec import FigureSpec
+from attnscope.figures.views.grid import GridFigure
 
 N_ROUNDS = 5
 TARGET_S = 1.0
@@ -25,7 +25,7 @@ def measure_exports(n_rounds: int = N_ROUNDS) -> Iterator[Measurement]:
             path = Path(folder) / f"grid.{format}"
             seconds = []
             for index in range(n_rounds):
-                spec = FigureSpec(view="grid", grids=random_grids(index))
+                spec = GridFigure(grids=random_grids(index))
                 begin_s = time.perf_counter()
                 save(spec, path)
                 seconds.append(time.perf_counter() - begin_s)

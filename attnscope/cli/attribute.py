@@ -99,10 +99,11 @@ def save_maps(cells: "tuple[CellMap, ...]", path: Path, model: "Model", note: st
 
     application = boot.offscreen_application()
     from attnscope.figures.figure import Figure
-    from attnscope.figures.spec import Caption, FigureSpec
+    from attnscope.figures.spec import Caption
+    from attnscope.figures.views.lab import LabFigure
 
     caption = Caption(model=model.info.name, sha256=model.info.sha256, note=note)
-    Figure(FigureSpec(view="lab", cells=cells, caption=caption, height_mm=100.0)).save(path)
+    Figure(LabFigure(cells=cells, caption=caption, height_mm=100.0)).save(path)
     del application
 
 

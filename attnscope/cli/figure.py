@@ -147,18 +147,15 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _hints(spec: "FigureSpec") -> str:
     """What would make the figure tell more."""
-    from attnscope.figures.room import lines_hint, values_hint
+    from attnscope.figures.room import values_hint
 
-    hint = values_hint(spec) or lines_hint(spec)
+    hint = values_hint(spec) or spec.hint()
     return even_hint(spec) + (f"; {hint}" if hint else "")
 
 
 def even_hint(spec: "FigureSpec") -> str:
     """What to do where the scale up to 1 shows all maps in one colour; empty otherwise."""
-    from attnscope.figures.panels import shown_maps
-    from attnscope.viewmodels.maps.evenness import even_words
+    from attnscope.figures.caption import evenness
 
-    if spec.view not in ("head", "panels") or spec.style.scale != "fixed":
-        return ""
-    words = [even_words(head_map) for head_map in shown_maps(spec)]
-    return f"; {words[0]}, --scale head shows the differences" if words and all(words) else ""
+    words = evenness(spec)
+    return f"; {words}, --scale head shows the differences" if words else ""

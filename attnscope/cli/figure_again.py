@@ -68,10 +68,9 @@ def _kept_figure(arguments: argparse.Namespace, kept: "FigureSpec") -> "Figure":
             action="Leave out --rows, or draw a new figure from the model and its text.",
         )
     style = _look(arguments, kept.style)
-    panels = tuple(replace(panel, style=style) for panel in kept.panels)
     title = arguments.title if "title" in given else kept.title
     dpi = arguments.dpi if "dpi" in given else kept.dpi
-    return Figure(replace(kept, style=style, panels=panels, title=title, dpi=dpi))
+    return Figure(replace(kept.with_style(style), title=title, dpi=dpi))
 
 
 def _read_again(arguments: argparse.Namespace, saved: "SavedFigure") -> "tuple[Trace, Model]":
@@ -172,12 +171,13 @@ def _on_given_page(arguments: argparse.Namespace, made: "Figure") -> "Figure":
     from attnscope.figures.figure import Figure
     from attnscope.figures.fitting import sized
     from attnscope.figures.presets import preset_of
+    from attnscope.figures.views.panels import PanelsFigure
 
     given, spec = given_options(arguments), made.spec
     if not given & set(_PAGE):
         return made
     page = preset_of(spec)
-    if "columns" in given:
+    if isinstance(spec, PanelsFigure) and "columns" in given:
         spec = replace(spec, columns=arguments.columns)
     is_new = "size" in given
     is_kept = not is_new and (not given & _CHANGING_HEIGHT or (page is not None and page.is_whole))

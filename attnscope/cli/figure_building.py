@@ -11,7 +11,7 @@ from attnscope.records.sites import HeadRef, Site, Stack, check_heads
 
 if TYPE_CHECKING:
     from attnscope.figures.figure import Figure
-    from attnscope.figures.spec import Caption, View
+    from attnscope.figures.spec import Caption
     from attnscope.models import Model
     from attnscope.trace import Trace
 
@@ -28,7 +28,7 @@ def build_figure(
     from attnscope.figures.file_names import target_of
 
     stack, heads = chosen_heads(arguments, trace.sites) if head is None else (head.stack, (head,))
-    view: View = "head" if arguments.view == "picture" else arguments.view
+    view = "head" if arguments.view == "picture" else arguments.view
     if view == "grid" and target_of(arguments.out)[1] == "html":
         chosen = stack or trace.sites[0].stack  # a page shows whole maps: every head of the stack
         view, heads = "lines", tuple(h for s in trace.sites if s.stack == chosen for h in s.heads)

@@ -9,7 +9,7 @@ import re
 import string
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING, TypeVar
 
 from attnscope.cli.figure_building import LABELS, build_caption, labelled_heads
 from attnscope.cli.figure_options import looks_of
@@ -19,7 +19,7 @@ from attnscope.errors import UserError
 
 if TYPE_CHECKING:
     from attnscope.figures.figure import Figure
-    from attnscope.figures.spec import Caption, View
+    from attnscope.figures.spec import Caption
     from attnscope.models import Model
     from attnscope.records.sites import HeadRef, Site, Stack
     from attnscope.trace import Trace
@@ -50,7 +50,7 @@ class PanelWish:
 
     letter: str
     words: str
-    view: "View"
+    view: str
     shown: str
     own: dict[str, str] = field(default_factory=dict)
 
@@ -140,7 +140,7 @@ def _read_wish(letter: str, words: str) -> PanelWish:
     for part in parts:
         name, _, value = part.partition("=")
         own[name.strip()] = value.strip()
-    return PanelWish(letter=letter, words=words, view=cast("View", kind or "head"), shown=heads, own=own)
+    return PanelWish(letter=letter, words=words, view=kind or "head", shown=heads, own=own)
 
 
 class _KeepsLines(argparse.HelpFormatter):

@@ -92,10 +92,11 @@ def save_chart(chart: "Chart", path: Path, model: "Model", *, note: str) -> None
 
     application = boot.offscreen_application()
     from attnscope.figures.figure import Figure
-    from attnscope.figures.spec import Caption, FigureSpec
+    from attnscope.figures.spec import Caption
+    from attnscope.figures.views.curves import CurvesFigure
 
     caption = Caption(model=model.info.name, sha256=model.info.sha256, note=note)
-    Figure(FigureSpec(view="curves", charts=(chart,), caption=caption, height_mm=100.0)).save(path)
+    Figure(CurvesFigure(charts=(chart,), caption=caption, height_mm=100.0)).save(path)
     del application
 
 

@@ -93,10 +93,11 @@ def _write(arguments: argparse.Namespace, model: "Model", found: "HeadWeightsFou
 
     application = boot.offscreen_application()
     from attnscope.figures.figure import Figure
-    from attnscope.figures.spec import Caption, FigureSpec
+    from attnscope.figures.spec import Caption
+    from attnscope.figures.views.curves import CurvesFigure
 
     caption = Caption(model=model.info.name, sha256=model.info.sha256)
-    Figure(FigureSpec(view="curves", charts=charts, caption=caption)).save(arguments.out)
+    Figure(CurvesFigure(charts=charts, caption=caption)).save(arguments.out)
     del application
 
 

@@ -8,10 +8,11 @@ from attnscope.figures.caption import gate_words
 from attnscope.figures.figure import Figure, ensure_gui
 from attnscope.figures.figure_checks import check_about
 from attnscope.figures.fitting import sized
-from attnscope.figures.panels import panels_of
 from attnscope.figures.plain import plain_text, shorten
 from attnscope.figures.presets import PresetName
 from attnscope.figures.spec import Caption, FigureSpec, check_spec
+from attnscope.figures.views.head import HeadFigure
+from attnscope.figures.views.panels import PanelsFigure, panels_of
 
 _TITLE = 60
 
@@ -50,9 +51,7 @@ def panels(
             expected="one for each, or none",
             action="Give an empty text for a panel that needs none.",
         )
-    base = FigureSpec(
-        view="panels", style=parts[0].style, title=title, caption=caption, dpi=dpi, columns=columns
-    )
+    base = PanelsFigure(style=parts[0].style, title=title, caption=caption, dpi=dpi, columns=columns)
     ensure_gui()
     page = panels_of(parts, titles or telling_titles(parts), base)
     made = sized(page, preset=size, width_mm=width_mm, height_mm=height_mm, font_pt=font_pt)
@@ -91,6 +90,7 @@ def _about(part: FigureSpec) -> tuple[str, str, str, str]:
     """Model, text, second text and gates of a figure, as far as it says; a head's own gate stands by it."""
     said = part.caption or part.origin or Caption()
     text, target = (shorten(plain_text(words), _TITLE) for words in (said.text, said.target or ""))
-    is_own = part.view == "head" and {head for head, _ in part.gates.values} <= {m.head for m in part.maps}
+    drawn = {head_map.head for head_map in part.held_maps()}
+    is_own = isinstance(part, HeadFigure) and {head for head, _ in part.gates.values} <= drawn
     gates = gate_words(part.gates) if part.gates and not is_own else ""
     return (plain_text(said.model), text and f"“{text}”", target and f"→ “{target}”", gates)

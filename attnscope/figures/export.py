@@ -20,7 +20,6 @@ from attnscope.figures.file_names import ENDINGS, Format, checked_target, slug_o
 from attnscope.figures.html_page import html_bytes
 from attnscope.figures.numbers import csv_bytes, npz_bytes
 from attnscope.figures.paint_figure import paint_figure
-from attnscope.figures.panels import shown_maps
 from attnscope.figures.plain import plain_text
 from attnscope.figures.room import check_width
 from attnscope.figures.spec import LAYOUT_DPI, MM_PER_INCH, FigureSpec, check_dots, check_spec
@@ -67,20 +66,7 @@ def save(spec: FigureSpec, path: Path | str) -> Path:
 
 def suggested_name(spec: FigureSpec, format: Format = "svg") -> str:
     """A safe file name for the figure: short, in plain letters, the same for the same figure."""
-    parts = [spec.caption.model if spec.caption else "", spec.view]
-    if spec.view in ("head", "lines", "panels", "picture"):
-        maps = shown_maps(spec)
-        stacks = dict.fromkeys(m.head.stack for m in maps)
-        parts += [*stacks, *(m.head.label for m in maps[: 4 if spec.view == "panels" else 3])]
-        if spec.part is not None:
-            parts += [spec.part.tile.head.stack, spec.part.tile.head.label]
-    elif spec.view == "grid":
-        parts += dict.fromkeys(grid.site.stack for grid in spec.grids)
-    elif spec.inside is not None:
-        shown = spec.inside.inside
-        parts += [shown.head.stack, shown.head.label, f"query {shown.query}"]
-    elif spec.compared is not None:
-        parts += [spec.compared.head.stack, spec.compared.head.label]
+    parts = [spec.caption.model if spec.caption else "", spec.view, *spec.name_parts()]
     words = "-".join(part for part in parts if part)
     return f"{slug_of(words)}{ENDINGS[format]}"
 

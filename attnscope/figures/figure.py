@@ -2,9 +2,8 @@
 
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 from PySide6.QtGui import QGuiApplication
 
@@ -12,66 +11,22 @@ from attnscope.errors import UserError, of_wrong_kind
 from attnscope.figures import export
 from attnscope.figures.colours import ColourMap
 from attnscope.figures.figure_checks import check_about, check_look
-from attnscope.figures.figure_file import ALSO
 from attnscope.figures.file_names import Format
 from attnscope.figures.fitting import page_of, sized
-from attnscope.figures.panels import panels_figure
 from attnscope.figures.presets import PresetName
-from attnscope.figures.spec import (
-    Caption,
-    FigureOrigin,
-    FigureSpec,
-    MapPart,
-    PicturePart,
-    View,
-    check_spec,
-)
+from attnscope.figures.spec import Caption, FigureOrigin, FigureSpec, check_spec
 from attnscope.figures.style import MapStyle, Scale, Turn
-from attnscope.records.axes import Rows, row_labels, written_after
-from attnscope.records.interventions import Interventions
-from attnscope.records.maps import HeadMap, SiteGrid
+from attnscope.figures.traced import OtherSide, Traced, Wanted
+from attnscope.figures.views import VIEWS
+from attnscope.figures.views.head import HeadFigure
+from attnscope.figures.views.picture import PictureFigure, PicturePart
+from attnscope.records.axes import Rows
 from attnscope.records.pictures import Picture
-from attnscope.records.sites import Gates, HeadName, HeadRef, Site, Stack, check_heads, head_named
-from attnscope.records.tiles import MapTile, is_long
-from attnscope.records.tokens import Token, Tokens
-from attnscope.viewmodels.compare.difference import ComparedMaps, compare_maps
-from attnscope.viewmodels.maps.aggregation import grid_through, labelled, map_through
-from attnscope.viewmodels.maps.alignment import WAYS, Way, align_tokens
-from attnscope.viewmodels.maps.aspect import Aspect, Blend, Block, Hidden, Over, blended_heads
+from attnscope.records.sites import HeadName, Stack, head_named
+from attnscope.viewmodels.maps.alignment import Way
+from attnscope.viewmodels.maps.aspect import Aspect, Blend, Block, Hidden, Over
 
 _application: list[QGuiApplication] = []
-
-
-class Traced(Protocol):
-    """What a trace must offer to be drawn."""
-
-    @property
-    def sites(self) -> tuple[Site, ...]:
-        """The sites of the model, in order."""
-
-    @property
-    def target(self) -> Tokens | None:
-        """The second text, where there is one."""
-
-    @property
-    def gates(self) -> Gates:
-        """The gates the trace was made with."""
-
-    @property
-    def interventions(self) -> Interventions:
-        """The changes of single heads it was made with."""
-
-    def tokens(self, site: Site) -> tuple[tuple[Token, ...], tuple[Token, ...]]:
-        """The query tokens and the key tokens of a site."""
-
-    def grid(self, site: Site, max_px: int = 96) -> SiteGrid:
-        """All heads of a site as thumbnails."""
-
-    def head_map(self, head: HeadRef) -> HeadMap:
-        """One head in full."""
-
-    def head_tile(self, head: HeadRef) -> MapTile:
-        """The whole map of one head of any length, in blocks of cells."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +54,9 @@ class Figure:
 
         Raises UserError for another view than `head`, a map of other tokens, or a query that is not there.
         """
-        maps, n_tokens = self.spec.maps, picture.n_tokens
-        if self.spec.view != "head" or not maps or maps[0].weights.shape != (n_tokens, n_tokens):
+        maps, n_tokens = self.spec.held_maps(), picture.n_tokens
+        is_head = isinstance(self.spec, HeadFigure)
+        if not is_head or not maps or maps[0].weights.shape != (n_tokens, n_tokens):
             raise UserError(
                 "This map is not between single patches of one picture.",
                 expected="one head of the encoder, patch by patch",
@@ -109,7 +65,7 @@ class Figure:
         if not 0 <= query < n_tokens:
             raise UserError(f"The picture has no token {query}.", expected=f"0 to {n_tokens - 1}")
         part = PicturePart(picture=picture, query=query)
-        spec = replace(self.spec, view="picture", picture=part, origin=None)
+        spec = self.spec.as_view(PictureFigure, maps=maps, picture=part, origin=None)
         return Figure(sized(spec) if page_of(self.spec) == page_of(sized(self.spec)) else spec)
 
     def _repr_svg_(self) -> str:
@@ -121,7 +77,7 @@ _TRACE_IT = "Of a model give what it did on a text: figure(model.trace(text))."
 
 def figure(
     trace: Traced,
-    view: View = "grid",
+    view: str = "grid",
     *,
     head: HeadName | None = None,
     heads: Sequence[HeadName] = (),
@@ -195,10 +151,11 @@ def figure(
     if not isinstance(heads, Iterable):
         raise of_wrong_kind(heads, "heads", 'several heads, such as ("L0H0", "L1H3")', "Give one as head=.")
     check_about(size, title, caption, origin)
-    if view not in ("grid", "head", "lines", "panels", "difference"):
+    of_traces = [name for name, kind in VIEWS.items() if kind.reads_trace]
+    if view not in of_traces:
         raise UserError(
             f"A trace has no view '{view}'.",
-            expected="grid, head, lines, panels or difference",
+            expected=f"{', '.join(of_traces[:-1])} or {of_traces[-1]}",
             action="Choose one of these.",
         )
     named = (*((head,) if head is not None else ()), *((heads,) if isinstance(heads, str) else heads))
@@ -229,123 +186,29 @@ def figure(
         block=block,
         rows=rows,
     )
-    grids: tuple[SiteGrid, ...] = ()
-    maps: tuple[HeadMap, ...] = ()
-    part: MapPart | None = None
-    compared: ComparedMaps | None = None
-    if view == "difference":
-        own = _first_head(trace, stack, wanted)
-        pair = own, own if other_head is None or other is None else head_named(other_head, other.sites)
-        compared = _compared(trace, other, pair, names=names, align=align, delta_end=delta_end, rows=rows)
-    elif view == "grid":
-        chosen = stack or (wanted[0].stack if wanted else trace.sites[0].stack)
-        grids = tuple(_grid(trace, s, aspect) for s in _sites_of(trace, chosen))
-    elif view == "head" and _is_long(trace, _first_head(trace, stack, wanted)):
-        part = _part(trace, _first_head(trace, stack, wanted), rows)
-    else:
-        maps = _maps(trace, wanted or _sites_of(trace, stack)[0].heads[:1], aspect)
-    spec = FigureSpec(
-        view=view,
-        grids=grids,
-        maps=maps,
-        part=part,
-        compared=compared,
+    wish = Wanted(
+        trace=trace,
+        heads=wanted,
+        stack=stack,
+        aspect=aspect,
+        also=also,
+        columns=columns,
+        other=OtherSide(trace=other, head=other_head, names=names, align=align, delta_end=delta_end),
+    )
+    spec = VIEWS[view].of_trace(
+        wish,
         gates=trace.gates,
         interventions=trace.interventions,
-        selection=wanted if view == "grid" else (),
         style=style,
         title=title,
         caption=caption,
         dpi=dpi,
         origin=origin,
     )
-    if view == "panels":
-        spec = replace(_panels(trace, spec, also, aspect, stack), columns=columns)
     ensure_gui()
     made = sized(spec, preset=size, width_mm=width_mm, height_mm=height_mm, font_pt=font_pt)
     check_spec(made)
     return Figure(made)
-
-
-def _compared(
-    trace: Traced,
-    other: Traced | None,
-    heads: tuple[HeadRef, HeadRef],
-    *,
-    names: tuple[str, str],
-    align: Way,
-    delta_end: float,
-    rows: Rows,
-) -> ComparedMaps:
-    """One head of each trace on shared axes; raises UserError when the second has no such head."""
-    if other is None:
-        raise UserError(
-            "A difference needs two traces.", expected="a second trace", action="Give it as `other`."
-        )
-    if align not in WAYS or not 0.0 <= delta_end < float("inf"):
-        raise UserError(
-            f"A difference cannot be drawn with align '{align}' and delta_end {delta_end}.",
-            expected=f"{', '.join(WAYS)}; and a number from 0",
-            action="Choose one of these.",
-        )
-    check_heads(heads[1:], other.sites)
-    sides = trace.head_map(heads[0]), other.head_map(heads[1])
-    first, second = (labelled(one, rows) for one in sides)
-    axes = (
-        align_tokens(first.queries, second.queries, align),
-        align_tokens(first.keys, second.keys, align),
-    )
-    return compare_maps(first, second, *axes, names=names, limit=delta_end, row_names=rows)
-
-
-def _panels(
-    trace: Traced, spec: FigureSpec, also: tuple[str, ...], aspect: Aspect, stack: Stack | None
-) -> FigureSpec:
-    """The maps of `spec` as panels of one page, with what else is asked for."""
-    if not set(also) <= set(ALSO):
-        raise UserError(
-            f"There is no panel '{', '.join(also)}'.", expected=" or ".join(ALSO), action="Choose of these."
-        )
-    sites = _sites_of(trace, stack or spec.maps[0].head.stack) if "grid" in also else ()
-    grids = tuple(_grid(trace, site, aspect) for site in sites)
-    return panels_figure(spec, spec.maps, has_lines="lines" in also, grids=grids)
-
-
-def _first_head(trace: Traced, stack: Stack | None, wanted: tuple[HeadRef, ...]) -> HeadRef:
-    return (wanted or _sites_of(trace, stack)[0].heads)[0]
-
-
-def _is_long(trace: Traced, head: HeadRef) -> bool:
-    queries, keys = trace.tokens(_site_of(trace, head))
-    return is_long(len(queries), len(keys))
-
-
-def _site_of(trace: Traced, head: HeadRef) -> Site:
-    return next(site for site in trace.sites if site.key == head.site_key)
-
-
-def _part(trace: Traced, head: HeadRef, rows: Rows) -> MapPart:
-    """The whole of a map that is too long to be held cell by cell."""
-    queries, keys = trace.tokens(_site_of(trace, head))
-    queries = row_labels(queries, written_after(head.stack, trace.target), rows)
-    return MapPart(tile=trace.head_tile(head), queries=queries, keys=keys)
-
-
-def _maps(trace: Traced, heads: tuple[HeadRef, ...], aspect: Aspect) -> tuple[HeadMap, ...]:
-    """The maps of `heads` as the aspect shows them: one when they are blended."""
-    if aspect.blend == "none":
-        shown = (map_through(aspect, (trace.head_map(head),)) for head in heads)
-        return tuple(m for m in shown if m is not None)
-    blend = map_through(aspect, tuple(trace.head_map(h) for h in blended_heads(aspect, heads, trace.sites)))
-    return (blend,) if blend is not None else ()
-
-
-def _grid(trace: Traced, site: Site, aspect: Aspect) -> SiteGrid:
-    grid = trace.grid(site)
-    if not aspect.leaves_out or grid.is_pooled:
-        return grid
-    exact = tuple(trace.head_map(head).weights for head in site.heads)
-    return grid_through(aspect, grid, *trace.tokens(site), exact)
 
 
 def ensure_gui() -> None:
@@ -353,13 +216,3 @@ def ensure_gui() -> None:
     if QGuiApplication.instance() is None:
         platform = ["-platform", "offscreen"] if sys.platform.startswith("linux") else []
         _application.append(QGuiApplication(["attnscope", *platform]))
-
-
-def _sites_of(trace: Traced, stack: Stack | None) -> tuple[Site, ...]:
-    sites = tuple(site for site in trace.sites if stack is None or site.stack == stack)
-    if not sites:
-        known = ", ".join(dict.fromkeys(site.stack for site in trace.sites))
-        raise UserError(
-            f"The model has no stack '{stack}'.", expected=known, action="Choose one of these stacks."
-        )
-    return sites

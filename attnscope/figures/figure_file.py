@@ -18,9 +18,11 @@ from attnscope.figures.caption import program_version
 from attnscope.figures.colours import COLOUR_MAPS
 from attnscope.figures.file_names import ENDINGS
 from attnscope.figures.kept_figure import kept_as_json, kept_from_json
-from attnscope.figures.panels import shown_maps
-from attnscope.figures.spec import BASE_PT, FigureOrigin, FigureSpec, View
+from attnscope.figures.shown_maps import shown_maps
+from attnscope.figures.spec import BASE_PT, Asked, FigureOrigin, FigureSpec
 from attnscope.figures.style import SCALES, TURNS, MapStyle
+from attnscope.figures.views import VIEWS
+from attnscope.figures.views.panels import ALSO
 from attnscope.records.alignment import GoldCell
 from attnscope.records.interventions import Interventions, interventions_as_json, interventions_from_json
 from attnscope.records.sites import NO_GATES, STACKS, Gates, HeadRef, Stack
@@ -31,9 +33,6 @@ ENDING = ENDINGS["figure"]
 FORMAT, _QUESTION_FORMAT = 2, 1
 """Of numbers, and of a question, which older programs read too."""
 MAX_BYTES = 64_000_000
-ASKED_VIEWS: tuple[View, ...] = ("grid", "head", "lines", "panels")
-"""What a trace can be asked for again."""
-ALSO = ("lines", "grid")
 _MAX_TEXT = 4_000_000
 _MAX_ENTRIES = 20_000
 _T = TypeVar("_T")
@@ -44,7 +43,7 @@ class SavedFigure:
     """A figure as a question: `also` are the panels beside the heads', `note` the caption's words."""
 
     origin: FigureOrigin
-    view: View = "grid"
+    view: str = "grid"
     heads: tuple[HeadRef, ...] = ()
     stack: Stack | None = None
     also: tuple[str, ...] = ()
@@ -64,24 +63,21 @@ class SavedFigure:
 
 def what_to_keep(spec: FigureSpec) -> "SavedFigure | FigureSpec":
     """What a figure file holds of a figure: the question where its text can be read again, else all of it."""
-    is_asked = spec.view in ASKED_VIEWS and (spec.part is None or spec.part.is_whole)
-    return spec if spec.origin is None or not is_asked else _question(spec, spec.origin)
+    asked = spec.asked()
+    return spec if spec.origin is None or asked is None else _question(spec, spec.origin, asked)
 
 
-def _question(spec: FigureSpec, origin: FigureOrigin) -> SavedFigure:
-    heads = origin.heads if origin.aspect.blend != "none" else tuple(m.head for m in shown_maps(spec))
-    if spec.part is not None:
-        heads = (spec.part.tile.head,)
-    grids = spec.grids or tuple(grid for panel in spec.panels for grid in panel.grids)
+def _question(spec: FigureSpec, origin: FigureOrigin, asked: Asked) -> SavedFigure:
+    is_blended = origin.aspect.blend != "none" and bool(shown_maps(spec))
     return SavedFigure(
         origin=origin,
         view=spec.view,
-        heads=heads if spec.view != "grid" else spec.selection,
-        stack=grids[0].site.stack if grids else heads[0].stack if heads else None,
-        also=tuple(name for name in ALSO if any(panel.view == name for panel in spec.panels)),
+        heads=origin.heads if is_blended else asked.heads,
+        stack=asked.stack,
+        also=asked.also,
         gates=spec.gates,
         interventions=spec.interventions,
-        gold=spec.gold,
+        gold=asked.gold,
         style=spec.style,
         title=spec.title,
         has_caption=spec.caption is not None,
@@ -90,7 +86,7 @@ def _question(spec: FigureSpec, origin: FigureOrigin) -> SavedFigure:
         height_mm=spec.height_mm,
         font_pt=spec.font_pt,
         dpi=spec.dpi,
-        columns=spec.columns,
+        columns=asked.columns,
     )
 
 
@@ -234,7 +230,7 @@ def _figure(fields: _Fields, folder: Path | None) -> SavedFigure:
         raise fields.refuse(f"it holds something unknown ({str(error)[:200]})") from error
     return SavedFigure(
         origin=origin,
-        view=fields.one_of("view", ASKED_VIEWS, "grid"),
+        view=fields.one_of("view", tuple(name for name in VIEWS if VIEWS[name].is_asked), "grid"),
         heads=heads,
         stack=fields.one_of("stack", (*STACKS, None), None),
         also=tuple(name for name in ALSO if name in fields.get("also", list, [])),

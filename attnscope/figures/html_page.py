@@ -18,9 +18,9 @@ from attnscope.errors import UserError
 from attnscope.figures.caption import caption_lines
 from attnscope.figures.colours import LIGHT, lut
 from attnscope.figures.html_parts import SCRIPT, STYLE
-from attnscope.figures.panels import common_peak, lettered_maps, shown_maps
 from attnscope.figures.plain import plain_piece, plain_text
 from attnscope.figures.raster import scale_peaks
+from attnscope.figures.shown_maps import common_peak, lettered_maps, shown_maps
 from attnscope.figures.spec import FigureSpec
 from attnscope.figures.token_axis import axis_names
 from attnscope.records.alignment import GoldCell
@@ -128,7 +128,7 @@ def _map(spec: FigureSpec, head_map: HeadMap, peak: float, letter: str, title: s
         "keys": [plain_piece(t.label) for t in head_map.keys],
         "weights": [_row(row) for row in head_map.weights],
         "tops": [float(top) for top in tops[:, 0].astype(str)],
-        "gold": [_link(cell) for cell in spec.gold if spec.view == "head"],
+        "gold": [_link(cell) for cell in spec.word_links()],
     }
 
 

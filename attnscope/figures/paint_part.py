@@ -1,6 +1,6 @@
 """A part of a long map as a figure: its tile, rulers, colour bar, and in words what one pixel stands for."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from PySide6.QtCore import QRectF
 from PySide6.QtGui import QPainter
@@ -14,12 +14,27 @@ from attnscope.figures.paint_tiles import (
     paint_tile_title,
     paint_tiles,
 )
-from attnscope.figures.spec import MapPart
 from attnscope.figures.style import MapStyle
 from attnscope.figures.tile_layout import PIECE_STEP_PX, TileLayout, tile_layout
 from attnscope.figures.token_axis import axis_names
 from attnscope.records.sites import Gates, gate_note
+from attnscope.records.tiles import MapTile
+from attnscope.records.tokens import Token
 from attnscope.viewmodels.maps.map_window import MapWindow, window_on
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MapPart:
+    """A part of a map too long to be held whole: its tile, and the tokens of the whole map."""
+
+    tile: MapTile
+    queries: tuple[Token, ...]
+    keys: tuple[Token, ...]
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the part is the whole map."""
+        return self.tile.rows == (0, len(self.queries)) and self.tile.cols == (0, len(self.keys))
 
 
 def paint_map_part(

@@ -12,6 +12,7 @@ import types
 import typing
 import zlib
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 import numpy as np
@@ -26,13 +27,16 @@ MAX_ITEMS = 1_000_000
 MAX_NUMBER, MAX_WHOLE = 1e30, 2**40
 """Larger ones overflow where they are drawn, and mean nothing in a figure."""
 _MAX_TEXT = 4_000_000
+_KIND = "view"
+"""The class variable that tells kinds of a record apart, and stands with its fields in a file."""
 _ODD_NUMBERS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 _Record = TypeVar("_Record")
 
 
 def record_as_json(record: object) -> dict[str, object]:
     """A frozen record as JSON can hold it; raises TypeError for what no annotation here knows."""
-    found: dict[str, object] = {}
+    name = getattr(type(record), _KIND, None)
+    found: dict[str, object] = {_KIND: name} if isinstance(name, str) else {}
     hints = _hints(type(record))  # type: ignore[arg-type]
     for field in dataclasses.fields(record):  # type: ignore[arg-type]
         name, hint, value = field.name, hints[field.name], getattr(record, field.name)
@@ -46,11 +50,30 @@ def record_from_json(kind: type[_Record], values: object) -> _Record:
     return _Reader().record(kind, values)
 
 
+def kind_from_json(kinds: Mapping[str, type[_Record]], values: object) -> _Record:
+    """The record of the kind that its object names; raises ValueError as `record_from_json`.
+
+    A field that only other kinds have is passed over: up to version 0.10 every kind had those of all.
+    """
+    return _Reader(kinds).kind(kinds, values)
+
+
 class _Reader:
     """Reads one file, whose arrays share one room."""
 
-    def __init__(self) -> None:
+    def __init__(self, kinds: Mapping[str, type[Any]] = MappingProxyType({})) -> None:
         self._room = MAX_ARRAY_BYTES
+        self._names = {name for kind in kinds.values() for name in _hints(kind)}  # type: ignore[arg-type]
+
+    def kind(self, kinds: Mapping[str, type[_Record]], values: object) -> _Record:
+        """A record of one of these kinds."""
+        if not isinstance(values, dict):
+            raise ValueError(f"{_shown(values)} is not an object")
+        name = values.get(_KIND)
+        if not isinstance(name, str) or name not in kinds:
+            raise ValueError(f"{_KIND}: {_shown(name)} is none of {', '.join(kinds)}")
+        passed_over = {_KIND, *(self._names - _hints(kinds[name]).keys())}  # type: ignore[arg-type]
+        return self.record(kinds[name], {key: one for key, one in values.items() if key not in passed_over})
 
     def record(self, kind: type[_Record], values: object) -> _Record:
         """A record from an object that holds its fields, and no others."""
@@ -93,8 +116,12 @@ class _Reader:
     def _optional(self, kinds: tuple[Any, ...], value: object) -> object:
         if value is None and type(None) in kinds:
             return None
-        (kind,) = (kind for kind in kinds if kind is not type(None))
-        return self.value(kind, value)
+        one, *others = (kind for kind in kinds if kind is not type(None))
+        return (
+            self.kind({getattr(kind, _KIND): kind for kind in (one, *others)}, value)
+            if others
+            else self.value(one, value)
+        )
 
     def _tuple(self, kinds: tuple[Any, ...], value: object) -> tuple[object, ...]:
         if not isinstance(value, list) or len(value) > MAX_ITEMS:

@@ -1,43 +1,28 @@
-"""What a figure shows, as one frozen record: everything needed to paint it again, and its caption."""
+"""What every figure has, whatever it shows: look, words and page; and what each view answers."""
 
-from dataclasses import dataclass, field
-from typing import Literal, get_args
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, fields, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from PySide6.QtCore import QRectF
+from PySide6.QtGui import QPainter
 
 from attnscope.errors import UserError
-from attnscope.figures.cell_map import CellMap
+from attnscope.figures.colours import Palette
 from attnscope.figures.style import MapStyle
 from attnscope.records.alignment import GoldCell
 from attnscope.records.arrays import frozen_array
-from attnscope.records.attention_graph import AttentionGraph
-from attnscope.records.inside import HeadInside
 from attnscope.records.interventions import Interventions
-from attnscope.records.maps import HeadMap, SiteGrid
-from attnscope.records.pictures import Picture
-from attnscope.records.positions import PositionTable
-from attnscope.records.sites import NO_GATES, Gates, HeadRef
-from attnscope.records.tiles import MapTile
-from attnscope.records.tokens import Token
-from attnscope.viewmodels.causes.inside_words import Step
-from attnscope.viewmodels.compare.difference import ComparedMaps
+from attnscope.records.maps import HeadMap
+from attnscope.records.sites import NO_GATES, Gates, HeadRef, Stack
 from attnscope.viewmodels.maps.aspect import PLAIN, Aspect
 
-View = Literal[
-    "grid",
-    "head",
-    "lines",
-    "picture",
-    "inside",
-    "graph",
-    "panels",
-    "difference",
-    "positions",
-    "curves",
-    "lab",
-]
-VIEWS: tuple[View, ...] = get_args(View)
+if TYPE_CHECKING:
+    from attnscope.figures.traced import Wanted
+
 MIN_MM, MAX_MM = 20.0, 1200.0
 MIN_DPI, MAX_DPI = 36, 2400
 MAX_PIXELS = 100_000_000
@@ -49,7 +34,7 @@ BASE_PT = 8.25
 PAGE_MM, PAGE_PT = (174.0, 130.0), 8.0
 """The page and type of a figure that asks for no other: two columns of a journal."""
 MIN_PT, MAX_PT = 4.0, 48.0
-MAX_COLUMNS = 6
+FigureT = TypeVar("FigureT", bound="FigureSpec")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,37 +138,6 @@ class Caption:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MapPart:
-    """A part of a map too long to be held whole: its tile, and the tokens of the whole map."""
-
-    tile: MapTile
-    queries: tuple[Token, ...]
-    keys: tuple[Token, ...]
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether the part is the whole map."""
-        return self.tile.rows == (0, len(self.queries)) and self.tile.cols == (0, len(self.keys))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InsidePart:
-    """The inside of one head: which step is marked, and the row of the key whose numbers are written out."""
-
-    inside: HeadInside
-    step: Step = "softmax"
-    row: int | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PicturePart:
-    """A picture that a vision model reads, and the token whose weights are laid over it."""
-
-    picture: Picture
-    query: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class FigureOrigin:
     """What a figure of a text was made from, enough to make it again: see `figure_file`.
 
@@ -200,32 +154,54 @@ class FigureOrigin:
     aspect: Aspect = PLAIN
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FigureSpec:
-    """One figure: its view, the records it shows, how, and at what size in millimetres.
+Choice = Literal["colours", "scale", "values", "bar", "turn", "every", "plain", "badge", "special", "axes"]
+"""What a person may choose of the look of some figures, and what changes nothing in others."""
 
-    `grid` needs `grids`; `head` and `lines` need `maps` (`head` of a long map: `part`); `positions`
-    needs `positions`; `curves` needs `charts`; `difference` needs `compared`; `lab` needs `charts` or
-    `cells`; `inside` needs `inside`; `graph` needs `graph`; `picture` needs `picture` and one of `maps`;
-    `panels` needs `panels`: charts that share one page, one scale and one colour bar, in `columns` beside
-    each other (0: as many as let them be largest). `dpi` matters for PNG and the clipboard only. `font_pt` is
-    the size of token labels and the caption; titles, margins and lines grow with it. `caption` None leaves it
-    out; `origin` is for a figure file. `gold` are word links marked on the map of `head`.
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What a trace is asked for to draw a figure again; `also` are the panels beside the heads'."""
+
+    heads: tuple[HeadRef, ...] = ()
+    stack: Stack | None = None
+    also: tuple[str, ...] = ()
+    gold: tuple[GoldCell, ...] = ()
+    columns: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FigureSpec(ABC):
+    """A picture with its numbers: its look, words and page. What it shows is added by its view.
+
+    A view is a class below this one in a file of `attnscope.figures.views`: fields for what it shows, and
+    what is asked of it here. `dpi` matters for PNG and the clipboard only. `font_pt` is the size of token
+    labels and the caption; titles, margins and lines grow with it. `caption` None leaves it out; `origin` is
+    for a figure file.
     """
 
-    view: View
-    inside: InsidePart | None = None
-    picture: PicturePart | None = None
-    grids: tuple[SiteGrid, ...] = ()
-    maps: tuple[HeadMap, ...] = ()
-    part: MapPart | None = None
-    positions: tuple[PositionTable, ...] = ()
-    charts: tuple[Chart, ...] = ()
-    cells: tuple[CellMap, ...] = ()
-    compared: ComparedMaps | None = None
-    graph: AttentionGraph | None = None
+    view: ClassVar[str] = ""
+    """The name of the view: on the command line, in Python, in files."""
+    words: ClassVar[str] = ""
+    """Its name in the export dialog."""
+    order: ClassVar[int] = 0
+    """Its place among the views."""
+    least_px: ClassVar[float] = 0.0
+    """The least width at which it can be read, without its colour bar, in layout pixels; 0: any."""
+    follows_width: ClassVar[bool] = True
+    """Whether its height follows from its width."""
+    choices: ClassVar[frozenset[Choice]] = frozenset()
+    has_cells: ClassVar[bool] = False
+    """Whether weights may be written in its cells."""
+    tells_evenness: ClassVar[bool] = False
+    """Whether a reader is told of maps that are of one colour all over."""
+    reads_trace: ClassVar[bool] = False
+    """Whether it is drawn from a trace: see `of_trace`."""
+    is_asked: ClassVar[bool] = False
+    """Whether a file of it holds the question to the model where it can: see `asked`."""
+    text_name: ClassVar[str] = "Text"
+    """What the model read is, in the caption."""
+
     gates: Gates = NO_GATES
-    selection: tuple[HeadRef, ...] = ()
     interventions: Interventions = ()
     style: MapStyle = field(default_factory=MapStyle)
     title: str = ""
@@ -234,10 +210,118 @@ class FigureSpec:
     height_mm: float = PAGE_MM[1]
     dpi: int = 300
     font_pt: float = PAGE_PT
-    panels: tuple["FigureSpec", ...] = ()
-    columns: int = 0
     origin: FigureOrigin | None = None
-    gold: tuple[GoldCell, ...] = ()
+
+    @classmethod
+    def of_trace(cls, wanted: "Wanted", **page: Any) -> "FigureSpec":
+        """The figure of what is wanted of a trace; `page` is what every figure has."""
+        raise NotImplementedError(f"The view {cls.view} is not drawn from a trace.")
+
+    @property
+    @abstractmethod
+    def is_empty(self) -> bool:
+        """Whether there is nothing to show."""
+
+    @abstractmethod
+    def paint(self, painter: QPainter, rect: QRectF, palette: Palette) -> None:
+        """Draw it between title and caption, in layout pixels."""
+
+    @abstractmethod
+    def rows(self) -> Iterator[Iterable[str]]:
+        """Its numbers as a table, the header first."""
+
+    @abstractmethod
+    def arrays(self) -> dict[str, NDArray[np.generic]]:
+        """Its numbers as named arrays."""
+
+    def natural_height(self, width: float) -> float | None:
+        """How high it wants to be at a width, in layout pixels: nothing cut, nothing white; None: any."""
+        return None
+
+    def shown_words(self) -> list[str]:
+        """What the caption says of what is shown."""
+        return []
+
+    def name_parts(self) -> list[str]:
+        """What stands after model and view in the suggested name of its file."""
+        return []
+
+    def faults(self) -> Iterator[UserError]:
+        """What cannot be of its own numbers."""
+        return iter(())
+
+    def parts(self) -> "tuple[FigureSpec, ...]":
+        """The figures that it is made of, where it shares its page among several."""
+        return ()
+
+    def fits_together(self) -> bool:
+        """Whether what a file says of it can be painted."""
+        return True
+
+    def heads(self) -> Iterator[HeadRef]:
+        """The heads that are named in it."""
+        return (head_map.head for head_map in self.held_maps())
+
+    def held_maps(self) -> tuple[HeadMap, ...]:
+        """The maps of heads that it holds itself."""
+        return ()
+
+    def titled_maps(self) -> Iterator[tuple[str, str, HeadMap]]:
+        """The maps that are drawn, each with letter and title of its part."""
+        return (("a", "", head_map) for head_map in self.held_maps())
+
+    def thumbnail_peaks(self) -> tuple[float, ...]:
+        """The largest weight of each thumbnail that shares its scale with maps."""
+        return ()
+
+    def mapped(self, change: Callable[[HeadMap], HeadMap]) -> Self:
+        """The figure with other maps."""
+        return self
+
+    def without_special(self) -> Self:
+        """The figure without the rows and columns of special tokens."""
+        return self
+
+    def with_style(self, style: MapStyle) -> Self:
+        """The figure in another look."""
+        return replace(self, style=style)
+
+    def word_links(self) -> tuple[GoldCell, ...]:
+        """The word links that are marked on its map."""
+        return ()
+
+    def has_colour_bar(self) -> bool:
+        """Whether a bar beside it says what its colours mean."""
+        return self.style.has_bar and "bar" in self.choices
+
+    def suits_column(self) -> bool:
+        """Whether one column of a journal is wide enough."""
+        return False
+
+    def hint(self) -> str:
+        """What would make it tell more; mostly empty."""
+        return ""
+
+    def cell_px(self, body: QRectF) -> float | None:
+        """The shorter side of a cell of a figure with cells, in layout pixels; None where it has none."""
+        return None
+
+    def n_across(self, body: QRectF) -> int:
+        """How many cells share the width of the page."""
+        return 1
+
+    def widest_value(self) -> str:
+        """The widest text that stands in a cell."""
+        return ""
+
+    def asked(self) -> Asked | None:
+        """What a trace is asked for to draw it again; None where only its numbers say it."""
+        return None
+
+    def as_view(self, kind: type[FigureT], **shown: object) -> FigureT:
+        """Look, words and page of this figure with what another view shows."""
+        values: dict[str, Any] = {one.name: getattr(self, one.name) for one in fields(FigureSpec)}
+        return kind(**{**values, **shown})
 
     @property
     def width_px(self) -> float:
@@ -263,24 +347,7 @@ class FigureSpec:
 
 def check_spec(spec: FigureSpec) -> None:
     """Raise UserError when the figure has nothing to show or an impossible size."""
-    shown = {
-        "grid": spec.grids,
-        "head": spec.maps or spec.part,
-        "lines": spec.maps,
-        "picture": spec.maps and spec.picture,
-        "inside": spec.inside,
-        "graph": spec.graph,
-        "panels": spec.panels,
-        "difference": spec.compared,
-        "positions": spec.positions,
-        "curves": spec.charts,
-        "lab": spec.charts or spec.cells,
-    }
-    if spec.view not in shown:
-        raise UserError(
-            f"There is no view '{spec.view}'.", expected=", ".join(VIEWS), action="Choose one of these."
-        )
-    if not shown[spec.view]:
+    if spec.is_empty:
         raise UserError(
             f"The figure '{spec.view}' has nothing to show.",
             expected="at least one map, table or curve",
@@ -298,12 +365,8 @@ def check_spec(spec: FigureSpec) -> None:
             expected=f"{MIN_PT:g} to {MAX_PT:g} pt",
             action="8 suits a journal, 14 a slide.",
         )
-    if not 0 <= spec.columns <= MAX_COLUMNS:
-        raise UserError(
-            f"The panels are to stand in {spec.columns} columns.",
-            expected=f"1 to {MAX_COLUMNS}, or 0 for as many as suit the page",
-            action="Choose a number within that range.",
-        )
+    for fault in spec.faults():
+        raise fault
     for name, value in (("wide", spec.width_mm), ("high", spec.height_mm)):
         if not MIN_MM <= value <= MAX_MM:
             raise UserError(

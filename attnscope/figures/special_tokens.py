@@ -5,27 +5,21 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from attnscope.figures.spec import FigureSpec
+from attnscope.figures.spec import FigureT
 from attnscope.records.alignment import GoldCell
 from attnscope.records.maps import HeadMap
 from attnscope.records.tokens import Token
 
 
-def as_drawn(spec: FigureSpec) -> FigureSpec:
+def as_drawn(spec: FigureT) -> FigureT:
     """The figure as its style asks for it: its maps with special tokens, or without."""
-    if spec.style.has_special:
-        return spec
-    gold = spec.gold
-    if spec.maps and gold:
-        places = _kept(spec.maps[0].queries), _kept(spec.maps[0].keys)
-        gold = tuple(cell for cell in (_moved(one, *places) for one in gold) if cell is not None)
-    has_picture = spec.picture is not None  # whose patches are told by their number
-    return replace(
-        spec,
-        maps=spec.maps if has_picture else tuple(map(_without_special, spec.maps)),
-        gold=gold,
-        panels=tuple(map(as_drawn, spec.panels)),
-    )
+    return spec if spec.style.has_special else spec.without_special()
+
+
+def without_special_links(shown: HeadMap, gold: tuple[GoldCell, ...]) -> tuple[GoldCell, ...]:
+    """The word links on a map, on what is left of it."""
+    places = _kept(shown.queries), _kept(shown.keys)
+    return tuple(cell for cell in (_moved(one, *places) for one in gold) if cell is not None)
 
 
 def _kept(tokens: tuple[Token, ...]) -> NDArray[np.intp]:
@@ -34,7 +28,8 @@ def _kept(tokens: tuple[Token, ...]) -> NDArray[np.intp]:
     return places if len(places) else np.arange(len(tokens))
 
 
-def _without_special(shown: HeadMap) -> HeadMap:
+def without_special(shown: HeadMap) -> HeadMap:
+    """The map without the rows and columns of special tokens, its note saying what they took."""
     rows, cols = _kept(shown.queries), _kept(shown.keys)
     if (len(rows), len(cols)) == shown.weights.shape:
         return shown

@@ -14,12 +14,18 @@ class Scheme:
 
 
 SchemeT = TypeVar("SchemeT", bound=Scheme)
+KindT = TypeVar("KindT")
+
+
+def classes_of(package: str, base: type[KindT]) -> set[type[KindT]]:
+    """The classes below `base` in every module of a package."""
+    found = iter_modules(import_module(package).__path__)
+    modules = [import_module(f"{package}.{module.name}") for module in found]
+    kinds = {one for module in modules for one in vars(module).values() if isinstance(one, type)}
+    return {kind for kind in kinds if issubclass(kind, base)}
 
 
 def schemes_of(package: str, base: type[SchemeT]) -> dict[str, SchemeT]:
     """One object of each class below `base` that has a name, from every module of a package, in order."""
-    found = iter_modules(import_module(package).__path__)
-    modules = [import_module(f"{package}.{module.name}") for module in found]
-    kinds = {one for module in modules for one in vars(module).values() if isinstance(one, type)}
-    made = [kind() for kind in kinds if issubclass(kind, base) and kind.name]
+    made = [kind() for kind in classes_of(package, base) if kind.name]
     return {scheme.name: scheme for scheme in sorted(made, key=lambda scheme: scheme.order)}

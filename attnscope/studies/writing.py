@@ -11,7 +11,8 @@ from pathlib import Path
 from attnscope import __version__
 from attnscope.errors import SaveError
 from attnscope.figures.figure import Figure
-from attnscope.figures.spec import Caption, FigureSpec
+from attnscope.figures.spec import Caption
+from attnscope.figures.views.curves import CurvesFigure
 from attnscope.files import replace_file
 from attnscope.records.shell_words import shell_line
 from attnscope.strict_json import json_text
@@ -69,8 +70,7 @@ def figure_of(study: Study) -> Figure:
     shown = [pair for pair in study.setting if pair[0] not in ("command", "made")]
     note = f"{_ended(study.paper)} " + "; ".join(f"{name}: {value}" for name, value in shown)
     return Figure(
-        FigureSpec(
-            view="curves",
+        CurvesFigure(
             charts=study.charts,
             caption=Caption(model=study.model, sha256=study.sha256, note=note),
             height_mm=_height_mm(len(study.charts)),

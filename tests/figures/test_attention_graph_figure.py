@@ -20,6 +20,7 @@ from attnscope.figures.kept_figure import kept_as_json, kept_from_json
 from attnscope.figures.numbers import csv_bytes, npz_bytes
 from attnscope.figures.paint_graph import share_words
 from attnscope.figures.spec import Caption, FigureSpec
+from attnscope.figures.views.graph import GraphFigure
 from attnscope.records.tokens import Token
 
 RECT = QRectF(0, 0, 400, 200)
@@ -27,7 +28,7 @@ pytestmark = pytest.mark.usefixtures("qapp")
 
 
 def spec() -> FigureSpec:
-    return FigureSpec(view="graph", graph=graph(), caption=Caption(model="tiny"))
+    return GraphFigure(graph=graph(), caption=Caption(model="tiny"))
 
 
 def test_that_inputs_stand_left_and_the_output_right_in_the_rows_of_their_tokens() -> None:

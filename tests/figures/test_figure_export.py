@@ -21,11 +21,15 @@ from attnscope.figures.caption import caption_lines, mask_words
 from attnscope.figures.colours import LIGHT, lut
 from attnscope.figures.figure import Figure, figure
 from attnscope.figures.map_layout import map_layout
-from attnscope.figures.numbers import first_lines, weights_of_grid, weights_of_tile
+from attnscope.figures.numbers import first_lines
+from attnscope.figures.paint_part import MapPart
 from attnscope.figures.raster import codes_from_weights, words_of
-from attnscope.figures.spec import VIEWS, Chart, FigureSpec, MapPart, Series
+from attnscope.figures.spec import Chart, FigureSpec, Series
 from attnscope.figures.special_tokens import as_drawn
 from attnscope.figures.style import MapStyle
+from attnscope.figures.views import VIEWS
+from attnscope.figures.views.grid import weights_of_grid
+from attnscope.figures.views.head import weights_of_tile
 from attnscope.records.alignment import GoldCell
 from attnscope.records.maps import HeadMap, SelfCheck, SiteGrid
 from attnscope.records.sites import NO_GATES, Gates, HeadRef, Site

@@ -21,9 +21,12 @@ from attnscope.figures.figure_file import (
     what_to_keep,
 )
 from attnscope.figures.file_names import target_of
-from attnscope.figures.panels import panels_figure, panels_of
-from attnscope.figures.spec import VIEWS, FigureOrigin, FigureSpec, MapPart
+from attnscope.figures.paint_part import MapPart
+from attnscope.figures.spec import FigureOrigin, FigureSpec
 from attnscope.figures.style import MapStyle
+from attnscope.figures.views import VIEWS
+from attnscope.figures.views.head import HeadFigure
+from attnscope.figures.views.panels import panels_figure, panels_of
 from attnscope.records.alignment import GoldCell
 from attnscope.records.interventions import RemoveEdge
 from attnscope.records.maps import SelfCheck
@@ -143,7 +146,7 @@ def test_that_a_figure_of_the_grammar_finds_its_model_under_the_new_name(program
 
 
 def many_panels() -> FigureSpec:
-    return panels_of((spec("head"), spec("lines"), spec("grid")), ("one", "", "other"), spec("lines"))
+    return panels_of((spec("head"), spec("lines"), spec("grid")), ("one", "", "other"), spec("panels"))
 
 
 @pytest.mark.parametrize("view", [*VIEWS, "long"])
@@ -160,7 +163,7 @@ def long_map() -> FigureSpec:
     levels = np.arange(16).reshape(4, 4) + 1
     tile = MapTile(head=HEAD, trace=1, rows=(0, 8), cols=(0, 8), b=2, levels=levels, peak=0.5, head_peak=0.6)
     pieces = tokens(*"abcdefgh")
-    return FigureSpec(view="head", part=MapPart(tile=tile, queries=pieces, keys=pieces))
+    return HeadFigure(part=MapPart(tile=tile, queries=pieces, keys=pieces))
 
 
 @pytest.mark.parametrize(
@@ -176,7 +179,7 @@ def long_map() -> FigureSpec:
         ("lab", {"cells": [{"title": "t", "values": [[1.0]]}]}, "not an array"),
         ("difference", {"gates": [[{"stack": "cross", "layer": 0, "head": 0}, 7.0]]}, "gate"),
         ("head", {"gold": [{"rows": [0, 99], "cols": [0, 1], "is_sure": True, "words": ["", ""]}]}, "fit"),
-        ("head", {"selection": [{"stack": "cross", "layer": -1, "head": 0}]}, "below 0"),
+        ("grid", {"selection": [{"stack": "cross", "layer": -1, "head": 0}]}, "below 0"),
     ],
     ids=str,
 )

@@ -11,12 +11,13 @@ from PySide6.QtGui import QImage
 
 from attnscope.errors import UserError
 from attnscope.figures import export
-from attnscope.figures.fitting import FITTED, fitted, is_fitted, sized, suiting_columns
-from attnscope.figures.panels import panels_figure
+from attnscope.figures.fitting import fitted, is_fitted, sized
 from attnscope.figures.presets import preset_of
 from attnscope.figures.spec import FigureSpec
 from attnscope.figures.style import text_width
 from attnscope.figures.token_axis import column_turn, label_width
+from attnscope.figures.views import VIEWS
+from attnscope.figures.views.panels import panels_figure, suiting_columns
 
 pytestmark = [pytest.mark.qt, pytest.mark.usefixtures("qapp")]
 _MOST_WHITE = 0.12
@@ -44,7 +45,7 @@ def texts_at(content: bytes) -> dict[str, list[tuple[float, float]]]:
     return found
 
 
-@pytest.mark.parametrize("view", FITTED)
+@pytest.mark.parametrize("view", [name for name, kind in VIEWS.items() if kind.follows_width])
 def test_that_a_fitted_page_ends_where_the_figure_does(view):
     shown = sized(dataclasses.replace(spec(view), caption=None))
     assert is_fitted(shown)

@@ -19,23 +19,21 @@ from attnscope.figures.figure import Figure
 from attnscope.figures.fitting import sized
 from attnscope.figures.map_layout import map_layout
 from attnscope.figures.numbers import csv_bytes, npz_bytes
-from attnscope.figures.paint_panels import panel_rects, widest_columns
-from attnscope.figures.panels import (
-    common_peak,
-    lettered_maps,
-    lines_are_named,
-    on_common_scale,
-    panel_subject,
-    panels_figure,
-    panels_of,
-    shown_maps,
-)
 from attnscope.figures.presets import PRESETS, preset_of
 from attnscope.figures.raster import codes_from_grid, codes_from_weights
 from attnscope.figures.room import values_hint
+from attnscope.figures.shown_maps import common_peak, lettered_maps, shown_maps
 from attnscope.figures.spec import BASE_PT, Caption
 from attnscope.figures.style import MapStyle
 from attnscope.figures.token_axis import column_stride
+from attnscope.figures.views.panels import (
+    lines_are_named,
+    on_common_scale,
+    panel_rects,
+    panels_figure,
+    panels_of,
+    widest_columns,
+)
 from attnscope.records.sites import NO_GATES, Gates
 
 pytestmark = [pytest.mark.qt, pytest.mark.usefixtures("qapp")]
@@ -86,7 +84,7 @@ def test_that_panels_are_coloured_on_one_scale():
     assert peak == 1.0  # the grid's largest
     for before, panel in zip(shown.panels, on_common_scale(shown), strict=True):
         assert panel.style.scale == "fixed"
-        for one, other in zip(before.maps, panel.maps, strict=True):
+        for one, other in zip(before.held_maps(), panel.held_maps(), strict=True):
             codes = codes_from_weights(other.weights, "fixed", other.full)
             np.testing.assert_array_equal(codes, codes_from_weights(one.weights, "fixed", peak))
     alone = panels_figure(spec("lines", style=MapStyle(scale="head")), (head_map(), strong))
@@ -210,18 +208,17 @@ def test_that_labels_turn_and_thin_as_asked():
 def page_of(*parts, scale="fixed", gates=NO_GATES):
     """Heads as panels, and lines where a part is several heads; every part looks different before."""
     specs = [
-        dataclasses.replace(spec("head", style=MapStyle(turn=90)), view="lines" if len(maps) > 1 else "head",
-                            maps=maps, gates=gates)
+        spec("lines" if len(maps) > 1 else "head", maps=maps, gates=gates, style=MapStyle(turn=90))
         for maps in parts
     ]  # fmt: skip
-    return panels_of(specs, [""] * len(specs), spec("lines", style=MapStyle(scale=scale)))
+    return panels_of(specs, [""] * len(specs), spec("panels", style=MapStyle(scale=scale)))
 
 
 def test_that_panels_say_what_the_gate_of_their_head_is():
     head = head_map()
     for gate, words in ((0.0, " · off"), (0.25, " · gate 0.25"), (1.0, "")):
         (panel,) = page_of((head,), gates=Gates.of({head.head: gate})).panels
-        assert panel_subject(panel) == f"{head.head.label} {head.head.stack}{words}"
+        assert panel.subject() == f"{head.head.label} {head.head.stack}{words}"
 
 
 def test_that_maps_of_one_head_with_other_weights_are_other_maps():

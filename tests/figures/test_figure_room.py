@@ -18,7 +18,7 @@ from attnscope.figures.colours import COLOUR_MAPS, LIGHT, contrast, ink_on, lut
 from attnscope.figures.fitting import sized
 from attnscope.figures.lines_field import LinesField, paint_field
 from attnscope.figures.paint_lines import strong_lines
-from attnscope.figures.room import least_width_mm, lines_hint, values_hint
+from attnscope.figures.room import least_width_mm, values_hint
 from attnscope.figures.spec import Caption, Chart, Series
 from attnscope.figures.token_axis import Span
 
@@ -131,9 +131,9 @@ def test_that_a_sloping_line_of_a_png_is_one_stroke_without_stripes():
 def test_that_a_thicket_of_lines_is_said_with_what_thins_it():
     rows = np.full((25, 25), 0.04, np.float32)
     many = spec("lines", maps=(dataclasses.replace(head_map(25, 25), weights=rows),))
-    assert lines_hint(many) == "625 lines, --n-strongest 2 draws fewer"
+    assert many.hint() == "625 lines, --n-strongest 2 draws fewer"
     few = dataclasses.replace(many, style=dataclasses.replace(many.style, n_strongest=2))
-    assert not lines_hint(few)
+    assert not few.hint()
 
 
 def test_that_the_self_check_gives_way_and_plain_leaves_the_heading_out():

@@ -8,7 +8,7 @@ from figure_samples import head_map, ramp_weights, site_grid, tokens
 from session_samples import Desk, ref
 
 from attnscope.errors import UserError
-from attnscope.figures.numbers import weights_of_grid
+from attnscope.figures.views.grid import weights_of_grid
 from attnscope.records.maps import HeadMap, SelfCheck
 from attnscope.records.tokens import Token, Tokens
 from attnscope.viewmodels.maps.aggregation import grid_through, map_through

@@ -11,9 +11,10 @@ from pytestqt.qtbot import QtBot
 from session_samples import Desk, head_map, info, ref, tokens
 
 from attnscope.figures.export import render
-from attnscope.figures.paint_part import part_layout
+from attnscope.figures.paint_part import MapPart, part_layout
 from attnscope.figures.paint_tiles import part_rect
-from attnscope.figures.spec import BASE_PT, FigureSpec, MapPart
+from attnscope.figures.spec import BASE_PT, FigureSpec
+from attnscope.figures.views.head import HeadFigure
 from attnscope.records.alignment import AlignmentShown, GoldCell, ShowAlignment
 from attnscope.records.tiles import MapTile
 from attnscope.viewmodels.heads.aligning import AligningState
@@ -99,7 +100,7 @@ def test_that_links_are_marked_on_a_figure_of_a_part_of_a_long_map() -> None:
         levels=np.full((4, 4), 60, np.uint8), peak=0.25, head_peak=0.25, weights=weights,
     )  # fmt: skip
     part = MapPart(tile=tile, queries=words, keys=words)
-    spec = FigureSpec(view="head", part=part, dpi=96, font_pt=BASE_PT)
+    spec = HeadFigure(part=part, dpi=96, font_pt=BASE_PT)
     seen = GoldCell(rows=(3, 4), cols=(5, 6), is_sure=True, words=("d", "f"))
     away = GoldCell(rows=(7, 8), cols=(0, 1), is_sure=True, words=("h", "a"))
     plain, marked, outside = (_dots(replace(spec, gold=gold)) for gold in ((), (seen,), (away,)))

@@ -14,7 +14,8 @@ from attnscope.figures.colours import DARK, LIGHT
 from attnscope.figures.export import render, suggested_name
 from attnscope.figures.inside_layout import MAX_PLAIN, inside_layout
 from attnscope.figures.inside_parts import pooled
-from attnscope.figures.spec import Caption, FigureSpec, InsidePart
+from attnscope.figures.spec import Caption
+from attnscope.figures.views.inside import InsideFigure, InsidePart
 from attnscope.records.inside import InsideShown, ShowInside
 from attnscope.viewmodels.causes.inside import InsideState
 from attnscope.viewmodels.causes.inside_words import STEPS
@@ -112,7 +113,7 @@ def test_that_long_heads_scroll_to_the_key_that_is_written_out(shown: tuple) -> 
 
 def test_that_the_inside_is_a_figure_with_all_its_numbers(qapp: object) -> None:
     part = InsidePart(inside=inside(), step="softmax", row=0)
-    spec = FigureSpec(view="inside", inside=part, caption=Caption(model="m"), height_mm=90, dpi=50)
+    spec = InsideFigure(inside=part, caption=Caption(model="m"), height_mm=90, dpi=50)
     assert b"softmax" in render(spec, "svg")
     assert render(spec, "png")[1:4] == b"PNG"
     lines = render(spec, "csv").decode().splitlines()

@@ -21,8 +21,11 @@ from attnscope.figures.export import render, suggested_name
 from attnscope.figures.figure import Figure
 from attnscope.figures.paint_picture import overlaid, paint_picture, patch_words, peak_of
 from attnscope.figures.picture_layout import PictureLayout, picture_layout
-from attnscope.figures.spec import Caption, FigureSpec, PicturePart
+from attnscope.figures.spec import Caption
 from attnscope.figures.style import MapStyle
+from attnscope.figures.views import VIEWS
+from attnscope.figures.views.head import HeadFigure
+from attnscope.figures.views.picture import PictureFigure, PicturePart
 from attnscope.models.huggingface.images import Preparation, prepare, seen_pixels
 from attnscope.records.maps import HeadMap
 from attnscope.records.pictures import Picture, PictureShown, ShowPicture
@@ -208,9 +211,7 @@ def test_that_the_picture_keeps_its_colours_and_its_query_is_framed_on_both_side
 
 def test_that_the_words_are_of_the_row_of_the_query(qapp: object) -> None:
     part = PicturePart(picture=WIDE, query=1)
-    svg = render(
-        FigureSpec(view="picture", maps=(WIDE_MAP,), picture=part, width_mm=200, height_mm=120), "svg"
-    ).decode()
+    svg = render(PictureFigure(maps=(WIDE_MAP,), picture=part, width_mm=200, height_mm=120), "svg").decode()
     assert f"{float(ROWS[1, 2:].sum()):.2f} of 1 on patches" in svg
     assert f"{float(ROWS[1, 2:].max()):.3g}" in svg
     for i, name in enumerate(("[CLS]", "[DIST]")):
@@ -235,9 +236,7 @@ def test_that_patches_and_chips_are_hit_wherever_the_picture_lies() -> None:
 
 def test_that_a_figure_holds_the_row_of_its_query(qapp: object) -> None:
     part = PicturePart(picture=PICTURE, query=1)
-    spec = FigureSpec(
-        view="picture", maps=(MAP,), picture=part, caption=Caption(model="m"), height_mm=90, dpi=60
-    )
+    spec = PictureFigure(maps=(MAP,), picture=part, caption=Caption(model="m"), height_mm=90, dpi=60)
     lines = render(spec, "csv").decode().splitlines()
     assert lines[1:] == [
         f'"encoder","0","1","1","0,0","{j}","{NAMES[j]}","{WEIGHTS[1, j]:.9g}"' for j in range(4)
@@ -282,12 +281,12 @@ def test_that_scripts_draw_the_picture_that_is_shown(
     assert scripts is not None
     assert "--view picture" in scripts.command
     assert "--query 2" in scripts.command
-    drawn = Figure(FigureSpec(view="head", maps=(MAP,))).on_picture(PICTURE, 2)
+    drawn = Figure(HeadFigure(maps=(MAP,))).on_picture(PICTURE, 2)
     assert drawn.spec.picture == PicturePart(picture=PICTURE, query=2)
     made = SimpleNamespace(
         load=lambda source: SimpleNamespace(trace=lambda text: text),
         picture=lambda model, text: PICTURE,
-        figure=lambda trace, view, head: Figure(FigureSpec(view=view, maps=(MAP,))),
+        figure=lambda trace, view, head: Figure(VIEWS[view](maps=(MAP,))),
     )
     monkeypatch.setitem(sys.modules, "attnscope", made)  # type: ignore[arg-type]
     monkeypatch.chdir(tmp_path)
@@ -301,4 +300,4 @@ def test_that_scripts_draw_the_picture_that_is_shown(
 @pytest.mark.parametrize("wrong", [{"query": 4}, {"query": -1}])
 def test_that_a_token_that_is_not_there_is_refused(wrong: dict[str, int]) -> None:
     with pytest.raises(UserError, match="no token"):
-        Figure(FigureSpec(view="head", maps=(MAP,))).on_picture(PICTURE, **wrong)
+        Figure(HeadFigure(maps=(MAP,))).on_picture(PICTURE, **wrong)

@@ -11,9 +11,10 @@ from pytestqt.qtbot import QtBot
 
 from attnscope.figures.colours import DARK, LIGHT, lut
 from attnscope.figures.export import render
-from attnscope.figures.figure import FigureSpec
-from attnscope.figures.spec import Caption, MapPart
+from attnscope.figures.paint_part import MapPart
+from attnscope.figures.spec import Caption
 from attnscope.figures.style import MapStyle
+from attnscope.figures.views.head import HeadFigure
 from attnscope.records.tiles import CellReading, ShowTile, TileRequest
 from attnscope.records.tokens import Token
 from attnscope.viewmodels.maps.map_tiles import MapTiles
@@ -208,7 +209,7 @@ def test_that_a_part_of_a_long_map_is_a_figure_that_says_what_a_pixel_is(
     assert tile is not None
     assert shown is not None
     part = MapPart(tile=tile, queries=shown.queries, keys=shown.keys)
-    spec = FigureSpec(view="head", part=part, caption=Caption(model="tiny"), dpi=50)
+    spec = HeadFigure(part=part, caption=Caption(model="tiny"), dpi=50)
     content = render(spec, format)  # type: ignore[arg-type]
     if format == "svg":
         text = content.decode()

@@ -24,6 +24,8 @@ from attnscope.figures.fitting import sized
 from attnscope.figures.plain import plain_text
 from attnscope.figures.spec import Caption, FigureSpec
 from attnscope.figures.style import type_px
+from attnscope.figures.views.graph import GraphFigure
+from attnscope.figures.views.lab import LabFigure
 from attnscope.records.influence import METHODS, InfluenceShown
 from attnscope.viewmodels.causes.across_layers import AcrossState
 from attnscope.viewmodels.causes.graph import GraphState
@@ -106,8 +108,7 @@ class AcrossPanel(QWidget):
         shown, graph = self._state.shown, self._graph.graph
         if model is None or traced is None:
             return None
-        page = FigureSpec(
-            view="lab",
+        page = LabFigure(
             gates=traced.gates,
             interventions=traced.interventions,
             caption=Caption(
@@ -120,7 +121,7 @@ class AcrossPanel(QWidget):
             ),
         )
         if self.mode == "graph":
-            return None if graph is None else sized(replace(page, view="graph", graph=graph))
+            return None if graph is None else sized(page.as_view(GraphFigure, graph=graph))
         cells = () if shown is None else self._table_cells(shown)
         return replace(page, cells=cells, height_mm=100.0) if cells else None
 

@@ -12,6 +12,7 @@ from attnscope.figures.colours import Palette
 from attnscope.figures.plain import plain_text
 from attnscope.figures.spec import Caption, FigureSpec
 from attnscope.figures.style import type_px
+from attnscope.figures.views.lab import LabFigure
 from attnscope.viewmodels.causes.attributing import PART_ORDERS, AttributingState
 from attnscope.viewmodels.causes.patching import PatchingState
 from attnscope.viewmodels.session.state import Session
@@ -123,7 +124,7 @@ class CausesPanel(QWidget):
         elif self.mode == "patching" and patched is not None:
             cells.append(patch_cells(patched))
         return (
-            FigureSpec(view="lab", cells=tuple(cells), gates=traced.gates, caption=caption, height_mm=100.0)
+            LabFigure(cells=tuple(cells), gates=traced.gates, caption=caption, height_mm=100.0)
             if cells
             else None
         )

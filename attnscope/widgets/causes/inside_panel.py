@@ -7,8 +7,8 @@ from PySide6.QtWidgets import QButtonGroup, QHBoxLayout, QToolButton, QVBoxLayou
 from attnscope.figures.colours import Palette
 from attnscope.figures.inside_layout import Place
 from attnscope.figures.plain import isolated, plain_piece
-from attnscope.figures.spec import InsidePart
 from attnscope.figures.style import NORMAL_PX, text_width, type_px
+from attnscope.figures.views.inside import InsidePart
 from attnscope.viewmodels.causes.inside import InsideState
 from attnscope.viewmodels.causes.inside_words import STEP_TIPS, STEPS, Step
 from attnscope.viewmodels.session.state import Session

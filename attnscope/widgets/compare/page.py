@@ -19,6 +19,7 @@ from attnscope.figures.fitting import sized
 from attnscope.figures.paint_changes import top_mean
 from attnscope.figures.spec import Caption, FigureSpec
 from attnscope.figures.style import type_px
+from attnscope.figures.views.difference import DifferenceFigure
 from attnscope.records.compare import Which
 from attnscope.viewmodels.compare.grid_words import alike_words, grid_words, heads_off
 from attnscope.viewmodels.compare.scripts import (
@@ -116,9 +117,7 @@ class ComparePage(QWidget):
         shown = self._state.maps
         if shown is None:
             return None
-        made = FigureSpec(
-            view="difference", compared=shown, style=map_style(self._view), caption=self._caption()
-        )
+        made = DifferenceFigure(compared=shown, style=map_style(self._view), caption=self._caption())
         return sized(made, width_mm=WIDTH_MM)
 
     def scripts(self) -> Scripts | None:

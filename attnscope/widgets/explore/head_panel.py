@@ -7,8 +7,8 @@ from PySide6.QtCore import QPoint, Qt
 from PySide6.QtWidgets import QButtonGroup, QStackedWidget, QToolButton, QVBoxLayout, QWidget
 
 from attnscope.figures.colours import COLOUR_MAPS, Palette
+from attnscope.figures.paint_part import MapPart
 from attnscope.figures.plain import plain_piece, query_words
-from attnscope.figures.spec import MapPart
 from attnscope.records.alignment import GoldCell
 from attnscope.records.maps import HeadMap
 from attnscope.records.tiles import LongMap

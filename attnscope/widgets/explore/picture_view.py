@@ -9,7 +9,7 @@ from attnscope.figures.paint_map import paint_readout
 from attnscope.figures.paint_picture import paint_picture
 from attnscope.figures.picture_layout import PictureLayout, Side, picture_layout
 from attnscope.figures.plain import plain_piece
-from attnscope.figures.spec import PicturePart
+from attnscope.figures.views.picture import PicturePart
 from attnscope.viewmodels.maps.picturing import PictureState
 from attnscope.widgets.labels import watch_seen, when
 from attnscope.widgets.map_widget import MapWidget

@@ -10,34 +10,18 @@ from PySide6.QtWidgets import QCheckBox, QFormLayout, QLineEdit, QWidget
 
 from attnscope.figures.colours import COLOUR_MAPS, ColourMap
 from attnscope.figures.file_names import FORMATS, Format
-from attnscope.figures.fitting import FITTED, fitted, is_fitted
+from attnscope.figures.fitting import fitted, is_fitted
 from attnscope.figures.presets import PRESETS, preset_named, preset_of
-from attnscope.figures.spec import MAX_COLUMNS, FigureSpec, View
+from attnscope.figures.spec import FigureSpec
 from attnscope.figures.style import TURNS, Scale, Turn, type_px
+from attnscope.figures.views.panels import MAX_COLUMNS, PanelsFigure
 from attnscope.viewmodels.view_state import SCALES
 from attnscope.widgets.export.fields import choice, length, resolution, thinning, type_size
 from attnscope.widgets.export.kept_choices import KeptChoices
 from attnscope.widgets.form_parts import column, row
 from attnscope.widgets.labels import PlainLabel
 
-_VIEW_NAMES: dict[View, str] = {
-    "grid": "grid of all heads",
-    "head": "one head",
-    "lines": "lines of the selected heads",
-    "picture": "one head on the picture",
-    "inside": "inside of one head",
-    "graph": "attention as a graph",
-    "panels": "panels: selected heads",
-    "difference": "difference of two sides",
-    "positions": "positional encodings",
-    "curves": "curves",
-    "lab": "lab",
-}
 _FORMAT_NAMES = {"figure": "figure file, to draw again", "html": "HTML page, to hover over"}
-_HAS_WEIGHTS: tuple[View, ...] = ("grid", "head", "panels")
-_HAS_LABELS: tuple[View, ...] = ("head", "lines", "panels")
-_HAS_BAR: tuple[View, ...] = ("grid", "head", "panels", "picture")
-_HAS_BADGE: tuple[View, ...] = ("head", "picture", "difference")
 _WIDTH_PX = 340
 
 
@@ -48,8 +32,8 @@ class ExportChoices(QWidget):
 
     def __init__(
         self,
-        offered: Mapping[View, FigureSpec],
-        shown: View,
+        offered: Mapping[str, FigureSpec],
+        shown: str,
         *,
         keeps_panels: bool = False,
         kept: KeptChoices | None = None,
@@ -60,13 +44,15 @@ class ExportChoices(QWidget):
         spec = self._offered[shown]
         self._page = offered[shown].width_mm, offered[shown].font_pt
         self._shown = shown
-        self.views = choice("View", ((name, _VIEW_NAMES.get(name, name)) for name in offered), shown)
+        self.views = choice("View", ((name, one.words) for name, one in offered.items()), shown)
         formats = ((name, _FORMAT_NAMES.get(name, name.upper())) for name in FORMATS)
         self.formats = choice("Format", formats, kept.format if kept is not None else "svg")
         self.has_lines = _box("their lines", is_checked=keeps_panels)
         self.has_grid = _box("the grid", is_checked=keeps_panels)
         columns = (("0", "as they fit"), *((str(n), f"{n}") for n in range(1, MAX_COLUMNS)))
-        self.columns = choice("Panels beside each other", columns, str(spec.columns))
+        self.columns = choice(
+            "Panels beside each other", columns, str(spec.columns if isinstance(spec, PanelsFigure) else 0)
+        )
         self._build_size(spec)
         self._build_look(spec)
         has_caption = spec.caption is not None and (kept is None or kept.has_caption)
@@ -83,9 +69,9 @@ class ExportChoices(QWidget):
         self._connect()
         self._enable()
 
-    def view(self) -> View:
+    def view(self) -> str:
         """The figure chosen."""
-        return cast("View", self.views.currentData())
+        return cast("str", self.views.currentData())
 
     def format(self) -> Format:
         """The format chosen."""
@@ -114,11 +100,11 @@ class ExportChoices(QWidget):
             note = " ".join(text for text in (caption.note, self.note.text().strip()) if text)
             role = caption.role if self.has_role.isChecked() else ""
             caption = dataclasses.replace(caption, note=note, role=role)
+        if isinstance(spec, PanelsFigure):
+            panels = tuple(panel for panel in spec.panels if self._is_wanted(panel))
+            spec = dataclasses.replace(spec, panels=panels, columns=int(self.columns.currentData()))
         made = dataclasses.replace(
-            spec,
-            style=style,
-            panels=tuple(dataclasses.replace(p, style=style) for p in spec.panels if self._is_wanted(p)),
-            columns=int(self.columns.currentData()),
+            spec.with_style(style),
             caption=caption,
             title=self.title.text().strip(),
             width_mm=self.width_mm.value(),
@@ -236,7 +222,7 @@ class ExportChoices(QWidget):
     def _on_preset_chosen(self) -> None:
         preset = preset_named(self.presets.currentData())
         if preset is not None:
-            self.fits.setChecked(not preset.is_whole and self.view() in FITTED)
+            self.fits.setChecked(not preset.is_whole and self._offered[self.view()].follows_width)
             self.width_mm.setValue(preset.width_mm)
             self.height_mm.setValue(preset.height_mm)
             self.font_pt.setValue(preset.font_pt)
@@ -269,36 +255,35 @@ class ExportChoices(QWidget):
     def _enable(self) -> None:
         format, view = self.format(), self.view()
         is_picture = format in ("svg", "pdf", "png", "figure")
-        is_coloured = (is_picture or format == "html") and view in (*_HAS_WEIGHTS, "picture")
-        has_labels = is_picture and view in _HAS_LABELS
+        spec = self._offered[view]
+        choices = spec.choices
+        is_coloured = is_picture or format == "html"
         for field in (self.presets, self.width_mm, self.fits, self.font_pt):
             field.setEnabled(is_picture)
-        self.fits.setVisible(view in FITTED)
-        self.fits.setChecked(self.fits.isChecked() and view in FITTED)
+        self.fits.setVisible(spec.follows_width)
+        self.fits.setChecked(self.fits.isChecked() and spec.follows_width)
         self.height_mm.setEnabled(is_picture and not self.fits.isChecked())
         self.has_caption.setEnabled(is_picture or format == "html")
         self.title.setEnabled(is_picture or format == "html")
-        caption = self._offered[view].caption
-        self._form.setRowVisible(self.has_role, caption is not None and bool(caption.role))
+        self._form.setRowVisible(self.has_role, spec.caption is not None and bool(spec.caption.role))
         self.has_role.setEnabled(self.has_caption.isEnabled() and self.has_caption.isChecked())
         self.note.setEnabled(self.has_caption.isEnabled() and self.has_caption.isChecked())
         self.dpi.setEnabled(format in ("png", "figure"))
-        self.colours.setEnabled(is_coloured)
-        self.scale.setEnabled(is_coloured and view != "picture")
-        self.values.setEnabled(is_picture and view in ("head", "panels"))
-        self.has_bar.setEnabled(is_picture and view in _HAS_BAR)
-        self.turn.setEnabled(has_labels and view != "lines")
+        self.colours.setEnabled(is_coloured and "colours" in choices)
+        self.scale.setEnabled(is_coloured and "scale" in choices)
+        self.values.setEnabled(is_picture and "values" in choices)
+        self.has_bar.setEnabled(is_picture and "bar" in choices)
+        self.turn.setEnabled(is_picture and "turn" in choices)
         self.font_name.setEnabled(is_picture)
-        has_maps = format not in ("csv", "npz") and view in _HAS_LABELS
-        self.is_plain.setEnabled(is_picture and view == "head")
-        self.has_badge.setEnabled(is_picture and view in _HAS_BADGE and not self.is_plain.isChecked())
-        self.leaves_special.setEnabled(view in _HAS_LABELS)
+        self.is_plain.setEnabled(is_picture and "plain" in choices)
+        self.has_badge.setEnabled(is_picture and "badge" in choices and not self.is_plain.isChecked())
+        self.leaves_special.setEnabled("special" in choices)
         for edit in (self.key_name, self.query_name):
-            edit.setEnabled(has_maps or view == "difference")
-        self.every.setEnabled(has_labels)
-        kinds = {panel.view for panel in self._offered[view].panels}
-        self._form.setRowVisible(self._panels_row, view == "panels" and bool(kinds & {"lines", "grid"}))
-        self._form.setRowVisible(self.columns, view == "panels")
+            edit.setEnabled(format not in ("csv", "npz") and "axes" in choices)
+        self.every.setEnabled(is_picture and "every" in choices)
+        kinds = {panel.view for panel in spec.parts()}
+        self._form.setRowVisible(self._panels_row, bool(kinds & {"lines", "grid"}))
+        self._form.setRowVisible(self.columns, isinstance(spec, PanelsFigure))
         self.has_lines.setVisible("lines" in kinds)
         self.has_grid.setVisible("grid" in kinds)
         for name, widget in self._fields:

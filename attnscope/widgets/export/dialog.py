@@ -17,7 +17,7 @@ from PySide6.QtWidgets import (
 from attnscope.errors import UserError
 from attnscope.figures.export import save, suggested_name
 from attnscope.figures.file_names import ENDINGS, Format
-from attnscope.figures.spec import FigureSpec, View
+from attnscope.figures.spec import FigureSpec
 from attnscope.figures.style import type_px
 from attnscope.widgets.export.choices import ExportChoices
 from attnscope.widgets.export.figure_preview import FigurePreview
@@ -40,8 +40,8 @@ class ExportDialog(QDialog):
 
     def __init__(
         self,
-        offered: Mapping[View, FigureSpec],
-        shown: View,
+        offered: Mapping[str, FigureSpec],
+        shown: str,
         *,
         folder: str = "",
         keeps_panels: bool = False,

@@ -4,20 +4,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
-from attnscope.figures.fitting import FITTED, sized
+from attnscope.figures.fitting import sized
 from attnscope.figures.inside_layout import paper_height_mm
-from attnscope.figures.panels import MAX_PANELS, panels_figure
-from attnscope.figures.spec import (
-    PAGE_MM,
-    PAGE_PT,
-    Caption,
-    FigureOrigin,
-    FigureSpec,
-    InsidePart,
-    MapPart,
-    PicturePart,
-    View,
-)
+from attnscope.figures.paint_part import MapPart
+from attnscope.figures.spec import PAGE_MM, PAGE_PT, Caption, FigureOrigin, FigureSpec
+from attnscope.figures.views.grid import GridFigure
+from attnscope.figures.views.head import HeadFigure
+from attnscope.figures.views.inside import InsideFigure, InsidePart
+from attnscope.figures.views.lines import LinesFigure
+from attnscope.figures.views.panels import MAX_PANELS, panels_figure
+from attnscope.figures.views.picture import PictureFigure, PicturePart
 from attnscope.records.alignment import GoldCell
 from attnscope.records.maps import HeadMap
 from attnscope.records.models import ModelInfo
@@ -41,7 +37,7 @@ def offered_figures(
     gold: tuple[GoldCell, ...] = (),
     picture: PicturePart | None = None,
     roles: Mapping[HeadRef, str] = MappingProxyType({}),
-) -> dict[View, FigureSpec]:
+) -> dict[str, FigureSpec]:
     """Every figure there is something to show for.
 
     `part` and `long_lines` are of a map shown by tiles, `inside` of the head that is looked into, `gold` the
@@ -49,22 +45,21 @@ def offered_figures(
     to do.
     """
     found = _session_figures(session, view, part, long_lines)
-    if "head" in found:
-        found["head"] = _with_gold(_with_role(found["head"], roles), gold)
+    head = found.get("head")
+    if isinstance(head, HeadFigure):
+        found["head"] = head = _with_role(_with_gold(head, gold), roles)
     if inside is not None and "grid" in found:
-        found["inside"] = replace(
-            found["grid"],
-            view="inside",
-            grids=(),
+        found["inside"] = found["grid"].as_view(
+            InsideFigure,
             inside=inside,
             origin=None,
             width_mm=PAGE_MM[0],
             font_pt=PAGE_PT,
             height_mm=paper_height_mm(inside.inside),
         )
-    if picture is not None and "head" in found:
-        found["picture"] = replace(found["head"], view="picture", picture=picture, origin=None)
-    found = {name: sized(spec) if name in FITTED else spec for name, spec in found.items()}
+    if picture is not None and head is not None:
+        found["picture"] = head.as_view(PictureFigure, maps=head.held_maps(), picture=picture, origin=None)
+    found = {name: sized(spec) if spec.follows_width else spec for name, spec in found.items()}
     for make in pages.values():
         spec = make()
         if spec is not None:
@@ -72,9 +67,9 @@ def offered_figures(
     return found
 
 
-def current_figure(view: ViewState, offered: Mapping[View, FigureSpec]) -> View | None:
+def current_figure(view: ViewState, offered: Mapping[str, FigureSpec]) -> str | None:
     """Which of the offered figures the person is looking at."""
-    wanted: tuple[View, ...] = ("head", "grid")
+    wanted: tuple[str, ...] = ("head", "grid")
     if view.page == "compare":
         wanted = ("difference",)
     elif view.page == "positions":
@@ -94,7 +89,7 @@ def current_figure(view: ViewState, offered: Mapping[View, FigureSpec]) -> View 
 
 def _session_figures(
     session: Session, view: ViewState, part: MapPart | None, long_lines: tuple[HeadMap, ...]
-) -> dict[View, FigureSpec]:
+) -> dict[str, FigureSpec]:
     traced = session.traced
     if traced is None or session.model is None or not session.text.strip():
         return {}
@@ -110,12 +105,11 @@ def _session_figures(
     )
     origin = _origin(session, session.model, caption)
     style = map_style(view)
-    found: dict[View, FigureSpec] = {}
+    found: dict[str, FigureSpec] = {}
     shown = (grid for grid in traced.grids if traced.knows(grid.site.key))
     grids = tuple(session.shown_grid(grid) for grid in shown if grid.site.stack == session.stack)
     if grids:
-        found["grid"] = FigureSpec(
-            view="grid",
+        found["grid"] = GridFigure(
             grids=grids,
             gates=traced.gates,
             interventions=traced.interventions,
@@ -126,8 +120,7 @@ def _session_figures(
     primary = session.map_of(session.primary)
     maps = long_lines or session.shown_maps
     if primary is not None or part is not None:
-        found["head"] = FigureSpec(
-            view="head",
+        found["head"] = HeadFigure(
             maps=(primary,) if primary is not None and part is None else (),
             part=part,
             gates=traced.gates,
@@ -137,8 +130,7 @@ def _session_figures(
             origin=origin,
         )
     if maps:
-        found["lines"] = FigureSpec(
-            view="lines",
+        found["lines"] = LinesFigure(
             maps=maps,
             gates=traced.gates,
             interventions=traced.interventions,
@@ -158,13 +150,13 @@ def _in_columns(spec: FigureSpec) -> FigureSpec:
     return spec if is_wider else replace(spec, width_mm=PAGE_MM[0], font_pt=PAGE_PT)
 
 
-def _with_role(spec: FigureSpec, roles: Mapping[HeadRef, str]) -> FigureSpec:
+def _with_role(spec: HeadFigure, roles: Mapping[HeadRef, str]) -> HeadFigure:
     """The figure of a map whose caption can say what its head does."""
     role = roles.get(spec.maps[0].head, "") if spec.maps and not spec.maps[0].name else ""
     return replace(spec, caption=replace(spec.caption, role=role)) if spec.caption is not None else spec
 
 
-def _with_gold(spec: FigureSpec, gold: tuple[GoldCell, ...]) -> FigureSpec:
+def _with_gold(spec: HeadFigure, gold: tuple[GoldCell, ...]) -> HeadFigure:
     """The figure of a map with gold links, its caption saying what the marks are."""
     if not gold:
         return spec

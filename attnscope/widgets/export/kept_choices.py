@@ -4,7 +4,7 @@ import dataclasses
 import json
 
 from attnscope.figures.file_names import Format
-from attnscope.figures.fitting import FITTED, fitted
+from attnscope.figures.fitting import fitted
 from attnscope.figures.record_json import record_as_json, record_from_json
 from attnscope.figures.spec import MAX_MM, FigureSpec
 from attnscope.figures.style import MapStyle
@@ -50,4 +50,4 @@ class KeptChoices:
             return made
         width_mm, height_mm, font_pt = self.page
         made = dataclasses.replace(made, width_mm=width_mm, font_pt=font_pt)
-        return fitted(made) if spec.view in FITTED else dataclasses.replace(made, height_mm=height_mm)
+        return fitted(made) if spec.follows_width else dataclasses.replace(made, height_mm=height_mm)

@@ -21,6 +21,7 @@ from attnscope.figures.colours import Palette
 from attnscope.figures.curve_tables import csv_of_curves
 from attnscope.figures.pruning_charts import pruning_chart
 from attnscope.figures.spec import Caption, FigureSpec
+from attnscope.figures.views.curves import CurvesFigure
 from attnscope.files import replace_file
 from attnscope.records.importance import RANKINGS, Ranking
 from attnscope.records.intervals import interval_said
@@ -95,7 +96,7 @@ class PruningPage(QWidget):
         if not curves or model is None:
             return None
         caption = Caption(model=model.name, sha256=model.sha256, note=f"{self._statement_now()}.")
-        return FigureSpec(view="curves", charts=(pruning_chart(curves),), caption=caption, height_mm=100.0)
+        return CurvesFigure(charts=(pruning_chart(curves),), caption=caption, height_mm=100.0)
 
     # --- building ---------------------------------------------------------------------------------
 

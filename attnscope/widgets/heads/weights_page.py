@@ -19,6 +19,7 @@ from PySide6.QtWidgets import (
 from attnscope.figures.colours import Palette
 from attnscope.figures.paint_chart import paint_chart
 from attnscope.figures.spec import Caption, Chart, FigureSpec
+from attnscope.figures.views.curves import CurvesFigure
 from attnscope.figures.weights_charts import csv_of_pairs, json_of_weights, weights_charts
 from attnscope.files import replace_file
 from attnscope.records.redundancy import CircuitKind
@@ -145,7 +146,7 @@ class WeightsPage(QWidget):
         if not charts or model is None:
             return None
         caption = Caption(model=model.name, sha256=model.sha256, note=self._state.statement())
-        return FigureSpec(view="curves", charts=charts, caption=caption)
+        return CurvesFigure(charts=charts, caption=caption)
 
     # --- building ---------------------------------------------------------------------------------
 

@@ -15,6 +15,7 @@ from attnscope.figures.colours import Palette
 from attnscope.figures.paint_lab import row_sizes
 from attnscope.figures.spec import Caption, Chart, FigureSpec
 from attnscope.figures.style import type_px
+from attnscope.figures.views.lab import LabFigure
 from attnscope.viewmodels.labs.controls import LabControls
 from attnscope.viewmodels.labs.lab import Lab, LabWords
 from attnscope.viewmodels.view_state import Page
@@ -144,8 +145,7 @@ class LabView(QWidget, Generic[C, S]):
         words = self.lab.shown.words
         numbers = " · ".join(f"{name} {value}" for name, value in words.numbers)
         note = " · ".join((*words.formula, numbers)) + ". " + words.sentence
-        return FigureSpec(
-            view="lab",
+        return LabFigure(
             charts=self.plan.charts(self.lab.shown),
             cells=self.plan.cells(self.lab.shown),
             title=self.plan.title,

@@ -12,6 +12,7 @@ from attnscope.figures.colours import Palette
 from attnscope.figures.plain import plain_text
 from attnscope.figures.spec import Caption, Chart, FigureSpec, Series
 from attnscope.figures.style import type_px
+from attnscope.figures.views.lab import LabFigure
 from attnscope.records.splits import ReplaySplits
 from attnscope.viewmodels.labs.controls import LabControls
 from attnscope.viewmodels.labs.merges import MAX_TEXT, SIZES, SOURCES, TRAINED_KINDS, MergesState
@@ -121,8 +122,7 @@ class MergesView(LabFrame):
             else ""
         )
         note = " · ".join((*words.formula, f"step {state.step}: {split}")) + ". " + words.sentence
-        return FigureSpec(
-            view="lab",
+        return LabFigure(
             charts=(chart,),
             title=f"Merges replayed: “{state.wish.text[:60]}”",
             caption=Caption(note=plain_text(note)),

@@ -27,6 +27,7 @@ from attnscope.figures.colours import Palette
 from attnscope.figures.plain import plain_text
 from attnscope.figures.spec import Caption, Chart, FigureSpec, Series
 from attnscope.figures.style import type_px
+from attnscope.figures.views.lab import LabFigure
 from attnscope.records.tokenizers import KINDS, SIZES, CompareTokenizers, TokenizerRow
 from attnscope.viewmodels.labs.controls import LabControls
 from attnscope.viewmodels.labs.tokenizers import COLUMNS, TokenizersState, sizes_from_text
@@ -121,8 +122,7 @@ class TokenizersView(LabFrame):
             note += (
                 f" Trained on {text.n_characters:,} characters, measured on {text.n_measured_characters:,}."
             )
-        return FigureSpec(
-            view="lab",
+        return LabFigure(
             charts=self._charts(state),
             title="Tokenizers compared",
             caption=Caption(note=plain_text(note)),

@@ -12,6 +12,7 @@ from attnscope.figures.colours import Palette
 from attnscope.figures.plain import plain_piece, plain_text
 from attnscope.figures.spec import Caption, Chart, FigureSpec, Series
 from attnscope.figures.style import type_px
+from attnscope.figures.views.lab import LabFigure
 from attnscope.records.vocabulary import MAX_QUERY, PIECE_KINDS, FindPieces, PieceDetail, SortKey
 from attnscope.viewmodels.labs.controls import LabControls
 from attnscope.viewmodels.labs.vocabulary import MODES, VocabularyState
@@ -105,8 +106,7 @@ class VocabularyView(QWidget):
         kinds = ", ".join(
             f"{n:,} {kind}" for kind, n in zip(PIECE_KINDS, state.kind_counts(), strict=True) if n
         )
-        return FigureSpec(
-            view="lab",
+        return LabFigure(
             charts=(chart,),
             title=f"Vocabulary of {state.table.name}",
             caption=Caption(note=plain_text(f"{state.count_sentence}: {kinds}.")),

@@ -8,6 +8,7 @@ from PySide6.QtWidgets import QCheckBox, QSpinBox, QSplitter, QStackedWidget, QW
 
 from attnscope.figures.colours import Palette
 from attnscope.figures.spec import Caption, FigureSpec
+from attnscope.figures.views.positions import PositionsFigure
 from attnscope.viewmodels.position_words import position_point
 from attnscope.viewmodels.positions import D_MODEL_RANGE, POSITIONS_RANGE, SCHEMES, PositionsState
 from attnscope.viewmodels.stage import Stage
@@ -84,8 +85,7 @@ class PositionsPage(QWidget):
             return None
         n_positions, d_model = tables[0].matrix.shape
         model = self._state.model.name if self._state.model and "model" in self._state.names else ""
-        return FigureSpec(
-            view="positions",
+        return PositionsFigure(
             positions=tables,
             title=f"Positional encodings, {n_positions} positions, d_model {d_model}",
             caption=Caption(model=model),

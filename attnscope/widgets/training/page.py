@@ -12,6 +12,7 @@ from attnscope.counting import number_text
 from attnscope.figures.colours import Palette
 from attnscope.figures.spec import Caption, FigureSpec
 from attnscope.figures.style import MapStyle
+from attnscope.figures.views.curves import CurvesFigure
 from attnscope.viewmodels.session.recents import Recents
 from attnscope.viewmodels.training.state import TrainingState
 from attnscope.viewmodels.training.sweeping import SweepState
@@ -117,9 +118,7 @@ class TrainingPage(QWidget):
             scaling = self._scaling.charts()
             note = ", ".join(run.name for run in self._state.runs.summaries)
             return (
-                FigureSpec(
-                    view="curves", charts=scaling, title="Scaling", caption=Caption(note=f"Runs: {note}.")
-                )
+                CurvesFigure(charts=scaling, title="Scaling", caption=Caption(note=f"Runs: {note}."))
                 if scaling
                 else None
             )
@@ -127,15 +126,13 @@ class TrainingPage(QWidget):
         if not charts:
             return None
         if len(self._state.runs.shown) > 1:
-            return FigureSpec(
-                view="curves",
+            return CurvesFigure(
                 charts=charts,
                 title="Training runs",
                 caption=Caption(note="One colour a run: held-out loss strong, training loss pale."),
             )
         name = self._state.run_folder.replace("\\", "/").rstrip("/").rpartition("/")[2]
-        return FigureSpec(
-            view="curves",
+        return CurvesFigure(
             charts=charts,
             title=f"Training of {name}" if name else "Training",
             caption=Caption(model=name, step=self._state.step, note=self._state.run_note),
@@ -147,7 +144,7 @@ class TrainingPage(QWidget):
         name = folder.rpartition("/")[2]
         caption = Caption(model=name, note=READING)
         return (
-            FigureSpec(view="curves", charts=charts, title=f"Inside the training of {name}", caption=caption)
+            CurvesFigure(charts=charts, title=f"Inside the training of {name}", caption=caption)
             if charts
             else None
         )

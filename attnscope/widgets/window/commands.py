@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QMessageBox, QWidget
 from attnscope import paths
 from attnscope.errors import UserError
 from attnscope.figures.caption import program_version
-from attnscope.figures.spec import FigureSpec, View
+from attnscope.figures.spec import FigureSpec
 from attnscope.viewmodels.heads.pruning import PruningState
 from attnscope.viewmodels.session.exploring import open_and_explore
 from attnscope.viewmodels.session.state import Session
@@ -24,7 +24,7 @@ from attnscope.widgets.heads.prune_dialog import PruneDialog
 from attnscope.widgets.tours.shortcuts_sheet import ShortcutsSheet
 
 ChooseFolder = Callable[[QWidget, str, str], str]
-OfferFigures = Callable[[], dict[View, FigureSpec]]
+OfferFigures = Callable[[], dict[str, FigureSpec]]
 
 
 def _new_place(name: str) -> str:

@@ -18,7 +18,7 @@ from PySide6.QtWidgets import QHBoxLayout, QMainWindow, QVBoxLayout, QWidget
 from attnscope.errors import UserError
 from attnscope.figures.clipboard import release_clipboard
 from attnscope.figures.colours import Palette
-from attnscope.figures.spec import FigureSpec, View
+from attnscope.figures.spec import FigureSpec
 from attnscope.records.models import Sample
 from attnscope.records.requests import Request
 from attnscope.settings import Settings
@@ -189,7 +189,7 @@ class MainWindow(QMainWindow):
         if not self._sizes.enter(factor) and factor == 1.0:
             self.pages.explore.share_out()
 
-    def offered_figures(self) -> dict[View, FigureSpec]:
+    def offered_figures(self) -> dict[str, FigureSpec]:
         """Every figure that can be exported now, by its view."""
         return self.pages.offered_figures()
 

@@ -7,7 +7,7 @@ from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QSplitter, QStackedWidget, QWidget
 
 from attnscope.figures.colours import Palette
-from attnscope.figures.spec import FigureSpec, View
+from attnscope.figures.spec import FigureSpec
 from attnscope.viewmodels.compare.state import CompareState
 from attnscope.viewmodels.heads.state import HeadsState
 from attnscope.viewmodels.positions import PositionsState
@@ -93,7 +93,7 @@ class Pages(QStackedWidget):
             found |= {f"{name}.{k}": splitter for k, splitter in enumerate(splitters)}
         return found
 
-    def offered_figures(self) -> dict[View, FigureSpec]:
+    def offered_figures(self) -> dict[str, FigureSpec]:
         """Every figure that can be exported now, by its view."""
         pages: dict[Page, SpecOfPage] = {
             "compare": self.compare.figure_spec,

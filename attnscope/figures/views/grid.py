@@ -1,0 +1,152 @@
+"""All heads of a stack as thumbnails: a row for each layer, a column for each head."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PySide6.QtCore import QRectF
+from PySide6.QtGui import QPainter
+
+from attnscope.figures.caption import change_words, scale_words
+from attnscope.figures.colour_bar import WIDTH_PX, paint_colour_bar
+from attnscope.figures.colours import Palette
+from attnscope.figures.grid_layout import natural_grid_height
+from attnscope.figures.map_layout import MARGIN_PX
+from attnscope.figures.numbers import number_text
+from attnscope.figures.paint_grid import GridMarks, paint_grid
+from attnscope.figures.spec import Asked, FigureSpec
+from attnscope.figures.traced import Wanted
+from attnscope.records.maps import SiteGrid
+from attnscope.records.sites import HeadRef
+
+_GAP_PX = 12.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GridFigure(FigureSpec):
+    """`grids`, one for each layer; heads of the `selection` are marked."""
+
+    view = "grid"
+    words = "grid of all heads"
+    order = 1
+    least_px = 120.0
+    choices = frozenset({"colours", "scale", "bar"})
+    reads_trace = True
+    is_asked = True
+
+    grids: tuple[SiteGrid, ...] = ()
+    selection: tuple[HeadRef, ...] = ()
+
+    @classmethod
+    def of_trace(cls, wanted: Wanted, **page: Any) -> "GridFigure":
+        first = wanted.heads[0].stack if wanted.heads else wanted.trace.sites[0].stack
+        return cls(grids=wanted.grids(wanted.stack or first), selection=wanted.heads, **page)
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.grids
+
+    def paint(self, painter: QPainter, rect: QRectF, palette: Palette) -> None:
+        has_bar = self.style.has_bar
+        field = rect.adjusted(0, 0, -WIDTH_PX - _GAP_PX if has_bar else 0.0, 0)
+        marks = GridMarks(gates=self.gates, selection=self.selection)
+        layout = paint_grid(
+            painter, field, self.grids, style=self.style, palette=palette, marks=marks, is_paper=True
+        )
+        if not has_bar:
+            return
+        bottom = layout.area.bottom()
+        bar = QRectF(field.right(), layout.box(0, 0).top(), WIDTH_PX, bottom - layout.box(0, 0).top())
+        ticks: tuple[tuple[float, str], ...] = tuple((t, f"{t:g}") for t in (0.0, 0.25, 0.5, 0.75, 1.0))
+        if self.style.scale != "fixed":
+            ticks = ((0.0, "0"), (1.0, f"{self.style.scale} max"))
+        paint_colour_bar(
+            painter,
+            bar,
+            palette,
+            colour_map=self.style.colour_map,
+            title="weight",
+            ticks=ticks,
+            has_not_allowed=self.has_masked(),
+        )
+
+    def paint_panel(self, painter: QPainter, rect: QRectF, palette: Palette) -> None:
+        """The thumbnails alone."""
+        marks = GridMarks(gates=self.gates, selection=self.selection)
+        paint_grid(painter, rect, self.grids, style=self.style, palette=palette, marks=marks, is_paper=True)
+
+    def has_masked(self) -> bool:
+        """Whether there are cells that the mask forbids."""
+        return any(bool((grid.levels == 0).any()) for grid in self.grids)
+
+    def natural_height(self, width: float) -> float:
+        bar_px = WIDTH_PX + MARGIN_PX if self.style.has_bar else 0.0
+        return min(natural_grid_height(width - bar_px, self.grids), width)
+
+    def panel_height(self, width: float) -> float:
+        """How high the thumbnails alone want to be."""
+        return min(natural_grid_height(width, self.grids), width)
+
+    def shown_words(self) -> list[str]:
+        words = [f"all heads, {self._stacks()}", f"mask {self._mask_word()}"]
+        if any(grid.is_pooled for grid in self.grids):
+            words.append("each pixel the largest of its weights")
+        if any(grid.is_sampled for grid in self.grids):
+            words.append("rough: see single heads for exact weights")
+        return [*words, scale_words(self), *change_words(self.gates, self.interventions)]
+
+    def subject(self) -> str:
+        """What it shows as a panel, in as few words as stand beside its letter."""
+        return f"{self._stacks()}, all heads"
+
+    def _stacks(self) -> str:
+        return " and ".join(dict.fromkeys(grid.site.stack for grid in self.grids))
+
+    def _mask_word(self) -> str:
+        """The mask in a word, as thumbnails show it: level 0 is what no head may see."""
+        is_not_allowed = [grid.levels[0] == 0 for grid in self.grids]
+        if not any(f.any() for f in is_not_allowed):
+            return "none"
+        is_causal = all(np.array_equal(f, np.triu(np.ones(f.shape, np.bool_), 1)) for f in is_not_allowed)
+        return "causal" if is_causal else "partial"
+
+    def name_parts(self) -> list[str]:
+        return list(dict.fromkeys(grid.site.stack for grid in self.grids))
+
+    def heads(self) -> Iterator[HeadRef]:
+        return iter(self.selection)
+
+    def rows(self) -> Iterator[Iterable[str]]:
+        yield ("stack", "layer", "head", "row", "column", "weight", "gate")
+        for grid in self.grids:
+            for head, thumbnail in zip(grid.site.heads, weights_of_grid(grid), strict=True):
+                gate = f"{self.gates.value(head):g}"
+                for i, row in enumerate(thumbnail):
+                    for j, weight in enumerate(row):
+                        place = (head.stack, str(head.layer), str(head.head), str(i), str(j))
+                        yield (*place, number_text(weight), gate)
+
+    def arrays(self) -> dict[str, NDArray[np.generic]]:
+        return {f"{grid.site.stack}_L{grid.site.layer}": weights_of_grid(grid) for grid in self.grids}
+
+    def fits_together(self) -> bool:
+        return all(map(_is_whole, self.grids))
+
+    def asked(self) -> Asked:
+        return Asked(heads=self.selection, stack=self.grids[0].site.stack)
+
+
+def weights_of_grid(grid: SiteGrid) -> NDArray[np.float32]:
+    """The weights that a grid's levels stand for, [n_heads, rows, cols], to 1/254 of each peak."""
+    weights: NDArray[np.float32] = (
+        (grid.levels.astype(np.float32) - 1) / np.float32(254) * grid.peaks[:, None, None]
+    )
+    weights[grid.levels == 0] = np.nan
+    return weights
+
+
+def _is_whole(grid: SiteGrid) -> bool:
+    is_site = grid.site.layer >= 0 and grid.site.n_heads > 0
+    return is_site and grid.levels.size > 0 and min(grid.n_queries, grid.n_keys) > 0

@@ -1,0 +1,230 @@
+"""One head: its map, or a part of a map that is too long to be held whole."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from PySide6.QtCore import QRectF
+from PySide6.QtGui import QPainter
+
+from attnscope.figures.caption import change_words, scale_words
+from attnscope.figures.colours import Palette
+from attnscope.figures.map_layout import MARGIN_PX, MapLayout, cells_height, map_layout
+from attnscope.figures.numbers import number_text
+from attnscope.figures.paint_gold import paint_gold, paint_gold_on_tiles
+from attnscope.figures.paint_map import paint_head_map
+from attnscope.figures.paint_part import MapPart, paint_map_part, part_layout
+from attnscope.figures.spec import Asked
+from attnscope.figures.special_tokens import without_special_links
+from attnscope.figures.style import widest_value
+from attnscope.figures.token_axis import axis_names
+from attnscope.figures.traced import Wanted
+from attnscope.figures.views.maps import MapsFigure, are_short, heads_words
+from attnscope.records.alignment import GoldCell
+from attnscope.records.maps import HeadMap
+from attnscope.records.sites import gate_note
+from attnscope.records.tiles import MapTile
+
+_HIGHEST = 1.4
+"""The most that a map is high, for a width of 1."""
+_LEAST_BAR_PX = 100.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeadFigure(MapsFigure):
+    """The first of `maps`, or the `part` of a long one; `gold` are word links marked on it."""
+
+    view = "head"
+    words = "one head"
+    order = 2
+    least_px = 140.0
+    choices = frozenset(
+        {"colours", "scale", "values", "bar", "turn", "every", "plain", "badge", "special", "axes"}
+    )
+    has_cells = True
+    tells_evenness = True
+    reads_trace = True
+    is_asked = True
+
+    part: MapPart | None = None
+    gold: tuple[GoldCell, ...] = ()
+
+    @classmethod
+    def of_trace(cls, wanted: Wanted, **page: Any) -> "HeadFigure":
+        part = wanted.long_part()
+        return cls(part=part, **page) if part is not None else cls(maps=wanted.maps()[:1], **page)
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.maps or self.part)
+
+    def paint(self, painter: QPainter, rect: QRectF, palette: Palette) -> None:
+        if self.part is not None:
+            paint_map_part(painter, rect, self.part, style=self.style, palette=palette, gates=self.gates)
+            paint_gold_on_tiles(painter, *part_layout(rect, self.part), self.gold)
+            return
+        placed = paint_head_map(
+            painter,
+            rect,
+            self.maps[0],
+            style=self.style,
+            palette=palette,
+            gate=self.gates.value(self.maps[0].head),
+            has_title=not self.style.is_plain,
+        )
+        paint_gold(painter, placed, self.gold)
+
+    def paint_panel(
+        self, painter: QPainter, rect: QRectF, palette: Palette, named: tuple[bool, bool]
+    ) -> None:
+        """The map alone; `named` are the axes that say what they are."""
+        paint_head_map(
+            painter,
+            rect,
+            self.maps[0],
+            style=self.style,
+            palette=palette,
+            has_title=False,
+            is_compact=True,
+            named=named,
+        )
+
+    def natural_height(self, width: float) -> float | None:
+        return self.map_height(width) if self.part is None else None
+
+    def map_height(self, width: float, *, is_panel: bool = False) -> float:
+        """One map with its labels; a bar of its own is not cut short."""
+        has_bar = self.style.has_bar and not is_panel
+        layout = self.placed(QRectF(0.0, 0.0, width, _HIGHEST * width), is_panel=is_panel, has_corner=True)
+        least = layout.cells.top() + _LEAST_BAR_PX if has_bar else 0.0
+        return max(layout.cells.top() + cells_height(layout), least) + MARGIN_PX
+
+    def placed(self, body: QRectF, *, is_panel: bool, has_corner: bool | None = None) -> MapLayout:
+        """Where cells and labels of the map lie."""
+        head_map = self.maps[0]
+        return map_layout(
+            body,
+            head_map.queries,
+            head_map.keys,
+            has_title=not is_panel and not self.style.is_plain,
+            has_bar=self.style.has_bar and not is_panel,
+            turn=self.style.turn,
+            is_compact=is_panel,
+            has_corner=has_corner,
+            names=axis_names(head_map.queries, self.style),
+        )
+
+    def cell_px(self, body: QRectF) -> float | None:
+        if not self.maps:
+            return None
+        placed = self.placed(body, is_panel=False)
+        return min(placed.rows.step, placed.columns.step)
+
+    def n_across(self, body: QRectF) -> int:
+        return len(self.maps[0].keys)
+
+    def widest_value(self) -> str:
+        return widest_of(self.maps[:1])
+
+    def shown_words(self) -> list[str]:
+        words = [_part_words(self.part)] if self.part is not None else heads_words(self.maps[:1])
+        return [*words, scale_words(self), *change_words(self.gates, self.interventions)]
+
+    def subject(self) -> str:
+        """What it shows as a panel, in as few words as stand beside its letter."""
+        head_map = self.maps[0]
+        words = "" if head_map.name else gate_note(self.gates.value(head_map.head))
+        return f"{head_map.name or head_map.head.label} {head_map.head.stack}{words}"
+
+    def titled_maps(self) -> Iterator[tuple[str, str, HeadMap]]:
+        return (("a", "", head_map) for head_map in self.maps[:1])
+
+    def without_special(self) -> Self:
+        gold = without_special_links(self.maps[0], self.gold) if self.maps else self.gold
+        return replace(MapsFigure.without_special(self), gold=gold)
+
+    def word_links(self) -> tuple[GoldCell, ...]:
+        return self.gold
+
+    def suits_column(self) -> bool:
+        return self.part is None and are_short(self.maps)
+
+    def name_parts(self) -> list[str]:
+        if self.part is None:
+            return MapsFigure.name_parts(self)
+        return [self.part.tile.head.stack, self.part.tile.head.label]
+
+    def rows(self) -> Iterator[Iterable[str]]:
+        return MapsFigure.rows(self) if self.part is None else _part_rows(self.part)
+
+    def arrays(self) -> dict[str, NDArray[np.generic]]:
+        if self.part is None:
+            return MapsFigure.arrays(self)
+        tile = self.part.tile
+        name = f"{tile.head.stack}_{tile.head.label}"
+        place = np.array([tile.rows[0], tile.cols[0], tile.b])
+        return {name: weights_of_tile(tile), f"{name}_first_query_key_side": place}
+
+    def fits_together(self) -> bool:
+        part = self.part
+        if part is not None and not _is_whole(part):
+            return False
+        n_queries, n_keys = (
+            (len(part.queries), len(part.keys)) if part is not None else self.maps[0].weights.shape
+        )
+        return all(
+            0 <= g.rows[0] < g.rows[1] <= n_queries and 0 <= g.cols[0] < g.cols[1] <= n_keys
+            for g in self.gold
+        )
+
+    def asked(self) -> Asked | None:
+        if self.part is not None and not self.part.is_whole:
+            return None
+        head = self.maps[0].head if self.part is None else self.part.tile.head
+        return Asked(heads=(head,), stack=head.stack, gold=self.gold)
+
+
+def widest_of(maps: Iterable[HeadMap]) -> str:
+    """The widest text that a weight of these maps is written in."""
+    peaks = (m.weights[np.isfinite(m.weights)].max(initial=0.0) for m in maps)
+    return widest_value(max(peaks, default=0.0))
+
+
+def _part_words(part: MapPart) -> str:
+    """A part of a long map: the head, which rows and columns, and what one pixel stands for."""
+    tile, (top, bottom), (left, right) = part.tile, part.tile.rows, part.tile.cols
+    place = f"queries {top:,}–{bottom - 1:,} of {len(part.queries):,}, keys {left:,}–{right - 1:,}"
+    return f"head {tile.head.stack} {tile.head.label}, {place} of {len(part.keys):,}, {tile.sentence}"
+
+
+def _part_rows(part: MapPart) -> Iterator[Iterable[str]]:
+    """One row for each block of a long map: where it begins, its side in cells, what it stands for."""
+    yield ("stack", "layer", "head", "first query", "first key", "cells a side", "weight")
+    tile, weights = part.tile, weights_of_tile(part.tile)
+    head = (tile.head.stack, str(tile.head.layer), str(tile.head.head))
+    for i, row in enumerate(weights):
+        for j, weight in enumerate(row):
+            place = (str(tile.rows[0] + i * tile.b), str(tile.cols[0] + j * tile.b), str(tile.b))
+            yield (*head, *place, number_text(weight))
+
+
+def weights_of_tile(tile: MapTile) -> NDArray[np.float32]:
+    """The weights of a tile: exact ones where it has them, else what its levels stand for."""
+    if tile.weights is not None:
+        return tile.weights
+    shares = (tile.levels.astype(np.float32) - 1) / np.float32(254)
+    weights: NDArray[np.float32] = shares * np.float32(tile.peak)
+    weights[tile.levels == 0] = np.nan
+    return weights
+
+
+def _is_whole(part: MapPart) -> bool:
+    """Whether the part of a file can be painted."""
+    tile = part.tile
+    places = ((tile.rows, part.queries), (tile.cols, part.keys))
+    are_there = all(0 <= first < end <= len(tokens) for (first, end), tokens in places)
+    is_scaled = bool(np.isfinite((tile.peak, tile.head_peak)).all())
+    has_weights = tile.weights is None or tile.weights.shape == tile.levels.shape
+    return are_there and is_scaled and tile.b > 0 and has_weights

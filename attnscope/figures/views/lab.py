@@ -1,0 +1,64 @@
+"""The picture of a lab: its maps beside each other, then its charts."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from PySide6.QtCore import QRectF
+from PySide6.QtGui import QPainter
+
+from attnscope.figures.cell_map import CellMap
+from attnscope.figures.colours import Palette
+from attnscope.figures.numbers import number_text, safe_cell
+from attnscope.figures.paint_lab import paint_lab
+from attnscope.figures.spec import Chart, FigureSpec
+from attnscope.figures.views.curves import CHART_HEADER, chart_arrays, chart_rows, is_whole_chart
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabFigure(FigureSpec):
+    """Maps of cells and charts, in rows of at most three."""
+
+    view = "lab"
+    words = "lab"
+    order = 11
+    follows_width = False
+
+    charts: tuple[Chart, ...] = ()
+    cells: tuple[CellMap, ...] = ()
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.charts or self.cells)
+
+    def paint(self, painter: QPainter, rect: QRectF, palette: Palette) -> None:
+        paint_lab(painter, rect, self.cells, self.charts, palette=palette)
+
+    def rows(self) -> Iterator[Iterable[str]]:
+        yield CHART_HEADER
+        yield from chart_rows(self.charts)
+        for cells in self.cells:
+            for i, row in enumerate(cells.values):
+                for j, value in enumerate(row):
+                    names = (cells.title, cells.row_name(i), cells.column_name(j))
+                    yield (*map(safe_cell, names), number_text(value), "", "")
+
+    def arrays(self) -> dict[str, NDArray[np.generic]]:
+        arrays = chart_arrays(self.charts)
+        for i, cells in enumerate(self.cells):
+            arrays[f"map_{i}"] = cells.values
+            arrays[f"map_{i}_name"] = np.array(cells.title)
+        return arrays
+
+    def fits_together(self) -> bool:
+        return all(map(is_whole_chart, self.charts)) and all(map(_is_whole, self.cells))
+
+
+def _is_whole(cells: CellMap) -> bool:
+    seen = cells.values[np.isfinite(cells.values)]
+    is_named = cells.kind != "kinds" or not seen.size or 1 <= seen.min() <= seen.max() <= len(cells.legend)
+    is_named &= cells.kind != "steps" or seen.size == cells.values.size or bool(cells.legend)
+    backdrop = cells.backdrop
+    is_seen = backdrop is None or (backdrop.ndim == 3 and backdrop.shape[2] == 3 and backdrop.size > 0)
+    return cells.values.size > 0 and 0 < cells.limit < np.inf and is_named and is_seen
