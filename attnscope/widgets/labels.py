@@ -25,19 +25,10 @@ def listen(widget: QObject, source: Source, callback: Listener) -> None:
     widget.destroyed.connect(lambda: remove())
 
 
-def listen_seen(widget: QWidget, source: Source, callback: Listener) -> None:
-    """As `listen`; in a window that is shown, what changes while `widget` is not seen is told when it is.
-
-    Each name once, in the order of the last time. For what only shows: nobody may ask it what it holds
-    while it cannot be seen.
-    """
-    listen(widget, source, _UntilSeen(widget, callback).tell)
-
-
 def watch_seen(widget: QWidget, watch: Callable[[bool], None]) -> None:
     """Tell `watch` whether `widget` can be seen: who looks is asked for what is missing, nobody for nothing.
 
-    Call it before `listen_seen`, which then shows what came meanwhile before more is asked for.
+    Call it before `when_seen`, which then shows what came meanwhile before more is asked for.
     """
     _Seen(widget, watch)
 
@@ -107,35 +98,6 @@ class _Seen(QObject):
         if event.type() in (QEvent.Type.Show, QEvent.Type.Hide):
             self._watch(event.type() == QEvent.Type.Show)
         return super().eventFilter(watched, event)
-
-
-class _UntilSeen(QObject):
-    """Keeps what a widget that is out of sight was told."""
-
-    def __init__(self, widget: QWidget, callback: Listener) -> None:
-        super().__init__(widget)
-        self._widget, self._callback = widget, callback
-        self._names: dict[str, None] = {}
-        widget.installEventFilter(self)
-
-    def tell(self, name: str) -> None:
-        """Pass on a name, now or when the widget comes into sight."""
-        self._names.pop(name, None)
-        self._names[name] = None
-        if self._widget.isVisible() or not self._widget.window().isVisible():
-            self._pass_on()
-
-    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        """Pass on what was kept."""
-        if event.type() == QEvent.Type.Show:
-            self._pass_on()
-        return super().eventFilter(watched, event)
-
-    def _pass_on(self) -> None:
-        while self._names:  # one that fails leaves those after it for the next time
-            name = next(iter(self._names))
-            del self._names[name]
-            self._callback(name)
 
 
 def plain_tooltip(text: str) -> str:
