@@ -154,7 +154,14 @@ def remove_hooks() -> None:
 
 
 def fault_sentence(error: BaseException, log: Path | None) -> str:
-    """What the person is told about a fault of the program, in one line."""
+    """What the person is told about a fault of the program, in one line.
+
+    Of a fault in what reacts to a signal that is the fault itself; the log has both.
+    """
+    from psygnal import EmitLoopError  # commands have no signals, and need not wait for it
+
+    if isinstance(error, EmitLoopError) and error.__cause__ is not None:
+        error = error.__cause__
     where = f"The log is {log}." if log else "The log could not be written."
     text = " ".join(str(error).split())[:200]
     return f"A fault of AttnScope ({type(error).__name__}: {text}). {where}"

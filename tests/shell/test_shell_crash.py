@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from psygnal import EmitLoopError, Signal, SignalGroup
 
 from attnscope.crash import CrashLog, fault_sentence, install_hooks, remove_hooks
 
@@ -62,6 +63,24 @@ def test_that_a_sentence_about_a_fault_is_one_line() -> None:
     sentence = fault_sentence(ValueError("one\ntwo\n" + "x" * 1000), Path("a.log"))
     assert "\n" not in sentence
     assert len(sentence) < 300
+
+
+def test_that_what_fails_in_a_reaction_to_a_signal_is_told_and_the_signal_is_in_the_log(
+    tmp_path: Path,
+) -> None:
+    class Changes(SignalGroup):
+        text = Signal()
+        traced = Signal()
+
+    changed = Changes()
+    changed.text.connect(lambda: changed.traced.emit())
+    changed.traced.connect(lambda: {}["weights"])
+    with pytest.raises(EmitLoopError) as caught:
+        changed.text.emit()
+    assert fault_sentence(caught.value, None).startswith("A fault of AttnScope (KeyError: 'weights').")
+    log = CrashLog(tmp_path).write(caught.value, "anything")
+    assert log is not None
+    assert "traced" in log.read_text()
 
 
 def test_that_an_uncaught_error_is_logged_and_told(told: list[str], tmp_path: Path) -> None:
