@@ -144,7 +144,7 @@ class Program(QObject):
         self.window.pages.explore.offer_causes(self.attributing, self.patching)
         self.curves = join(functools.partial(CurvesState, self.session, post), ModelLoaded)
         self.window.pages.heads_tabs.offer_pruning(self.curves, lambda: self.heads.path)
-        self.curves.subscribe(self._on_curves)
+        self.curves.changed.importance.connect(self._rank_heads)
         self.alike = join(functools.partial(AlikeState, self.session, post), ModelLoaded)
         self.window.pages.heads_tabs.offer_alike(self.alike, lambda: self.heads.path)
         self.weights = join(functools.partial(WeightsState, self.session, post), ModelLoaded)
@@ -267,10 +267,9 @@ class Program(QObject):
             places=places,
         )
 
-    def _on_curves(self, name: str) -> None:
+    def _rank_heads(self) -> None:
         """The table of heads shows what the pruning curves have found."""
-        if name == "importance":
-            self.heads.rank(self.curves.importances)
+        self.heads.rank(self.curves.importances)
 
     def _post_for_session(self, request: Request) -> None:
         """Heads of a finished trace are shown beside the worker, which may be writing a continuation."""

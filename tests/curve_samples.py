@@ -1,6 +1,7 @@
 """Made-up pruning curves and importances over the sample model's heads, and a state that has them."""
 
 from session_samples import Desk, gates_off, info
+from told import names_told
 
 from attnscope.records.importance import CurvePoint, HeadScore, Importance, PruningCurve, Ranking
 from attnscope.records.messages import ModelLoaded
@@ -53,8 +54,7 @@ class CurvesDesk(Desk):
         numbers = Numbers()
         self.heads = HeadsState(self.session, self.asked.append, numbers)
         self.curves = CurvesState(self.session, self.asked.append, numbers)
-        self.curves_told: list[str] = []
-        self.curves.subscribe(self.curves_told.append)
+        self.curves_told = names_told(self.curves.changed)
 
     def loaded(self) -> "CurvesDesk":
         self.open()

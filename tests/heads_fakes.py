@@ -2,6 +2,7 @@
 
 import numpy as np
 from session_samples import info
+from told import names_told
 
 from attnscope.records.corpora import HeadsMeasured, MeasureHeads
 from attnscope.records.findings import Findings
@@ -59,8 +60,7 @@ class HeadsDesk:
         numbers = Numbers()
         self.session = Session(self.posted.append, numbers)
         self.state = HeadsState(self.session, self.posted.append, numbers)
-        self.told: list[str] = []
-        self.state.subscribe(self.told.append)
+        self.told = names_told(self.state.changed)
 
     def open(self, form: str = "encoder-decoder") -> None:
         self.info = info(form)

@@ -3,6 +3,7 @@
 import math
 
 from curve_samples import HEADS, CurvesDesk, importance
+from told import names_told
 
 from attnscope.viewmodels.heads.tinting import OFF, TintState
 
@@ -10,8 +11,7 @@ from attnscope.viewmodels.heads.tinting import OFF, TintState
 def test_that_frames_follow_the_choice_and_the_numbers() -> None:
     desk = CurvesDesk().loaded()
     tints = TintState(desk.session, desk.heads)
-    told: list[str] = []
-    tints.subscribe(told.append)
+    told = names_told(tints.changed)
     assert (tints.key, tints.choice, told) == (OFF, None, [])
     assert {choice.group for choice in tints.choices} == {"on this text"}
     tints.choose("text:confidence")

@@ -1,10 +1,11 @@
 """The state of the view into one head: which query, which step, which key, and the numbers.
 
-Asks only while somebody looks, once for each trace, head and query. Must not import Qt. Tells its
-listeners `inside`, `query`, `step`, `key` or `busy`.
+Asks only while somebody looks, once for each trace, head and query. Must not import Qt.
 """
 
 from collections.abc import Callable
+
+from psygnal import Signal, SignalGroup
 
 from attnscope.records.inside import HeadInside, InsideShown, ShowInside
 from attnscope.records.interventions import MakeMean
@@ -13,12 +14,21 @@ from attnscope.records.requests import Reply, Request
 from attnscope.records.sites import HeadRef
 from attnscope.records.tokens import Token
 from attnscope.viewmodels.causes.inside_words import STEPS, Step
-from attnscope.viewmodels.listeners import Listener, Listeners
 from attnscope.viewmodels.maps.long_maps import tokens_of
 from attnscope.viewmodels.numbers import Numbers
 from attnscope.viewmodels.query import Query
 from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.view_state import sides_of
+
+
+class InsideChanges(SignalGroup):
+    """What of it can change."""
+
+    inside = Signal()
+    query = Signal()
+    step = Signal()
+    key = Signal()
+    busy = Signal()
 
 
 class InsideState:
@@ -27,18 +37,17 @@ class InsideState:
     def __init__(self, session: Session, post: Callable[[Request], None], numbers: Numbers) -> None:
         self._session = session
         self._asking = Query(InsideShown, post, numbers)
-        self._listeners = Listeners()
+        self.changed = InsideChanges()
         self.step: Step = "product"
         self.dimension: int | None = None
         self._key: int | None = None
         self._chosen: int | None = None
         self._of_tokens: tuple[Token, ...] = ()
         self._awaited_query: int | None = None
-        session.subscribe(self._on_session)
-
-    def subscribe(self, callback: Listener) -> Callable[[], None]:
-        """Tell `callback` the name of what changed; the function given back ends it."""
-        return self._listeners.add(callback)
+        session.changed.model.connect(self._on_model)
+        session.changed.text.connect(self._on_text)
+        session.changed.traced.connect(self._look_again)
+        session.changed.selection.connect(self._look_again)
 
     # What can be read
 
@@ -110,7 +119,7 @@ class InsideState:
         tokens = self.tokens
         if 0 <= query < len(tokens) and query != self.query:
             self._chosen, self._of_tokens = query, tokens
-            self._listeners.tell("query")
+            self.changed.query.emit()
             self._ask()
 
     def bring_back(self, step: str, query: int) -> None:
@@ -137,7 +146,7 @@ class InsideState:
         found = next((known for known in STEPS if known == step), None)
         if found is not None and found != self.step:
             self.step = found
-            self._listeners.tell("step")
+            self.changed.step.emit()
 
     def walk_steps(self, n: int) -> None:
         """Go `n` steps on or back."""
@@ -149,7 +158,7 @@ class InsideState:
         key = inside.keys[row] if inside is not None and row is not None else None
         if (key, dimension) != (self._key, self.dimension):
             self._key, self.dimension = key, dimension
-            self._listeners.tell("key")
+            self.changed.key.emit()
 
     def point_at_key(self, key: int | None) -> None:
         """The same for a key by its place in the text, where it is shown."""
@@ -167,22 +176,30 @@ class InsideState:
     def handle(self, reply: Reply) -> None:
         """Take a reply of the worker; those that come too late change nothing."""
         if self._asking.take(reply):
-            self._listeners.tell("inside")
+            self.changed.inside.emit()
 
     # Inside
 
     def _traced(self) -> Traced | None:
         return self._session.traced if self._session.text.strip() else None
 
-    def _on_session(self, name: str) -> None:
-        if name == "model" or (name == "text" and not self._session.text.strip()):
-            self._asking.forget()
-            self._chosen = self._key = self._awaited_query = self.dimension = None
-            self._listeners.tell("inside")
-        if name in ("model", "traced", "selection"):
-            self._take_awaited()
-            self._listeners.tell("query")
-            self._ask()
+    def _on_model(self) -> None:
+        self._forget()
+        self._look_again()
+
+    def _on_text(self) -> None:
+        if not self._session.text.strip():
+            self._forget()
+
+    def _forget(self) -> None:
+        self._asking.forget()
+        self._chosen = self._key = self._awaited_query = self.dimension = None
+        self.changed.inside.emit()
+
+    def _look_again(self) -> None:
+        self._take_awaited()
+        self.changed.query.emit()
+        self._ask()
 
     def _take_awaited(self) -> None:
         if self._awaited_query is not None and not self._session.is_stale and self.tokens:
@@ -198,7 +215,7 @@ class InsideState:
             return
         about = (traced.number, head, self.query)
         if self._asking.ask(about, self._request(traced, head)):
-            self._listeners.tell("busy")
+            self.changed.busy.emit()
 
     def _request(self, traced: Traced, head: HeadRef) -> ShowInside:
         session = self._session

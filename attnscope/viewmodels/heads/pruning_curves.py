@@ -1,10 +1,12 @@
 """The state of the page of pruning curves: what to measure, how far it is, the curves, the point chosen.
 
-Must not import Qt. What can change has a name: choice, progress, curves, importance, point, loaded.
+Must not import Qt.
 """
 
 from collections.abc import Callable, Iterable
 from pathlib import PurePath
+
+from psygnal import Signal, SignalGroup
 
 from attnscope.counting import counted, time_left
 from attnscope.records.importance import METRICS, RANKINGS, Importance, MetricName, PruningCurve, Ranking
@@ -22,7 +24,6 @@ from attnscope.records.requests import Reply, Request
 from attnscope.viewmodels.heads.curve_groups import RANKING_NAMES, CurveGroup, PointRef, grouped
 from attnscope.viewmodels.heads.first_look import FirstLook
 from attnscope.viewmodels.job import Job, Phase
-from attnscope.viewmodels.listeners import Listener, Listeners
 from attnscope.viewmodels.numbers import Numbers
 from attnscope.viewmodels.session.state import Session
 
@@ -38,13 +39,26 @@ METRIC_NAMES: dict[MetricName, str] = {
 }
 
 
+class CurvesChanges(SignalGroup):
+    """What of it can change."""
+
+    choice = Signal()
+    progress = Signal()
+    curves = Signal()
+    importance = Signal()
+    point = Signal()
+    """The one under the cursor, or the one chosen."""
+    loaded = Signal()
+    """Whether the gates are those of the point chosen."""
+
+
 class CurvesState:
     """Pruning curves of the open model; at most one pass is under way."""
 
     def __init__(self, session: Session, post: Callable[[Request], None], numbers: Numbers) -> None:
         self._session = session
         self.job = Job(CurvesNews, CurvesMeasured, post, numbers)
-        self._listeners = Listeners()
+        self.changed = CurvesChanges()
         self.source: TextSource = "own"
         self.path = ""
         self.metric: MetricName = "loss"
@@ -62,11 +76,7 @@ class CurvesState:
             lambda: self.job.phase == "empty",
             self._run_first,
         )
-        session.subscribe(self._on_session)
-
-    def subscribe(self, callback: Listener) -> Callable[[], None]:
-        """Tell `callback` the name of what changed; the function given back ends it."""
-        return self._listeners.add(callback)
+        session.changed.gates.connect(self._on_gates)
 
     # What can be read
 
@@ -142,31 +152,31 @@ class CurvesState:
         """Measure over other texts."""
         if (source, path) != (self.source, self.path):
             self.source, self.path = source, path
-            self._listeners.tell("choice")
+            self.changed.choice.emit()
 
     def choose_metric(self, name: str) -> None:
         """Measure another metric."""
         for known in self.metrics:
             if known == name and known != self.metric:
                 self.metric = known
-                self._listeners.tell("choice")
+                self.changed.choice.emit()
 
     def choose_rankings(self, names: Iterable[str]) -> None:
         """Remove heads in the order of these rankings."""
         wanted = set(names)
         self.rankings = tuple(ranking for ranking in RANKINGS if ranking in wanted)
-        self._listeners.tell("choice")
+        self.changed.choice.emit()
 
     def choose_amounts(self, max_texts: int, n_random: int) -> None:
         """Read at most so many texts; draw so many random orders."""
         self.max_texts = min(max(max_texts, 1), MAX_TEXTS)
         self.n_random = min(max(n_random, 1), 20)
-        self._listeners.tell("choice")
+        self.changed.choice.emit()
 
     def rescore(self, is_rescored: bool) -> None:
         """Score the heads that are left again after each removal, or score once."""
         self.is_rescored = is_rescored
-        self._listeners.tell("choice")
+        self.changed.choice.emit()
 
     def run(self) -> None:
         """Begin a pass; the curves before it go."""
@@ -192,25 +202,29 @@ class CurvesState:
                 is_rescored=self.is_rescored,
             )
         )
-        self._listeners.tell("curves", "importance", "point", "progress")
+        self.changed.curves.emit()
+        self.changed.importance.emit()
+        self.changed.point.emit()
+        self.changed.progress.emit()
 
     def stop(self) -> None:
         """Give the pass up; the curves that are whole stay."""
         if self.job.stop():
             self._drop_growing()
-            self._listeners.tell("progress")
+            self.changed.progress.emit()
 
     def hover(self, found: PointRef | None) -> None:
         """The cursor is at a point, or at none."""
         if found != self.hovered:
             self.hovered = found
-            self._listeners.tell("point")
+            self.changed.point.emit()
 
     def load(self, found: PointRef) -> None:
         """Switch off in the session the heads that are off at a point: one step for undo."""
         self.chosen = found
         self._session.head_changes.set_gates(pruning_label(found), found.point.gates)
-        self._listeners.tell("point", "loaded")
+        self.changed.point.emit()
+        self.changed.loaded.emit()
 
     def load_again(self) -> None:
         """The same for the point chosen last."""
@@ -225,17 +239,17 @@ class CurvesState:
             case HeadsRanked() if self.job.owns(reply):
                 others = (one for one in self.importances if one.ranking != reply.importance.ranking)
                 self.importances = (*others, reply.importance)
-                self._listeners.tell("importance")
+                self.changed.importance.emit()
             case CurveMeasured() if self.job.owns(reply):
                 if reply.is_whole:
                     self.curves, self.growing = (*self.curves, reply.curve), None
                 else:
                     self.growing = reply.curve
-                self._listeners.tell("curves")
+                self.changed.curves.emit()
             case _ if self.job.take(reply):
                 if self.job.phase == "failed":
                     self._drop_growing()
-                self._listeners.tell("progress")
+                self.changed.progress.emit()
             case _:
                 pass
 
@@ -245,7 +259,8 @@ class CurvesState:
         """A curve that stays a part of one is not shown as one."""
         if self.growing is not None:
             self.growing = self.hovered = None
-            self._listeners.tell("curves", "point")
+            self.changed.curves.emit()
+            self.changed.point.emit()
 
     def _forget(self) -> None:
         """Another model is open: its heads have not been removed."""
@@ -254,11 +269,14 @@ class CurvesState:
         self.curves, self.importances, self.hovered, self.chosen = (), (), None, None
         if self.metric not in self.metrics:
             self.metric = "loss"
-        self._listeners.tell("choice", "curves", "importance", "point", "progress")
+        self.changed.choice.emit()
+        self.changed.curves.emit()
+        self.changed.importance.emit()
+        self.changed.point.emit()
+        self.changed.progress.emit()
 
-    def _on_session(self, name: str) -> None:
-        if name == "gates":
-            self._listeners.tell("loaded")
+    def _on_gates(self) -> None:
+        self.changed.loaded.emit()
 
 
 def pruning_label(found: PointRef) -> str:

@@ -1,11 +1,12 @@
 """The state of the Heads page: which texts, how far the pass is, the table as it is sorted and filtered.
 
-Must not import Qt. Widgets read the attributes, call the intents and listen to `subscribe`. What can
-change has a name: choice, progress, table, order, selection, card.
+Must not import Qt. Widgets read the attributes, call the intents and connect to what `changed`.
 """
 
 from collections.abc import Callable
 from pathlib import PurePath
+
+from psygnal import Signal, SignalGroup
 
 from attnscope.counting import counted
 from attnscope.records.corpora import (
@@ -35,7 +36,6 @@ from attnscope.viewmodels.heads.columns import COLUMNS, bare_cards, bare_table, 
 from attnscope.viewmodels.heads.first_look import FirstLook
 from attnscope.viewmodels.heads.role_words import role_words
 from attnscope.viewmodels.job import Job, Phase
-from attnscope.viewmodels.listeners import Listener, Listeners
 from attnscope.viewmodels.numbers import Numbers
 from attnscope.viewmodels.session.state import Session
 
@@ -47,6 +47,17 @@ SPECIAL_NAMES: dict[str, str] = {
 _FEWER = ("offset", "entropy_nats", "previous_mul", "previous_abs", "duplicate_abs", "induction_abs")
 HEAD_COLUMN, ROLE_COLUMN = "head", "role"
 _N_PASSES = 200  # the model's own texts, and random ones
+
+
+class HeadsChanges(SignalGroup):
+    """What of it can change."""
+
+    choice = Signal()
+    progress = Signal()
+    table = Signal()
+    order = Signal()
+    selection = Signal()
+    card = Signal()
 
 
 class HeadsState:
@@ -62,7 +73,7 @@ class HeadsState:
         self._session, self._post, self._numbers, self._cancel = session, post, numbers, cancel
         self.job = Job(MeasuringNews, HeadsMeasured, post, numbers)
         self._idle = Job(MeasuringNews, HeadsMeasured, post, numbers)
-        self._listeners = Listeners()
+        self.changed = HeadsChanges()
         self.path = OWN_TEXTS
         self.specials: SpecialTokens = "kept"
         self._notes = ""
@@ -82,11 +93,7 @@ class HeadsState:
         self.has_intervals = False
         self._card_number = 0
         self.first_look = FirstLook(session, lambda: _N_PASSES, lambda: self.phase == "empty", self.run)
-        session.subscribe(self._on_session)
-
-    def subscribe(self, callback: Listener) -> Callable[[], None]:
-        """Tell `callback` the name of what changed; the function given back ends it."""
-        return self._listeners.add(callback)
+        session.changed.selection.connect(self._on_selection)
 
     # What can be read
 
@@ -210,20 +217,20 @@ class HeadsState:
         """Measure over a file, or over OWN_TEXTS."""
         if path != self.path:
             self.path, self.links = path, ""
-            self._listeners.tell("choice")
+            self.changed.choice.emit()
 
     def choose_links(self, path: str, counts_from: int = 0) -> None:
         """Compare cross-attention with the gold links of a file, one line for each pair; '' for none."""
         if (path, counts_from) != (self.links, self.links_from):
             self.links, self.links_from = path, counts_from
-            self._listeners.tell("choice")
+            self.changed.choice.emit()
 
     def choose_specials(self, name: str) -> None:
         """Keep special tokens, drop them, or drop them and renormalise."""
         for known in SPECIAL_TOKENS:
             if known == name and known != self.specials:
                 self.specials = known
-                self._listeners.tell("choice")
+                self.changed.choice.emit()
 
     def run(self) -> None:
         """Begin a pass."""
@@ -231,7 +238,7 @@ class HeadsState:
             return
         self._cancel_idle()
         self.job.start(self._request())
-        self._listeners.tell("progress")
+        self.changed.progress.emit()
 
     def measure_when_idle(self) -> None:
         """Have the page's first look done while nothing else is, unseen, where that takes seconds."""
@@ -241,7 +248,7 @@ class HeadsState:
     def stop(self) -> None:
         """Give the pass up; the table before it stays."""
         if self.job.stop():
-            self._listeners.tell("progress")
+            self.changed.progress.emit()
 
     def sort_by(self, column: str) -> None:
         """Sort by a column: numbers largest first, names in order; the same again turns it round."""
@@ -250,28 +257,28 @@ class HeadsState:
         else:
             self.sorted_by = column
             self.is_descending = column not in (HEAD_COLUMN, ROLE_COLUMN, ALIGNMENT)
-        self._listeners.tell("order")
+        self.changed.order.emit()
 
     def show_stack(self, stack: str) -> None:
         """Show the heads of one stack; an unknown name shows all."""
         self.stack = next((known for known in self.stacks if known == stack), None)
-        self._listeners.tell("order")
+        self.changed.order.emit()
 
     def filter(self, text: str) -> None:
         """Show the heads whose name or role holds a text."""
         if text.strip().lower() != self.filter_text:
             self.filter_text = text.strip().lower()
-            self._listeners.tell("order")
+            self.changed.order.emit()
 
     def show_all_measures(self, has_all: bool) -> None:
         """Show every measure, or the usual ones."""
         self.has_all_measures = has_all
-        self._listeners.tell("table")
+        self.changed.table.emit()
 
     def show_intervals(self, has_intervals: bool) -> None:
         """Write the interval behind each number, or the number alone."""
         self.has_intervals = has_intervals
-        self._listeners.tell("order")
+        self.changed.order.emit()
 
     def rank(self, importances: tuple[Importance, ...]) -> None:
         """Show how much each head matters; without a measured table, that alone."""
@@ -279,7 +286,8 @@ class HeadsState:
         self._join()
         if self._measured is None:
             self.card = None
-        self._listeners.tell("table", "progress")
+        self.changed.table.emit()
+        self.changed.progress.emit()
         self._ask_card()
 
     def select(self, row: int) -> None:
@@ -300,7 +308,7 @@ class HeadsState:
         match reply:
             case CardShown() if reply.number == self._card_number:
                 self.card = reply.card
-                self._listeners.tell("card")
+                self.changed.card.emit()
             case ModelLoaded():
                 self._forget()
             case HeadsMeasured() if self.job.take(reply) or self._idle.take(reply):
@@ -308,7 +316,7 @@ class HeadsState:
             case _ if self._idle.take(reply):
                 pass  # nobody sees it
             case _ if self.job.take(reply):
-                self._listeners.tell("progress")
+                self.changed.progress.emit()
             case _:
                 pass
 
@@ -332,7 +340,8 @@ class HeadsState:
         if self.stack not in self.stacks:
             self.stack = None
         self.card = None
-        self._listeners.tell("table", "progress")
+        self.changed.table.emit()
+        self.changed.progress.emit()
         self._ask_card()
 
     def _join(self) -> None:
@@ -366,7 +375,9 @@ class HeadsState:
         self.table, self.cards, self.syntax, self.card, self.stack = None, (), None, None, None
         self._measured, self.alignment, self.importances = None, None, ()
         self._tell_roles()
-        self._listeners.tell("table", "progress", "card")
+        self.changed.table.emit()
+        self.changed.progress.emit()
+        self.changed.card.emit()
 
     def _is_shown(self, row: int) -> bool:
         head = self.cards[row].head
@@ -375,10 +386,9 @@ class HeadsState:
         names = f"{head.stack} {head.label} {self.role(row)} {self.cards[row].sentence}".lower()
         return all(word in names for word in self.filter_text.split())
 
-    def _on_session(self, name: str) -> None:
-        if name == "selection":
-            self._listeners.tell("selection")
-            self._ask_card()
+    def _on_selection(self) -> None:
+        self.changed.selection.emit()
+        self._ask_card()
 
     def _ask_card(self) -> None:
         """Ask for the card of the selected head, unless it is shown."""
@@ -390,8 +400,8 @@ class HeadsState:
             return
         self.card = self.cards[row]
         if self._measured is None:
-            self._listeners.tell("card")
+            self.changed.card.emit()
             return
         self._card_number = self._numbers.next()
         self._post(ShowCard(number=self._card_number, head=head))
-        self._listeners.tell("card")
+        self.changed.card.emit()

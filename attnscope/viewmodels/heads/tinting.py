@@ -1,17 +1,17 @@
 """Which number of each head frames its thumbnail: off, a measure of this text, or a column of the table.
 
-Must not import Qt. Tells its listeners `tint`.
+Must not import Qt.
 """
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
+
+from psygnal import Signal, SignalGroup
 
 from attnscope.counting import short_number
 from attnscope.records.sites import HeadRef
 from attnscope.viewmodels.heads.columns import COLUMNS, is_importance
 from attnscope.viewmodels.heads.state import HeadsState
-from attnscope.viewmodels.listeners import Listener, Listeners
 from attnscope.viewmodels.session.head_measures import MEASURES
 from attnscope.viewmodels.session.state import Session
 
@@ -30,20 +30,23 @@ class TintChoice:
     definition: str
 
 
+class TintChanges(SignalGroup):
+    """What of it can change."""
+
+    tint = Signal()
+
+
 class TintState:
     """Follows the session's trace and the table of heads; a choice whose numbers are gone shows nothing."""
 
     def __init__(self, session: Session, heads: HeadsState) -> None:
         self._session, self._heads = session, heads
-        self._listeners = Listeners()
+        self.changed = TintChanges()
         self.key = OFF
         self.values: dict[HeadRef, float] = {}
-        session.subscribe(self._on_session)
-        heads.subscribe(self._on_heads)
-
-    def subscribe(self, callback: Listener) -> Callable[[], None]:
-        """Tell `callback` the name of what changed; the function given back ends it."""
-        return self._listeners.add(callback)
+        session.changed.traced.connect(self._on_measures)
+        session.changed.model.connect(self._on_measures)
+        heads.changed.table.connect(self._read)
 
     @property
     def choices(self) -> tuple[TintChoice, ...]:
@@ -110,7 +113,7 @@ class TintState:
         before = self.values
         self.values = self._found()
         if self.values or before:
-            self._listeners.tell("tint")
+            self.changed.tint.emit()
 
     def _found(self) -> dict[HeadRef, float]:
         table, name = self._heads.table, self.key.removeprefix(_TABLE).removeprefix(_TEXT)
@@ -120,10 +123,6 @@ class TintState:
             return {}
         return dict(zip(table.heads, table.column(name).astype(float).tolist(), strict=True))
 
-    def _on_session(self, name: str) -> None:
-        if name in ("traced", "model") and self.key.startswith(_TEXT):
-            self._read()
-
-    def _on_heads(self, name: str) -> None:
-        if name == "table":
+    def _on_measures(self) -> None:
+        if self.key.startswith(_TEXT):
             self._read()

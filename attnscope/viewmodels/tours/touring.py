@@ -61,12 +61,11 @@ class TourState:
         self._is_other_coming = False
         states.session.changed.busy.connect(self._watch_opening)
         states.session.changed.model.connect(self._make_way)
-        for state in (states.session, states.view, states.training, states.positions):
+        watched = (states.session, states.view, states.inside, states.heads)
+        for state in (*watched, states.curves, states.training, states.positions):
             for name, signal in state.changed.signals.items():
                 if name not in _IGNORED:
                     signal.connect(self._on_changed)
-        for other in (states.inside, states.heads, states.curves):
-            other.subscribe(lambda name: None if name in _IGNORED else self._on_changed())
 
     # What can be read
 

@@ -14,7 +14,7 @@ from attnscope.viewmodels.causes.inside_words import STEP_TIPS, STEPS, Step
 from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.view_state import Cell, Highlight, ViewState
 from attnscope.widgets.causes.inside_view import InsideView
-from attnscope.widgets.labels import PlainLabel, listen, tool_button, watch_seen
+from attnscope.widgets.labels import PlainLabel, tool_button, watch_seen, when
 
 _PATIENCE_MS = 160
 _PAD_PX, _ROOM_PX, _LEAST_PX = 11.0, 460.0, 340.0
@@ -51,8 +51,8 @@ class InsidePanel(QWidget):
         self._lay_out()
         self._connect()
         self.set_theme(palette)
-        for name in ("step", "query", "inside"):
-            self._on_state(name)
+        for show in (self._show_step, self._show_inside, self._show_pointed):
+            show()
 
     @property
     def state(self) -> InsideState:
@@ -122,23 +122,20 @@ class InsidePanel(QWidget):
         picture.left.connect(self._on_left)
         self._patience.timeout.connect(self._on_patience_over)
         watch_seen(self, state.watch)
-        listen(self, state, self._on_state)
-        listen(self, self._view, self._on_view)
+        when(self, self._show_step, state.changed.step)
+        when(self, self._show_query, state.changed.query)
+        when(self, self._patience.start, state.changed.busy)
+        when(self, self._show_inside, state.changed.inside)
+        when(self, self._show_pointed, state.changed.inside, state.changed.key)
+        when(self, self._point_at_lit_key, self._view.changed.highlight)
 
-    def _on_state(self, name: str) -> None:
-        state = self._state
-        if name == "step":
-            self.steps[state.step].setChecked(True)
-            self._name_steps()
-            self.picture.set_step(state.step)
-        elif name == "query":
-            self._show_query()
-        elif name == "busy":
-            self._patience.start()
-        elif name == "inside":
-            self._patience.stop()
-            self._show_inside()
-        self.picture.set_pointed(state.row, state.dimension)
+    def _show_step(self) -> None:
+        self.steps[self._state.step].setChecked(True)
+        self._name_steps()
+        self.picture.set_step(self._state.step)
+
+    def _show_pointed(self) -> None:
+        self.picture.set_pointed(self._state.row, self._state.dimension)
 
     def _name_steps(self) -> None:
         """Every step by its name; where there is no room, the chosen one only."""
@@ -149,6 +146,7 @@ class InsidePanel(QWidget):
             button.setText(names[step] if is_wide or step == self._state.step else names[step][:1])
 
     def _show_inside(self) -> None:
+        self._patience.stop()
         state, is_pointing = self._state, self.picture.is_pointing
         self.picture.set_inside(state.inside, state.note)
         self.note.setText(state.note)
@@ -171,9 +169,9 @@ class InsidePanel(QWidget):
     def _on_patience_over(self) -> None:
         self.picture.set_stale(self._state.is_busy)
 
-    def _on_view(self, name: str) -> None:
+    def _point_at_lit_key(self) -> None:
         """Another view lights a key: write out its numbers."""
-        if name == "highlight" and self.isVisible() and not self._is_by_word():
+        if self.isVisible() and not self._is_by_word():
             self._state.point_at_key(self._view.highlight.key)
 
     def _on_pointed(self, place: Place) -> None:

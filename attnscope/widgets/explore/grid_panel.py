@@ -20,7 +20,7 @@ from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.view_state import ViewState
 from attnscope.widgets.explore.grid_view import GridView
 from attnscope.widgets.explore.tint_bar import TintButton, TintLegend
-from attnscope.widgets.labels import ElidedLabel, listen, tool_button, when
+from attnscope.widgets.labels import ElidedLabel, tool_button, when
 from attnscope.widgets.map_style import map_style
 
 
@@ -68,7 +68,7 @@ class GridPanel(QWidget):
         if self._tints is not None:
             self.legend.set_theme(palette)
             self.frames_button.set_theme(palette)
-            self._on_tint("tint")
+            self._show_frames()
 
     def offer_frames(self, state: TintState) -> None:
         """Frame the heads by a number; off at first. The legend stands below the heads."""
@@ -77,10 +77,10 @@ class GridPanel(QWidget):
         self.frames_button = TintButton(state, self._palette)
         self._tab_row.addWidget(self.frames_button)
         self._column.addWidget(self.legend)
-        listen(self, state, self._on_tint)
-        self._on_tint("tint")
+        when(self, self._show_frames, state.changed.tint)
+        self._show_frames()
 
-    def _on_tint(self, _name: str) -> None:
+    def _show_frames(self) -> None:
         state = self._tints
         if state is None:
             return

@@ -9,7 +9,7 @@ from attnscope.figures.colours import Palette, ramp_colour
 from attnscope.figures.style import SMALL_PX, font, text_width, type_px
 from attnscope.viewmodels.heads.tinting import OFF, TintState
 from attnscope.viewmodels.view_state import ViewState
-from attnscope.widgets.labels import listen, plain_tooltip, when
+from attnscope.widgets.labels import plain_tooltip, when
 
 _ROW_PX, _BAR_PX, _RAMP_PX, _PAD_PX, _ICON_PX = 22, 8, 96, 8, 16
 
@@ -32,14 +32,14 @@ class TintButton(QToolButton):
         menu.triggered.connect(lambda action: state.choose(str(action.data())))
         self.setMenu(menu)
         self.set_theme(palette)
-        listen(self, state, self._on_state)
+        when(self, self._show, state.changed.tint)
 
     def set_theme(self, palette: Palette) -> None:
         """Paint in other colours."""
         self._palette = palette
-        self._on_state("tint")
+        self._show()
 
-    def _on_state(self, _name: str) -> None:
+    def _show(self) -> None:
         is_on = self._state.choice is not None
         self.setIcon(frame_icon(ramp_colour(self._palette, 1.0) if is_on else self._palette.muted))
 
@@ -87,9 +87,9 @@ class TintLegend(QWidget):
         super().__init__(parent)
         self._state, self._view, self._palette = state, view, palette
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
-        listen(self, state, self._on_state)
+        when(self, self._show, state.changed.tint)
         when(self, self.update, view.changed.hovered_head)
-        self._on_state("tint")
+        self._show()
 
     def set_theme(self, palette: Palette) -> None:
         """Paint in other colours."""
@@ -140,7 +140,7 @@ class TintLegend(QWidget):
             x = ramp.left() + share * ramp.width()
             painter.fillRect(QRectF(x - 1, ramp.top() - 3, 2, ramp.height() + 6), QColor(self._palette.text))
 
-    def _on_state(self, _name: str) -> None:
+    def _show(self) -> None:
         choice = self._state.choice
         self.setVisible(choice is not None)
         about = f"{choice.name}, {choice.unit}\n{choice.definition}" if choice is not None else ""

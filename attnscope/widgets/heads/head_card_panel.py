@@ -7,7 +7,7 @@ from attnscope.figures.plain import isolated, plain_piece
 from attnscope.records.roles import HeadCard, TellingText
 from attnscope.viewmodels.heads.state import HeadsState
 from attnscope.widgets.form_parts import column
-from attnscope.widgets.labels import PlainLabel, listen, rule, tool_button
+from attnscope.widgets.labels import PlainLabel, rule, tool_button, when
 
 _N_EDGES = 5
 
@@ -24,12 +24,8 @@ class HeadCardPanel(QScrollArea):
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setMinimumWidth(280)
-        listen(self, state, self._on_state)
+        when(self, self._show, state.changed.card, state.changed.table)
         self._show()
-
-    def _on_state(self, name: str) -> None:
-        if name in ("card", "table"):
-            self._show()
 
     def _show(self) -> None:
         inner = QWidget()

@@ -26,7 +26,7 @@ from attnscope.figures.style import type_px
 from attnscope.viewmodels.heads.columns import cell_text, cell_tip
 from attnscope.viewmodels.heads.state import HEAD_COLUMN, ROLE_COLUMN, HeadsState
 from attnscope.widgets.form_parts import dress_table
-from attnscope.widgets.labels import listen, plain_tooltip
+from attnscope.widgets.labels import plain_tooltip, when
 
 Index = QModelIndex | QPersistentModelIndex
 SHARE_ROLE = Qt.ItemDataRole.UserRole
@@ -172,7 +172,9 @@ class HeadTableView(QTableView):
         header.customContextMenuRequested.connect(self._on_header_menu)
         self.clicked.connect(self._on_row)
         self.activated.connect(self._on_row)
-        listen(self, state, self._on_state)
+        changed = state.changed
+        when(self, self._show_rows, changed.table, changed.order)
+        when(self, self._show_selection, changed.table, changed.order, changed.selection)
         self.set_theme(palette)
         self._fit()
 
@@ -197,18 +199,13 @@ class HeadTableView(QTableView):
             wanted = self.fontMetrics().horizontalAdvance(title) + round(type_px(20))
             self.setColumnWidth(column, max(round(type_px(width)), wanted))
 
-    def _on_state(self, name: str) -> None:
-        if name in ("table", "order"):
-            self._rows.reload()
-            self._fit()
-            names = [self._rows.column_name(k) for k in range(self._rows.columnCount())]
-            if self._state.sorted_by in names:
-                order = (
-                    Qt.SortOrder.DescendingOrder if self._state.is_descending else Qt.SortOrder.AscendingOrder
-                )
-                self.horizontalHeader().setSortIndicator(names.index(self._state.sorted_by), order)
-        if name in ("table", "order", "selection"):
-            self._show_selection()
+    def _show_rows(self) -> None:
+        self._rows.reload()
+        self._fit()
+        names = [self._rows.column_name(k) for k in range(self._rows.columnCount())]
+        if self._state.sorted_by in names:
+            order = Qt.SortOrder.DescendingOrder if self._state.is_descending else Qt.SortOrder.AscendingOrder
+            self.horizontalHeader().setSortIndicator(names.index(self._state.sorted_by), order)
 
     def _show_selection(self) -> None:
         row = self._state.selected_row

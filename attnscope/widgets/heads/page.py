@@ -30,7 +30,7 @@ from attnscope.widgets.flow_row import FlowRow, together
 from attnscope.widgets.form_parts import column
 from attnscope.widgets.heads.head_card_panel import HeadCardPanel
 from attnscope.widgets.heads.head_table import HeadTableView
-from attnscope.widgets.labels import ElidedLabel, PlainLabel, listen, tool_button, watch_seen
+from attnscope.widgets.labels import ElidedLabel, PlainLabel, tool_button, watch_seen, when
 from attnscope.widgets.state_card import StateCard
 
 AskPath = Callable[[QWidget, str, str], str]
@@ -86,7 +86,8 @@ class HeadsPage(QWidget):
         layout.addWidget(self._pages, 1)
         self._statement = ElidedLabel(role="muted", n_lines=2)
         layout.addWidget(self._statement)
-        listen(self, state, self._on_state)
+        changed = state.changed
+        when(self, self._show_all, changed.choice, changed.progress, changed.table, changed.order)
         self._show_all()
         watch_seen(self, state.first_look.look)
 
@@ -166,10 +167,6 @@ class HeadsPage(QWidget):
         return line
 
     # --- showing ----------------------------------------------------------------------------------
-
-    def _on_state(self, name: str) -> None:
-        if name in ("choice", "progress", "table", "order"):
-            self._show_all()
 
     def _show_all(self) -> None:
         state = self._state

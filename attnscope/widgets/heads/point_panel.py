@@ -9,7 +9,7 @@ from attnscope.viewmodels.heads.curve_groups import RANKING_NAMES, PointRef
 from attnscope.viewmodels.heads.pruning_curves import METRIC_NAMES, CurvesState, pruning_label
 from attnscope.viewmodels.heads.pruning_words import taken_words, value_words
 from attnscope.widgets.form_parts import column
-from attnscope.widgets.labels import PlainLabel, listen, rule
+from attnscope.widgets.labels import PlainLabel, rule, when
 
 _HINT = (
     "Point at a curve: how many heads are off there, what that does, and which went last.\n\n"
@@ -42,7 +42,7 @@ class PointPanel(QWidget):
         self.explore_button.clicked.connect(self.explore_wanted)
         self.remove_button.clicked.connect(self.remove_wanted)
         self._lay_out()
-        listen(self, state, self._on_state)
+        when(self, self._show, state.changed.point, state.changed.loaded, state.changed.curves)
         self._show()
 
     def _lay_out(self) -> None:
@@ -74,10 +74,6 @@ class PointPanel(QWidget):
             buttons.addWidget(button)
         layout.addWidget(rule())
         layout.addWidget(self._bottom)
-
-    def _on_state(self, name: str) -> None:
-        if name in ("point", "loaded", "curves"):
-            self._show()
 
     def _show(self) -> None:
         state = self._state

@@ -34,7 +34,7 @@ from attnscope.widgets.failures import told_failures
 from attnscope.widgets.flow_row import FlowRow
 from attnscope.widgets.form_parts import column, inset_text
 from attnscope.widgets.heads.page import AskPath, ask_open_path, ask_save_path
-from attnscope.widgets.labels import ElidedLabel, PlainLabel, listen, plain_tooltip, tool_button, watch_seen
+from attnscope.widgets.labels import ElidedLabel, PlainLabel, plain_tooltip, tool_button, watch_seen, when
 from attnscope.widgets.state_card import StateCard
 
 if TYPE_CHECKING:
@@ -80,8 +80,9 @@ class PruningPage(QWidget):
         layout.addLayout(self._build_ranking_row())
         layout.addWidget(self._build_pages(), 1)
         layout.addLayout(self._build_bottom_row())
-        listen(self, state, self._on_state)
-        self._on_state("curves")
+        for show in (self._show_choices, self._show_progress):
+            when(self, show, state.changed.choice, state.changed.progress, state.changed.curves)
+            show()
         watch_seen(self, state.first_look.look)
 
     def set_theme(self, palette: Palette) -> None:
@@ -187,11 +188,6 @@ class PruningPage(QWidget):
         return layout
 
     # --- showing ----------------------------------------------------------------------------------
-
-    def _on_state(self, name: str) -> None:
-        if name in ("choice", "progress", "curves"):
-            self._show_choices()
-            self._show_progress()
 
     def _show_choices(self) -> None:
         state = self._state

@@ -8,7 +8,7 @@ from attnscope.viewmodels.heads.pruning_curves import METRIC_NAMES, CurvesState
 from attnscope.widgets.form_parts import row
 from attnscope.widgets.heads.point_panel import PointPanel
 from attnscope.widgets.heads.pruning_plot import PruningPlot
-from attnscope.widgets.labels import PlainLabel, listen, plain_tooltip
+from attnscope.widgets.labels import PlainLabel, plain_tooltip, when
 
 
 class PruningView(QSplitter):
@@ -35,8 +35,10 @@ class PruningView(QSplitter):
         self.addWidget(self.panel)
         self.setStretchFactor(0, 1)
         self.setSizes([880, 264])
-        listen(self, state, self._on_state)
-        self._on_state("curves")
+        when(self, self._show_curves, state.changed.curves)
+        when(self, self._show_points, state.changed.point, state.changed.loaded, state.changed.curves)
+        self._show_curves()
+        self._show_points()
 
     def _build_left(self) -> QWidget:
         self._y_title, self._x_title = PlainLabel(role="muted"), PlainLabel(role="muted")
@@ -50,13 +52,14 @@ class PruningView(QSplitter):
         charts.addWidget(self._x_title)
         return left
 
-    def _on_state(self, name: str) -> None:
+    def _show_curves(self) -> None:
+        groups = self._state.groups
+        self.plot.set_groups(groups)
+        if groups:
+            curve = groups[0].curves[0]
+            self._y_title.setText(f"{METRIC_NAMES[curve.metric]}, {curve.unit}")
+            self._x_title.setText(f"heads off (of {curve.n_heads})")
+
+    def _show_points(self) -> None:
         state = self._state
-        if name == "curves":
-            self.plot.set_groups(state.groups)
-            if state.groups:
-                curve = state.groups[0].curves[0]
-                self._y_title.setText(f"{METRIC_NAMES[curve.metric]}, {curve.unit}")
-                self._x_title.setText(f"heads off (of {curve.n_heads})")
-        if name in ("point", "loaded", "curves"):
-            self.plot.set_points(state.hovered, state.chosen, is_loaded=state.is_loaded)
+        self.plot.set_points(state.hovered, state.chosen, is_loaded=state.is_loaded)
