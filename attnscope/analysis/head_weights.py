@@ -76,13 +76,13 @@ def head_weights(subject: OwnSubject, site: SiteKey) -> HeadWeights:
     queries, scale = of_heads(q), module.d_head**-0.5
     if scoring is not None:
         scale = scoring.scale
-        if scoring.bilinear is not None:
-            queries = exact(scoring.bilinear.detach()).transpose(1, 2) @ queries
-    is_product = scoring is None or scoring.choice in ("dot", "scaled-dot", "general")
+        if scoring.learned is not None and scoring.learned.ndim == 3:
+            queries = exact(scoring.learned.detach()).transpose(1, 2) @ queries
+    is_bilinear = scoring is None or scoring.kind.is_bilinear
     return HeadWeights(
         q=queries,
         k=of_heads(k)[groups],
         v=of_heads(v)[groups],
         o=o.reshape(len(o), module.n_heads, module.d_head).transpose(0, 1),
-        score_scale=scale if is_product else None,
+        score_scale=scale if is_bilinear else None,
     )

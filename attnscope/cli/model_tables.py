@@ -10,6 +10,7 @@ from attnscope.nn.recurrent_choices import OF_TRANSFORMERS
 from attnscope.outside import open_outside
 from attnscope.records.models import ModelInfo
 from attnscope.records.sites import Site
+from attnscope.schemes.scores import SCORES
 
 if TYPE_CHECKING:
     from attnscope.models.cost import Cost
@@ -27,8 +28,6 @@ _ONLY_WITH: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "mask_seed": ("mask", ("bigbird",)),
     "random_links": ("mask", ("bigbird",)),
     "prefix_tokens": ("mask", ("prefix",)),
-    "temperature": ("score", ("cosine",)),
-    "sigma": ("score", ("gaussian",)),
     "sentence_ends": ("pooling", ("hierarchical",)),
     "sentence_encoder": ("pooling", ("hierarchical",)),
 }
@@ -90,10 +89,16 @@ def matters(name: str, choices: Mapping[str, object]) -> bool:
         return False
     if name in (_OF_PIECES if choices.get("n_labels") else _OF_LABELS):
         return False
-    if name not in _ONLY_WITH:
+    other, needed = _only_with(name)
+    if not needed:
         return name != "n_projected" or bool(choices[name])
-    other, needed = _ONLY_WITH[name]
     return choices.get(other, needed[0]) in needed
+
+
+def _only_with(name: str) -> tuple[str, tuple[str, ...]]:
+    """The other choice that a choice belongs to, and which values of that look at it; none for most."""
+    scores = tuple(score.name for score in SCORES.values() if name in score.choices)
+    return ("score", scores) if scores else _ONLY_WITH.get(name, ("", ()))
 
 
 def cost_text(cost: "Cost", formula: str, *, max_tokens: int = 0) -> str:

@@ -27,6 +27,7 @@ from attnscope.models.own import OwnNetwork
 from attnscope.nn.config import ModelConfig
 from attnscope.nn.recurrent_size import recurrent_matrices
 from attnscope.nn.self_masks import build_self_mask
+from attnscope.schemes.scores import SCORES
 
 FORMULA = (
     "2 · n_in · n_out a token for each matrix, 4 · n_queries · n_keys · d_head for each head, training 3 × "
@@ -80,14 +81,14 @@ def own_cost(config: ModelConfig, n_tokens: int) -> Cost:
     attention = 0
     n_all = n_tokens * n_tokens
     n_seen = build_self_mask(config, n_tokens).count(n_tokens)
-    slots = config.n_projected
+    slots, score = config.n_projected, SCORES[config.score]
     for stack, layer in config.headed_keys():
         layout = config.layout(stack, layer)
         n, k = layout.n_heads * config.head_width, layout.n_kv_heads * config.head_width
         part = "encoder" if stack == "encoder" else "decoder"
         # Keys and values of a memory are made of the source, all else of the stack's own text: both T here.
         linear[part] += 2 * config.d_model * (2 * n + 2 * k)
-        linear[part] += 2 * n * config.head_width if config.score == "general" else 0
+        linear[part] += 2 * layout.n_heads * score.n_products(config.head_width)
         if config.position == "shaw" and stack != "cross":
             linear[part] += 2 * n * (2 * config.max_distance + 1)
         is_projected = bool(slots) and stack == "encoder"
@@ -148,11 +149,10 @@ def _recurrent_cost(config: ModelConfig, n_tokens: int) -> Cost:
 
 def _cells_cost(config: ModelConfig, n_heads: int, n_tokens: int, n_cells: int) -> int:
     """Scores and weighted sums of one site."""
-    d_head = config.head_width
-    if config.score == "kernel" and n_cells == n_tokens * n_tokens:
+    d_head, score = config.head_width, SCORES[config.score]
+    if score.comparison == "kernel" and n_cells == n_tokens * n_tokens:
         return 4 * n_tokens * n_heads * d_head * (d_head + 1)  # the column more sums the weights
-    n_more = 2 if config.score == "gaussian" else 0
-    return 2 * n_cells * n_heads * (2 * d_head + n_more)
+    return 2 * n_cells * n_heads * (2 * d_head + score.n_more_columns)
 
 
 def foreign_cost(module: nn.Module, model: Model, n_tokens: int) -> Cost:

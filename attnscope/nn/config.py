@@ -6,7 +6,7 @@ Must not import torch.
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
-from typing import Any, Literal, Self, get_type_hints
+from typing import Annotated, Any, Literal, Self, get_type_hints
 
 from attnscope.counting import bytes_text
 from attnscope.errors import RecipeError
@@ -15,12 +15,13 @@ from attnscope.nn.kept_heads import HeadLayout, KeptHeads, build_layout, kept_fr
 from attnscope.nn.recurrent_size import recurrent_parts
 from attnscope.records.models import Form
 from attnscope.records.sites import SiteKey, Stack
+from attnscope.schemes.scores import SCORES
 
 Body = Literal["transformer", "rnn", "gru", "lstm"]
 RandomLinks = Literal["each", "both"]
 Mask = Literal["full", "window", "dilated", "global", "bigbird", "prefix"]
 Position = Literal["sinusoidal", "learned", "rotary", "binary", "t5", "alibi", "shaw", "none"]
-Score = Literal["scaled-dot", "dot", "general", "cosine", "gaussian", "additive", "kernel"]
+Score = Annotated[str, SCORES]
 Norm = Literal["layer", "rms", "none"]
 NormPlace = Literal["pre", "post", "sandwich"]
 Pooling = Literal["first", "last", "mean", "max", "attention", "hierarchical"]
@@ -48,7 +49,7 @@ class ModelConfig:
     drawn from `mask_seed`, and `prefix_tokens` belong to the masks of these names. With `random_links` "each"
     a query sees the blocks drawn for its own; "both" lets links to earlier blocks hold both ways, as before
     version 0.8, so that an encoder's blocks see from none to many. `score` is how a query
-    scores a key (`nn/scoring.py`): `temperature` is that of cosine, `sigma` the width of gaussian, None for
+    scores a key (`schemes/scores`): `temperature` is that of cosine, `sigma` the width of gaussian, None for
     the fourth root of d_head, as wide as the scaled product. `n_buckets` and `max_distance` are those of the
     positions t5; shaw clips distances to `max_distance`. What a choice does not use is not looked at.
 
@@ -227,7 +228,7 @@ class ModelConfig:
             if key not in values:
                 raise RecipeError(
                     f"{where}.{key} is missing.",
-                    expected=expected_of(get_type_hints(cls)[key]),
+                    expected=expected_of(get_type_hints(cls, include_extras=True)[key]),
                     action=f"Add the key {key}.",
                 )
         read = {k: kept_from_mapping(v) if k == "kept_heads" else v for k, v in values.items()}
@@ -247,7 +248,7 @@ class ModelConfig:
 
     def check(self, *, where: str = "model") -> None:
         """Raise RecipeError for a value of the wrong type, out of range, or against another value."""
-        hints = get_type_hints(type(self))
+        hints = get_type_hints(type(self), include_extras=True)
         hints.pop("kept_heads")  # a table, which `check_together` looks through
         hints.pop("sentence_ends")  # a list, which it looks through as well
         check_types(self, hints, where)
@@ -336,7 +337,7 @@ def _count_attention(config: ModelConfig, stack: str, layer: int) -> int:
     layout = config.layout(stack, layer)
     n_rows = (layout.n_heads + 2 * layout.n_kv_heads) * d_head
     total = _count_linear(d, n_rows, bias) + _count_linear(layout.n_heads * d_head, d, bias)
-    total += layout.n_heads * {"general": d_head**2, "additive": d_head}.get(config.score, 0)
+    total += layout.n_heads * SCORES[config.score].n_learned(d_head)
     if config.position == "shaw" and stack != "cross" and layout.heads:
         total += (2 * config.max_distance + 1) * d_head
     if config.n_projected and stack == "encoder" and layout.heads:

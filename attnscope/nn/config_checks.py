@@ -1,16 +1,17 @@
 """Judging a configuration: every value by itself, then against the others.
 
-A table of what each mask, score and position needs, in one place. Must not import torch, and of
-`config` only what the type checker needs.
+What each mask and position needs, in one place; a score says itself what it needs. Must not import torch,
+and of `config` only what the type checker needs.
 """
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin
 
 from attnscope.errors import RecipeError, meant
 from attnscope.nn.kept_heads import fault_in_kept, site_name
 from attnscope.nn.label_checks import label_faults, slot_faults
+from attnscope.schemes.scores import SCORES
 
 if TYPE_CHECKING:
     from attnscope.nn.config import ModelConfig
@@ -69,7 +70,7 @@ def check_types(config: "ModelConfig", hints: Mapping[str, Any], where: str) -> 
 
 def check_together(config: "ModelConfig", where: str) -> None:
     """Raise RecipeError for a value that does not go with another one."""
-    of_transformers = (_form_faults, _mask_faults, _position_faults, slot_faults)
+    of_transformers = (_score_faults, _form_faults, _mask_faults, _position_faults, slot_faults)
     of_body = (_recurrent_faults,) if config.is_recurrent else of_transformers
     for faults in (_head_faults, *of_body, label_faults):
         for key, expected in faults(config):
@@ -83,8 +84,9 @@ def check_together(config: "ModelConfig", where: str) -> None:
 
 def expected_of(hint: Any) -> str:
     """What a field of this type may hold, in words."""
-    if get_origin(hint) is Literal:
-        return "one of " + ", ".join(get_args(hint))
+    names = _names_of(hint)
+    if names:
+        return "one of " + ", ".join(names)
     if hint is bool:
         return "true or false"
     return "a finite number" if float in (hint, *get_args(hint)) else "a whole number without quotes"
@@ -121,13 +123,12 @@ def shown(value: object) -> str:
 
 
 def _number_ranges(config: "ModelConfig") -> Iterator[tuple[str, bool, str]]:
-    sigma = config.sigma
     yield "rope_base", 1.0 <= config.rope_base <= 1e12, "a number from 1 to 1e12"
     yield "norm_epsilon", 0.0 < config.norm_epsilon <= 0.1, "above 0, at most 0.1"
     yield "dropout", 0.0 <= config.dropout < 1.0, "from 0 to below 1"
     yield "attention_dropout", 0.0 <= config.weight_dropout < 1.0, "from 0 to below 1, or nothing: as dropout"
-    yield "temperature", 1e-3 <= config.temperature <= 1e3, "a number from 0.001 to 1,000"
-    yield "sigma", sigma is None or 1e-3 <= sigma <= 1e3, "a number from 0.001 to 1,000, or nothing"
+    for score in SCORES.values():
+        yield from score.ranges(config)
 
 
 def _head_faults(config: "ModelConfig") -> Iterator[Fault]:
@@ -137,14 +138,16 @@ def _head_faults(config: "ModelConfig") -> Iterator[Fault]:
         yield "n_kv_heads", f"a divisor of n_heads, which is {config.n_heads}"
 
 
+def _score_faults(config: "ModelConfig") -> Iterator[Fault]:
+    yield from SCORES[config.score].faults(config)
+
+
 def _form_faults(config: "ModelConfig") -> Iterator[Fault]:
     only = (
         ("n_decoder_layers", config.n_decoder_layers is not None, ("encoder-decoder",)),
         ("n_segments", config.n_segments > 0, ("encoder", "encoder-decoder")),
         ("has_pooler", config.has_pooler, ("encoder",)),
     )
-    if config.score == "kernel" and config.attention_dropout:
-        yield "attention_dropout", "0 or nothing: the score kernel has sums, and no single weights to drop"
     if not config.has_attention:
         yield "has_attention", "true, since only recurrent cells carry a text from token to token without it"
     for key, is_used, forms in only:
@@ -183,20 +186,22 @@ def _position_faults(config: "ModelConfig") -> Iterator[Fault]:
         if config.head_width % 2:
             name = "d_model / n_heads" if config.d_head is None else "d_head"
             yield "position", f"an even {name}, which is {config.head_width}"
-        if config.score == "additive":
-            yield "position", "another position: the score additive has no product that a rotation turns"
+        if SCORES[config.score].comparison == "additive":
+            told = f"another position: the score {config.score} has no product that a rotation turns"
+            yield "position", told
     if config.position == "t5":
         if config.n_buckets % 2:
             yield "n_buckets", "an even number: half of them count ahead"
         if config.max_distance <= config.n_buckets // 2:
             yield "max_distance", f"more than half of n_buckets, which is {config.n_buckets}"
-    if config.position == "shaw" and config.score not in ("dot", "scaled-dot", "general"):
+    if config.position == "shaw" and not SCORES[config.score].is_bilinear:
         yield "position", f"another position: shaw needs a score that is a product, not {config.score}"
 
 
 def _is_of_type(value: object, hint: Any) -> bool:
-    if get_origin(hint) is Literal:
-        return isinstance(value, str) and value in get_args(hint)
+    names = _names_of(hint)
+    if names:
+        return isinstance(value, str) and value in names
     if hint is bool:
         return isinstance(value, bool)
     kinds = get_args(hint) or (hint,)
@@ -207,6 +212,13 @@ def _is_of_type(value: object, hint: Any) -> bool:
     if float in kinds:
         return isinstance(value, int | float) and _is_finite(value)
     return isinstance(value, int)
+
+
+def _names_of(hint: Any) -> tuple[str, ...]:
+    """The names that a key may have: those listed in its type, or of the registry beside it."""
+    if get_origin(hint) is Literal:
+        return get_args(hint)
+    return tuple(hint.__metadata__[0]) if get_origin(hint) is Annotated else ()
 
 
 def _is_finite(value: float) -> bool:

@@ -1,7 +1,7 @@
 """Linear attention: sums over keys that are made once, so that the cost grows with the text alone.
 
     symbol   meaning                                                 shape
-    q, k     features of queries and keys, all above 0               [batch, n_heads, n_tokens, d_head]
+    q, k     φ of queries and keys, all above 0                      [batch, n_heads, n_tokens, d_head]
     state    Σ_j k_j v_jᵀ over the keys seen so far                  [batch, n_heads, d_head, d_value]
     out      q · state / q · Σ_j k_j                                 [batch, n_heads, n_queries, d_value]
     lse      ln(q · Σ_j k_j)                                         [batch, n_heads, n_queries]
@@ -17,11 +17,6 @@ import torch.nn.functional as F
 from torch import Tensor
 
 _CHUNK = 64
-
-
-def features(x: Tensor) -> Tensor:
-    """elu(x) + 1 (equation 7), written so that it stays above 0: exp(x) below 0, x + 1 above."""
-    return torch.where(x > 0, x + 1.0, x.clamp(max=0.0).exp())
 
 
 def attend_by_sums(

@@ -17,16 +17,17 @@ from torch import Tensor, nn
 
 from attnscope.nn.attention import Probe, attend
 from attnscope.nn.cache import KeyValueCache
-from attnscope.nn.config import GATED, Activation, ModelConfig, Norm, NormPlace, Score
+from attnscope.nn.config import GATED, Activation, ModelConfig, Norm, NormPlace
 from attnscope.nn.kept_heads import HeadLayout, build_layout
 from attnscope.nn.linformer import Projection
 from attnscope.nn.masks import MaskRule
 from attnscope.nn.positions import apply_rotary
 from attnscope.nn.relative import bias_of_heads
 from attnscope.nn.scores import Bias, ScoreRule
-from attnscope.nn.scoring import Scoring, is_needed
+from attnscope.nn.scoring import Scoring
 from attnscope.nn.stopping import stop_if_unwanted
 from attnscope.records.sites import SiteKey, Stack
+from attnscope.schemes.scores import SCORES, Score
 
 Rotary = tuple[Tensor, Tensor]
 _OF_GATES: dict[Activation, Activation] = {"reglu": "relu", "geglu": "gelu", "swiglu": "swish"}
@@ -80,11 +81,10 @@ class BlockShape:
     norm: Norm
     norm_place: NormPlace
     norm_epsilon: float
+    score: Score
+    score_scale: float
     has_residual: bool = True
     has_feed_forward: bool = True
-    score: Score = "scaled-dot"
-    temperature: float = 0.1
-    sigma: float | None = None
     reach: int = 0
     n_projected: int = 0
     max_tokens: int = 0
@@ -96,16 +96,10 @@ class BlockShape:
     def make_scoring(self, n_heads: int, stack: Stack) -> Scoring | None:
         """What a site needs for its score; None for the plain scaled product."""
         reach = 0 if stack == "cross" else self.reach
-        if not is_needed(self.score, reach):
+        if self.score.is_plain and not reach:
             return None
-        return Scoring(
-            self.score,
-            n_heads=n_heads,
-            d_head=self.d_head,
-            temperature=self.temperature,
-            sigma=self.sigma,
-            reach=reach,
-        )
+        scale, d_head = self.score_scale, self.d_head
+        return Scoring(self.score, scale=scale, n_heads=n_heads, d_head=d_head, reach=reach)
 
     def make_projection(self, stack: Stack) -> Projection | None:
         """What projects keys and values to slots, in an encoder that has them."""
@@ -134,9 +128,8 @@ def block_shape(config: ModelConfig) -> BlockShape:
         norm_epsilon=config.norm_epsilon,
         has_residual=config.has_residual,
         has_feed_forward=config.has_feed_forward,
-        score=config.score,
-        temperature=config.temperature,
-        sigma=config.sigma,
+        score=SCORES[config.score],
+        score_scale=SCORES[config.score].scale(config),
         reach=config.max_distance if config.position == "shaw" else 0,
         n_projected=config.n_projected,
         max_tokens=config.max_tokens,

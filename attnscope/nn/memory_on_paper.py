@@ -26,6 +26,7 @@ from attnscope.nn.config import GATED, ModelConfig
 from attnscope.nn.dropping import KEPT_WEIGHTS
 from attnscope.nn.vocabulary_loss import PIECE_NUMBERS
 from attnscope.records.sites import Stack
+from attnscope.schemes.scores import SCORES
 
 WIDE, PLACE = 4, 8
 """Bytes of a float32, and of the number of a place that was dropped."""
@@ -159,7 +160,7 @@ def _attention_bytes(config: ModelConfig, shape: BatchShape, stack: Stack, layer
     n, k = layout.n_heads * d_head, layout.n_kv_heads * d_head
     is_wide = shape.has_bfloat16 and shape.is_on_cpu  # float32 attention between bfloat16 products
     inner = WIDE if is_wide else shape.narrow
-    numbers = 2 * n + 2 * k + _score_numbers(config, n, k, layout.n_heads)
+    numbers = 2 * n + 2 * k + SCORES[config.score].n_kept(n, k, layout.n_heads)
     if config.position == "rotary" and stack != "cross":
         numbers += 0 if is_wide else n + k
     if config.position == "shaw" and stack != "cross":
@@ -168,33 +169,19 @@ def _attention_bytes(config: ModelConfig, shape: BatchShape, stack: Stack, layer
     a_token += n * shape.narrow if is_wide else 0
     cells = layout.n_heads * shape.n_tokens**2
     total = shape.n_rows * a_token + round(shape.n_sequences * cells * _n_maps(config, shape, stack) * inner)
-    if config.score == "kernel":
+    if SCORES[config.score].comparison == "kernel":
         total += shape.n_rows * layout.n_heads * min(_CHUNK, shape.n_tokens) * WIDE
     return total + (cells * WIDE if config.position == "alibi" and stack != "cross" else 0)
-
-
-def _score_numbers(config: ModelConfig, n: int, k: int, n_heads: int) -> int:
-    """Numbers that a score of its own kind keeps of one token: what it made of queries and keys."""
-    match config.score:
-        case "general":
-            return 3 * n
-        case "gaussian":
-            return 4 * (n + 2 * n_heads)
-        case "kernel":
-            return 7 * n
-        case "additive" | "cosine":
-            return n + k
-        case _:
-            return 0
 
 
 def _n_maps(config: ModelConfig, shape: BatchShape, stack: Stack) -> float:
     """Maps of all cells that one site keeps of each text; the places that were dropped count as a part."""
     has_bias = config.position == "t5" and stack != "cross"
     dropped = config.weight_dropout * PLACE / WIDE if shape.is_on_cpu else 1.0
-    if config.score == "kernel":
+    comparison = SCORES[config.score].comparison
+    if comparison == "kernel":
         return 0
-    if config.score == "additive":
+    if comparison == "additive":
         return 3 + dropped if config.weight_dropout else 2
     if config.position == "shaw" and stack != "cross":
         return 2 + dropped if config.weight_dropout else 1

@@ -10,6 +10,8 @@ Must not import torch, and of `config` only what the type checker needs.
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from attnscope.schemes.scores import SCORES
+
 if TYPE_CHECKING:
     from attnscope.nn.config import ModelConfig
 
@@ -44,7 +46,7 @@ def recurrent_matrices(config: "ModelConfig") -> tuple[int, int]:
         cells = sum(matrices for matrices, _ in _encoder_cells(config))
         return cells, sum(matrices for matrices, _ in _decoder_cells(config)) + _readout(config)
     n, k = layout.n_heads * config.head_width, layout.n_kv_heads * config.head_width
-    score = n * config.head_width if config.score == "general" else 0
+    score = layout.n_heads * SCORES[config.score].n_products(config.head_width)
     source = sum(matrices for matrices, _ in _encoder_cells(config)) + 2 * k * d
     target = sum(matrices for matrices, _ in _decoder_cells(config)) + _readout(config)
     return source, target + 2 * n * d + score + _centre(config)
@@ -70,7 +72,7 @@ def _cell(config: "ModelConfig", n_in: int, width: int) -> tuple[int, int]:
 def _attention(config: "ModelConfig") -> int:
     layout, d_head = config.layout("cross", 0), config.head_width
     matrices = (2 * layout.n_heads + 2 * layout.n_kv_heads) * d_head * config.d_model
-    return matrices + layout.n_heads * {"general": d_head**2, "additive": d_head}.get(config.score, 0)
+    return matrices + layout.n_heads * SCORES[config.score].n_learned(d_head)
 
 
 def _attention_biases(config: "ModelConfig") -> int:

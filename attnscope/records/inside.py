@@ -21,7 +21,6 @@ n shown keys of `n_keys`: all of them, or the strongest (`rest_weight` says what
 
 import math
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,8 +30,8 @@ from attnscope.records.interventions import Interventions
 from attnscope.records.requests import Reply, Request
 from attnscope.records.sites import NO_GATES, Gates, HeadRef
 from attnscope.records.tokens import Token
+from attnscope.schemes.scores import Comparison
 
-Comparison = Literal["product", "additive", "kernel"]
 Numbers = NDArray[np.float32]
 MAX_SHOWN = 64
 """Texts with more keys show their strongest only."""

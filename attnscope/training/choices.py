@@ -10,6 +10,7 @@ from attnscope.nn.config import ModelConfig
 from attnscope.nn.recurrent_choices import ignored_choices
 from attnscope.records.models import Form
 from attnscope.records.sites import Stack
+from attnscope.schemes.scores import SCORES
 from attnscope.training.label_choices import label_faults
 from attnscope.training.parts import FORM_OF_OBJECTIVE, GatesPart, ObjectivePart, Recipe
 
@@ -79,6 +80,7 @@ def _objective_faults(recipe: Recipe) -> Iterator[Fault]:
 def _guide_faults(recipe: Recipe) -> Iterator[Fault]:
     objective, model = recipe.objective, recipe.model
     name, guide = objective.guided_head, objective.guide
+    has_sums = SCORES[model.score].comparison == "kernel"
     if not name:
         return
     if objective.kind != "translation" or model.is_recurrent:
@@ -86,7 +88,7 @@ def _guide_faults(recipe: Recipe) -> Iterator[Fault]:
     elif guide is None or guide.layer >= model.decoder_layers or guide.head >= model.n_heads:
         most = f"L{model.decoder_layers - 1}H{model.n_heads - 1}"
         yield "objective.guided_head", name, f"a head of the cross-attention, from L0H0 to {most}"
-    elif model.score == "kernel" or recipe.gates.l0_penalty or recipe.training.checkpointing:
+    elif has_sums or recipe.gates.l0_penalty or recipe.training.checkpointing:
         also = "model.score kernel, gates.l0_penalty and training.checkpointing"
         yield "objective.guided_head", name, f"empty beside {also}"
 

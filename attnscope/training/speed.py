@@ -23,6 +23,7 @@ import torch
 from attnscope.errors import UserError
 from attnscope.models.device import wait_for
 from attnscope.records.plans import Pace
+from attnscope.schemes.scores import SCORES
 from attnscope.strict_toml import read_toml_text
 from attnscope.training.distributed import ALONE
 from attnscope.training.metrics import open_metrics
@@ -143,7 +144,8 @@ def _cells_s(recipe: Recipe, device: torch.device) -> float:
     if not (model.feeds_context and model.has_attention):
         return n_tokens * TOKEN_OVERHEAD_S
     way = Way(torch.get_num_threads())
-    n_numbers = recipe.training.batch_size * n_tokens**2 * model.d_model if model.score == "additive" else 0
+    is_additive = SCORES[model.score].comparison == "additive"
+    n_numbers = recipe.training.batch_size * n_tokens**2 * model.d_model if is_additive else 0
     return n_tokens * FED_TOKEN_OVERHEAD_S + NUMBERS_A_CELL * n_numbers * number_s(str(device), way)
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from attnscope.errors import LoadError
+from attnscope.schemes.scores import SCORES
 
 LINK = re.compile(r"\[([^\]]+)\]\(([^)\s]+)\)")
 _HEADING = re.compile(r"^(#{1,3}) +(.+?)\s*$", re.MULTILINE)
@@ -131,11 +132,19 @@ def help_name(page: str, tab: str = "", view: str = "") -> str:
 def _read(path: Path, group: str) -> HelpPage:
     if path.stat().st_size > MAX_BYTES:
         raise ValueError(f"{path.name} is larger than {MAX_BYTES} bytes")
-    text = path.read_text(encoding="utf-8").strip() + "\n"
+    text = path.read_text(encoding="utf-8").strip().replace("{{scores}}", _scores()) + "\n"
     first = text.partition("\n")[0]
     if not first.startswith("# "):
         raise ValueError(f"{path.name} does not begin with a title")
     return HelpPage(name=path.stem, title=first[2:].strip(), group=group, text=text)
+
+
+def _scores() -> str:
+    """What a recipe may say of how a query scores a key, as a list."""
+    return "\n".join(
+        f"- `{score.name}`: {score.formula} ({score.source})" + "".join(f", `{key}`" for key in score.choices)
+        for score in SCORES.values()
+    )
 
 
 def _sections(page: HelpPage) -> list[tuple[str, str]]:

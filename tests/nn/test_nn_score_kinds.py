@@ -8,11 +8,14 @@ import torch
 from attnscope.nn import additive
 from attnscope.nn.additive import additive_scores
 from attnscope.nn.attention import attend, row_lse
+from attnscope.nn.config import ModelConfig
 from attnscope.nn.edits import CopiedPattern, Edits
-from attnscope.nn.kernel_attention import attend_by_sums, features
+from attnscope.nn.kernel_attention import attend_by_sums
 from attnscope.nn.masks import MaskRule
 from attnscope.nn.scores import OffsetBias, ScoreRule, scores
 from attnscope.nn.scoring import Scoring
+from attnscope.schemes.scores import SCORES
+from attnscope.schemes.scores.kernel import features
 
 SITE = ("decoder", 0)
 
@@ -32,6 +35,12 @@ class Looker:
 
     def record(self, site, call, **facts):
         self.call, self.facts = call, facts
+
+
+def made(score: str, *, n_heads: int, d_head: int, **numbers: float) -> Scoring:
+    config = ModelConfig(form="decoder", vocab_size=9, n_heads=n_heads, d_head=d_head, score=score, **numbers)
+    kind = SCORES[score]
+    return Scoring(kind, scale=kind.scale(config), n_heads=n_heads, d_head=d_head)
 
 
 def weights_of(looker: Looker) -> torch.Tensor:
@@ -63,7 +72,7 @@ def test_that_the_additive_score_has_its_gradient(block_bytes, ramp, monkeypatch
 @pytest.mark.parametrize("choice", ["general", "cosine", "gaussian", "additive", "kernel"])
 @pytest.mark.parametrize("is_causal", [False, True])
 def test_that_attention_has_the_gradient_of_every_score(choice, is_causal, ramp):
-    scoring = Scoring(choice, n_heads=2, d_head=4).double()
+    scoring = made(choice, n_heads=2, d_head=4).double()
     scoring.fill(torch.Generator().manual_seed(0))
     q, k, v = (
         ramp(1, h, 5, 4, start=s, dtype=torch.float64).requires_grad_() for h, s in ((2, 0), (1, 1), (1, 2))
@@ -161,7 +170,7 @@ def test_that_a_head_can_be_made_uniform_or_copied(kind, ramp, assert_close):
 
 
 def test_that_cosine_scores_do_not_know_how_long_a_vector_is(ramp, assert_close):
-    scoring = Scoring("cosine", n_heads=2, d_head=4, temperature=0.2)
+    scoring = made("cosine", n_heads=2, d_head=4, temperature=0.2)
     q, k, v = (ramp(1, 2, 5, 4, start=s) for s in (0.0, 1.0, 2.0))
 
     def out(factor):
@@ -175,7 +184,7 @@ def test_that_a_narrow_gaussian_is_the_nearest_key_and_a_wide_one_the_mean(ramp,
     q, k, v = (ramp(1, 1, 6, 3, start=s) for s in (0.0, 1.0, 2.0))
     outs = {}
     for sigma in (0.03, 300.0):
-        scoring = Scoring("gaussian", n_heads=1, d_head=3, sigma=sigma)
+        scoring = made("gaussian", n_heads=1, d_head=3, sigma=sigma)
         read = scoring.queries(q)
         outs[sigma] = attend(read, scoring.keys(k), v, rule=MaskRule(), score=scoring.rule(read))
     nearest = torch.cdist(q[0, 0], k[0, 0]).argmin(dim=1)
@@ -184,7 +193,7 @@ def test_that_a_narrow_gaussian_is_the_nearest_key_and_a_wide_one_the_mean(ramp,
 
 
 def test_that_a_gaussian_is_recorded_with_its_true_scores(ramp, assert_close):
-    scoring, looker = Scoring("gaussian", n_heads=2, d_head=4, sigma=0.8), Looker()
+    scoring, looker = made("gaussian", n_heads=2, d_head=4, sigma=0.8), Looker()
     q, k, v = (ramp(1, 2, 5, 4, start=s) for s in (0.0, 1.0, 2.0))
     read = scoring.queries(q)
     attend(read, scoring.keys(k), v, rule=MaskRule(), score=scoring.rule(read), site=SITE, probe=looker)

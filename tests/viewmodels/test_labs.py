@@ -75,9 +75,9 @@ def test_that_a_cosine_in_one_dimension_knows_the_side_alone() -> None:
     assert shown.weights[~is_right].max() < 1e-100
 
 
-@pytest.mark.parametrize("score", list(kernel_regression.SCORES))
+@pytest.mark.parametrize("score", list(kernel_regression.scores_offered()))
 def test_that_weights_sum_to_one_and_a_wide_kernel_gives_the_mean(score: str) -> None:
-    shown = regress(RegressionChoice(score=score, sigma=500.0))  # type: ignore[arg-type]
+    shown = regress(RegressionChoice(score=score, sigma=500.0))
     assert shown.weights.sum() == pytest.approx(1, abs=1e-12)
     assert shown.estimate == pytest.approx(float(shown.values.mean()), abs=1e-4)
     assert shown.n_effective == pytest.approx(40, abs=0.01)
@@ -105,6 +105,8 @@ def test_that_noise_only_scales_and_impossible_choices_are_refused() -> None:
     np.testing.assert_array_equal(quiet.values, kernel_regression.true_curve(quiet.keys))
     with pytest.raises(ValueError, match="no regression"):
         RegressionChoice(sigma=0.0)
+    with pytest.raises(ValueError, match="no regression with the score kernel"):
+        RegressionChoice(score="kernel")
 
 
 # Saturation

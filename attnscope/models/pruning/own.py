@@ -21,6 +21,7 @@ from attnscope.nn.config import ModelConfig
 from attnscope.nn.kept_heads import HeadLayout, KeptHeads, site_name
 from attnscope.nn.own_module import OwnModule
 from attnscope.records.sites import Gates, SiteKey
+from attnscope.schemes.scores import SCORES
 
 
 def prune_module(module: OwnModule, gates: Gates) -> OwnModule:
@@ -82,9 +83,9 @@ def _cut_site(
         if bias is not None:
             tensors[prefix + "bias"] = bias
         return
-    for name in ("scoring.bilinear", "scoring.vector"):  # one row a head
-        if prefix + name in tensors:
-            tensors[prefix + name] = tensors[prefix + name][list(plan.kept)]
+    learned = f"{prefix}scoring.{SCORES[old.score].learned}"
+    if learned in tensors:  # one row a head
+        tensors[learned] = tensors[learned][list(plan.kept)]
     scales = torch.tensor(plan.scales, dtype=output.dtype, device=output.device).repeat_interleave(d)
     tensors[prefix + "output.weight"] = output[:, head_rows(plan.kept, d, device=output.device)] * scales
     if bias is not None:

@@ -14,34 +14,25 @@ Gaussian kernel K. The general and the additive score have parameters, which are
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal, get_args
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from attnscope.counting import format_number
+from attnscope.schemes.scores import SCORES
 from attnscope.viewmodels.labs.lab import LabWords
 from attnscope.viewmodels.labs.learned_scores import (
     MAX_FITTED,
     N_UNITS,
     Learned,
-    LearnedScore,
     learn_score,
     raw_scores,
 )
 
-Score = Literal["gaussian", "dot", "scaled-dot", "cosine", LearnedScore]
 Features = Literal["place", "waves"]
 Numbers = NDArray[np.float64]
 
-SCORES: dict[Score, str] = {
-    "gaussian": "Gaussian",
-    "dot": "dot",
-    "scaled-dot": "scaled dot",
-    "cosine": "cosine",
-    "general": "general, learned",
-    "additive": "additive, learned",
-}
 LEARNED_AT = 0.35
 FEATURES: dict[Features, str] = {"place": "place, d = 1", "waves": "waves, d = 16"}
 ENDS = (-3.0, 3.0)
@@ -53,7 +44,7 @@ _N_CURVE = 241
 class RegressionChoice:
     """What can be set; `sigma` is the width of the Gaussian, σ² the temperature of the other scores."""
 
-    score: Score = "gaussian"
+    score: str = "gaussian"
     features: Features = "place"
     sigma: float = 0.35
     query: float = 0.6
@@ -64,6 +55,8 @@ class RegressionChoice:
     def __post_init__(self) -> None:
         if self.sigma <= 0 or self.n_samples < 1 or self.noise < 0:
             raise ValueError(f"no regression with σ {self.sigma}, {self.n_samples} samples")
+        if self.score not in scores_offered():
+            raise ValueError(f"no regression with the score {self.score}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +78,13 @@ class Regression:
     n_effective: float
     difference: float
     words: LabWords
+
+
+def scores_offered() -> dict[str, str]:
+    """Every score by name: the Gaussian first, whose weights are the regression's, and learned ones last."""
+    shown = [score for score in SCORES.values() if score.samples_formula]
+    shown.sort(key=lambda score: (bool(score.learned), score.name != "gaussian"))
+    return {one.name: f"{one.title}, learned" if one.learned else one.title for one in shown}
 
 
 def regress(choice: RegressionChoice) -> Regression:
@@ -137,32 +137,23 @@ def scores(queries: Numbers, keys: Numbers, choice: RegressionChoice) -> Numbers
     """Scores of every query against every key, [m, n]."""
     first, second = features_of(queries, choice.features), features_of(keys, choice.features)
     temperature = choice.sigma**2
-    if choice.score == "gaussian":
-        return np.asarray(-_squared_distance(first, second) / (2 * temperature))
     learned = learned_of(choice)
     if learned is not None:
         return raw_scores(first, second, learned.parameters) / temperature
-    products = first @ second.T
-    if choice.score == "scaled-dot":
-        temperature *= np.sqrt(first.shape[1])
-    elif choice.score == "cosine":
-        lengths = np.linalg.norm(first, axis=1)[:, None] * np.linalg.norm(second, axis=1)[None, :]
-        products = products / np.maximum(lengths, 1e-12)
-    return np.asarray(products / temperature)
+    return SCORES[choice.score].on_samples(first, second) / temperature
 
 
 def learned_of(choice: RegressionChoice) -> Learned | None:
     """What the score of a choice learned from its samples; None for a score without parameters."""
-    if choice.score not in get_args(LearnedScore):
+    if not SCORES[choice.score].learned:
         return None
     return _learn(choice.score, choice.features, choice.n_samples, choice.noise, choice.seed)
 
 
 @lru_cache(maxsize=16)
-def _learn(score: Score, features: Features, n_samples: int, noise: float, seed: int) -> Learned:
+def _learn(score: str, features: Features, n_samples: int, noise: float, seed: int) -> Learned:
     keys, values = samples(RegressionChoice(n_samples=n_samples, noise=noise, seed=seed))
-    kind: LearnedScore = "general" if score == "general" else "additive"
-    return learn_score(kind, features_of(keys, features), values, LEARNED_AT**2)
+    return learn_score(score, features_of(keys, features), values, LEARNED_AT**2)
 
 
 def attention_weights(queries: Numbers, keys: Numbers, choice: RegressionChoice) -> Numbers:
@@ -184,16 +175,6 @@ def _squared_distance(first: Numbers, second: Numbers) -> Numbers:
     return np.asarray(np.sum((first[:, None] - second[None, :]) ** 2, axis=2))
 
 
-_FORMULAS: dict[Score, str] = {
-    "gaussian": "s = −‖q − k‖² / 2σ²",
-    "dot": "s = q·k / σ²",
-    "scaled-dot": "s = q·k / (σ² √d)",
-    "cosine": "s = q·k / (‖q‖ ‖k‖ σ²)",
-    "general": "s = q·W k / σ²",
-    "additive": "s = v·tanh(W q + U k + b) / σ²",
-}
-
-
 def _words(
     choice: RegressionChoice, weights: Numbers, estimate: float, n_effective: float, difference: float
 ) -> LabWords:
@@ -213,7 +194,7 @@ def _words(
         *((("error before → after learning", error),) if error else ()),
     )
     return LabWords(
-        formula=(_FORMULAS[choice.score], "w = softmax(s)", "ŷ(q) = Σ w v"),
+        formula=(SCORES[choice.score].samples_formula, "w = softmax(s)", "ŷ(q) = Σ w v"),
         numbers=numbers,
         sentence=_sentence(choice, n_effective, difference),
     )
@@ -227,7 +208,7 @@ def _sentence(choice: RegressionChoice, n_effective: float, difference: float) -
         if n_effective > 0.55 * choice.n_samples:
             return same + "σ is so large that nearly all samples count alike: the curve flattens to the mean."
         return same + "Drag the query; a larger σ lets more samples vote and smooths the curve."
-    if choice.score in get_args(LearnedScore):
+    if SCORES[choice.score].learned:
         return _learned_sentence(choice)
     if choice.features == "waves":
         if difference < 1e-9:
@@ -239,15 +220,7 @@ def _sentence(choice: RegressionChoice, n_effective: float, difference: float) -
             "With sines and cosines as features the product is largest for near places, so it works as a "
             "kernel; only the temperature differs from the Gaussian's. Try a smaller σ."
         )
-    if choice.score == "cosine":
-        return (
-            "In one dimension a cosine only knows the sign: the query averages its own side of 0. "
-            "Choose sines and cosines as features."
-        )
-    return (
-        "The dot product is the Gaussian score without −‖k‖²/2σ²: the longest keys win, not the nearest. "
-        "Choose sines and cosines as features, which are all equally long."
-    )
+    return SCORES[choice.score].on_a_line
 
 
 def _learned_sentence(choice: RegressionChoice) -> str:

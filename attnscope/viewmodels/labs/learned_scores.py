@@ -12,12 +12,10 @@ and Ba 2015) with gradients written out here: ∂/∂s_ij = 2/n · (ŷ_i − y_i
 """
 
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-LearnedScore = Literal["general", "additive"]
 Numbers = NDArray[np.float64]
 N_UNITS, N_STEPS, MAX_FITTED = 8, 200, 28
 """More samples than `MAX_FITTED` are not looked at: a fit takes a few hundredths of a second."""
@@ -40,7 +38,7 @@ def raw_scores(first: Numbers, second: Numbers, parameters: tuple[Numbers, ...])
     return np.asarray(_units(first, second, parameters) @ parameters[3])
 
 
-def learn_score(score: LearnedScore, features: Numbers, values: Numbers, temperature: float) -> Learned:
+def learn_score(score: str, features: Numbers, values: Numbers, temperature: float) -> Learned:
     """Fit a score to samples: features [n, d], values [n]. The same samples give the same parameters."""
     parameters = first_parameters(score, features.shape[1])
     chosen = np.random.default_rng(0).permutation(len(values))[:MAX_FITTED]
@@ -59,8 +57,8 @@ def learn_score(score: LearnedScore, features: Numbers, values: Numbers, tempera
     return Learned(parameters, before, after)
 
 
-def first_parameters(score: LearnedScore, d: int) -> tuple[Numbers, ...]:
-    """Where learning begins: the plain product, or random tanh units."""
+def first_parameters(score: str, d: int) -> tuple[Numbers, ...]:
+    """Where learning begins: the plain product of the general score, or random tanh units."""
     if score == "general":
         return (np.eye(d),)
     random = np.random.default_rng(0)

@@ -9,10 +9,10 @@ from attnscope.figures.lab_charts import regression_charts
 from attnscope.viewmodels.labs.kernel_regression import (
     ENDS,
     FEATURES,
-    SCORES,
     Regression,
     RegressionChoice,
     regress,
+    scores_offered,
 )
 from attnscope.widgets.labs.field_controls import pick, redraw, slide
 from attnscope.widgets.labs.lab_view import LabPlan
@@ -28,7 +28,7 @@ def regression_plan() -> LabPlan[RegressionChoice, Regression]:
         example=RegressionChoice(),
         resolve=regress,
         controls=(
-            pick("score", "How a query scores a key", "score", SCORES),
+            pick("score", "How a query scores a key", "score", scores_offered()),
             pick(
                 "features",
                 "What a query and a key are made of: the place itself, or sines and cosines of it",

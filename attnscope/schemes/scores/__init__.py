@@ -1,0 +1,8 @@
+"""Scores, a file each: `SCORES` has them by name, in the order in which messages list them."""
+
+from attnscope.schemes.registry import schemes_of
+from attnscope.schemes.scores.score import Comparison, Score
+
+__all__ = ["SCORES", "Comparison", "Score"]
+
+SCORES = schemes_of(__name__, Score)
