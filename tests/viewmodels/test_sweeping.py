@@ -17,6 +17,8 @@ from attnscope.viewmodels.numbers import Numbers
 from attnscope.viewmodels.training.state import TrainingState
 from attnscope.viewmodels.training.sweep_wish import SweepWish, keep_wish, unfinished_wish
 from attnscope.viewmodels.training.sweeping import SweepState, best_of, share_of
+from attnscope.viewmodels.work import WorkState
+from attnscope.viewmodels.work_found import watch_sweep
 
 
 class Child:
@@ -83,6 +85,20 @@ def test_that_it_is_the_command_lines_sweep_followed_by_its_log(desk: Desk) -> N
     assert desk.state.phase == "stopped"
     assert desk.state.suggested == _wish(desk)
     assert "2 of them are in this folder already and go on." in desk.state.summary(_wish(desk))
+
+
+def test_that_it_is_under_way_from_its_start_to_its_end(desk: Desk) -> None:
+    work = WorkState()
+    watch_sweep(work, desk.state)
+    desk.state.start(_wish(desk))
+    assert [job.name for job in work.jobs] == ["Several runs"]
+    desk.run_begins("d_model=16,seed=0", "[1/4] d_model=16,seed=0: step 10 of 1,000, validation 2.5000")
+    assert work.jobs[0].what.startswith("run 1 of 4")
+    work.stop("Several runs")
+    assert desk.state.phase == "stopping"
+    desk.child.code = 130
+    desk.state.tick()
+    assert not work.jobs
 
 
 def test_that_another_window_goes_on_with_runs_that_one_was_closed_over(

@@ -5,7 +5,15 @@ from dataclasses import replace
 import pytest
 from training_fakes import Clock, started, steps, traced
 
-from attnscope.records.messages import TRAINING_MODEL, Failed, Request, StartTraining, TraceText, TrainingNews
+from attnscope.records.messages import (
+    TRAINING_MODEL,
+    Failed,
+    Request,
+    RunOpened,
+    StartTraining,
+    TraceText,
+    TrainingNews,
+)
 from attnscope.records.outputs import OutputWritten
 from attnscope.records.sites import HeadRef
 from attnscope.records.training import Finished, Saved, Watched
@@ -273,3 +281,15 @@ def test_that_a_checkpoint_takes_the_place_of_what_was_kept_of_its_step(desk: De
     desk.save(5)
     desk.news(Watched(step=5, file="run/probes/5.safetensors"))
     assert [(c.folder, c.has_model) for c in desk.watch.checkpoints] == [("run/5", True)]
+
+
+def test_that_the_checkpoints_of_a_folder_are_told_of_at_once(desk: Desk) -> None:
+    seen: list[int] = []
+
+    def note() -> None:
+        seen.append(len(desk.watch.checkpoints))
+
+    desk.watch.changed.connect(note)
+    checkpoints = ((10, "run/10"), (20, "run/20"), (30, "run/30"))
+    desk.watch.add_told(RunOpened(number=1, folder="run", recipe="", events=(), checkpoints=checkpoints))
+    assert seen == [3]
