@@ -1,7 +1,7 @@
 """What a masked model looks at, and its syntactic heads (Clark et al. 2019, sections 3, 4.2 and 6).
 
 Without a model the recipe masked-english is trained on the corpus, and its untrained start is the control;
-without a corpus either, the shakespeare-masked demo is looked at. Trees give the arcs, and the sentences to
+without a corpus either, the stories-masked demo is looked at. Trees give the arcs, and the sentences to
 look at. An arc counts as found as in their paper: see the manner `clark` in `analysis/syntax.py`.
 """
 
@@ -23,7 +23,7 @@ from attnscope.studies.syntax_charts import syntax_charts
 from attnscope.studies.syntax_rows import best_heads, look_rows, syntax_rows
 
 RECIPE = "masked-english"
-_DEMO = "shakespeare-masked"
+_DEMO = "stories-masked"
 _N_TREES = 1000
 _TINY = {**QUICK, "model.n_layers": "2", "tokenizer.vocab_size": "300"}
 

@@ -27,7 +27,7 @@ from attnscope.text.examples import Example
 from attnscope.text.repeats import repeated_random_ids, word_ids
 from attnscope.text.tasks import make_task
 
-NAMES = ("english-french", "grammar", "shakespeare-masked", "stories")
+NAMES = ("english-french", "grammar", "shakespeare-masked", "stories", "stories-masked")
 _MOST_BYTES, _MOST_OF_ALL = 16_000_000, 60_000_000
 
 
@@ -155,11 +155,41 @@ def test_that_the_causal_model_continues_random_words_it_saw_once(causal: Model)
     assert sum(right) >= 6
 
 
-def test_that_the_masked_model_guesses_hidden_words_better_than_chance() -> None:
-    model = load("shakespeare-masked", "cpu")
-    output = model.predict("My <mask>, the king is dead.", top=5)
-    (prediction,) = output.predictions
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("shakespeare-masked", "My <mask>, the king is dead."),
+        ("stories-masked", "Please close the <mask>, it is cold in here."),
+    ],
+)
+def test_that_the_masked_models_guess_hidden_words_better_than_chance(name: str, text: str) -> None:
+    model = load(name, "cpu")
+    (prediction,) = model.predict(text, top=5).predictions
     assert prediction.candidates[0].probability > 20 / model.info.vocab_size
+
+
+_ASKED = {
+    "I put <mask> fork down on the table.": "the",
+    "The woman walked across the street, checking for traffic over <mask> shoulder.": "her",
+    "Iroh went into the kitchen to make some tea. Standing next to Iroh, Zuko thought about his future."
+    " Zuko left the <mask>.": "kitchen",
+    "He opened the <mask> and went inside.": "door",
+    "The king was very sad because the <mask> had lost his crown.": "king",
+}
+
+
+@pytest.mark.parametrize(("text", "answer"), _ASKED.items(), ids=_ASKED.values())
+def test_that_stories_masked_answers_as_its_card_says(text: str, answer: str) -> None:
+    (prediction,) = load("stories-masked", "cpu").predict(text, top=5).predictions
+    assert prediction.candidates[0].token.piece == answer
+
+
+def test_that_stories_masked_has_a_head_for_either_neighbour() -> None:
+    model = load("stories-masked", "cpu")
+    trace = model.trace("Our neighbour has painted the fence behind his garden in a bright green.")
+    for (layer, head), offset in (((1, 7), -1), ((3, 4), 1)):
+        weights = trace.weights(("encoder", layer), head)
+        assert np.diagonal(weights, offset).mean() > 0.8
 
 
 @pytest.mark.slow

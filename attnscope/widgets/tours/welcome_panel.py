@@ -38,7 +38,8 @@ EXAMPLES = {
     " alignment can be measured to the last link.",
     "stories": "Tells small stories, piece by piece. In words written twice one head finds what followed them"
     " before; another looks at the piece just read.",
-    "shakespeare-masked": "Fills in `<mask>` from both sides of it. Watch which words a hidden one looks at.",
+    "stories-masked": "Fills in `<mask>` from both sides of it. Watch which words a hidden one looks at.",
+    "shakespeare-masked": "Fills in words of old plays. It has learned a vector for each position, as BERT has.",
 }
 """What one sees in each of the models that come with the program."""
 LESSONS = {
