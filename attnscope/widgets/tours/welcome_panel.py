@@ -39,7 +39,7 @@ EXAMPLES = {
     "stories": "Tells small stories, piece by piece. In words written twice one head finds what followed them"
     " before; another looks at the piece just read.",
     "stories-masked": "Fills in `<mask>` from both sides of it. Watch which words a hidden one looks at.",
-    "shakespeare-masked": "Fills in words of old plays. It has learned a vector for each position, as BERT has.",
+    "shakespeare-masked": "Fills in words of old plays. It has learned a vector for each position.",
 }
 """What one sees in each of the models that come with the program."""
 LESSONS = {
