@@ -12,14 +12,14 @@ the model is made. The bias of the output projection belongs to no head and is l
 
 from collections.abc import Mapping
 
-from torch import Tensor, nn
+from torch import Tensor
 
 from attnscope.analysis.subject import OwnSubject
 from attnscope.errors import UserError
 from attnscope.models.huggingface.network import HuggingFaceNetwork
 from attnscope.models.model import Model
 from attnscope.models.own import OwnNetwork
-from attnscope.models.pruning.families import foreign_sites
+from attnscope.models.pruning.huggingface import foreign_sites
 from attnscope.records.sites import SiteKey
 
 
@@ -50,8 +50,7 @@ def _library_matrices(network: HuggingFaceNetwork) -> dict[SiteKey, Tensor]:
     heads = {site.key: site.n_heads for site in network.sites}
     found: dict[SiteKey, Tensor] = {}
     for site in sites:
-        weight = site.output.weight.detach()
-        rows = weight.T if isinstance(site.output, nn.Linear) else weight  # GPT-2 keeps [d_in, d_out]
+        rows = site.output_rows.detach()
         if heads.get(site.key) == site.n_heads:
             found[site.key] = rows.reshape(site.n_heads, -1, rows.shape[1])
     return found

@@ -15,18 +15,20 @@ from attnscope.errors import LoadError, UserError
 from attnscope.models import Model, load
 from attnscope.models.huggingface.library import joined_threads
 from attnscope.models.pruning import prune, shapes_of
-from attnscope.models.pruning.families import family_of, foreign_sites
 from attnscope.models.pruning.huggingface import (
     HEADS_KEY,
     Case,
+    family_of,
+    fit_small,
+    fitted_class,
+    foreign_sites,
     gated,
     is_small,
     logits_of,
     prune_pretrained,
     takes_target,
 )
-from attnscope.models.pruning.proof import prove_equal, random_ids, random_pictures
-from attnscope.models.pruning.small_folders import fit_small, fitted_class
+from attnscope.models.pruning.prune import prove_equal, random_ids, random_pictures
 from attnscope.records.sites import Gates
 
 pytestmark = pytest.mark.slow

@@ -14,7 +14,7 @@ from attnscope.models import Model, load
 from attnscope.models.own import OwnNetwork
 from attnscope.models.pruning import prune, prune_model, shapes_of
 from attnscope.models.pruning.own import original_heads, prune_module
-from attnscope.models.pruning.proof import compare_speed, prove_equal, random_ids, require_proof
+from attnscope.models.pruning.prune import compare_speed, prove_equal, random_ids, require_proof
 from attnscope.nn.cache import KeyValueCache
 from attnscope.nn.config import count_parameters
 from attnscope.records.pruning import PruningProof
@@ -138,14 +138,14 @@ def test_that_nothing_off_and_unknown_heads_are_refused() -> None:
 
 
 def test_that_a_model_which_says_something_else_is_not_to_be_had(monkeypatch: pytest.MonkeyPatch) -> None:
-    import attnscope.models.pruning.own_network as own_network
+    import attnscope.models.pruning.own as own
 
     def spoil(module, gates):
         smaller = prune_module(module, gates)
         smaller.tokens.weight.data[3] += 0.01
         return smaller
 
-    monkeypatch.setattr(own_network, "prune_module", spoil)
+    monkeypatch.setattr(own, "prune_module", spoil)
     model = tiny_model("decoder")
     with pytest.raises(SaveError, match="Nothing was saved: the pruned model does not say"):
         prune_model(model, gates_of(model, "one head"), text=SENTENCE)

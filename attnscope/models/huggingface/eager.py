@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from attnscope.errors import UserError
+from attnscope.models.families import family_named
 from attnscope.models.huggingface.proof import Example, check_equal, numbers_of, run_example
 from attnscope.models.huggingface.rule_finding import find_rule_of
 from attnscope.models.huggingface.switch import Switch
@@ -30,15 +31,6 @@ MAX_CELLS = 2**28
 
 ROW_SUM_TOLERANCE = 2e-2
 """How far rows may be from 1: enough for float16, far too little for a window or a sparse layout."""
-
-_OTHER_LAYOUTS = {
-    "longformer": "its maps are windows around each token, not token by token",
-    "led": "its encoder's maps are windows around each token, not token by token",
-    "reformer": "its maps are of hashed buckets, not token by token",
-    "funnel": "its layers shorten the text, so that rows are no tokens",
-    "nystromformer": "its weights are an approximation that is never laid out",
-    "yoso": "its weights are drawn by hashing",
-}
 
 _FIELDS: dict[str, Stack | None] = {
     "attentions": None,
@@ -69,13 +61,13 @@ def attach_eager(
 
 def check_layout(model: Any) -> None:
     """Raise UserError for an architecture whose weights are no map of tokens on tokens."""
-    layout = _OTHER_LAYOUTS.get(getattr(model.config, "model_type", ""))
+    layout = family_named(getattr(model.config, "model_type", "")).not_a_map
     if getattr(model.config, "attention_type", "") == "block_sparse":
         layout = (
             "its attention_type is block_sparse, whose maps are blocks of tokens, some drawn at random; with "
             "original_full in config.json the same weights are shown"
         )
-    if layout is not None:
+    if layout:
         raise _refusal(type(model).__name__, layout)
 
 

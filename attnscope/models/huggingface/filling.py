@@ -19,7 +19,7 @@ from attnscope.errors import LoadError
 from attnscope.models.huggingface.config_checks import CheckedConfig
 from attnscope.models.huggingface.library import joined_threads, library_faults
 from attnscope.models.huggingface.tasks import Task
-from attnscope.models.pruning.small_folders import fitted_class
+from attnscope.models.pruning.huggingface import fitted_class
 from attnscope.models.weights import finite_note
 
 _MAX_ROWS = 12

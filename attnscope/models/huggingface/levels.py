@@ -1,11 +1,11 @@
 """What every layer of a model of the library leaves behind, and the model's own head for it.
 
 The library's own hidden states are the streams, but for the last one, which comes with the last norm done
-already: that stream is what the norm was about to read. Which norm it is stands in a table of names for
-each kind of model (`_NORMS`): a norm that was missed would make every layer but the last say something else,
-and no proof on the last layer could tell. Models that are not in the table are refused by name. Of the
-others two things are proven on each text: the norm of the last stream is what the library gives, and the
-head makes the model's own logits of it.
+already: that stream is what the norm was about to read. Which norm it is its family says
+(`Family.last_norm`): a norm that was missed would make every layer but the last say something else, and no
+proof on the last layer could tell. Models of which it is not known are refused by name. Of the others two
+things are proven on each text: the norm of the last stream is what the library gives, and the head makes the
+model's own logits of it.
 
 | symbol | meaning                                                   | shape                   |
 |--------|-----------------------------------------------------------|-------------------------|
@@ -22,21 +22,10 @@ import torch
 from torch import Tensor, nn
 
 from attnscope.errors import UserError
+from attnscope.models.families import last_norms
 from attnscope.models.huggingface.head import body_giving, with_stream
 from attnscope.models.huggingface.proof import RUN_ERRORS, TOLERANCES
 
-_NO_NORM = ""
-_NORMS: Mapping[str, str] = {
-    **dict.fromkeys(("bert", "roberta", "xlm-roberta", "camembert", "distilbert"), _NO_NORM),
-    **dict.fromkeys(("albert", "electra", "bart", "marian"), _NO_NORM),
-    **dict.fromkeys(("gpt2", "gptj", "gpt_neo", "bloom", "codegen"), "ln_f"),
-    **dict.fromkeys(("llama", "mistral", "qwen2", "qwen3", "gemma", "gemma2", "gemma3_text"), "norm"),
-    **dict.fromkeys(("phi3", "olmo2", "gpt_oss", "smollm3"), "norm"),
-    **dict.fromkeys(("gpt_neox", "t5", "mt5", "opt"), "final_layer_norm"),
-    "phi": "final_layernorm",
-    "mbart": "layer_norm",
-}
-"""The last norm of the stack that predicts, by the kind of model; none where each layer ends with its own."""
 _HIDDEN = ("decoder_hidden_states", "hidden_states")
 
 
@@ -51,12 +40,12 @@ class Levels:
 
 def read_levels(model: Any, arguments: Mapping[str, Any]) -> Levels:
     """One pass over one text, and its streams; raises UserError for a model that is not known, or not so."""
-    kind = model.config.model_type
-    if kind not in _NORMS:
+    kind, known = model.config.model_type, last_norms()
+    if kind not in known:
         raise UserError(
             f"It is not known where the layers of a {kind} model end: the place of its last norm has not been"
             " checked.",
-            expected="one of " + ", ".join(sorted(_NORMS)),
+            expected="one of " + ", ".join(sorted(known)),
             action="Look at its maps, gates or importance, or open another model for this.",
         )
     with _kept(model) as kept:
@@ -151,7 +140,7 @@ def _bodies(model: Any) -> tuple[nn.Module, ...]:
 
 def _norm_of(model: Any, body: nn.Module) -> nn.Module | None:
     """The last norm of the stack behind a body; None where there is none to apply."""
-    name = _NORMS[model.config.model_type]
+    name = last_norms()[model.config.model_type]
     if not name:
         return None
     decoder = getattr(body, "decoder", None)

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from attnscope.errors import LoadError
+from attnscope.models.families import family_named
 from attnscope.models.huggingface.config_checks import CheckedConfig
 from attnscope.records.models import Form
 from attnscope.records.outputs import OutputKind
@@ -35,8 +36,6 @@ TaskName = Literal[
 ]
 _BASE, _PRETRAINING = "MODEL_MAPPING_NAMES", "MODEL_FOR_PRETRAINING_MAPPING_NAMES"
 _MASKED, _TEXT_ENCODING = "MODEL_FOR_MASKED_LM_MAPPING_NAMES", "MODEL_FOR_TEXT_ENCODING_MAPPING_NAMES"
-_NO_WORDS = ("electra",)
-"""Architectures whose pretraining head predicts no words."""
 _LISTS: tuple[tuple[TaskName, str], ...] = (
     ("speech", "MODEL_FOR_SPEECH_SEQ_2_SEQ_MAPPING_NAMES"),
     ("translation", "MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES"),
@@ -57,7 +56,6 @@ _KINDS: Mapping[TaskName, OutputKind] = {
     "image": "nothing",
     "headless": "nothing",
 }
-_VISION_PART = {"clip": "CLIPVisionModel", "siglip": "SiglipVisionModel", "siglip2": "Siglip2VisionModel"}
 _PICTURE_AND_TEXT = ("MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES", "MODEL_FOR_MULTIMODAL_LM_MAPPING_NAMES")
 _ONLY_HEARS = "hears sounds and does not write token by token what it hears (Whisper, which does, is opened)"
 _NO_HEAD = "It has no output head: attention can be looked at, there are no predictions."
@@ -108,9 +106,10 @@ def choose_task(lists: Any, config: CheckedConfig) -> Task:
     Raises LoadError for architectures the library does not have and for inputs that are not offered.
     """
     kind = config.model_type
-    if kind in _VISION_PART and "vision_config" in config.values:
+    family = family_named(kind)
+    if family.vision_class and "vision_config" in config.values:
         note = f"Only the vision half of {kind} is opened. {_NO_HEAD}"
-        name = _VISION_PART[kind]
+        name = family.vision_class
         return Task(name="image", class_name=name, form="encoder", note=note, part="vision_config")
     bases = _names(lists, _BASE, kind)
     if not bases:
@@ -121,7 +120,7 @@ def choose_task(lists: Any, config: CheckedConfig) -> Task:
                 return Task(name=task, class_name=name, form=_form(task, lists, config))
     is_pretrained = any(name in _names(lists, _PRETRAINING, kind) for name in config.architectures)
     masked = _names(lists, _MASKED, kind)
-    if is_pretrained and masked and kind not in _NO_WORDS:
+    if is_pretrained and masked and family.predicts_words:
         return Task(name="masked", class_name=masked[0], form="encoder")
     for name in config.architectures:
         if name in _names(lists, _TEXT_ENCODING, kind):

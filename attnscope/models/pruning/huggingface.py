@@ -1,63 +1,61 @@
-"""Removing heads from the libraries' own models: BERT, DistilBERT, ViT, GPT-2, Llama, T5 and BART.
+"""Removing heads from the libraries' own models (`attnscope/models/families` says from which).
 
 Two shapes, since the library makes one size of head from the width and the number of heads:
 
     same    every tensor keeps its size, a removed head is zeros: opens wherever the model opened before
     small   what a removed head weighed is gone
-            Llama, T5, ViT   the library's own configuration can say so: opens wherever the model opened
-                             before, as far as that program checks what transformers 5 checks
-            BERT, DistilBERT, GPT-2, BART   it cannot: the folder opens in AttnScope only, and the library
-                                            refuses it
+            GroupedHeads, T5   the library's own configuration can say so: opens wherever the model opened
+                               before, as far as that program checks what transformers 5 checks
+            FreeHeads          it cannot: the folder opens in AttnScope only, and the library refuses it
+                               (`fitted_class`)
 
-In small Llama, T5 and ViT models sites that lost unequal numbers of heads are filled up with zeros
-(`slots.py`). The saved configuration names the old heads under the key `attnscope_heads`.
+Where the configuration can say so, sites that lost unequal numbers of heads are filled up with zeros
+(`families/slots.py`). The saved configuration names the old heads under the key `attnscope_heads`. Small
+folders of the others are the library's own, but for that key and smaller matrices among the weights: whoever
+opens one makes the model of the configuration, gives it these sizes, and fills in the weights as ever.
+
+The smaller model is written to a temporary folder and opened again like any other, so that what is proved is
+what was read back. Tokenizer and other small files are copied from the model's own folder.
 """
 
 import copy
-from collections.abc import Iterator, Mapping
+import json
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from types import MappingProxyType
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from attnscope.errors import LoadError, UserError
+from attnscope.models.families import FAMILIES, family_named
+from attnscope.models.families.heads import ForeignSite, FreeHeads, GroupedHeads, PrunableFamily, write_slots
+from attnscope.models.families.slots import SiteSlots, Slot, same_slots
 from attnscope.models.huggingface.head import said
-from attnscope.models.pruning.families import ForeignSite, family_of, foreign_sites, take_blocks, write_slots
+from attnscope.models.huggingface.network import HuggingFaceNetwork
+from attnscope.models.network import Network
 from attnscope.models.pruning.plan import Plan, build_plan
-from attnscope.models.pruning.slots import (
-    SiteSlots,
-    Slot,
-    bias_columns,
-    free_slots,
-    grouped_slots,
-    same_slots,
-    shared_slots,
-)
+from attnscope.models.pruning.removal import Removal, removal_name, removed_heads_card, weights_file_bytes
 from attnscope.records.pruning import ModelSize, PruneShape, SiteHeads
 from attnscope.records.sites import Gates, SiteKey
+from attnscope.strict_json import as_object, read_json
 
 HEADS_KEY = "attnscope_heads"
 """In a saved configuration: for each site the old number of each of its heads, null for one of zeros."""
 
 EVERYWHERE = "AttnScope, and the library transformers wherever the model before opened"
 ONLY_HERE = "AttnScope only: the library transformers cannot say that a layer has fewer heads, and refuses it"
-_HEAD_COUNTS: MappingProxyType[str, dict[str, str]] = MappingProxyType(
-    {
-        "bert": dict.fromkeys(("encoder", "decoder"), "num_attention_heads"),
-        "distilbert": {"encoder": "n_heads"},
-        "gpt2": {"decoder": "n_head"},
-        "bart": {
-            "encoder": "encoder_attention_heads",
-            "decoder": "decoder_attention_heads",
-            "cross": "decoder_attention_heads",
-        },
-    }
-)
-"""Where families whose layers cannot differ keep the number of heads of each stack."""
-_GROUPED = ("llama", "vit")
-"""Families whose configuration names the number of heads and their width, the same for every layer."""
+_COPIED = ("*.json", "*.txt", "*.model", "*.spm", "README.md", "LICENSE*")
+_NOT_COPIED = ("config.json", "manifest.json", "*.index.json")
+_CARD = "README.md"
+_HALVES = {"float16": torch.float16, "bfloat16": torch.bfloat16}
+
+Reopen = Callable[[Path, str], Network]
+"""The network of a folder, under a name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -68,11 +66,36 @@ class Case:
     target: Tensor | None = None
 
 
+def family_of(model: nn.Module) -> PrunableFamily:
+    """The family of a library's model; raises UserError for one whose heads cannot be removed."""
+    config: Any = getattr(model, "config", None)
+    name = str(getattr(config, "model_type", type(model).__name__))
+    has_memory = bool(getattr(config, "add_cross_attention", False))
+    family = family_named(name)
+    if isinstance(family, PrunableFamily) and not has_memory:
+        return family
+    titles = [known.title for known in FAMILIES.values() if isinstance(known, PrunableFamily)]
+    raise UserError(
+        f"Heads cannot be removed from a model of the kind '{name}'{' with cross-attention' * has_memory}.",
+        expected=f"{', '.join(titles)} or a model of AttnScope",
+        action="Switch the heads off with gates instead.",
+    )
+
+
+def foreign_sites(model: nn.Module) -> tuple[ForeignSite, ...]:
+    """Every attention module: encoder layers, decoder layers, then cross layers."""
+    order = ("encoder", "decoder", "cross")
+    return tuple(
+        sorted(family_of(model).sites(model), key=lambda site: (order.index(site.key[0]), site.key[1]))
+    )
+
+
 def is_small(config: Mapping[str, Any]) -> bool:
     """Whether a configuration, as config.json holds it, is of a model that only AttnScope can open."""
-    described, counts = config.get(HEADS_KEY), _HEAD_COUNTS.get(str(config.get("model_type")))
-    if not isinstance(described, Mapping) or counts is None:
+    described, family = config.get(HEADS_KEY), family_named(str(config.get("model_type")))
+    if not isinstance(described, Mapping) or not isinstance(family, FreeHeads):
         return False
+    counts = family.head_counts
     return any(
         isinstance(heads, list | tuple) and len(heads) != config.get(counts.get(str(name).split(".")[0], ""))
         for name, heads in described.items()
@@ -85,7 +108,8 @@ def opens_in(model: Any) -> str:
     if is_small(config.to_dict()):
         return ONLY_HERE
     d_head = getattr(config, "head_dim", None)
-    if family_of(model) in _GROUPED and d_head and config.num_attention_heads * d_head != config.hidden_size:
+    is_grouped = isinstance(family_of(model), GroupedHeads)
+    if is_grouped and d_head and config.num_attention_heads * d_head != config.hidden_size:
         return f"{EVERYWHERE}, as long as that version knows head_dim (checked with 5.23)"
     return EVERYWHERE
 
@@ -105,8 +129,8 @@ def prune_pretrained(
         wanted = plan.at(site.key)
         scales = {} if wanted is None else dict(zip(wanted.kept, wanted.scales, strict=True))
         write_slots(site, slots[site.key], scales)
-    if shape == "small":
-        _tell_model(smaller, plan, slots)
+    if shape == "small" and slots:
+        family_of(smaller).tell_sizes(smaller, plan.kept, slots)
     heads = tuple(_site_heads(site, slots[site.key], old[site.key]) for site in foreign_sites(model))
     setattr(smaller.config, HEADS_KEY, {f"{s.stack}.{s.layer}": list(s.heads) for s in heads})
     return smaller, heads
@@ -114,17 +138,13 @@ def prune_pretrained(
 
 def plan_slots(model: Any, plan: Plan, shape: PruneShape) -> dict[SiteKey, SiteSlots]:
     """The slots of every site in one of the shapes."""
-    kept = {site.site.key: site.kept for site in plan.sites}
-    counts = {site.key: (site.n_heads, site.n_kv_heads) for site in foreign_sites(model)}
-    family = family_of(model)
-    if shape == "same":
-        return {key: same_slots(kept[key], n_heads=n, n_kv_heads=k) for key, (n, k) in counts.items()}
-    if family in _GROUPED:
-        n, k = next(iter(counts.values()))
-        return grouped_slots(kept, n_heads=n, n_kv_heads=k, width=model.config.hidden_size)
-    if family == "t5":
-        return shared_slots(kept)
-    return {key: free_slots(heads) for key, heads in kept.items()}
+    kept = plan.kept
+    if shape == "small":
+        return family_of(model).small_slots(model, kept)
+    return {
+        site.key: same_slots(kept[site.key], n_heads=site.n_heads, n_kv_heads=site.n_kv_heads)
+        for site in foreign_sites(model)
+    }
 
 
 @contextmanager
@@ -192,32 +212,138 @@ def _site_heads(site: ForeignSite, slots: SiteSlots, old: tuple[Slot, ...]) -> S
     return SiteHeads(stack=stack, layer=layer, n_before=site.n_heads, heads=heads)
 
 
-def _tell_model(model: Any, plan: Plan, slots: Mapping[SiteKey, SiteSlots]) -> None:
-    """Write the new numbers of heads where a small model's configuration can hold them."""
-    family = family_of(model)
-    some = next(iter(slots.values()), None)
-    if some is None:
-        return
-    if family in _GROUPED:
-        model.config.num_attention_heads = len(some.queries)
-        model.config.head_dim = foreign_sites(model)[0].d_head
-        if family == "llama":
-            model.config.num_key_value_heads = len(some.keys)
-    elif family == "t5":
-        for part in model.modules():
-            if getattr(getattr(part, "config", None), "model_type", "") == "t5":
-                part.config.num_heads = len(some.queries)
-        _cut_position_biases(model, plan, len(some.queries))
+def fit_small(model: nn.Module, config: Mapping[str, Any], where: str) -> bool:
+    """Give a model just made the sizes that config.json names; whatever weights it had are lost.
 
-
-def _cut_position_biases(model: Any, plan: Plan, n_slots: int) -> None:
-    """Give T5's tables of position biases the columns of the heads that are left."""
-    kept = {site.site.key: site.kept for site in plan.sites}
+    `config` is the content of config.json and `where` names it in errors. Returns whether anything had to
+    be done; works on the meta device too. Raises LoadError for sizes that cannot be.
+    """
+    if not is_small(config):
+        return False
     for site in foreign_sites(model):
-        table = getattr(site.owner, "relative_attention_bias", None)
-        if table is None or site.key[0] == "cross":
-            continue
-        columns = bias_columns(kept, site.key[0], n_slots)
-        weight = take_blocks(table.weight.T, columns, 1).T.contiguous()
-        table.weight = nn.Parameter(weight, requires_grad=table.weight.requires_grad)
-        table.embedding_dim = n_slots
+        name = f"{site.key[0]}.{site.key[1]}"
+        heads = config[HEADS_KEY].get(name)
+        if not isinstance(heads, list | tuple) or not 1 <= len(heads) <= site.n_heads:
+            raise LoadError(
+                f"{where} says nothing usable of the heads of {name}.",
+                kind="config",
+                expected=f"a list of 1 to {site.n_heads} heads under {HEADS_KEY}",
+                action="Restore config.json from a copy, or remove the heads again from the model before.",
+            )
+        # Any head will do: only the sizes matter, the numbers come from the weights file.
+        slots: tuple[Slot, ...] = tuple(range(len(heads)))
+        write_slots(site, SiteSlots(queries=slots, keys=slots))
+    return True
+
+
+def fitted_class(model_class: type[Any], config: Mapping[str, Any], where: str) -> type[Any]:
+    """The library's class for the model of a folder, or one like it whose models get the folder's sizes."""
+    if not is_small(config):
+        return model_class
+
+    def make(self: Any, *inputs: Any, **choices: Any) -> None:
+        model_class.__init__(self, *inputs, **choices)
+        fit_small(self, config, where)
+        self.__class__ = model_class  # from here on it is a model of the library like any other
+
+    # Its name and module are those of the library's class: the library writes them into config.json.
+    names = {"__init__": make, "__module__": model_class.__module__, "__qualname__": model_class.__qualname__}
+    return type(model_class.__name__, (model_class,), names)
+
+
+def prune_foreign(network: Network, gates: Gates, shape: PruneShape, reopen: Reopen) -> Removal:
+    """The smaller network, read back from a folder; raises UserError for families that are not supported."""
+    if not isinstance(network, HuggingFaceNetwork) or not isinstance(network.module, nn.Module):
+        raise UserError(
+            f"Heads cannot be removed from {network.info.name}.",
+            expected="a model of AttnScope or of the library transformers",
+            action="Switch the heads off with gates instead.",
+        )
+    smaller, sites = prune_pretrained(network.module, gates, shape=shape)
+    if getattr(smaller.config, "pad_token_id", None) == -1:
+        smaller.config.pad_token_id = None  # what stood for "none" while the model was open
+    source = Path(network.info.source)
+    dtype = _stored_dtype(source)
+    stored = _exactly_as(smaller, dtype)
+    notes = _notes(sites, shape, is_wider=dtype is not None and stored is None)
+
+    def write(folder: Path) -> None:
+        _write(smaller, stored, dtype, source, folder, _card(network, sites))
+
+    with tempfile.TemporaryDirectory(prefix="attnscope-pruned-", ignore_cleanup_errors=True) as temporary:
+        write(Path(temporary))
+        after_bytes = weights_file_bytes(Path(temporary))
+        again = reopen(Path(temporary), removal_name(network.info.name, sites))
+    return Removal(
+        network=again,
+        sites=sites,
+        before=model_size(network.module, weights_file_bytes(source)),
+        after=model_size(smaller, after_bytes),
+        opens_in=opens_in(smaller),
+        write=write,
+        notes=notes,
+    )
+
+
+def _write(
+    model: Any, stored: dict[str, Tensor] | None, dtype: str | None, source: Path, folder: Path, card: str
+) -> None:
+    for pattern in _COPIED if source.is_dir() else ():
+        for file in source.glob(pattern):
+            if file.is_file() and not any(file.match(name) for name in _NOT_COPIED):
+                shutil.copyfile(file, folder / file.name)
+    model.save_pretrained(folder, state_dict=stored)
+    if stored is not None:
+        path = folder / "config.json"
+        values = json.loads(path.read_text(encoding="utf-8"))
+        values["dtype"] = dtype
+        path.write_text(json.dumps(values, indent=2) + "\n", encoding="utf-8")
+    with (folder / _CARD).open("a", encoding="utf-8") as stream:
+        stream.write(card)
+
+
+def _card(network: Network, sites: tuple[SiteHeads, ...]) -> str:
+    info = network.info
+    return removed_heads_card(sites, made_from=f"{info.name} with AttnScope (weights SHA-256 {info.sha256})")
+
+
+def _stored_dtype(source: Path) -> str | None:
+    """The 16-bit type in which the model is kept on disk; None when it has 32 bits, or nobody knows."""
+    try:
+        values = as_object(read_json(source / "config.json"), what="its configuration")
+    except LoadError:
+        return None
+    name = values.get("dtype") or values.get("torch_dtype")
+    return name if name in _HALVES else None
+
+
+def _exactly_as(model: Any, dtype: str | None) -> dict[str, Tensor] | None:
+    """The weights in 16 bits if not one number changes by it, else None."""
+    if dtype is None:
+        return None
+    wide = model.state_dict()
+    # Tied weights must stay one tensor, or the library would write them twice.
+    once = {tensor.data_ptr(): tensor.to(_HALVES[dtype]) for tensor in wide.values()}
+    narrow = {name: once[tensor.data_ptr()] for name, tensor in wide.items()}
+    is_exact = all(torch.equal(tensor.to(wide[name].dtype), wide[name]) for name, tensor in narrow.items())
+    return narrow if is_exact else None
+
+
+def _notes(sites: tuple[SiteHeads, ...], shape: PruneShape, *, is_wider: bool) -> tuple[str, ...]:
+    notes = []
+    n_zero = sum(site.n_zero for site in sites)
+    n_gone = sum(site.n_before - len(site.heads) for site in sites)
+    if shape == "same":
+        notes.append("No tensor became smaller: removed heads are zeros.")
+    elif n_gone <= 0:
+        notes.append(
+            "Nothing became smaller: this library wants the same number of heads in every layer, and the "
+            "heads that are left need as much room as before."
+        )
+    elif n_zero:
+        notes.append(f"Heads of zeros that are left, since this library needs them there: {n_zero}.")
+    if is_wider:
+        notes.append(
+            "Gates between 0 and 1 do not fit into 16 bits exactly: the weights are saved in 32 bits."
+        )
+    return tuple(notes)

@@ -33,6 +33,11 @@ class Plan:
 
     sites: tuple[SitePlan, ...]
 
+    @property
+    def kept(self) -> dict[SiteKey, tuple[int, ...]]:
+        """The heads that stay at each site."""
+        return {site.site.key: site.kept for site in self.sites}
+
     def at(self, key: SiteKey) -> SitePlan | None:
         """The plan of one site; None for one the model does not have."""
         return next((plan for plan in self.sites if plan.site.key == key), None)

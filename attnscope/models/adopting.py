@@ -12,11 +12,10 @@ from torch import Tensor
 
 from attnscope.errors import LoadError, RecipeError
 from attnscope.hub.here import folder_here
-from attnscope.models.adopting.choices import Choices
-from attnscope.models.adopting.families import FAMILIES
-from attnscope.models.adopting.taking import Family
 from attnscope.models.card import OBJECTIVE_OF_FORM, ModelCard
 from attnscope.models.checkpoint import LoadedFolder
+from attnscope.models.families import FAMILIES
+from attnscope.models.families.ours import AdoptableFamily, Choices
 from attnscope.models.huggingface.cache import find_huggingface
 from attnscope.models.huggingface.config_checks import read_config
 from attnscope.models.huggingface.facts import licence_of
@@ -112,19 +111,20 @@ class _Noting(dict[str, Tensor]):
         return super().__getitem__(name)
 
 
-def _family(folder: Path) -> Family:
+def _family(folder: Path) -> AdoptableFamily:
     kind = read_config(folder).model_type
-    if kind not in FAMILIES:
+    known = {name: family for name, family in FAMILIES.items() if isinstance(family, AdoptableFamily)}
+    if kind not in known:
         raise LoadError(
             f"The model of {folder} is of the type {kind[:40]!r}, which cannot be taken over for training.",
             kind="architecture",
-            expected="one of " + ", ".join(FAMILIES),
+            expected="one of " + ", ".join(known),
             action="Open it to look at it, or go on from another model.",
         )
-    return FAMILIES[kind]
+    return known[kind]
 
 
-def _own_names(tensors: dict[str, Tensor], family: Family) -> dict[str, Tensor]:
+def _own_names(tensors: dict[str, Tensor], family: AdoptableFamily) -> dict[str, Tensor]:
     """The tensors without the name of the body before theirs, and with the present names of norms."""
     found = {}
     for name, tensor in tensors.items():
@@ -134,7 +134,9 @@ def _own_names(tensors: dict[str, Tensor], family: Family) -> dict[str, Tensor]:
     return found
 
 
-def _config(folder: Path, family: Family, source: dict[str, Tensor], tokenizer: Tokenizer) -> ModelConfig:
+def _config(
+    folder: Path, family: AdoptableFamily, source: dict[str, Tensor], tokenizer: Tokenizer
+) -> ModelConfig:
     choices = Choices(read_config(folder).values, family.defaults, str(folder))
     keys: dict[str, Any] = family.config(choices, source)
     try:
@@ -145,7 +147,9 @@ def _config(folder: Path, family: Family, source: dict[str, Tensor], tokenizer: 
     return config
 
 
-def _state(folder: Path, family: Family, source: dict[str, Tensor], config: ModelConfig) -> dict[str, Tensor]:
+def _state(
+    folder: Path, family: AdoptableFamily, source: dict[str, Tensor], config: ModelConfig
+) -> dict[str, Tensor]:
     noting = _Noting(source)
     try:
         state = family.state(noting, config)

@@ -82,31 +82,3 @@ def _fill_groups(heads: Sequence[int], size: int, group: int, n_kv: int) -> Site
             keys.append(key)
     n_empty = n_kv - len(keys)
     return SiteSlots(queries=(*queries, *[None] * (n_empty * group)), keys=(*keys, *[None] * n_empty))
-
-
-def shared_slots(kept: Mapping[SiteKey, Sequence[int]]) -> dict[SiteKey, SiteSlots]:
-    """Slots for T5, where all layers of a stack read one table of position biases, a column for each slot.
-
-    A head keeps its column, so in self-attention a slot goes only when its head is off in every layer of
-    the stack; attention to the memory has no bias and is free. All sites have equally many slots.
-    """
-    columns = {
-        stack: sorted({head for key, heads in kept.items() if key[0] == stack for head in heads})
-        for stack in ("encoder", "decoder")
-    }
-    n_cross = max((len(heads) for key, heads in kept.items() if key[0] == "cross"), default=0)
-    n_slots = max(1, n_cross, *(len(heads) for heads in columns.values()))
-    slots = {}
-    for key, heads in kept.items():
-        filled: list[Slot] = (
-            list(heads) if key[0] == "cross" else [h if h in heads else None for h in columns[key[0]]]
-        )
-        filled += [None] * (n_slots - len(filled))
-        slots[key] = SiteSlots(queries=tuple(filled), keys=tuple(filled))
-    return slots
-
-
-def bias_columns(kept: Mapping[SiteKey, Sequence[int]], stack: str, n_slots: int) -> tuple[Slot, ...]:
-    """The head whose position bias each slot of a stack reads; see `shared_slots`."""
-    used: list[Slot] = [*sorted({head for key, heads in kept.items() if key[0] == stack for head in heads})]
-    return tuple(used + [None] * (n_slots - len(used)))

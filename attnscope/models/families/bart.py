@@ -1,0 +1,42 @@
+"""BART (Lewis et al. 2019) and its relatives: Marian, mBART, and OPT (Zhang et al. 2022), a decoder alone."""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from attnscope.models.families.family import Family
+from attnscope.models.families.heads import ForeignSite, FreeHeads, separate_site
+from attnscope.records.sites import SiteKey
+
+
+class BART(FreeHeads):
+    name, title, order = "bart", "BART", 8
+    alike = ("marian",)
+    last_norm = ""
+    head_counts: ClassVar[Mapping[str, str]] = {
+        "encoder": "encoder_attention_heads",
+        "decoder": "decoder_attention_heads",
+        "cross": "decoder_attention_heads",
+    }
+
+    def sites(self, model: Any) -> list[ForeignSite]:
+        names, body = ("q_proj", "k_proj", "v_proj", "out_proj"), model.base_model
+        found = []
+        for stack in ("encoder", "decoder"):
+            part = getattr(body, stack, None)
+            for i, layer in enumerate(part.layers if part is not None else ()):
+                key: SiteKey = (stack, i)
+                found.append(separate_site(key, layer.self_attn, names, layer.self_attn.head_dim))
+                if hasattr(layer, "encoder_attn"):
+                    cross = layer.encoder_attn
+                    found.append(separate_site(("cross", i), cross, names, cross.head_dim))
+        return found
+
+
+class MBART(Family):
+    name, title = "mbart", "mBART"
+    last_norm = "layer_norm"
+
+
+class OPT(Family):
+    name, title = "opt", "OPT"
+    last_norm = "final_layer_norm"

@@ -1,0 +1,184 @@
+"""Where families keep the matrices of their heads, and fitting fewer heads into them.
+
+    symbol   meaning                                      shape
+    q        rows: heads                                  [n_heads · d_head, d_in]
+    k, v     rows: key-value heads                        [n_kv_heads · d_head, d_in]
+    o        columns: heads                               [d_model, n_heads · d_head]
+
+Every family is read into these four and written back from them. transformers is imported by whoever
+made the model; nothing here imports it. Sizes were checked against transformers 5.23.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from attnscope.models.families.family import Family
+from attnscope.models.families.slots import SiteSlots, Slot, free_slots, grouped_slots
+from attnscope.records.sites import Site, SiteKey
+
+Kept = Mapping[SiteKey, Sequence[int]]
+"""The heads that stay at each site, by their present numbers."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForeignSite:
+    """One attention module of a library's model: `owner` holds the matrices under the `names` q, k, v, o.
+
+    With one name for q, k and v the three are one matrix (GPT-2). o may have another owner (BERT).
+    """
+
+    key: SiteKey
+    owner: nn.Module
+    names: tuple[str, ...]
+    output_owner: nn.Module
+    output_name: str
+    n_heads: int
+    n_kv_heads: int
+    d_head: int
+
+    @property
+    def site(self) -> Site:
+        """The site as the rest of the program names it."""
+        stack, layer = self.key
+        return Site(stack=stack, layer=layer, n_heads=self.n_heads, n_kv_heads=self.n_kv_heads)
+
+    @property
+    def output(self) -> Any:
+        """The module that reads the heads."""
+        return getattr(self.output_owner, self.output_name)
+
+    @property
+    def output_rows(self) -> Tensor:
+        """W_O with a row for each number of each head, [n_heads · d_head, d_model]."""
+        weight: Tensor = self.output.weight
+        return weight if _is_transposed(self.output) else weight.T
+
+
+class PrunableFamily(Family, ABC):
+    """A family whose heads can be removed for good."""
+
+    @abstractmethod
+    def sites(self, model: Any) -> list[ForeignSite]:
+        """Every attention module, in any order."""
+        ...
+
+    @abstractmethod
+    def small_slots(self, model: Any, kept: Kept) -> dict[SiteKey, SiteSlots]:
+        """The fewest slots of every site in which the family can be smaller."""
+        ...
+
+    @abstractmethod
+    def tell_sizes(self, model: Any, kept: Kept, slots: Mapping[SiteKey, SiteSlots]) -> None:
+        """Write what a small model's slots are wherever its configuration can say so."""
+        ...
+
+
+class FreeHeads(PrunableFamily):
+    """Each site may lose as many heads as it will; the library's configuration cannot say so."""
+
+    head_counts: ClassVar[Mapping[str, str]] = {}
+    """Where the configuration keeps the number of heads of each stack."""
+
+    def small_slots(self, model: Any, kept: Kept) -> dict[SiteKey, SiteSlots]:
+        return {key: free_slots(heads) for key, heads in kept.items()}
+
+    def tell_sizes(self, model: Any, kept: Kept, slots: Mapping[SiteKey, SiteSlots]) -> None:
+        """Nothing: see `pruning.huggingface.HEADS_KEY`."""
+
+
+class GroupedHeads(PrunableFamily):
+    """The configuration names the number of heads and their width, the same for every layer."""
+
+    def small_slots(self, model: Any, kept: Kept) -> dict[SiteKey, SiteSlots]:
+        first = self.sites(model)[0]
+        width = model.config.hidden_size
+        return grouped_slots(kept, n_heads=first.n_heads, n_kv_heads=first.n_kv_heads, width=width)
+
+    def tell_sizes(self, model: Any, kept: Kept, slots: Mapping[SiteKey, SiteSlots]) -> None:
+        model.config.num_attention_heads = len(next(iter(slots.values())).queries)
+        model.config.head_dim = self.sites(model)[0].d_head
+
+
+def separate_site(key: SiteKey, owner: Any, names: tuple[str, ...], d_head: int) -> ForeignSite:
+    """A site with one matrix for each of q, k, v and o in one module."""
+    return ForeignSite(
+        key=key, owner=owner, names=names[:3], output_owner=owner, output_name=names[3],
+        n_heads=getattr(owner, names[0]).out_features // d_head,
+        n_kv_heads=getattr(owner, names[1]).out_features // d_head,
+        d_head=d_head,
+    )  # fmt: skip
+
+
+@torch.no_grad()
+def write_slots(site: ForeignSite, slots: SiteSlots, scales: Mapping[int, float] | None = None) -> None:
+    """Give a site the heads that `slots` name, in place, and tell it its numbers.
+
+    `scales` holds what the output of a head is multiplied by, where that is not 1.
+    """
+    d = site.d_head
+    inputs = (slots.queries, slots.keys, slots.keys)
+    if len(site.names) == 1:
+        _cut_joint(getattr(site.owner, site.names[0]), inputs, site.n_heads * d, d)
+    else:
+        for name, heads in zip(site.names, inputs, strict=True):
+            linear = getattr(site.owner, name)
+            bias = None if linear.bias is None else take_blocks(linear.bias, heads, d)
+            _resize(linear, take_blocks(linear.weight, heads, d), bias)
+    weight = take_blocks(site.output_rows, slots.queries, d)  # [n_slots · d_head, d_model]
+    factors = [1.0 if slot is None else (scales or {}).get(slot, 1.0) for slot in slots.queries]
+    weight *= torch.tensor(factors, dtype=weight.dtype, device=weight.device).repeat_interleave(d)[:, None]
+    _resize(site.output, weight if _is_transposed(site.output) else weight.T, site.output.bias)
+    _tell_numbers(site.owner, len(slots.queries), len(slots.keys), d)
+
+
+def take_blocks(rows: Tensor, slots: tuple[Slot, ...], d_head: int) -> Tensor:
+    """The rows of some heads one below the other; a slot without a head has rows of zeros."""
+    blocks = torch.split(rows.detach(), d_head)
+    empty = torch.zeros_like(blocks[0])
+    return torch.cat([empty if slot is None else blocks[slot] for slot in slots])
+
+
+def _cut_joint(joint: Any, inputs: tuple[tuple[Slot, ...], ...], size: int, d_head: int) -> None:
+    """Cut q, k and v in the one matrix that holds them side by side."""
+    columns = zip(joint.weight.T.split(size), inputs, strict=True)
+    weights = [take_blocks(part, slots, d_head) for part, slots in columns]
+    biases = [
+        take_blocks(part, slots, d_head) for part, slots in zip(joint.bias.split(size), inputs, strict=True)
+    ]
+    _resize(joint, torch.cat(weights).T, torch.cat(biases))
+
+
+def _is_transposed(linear: Any) -> bool:
+    """Whether the matrix is kept as [d_in, d_out], as the library does for GPT-2."""
+    return not isinstance(linear, nn.Linear)
+
+
+def _resize(linear: Any, weight: Tensor, bias: Tensor | None) -> None:
+    linear.weight = nn.Parameter(weight.contiguous(), requires_grad=linear.weight.requires_grad)
+    if bias is not None:
+        linear.bias = nn.Parameter(bias.detach(), requires_grad=linear.bias.requires_grad)
+    if _is_transposed(linear):
+        linear.nx, linear.nf = weight.shape
+    else:
+        linear.out_features, linear.in_features = weight.shape
+
+
+def _tell_numbers(owner: Any, n_heads: int, n_kv_heads: int, d_head: int) -> None:
+    """Set what the module itself remembers of its sizes; each family has its own names."""
+    numbers = {
+        "num_attention_heads": n_heads,
+        "num_heads": n_heads,
+        "n_heads": n_heads,
+        "all_head_size": n_heads * d_head,
+        "inner_dim": n_heads * d_head,
+        "split_size": n_heads * d_head,
+        "num_key_value_groups": n_heads // n_kv_heads,
+    }
+    for name, number in numbers.items():
+        if hasattr(owner, name):
+            setattr(owner, name, number)

@@ -1,0 +1,33 @@
+"""Families whose weights are no map of tokens on tokens: they are refused by name, with the reason."""
+
+from attnscope.models.families.family import Family
+
+
+class Longformer(Family):
+    name, title = "longformer", "Longformer"
+    not_a_map = "its maps are windows around each token, not token by token"
+
+
+class LED(Family):
+    name, title = "led", "LED"
+    not_a_map = "its encoder's maps are windows around each token, not token by token"
+
+
+class Reformer(Family):
+    name, title = "reformer", "Reformer"
+    not_a_map = "its maps are of hashed buckets, not token by token"
+
+
+class Funnel(Family):
+    name, title = "funnel", "Funnel Transformer"
+    not_a_map = "its layers shorten the text, so that rows are no tokens"
+
+
+class Nystromformer(Family):
+    name, title = "nystromformer", "Nyströmformer"
+    not_a_map = "its weights are an approximation that is never laid out"
+
+
+class Yoso(Family):
+    name, title = "yoso", "YOSO"
+    not_a_map = "its weights are drawn by hashing"

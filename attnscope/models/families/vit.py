@@ -1,0 +1,32 @@
+"""ViT (Dosovitskiy et al. 2020), and the halves of CLIP and SigLIP that see."""
+
+from typing import Any
+
+from attnscope.models.families.family import Family
+from attnscope.models.families.heads import ForeignSite, GroupedHeads, separate_site
+
+
+class ViT(GroupedHeads):
+    name, title, order = "vit", "ViT", 4
+
+    def sites(self, model: Any) -> list[ForeignSite]:
+        names = ("q_proj", "k_proj", "v_proj", "o_proj")
+        return [
+            separate_site(("encoder", i), layer.attention, names, layer.attention.head_dim)
+            for i, layer in enumerate(model.base_model.layers)
+        ]
+
+
+class CLIP(Family):
+    name, title = "clip", "CLIP"
+    vision_class = "CLIPVisionModel"
+
+
+class SigLIP(Family):
+    name, title = "siglip", "SigLIP"
+    vision_class = "SiglipVisionModel"
+
+
+class SigLIP2(Family):
+    name, title = "siglip2", "SigLIP 2"
+    vision_class = "Siglip2VisionModel"
