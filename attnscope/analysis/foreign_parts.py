@@ -25,8 +25,7 @@ from torch import Tensor
 from attnscope.analysis.subject import TensorGates, predicting_stack
 from attnscope.analysis.watched_calls import WatchedCalls
 from attnscope.models.huggingface.anatomy import anatomy_of, not_known
-from attnscope.models.huggingface.frozen import FrozenPass
-from attnscope.models.huggingface.linearity import bent_step
+from attnscope.models.huggingface.frozen import FrozenPass, bent_step
 from attnscope.models.huggingface.network import HuggingFaceNetwork
 from attnscope.models.huggingface.proof import TOLERANCES
 from attnscope.models.huggingface.writer import takes_argument

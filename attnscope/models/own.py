@@ -8,8 +8,7 @@ import torch
 from torch import Tensor
 
 from attnscope.errors import UserError
-from attnscope.models.card import ModelCard
-from attnscope.models.closed_heads import closed_gates, closed_note
+from attnscope.models.card import ModelCard, closed_gates, closed_note
 from attnscope.models.inputs import (
     Inputs,
     encode_second,

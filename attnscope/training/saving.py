@@ -17,9 +17,8 @@ from attnscope import __version__, paths
 from attnscope.counting import counted
 from attnscope.errors import SaveError, UserError
 from attnscope.files import replace_folder, sha256_of
-from attnscope.models.card import ModelCard
+from attnscope.models.card import CLOSED_HEADS, ModelCard, closed_names
 from attnscope.models.checkpoint import STATE, WEIGHTS, fill_model_folder
-from attnscope.models.closed_heads import CLOSED_HEADS, closed_names
 from attnscope.models.model import Model
 from attnscope.records.sites import HeadRef
 from attnscope.records.training import Saved, SaveFailed, Watched

@@ -5,8 +5,7 @@ from collections.abc import Callable, Iterator
 
 from attnscope.analysis.measures import measure
 from attnscope.models import Model
-from attnscope.models.writing.compared import compare_written
-from attnscope.models.writing.written import Written
+from attnscope.models.writing.written import Written, compare_written
 from attnscope.records.generation import WRITTEN_TRACE, TextWritten, WriteText, WritingNews
 from attnscope.records.messages import Traced
 from attnscope.records.requests import Reply

@@ -12,7 +12,7 @@ from torch import Tensor
 from attnscope.analysis.attribution import attribute_logits
 from attnscope.errors import UserError
 from attnscope.models.huggingface import anatomy
-from attnscope.models.huggingface.linearity import bent_step
+from attnscope.models.huggingface.frozen import bent_step
 from attnscope.records.attribution import Attribution
 from attnscope.records.sites import Gates
 

@@ -18,8 +18,8 @@ import torch
 from torch import Tensor
 
 from attnscope.errors import UserError
+from attnscope.models.huggingface.mask_function import RuleMask
 from attnscope.models.huggingface.rule_finding import DENSE_CELLS, find_rule_of
-from attnscope.models.huggingface.rule_mask import RuleMask
 from attnscope.nn.masks import MaskRule
 from attnscope.nn.scores import Bias, DenseBias, RelativeBias
 

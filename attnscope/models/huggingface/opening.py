@@ -4,13 +4,14 @@ Nothing of a model's folder is ever run, nothing is read from the network, and e
 """
 
 import importlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from attnscope.errors import LoadError
 from attnscope.models.huggingface.config_checks import CheckedConfig, read_config
@@ -19,20 +20,58 @@ from attnscope.models.huggingface.filling import Plan, fill_model, plan_model, r
 from attnscope.models.huggingface.head import WatchedPass, has_detachable_head, watching_passes
 from attnscope.models.huggingface.images import read_preparation
 from attnscope.models.huggingface.inputs import PictureReader, Reader, TextReader, sizes_of
-from attnscope.models.huggingface.lengths import LengthProbe
 from attnscope.models.huggingface.library import import_transformers, library_faults
 from attnscope.models.huggingface.network import Abilities, HuggingFaceNetwork
-from attnscope.models.huggingface.samples import samples_of
 from attnscope.models.huggingface.site_map import Attached, attach
 from attnscope.models.huggingface.sounds import SoundReader, read_extractor, speaking_prefix
-from attnscope.models.huggingface.tasks import Task, choose_task
+from attnscope.models.huggingface.tasks import Task, choose_task, samples_of
 from attnscope.models.huggingface.tokenizer_files import read_vocabulary
 from attnscope.models.huggingface.vocabulary import HuggingFaceVocabulary, check_ids
 from attnscope.models.huggingface.weight_files import reading_weights, weight_paths
 from attnscope.models.huggingface.writer import can_cache, takes_argument
 from attnscope.models.memory import available_bytes
+from attnscope.nn.edits import Call, Edits
 from attnscope.nn.telling import tell
 from attnscope.records.models import ModelInfo
+from attnscope.records.sites import Site, SiteKey
+
+
+class LengthProbe:
+    """Notes how many queries each site has for one input, and whether it is one input."""
+
+    def __init__(self, sites: Sequence[Site]) -> None:
+        self._keys = frozenset(site.key for site in sites)
+        self._sizes: set[tuple[int, int]] = set()
+
+    def gate(self, site: SiteKey) -> Tensor | None:
+        """No gates."""
+        return None
+
+    def edits(self, site: SiteKey) -> Edits | None:
+        """No edits."""
+        return None
+
+    def wants(self, site: SiteKey) -> bool:
+        """Every site."""
+        return site in self._keys
+
+    def record(self, site: SiteKey, call: Call, *, lse: Tensor, out: Tensor, is_training: bool) -> None:
+        """Take the sizes and keep nothing."""
+        if site[0] == "encoder":
+            self._sizes.add((call.q.shape[0], call.q.shape[2]))
+
+    def only_length(self, name: str) -> int:
+        """The number of tokens; raises LoadError where sites see only parts of the input."""
+        if len(self._sizes) == 1 and next(iter(self._sizes))[0] == 1:
+            return next(iter(self._sizes))[1]
+        sizes = ", ".join(f"{n} × {length}" for n, length in sorted(self._sizes)) or "none"
+        raise LoadError(
+            f"{name} attends within parts of its input (parts × tokens: {sizes}).",
+            kind="architecture",
+            expected="attention from every token to every token, in every layer",
+            action="Its maps cannot be laid side by side; open another model.",
+        )
+
 
 _EXAMPLE_IDS = 9
 _OBJECTIVES = {

@@ -1,4 +1,4 @@
-"""What a model of the library is for, from the class its config.json names.
+"""What a model of the library is for, from the class its config.json names; and what to try it on.
 
 | task           | the library's list                        | output                                    |
 |----------------|-------------------------------------------|-------------------------------------------|
@@ -14,14 +14,17 @@
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from attnscope.errors import LoadError
 from attnscope.models.families import family_named
 from attnscope.models.huggingface.config_checks import CheckedConfig
-from attnscope.records.models import Form
+from attnscope.models.network import Vocabulary
+from attnscope.paths import resources_folder
+from attnscope.records.models import Form, Sample
 from attnscope.records.outputs import OutputKind
+from attnscope.text.samples import samples_for
 
 TaskName = Literal[
     "causal",
@@ -189,3 +192,46 @@ def _not_offered(config: CheckedConfig, reason: str) -> LoadError:
         expected="a model that reads text, pictures alone, or speech that it writes down",
         action="Open another model.",
     )
+
+
+_CLASSIFIED = (
+    Sample(text="The film was far too long, but I loved every minute of it.", hint="Which words decide?"),
+    Sample(text="I would not call this a good book.", hint="Which head looks from 'good' at 'not'?"),
+    Sample(text="Nothing worked, nobody answered, and I want my money back.", hint="Which words decide?"),
+)
+_PICTURE_FILE = "still-life.png"
+
+
+def samples_of(task: Task, vocabulary: Vocabulary, values: Mapping[str, Any]) -> tuple[Sample, ...]:
+    """Sample sentences for a model, a picture for one that reads pictures; none for speech."""
+    if task.reads_pictures:
+        return (
+            Sample(
+                text=str(resources_folder() / "samples" / _PICTURE_FILE),
+                hint="Which heads keep the ball apart from the table?",
+            ),
+        )
+    if task.name == "speech":
+        return ()
+    if task.name in ("classification", "tagging"):
+        return _CLASSIFIED
+    if task.name == "masked" and vocabulary.has("mask"):
+        return samples_for("encoder", "masked")
+    if task.name == "translation":
+        prefix = _prefix(values)
+        return tuple(_after(prefix, sample) for sample in samples_for("encoder-decoder", "translation"))
+    if task.name == "headless" and task.form == "encoder":
+        return samples_for("encoder", "representations")
+    return samples_for("decoder", "causal")
+
+
+def _after(prefix: str, sample: Sample) -> Sample:
+    return replace(sample, text=prefix + sample.text, pair=sample.pair and prefix + sample.pair)
+
+
+def _prefix(values: Mapping[str, Any]) -> str:
+    """What a model of several tasks (T5) wants before a text to translate, from its own configuration."""
+    tasks = values.get("task_specific_params")
+    task = tasks.get("translation_en_to_fr") if isinstance(tasks, dict) else None
+    prefix = task.get("prefix") if isinstance(task, dict) else None
+    return prefix[:80] if isinstance(prefix, str) else ""

@@ -1,20 +1,149 @@
-"""Reading the tokenizer of a foreign model folder."""
+"""Reading the tokenizer of a foreign model folder.
 
+Marian models come with two sentencepiece files and one list of ids:
+
+    source.spm, target.spm   pieces with their scores, one file for each language (protocol buffers)
+    vocab.json               the id of every piece of both
+
+A sentencepiece model is a list of messages (https://protobuf.dev/programming-guides/encoding); read here are
+the pieces (field 1: text 1, score 2, type 3) and the normalizer's table (field 3: table 2). The segmentation
+is the unigram language model's (Kudo 2018), done by the `tokenizers` library.
+"""
+
+import struct
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from tokenizers import AddedToken, Regex, decoders, models, normalizers, pre_tokenizers, processors
 from tokenizers import Tokenizer as LibraryTokenizer
 
 from attnscope.errors import LoadError
 from attnscope.models.huggingface.cache import contained_file
 from attnscope.models.huggingface.library import library_faults
-from attnscope.models.huggingface.marian_files import is_marian_folder, read_marian
 from attnscope.models.huggingface.vocabulary import HuggingFaceVocabulary
 from attnscope.nn.telling import tell_and_wait
-from attnscope.outside import regular_size
+from attnscope.outside import read_outside, regular_size
 from attnscope.strict_json import as_object, read_json
 from attnscope.text.guarding import library_errors, without_panic_words
 from attnscope.text.inspection import TOKENIZER_FILE, read_tokenizer_file
+
+SOURCE, TARGET, IDS = "source.spm", "target.spm", "vocab.json"
+_MAX_BYTES = 64_000_000
+_SPECIAL = ("<pad>", "</s>", "<unk>")
+_NORMAL = 1
+_ABSENT = "\uf8ff"
+"""Begins the name of a piece that the other language has: no text spells it."""
+
+
+def is_marian_folder(folder: Path) -> bool:
+    """Whether the folder holds the two files and the list of ids."""
+    return all((folder / name).exists() for name in (SOURCE, TARGET, IDS))
+
+
+def read_marian(folder: Path) -> tuple[LibraryTokenizer, LibraryTokenizer, LibraryTokenizer]:
+    """Tokenizers that name every piece, that read the source and that read the target; raises LoadError."""
+    ids = as_object(read_json(contained_file(folder, IDS)), what=str(folder / IDS), kind="tokenizer")
+    names = _names_by_id(ids, folder)
+    source, source_table = _read_pieces(contained_file(folder, SOURCE))
+    target, target_table = _read_pieces(contained_file(folder, TARGET))
+    with library_errors(f"The tokenizer of {folder} is not usable", action=_ACTION):
+        whole = _build(names, {**target, **source, **dict.fromkeys(names, 0.0)}, b"")
+        return whole, _build(names, source, source_table), _build(names, target, target_table)
+
+
+def _names_by_id(ids: dict[str, object], folder: Path) -> list[str]:
+    by_id = {id: name for name, id in ids.items() if isinstance(id, int) and not isinstance(id, bool)}
+    if len(by_id) != len(ids) or sorted(by_id) != list(range(len(by_id))) or "<unk>" not in ids:
+        raise LoadError(
+            f"{folder / IDS} does not number its pieces.",
+            kind="tokenizer",
+            expected="the ids from 0 on, each once, and <unk>",
+            action=_ACTION,
+        )
+    return [by_id[id] for id in range(len(by_id))]
+
+
+def _build(names: list[str], scores: dict[str, float], table: bytes) -> LibraryTokenizer:
+    least = min(scores.values(), default=0.0)
+    special = [name for name in names if name in _SPECIAL or (name.startswith(">>") and name.endswith("<<"))]
+    pieces = [
+        (
+            name if name in scores or name in special else f"{_ABSENT}{id}",
+            scores.get(name, least),
+        )
+        for id, name in enumerate(names)
+    ]
+    made = LibraryTokenizer(models.Unigram(pieces, unk_id=names.index("<unk>")))
+    steps = [normalizers.Precompiled(table)] if table else []
+    made.normalizer = normalizers.Sequence(
+        [*steps, normalizers.Strip(), normalizers.Replace(Regex(" {2,}"), " ")]
+    )
+    made.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="always")
+    made.decoder = decoders.Metaspace(prepend_scheme="always")
+    made.add_special_tokens([AddedToken(name, special=True) for name in special])
+    made.post_processor = processors.TemplateProcessing(
+        single="$A </s>", special_tokens=[("</s>", names.index("</s>"))] if "</s>" in names else []
+    )
+    return made
+
+
+def _read_pieces(path: Path) -> tuple[dict[str, float], bytes]:
+    """Score of each ordinary piece, and the normalizer's table."""
+    data = read_outside(path, expected="a sentencepiece model", max_bytes=_MAX_BYTES, action=_ACTION)
+    scores: dict[str, float] = {}
+    table = b""
+    try:
+        for field, value in _fields(data):
+            if field == 1 and isinstance(value, bytes):
+                parts = dict(_fields(value))
+                text, score, kind = parts.get(1, b""), parts.get(2, b"\0" * 4), parts.get(3, _NORMAL)
+                if kind == _NORMAL and isinstance(text, bytes) and isinstance(score, bytes):
+                    scores[text.decode()] = struct.unpack("<f", score)[0]
+            elif field == 3 and isinstance(value, bytes):
+                found = dict(_fields(value)).get(2, b"")
+                table = found if isinstance(found, bytes) else b""
+    except (ValueError, IndexError, struct.error) as error:
+        raise LoadError(
+            f"{path} is damaged or not a sentencepiece model.", kind="tokenizer", action=_ACTION
+        ) from error
+    return scores, table
+
+
+def _fields(data: bytes) -> Iterator[tuple[int, bytes | int]]:
+    """Number and value of each field of a message: whole numbers as int, all others as bytes."""
+    position = 0
+    while position < len(data):
+        tag, position = _varint(data, position)
+        kind = tag & 7
+        if kind == 0:
+            number, position = _varint(data, position)
+            yield tag >> 3, number
+            continue
+        if kind == 2:
+            length, position = _varint(data, position)
+        elif kind in (1, 5):
+            length = 8 if kind == 1 else 4
+        else:
+            raise ValueError(f"field of kind {kind}")
+        if position + length > len(data):
+            raise ValueError("a field is cut short")
+        yield tag >> 3, data[position : position + length]
+        position += length
+
+
+def _varint(data: bytes, position: int) -> tuple[int, int]:
+    number = shift = 0
+    while True:
+        byte = data[position]
+        number |= (byte & 127) << shift
+        position += 1
+        if byte < 128:
+            return number, position
+        shift += 7
+        if shift > 63:
+            raise ValueError("a number is too long")
+
 
 _CONFIG, _MAP = "tokenizer_config.json", "special_tokens_map.json"
 _OLDER = ("vocab.txt", "vocab.json", "merges.txt", "spiece.model", "tokenizer.model", "source.spm",

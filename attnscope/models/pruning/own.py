@@ -18,9 +18,8 @@ import torch
 from torch import Tensor
 
 from attnscope.errors import UserError
-from attnscope.models.card import ModelCard
+from attnscope.models.card import ModelCard, without_closed
 from attnscope.models.checkpoint import fill_model_folder
-from attnscope.models.closed_heads import without_closed
 from attnscope.models.own import OwnNetwork
 from attnscope.models.pruning.plan import Plan, SitePlan, build_plan
 from attnscope.models.pruning.removal import Removal, removal_name, removed_heads_card, weights_file_bytes

@@ -10,10 +10,13 @@ keys are all those of the call before, number by number, and it brings as many n
 of a softmax are not known; there the counts must fit, from a whole causal first call on. Modules must go in
 step; whatever does not leaves every call as it is.
 
+Until they are joined, keys of calls that go on with those of a call before are kept once (`SharedKeys`).
+
 | symbol  | meaning                                  | shape                        |
 |---------|------------------------------------------|------------------------------|
 | q, lse  | of all calls, one below the other        | [n_heads, n_queries, …]      |
-| k       | the keys of all calls, each once         | [n_kv_heads, n_keys, d_head] |
+| k       | the keys of all calls, each once; of one | [n_kv_heads, n_keys, d_head] |
+|         | call those from `end` on are unseen      |                              |
 """
 
 import math
@@ -26,15 +29,96 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from attnscope.errors import UserError
-from attnscope.models.huggingface.rule_finding import DENSE_CELLS, find_rule
+from attnscope.models.huggingface.masks_given import read_bias
+from attnscope.models.huggingface.rule_finding import DENSE_CELLS, find_rule, row_blocks
 from attnscope.models.recording.given_weights import record_of_weights
 from attnscope.models.recording.placing import RecordedCall
-from attnscope.models.recording.unwritten import seen_end
 from attnscope.nn.masks import MaskRule
 from attnscope.nn.scores import Bias, DenseBias, RelativeBias
 from attnscope.trace.check import MAX_CELLS
 from attnscope.trace.record import SiteRecord
 from attnscope.trace.weights import site_weights
+
+_MAX_KEPT = 16
+"""Texts of one module at a time: rows of a batch that it writes side by side are texts of their own."""
+
+
+class SharedKeys:
+    """Keys of calls that begin with those of a call before, kept once: memory grows with the text.
+
+    Rows are only ever added behind those that a call has been given.
+    """
+
+    def __init__(self) -> None:
+        self._kept: defaultdict[str, list[tuple[Tensor, int]]] = defaultdict(list)
+
+    def keep(self, module: str, keys: Tensor) -> Tensor:
+        """The same keys [n_kv_heads, n_keys, d_head], in memory shared with former calls of the module."""
+        kept = self._kept[module]
+        for place, (buffer, n) in enumerate(kept):
+            is_alike = (buffer.shape[0], buffer.shape[2]) == (keys.shape[0], keys.shape[2])
+            if not is_alike or (buffer.dtype, buffer.device) != (keys.dtype, keys.device):
+                continue
+            if n <= keys.shape[1] and torch.equal(buffer[:, :n], keys[:, :n]):
+                buffer = _with_room(buffer, n, keys.shape[1])
+                buffer[:, n : keys.shape[1]] = keys[:, n:]
+                kept[place] = buffer, keys.shape[1]
+                return buffer[:, : keys.shape[1]]
+        kept.append((keys, keys.shape[1]))
+        del kept[:-_MAX_KEPT]
+        return keys
+
+
+def _with_room(buffer: Tensor, n: int, end: int) -> Tensor:
+    """A buffer with room up to `end`, its first `n` keys as they were."""
+    if end <= buffer.shape[1]:
+        return buffer
+    with torch.inference_mode(mode=False):  # it may be written to after such a block
+        longer = buffer.new_empty(buffer.shape[0], 2 * end, buffer.shape[2])
+    longer[:, :n] = buffer[:, :n]
+    return longer
+
+
+def seen_end(record: SiteRecord) -> int:
+    """The place after the last key that any query sees; of given weights, one that has a weight above 0."""
+    if record.proof.is_given:
+        return _end_of((site_weights(record) > 0).any(dim=1).any(dim=0))
+    if record.rule.is_empty:
+        return record.n_keys
+    ends = (
+        _end_of(_allowed(record, rows, record.n_keys).flatten(0, 2).any(dim=0))
+        for rows in row_blocks(record.n_queries, record.n_keys)
+    )
+    return max(ends, default=0)
+
+
+def without_unwritten(record: SiteRecord) -> SiteRecord:
+    """The record without the keys behind the last one seen where these are all zero; the very same elsewhere.
+
+    Keys of a text that are padding are no zeros, and stay.
+    """
+    if record.n_keys <= record.n_queries or record.proof.is_given or bool(record.k[:, -1].any()):
+        return record
+    end = seen_end(record)
+    if not record.n_queries <= end < record.n_keys or bool(record.k[:, end:].any()):
+        return record
+    rule = find_rule(lambda rows: _allowed(record, rows, end), record.n_queries, end, has_padding=True)
+    bias = record.score.bias
+    if bias is not None:
+        everything = slice(None)
+        cells = bias.part(record.n_queries, record.n_keys, everything, slice(0, end))
+        bias = read_bias(cells.contiguous(), record.n_queries, end)
+    return replace(record, k=record.k[:, :end].clone(), rule=rule, score=replace(record.score, bias=bias))
+
+
+def _allowed(record: SiteRecord, rows: slice, end: int) -> Tensor:
+    cells = record.rule.allowed(record.n_queries, record.n_keys, rows, device=record.q.device)
+    return cells[..., :end]
+
+
+def _end_of(seen: Tensor) -> int:
+    found = seen.nonzero()
+    return int(found[-1]) + 1 if len(found) else 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -21,17 +21,18 @@ from attnscope.counting import counted
 from attnscope.errors import UserError, of_wrong_kind
 from attnscope.models.recording.arguments import (
     Masks,
+    check_numbers,
     check_softmax,
     n_rows_of,
+    record_seen,
     row_of_weights,
     see_layer,
     see_product,
 )
-from attnscope.models.recording.folded import Fold, find_fold
+from attnscope.models.recording.folded import Fold, find_fold, groups_of
 from attnscope.models.recording.given_weights import record_of_weights
-from attnscope.models.recording.grouped import groups_of
-from attnscope.models.recording.joining import join_calls
-from attnscope.models.recording.naming import pieces_of
+from attnscope.models.recording.joining import SharedKeys, join_calls, without_unwritten
+from attnscope.models.recording.naming import pieces_of, read_texts
 from attnscope.models.recording.placing import (
     MAX_ROWS,
     RecordedCall,
@@ -40,10 +41,6 @@ from attnscope.models.recording.placing import (
     named_sites,
     place_calls,
 )
-from attnscope.models.recording.seen import check_numbers, record_seen
-from attnscope.models.recording.shared_keys import SharedKeys
-from attnscope.models.recording.texts import read_texts
-from attnscope.models.recording.unwritten import without_unwritten
 from attnscope.models.recording.watching import Calls, ModuleStack, NoFastPath, compiled, is_compiled
 from attnscope.records.recorded import Recorded
 from attnscope.records.sites import NO_GATES
