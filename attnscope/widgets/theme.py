@@ -7,7 +7,7 @@ with the property `role`; only this file says how that looks.
 import dataclasses
 import re
 
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QEvent, Qt
 from PySide6.QtGui import QColor, QGuiApplication, QPalette
 from PySide6.QtWidgets import QApplication, QWidget
 
@@ -39,12 +39,47 @@ def _palette_of(theme: Theme) -> Palette:
 
 
 def apply_theme(widget: QWidget, palette: Palette) -> None:
-    """Dress `widget` and everything in it, and the program's menus and tooltips."""
+    """Dress `widget` and everything in it, and the program's menus and tooltips.
+
+    Qt then sends all of them a StyleChange: see `Dressed`.
+    """
     application = QApplication.instance()
     if isinstance(application, QApplication):
         set_type_factor(palette.type_factor)
         application.setPalette(_qt_palette(palette))
+    widget.setProperty(_THEME, palette)
+    if widget.styleSheet():
+        widget.ensurePolished()  # else Qt tells a window that was never shown of its first style sheet only
     widget.setStyleSheet(stylesheet(palette))
+
+
+def theme_of(widget: QWidget) -> Palette:
+    """The palette that the window of `widget`, or the one above it, is dressed in; light if none is."""
+    above: QWidget | None = widget
+    while above is not None:
+        window = above.window()
+        found = window.property(_THEME)
+        if isinstance(found, Palette):
+            return found
+        above = window.parentWidget()
+    return LIGHT
+
+
+class Dressed(QWidget):
+    """A widget that paints in the theme of its window, and may fit itself to each that comes."""
+
+    @property
+    def theme(self) -> Palette:
+        """The colours to paint in now."""
+        return theme_of(self)
+
+    def dress(self) -> None:
+        """Another theme has come, or type of another size."""
+
+    def changeEvent(self, event: QEvent) -> None:
+        super().changeEvent(event)
+        if event.type() == QEvent.Type.StyleChange:
+            self.dress()
 
 
 def stylesheet(palette: Palette) -> str:
@@ -90,6 +125,8 @@ _NAMES = (
     "warning", "error", "line", "grid", "no_data",
 )  # fmt: skip
 
+_THEME = "theme"
+"""The property of a dressed widget that holds its palette."""
 _LENGTH = re.compile(r"\b(1[0-9]|[2-9][0-9])px")
 """Lengths that grow with the type; thinner ones are lines and gaps."""
 

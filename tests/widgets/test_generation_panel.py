@@ -13,6 +13,7 @@ from attnscope.records.outputs import Candidate
 from attnscope.records.tokens import Token
 from attnscope.viewmodels.view_state import NO_HIGHLIGHT, Highlight, ViewState
 from attnscope.widgets.explore.page import ExplorePage
+from attnscope.widgets.theme import apply_theme
 from attnscope.widgets.writing.alternative_table import AlternativeTable
 from attnscope.widgets.writing.generation_panel import GenerationPanel
 from attnscope.widgets.writing.written_strip import _INKS, probability_colour
@@ -22,7 +23,7 @@ pytestmark = pytest.mark.qt
 
 def make(qtbot, desk: WritingDesk) -> tuple[GenerationPanel, ViewState]:
     view = ViewState()
-    panel = GenerationPanel(desk.state, desk.session, view, LIGHT)
+    panel = GenerationPanel(desk.state, desk.session, view)
     qtbot.addWidget(panel)
     panel.resize(300, 600)
     panel.show()
@@ -65,7 +66,7 @@ def test_that_arrow_keys_walk_the_tokens_and_light_their_rows(qtbot):
 
 
 def test_that_what_was_drawn_with_stands_beside_the_models_own(qtbot):
-    table = AlternativeTable(LIGHT)
+    table = AlternativeTable()
     qtbot.addWidget(table)
     rows = tuple(
         Candidate(token=Token(id=k, piece=piece), probability=p, chance=chance)
@@ -129,7 +130,7 @@ def test_that_every_part_paints_in_both_themes(qtbot, palette):
     desk = WritingDesk().write(WriteSettings(mode="beams"))
     panel, _ = make(qtbot, desk)
     desk.state.choose_step(1)
-    panel.set_theme(palette)
+    apply_theme(panel, palette)
     panel.has_dropped.click()
     picture = panel.grab().toImage()
     assert picture.width() == 300

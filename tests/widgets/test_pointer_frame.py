@@ -5,7 +5,6 @@ from PySide6.QtCore import QCoreApplication, QEvent, Qt
 from PySide6.QtWidgets import QLabel, QWidget
 from shiboken6 import isValid
 
-from attnscope.figures.colours import LIGHT
 from attnscope.widgets.tours.pointer_frame import PointerFrame
 
 pytestmark = pytest.mark.qt
@@ -20,7 +19,7 @@ def test_that_a_window_that_goes_does_not_take_the_frame_along(qtbot, closes, co
     at_home, away = QLabel("here", home), QLabel("there", other)
     home.show()
     other.show()
-    frame = PointerFrame(home, LIGHT)
+    frame = PointerFrame(home)
     frame.point_at(away)
     assert frame.parentWidget() is other
     if comes_home:  # the panel goes back, and only its window goes

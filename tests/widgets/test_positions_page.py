@@ -42,7 +42,7 @@ class Desk:
     def __init__(self, qtbot: QtBot) -> None:
         self.posted: list[Request] = []
         self.state = PositionsState(self.posted.append, Numbers())
-        self.page = PositionsPage(self.state, palette(False))
+        self.page = PositionsPage(self.state)
         qtbot.addWidget(self.page)
         apply_theme(self.page, palette(False))
         self.page.resize(1200, 720)
@@ -179,7 +179,7 @@ def test_that_notes_are_shown_as_they_are_written(desk: Desk) -> None:
 def test_that_every_state_can_be_drawn_in_both_themes(desk: Desk) -> None:
     desk.answer()
     for is_dark in (True, False):
-        desk.page.set_theme(palette(is_dark))
+        apply_theme(desk.page, palette(is_dark))
         for size in ((700, 480), (1600, 900)):
             desk.page.resize(*size)
             assert not desk.page.grab().isNull()
@@ -218,7 +218,7 @@ def test_that_zero_is_the_middle_and_both_ends_are_the_ends_of_the_map() -> None
 
 
 def test_that_the_cell_under_the_cursor_is_found(qtbot: QtBot) -> None:
-    shown = PositionMap(palette(False), "dimension", "position")
+    shown = PositionMap("dimension", "position")
     qtbot.addWidget(shown)
     shown.resize(300, 200)
     shown.set_values(np.arange(12, dtype=np.float32).reshape(3, 4), 11.0)
@@ -233,7 +233,7 @@ def test_that_the_cell_under_the_cursor_is_found(qtbot: QtBot) -> None:
 
 
 def test_that_a_drag_pans_and_a_double_click_fits(qtbot: QtBot) -> None:
-    shown = PositionMap(palette(False), "dimension", "position")
+    shown = PositionMap("dimension", "position")
     qtbot.addWidget(shown)
     shown.resize(300, 200)
     shown.set_values(np.zeros((8, 8), dtype=np.float32), 1.0)
@@ -256,7 +256,7 @@ def test_that_ticks_are_round_and_inside() -> None:
 
 
 def test_that_new_tables_take_the_last_read_out_away(qtbot: QtBot) -> None:
-    column = PositionColumn(palette(is_dark=False))
+    column = PositionColumn()
     qtbot.addWidget(column)
     names = {label.text() for label in column.findChildren(QLabel)}
     column.show_table(position_table("one"), "one", "#336699")

@@ -102,8 +102,6 @@ class ExplorePage(QWidget):
         self._palette = palette
         self.side.setMinimumWidth(round(type_px(_SIDE_PX)))
         self._fit_room()
-        if self.generation is not None:
-            self.generation.set_theme(palette)
         if self.lens is not None:
             self.lens.set_theme(palette)
         if self.across is not None:
@@ -113,7 +111,7 @@ class ExplorePage(QWidget):
 
     def offer_writing(self, state: GenerationState) -> None:
         """Let the model write, in a tab beside what it says."""
-        self.generation = GenerationPanel(state, self._session, self._view, self._palette)
+        self.generation = GenerationPanel(state, self._session, self._view)
         self.answers.add("Write", self.generation)
         self.output.title.setVisible(False)
 

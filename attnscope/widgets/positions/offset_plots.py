@@ -4,30 +4,30 @@ import numpy as np
 from PySide6.QtCore import Signal, Slot
 from PySide6.QtWidgets import QCheckBox, QGridLayout, QWidget
 
-from attnscope.figures.colours import Palette
 from attnscope.records.positions import PositionTable
 from attnscope.widgets.form_parts import row
 from attnscope.widgets.labels import ElidedLabel, PlainLabel, tool_button
 from attnscope.widgets.line_plot import Line, LinePlot
+from attnscope.widgets.theme import Dressed
 
 _LABEL_PX = 128
 _DASHED = ("rotary",)
 """Its similarities are those of the sinusoidal encoding: dashes let both be seen."""
 
 
-class OffsetPlots(QWidget):
+class OffsetPlots(Dressed):
     """Mean cosine similarity at the left, mean dot product at the right, against the offset."""
 
     offset_hovered = Signal(int)
     left = Signal()
 
-    def __init__(self, palette: Palette, parent: QWidget | None = None) -> None:
+    def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._tables: tuple[PositionTable, ...] = ()
         self._titles: tuple[str, ...] = ()
         self._colours: tuple[str, ...] = ()
-        self._cosine = LinePlot(palette, label_px=_LABEL_PX)
-        self._dot = LinePlot(palette, label_px=_LABEL_PX)
+        self._cosine = LinePlot(self.theme, label_px=_LABEL_PX)
+        self._dot = LinePlot(self.theme, label_px=_LABEL_PX)
         self._cosine.setAccessibleName("Cosine similarity against offset")
         self._dot.setAccessibleName("Dot product against offset")
         self._is_relative = QCheckBox("Relative to offset 0")
@@ -55,10 +55,9 @@ class OffsetPlots(QWidget):
         layout.setContentsMargins(0, 8, 0, 0)
         self.setLayout(layout)
 
-    def set_theme(self, palette: Palette) -> None:
-        """Take the colours of another theme."""
-        self._cosine.set_theme(palette)
-        self._dot.set_theme(palette)
+    def dress(self) -> None:
+        self._cosine.set_theme(self.theme)
+        self._dot.set_theme(self.theme)
 
     def show_tables(
         self, tables: tuple[PositionTable, ...], titles: tuple[str, ...], colours: tuple[str, ...]

@@ -6,7 +6,6 @@ from PySide6.QtCore import QRectF, Qt, Signal, Slot
 from PySide6.QtGui import QResizeEvent, QShowEvent
 from PySide6.QtWidgets import QCheckBox, QSpinBox, QSplitter, QStackedWidget, QWidget
 
-from attnscope.figures.colours import Palette
 from attnscope.figures.spec import Caption, FigureSpec
 from attnscope.figures.views.positions import PositionsFigure
 from attnscope.viewmodels.position_words import position_point
@@ -18,21 +17,21 @@ from attnscope.widgets.labels import ElidedLabel, PlainLabel, when
 from attnscope.widgets.positions.position_column import PositionColumn
 from attnscope.widgets.positions.scale_bar import ScaleBar
 from attnscope.widgets.state_card import StateCard
+from attnscope.widgets.theme import Dressed
 
 if TYPE_CHECKING:
     from attnscope.widgets.positions.offset_plots import OffsetPlots
 
 
-class PositionsPage(QWidget):
+class PositionsPage(Dressed):
     """Shows a PositionsState; the cursor of one map stands in all of them and in the plots."""
 
     hover_text = Signal(str)
     lab_wanted = Signal(str)
 
-    def __init__(self, state: PositionsState, palette: Palette, parent: QWidget | None = None) -> None:
+    def __init__(self, state: PositionsState, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._state = state
-        self._palette = palette
         self.setProperty("role", "page")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         layout = column(self, margin=12, spacing=8)
@@ -68,14 +67,7 @@ class PositionsPage(QWidget):
         self._show_choice()
         self._show_tables()
 
-    def set_theme(self, palette: Palette) -> None:
-        """Take the colours of another theme."""
-        self._palette = palette
-        self._bar.set_theme(palette)
-        if self._plots is not None:
-            self._plots.set_theme(palette)
-        for shown in self._columns.values():
-            shown.set_theme(palette)
+    def dress(self) -> None:
         self._show_tables()
 
     def figure_spec(self) -> FigureSpec | None:
@@ -111,7 +103,7 @@ class PositionsPage(QWidget):
         if self._plots is None:
             from attnscope.widgets.positions.offset_plots import OffsetPlots
 
-            self._plots = OffsetPlots(self._palette)
+            self._plots = OffsetPlots()
             self._plots.offset_hovered.connect(self._on_offset_hovered)
             self._plots.lab_button.clicked.connect(self._on_lab_clicked)
             column(self._lower).addWidget(self._plots)
@@ -128,7 +120,7 @@ class PositionsPage(QWidget):
         self._d_model = self._spin_box(D_MODEL_RANGE, 2, self._state.d_model, "d_model")
         self._n_positions.valueChanged.connect(self._state.set_n_positions)
         self._d_model.valueChanged.connect(self._state.set_d_model)
-        self._bar = ScaleBar(self._palette, "− limit", "+ limit")
+        self._bar = ScaleBar("− limit", "+ limit")
         self._bar.setToolTip("Blue is below 0, orange above; cosine similarity runs from −1 to 1")
         self._note = ElidedLabel(role="warning")
         layout = FlowRow(*self._boxes.values(), spacing=12)
@@ -222,10 +214,11 @@ class PositionsPage(QWidget):
 
     def _colour(self, name: str) -> str:
         index = SCHEMES.index(name) if name in SCHEMES else len(SCHEMES)
-        return self._palette.series[index % len(self._palette.series)]
+        series = self.theme.series
+        return series[index % len(series)]
 
     def _add_column(self, name: str) -> PositionColumn:
-        shown = PositionColumn(self._palette)
+        shown = PositionColumn()
         shown.matrix_hovered.connect(self._on_matrix_hovered)
         shown.cosine_hovered.connect(self._on_cosine_hovered)
         shown.left.connect(self._on_left)

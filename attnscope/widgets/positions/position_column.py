@@ -6,7 +6,6 @@ from PySide6.QtGui import QColor, QPainter, QPaintEvent, QResizeEvent
 from PySide6.QtWidgets import QBoxLayout, QWidget
 
 from attnscope.counting import number_text
-from attnscope.figures.colours import Palette
 from attnscope.records.positions import PositionTable
 from attnscope.widgets.form_parts import column, row
 from attnscope.widgets.labels import ElidedLabel, PlainLabel
@@ -24,7 +23,7 @@ class PositionColumn(QWidget):
     matrix_moved = Signal(QRectF)
     cosine_moved = Signal(QRectF)
 
-    def __init__(self, palette: Palette, parent: QWidget | None = None) -> None:
+    def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.table: PositionTable | None = None
         self._swatch = _Swatch()
@@ -33,8 +32,8 @@ class PositionColumn(QWidget):
         self._note.setAlignment(Qt.AlignmentFlag.AlignTop)
         self._matrix_value = PlainLabel(role="value")
         self._cosine_value = PlainLabel(role="value")
-        self.matrix = PositionMap(palette, "dimension", "position")
-        self.cosine = PositionMap(palette, "position", "position", is_square=True)
+        self.matrix = PositionMap("dimension", "position")
+        self.cosine = PositionMap("position", "position", is_square=True)
         self._scale = ElidedLabel(role="muted")
         layout = column(self, spacing=2)
         layout.addLayout(row(self._swatch, self._title, None))
@@ -93,11 +92,6 @@ class PositionColumn(QWidget):
         is_wide = event.size().width() > 1.25 * event.size().height()
         direction = QBoxLayout.Direction.LeftToRight if is_wide else QBoxLayout.Direction.TopToBottom
         self._maps.setDirection(direction)
-
-    def set_theme(self, palette: Palette) -> None:
-        """Take the colours of another theme."""
-        self.matrix.set_theme(palette)
-        self.cosine.set_theme(palette)
 
     def set_stale(self, is_stale: bool) -> None:
         """Dim both maps."""

@@ -21,6 +21,7 @@ from PySide6.QtWidgets import QSizePolicy, QWidget
 from attnscope.figures.colours import Palette, argb, lut_argb
 from attnscope.figures.style import SMALL_PX, font, type_px
 from attnscope.widgets.panning import Drag, zoom_factor
+from attnscope.widgets.theme import Dressed
 
 _LEFT_PX, _BOTTOM_PX, _TOP_PX, _RIGHT_PX = 44.0, 32.0, 4.0, 8.0
 _WHOLE = QRectF(0.0, 0.0, 1.0, 1.0)
@@ -44,7 +45,7 @@ def colour_words(values: Matrix, limit: float, palette: Palette) -> NDArray[np.u
     return np.where(is_finite, words, np.uint32(argb(palette.no_data)))
 
 
-class PositionMap(QWidget):
+class PositionMap(Dressed):
     """Shows values about 0 in a diverging colour map; rows downwards, columns to the right.
 
     `hovered` gives row and column; the view is a part of the whole, 0…1 both ways, so that maps of
@@ -57,7 +58,6 @@ class PositionMap(QWidget):
 
     def __init__(
         self,
-        palette: Palette,
         x_label: str,
         y_label: str,
         *,
@@ -65,7 +65,6 @@ class PositionMap(QWidget):
         parent: QWidget | None = None,
     ) -> None:
         super().__init__(parent)
-        self._palette = palette
         self._labels = (x_label, y_label)
         self._is_square = is_square
         self._values: Matrix | None = None
@@ -83,7 +82,7 @@ class PositionMap(QWidget):
 
     def set_values(self, values: Matrix, limit: float) -> None:
         """Show a matrix; `limit` is the value at both ends of the colour map."""
-        self._image = _image(colour_words(values, limit, self._palette))
+        self._image = _image(colour_words(values, limit, self.theme))
         self._values, self._limit, self._scaled = values, limit, None
         self.update()
 
@@ -92,9 +91,7 @@ class PositionMap(QWidget):
         self._labels = (x_label, y_label)
         self.update()
 
-    def set_theme(self, palette: Palette) -> None:
-        """Take the colours of another theme."""
-        self._palette = palette
+    def dress(self) -> None:
         if self._values is not None:
             self.set_values(self._values, self._limit)
 
@@ -146,16 +143,16 @@ class PositionMap(QWidget):
 
     def paintEvent(self, event: QPaintEvent) -> None:
         with QPainter(self) as painter:
-            painter.fillRect(event.rect(), QColor(self._palette.background))
+            painter.fillRect(event.rect(), QColor(self.theme.background))
             if self._image is None or self._values is None:
                 return
             rect = self.plot_rect()
             painter.drawImage(rect.toAlignedRect(), self._scaled_image(rect))
             if self._is_stale:
-                veil = QColor(self._palette.background)
+                veil = QColor(self.theme.background)
                 veil.setAlphaF(0.6)
                 painter.fillRect(rect, veil)
-            painter.setPen(QPen(QColor(self._palette.line), 1))
+            painter.setPen(QPen(QColor(self.theme.line), 1))
             painter.drawRect(rect.adjusted(-0.5, -0.5, 0.5, 0.5))
             self._paint_cursor(painter, rect)
             self._paint_axes(painter, rect)
@@ -252,7 +249,7 @@ class PositionMap(QWidget):
         if self._values is None:
             return
         painter.setFont(font(SMALL_PX))
-        painter.setPen(QColor(self._palette.muted))
+        painter.setPen(QColor(self.theme.muted))
         n_rows, n_columns = self._values.shape
         line, left = type_px(14), type_px(_LEFT_PX)
         for i, share in ticks(n_columns, self._view.left(), self._view.right(), rect.width() / 40):

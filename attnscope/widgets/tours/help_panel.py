@@ -20,22 +20,22 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from attnscope.figures.colours import Palette
 from attnscope.figures.style import font, type_px
 from attnscope.viewmodels.help_pages import Found, HelpPage, find_in_help, slug_of
 from attnscope.widgets.formula_object import FormulaObject, set_formulas
 from attnscope.widgets.labels import plain_tooltip, tool_button
+from attnscope.widgets.theme import Dressed
 
 _LIST_PX, _TEXT_PX = 260, 720
 _PAGE = Qt.ItemDataRole.UserRole
 
 
-class HelpPanel(QWidget):
+class HelpPanel(Dressed):
     """`link_wanted` carries a link that goes to a tour, a page of the program or a lab."""
 
     link_wanted = Signal(str)
 
-    def __init__(self, pages: tuple[HelpPage, ...], palette: Palette, parent: QWidget | None = None) -> None:
+    def __init__(self, pages: tuple[HelpPage, ...], parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._pages = {page.name: page for page in pages}
         self._history: list[str] = []
@@ -58,15 +58,14 @@ class HelpPanel(QWidget):
         self.list.currentItemChanged.connect(self._on_current)
         self.text.anchorClicked.connect(self._on_link)
         self.back_button.clicked.connect(self.back)
-        self.set_theme(palette)
+        self.dress()
         self._show_list("")
         if pages:
             self.show_page(pages[0].name)
 
-    def set_theme(self, palette: Palette) -> None:
-        """Take the colours and the size of type of another theme."""
+    def dress(self) -> None:
         self._side.setFixedWidth(round(type_px(_LIST_PX)))
-        self.text.accent = palette.accent
+        self.text.accent = self.theme.accent
         if self.shown:
             name, self.shown = self.shown, ""
             self.show_page(name)

@@ -3,17 +3,17 @@
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QHBoxLayout, QPushButton, QWidget
 
-from attnscope.figures.colours import Palette
 from attnscope.widgets.icons import icon
 from attnscope.widgets.labels import PlainLabel, tool_button
+from attnscope.widgets.theme import Dressed
 
 
-class Invitation(QWidget):
+class Invitation(Dressed):
     """A line above the page; `accepted` when the person wants to begin there."""
 
     accepted = Signal()
 
-    def __init__(self, palette: Palette, parent: QWidget | None = None) -> None:
+    def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setProperty("role", "panel")
         self.setProperty("edge", "bottom")
@@ -29,12 +29,11 @@ class Invitation(QWidget):
         layout.addWidget(self.close_button)
         self.open_button.clicked.connect(self._on_open)
         self.close_button.clicked.connect(self.hide)
-        self.set_theme(palette)
+        self.dress()
         self.hide()
 
-    def set_theme(self, palette: Palette) -> None:
-        """Draw the cross in another colour."""
-        self.close_button.setIcon(icon("close", palette.muted, side_px=16))
+    def dress(self) -> None:
+        self.close_button.setIcon(icon("close", self.theme.muted, side_px=16))
 
     def _on_open(self) -> None:
         self.hide()

@@ -6,7 +6,6 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QShowEvent
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
-from attnscope.figures.colours import Palette
 from attnscope.widgets.side_tabs import SideTabs
 from attnscope.widgets.tours.help_panel import HelpPanel
 from attnscope.widgets.tours.welcome_panel import WelcomePanel
@@ -45,12 +44,6 @@ class LearnPage(QWidget):
         self.tabs.show_panel("Help")
         if self.help is not None:
             self.help.show_page(name, heading)
-
-    def set_theme(self, palette: Palette) -> None:
-        """Take the colours of another theme."""
-        if self.welcome is not None and self.help is not None:
-            self.welcome.set_theme(palette)
-            self.help.set_theme(palette)
 
     def showEvent(self, event: QShowEvent) -> None:
         self.build()

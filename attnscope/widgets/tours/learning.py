@@ -15,7 +15,6 @@ from shiboken6 import isValid
 
 from attnscope import paths
 from attnscope.errors import UserError
-from attnscope.figures.colours import Palette
 from attnscope.viewmodels.help_pages import HELP_OF_DIALOGS, TOPICS, HelpPage, help_name, read_help, slug_of
 from attnscope.viewmodels.palette import Item
 from attnscope.viewmodels.session.state import Session
@@ -55,11 +54,10 @@ class Learning(QObject):
         session: Session,
         training: TrainingState,
         view: ViewState,
-        palette: Palette,
     ) -> None:
         super().__init__(pages)
         self._pages, self._workspace, self._session, self._training = pages, workspace, session, training
-        self._view, self._palette = view, palette
+        self._view = view
         self._make_states: MakeStates | None = None
         self._remembered: Mapping[str, int] = {}
         self._help: tuple[HelpPage, ...] | None = None
@@ -71,7 +69,7 @@ class Learning(QObject):
         self.page = LearnPage(self._make_parts)
         self.page.link_wanted.connect(self.follow)
         pages.add("learn", self.page)
-        self.invitation = Invitation(palette)
+        self.invitation = Invitation()
         self.invitation.accepted.connect(lambda: view.show_page("learn"))
         self._later = QTimer(self)
         self._later.setSingleShot(True)
@@ -99,17 +97,9 @@ class Learning(QObject):
         """Show where to begin, at the first start of all."""
         self.invitation.setVisible(self._view.page != "learn")
 
-    def set_theme(self, palette: Palette) -> None:
-        """Take the colours of another theme."""
-        self._palette = palette
-        for part in (self.page, self.invitation, self.panel, self.pointer):
-            if part is not None:
-                part.set_theme(palette)
-        self._later.start()
-
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        """In a window of another size a step needs other room."""
-        if event.type() == QEvent.Type.Resize:
+        """In a window or type of another size a step needs other room."""
+        if event.type() in (QEvent.Type.Resize, QEvent.Type.StyleChange):
             self._later.start()
         return super().eventFilter(watched, event)
 
@@ -221,8 +211,8 @@ class Learning(QObject):
     def _build_bar(self, tours: TourState) -> None:
         if self.panel is not None:
             return
-        self.panel = TourPanel(tours, self._view, self._palette)
-        self.pointer = PointerFrame(self._pages.window(), self._palette)
+        self.panel = TourPanel(tours, self._view)
+        self.pointer = PointerFrame(self._pages.window())
         self._bar_layout.addWidget(self.panel)
         when(self, self._point, tours.changed.tour, tours.changed.step)
         when(self, partial(self._show_bar, tours), tours.changed.tour)
@@ -258,7 +248,7 @@ class Learning(QObject):
         """Outline what the step speaks of, once the window is there."""
         tours, pointer = self.tours, self.pointer
         if pointer is not None and not isValid(pointer):  # it lay in a window that is gone
-            pointer = self.pointer = PointerFrame(self._pages.window(), self._palette)
+            pointer = self.pointer = PointerFrame(self._pages.window())
         if tours is not None and pointer is not None:
             step = tours.step if tours.phase == "shown" else None
             if step is not None or tours.tour is None:
@@ -274,8 +264,8 @@ class Learning(QObject):
             show_lab=self._pages.show_lab,
         )
         recents = self._workspace.recents
-        welcome = WelcomePanel(self._session, self._training, self._ready(), recents, doors, self._palette)
-        return welcome, HelpPanel(self._help_pages(), self._palette)
+        welcome = WelcomePanel(self._session, self._training, self._ready(), recents, doors)
+        return welcome, HelpPanel(self._help_pages())
 
     def _open_model(self, name: str) -> None:
         self._session.load_model(name)

@@ -5,7 +5,7 @@ from PySide6.QtGui import QColor, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QWidget
 from shiboken6 import isValid
 
-from attnscope.figures.colours import Palette
+from attnscope.widgets.theme import Dressed
 
 _WIDTH_PX, _RADIUS_PX, _SETTLE_MS = 2.0, 5.0, 30
 _MOVED = {
@@ -18,15 +18,14 @@ _MOVED = {
 }
 
 
-class PointerFrame(QWidget):
+class PointerFrame(Dressed):
     """Follows its target wherever that goes, in another window too; hidden while the target is."""
 
-    def __init__(self, window: QWidget, palette: Palette) -> None:
+    def __init__(self, window: QWidget) -> None:
         super().__init__(window)
         self._home = window
         self._target: QWidget | None = None
         self._watched: list[QWidget] = []
-        self._colour = QColor(palette.accent)
         self.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
         self.setAttribute(Qt.WidgetAttribute.WA_NoSystemBackground)
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
@@ -40,11 +39,6 @@ class PointerFrame(QWidget):
     def target(self) -> QWidget | None:
         """What is pointed at."""
         return self._target
-
-    def set_theme(self, palette: Palette) -> None:
-        """Take the colours of another theme."""
-        self._colour = QColor(palette.accent)
-        self.update()
 
     def point_at(self, target: QWidget | None) -> None:
         """Outline another part, or none."""
@@ -89,7 +83,7 @@ class PointerFrame(QWidget):
     def paintEvent(self, event: QPaintEvent) -> None:
         with QPainter(self) as painter:
             painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-            painter.setPen(QPen(self._colour, _WIDTH_PX))
+            painter.setPen(QPen(QColor(self.theme.accent), _WIDTH_PX))
             inset = _WIDTH_PX / 2
             frame = QRectF(self.rect()).adjusted(inset, inset, -inset, -inset)
             painter.drawRoundedRect(frame, _RADIUS_PX, _RADIUS_PX)

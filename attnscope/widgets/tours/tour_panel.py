@@ -4,7 +4,6 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import QAbstractButton, QHBoxLayout, QPushButton, QSizePolicy, QVBoxLayout, QWidget
 
-from attnscope.figures.colours import Palette
 from attnscope.figures.style import LARGE_PX, type_px
 from attnscope.viewmodels.tours.touring import TourState
 from attnscope.viewmodels.view_state import ViewState
@@ -12,20 +11,19 @@ from attnscope.widgets.form_parts import column
 from attnscope.widgets.formula_label import FormulaLabel
 from attnscope.widgets.icons import icon
 from attnscope.widgets.labels import PlainLabel, tool_button, when
+from attnscope.widgets.theme import Dressed
 from attnscope.widgets.tours.rich_text import RichText, filled, html_of
 
 _TEXT_PX, _SIDE_PX, _LEAST_PX = 680, 520, 146
 
 
-class TourPanel(QWidget):
+class TourPanel(Dressed):
     """Shows a TourState.
 
     Right and Enter go on, Left goes back, Esc leaves, while the panel has the focus.
     """
 
-    def __init__(
-        self, state: TourState, view: ViewState, palette: Palette, parent: QWidget | None = None
-    ) -> None:
+    def __init__(self, state: TourState, view: ViewState, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._state, self._view = state, view
         self.setProperty("role", "panel")
@@ -49,13 +47,12 @@ class TourPanel(QWidget):
         self.leave_button = tool_button("", "Leave the tour", role="flat")
         self._lay_out()
         self._connect()
-        self.set_theme(palette)
+        self.dress()
         self._show_tour()
         self._show_step()
 
-    def set_theme(self, palette: Palette) -> None:
-        """Take the colours and the size of type of another theme."""
-        self.leave_button.setIcon(icon("close", palette.muted, side_px=16))
+    def dress(self) -> None:
+        self.leave_button.setIcon(icon("close", self.theme.muted, side_px=16))
         self.text.set_size()
         self.setMinimumHeight(round(type_px(_LEAST_PX)))
         self._left.setMaximumWidth(round(type_px(_TEXT_PX)))

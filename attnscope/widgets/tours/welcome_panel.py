@@ -6,11 +6,10 @@ from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QEvent, Qt
 from PySide6.QtGui import QResizeEvent, QShowEvent
 from PySide6.QtWidgets import QFrame, QGridLayout, QScrollArea, QVBoxLayout, QWidget
 
-from attnscope.figures.colours import Palette
 from attnscope.figures.plain import plain_text, shorten
 from attnscope.figures.style import type_px
 from attnscope.viewmodels.session.recents import Recents
@@ -76,7 +75,6 @@ class WelcomePanel(QScrollArea):
         tours: TourState | None,
         recents: Recents,
         doors: Doors,
-        palette: Palette,
         parent: QWidget | None = None,
     ) -> None:
         super().__init__(parent)
@@ -97,7 +95,7 @@ class WelcomePanel(QScrollArea):
             when(self, self._show_seen, tours.changed.progress, tours.changed.tour)
         when(self, self._show_recent, recents.changed, session.changed.ready)
         when(self, self._show_times, training.planning.times.changed)
-        self.set_theme(palette)
+        self._fit()
         self._show_seen()
         self._show_recent()
 
@@ -108,10 +106,11 @@ class WelcomePanel(QScrollArea):
         training = self._training
         training.planning.times.ask(lessons, training.device, training.place.folder)
 
-    def set_theme(self, palette: Palette) -> None:
-        """Take the size of type of another theme."""
-        self._arrange()
-        self._fit()
+    def changeEvent(self, event: QEvent) -> None:
+        super().changeEvent(event)
+        if event.type() == QEvent.Type.StyleChange:
+            self._arrange()
+            self._fit()
 
     def _lay_out(self) -> None:
         outer, self._inner = QWidget(), QWidget()

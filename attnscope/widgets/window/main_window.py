@@ -126,9 +126,7 @@ class MainWindow(QMainWindow):
         self.pages.failed.connect(self._on_failed)
         self.undoing.attach(self.actions_by_name, self.pages.labs)
         self._build_bars()
-        self.learning = Learning(
-            self.pages, self.page_bar, self.workspace, session, training, self.view, self._palette
-        )
+        self.learning = Learning(self.pages, self.page_bar, self.workspace, session, training, self.view)
         self.workspace.attach(
             self.actions_by_name, self.pages.explore, self.pages.splitters(), self._palette, self.pages
         )
@@ -178,7 +176,6 @@ class MainWindow(QMainWindow):
             *(self.top_bar, self.page_bar, self.status_bar, self.banner),
             self.workspace,
             self.pages,
-            self.learning,
             self.mask_editing,
         ):
             part.set_theme(palette)

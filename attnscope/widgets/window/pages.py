@@ -53,7 +53,7 @@ class Pages(QStackedWidget):
         self.compare = ComparePage(compare, session, view, palette, offer_models=offer_models)
         self.heads = HeadsPage(heads, palette)
         self.heads_tabs = HeadsTabs(self.heads, palette)
-        self.positions = PositionsPage(positions, palette)
+        self.positions = PositionsPage(positions)
         self.training = TrainingPage(training, palette, open_checkpoint=open_checkpoint)
         self.labs = LabsPage(palette)
         self._pages: dict[Page, QWidget] = {}
@@ -78,7 +78,7 @@ class Pages(QStackedWidget):
 
     def set_theme(self, palette: Palette) -> None:
         """Dress every page of one's own."""
-        for page in (self.explore, self.compare, self.positions, self.heads_tabs, self.training, self.labs):
+        for page in (self.explore, self.compare, self.heads_tabs, self.training, self.labs):
             page.set_theme(palette)
 
     def splitters(self) -> dict[str, QSplitter]:

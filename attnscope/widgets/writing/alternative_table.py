@@ -5,11 +5,11 @@ from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPaintEvent
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from attnscope.counting import probability_text
-from attnscope.figures.colours import Palette
 from attnscope.figures.plain import isolated, plain_piece
 from attnscope.figures.style import NORMAL_PX, SMALL_PX, font, type_px
 from attnscope.records.outputs import Candidate
 from attnscope.widgets.labels import plain_tooltip
+from attnscope.widgets.theme import Dressed
 
 _ROW_PX = 22
 _DRAWN_TIP = (
@@ -18,12 +18,12 @@ _DRAWN_TIP = (
 )
 
 
-class AlternativeTable(QWidget):
+class AlternativeTable(Dressed):
     """One row a candidate, the written one in the accent colour; what it was drawn with, if it was."""
 
-    def __init__(self, palette: Palette, n_rows: int = 8, parent: QWidget | None = None) -> None:
+    def __init__(self, n_rows: int = 8, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._palette, self._n_rows = palette, n_rows
+        self._n_rows = n_rows
         self._rows: tuple[Candidate, ...] = ()
         self._written_id = -1
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
@@ -37,9 +37,7 @@ class AlternativeTable(QWidget):
             self.setAccessibleDescription("; ".join(map(_told, self._rows)))
             self._fit()
 
-    def set_theme(self, palette: Palette) -> None:
-        """Paint in other colours."""
-        self._palette = palette
+    def dress(self) -> None:
         self._fit()
 
     def sizeHint(self) -> QSize:
@@ -50,7 +48,7 @@ class AlternativeTable(QWidget):
         with QPainter(self) as painter:
             if self._is_drawn:
                 painter.setFont(font(SMALL_PX))
-                painter.setPen(QColor(self._palette.muted))
+                painter.setPen(QColor(self.theme.muted))
                 side = Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignRight
                 painter.drawText(QRectF(0, 0, self.width() - self._number_px, height), side, "model")
                 painter.drawText(QRectF(0, 0, self.width(), height), side, "drawn")
@@ -67,7 +65,7 @@ class AlternativeTable(QWidget):
 
     def _paint_row(self, painter: QPainter, place: QRectF, row: Candidate) -> None:
         """The piece, a bar for each number, and the numbers; what the settings cut off is quiet."""
-        palette, is_written = self._palette, row.token.id == self._written_id
+        palette, is_written = self.theme, row.token.id == self._written_id
         n_numbers = self._number_px * (2 if self._is_drawn else 1)
         n_piece, is_cut = (
             min(0.4 * (place.width() - n_numbers + self._number_px), type_px(140)),

@@ -5,24 +5,23 @@ from PySide6.QtGui import QColor, QFontMetricsF, QMouseEvent, QPainter, QPainter
 from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
 
 from attnscope.counting import fixed
-from attnscope.figures.colours import Palette
 from attnscope.figures.plain import isolated, plain_piece
 from attnscope.figures.style import NORMAL_PX, SMALL_PX, font, text_width, type_px
 from attnscope.records.generation import BeamTree
 from attnscope.viewmodels.writing.beam_layout import PlacedNode, place_nodes
 from attnscope.widgets.labels import plain_tooltip
+from attnscope.widgets.theme import Dressed
 
 _COLUMNS_PX, _ROW_PX, _NODE_PX = (56, 96), 56, 36
 
 
-class BeamView(QWidget):
+class BeamView(Dressed):
     """Draws a BeamTree; a click on the best path tells which of its tokens."""
 
     step_chosen = Signal(int)
 
-    def __init__(self, palette: Palette, parent: QWidget | None = None) -> None:
+    def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._palette = palette
         self._tree: BeamTree | None = None
         self._placed: tuple[PlacedNode, ...] = ()
         self._has_dropped = True
@@ -49,9 +48,7 @@ class BeamView(QWidget):
         self._chosen = step
         self.update()
 
-    def set_theme(self, palette: Palette) -> None:
-        """Paint in other colours."""
-        self._palette = palette
+    def dress(self) -> None:
         self._fit()
 
     def node_rect(self, node: PlacedNode) -> QRectF:
@@ -99,7 +96,7 @@ class BeamView(QWidget):
         half = (end.y() - begin.y()) / 2
         path = QPainterPath(begin)
         path.cubicTo(begin + QPointF(0, half), end - QPointF(0, half), end)
-        palette = self._palette
+        palette = self.theme
         colour, width = {
             "best": (palette.accent, 2.5),
             "kept": (palette.muted, 1.5),
@@ -110,7 +107,7 @@ class BeamView(QWidget):
         painter.drawPath(path)
 
     def _paint_node(self, painter: QPainter, node: PlacedNode) -> None:
-        palette, rect = self._palette, self.node_rect(node)
+        palette, rect = self.theme, self.node_rect(node)
         is_best, is_dropped = node.kind == "best", node.kind == "dropped"
         is_chosen = is_best and node.row == self._chosen
         if not is_dropped:

@@ -9,7 +9,6 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from attnscope.figures.colours import Palette
 from attnscope.figures.plain import plain_text
 from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.view_state import NO_HIGHLIGHT, Highlight, ViewState
@@ -17,13 +16,14 @@ from attnscope.viewmodels.writing.state import GenerationState
 from attnscope.viewmodels.writing.words import place_of_chosen, shown_tokens, summary, tree_sentence
 from attnscope.widgets.form_parts import row, scrolled_column
 from attnscope.widgets.labels import PlainLabel, plain_tooltip, rule, when
+from attnscope.widgets.theme import Dressed
 from attnscope.widgets.writing.alternative_table import AlternativeTable
 from attnscope.widgets.writing.beam_view import BeamView
 from attnscope.widgets.writing.writing_form import WritingForm
 from attnscope.widgets.writing.written_strip import ProbabilityKey, WrittenStrip
 
 
-class GenerationPanel(QWidget):
+class GenerationPanel(Dressed):
     """Shows a GenerationState; the chosen token's row is lit in the maps of the page."""
 
     def __init__(
@@ -31,7 +31,6 @@ class GenerationPanel(QWidget):
         state: GenerationState,
         session: Session,
         view: ViewState,
-        palette: Palette,
         parent: QWidget | None = None,
     ) -> None:
         super().__init__(parent)
@@ -42,23 +41,20 @@ class GenerationPanel(QWidget):
         self.use = QPushButton("Use as text")
         self.progress = QProgressBar()
         self.summary = PlainLabel(role="muted")
-        self.key = ProbabilityKey(palette)
-        self.strip = WrittenStrip(palette)
+        self.key = ProbabilityKey()
+        self.strip = WrittenStrip()
         self.where = PlainLabel(role="name")
-        self.alternatives = AlternativeTable(palette)
+        self.alternatives = AlternativeTable()
         self.tree_title = PlainLabel("Beam tree", "name")
         self.tree_hint = PlainLabel(role="muted")
         self.has_dropped = QCheckBox("dropped")
-        self.tree = BeamView(palette)
+        self.tree = BeamView()
         self._tree_scroll = QScrollArea()
         self._lay_out()
         self._connect()
         self._show()
 
-    def set_theme(self, palette: Palette) -> None:
-        """Paint in other colours."""
-        for part in (self.key, self.strip, self.alternatives, self.tree):
-            part.set_theme(palette)
+    def dress(self) -> None:
         self._fit_tree()
 
     def _lay_out(self) -> None:

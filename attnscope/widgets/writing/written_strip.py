@@ -14,11 +14,12 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
 
 from attnscope.counting import probability_text
-from attnscope.figures.colours import Palette, contrast, lut
+from attnscope.figures.colours import contrast, lut
 from attnscope.figures.plain import isolated, plain_piece
 from attnscope.figures.style import NORMAL_PX, SMALL_PX, font, text_width, type_px
 from attnscope.records.generation import WrittenToken
 from attnscope.widgets.labels import plain_tooltip
+from attnscope.widgets.theme import Dressed
 from attnscope.widgets.token_strip import Chip, place_chips
 
 _ROW_PX = 28
@@ -31,14 +32,14 @@ def probability_colour(name: str, probability: float) -> str:
     return "#" + "".join(f"{int(part):02x}" for part in rgb)
 
 
-class WrittenStrip(QWidget):
+class WrittenStrip(Dressed):
     """Shows written tokens; click and arrow keys choose one, Esc none (−1)."""
 
     step_chosen = Signal(int)
 
-    def __init__(self, palette: Palette, parent: QWidget | None = None) -> None:
+    def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._palette, self._colour_map = palette, "viridis"
+        self._colour_map = "viridis"
         self._tokens: tuple[WrittenToken, ...] = ()
         self._chips: tuple[Chip, ...] = ()
         self._chosen: int | None = None
@@ -65,9 +66,7 @@ class WrittenStrip(QWidget):
         self._colour_map = name
         self.update()
 
-    def set_theme(self, palette: Palette) -> None:
-        """Paint in other colours."""
-        self._palette = palette
+    def dress(self) -> None:
         self._place()
 
     def chips(self) -> tuple[Chip, ...]:
@@ -92,7 +91,7 @@ class WrittenStrip(QWidget):
             for step, chip in enumerate(self._chips):
                 self._paint_chip(painter, step, chip)
             if self.hasFocus() and self._chosen is None and self._chips:
-                painter.setPen(QPen(QColor(self._palette.accent), 1.0))
+                painter.setPen(QPen(QColor(self.theme.accent), 1.0))
                 painter.drawLine(QPointF(0, self.height() - 0.5), QPointF(self.width(), self.height() - 0.5))
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
@@ -152,20 +151,20 @@ class WrittenStrip(QWidget):
         painter.drawRoundedRect(rect, 4, 4)
         if step == self._chosen:
             painter.setBrush(Qt.BrushStyle.NoBrush)
-            painter.setPen(QPen(QColor(self._palette.background), 4.0))
+            painter.setPen(QPen(QColor(self.theme.background), 4.0))
             painter.drawRoundedRect(rect.adjusted(1, 1, -1, -1), 4, 4)
-            painter.setPen(QPen(QColor(self._palette.accent), 2.0))
+            painter.setPen(QPen(QColor(self.theme.accent), 2.0))
             painter.drawRoundedRect(rect.adjusted(0.5, 0.5, -0.5, -0.5), 4, 4)
         painter.setPen(QColor(max(_INKS, key=lambda ink: contrast(ink, fill))))
         painter.drawText(chip.rect, Qt.AlignmentFlag.AlignCenter, isolated(chip.text))
 
 
-class ProbabilityKey(QWidget):
+class ProbabilityKey(Dressed):
     """The colours of probabilities from 0 to 1, in one line."""
 
-    def __init__(self, palette: Palette, parent: QWidget | None = None) -> None:
+    def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._palette, self._colour_map = palette, "viridis"
+        self._colour_map = "viridis"
         self.setAccessibleName("Colours of probabilities")
         self.setToolTip("Probability that the model gave each token, from 0 to 1.")
         self._fit()
@@ -175,9 +174,7 @@ class ProbabilityKey(QWidget):
         self._colour_map = name
         self.update()
 
-    def set_theme(self, palette: Palette) -> None:
-        """Paint in other colours."""
-        self._palette = palette
+    def dress(self) -> None:
         self._fit()
 
     def paintEvent(self, _event: QPaintEvent) -> None:
@@ -189,7 +186,7 @@ class ProbabilityKey(QWidget):
         with QPainter(self) as painter:
             painter.fillRect(bar, gradient)
             painter.setFont(font(SMALL_PX))
-            painter.setPen(QColor(self._palette.muted))
+            painter.setPen(QColor(self.theme.muted))
             middle = Qt.AlignmentFlag.AlignVCenter
             painter.drawText(QRectF(0, 0, width, self.height()), middle, "0")
             painter.drawText(
