@@ -40,7 +40,6 @@ from attnscope.nn.edits import Call
 from attnscope.nn.stopping import stop_if_unwanted
 from attnscope.records.intervals import LEVEL
 from attnscope.records.measures import (
-    CORPUS_MEASURES,
     MEASURE_NAMES,
     N_TELLING,
     OFFSET_REACH,
@@ -49,8 +48,9 @@ from attnscope.records.measures import (
     SpecialTokens,
 )
 from attnscope.records.sites import Site, SiteKey, Stack
+from attnscope.schemes.measures import MEASURES
 
-_STREAMED = tuple(name for name in MEASURE_NAMES if name not in ("stripe", "positional", "offset"))
+_STREAMED = tuple(name for name, measure in MEASURES.items() if not measure.like)
 _KEPT_TEXTS = 10_000
 """The tokens of so many texts are kept between counting and measuring them."""
 _N_SHARES = 2 * OFFSET_REACH + 1
@@ -298,12 +298,9 @@ class _Table:
         texts = self._telling.texts.reshape(N_TELLING, *shape)
         for index, measure in enumerate(_STREAMED):
             telling[:, MEASURE_NAMES.index(measure)] = texts[:, :, index].T
-        for derived, like in (
-            ("stripe", "induction_mul"),
-            ("positional", "confidence"),
-            ("offset", "confidence"),
-        ):
-            telling[:, MEASURE_NAMES.index(derived)] = telling[:, MEASURE_NAMES.index(like)]
+        for column, kind in enumerate(MEASURES.values()):
+            if kind.like:
+                telling[:, column] = telling[:, MEASURE_NAMES.index(kind.like)]
         stacked = [
             np.stack([columns[m][part] for m in MEASURE_NAMES], axis=1).astype(np.float32)
             for part in range(4)
@@ -333,7 +330,7 @@ class _Table:
 
     def _limits(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """The least and the most that each column can be."""
-        ends = np.array([m.limits for m in CORPUS_MEASURES if m.name in _STREAMED]).T  # [2, measures]
+        ends = np.array([MEASURES[name].limits for name in _STREAMED]).T  # [2, measures]
         streamed = np.tile(ends, len(self._heads))
         shares = np.repeat([[0.0], [1.0]], self._offsets.size + len(self._heads) * _N_SHARES, axis=1)
         low, high = np.concatenate([streamed, shares], axis=1)

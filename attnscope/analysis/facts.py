@@ -9,6 +9,7 @@
 | is_special    | special tokens among the keys                   | [batch, n_keys]      |
 | is_rare       | the two least frequent tokens among the keys    | [batch, n_keys]      |
 | end           | place of a last special token, −1 without one   | [batch]              |
+| places        | 0, 1, 2 …: the numbers of rows and of columns   | [the longer of both] |
 """
 
 from collections.abc import Mapping, Sequence
@@ -37,6 +38,7 @@ class Facts:
     is_special: Tensor
     is_rare: Tensor
     end: Tensor
+    places: Tensor
     is_self: bool
     has_ends: bool
     is_whole: bool
@@ -64,14 +66,11 @@ def build_facts(
     """
     drops = specials != "kept"
     n_queries, n_keys = max(map(len, queries)), max(map(len, keys))
-    rows = [[not (drops and token.is_special) for token in one] for one in queries]
-    columns = [[not (drops and token.is_special) for token in one] for one in keys]
+    rows, columns = _kept(queries, drops), _kept(keys, drops)
     special = [[token.is_special for token in one] for one in keys]
     rare = [_rare(one, frequencies) for one in keys]
     ends = [len(one) - 1 if len(one) > 1 and one[-1].is_special else -1 for one in keys]
-    is_whole = all(len(row) == n_queries and all(row) for row in rows) and all(
-        len(row) == n_keys and all(row) for row in columns
-    )
+    has_one_length = min(map(len, rows)) == n_queries and min(map(len, columns)) == n_keys
     return Facts(
         query_ids=_padded([[token.id for token in one] for one in queries], n_queries, device),
         key_ids=_padded([[token.id for token in one] for one in keys], n_keys, device),
@@ -80,9 +79,10 @@ def build_facts(
         is_special=_padded(special, n_keys, device).bool(),
         is_rare=_padded(rare, n_keys, device).bool(),
         end=torch.tensor(ends, device=device),
+        places=torch.arange(max(n_queries, n_keys), device=device),
         is_self=is_self,
-        has_ends=any(end >= 0 for end in ends),
-        is_whole=is_whole,
+        has_ends=max(ends) >= 0,
+        is_whole=has_one_length and all(map(all, (*rows, *columns))),
         specials=specials,
     )
 
@@ -110,6 +110,11 @@ def facts_of_site(
         frequencies=counted.get(columns),
         device=device,
     )
+
+
+def _kept(texts: Sequence[Sequence[Token]], drops_special: bool) -> list[list[bool]]:
+    """Which tokens are measured."""
+    return [[not (drops_special and token.is_special) for token in one] for one in texts]
 
 
 def _rare(tokens: Sequence[Token], frequencies: Mapping[int, int] | None) -> list[bool]:

@@ -7,17 +7,16 @@
 | seen    | number of keys a row may look at               | [batch, 1 or n_heads, n_rows]     |
 | columns | Σ_i a_ij, the weight a key gets in all         | [batch, n_heads, n_keys]          |
 
-Weights on one place (previous, diagonal, first, separator) are means over rows of words: in self-attention
-many heads rest while they read a special token, which says nothing about what they do with words. Rows
-between two texts all count.
+What is summed up, each measure says (`schemes/measures`). Weights on one place (previous, diagonal, first,
+separator) are means over rows of words: in self-attention many heads rest while they read a special token,
+which says nothing about what they do with words. Rows between two texts all count.
 
-All that is linear in `a` (patterns, shares, norms) comes from `columns` or from one product of the
-weights with the patterns laid flat; |a − P| too, because |a − P| = a + P − 2aP for P in {0, 1} and a in
-0…1. Nothing larger than BLOCK_CELLS weights is held, and what is read is never written to.
+Nothing larger than BLOCK_CELLS weights is held, and what is read is never written to.
 """
 
 import math
 from collections.abc import Iterator
+from functools import cache
 
 import torch
 from torch import Tensor
@@ -26,6 +25,8 @@ from attnscope.analysis.facts import Facts
 from attnscope.nn.masks import MaskRule
 from attnscope.nn.scores import ScoreRule, log_weights
 from attnscope.records.measures import OFFSET_REACH
+from attnscope.schemes.measures import MEASURES, TEXT_MEASURES, Block, Measure
+from attnscope.schemes.measures.measure import Reading, share_of
 
 BLOCK_CELLS = 2_000_000
 """At most so many weights are held at a time (8 MB), padding and all heads counted."""
@@ -36,25 +37,21 @@ LEAST_LOG = -87.0
 class HeadSums:
     """Sums over the rows of a batch of maps, from which every measure follows.
 
-    Without `has_detectors` only the measures of one text are summed up, which is quicker.
+    Without `has_offsets` only the measures of one text are summed up, nothing by offset, which is quicker.
     """
 
-    def __init__(self, facts: Facts, n_heads: int, *, has_detectors: bool = True) -> None:
-        self.facts, self.has_detectors = facts, has_detectors and facts.is_self
-        shape, device = (len(facts.end), n_heads), facts.end.device
-
-        def zeros(*more: int) -> Tensor:
-            return torch.zeros(*shape, *more, device=device)
-
-        self.n_rows, self.n_choosing, self.n_previous = zeros(), zeros(), zeros()
-        self.entropy, self.entropy_share, self.confidence = zeros(), zeros(), zeros()
-        self.distance, self.diagonal, self.previous = zeros(), zeros(), zeros()
-        self.n_words, self.n_words_after = zeros(), zeros()  # rows of words; those with a token before
-        self.at_previous, self.word_columns = zeros(), zeros(facts.n_keys)  # Σ a over rows of words
-        self.columns = zeros(facts.n_keys)
-        self.found, self.wanted = zeros(2), zeros(2)  # duplicate and induction: Σ a∘P and Σ P
-        self.offsets = zeros(2 * OFFSET_REACH + 3)  # rows of words whose largest weight lies there
-        self.at_offsets = zeros(2 * OFFSET_REACH + 1)  # Σ a there
+    def __init__(self, facts: Facts, n_heads: int, *, has_offsets: bool = True) -> None:
+        self.facts, self.has_offsets = facts, has_offsets and facts.is_self
+        self._measures, self._readings = _wanted(facts.is_self, is_of_text=not has_offsets)
+        self.total: dict[Reading, Tensor] = {}
+        shape = (len(facts.end), n_heads)
+        self.columns = torch.zeros(*shape, facts.n_keys, device=facts.end.device)
+        self.word_columns = torch.zeros_like(self.columns)  # Σ_i a_ij over rows of words
+        self.n_rows, self.n_words = self.columns.new_zeros(2, *shape)
+        self.written: Tensor | None = None
+        # Rows of words whose largest weight lies at an offset, and Σ a there.
+        self.offsets = self.columns.new_zeros(*shape, 2 * OFFSET_REACH + 3)
+        self.at_offsets = self.columns.new_zeros(*shape, 2 * OFFSET_REACH + 1)
 
     def add(self, logs: Tensor, allowed: Tensor, rows: slice, cols: slice) -> None:
         """Take a block; `logs` is overwritten, `allowed` [B or 1, H or 1, rows, cols] is the mask's."""
@@ -70,120 +67,53 @@ class HeadSums:
             logs -= logs.logsumexp(dim=-1, keepdim=True).clamp_(min=torch.finfo(logs.dtype).min)
         # exp of −inf, or towards a denormal number, takes five to forty times as long (torch 2.13).
         a = logs.clamp(min=LEAST_LOG).exp_().mul_((logs >= LEAST_LOG).to(logs.dtype))
+        logs.clamp_(min=torch.finfo(logs.dtype).min)  # 0 · ln 0 is 0
+        tops = a.max(dim=-1) if self.has_offsets else None
+        largest = None if tops is None else tops.values
+        block = Block(facts, a, logs, seen=seen, valid=valid, rows=rows, cols=cols, largest=largest)
+        for reading in self._readings:
+            found = reading(block)
+            found = (found.sum(dim=-1) if found.dim() == 3 else found).to(self.columns.dtype)
+            self.total[reading] = self.total[reading] + found if reading in self.total else found
+        is_word = block.is_word
         self.n_rows += valid.sum(dim=-1)
-        self._add_entropy(a, logs, seen, valid)
-        is_word = valid & ~facts.is_special[:, None, rows] if facts.is_self else valid
         self.n_words += is_word.sum(dim=-1)
         gained = torch.stack([valid, is_word], dim=-2).to(a.dtype) @ a  # [B, H, 2, cols]
         self.columns[..., cols] += gained[:, :, 0]
         self.word_columns[..., cols] += gained[:, :, 1]
-        if facts.is_self:
-            self._add_places(a, valid, is_word, rows, cols)
-        tops = a.max(dim=-1) if self.has_detectors else None
         if tops is not None:
-            self._add_patterns(a, valid, rows, cols)
             self._add_offsets(tops.indices, is_word & (seen > 1), rows, cols)
             self._add_offset_weights(a, is_word, rows, cols)
-        if tops is not None and not facts.has_ends:
-            self.confidence += tops.values.sum(dim=-1)
-        else:
-            self._add_confidence(a, cols)
 
     def values(self, norms: Tensor | None = None) -> dict[str, Tensor]:
         """Every measure that one text gives, [batch, n_heads]; NaN where it does not apply.
 
         `norms` [batch, n_heads, n_keys] are the lengths ‖f(x_j)‖ of what each head writes for each key.
         """
-        facts, n = self.facts, self.n_rows
-        first = facts.key_counts.to(torch.int64).argmax(dim=1)  # the first key that counts
-        separators = facts.is_special & facts.key_counts
-        separators[torch.arange(len(first), device=first.device), first] = False
-        found = {
-            "entropy": self.entropy_share / _or_nan(self.n_choosing),
-            "entropy_nats": self.entropy / _or_nan(n),
-            "confidence": self.confidence / _or_nan(n),
-            "first": _column(self.word_columns, first) / _or_nan(self.n_words),
-            "rare": self._rare(),
-        }
-        if facts.specials == "kept":
-            found["separator"] = _sum_where(self.word_columns, separators) / _or_nan(self.n_words)
-        if facts.is_self:
-            found |= self._self_values()
-        if norms is not None:
-            written = self.columns * norms
-            total = written.sum(dim=-1)
-            found["norm"] = total / _or_nan(n)
-            found["norm_first"] = _column(written, first) / _or_nan(total)
-            if facts.specials == "kept":
-                found["norm_separator"] = _sum_where(written, separators) / _or_nan(total)
+        self.written = None if norms is None else self.columns * norms
+        found: dict[str, Tensor] = {}
+        for measure in self._measures if self.total else ():
+            value = measure.value(self)
+            if value is not None:
+                found[measure.name] = value
         return found
 
     def offset_shares(self) -> Tensor:
         """The share of the weight of rows of words at each offset, [batch, n_heads, 2 · OFFSET_REACH + 1]."""
-        n_words = self.n_words * self.has_detectors  # two texts have no offsets
-        return self.at_offsets / _or_nan(n_words)[..., None]
+        n_words = self.n_words * self.has_offsets  # two texts have no offsets
+        return share_of(self.at_offsets, n_words[..., None])
 
-    def _self_values(self) -> dict[str, Tensor]:
-        n, total = self.n_rows, self.columns.sum(dim=-1)
-        found = {
-            "distance": self.distance / _or_nan(n),
-            "diagonal": self.diagonal / _or_nan(self.n_words),
-            "previous": self.at_previous / _or_nan(self.n_words_after),
-        }
-        if not self.has_detectors:
-            return found
-        names = ("previous", "duplicate", "induction")
-        inside = (self.previous, self.found[..., 0], self.found[..., 1])
-        ones = (self.n_previous, self.wanted[..., 0], self.wanted[..., 1])
-        for name, weight, n_ones in zip(names, inside, ones, strict=True):
-            found[f"{name}_mul"] = weight / _or_nan(total * (n_ones > 0))  # nothing to find: no score
-            found[f"{name}_abs"] = 1 - (total + n_ones - 2 * weight) / _or_nan(n * (n_ones > 0))
-        return found
+    def on_first(self, columns: Tensor) -> Tensor:
+        """What the first key that counts has of [batch, n_heads, n_keys]."""
+        index = self.facts.key_counts.to(torch.int64).argmax(dim=1)
+        return columns.gather(2, index[:, None, None].expand(-1, columns.shape[1], 1))[..., 0]
 
-    def _rare(self) -> Tensor:
-        """1 where the word that gets most weight is a rare one, else 0; NaN without rare words."""
+    def on_separators(self, columns: Tensor) -> Tensor:
+        """What the special tokens other than the first key have of [batch, n_heads, n_keys]."""
         facts = self.facts
-        words = facts.key_counts & ~facts.is_special
-        top = self.columns.masked_fill(~words[:, None], -1.0).argmax(dim=-1)  # [B, H]
-        is_rare = facts.is_rare.gather(1, top).to(self.columns.dtype)
-        return is_rare.masked_fill(~facts.is_rare.any(dim=1, keepdim=True), math.nan)
-
-    def _add_entropy(self, a: Tensor, logs: Tensor, seen: Tensor, valid: Tensor) -> None:
-        logs.clamp_(min=torch.finfo(logs.dtype).min)  # 0 · ln 0 is 0
-        entropy = -(logs.mul_(a)).sum(dim=-1)  # [B, H, rows]
-        choosing = ((seen > 1) & valid).to(a.dtype)
-        most = seen.clamp(min=2).to(a.dtype).log()
-        self.entropy += entropy.sum(dim=-1)
-        self.entropy_share += (entropy * (choosing / most)).sum(dim=-1)
-        self.n_choosing += choosing.sum(dim=-1)
-
-    def _add_places(self, a: Tensor, valid: Tensor, is_word: Tensor, rows: slice, cols: slice) -> None:
-        i = torch.arange(rows.start, rows.stop, device=a.device)
-        j = torch.arange(cols.start, cols.stop, device=a.device)
-        away = (i[:, None] - j[None, :]).abs().to(a.dtype)
-        self.distance += a.flatten(2) @ away.flatten()
-        self.diagonal += (a.diagonal(rows.start - cols.start, dim1=2, dim2=3) * is_word).sum(dim=-1)
-        has_previous = (self.facts.key_counts[:, (i - 1).clamp(min=0)] & (i > 0))[:, None]  # [B, 1, rows]
-        start = max(0, 1 - rows.start)  # the first row of all has nothing before it
-        previous = a[..., start:, :].diagonal(rows.start + start - 1 - cols.start, dim1=2, dim2=3)
-        self.previous += previous.sum(dim=-1)
-        self.at_previous += (previous * is_word[..., start:]).sum(dim=-1)
-        self.n_previous += (valid & has_previous).sum(dim=-1)
-        self.n_words_after += (is_word & has_previous).sum(dim=-1)
-
-    def _add_patterns(self, a: Tensor, valid: Tensor, rows: slice, cols: slice) -> None:
-        facts = self.facts
-        i = torch.arange(rows.start, rows.stop, device=a.device)[:, None]
-        j = torch.arange(cols.start, cols.stop, device=a.device)[None, :]
-        queries, keys = facts.query_ids[:, rows, None], facts.key_ids[:, None]  # [B, rows, 1], [B, 1, n_keys]
-        before = keys.roll(1, dims=-1)[..., cols]
-        patterns = torch.stack(
-            [(queries == keys[..., cols]) & (j < i), (queries == before) & (j >= 1) & (j <= i)], dim=1
-        )  # [B, 2, rows, cols]
-        patterns = (patterns & facts.key_counts[:, None, None, cols]).to(a.dtype)
-        self.found += a.flatten(2) @ patterns.flatten(2).transpose(1, 2)
-        n_ones = patterns.sum(dim=-1)  # [B, 2, rows]
-        self.wanted += valid.to(a.dtype) @ n_ones.transpose(1, 2)  # [B, H or 1, 2]
+        first = facts.key_counts.to(torch.int64).argmax(dim=1, keepdim=True)
+        separators = (facts.is_special & facts.key_counts).scatter(1, first, False)
+        return (columns * separators[:, None]).sum(dim=-1)
 
     def _add_offsets(self, tops: Tensor, choosing: Tensor, rows: slice, cols: slice) -> None:
         i = torch.arange(rows.start, rows.stop, device=tops.device)
@@ -200,13 +130,13 @@ class HeadSums:
         counts = (is_word.to(a.dtype)[..., None] * is_there).expand_as(near)
         self.at_offsets += (near * counts).sum(dim=2)
 
-    def _add_confidence(self, a: Tensor, cols: slice) -> None:
-        """The largest weights without the end token's column; the last reading of `a`, which is changed."""
-        facts = self.facts
-        if facts.has_ends:
-            inside = torch.nonzero((facts.end >= cols.start) & (facts.end < cols.stop))[:, 0]
-            a[inside, :, :, facts.end[inside] - cols.start] = 0.0
-        self.confidence += a.amax(dim=-1).sum(dim=-1)
+
+@cache
+def _wanted(is_self: bool, *, is_of_text: bool) -> tuple[tuple[Measure, ...], tuple[Reading, ...]]:
+    """The measures that come from rows, and what they need to have summed up, each once."""
+    among = TEXT_MEASURES if is_of_text else MEASURES
+    found = tuple(one for one in among.values() if not one.like and (is_self or not one.is_self_only))
+    return found, tuple(dict.fromkeys(reading for one in found for reading in one.sums))
 
 
 def sum_site(
@@ -217,10 +147,10 @@ def sum_site(
     score: ScoreRule,
     lse: Tensor,
     facts: Facts,
-    has_detectors: bool = True,
+    has_offsets: bool = True,
 ) -> HeadSums:
     """The sums of a site from its queries [B, H, Q, D], keys [B, K, T, D] and lse [B, H, Q]."""
-    sums = HeadSums(facts, q.shape[1], has_detectors=has_detectors)
+    sums = HeadSums(facts, q.shape[1], has_offsets=has_offsets)
     n_queries, n_keys = q.shape[2], k.shape[2]
     if not n_keys:
         return sums
@@ -239,18 +169,3 @@ def _blocks(n_maps: int, n_queries: int, n_keys: int, *, is_causal: bool) -> Ite
         stop = min(start + n_rows, n_queries)
         last = min(n_keys, stop + n_keys - n_queries) if is_causal else n_keys
         yield slice(start, stop), slice(0, max(1, last))
-
-
-def _or_nan(n: Tensor) -> Tensor:
-    """A divisor that makes NaN of what was never counted."""
-    return n.masked_fill(n == 0, math.nan)
-
-
-def _column(columns: Tensor, index: Tensor) -> Tensor:
-    """One key of each text, `index` [batch], of [batch, n_heads, n_keys]."""
-    return columns.gather(2, index[:, None, None].expand(-1, columns.shape[1], 1))[..., 0]
-
-
-def _sum_where(columns: Tensor, chosen: Tensor) -> Tensor:
-    """The sum over chosen keys, `chosen` [batch, n_keys], of [batch, n_heads, n_keys]."""
-    return (columns * chosen[:, None]).sum(dim=-1)

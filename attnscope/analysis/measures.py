@@ -1,55 +1,46 @@
-"""What one head did on one text, in six numbers.
+"""What one head did on one text, in a few numbers; `schemes/measures` defines them.
 
-| symbol | meaning                                              | shape                       |
-|--------|------------------------------------------------------|-----------------------------|
-| a      | weights, rows sum to 1; NaN where the mask forbids   | [n_heads, n_queries, n_keys]|
-| n_i    | number of keys that query i may see                  | [n_queries]                 |
+| symbol  | meaning                                             | shape                       |
+|---------|-----------------------------------------------------|-----------------------------|
+| weights | softmax of the scores; NaN where the mask forbids   | [n_heads, n_queries, n_keys]|
 
 Means run over the queries that see a key; special tokens stay in as keys and nothing is renormalised.
-
-- entropy: mean_i −Σ_j a_ij ln a_ij / ln n_i, over queries that see two keys or more (one key: nothing to
-  choose). 0 is one key, 1 is all alike. Never divided by ln n on causal rows.
-- distance: mean_i Σ_j a_ij · |i − j|, in tokens; self-attention only.
-- confidence: mean_i max_j a_ij with the end token's column left out (Voita et al. 2019, section 5.1).
-- previous, diagonal: mean weight on token i − 1 (over i ≥ 1) and on token i; self-attention only.
-- first: mean weight on the first key.
-  These three leave out the rows of special tokens in self-attention: many heads rest there.
+Weights on the previous token, the token itself and the first key leave out the rows of special tokens in
+self-attention: many heads rest there.
 
 The sums are those of `head_sums.py`, in blocks of rows: a text of any length needs no more memory.
 """
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 import torch
 from torch import Tensor
 
 from attnscope.analysis.facts import Facts, build_facts, facts_of_site
 from attnscope.analysis.head_sums import BLOCK_CELLS, HeadSums, sum_site
-from attnscope.analysis.row_sample import FEWEST_ROWS, SAMPLED, estimate_rows
+from attnscope.analysis.row_sample import FEWEST_ROWS, estimate_rows
 from attnscope.errors import of_wrong_kind
 from attnscope.nn.scores import log_weights
 from attnscope.nn.stopping import stop_if_unwanted
 from attnscope.records.axes import is_self_attention
 from attnscope.records.maps import HeadMeasures, SiteGrid
-from attnscope.records.sites import Site, Stack
+from attnscope.records.sites import HeadRef, Site, Stack
 from attnscope.records.tokens import Token
+from attnscope.schemes.measures import TEXT_MEASURES
 from attnscope.trace.thumbnails import grid_of_logs
 from attnscope.trace.trace import Trace
 
 MAX_CELLS = 64_000_000
 """Longer traces are estimated from rows with so many cells in all (less than a second)."""
 
-_NAMES = ("entropy", "distance", "confidence", "previous", "first", "diagonal")
-
 
 def measure(trace: Trace, *, max_cells: int | None = MAX_CELLS) -> tuple[HeadMeasures, ...]:
     """The measures of every head of a trace, in the order of its sites.
 
-    Of maps of more than `max_cells` cells in all, entropy, distance and confidence are estimated from some of
-    the rows, always the same: the records say how many, with standard errors (`entropy_error` …). None reads
-    every row, whatever time it takes.
+    Of maps of more than `max_cells` cells in all, measures that need whole rows (entropy, distance …) are
+    estimated from some of the rows, always the same: the records say how many, with standard errors
+    (`entropy_error` …). None reads every row, whatever time it takes.
     """
     if not isinstance(trace, Trace):
         action = "Of a model measure(model.trace(text)) measures a text, measure_texts(model, texts) many."
@@ -62,7 +53,7 @@ def measure(trace: Trace, *, max_cells: int | None = MAX_CELLS) -> tuple[HeadMea
         if max(FEWEST_ROWS, n_rows) < record.n_queries:
             found += _estimated(trace, site, max(FEWEST_ROWS, int(n_rows)))
         else:
-            found += _named(site, site_sums(trace, site, has_detectors=False).values())
+            found += _named(site.heads, site_sums(trace, site, has_offsets=False).values())
     return tuple(found)
 
 
@@ -82,9 +73,9 @@ def measured_grids(trace: Trace, max_px: int) -> tuple[tuple[SiteGrid, ...], tup
         logs = log_weights(q, k, record.lse[None], rule=rule, score=record.score)
         grids.append(grid_of_logs(site, record, logs[0], max_px))
         allowed = rule.allowed(record.n_queries, record.n_keys, device=q.device).to(q.device)
-        sums = HeadSums(facts[site.stack], site.n_heads, has_detectors=False)
+        sums = HeadSums(facts[site.stack], site.n_heads, has_offsets=False)
         sums.add(logs, allowed, slice(0, record.n_queries), slice(0, record.n_keys))
-        found += _named(site, sums.values())
+        found += _named(site.heads, sums.values())
     return tuple(grids), tuple(found)
 
 
@@ -95,23 +86,11 @@ def _facts_of(trace: Trace, site: Site) -> Facts:
 
 def _estimated(trace: Trace, site: Site, n_rows: int) -> list[HeadMeasures]:
     values, errors, n_read = estimate_rows(trace, site, n_rows)
-    found = []
-    for head, one in enumerate(_named(site, values)):
-        entropy, distance, confidence = (float(errors[name][head]) for name in SAMPLED)
-        found.append(
-            replace(
-                one,
-                n_rows=n_read,
-                n_all_rows=trace.records[site.key].n_queries,
-                entropy_error=entropy,
-                distance_error=distance,
-                confidence_error=confidence,
-            )
-        )
-    return found
+    numbers = values | {f"{name}_error": error[None] for name, error in errors.items()}
+    return _named(site.heads, numbers, n_rows=n_read, n_all_rows=trace.records[site.key].n_queries)
 
 
-def site_sums(trace: Trace, site: Site, *, has_detectors: bool = True) -> HeadSums:
+def site_sums(trace: Trace, site: Site, *, has_offsets: bool = True) -> HeadSums:
     """The sums behind every measure of a site of a trace, as a batch of one text; see `sum_site`."""
     record = trace.records[site.key]
     return sum_site(
@@ -121,7 +100,7 @@ def site_sums(trace: Trace, site: Site, *, has_detectors: bool = True) -> HeadSu
         score=record.score,
         lse=record.lse[None],
         facts=_facts_of(trace, site),
-        has_detectors=has_detectors,
+        has_offsets=has_offsets,
     )
 
 
@@ -130,18 +109,18 @@ def measure_heads(
 ) -> list[HeadMeasures]:
     """The measures of heads whose weights are given, [n_heads, n_queries, n_keys].
 
-    `keys` names the end token for the confidence; without them every column counts.
+    `keys` names the end token, which is left out of the largest weights; without them every column counts.
     """
     n_heads, n_queries, n_keys = weights.shape
     is_self = is_self_attention(site) and n_queries == n_keys
     plain = [Token(id=0, piece="")] * max(n_queries, n_keys)
     columns: Sequence[Token] = keys if len(keys) == n_keys else plain[:n_keys]
     facts = build_facts([plain[:n_queries]], [columns], is_self=is_self)
-    sums = HeadSums(facts, n_heads, has_detectors=False)
+    sums = HeadSums(facts, n_heads, has_offsets=False)
     if n_keys:
         logs = weights.float().nan_to_num(nan=0.0).log()[None]
         sums.add(logs, ~weights.isnan()[None], slice(0, n_queries), slice(0, n_keys))
-    return _named(site, sums.values(), first_head)
+    return _named(site.heads[first_head : first_head + n_heads], sums.values())
 
 
 def row_entropy(a: Tensor) -> Tensor:
@@ -150,19 +129,14 @@ def row_entropy(a: Tensor) -> Tensor:
     return -logs.sum(dim=-1)
 
 
-def _named(site: Site, values: Mapping[str, Tensor], first_head: int = 0) -> list[HeadMeasures]:
-    """Records from values [1, n_heads] by name."""
-    lists = {name: values[name][0].tolist() for name in _NAMES if name in values}
-    n_heads = len(lists["confidence"])
+def _named(
+    heads: Sequence[HeadRef], values: Mapping[str, Tensor], *, n_rows: int = 0, n_all_rows: int = 0
+) -> list[HeadMeasures]:
+    """Records from values [1, n_heads] by name; a measure without a value is NaN."""
+    columns = dict.fromkeys(TEXT_MEASURES, [math.nan] * len(heads))
+    columns |= {name: found[0].tolist() for name, found in values.items()}
+    rows = zip(heads, zip(*columns.values(), strict=True), strict=True)
     return [
-        HeadMeasures(
-            head=site.heads[first_head + head],
-            entropy=lists["entropy"][head],
-            distance=lists["distance"][head] if "distance" in lists else math.nan,
-            confidence=lists["confidence"][head],
-            previous=lists["previous"][head] if "previous" in lists else math.nan,
-            first=lists["first"][head],
-            diagonal=lists["diagonal"][head] if "diagonal" in lists else math.nan,
-        )
-        for head in range(n_heads)
+        HeadMeasures(head=head, n_rows=n_rows, n_all_rows=n_all_rows, **dict(zip(columns, row, strict=True)))
+        for head, row in rows
     ]

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from attnscope.errors import UserError
-from attnscope.records.head_tables import COLUMNS, ERROR_COLUMNS
+from attnscope.records.head_tables import COLUMNS
 from attnscope.records.intervals import with_interval
-from attnscope.records.measures import CORPUS_MEASURES
 from attnscope.records.word_tables import ALIGNMENT_NUMBERS
-from attnscope.viewmodels.session.head_measures import MEASURES
+from attnscope.schemes.measures import ESTIMATED, MEASURES
+from attnscope.viewmodels.session.head_measures import MEASURES as TEXT_KINDS
 
 if TYPE_CHECKING:
     from attnscope.records.maps import HeadMeasures
@@ -18,17 +18,8 @@ if TYPE_CHECKING:
     from attnscope.records.roles import HeadCard
     from attnscope.records.word_tables import AlignmentTable, SyntaxTable
 
-_SHOWN = (
-    "entropy",
-    "confidence",
-    "distance",
-    "first",
-    "separator",
-    "previous",
-    "duplicate_mul",
-    "induction_mul",
-    "stripe",
-    "rare",
+_SHOWN = tuple(
+    sorted((name for name in MEASURES if MEASURES[name].terminal), key=lambda name: MEASURES[name].terminal)
 )
 _CELL = 13
 
@@ -40,8 +31,7 @@ def table_of_text(measures: "Sequence[HeadMeasures]") -> str:
         values = (getattr(one, name) for name in COLUMNS)
         cells = "".join(f"{value:>12.4f}" if value == value else f"{'–':>12}" for value in values)
         lines.append(f"{one.head.stack + ' ' + one.head.label:<16}{cells}")
-    kinds = {kind.field: kind for kind in MEASURES}
-    legend = (_legend_line(name, kinds[name].unit, kinds[name].definition) for name in COLUMNS)
+    legend = (_legend_line(kind.field, kind.unit, kind.definition) for kind in TEXT_KINDS)
     return "\n".join([*lines, "", *_estimates(measures), *legend])
 
 
@@ -50,11 +40,13 @@ def _estimates(measures: "Sequence[HeadMeasures]") -> list[str]:
     some = [one for one in measures if one.n_rows]
     if not some:
         return []
-    errors = ((name, max([0.0, *(getattr(one, name) for one in some)])) for name in ERROR_COLUMNS)
-    said = ", ".join(f"{name.removesuffix('_error')} {error:.2g}" for name, error in errors if error > 0)
+    errors = {name: max([0.0, *(getattr(one, f"{name}_error") for one in some)]) for name in ESTIMATED}
+    said = ", ".join(f"{name} {error:.2g}" for name, error in errors.items() if error > 0)
+    *names, last = ESTIMATED
+    who = f"{', '.join(names).capitalize()} and {last}"
     rows = f"{some[0].n_rows:,} of {some[0].n_all_rows:,} rows"
     return [
-        f"Entropy, distance and confidence are estimated from {rows}; largest standard errors: {said}.",
+        f"{who} are estimated from {rows}; largest standard errors: {said}.",
         "--every-row reads every row.",
         "",
     ]
@@ -92,8 +84,7 @@ def table_of_corpus(table: "HeadTable", rows: Sequence[int], cards: "Sequence[He
         values = (float(table.values[row, table.names.index(name)]) for name in _SHOWN)
         cells = "".join(f"{v:>{_CELL + 1}.3f}" if v == v else f"{'–':>{_CELL + 1}}" for v in values)
         lines.append(f"{head.stack + ' ' + head.label:<14}{cells}  {cards[row].sentence}")
-    kinds = {measure.name: measure for measure in CORPUS_MEASURES}
-    legend = (_legend_line(name, kinds[name].unit, kinds[name].definition) for name in _SHOWN)
+    legend = (_legend_line(name, MEASURES[name].unit, MEASURES[name].definition) for name in _SHOWN)
     return "\n".join([*lines, "", table.statement + ".", "", *legend])
 
 

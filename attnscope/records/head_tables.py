@@ -9,10 +9,11 @@ from attnscope.records.maps import HeadMeasures
 from attnscope.records.measures import Estimate, HeadTable
 from attnscope.records.roles import HeadCard
 from attnscope.records.word_tables import ALIGNMENT_NUMBERS, AlignmentTable, SyntaxTable
+from attnscope.schemes.measures import ESTIMATED, TEXT_MEASURES
 
-COLUMNS = ("entropy", "distance", "confidence", "previous", "first", "diagonal")
+COLUMNS = tuple(TEXT_MEASURES)
 """The measures of one text."""
-ERROR_COLUMNS = ("entropy_error", "distance_error", "confidence_error")
+ERROR_COLUMNS = tuple(f"{name}_error" for name in ESTIMATED)
 """Standard errors of the measures that are estimated on very long texts; 0 elsewhere."""
 
 

@@ -7,7 +7,8 @@
 | peaks   | the weight that level 255 stands for        | [n_heads]              |
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, make_dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 from attnscope.records.arrays import frozen_array
 from attnscope.records.sites import HeadRef, Site
 from attnscope.records.tokens import Token
+from attnscope.schemes.measures import ESTIMATED, TEXT_MEASURES
 
 
 def within(error: float) -> str:
@@ -157,26 +159,41 @@ class SiteGrid:
         return self.levels.shape[1:] != (self.n_queries, self.n_keys)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HeadMeasures:
-    """What one head did on one text; definitions in `analysis/measures.py`.
+_OF_HEAD = """What one head did on one text: a number for each of `TEXT_MEASURES`, NaN where none applies.
 
-    `entropy` is normalised to 0…1 by the keys each row may see; `distance` is in tokens;
-    `confidence` is the mean largest weight, an end token's column left out; `previous`, `first` and
-    `diagonal` are the mean weight on the previous token, the first token and the token itself. Not
-    applicable is NaN. Of very long maps only `n_rows` of `n_all_rows` rows were read for the first three
-    (0: all of them), which are estimates then; their standard errors stand in the fields named so.
-    """
+Of very long maps only `n_rows` of `n_all_rows` rows were read for some of them (0: all of them), which are
+estimates then; their standard errors stand in fields of their names and `_error`, 0 elsewhere.
+"""
+_FIELDS: list[tuple[str, type] | tuple[str, type, int | float]] = [
+    ("head", HeadRef),
+    *((name, float) for name in TEXT_MEASURES),
+    *((f"{name}_error", float, 0.0) for name in ESTIMATED),
+    ("n_rows", int, 0),
+    ("n_all_rows", int, 0),
+]
 
-    head: HeadRef
-    entropy: float
-    distance: float
-    confidence: float
-    previous: float
-    first: float
-    diagonal: float
-    entropy_error: float = 0.0
-    distance_error: float = 0.0
-    confidence_error: float = 0.0
-    n_rows: int = 0
-    n_all_rows: int = 0
+if TYPE_CHECKING:
+
+    @dataclass(frozen=True, kw_only=True)
+    class HeadMeasures:
+        """What one head did on one text; its numbers have the names of `TEXT_MEASURES`."""
+
+        head: HeadRef
+        n_rows: int
+        n_all_rows: int
+
+        def __init__(
+            self, *, head: HeadRef, n_rows: int = 0, n_all_rows: int = 0, **numbers: float
+        ) -> None: ...
+
+        def __getattr__(self, name: str) -> float: ...
+
+else:
+    HeadMeasures = make_dataclass(
+        "HeadMeasures",
+        _FIELDS,
+        namespace={"__doc__": _OF_HEAD, "__module__": __name__},
+        frozen=True,
+        slots=True,
+        kw_only=True,
+    )

@@ -9,7 +9,6 @@
 | offset_shares | mean weight of rows of words at an offset      | [n_heads, 2 · OFFSET_REACH + 1]|
 """
 
-import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -28,6 +27,7 @@ from attnscope.records.intervals import (
     with_interval,
 )
 from attnscope.records.sites import HeadRef
+from attnscope.schemes.measures import MEASURES
 
 SpecialTokens = Literal["kept", "dropped", "renormalised"]
 """Special tokens stay in; their rows and columns are left out; or the rest of a row is made to sum to 1."""
@@ -51,174 +51,15 @@ class CorpusMeasure:
     title: str
     unit: str
     definition: str
-    is_self_only: bool = False
-
-    @property
-    def limits(self) -> tuple[float, float]:
-        """The least and the most that it can be."""
-        if self.unit == "score up to 1":
-            return -math.inf, 1.0
-        return 0.0, math.inf if self.unit in ("tokens", "length", "nats") else 1.0
 
 
-CORPUS_MEASURES: tuple[CorpusMeasure, ...] = (
-    CorpusMeasure(
-        name="previous",
-        title="previous",
-        unit="weight",
-        definition="The weight of rows of words on the token just before the query, where there is one.",
-        is_self_only=True,
-    ),
-    CorpusMeasure(
-        name="diagonal",
-        title="itself",
-        unit="weight",
-        definition="The weight of rows of words on the key at the query's own place.",
-        is_self_only=True,
-    ),
-    CorpusMeasure(
-        name="first",
-        title="first",
-        unit="weight",
-        definition="The weight on the first key; in self-attention of rows of words.",
-    ),
-    CorpusMeasure(
-        name="separator",
-        title="separators",
-        unit="weight",
-        definition="The weight on special tokens other than the first key; in self-attention of rows of"
-        " words. (Clark et al. 2019)",
-    ),
-    CorpusMeasure(
-        name="stripe",
-        title="induction",
-        unit="weight",
-        definition="On 8 rows of random tokens written twice: the weight on the token after the same one"
-        " before, the stripe of a map. Near 1: an induction head. (Olsson et al. 2022)",
-        is_self_only=True,
-    ),
-    CorpusMeasure(
-        name="duplicate_mul",
-        title="duplicates",
-        unit="share of all weight",
-        definition="How much of all weight lies on earlier tokens equal to the query: Σ(a∘P)/Σa with P on"
-        " these; texts that have any. (Nanda & Bloom 2022)",
-        is_self_only=True,
-    ),
-    CorpusMeasure(
-        name="induction_mul",
-        title="induction, mul",
-        unit="share of all weight",
-        definition="How much of all weight lies on tokens that followed an earlier token equal to the query:"
-        " Σ(a∘P)/Σa with P on these; texts that have any. (Nanda & Bloom 2022)",
-        is_self_only=True,
-    ),
-    CorpusMeasure(
-        name="positional",
-        title="one offset",
-        unit="share of rows",
-        definition="Rows of words whose largest weight lies at the head's most frequent offset; 0.9 makes it"
-        " a positional head. (Voita et al. 2019)",
-        is_self_only=True,
-    ),
-    CorpusMeasure(
-        name="offset",
-        title="offset, weight",
-        unit="weight",
-        definition="The weight of rows of words at the offset that gets most of it, from 8 tokens before to 8"
-        " after. (after Clark et al. 2019)",
-        is_self_only=True,
-    ),
-    CorpusMeasure(
-        name="rare",
-        title="rare",
-        unit="share of texts",
-        definition="Texts in which the word that gets most weight is one of the two least frequent; special"
-        " tokens may get more."
-        " (after Voita et al. 2019)",
-    ),
-    CorpusMeasure(
-        name="entropy",
-        title="entropy",
-        unit="of the largest possible",
-        definition="−Σ a·ln a of a row over ln of the keys it may see; rows with two keys or more."
-        " (Clark et al. 2019)",
-    ),
-    CorpusMeasure(
-        name="confidence",
-        title="confidence",
-        unit="weight",
-        definition="The largest weight of a row, the end token's column left out: a row that rests on it"
-        " counts with what it gives the other keys. (Voita et al. 2019)",
-    ),
-    CorpusMeasure(
-        name="distance",
-        title="distance",
-        unit="tokens",
-        definition="Σ a·|i − j|, averaged over rows i. (Vig & Belinkov 2019)",
-        is_self_only=True,
-    ),
-    CorpusMeasure(
-        name="norm",
-        title="norm",
-        unit="length",
-        definition="Σ ‖a·f(x)‖ of a row, f(x) what the head writes for a key. (Kobayashi et al. 2020)",
-    ),
-    CorpusMeasure(
-        name="norm_first",
-        title="norm, first",
-        unit="share of the norm",
-        definition="The share of the value norm that comes from the first key. (Kobayashi et al. 2020)",
-    ),
-    CorpusMeasure(
-        name="norm_separator",
-        title="norm, sep.",
-        unit="share of the norm",
-        definition="The share of the value norm that comes from special tokens other than the first key."
-        " (Kobayashi et al. 2020)",
-    ),
-    CorpusMeasure(
-        name="entropy_nats",
-        title="entropy, nats",
-        unit="nats",
-        definition="−Σ a·ln a, averaged over rows. (Clark et al. 2019)",
-    ),
-    CorpusMeasure(
-        name="previous_mul",
-        title="previous, mul",
-        unit="share of all weight",
-        definition="How much of all weight lies on the previous token: Σ(a∘P)/Σa with P on it."
-        " (Nanda & Bloom 2022)",
-        is_self_only=True,
-    ),
-    CorpusMeasure(
-        name="previous_abs",
-        title="previous, abs",
-        unit="score up to 1",
-        definition="How near the map is to one with all weight on the previous token: 1 − n·mean|a − P| with"
-        " P on it. (Nanda & Bloom 2022)",
-        is_self_only=True,
-    ),
-    CorpusMeasure(
-        name="duplicate_abs",
-        title="duplicate, abs",
-        unit="score up to 1",
-        definition="How near the map is to one with all weight on earlier tokens equal to the query:"
-        " 1 − n·mean|a − P| with P on these; texts that have any. (Nanda & Bloom 2022)",
-        is_self_only=True,
-    ),
-    CorpusMeasure(
-        name="induction_abs",
-        title="induction, abs",
-        unit="score up to 1",
-        definition="How near the map is to one with all weight on tokens that followed an earlier token equal"
-        " to the query: 1 − n·mean|a − P| with P on these; texts that have any. (Nanda & Bloom 2022)",
-        is_self_only=True,
-    ),
+CORPUS_MEASURES: tuple[CorpusMeasure, ...] = tuple(
+    CorpusMeasure(name=one.name, title=one.title, unit=one.unit, definition=one.definition)
+    for one in MEASURES.values()
 )
 """Every measure of a head over texts, in the order of the table."""
 
-MEASURE_NAMES: tuple[str, ...] = tuple(measure.name for measure in CORPUS_MEASURES)
+MEASURE_NAMES: tuple[str, ...] = tuple(MEASURES)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

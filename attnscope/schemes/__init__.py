@@ -1,4 +1,5 @@
-"""What models can be made of, a file for each scheme: what it is called, what it needs, how it is made.
+"""Lists that grow, a file for each entry: kinds of tokenizers, scores, measures of heads.
 
-Nothing here imports a heavy library before something is made, so that the window reads the same lists.
+An entry says what it is called and how it is made or computed. Nothing here imports a heavy library before it
+is needed, so that the window reads the same lists.
 """

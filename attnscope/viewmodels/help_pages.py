@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from attnscope.errors import LoadError
+from attnscope.schemes.measures import MEASURES
 from attnscope.schemes.scores import SCORES
 
 LINK = re.compile(r"\[([^\]]+)\]\(([^)\s]+)\)")
@@ -132,7 +133,8 @@ def help_name(page: str, tab: str = "", view: str = "") -> str:
 def _read(path: Path, group: str) -> HelpPage:
     if path.stat().st_size > MAX_BYTES:
         raise ValueError(f"{path.name} is larger than {MAX_BYTES} bytes")
-    text = path.read_text(encoding="utf-8").strip().replace("{{scores}}", _scores()) + "\n"
+    text = path.read_text(encoding="utf-8").strip() + "\n"
+    text = text.replace("{{scores}}", _scores()).replace("{{measures}}", _measures())
     first = text.partition("\n")[0]
     if not first.startswith("# "):
         raise ValueError(f"{path.name} does not begin with a title")
@@ -145,6 +147,12 @@ def _scores() -> str:
         f"- `{score.name}`: {score.formula} ({score.source})" + "".join(f", `{key}`" for key in score.choices)
         for score in SCORES.values()
     )
+
+
+def _measures() -> str:
+    """Every measure over texts as rows of a table."""
+    rows = ((one.title, one.unit, one.definition.replace("|", "∣")) for one in MEASURES.values())
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
 def _sections(page: HelpPage) -> list[tuple[str, str]]:

@@ -36,7 +36,7 @@ class MeasureDifference:
     @property
     def texts(self) -> tuple[str, str, str]:
         """A, B and Δ as people read them."""
-        digits = 2 if self.kind.field == "distance" else 3
+        digits = self.kind.digits + 1
         values = tuple(f"{v:.{digits}f}" if math.isfinite(v) else "–" for v in (self.first, self.second))
         return (values[0], values[1], with_sign(self.delta, digits))
 

@@ -1,7 +1,6 @@
 """The measures of heads as people read them: names, definitions, places among all heads, one line.
 
-Definitions follow Clark et al. 2019 (entropy, attention to position) and Vig & Belinkov 2019
-(mean distance); the numbers come from the worker.
+What they are is told in `schemes/measures`; the numbers come from the worker.
 """
 
 import math
@@ -15,61 +14,34 @@ from attnscope.records.maps import HeadMeasures, SiteGrid
 from attnscope.records.messages import Traced
 from attnscope.records.sites import HeadRef, Site, Stack
 from attnscope.records.tokens import Token
+from attnscope.schemes.measures import MEASURES as ALL_MEASURES
+from attnscope.schemes.measures import TEXT_MEASURES
 from attnscope.viewmodels.maps.shown_maps import keys_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasureKind:
-    """One measure: its field in HeadMeasures, its name, unit and definition."""
+    """One measure: its field in HeadMeasures, its name, unit and definition, the digits of its values."""
 
     field: str
     name: str
     unit: str
     definition: str
+    digits: int
 
 
-MEASURES: tuple[MeasureKind, ...] = (
+MEASURES: tuple[MeasureKind, ...] = tuple(
     MeasureKind(
-        field="entropy",
-        name="entropy",
-        unit="of the largest possible",
-        definition="How spread out the weights of a row are: −Σ a·ln a divided by ln of the keys the row may"
-        " see, averaged over rows. 0: one key takes all. 1: all keys alike. (Clark et al. 2019)",
-    ),
-    MeasureKind(
-        field="distance",
-        name="distance",
-        unit="tokens",
-        definition="How far the head looks: Σ a·|i − j|, averaged over rows i. (Vig & Belinkov 2019)",
-    ),
-    MeasureKind(
-        field="confidence",
-        name="confidence",
-        unit="weight",
-        definition="The largest weight of a row, averaged over all rows. The column of an end token is left"
-        " out: a row that rests on it counts with what it gives the other keys, so that this can be 0.8 where"
-        " the map's rows each hold a 1. (Voita et al. 2019)",
-    ),
-    MeasureKind(
-        field="previous",
-        name="previous token",
-        unit="weight",
-        definition="The weight on the token just before the query, averaged over rows of words.",
-    ),
-    MeasureKind(
-        field="first",
-        name="first token",
-        unit="weight",
-        definition="The weight on the first token, averaged over rows; in self-attention over rows of words."
-        " High values often mean that the head has nothing to do here.",
-    ),
-    MeasureKind(
-        field="diagonal",
-        name="same position",
-        unit="weight",
-        definition="The weight on the key at the query's own position, averaged over rows of words.",
-    ),
+        field=one.name,
+        name=one.on_text.title,
+        unit=one.unit,
+        definition=one.on_text.definition,
+        digits=one.on_text.digits,
+    )
+    for one in TEXT_MEASURES.values()
+    if one.on_text is not None
 )
+_SAYING = tuple(one for one in ALL_MEASURES.values() if one.on_text is not None and one.says)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +65,7 @@ class MeasureShown:
         """The value as people read it."""
         if not math.isfinite(self.value):
             return "–"
-        return f"{self.value:.1f}" if self.kind.field == "distance" else f"{self.value:.2f}"
+        return f"{self.value:.{self.kind.digits}f}"
 
     @property
     def tooltip(self) -> str:
@@ -195,11 +167,7 @@ def describe(measures: HeadMeasures, keys: Sequence[Token] = (), resting: str = 
     """
     ends = ", end token left out" if leaves_out_end(keys) else ""
     noun = _noun(keys)
-    parts = (
-        (measures.previous, "attends to the previous token"),
-        (measures.diagonal, "attends to the same position"),
-        (measures.first, f"attends to the first {noun}"),
-    )
+    parts = [(float(getattr(measures, one.name)), one.says.format(noun=noun)) for one in _SAYING]
     weight, sentence = max(parts, key=lambda part: part[0] if math.isfinite(part[0]) else -1.0)
     if weight >= 0.5:
         return f"{sentence}: {weight:.2f} of its weight"

@@ -1,7 +1,7 @@
 """The numbers that a tour's text may name, read from what is on the screen. Must not import Qt.
 
 Each has a name that stands in braces in the text, and a function that gives it as words, or None while it
-is not there. Definitions: `records/maps.py`, `records/inside.py`, `records/measures.py`.
+is not there. Definitions: `schemes/measures`, `records/inside.py`.
 """
 
 import math
@@ -10,6 +10,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from attnscope.counting import weight_words
+from attnscope.schemes.measures import TEXT_MEASURES
 from attnscope.viewmodels.tours.inside_numbers import INSIDE_NUMBERS
 from attnscope.viewmodels.tours.spot import Read, Spot
 
@@ -158,12 +159,7 @@ NUMBERS: Mapping[str, Read] = {
     "row_weights": _row_weights,
     "row_sum": _row_sum,
     "stripe": _stripe,
-    "entropy": _measure("entropy"),
-    "distance": _measure("distance"),
-    "confidence": _measure("confidence"),
-    "previous": _measure("previous"),
-    "first": _measure("first"),
-    "diagonal": _measure("diagonal"),
+    **{name: _measure(name) for name in TEXT_MEASURES},
     **INSIDE_NUMBERS,
 }
 """Every number that a text may name."""

@@ -1,0 +1,31 @@
+"""How far a head looks (Vig & Belinkov 2019)."""
+
+import math
+from typing import TYPE_CHECKING
+
+from attnscope.schemes.measures.measure import Block, Measure, OnText
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+class Distance(Measure):
+    name = "distance"
+    title = "distance"
+    order = 130
+    unit = "tokens"
+    limits = (0.0, math.inf)
+    is_self_only = True
+    terminal = 3
+    is_estimated = True
+    sums = (Block.distance,)
+    definition = "Σ a·|i − j|, averaged over rows i. (Vig & Belinkov 2019)"
+    on_text = OnText(
+        order=20,
+        title="distance",
+        definition="How far the head looks: Σ a·|i − j|, averaged over rows i. (Vig & Belinkov 2019)",
+        digits=1,
+    )
+
+    def of_rows(self, block: Block) -> "Tensor":
+        return (block.a * block.away()).sum(dim=-1)
