@@ -3,7 +3,7 @@
 None of it goes to the worker.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -11,7 +11,6 @@ from psygnal import Signal, SignalGroup, SignalInstance
 
 from attnscope.records.axes import Axis, axes_of
 from attnscope.records.sites import HeadRef, Site, Stack
-from attnscope.viewmodels.listeners import Listener, tell_names
 from attnscope.viewmodels.session.file import LookSaved
 
 Page = Literal["explore", "compare", "heads", "positions", "train", "labs", "learn"]
@@ -127,10 +126,6 @@ class ViewState:
 
     def __init__(self) -> None:
         self.changed = ViewChanges()
-
-    def subscribe(self, callback: Listener) -> Callable[[], None]:
-        """Tell `callback` the name of what changed; the function given back ends it."""
-        return tell_names(self.changed, callback)
 
     def show_page(self, page: Page) -> None:
         """Turn to another page; what was under the cursor on the old one is forgotten."""

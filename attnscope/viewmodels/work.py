@@ -6,11 +6,9 @@ import Qt.
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Protocol, runtime_checkable
+from functools import partial
 
 from psygnal import Signal, SignalGroup, SignalInstance
-
-from attnscope.viewmodels.listeners import Listener
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,15 +33,6 @@ class Task:
         return "" if self.fraction is None else f"{100 * min(max(self.fraction, 0.0), 1.0):.0f} %"
 
 
-@runtime_checkable
-class Worker(Protocol):
-    """A state that may have something under way."""
-
-    def subscribe(self, callback: Listener) -> Callable[[], None]:
-        """Tell `callback` what changed."""
-        ...
-
-
 FindTasks = Callable[[], Iterable[Task]]
 
 
@@ -53,17 +42,13 @@ class WorkState:
     changed = Signal()
 
     def __init__(self) -> None:
-        self._finders: list[FindTasks] = []
+        self._found: dict[FindTasks, tuple[Task, ...]] = {}
         self.jobs: tuple[Task, ...] = ()
 
-    def watch(self, state: object, find: FindTasks) -> None:
-        """Collect the jobs that `find` gives whenever `state` changes."""
-        self._finders.append(find)
-        changed = getattr(state, "changed", None)
-        if isinstance(changed, SignalGroup | SignalInstance):
-            changed.connect(self._on_changed)
-        elif isinstance(state, Worker):
-            state.subscribe(lambda _name: self._on_changed())
+    def watch(self, changed: SignalGroup | SignalInstance, find: FindTasks) -> None:
+        """Collect the jobs that `find` gives whenever the state has `changed` that they are of."""
+        self._found[find] = ()
+        changed.connect(partial(self._look, find))
 
     @property
     def summary(self) -> str:
@@ -88,10 +73,12 @@ class WorkState:
         """The job that Esc ends."""
         return next((job for job in self.jobs if job.is_waited_for and job.stop is not None), None)
 
-    def _on_changed(self) -> None:
-        found = {job.name: job for find in self._finders for job in find()}
+    def _look(self, find: FindTasks) -> None:
+        jobs = tuple(find())
+        if jobs == self._found[find]:
+            return
+        self._found[find] = jobs
+        found = {job.name: job for jobs in self._found.values() for job in jobs}
         kept = [job.name for job in self.jobs if job.name in found]
-        jobs = tuple(found[name] for name in (*kept, *(name for name in found if name not in kept)))
-        if jobs != self.jobs:
-            self.jobs = jobs
-            self.changed.emit()
+        self.jobs = tuple(found[name] for name in (*kept, *(name for name in found if name not in kept)))
+        self.changed.emit()

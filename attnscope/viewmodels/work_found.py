@@ -3,6 +3,8 @@
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
+from psygnal import SignalGroup
+
 from attnscope.counting import counted
 from attnscope.viewmodels.causes.across_layers import AcrossState
 from attnscope.viewmodels.compare.state import CompareState
@@ -28,6 +30,11 @@ class Passing(Protocol):
     job: Job[Any, Any]
 
     @property
+    def changed(self) -> SignalGroup:
+        """What of it can change."""
+        ...
+
+    @property
     def progress(self) -> str:
         """How far it is, in words."""
         ...
@@ -46,7 +53,7 @@ def watch_pass(work: WorkState, name: str, state: Passing) -> None:
             what = state.progress if job.news is not None else _WAITING
             yield Task(name=name, what=what, fraction=job.fraction, stop=state.stop)
 
-    work.watch(state, find)
+    work.watch(state.changed, find)
 
 
 def watch_session(work: WorkState, session: Session, cancel: Callable[[int], None]) -> None:
@@ -79,7 +86,7 @@ def watch_session(work: WorkState, session: Session, cancel: Callable[[int], Non
                 tells_what=heard is not None and heard.fraction is not None,
             )
 
-    work.watch(session, find)
+    work.watch(session.changed, find)
 
 
 def watch_training(work: WorkState, training: TrainingState) -> None:
@@ -93,7 +100,7 @@ def watch_training(work: WorkState, training: TrainingState) -> None:
             name = "Training, paused" if training.status.phase == "paused" else "Training"
             yield Task(name=name, what=" · ".join(filter(None, words)), fraction=training.fraction, stop=stop)
 
-    work.watch(training, find)
+    work.watch(training.changed, find)
 
 
 def watch_sweep(work: WorkState, sweep: SweepState) -> None:
@@ -104,7 +111,7 @@ def watch_sweep(work: WorkState, sweep: SweepState) -> None:
             stop = None if sweep.phase == "stopping" else sweep.stop
             yield Task(name="Several runs", what=sweep.what, fraction=sweep.fraction, stop=stop)
 
-    work.watch(sweep, find)
+    work.watch(sweep.changed, find)
 
 
 def watch_heads(work: WorkState, heads: HeadsState, curves: CurvesState, alike: AlikeState) -> None:
@@ -123,7 +130,7 @@ def watch_writing(work: WorkState, generation: GenerationState) -> None:
             what = f"{counted(n, 'token')} so far" if n else _WAITING
             yield Task(name="Writing text", what=what, stop=generation.stop)
 
-    work.watch(generation, find)
+    work.watch(generation.changed, find)
 
 
 def watch_pages(
@@ -156,9 +163,9 @@ def watch_pages(
                 is_waited_for=True,
             )
 
-    work.watch(compare, comparing)
-    work.watch(pruning, removing)
-    work.watch(experiments, experiment_jobs(experiments))
+    work.watch(compare.changed, comparing)
+    work.watch(pruning.changed, removing)
+    work.watch(experiments.changed, experiment_jobs(experiments))
 
 
 def watch_flow(work: WorkState, across: AcrossState) -> None:
@@ -169,7 +176,7 @@ def watch_flow(work: WorkState, across: AcrossState) -> None:
         if fraction is not None:
             yield Task(name="Attention flow", what=f"{fraction:.0%}", fraction=fraction, stop=across.stop)
 
-    work.watch(across, find)
+    work.watch(across.changed, find)
 
 
 def watch_downloads(work: WorkState, shelf: ShelfState) -> None:
@@ -180,7 +187,7 @@ def watch_downloads(work: WorkState, shelf: ShelfState) -> None:
             name = f"Downloading {shelf.fetching.rpartition('/')[2]}"
             yield Task(name=name, what=shelf.progress, fraction=shelf.fraction, stop=shelf.pause)
 
-    work.watch(shelf, find)
+    work.watch(shelf.changed, find)
 
 
 def experiment_jobs(experiments: ExperimentsState) -> FindTasks:

@@ -2,27 +2,10 @@
 
 import html
 from collections.abc import Callable
-from typing import Protocol
 
 from psygnal import SignalInstance
 from PySide6.QtCore import QEvent, QObject, QSize, Qt
 from PySide6.QtWidgets import QFrame, QLabel, QSizePolicy, QToolButton, QWidget
-
-from attnscope.viewmodels.listeners import Listener
-
-
-class Source(Protocol):
-    """A view model that can be listened to."""
-
-    def subscribe(self, callback: Listener) -> Callable[[], None]:
-        """Tell `callback` what changed."""
-        ...
-
-
-def listen(widget: QObject, source: Source, callback: Listener) -> None:
-    """Tell `callback` what changes in `source` for as long as `widget` lives."""
-    remove = source.subscribe(callback)
-    widget.destroyed.connect(lambda: remove())
 
 
 def watch_seen(widget: QWidget, watch: Callable[[bool], None]) -> None:

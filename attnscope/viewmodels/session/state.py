@@ -29,7 +29,6 @@ from attnscope.records.sites import NO_GATES, Gates, HeadRef, Stack, check_heads
 from attnscope.records.texts import TextOpened
 from attnscope.records.tiles import GridRefined
 from attnscope.records.tokens import Token
-from attnscope.viewmodels.listeners import Listener, tell_names
 from attnscope.viewmodels.maps.aspect import PLAIN, Aspect, aspect_words
 from attnscope.viewmodels.maps.shown_maps import ShownMaps, distinct, heads_to_blend, sides_of_site, with_grid
 from attnscope.viewmodels.numbers import Numbers
@@ -165,10 +164,6 @@ class Session:
         """The thumbnails of one site through the aspect."""
         traced = self.traced
         return self._shown.grid(grid, self.aspect, sides_of_site(grid.site, traced)) if traced else grid
-
-    def subscribe(self, callback: Listener) -> Callable[[], None]:
-        """Tell `callback` the name of what changed; the function given back ends it."""
-        return tell_names(self.changed, callback)
 
     def load_model(self, source: str, device: str = "auto", *, sample: Sample | None = None) -> None:
         """Open a model, on `sample` when given; the present one stays until the new one is complete."""
@@ -478,7 +473,7 @@ class Session:
             self._last_in_stack[self.primary.stack] = self.primary
         for name in ("selection", "gates", "interventions", "aspect", "compared"):
             if getattr(before, name) != getattr(setting, name):
-                getattr(self.changed, name).emit()
+                self.changed[name].emit()
         if is_read:
             self.typed = self.typed if self.typed.text == self.text else clean_text(self.text)
             self.changed.text.emit()
