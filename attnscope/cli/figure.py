@@ -20,29 +20,32 @@ from attnscope.cli.figure_options import (
 from attnscope.cli.figure_panels import add_panel_arguments, draw_panels
 from attnscope.cli.given import note_given
 from attnscope.cli.inputs import add_file_argument, add_input_arguments, load_and_trace
-from attnscope.cli.other_figures import curves_figure, graph_figure, positions_figure, scaling_figure
+from attnscope.cli.other_figures import (
+    by_view,
+    curves_figure,
+    graph_figure,
+    positions_figure,
+    scaling_figure,
+)
 from attnscope.cli.pictures import on_picture
 from attnscope.cli.ranges import real, whole
 from attnscope.cli.terminal import say_saved
 from attnscope.records.sites import require_heads
+from attnscope.schemes.registry import module_names
 
 if TYPE_CHECKING:
     from attnscope.figures.spec import FigureSpec
 
-VIEWS = (
-    "grid",
-    "head",
-    "lines",
-    "picture",
-    "graph",
-    "panels",
-    "difference",
-    "positions",
-    "curves",
-    "scaling",
-)
-_BUILDERS = {"difference": build_difference, "graph": graph_figure}
-_WITHOUT_TEXT = {"positions": positions_figure, "curves": curves_figure, "scaling": scaling_figure}
+_NO_COMMAND = ("inside", "lab")
+"""Views whose contents the window alone makes."""
+_OF_TRACES = {"difference": build_difference, **by_view(graph_figure)}
+_WITHOUT_TEXT = by_view(positions_figure, curves_figure, scaling_figure)
+
+
+def view_names() -> list[str]:
+    """Every view that the command draws: each has a file, but for what other views show too."""
+    names = {*module_names("attnscope.figures.views"), *_WITHOUT_TEXT}
+    return sorted(names - {*_NO_COMMAND})
 
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -61,7 +64,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     parser.add_argument(
         "--view",
         default="grid",
-        choices=VIEWS,
+        choices=view_names(),
         help="default: grid; curves takes a run folder, or a folder of several, as scaling does",
     )
     parser.add_argument(
@@ -135,7 +138,7 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         model, trace = load_and_trace(arguments)
         require_heads(trace.sites)
-        drawn = _BUILDERS.get(arguments.view, build_figure)(arguments, model, trace)
+        drawn = _OF_TRACES.get(arguments.view, build_figure)(arguments, model, trace)
         if arguments.view == "picture":
             drawn = on_page(arguments, on_picture(drawn, model, arguments.text, arguments.query or "0").spec)
         path = drawn.save(Path(arguments.out))

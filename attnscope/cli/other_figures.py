@@ -1,6 +1,7 @@
 """The figures of `attnscope figure` that show no maps: graphs, positions, training curves, scaling laws."""
 
 import argparse
+from collections.abc import Callable
 from typing import TYPE_CHECKING, TypedDict
 
 from attnscope.cli.figure_building import build_caption
@@ -21,6 +22,11 @@ class _Page(TypedDict):
     height_mm: float | None
     font_pt: float | None
     dpi: int
+
+
+def by_view(*makers: Callable[..., "Figure"]) -> dict[str, Callable[..., "Figure"]]:
+    """The functions by the view that each is called after."""
+    return {maker.__name__.removesuffix("_figure"): maker for maker in makers}
 
 
 def graph_figure(arguments: argparse.Namespace, model: "Model", trace: "Trace") -> "Figure":

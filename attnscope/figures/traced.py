@@ -1,8 +1,7 @@
 """What is wanted of a trace to draw it, and the maps and thumbnails that it gives."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 
 from attnscope.errors import UserError
 from attnscope.figures.paint_part import MapPart
@@ -64,7 +63,7 @@ class OtherSide:
 class Wanted:
     """What of a trace is to be drawn: `heads` or a `stack`, through an aspect.
 
-    `also` are panels beside those of heads, in `columns`; `options` are those of a view that has some.
+    `also` are panels beside those of heads, in `columns`.
     """
 
     trace: Traced
@@ -74,7 +73,6 @@ class Wanted:
     also: tuple[str, ...] = ()
     columns: int = 0
     other: OtherSide = field(default_factory=OtherSide)
-    options: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def head(self) -> HeadRef:

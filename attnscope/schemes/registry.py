@@ -1,6 +1,7 @@
 """Finding every scheme of a package: whoever adds one adds a file."""
 
 from importlib import import_module
+from importlib.util import find_spec
 from pkgutil import iter_modules
 from typing import ClassVar, TypeVar
 
@@ -17,10 +18,16 @@ SchemeT = TypeVar("SchemeT", bound=Scheme)
 KindT = TypeVar("KindT")
 
 
+def module_names(package: str) -> tuple[str, ...]:
+    """The modules of a package, in order of the alphabet; neither it nor they are imported."""
+    found = find_spec(package)
+    folders = found.submodule_search_locations if found is not None else None
+    return tuple(sorted(module.name for module in iter_modules(folders or [])))
+
+
 def classes_of(package: str, base: type[KindT]) -> set[type[KindT]]:
     """The classes below `base` in every module of a package."""
-    found = iter_modules(import_module(package).__path__)
-    modules = [import_module(f"{package}.{module.name}") for module in found]
+    modules = [import_module(f"{package}.{name}") for name in module_names(package)]
     kinds = {one for module in modules for one in vars(module).values() if isinstance(one, type)}
     return {kind for kind in kinds if issubclass(kind, base)}
 

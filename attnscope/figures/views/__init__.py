@@ -3,8 +3,11 @@
 from attnscope.figures.spec import FigureSpec
 from attnscope.schemes.registry import classes_of
 
-VIEWS: dict[str, type[FigureSpec]] = {
-    kind.view: kind
-    for kind in sorted(classes_of(__name__, FigureSpec), key=lambda kind: kind.order)  # type: ignore[type-abstract]
-    if kind.view
-}
+
+def found_views() -> dict[str, type[FigureSpec]]:
+    """Every kind of figure that a file of this folder holds."""
+    kinds = classes_of(__name__, FigureSpec)  # type: ignore[type-abstract]  # those with a name are whole
+    return {kind.view: kind for kind in sorted(kinds, key=lambda kind: kind.order) if kind.view}
+
+
+VIEWS = found_views()

@@ -21,7 +21,7 @@ from attnscope.figures.special_tokens import without_special_links
 from attnscope.figures.style import widest_value
 from attnscope.figures.token_axis import axis_names
 from attnscope.figures.traced import Wanted
-from attnscope.figures.views.maps import MapsFigure, are_short, heads_words
+from attnscope.figures.whole_maps import MapsFigure, are_short, heads_words
 from attnscope.records.alignment import GoldCell
 from attnscope.records.maps import HeadMap
 from attnscope.records.sites import gate_note

@@ -17,7 +17,7 @@ from attnscope.figures.paint_lines import (
 )
 from attnscope.figures.spec import Asked
 from attnscope.figures.traced import Wanted
-from attnscope.figures.views.maps import MapsFigure, heads_words
+from attnscope.figures.whole_maps import MapsFigure, heads_words
 
 _MANY_LINES = 400
 

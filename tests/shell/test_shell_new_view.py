@@ -1,0 +1,118 @@
+"""Whoever adds a view adds one file: every door of the program finds it there."""
+
+import importlib
+import sys
+import textwrap
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import attnscope as at
+from attnscope.cli import main as cli
+from attnscope.errors import UserError
+from attnscope.figures import views
+from attnscope.widgets.export.choices import ExportChoices
+
+VIEW = '''
+    """How much weight each key gets from all queries together."""
+
+    from dataclasses import dataclass
+
+    import numpy as np
+    from PySide6.QtCore import QRectF
+
+    from attnscope.figures.spec import FigureSpec
+    from attnscope.records.maps import HeadMap
+
+
+    @dataclass(frozen=True, slots=True, kw_only=True)
+    class ReceivedFigure(FigureSpec):
+        view, words, order = "received", "weight that each key gets", 50
+        follows_width, least_px, reads_trace = True, 40.0, True
+
+        head_map: HeadMap
+
+        @classmethod
+        def of_trace(cls, wanted, **page):
+            return cls(head_map=wanted.maps()[0], **page)
+
+        @property
+        def is_empty(self):
+            return not self.head_map.weights.size
+
+        def sums(self):
+            return np.nansum(self.head_map.weights, axis=0)
+
+        def paint(self, painter, rect, palette):
+            for j, received in enumerate(self.sums().tolist()):
+                painter.fillRect(QRectF(rect.left() + 12 * j, rect.top(), 10, 20 * received), palette.accent)
+
+        def natural_height(self, width):
+            return 200.0
+
+        def shown_words(self):
+            return ["received by each key"]
+
+        def rows(self):
+            yield ("key", "received")
+            for token, received in zip(self.head_map.keys, self.sums().tolist()):
+                yield (token.piece, f"{received:.6f}")
+
+        def arrays(self):
+            return {"received": self.sums()}
+'''
+
+
+@pytest.fixture
+def added_view(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A view in a file of another folder, which stands beside the program's own for one test."""
+    folder = tmp_path / "views"
+    folder.mkdir()
+    (folder / "received.py").write_text(textwrap.dedent(VIEW))
+    views.__path__.append(str(folder))
+    importlib.invalidate_caches()
+    for name, kind in views.found_views().items():
+        monkeypatch.setitem(views.VIEWS, name, kind)
+    yield "received"
+    views.__path__.remove(str(folder))
+    sys.modules.pop("attnscope.figures.views.received")
+
+
+def test_that_a_view_of_one_file_is_drawn_from_python(
+    added_view: str, tiny_model: str, tmp_path: Path
+) -> None:
+    trace = at.load(tiny_model).trace("the cat", "le chat")
+    made = at.figure(trace, added_view, head="cross:L0H1", caption=at.Caption(model="tiny"))
+    received = trace.head_map(made.spec.head_map.head).weights.sum(axis=0)
+    arrays = np.load(made.save(tmp_path / "received.npz"))
+    np.testing.assert_allclose(arrays["received"], received, rtol=1e-6)
+    lines = made.save(tmp_path / "received.csv").read_text().splitlines()
+    assert lines[0] == '"key","received"'
+    assert len(lines) == 1 + len(received)
+    drawn = made.save(tmp_path / "received.svg").read_text()
+    assert "received by each key" in drawn
+    again = at.load_figure(made.save(tmp_path / "received.figure.json"))
+    assert type(again.spec) is type(made.spec)
+    assert again.save(tmp_path / "again.svg").read_text() == drawn
+
+
+def test_that_the_command_line_draws_it(added_view: str, tiny_model: str, tmp_path: Path, capsys) -> None:
+    with pytest.raises(UserError, match="no view 'film'"):
+        at.figure(at.load(tiny_model).trace("the cat", "le chat"), "film")
+    wish = ("figure", tiny_model, "--text", "the cat", "--target", "le chat", "--head", "cross:L0H1")
+    out = tmp_path / "received.csv"
+    assert cli.main([*wish, "--view", added_view, "-o", str(out)]) == 0
+    assert out.read_text().startswith('"key","received"\n')
+    assert cli.main([*wish, "--view", "film", "-o", str(out)]) == 2
+    assert "received" in capsys.readouterr().err
+
+
+@pytest.mark.qt
+def test_that_the_export_dialog_offers_it(added_view: str, tiny_model: str, qtbot) -> None:
+    made = at.figure(at.load(tiny_model).trace("the cat", "le chat"), added_view)
+    choices = ExportChoices({made.spec.view: made.spec}, made.spec.view)
+    qtbot.addWidget(choices)
+    assert choices.views.currentText() == "weight that each key gets"
+    assert type(choices.apply(made.spec)) is type(made.spec)
+    assert not choices.values.isEnabled()
