@@ -332,12 +332,26 @@ def test_that_training_goes_on_from_it(tmp_path, fill_with_ramp, family):
 
 
 def test_that_another_objective_is_refused_with_what_differs(tmp_path, fill_with_ramp):
+    folder, _ = saved(tmp_path, fill_with_ramp, "distilbert")
+    text = tmp_path / "text.txt"
+    text.write_text("the animal\n" * 60, encoding="utf-8")
+    recipe = parse_recipe(RECIPE.format(text=text, objective="causal", folder=folder))
+    with pytest.raises(RecipeError, match="form"):
+        read_start(recipe)
+
+
+def test_that_a_causal_model_goes_on_as_one_that_sees_both_sides(tmp_path, fill_with_ramp):
     folder, _ = saved(tmp_path, fill_with_ramp, "gpt2")
+    byte_tokenizer().save(str(folder / "tokenizer.json"))
     text = tmp_path / "text.txt"
     text.write_text("the animal\n" * 60, encoding="utf-8")
     recipe = parse_recipe(RECIPE.format(text=text, objective="masked", folder=folder))
-    with pytest.raises(RecipeError, match="form"):
-        read_start(recipe)
+    start = read_start(recipe)
+    weights = start.module.state_dict()
+    module = first_module(recipe, replace(start.module.config, form="encoder"), start)
+    assert module.config.form == "encoder"
+    for name, weight in module.state_dict().items():
+        assert torch.equal(weight, weights[name.replace("encoder", "decoder")]), name
 
 
 @torch.no_grad()

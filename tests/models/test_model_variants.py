@@ -62,7 +62,10 @@ def test_that_a_trace_of_it_proves_itself_and_survives_a_file(form, variant, tmp
             np.testing.assert_allclose(np.nansum(weights, axis=1), 1.0, atol=1e-5)
             np.testing.assert_array_equal(again.weights(site, head), weights)
             tile = trace.head_tile(HeadRef(stack=site.stack, layer=site.layer, head=head))
-            np.testing.assert_allclose(tile.weights, weights, atol=1e-6)
+            # exp(score − lse): what float32 rounds off scores of up to 10, a cosine over 0.1, is 2e-6
+            np.testing.assert_allclose(
+                tile.weights, weights, atol=4e-6 if variant.get("score") == "cosine" else 1e-6
+            )
             np.testing.assert_allclose(trace.row(site, head, 2), weights[2], atol=1e-6)
 
 
