@@ -1,6 +1,6 @@
 """Putting the tensors of a file into a model: every one must fit, and nothing is cast in silence."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import torch
@@ -11,7 +11,7 @@ from attnscope.nn.building import empty_own, unfilled_own
 from attnscope.nn.config import ModelConfig
 from attnscope.nn.own_module import OwnModule
 
-_MAX_ROWS = 12
+MAX_ROWS = 12
 _EMBEDDING = "tokens.weight"
 
 
@@ -26,7 +26,7 @@ def fill_own(
     expected = {name: tuple(tensor.shape) for name, tensor in unfilled_own(config).state_dict().items()}
     _check_vocabulary(config, tensors, where)
     _check_shapes(expected, tensors, where)
-    _check_types(tensors, where)
+    check_types(tensors, where, action="Save the model in float32; converting would change it.")
     module = empty_own(config)
     with torch.no_grad():
         parameters = dict(module.named_parameters())
@@ -36,7 +36,7 @@ def fill_own(
             else:
                 own.copy_(tensors[name])
     module.eval()
-    notes = (_cast_note(tensors, stored_as), finite_note(module.state_dict()))
+    notes = (cast_note(tensors, stored_as), finite_note(module.state_dict()))
     return module, " ".join(filter(None, notes))
 
 
@@ -69,31 +69,38 @@ def _check_shapes(expected: dict[str, tuple[int, ...]], tensors: Mapping[str, Te
     ]
     if not rows:
         return
-    shown = rows[:_MAX_ROWS]
-    if len(rows) > _MAX_ROWS:
-        shown.append(f"and {len(rows) - _MAX_ROWS} more")
-    table = "\n  ".join(shown)
-    raise LoadError(
+    shown = rows[:MAX_ROWS]
+    if len(rows) > MAX_ROWS:
+        shown.append(f"and {len(rows) - MAX_ROWS} more")
+    raise other_weights(shown, where, expected=f"exactly {len(expected)} tensors of the right sizes")
+
+
+def other_weights(rows: Sequence[str], where: Path, *, expected: str) -> LoadError:
+    """What is said of weights that are not those of the model, with a table of what is wrong."""
+    table = "\n  ".join(rows)
+    return LoadError(
         f"The weights in {where} are not those of the model that config.json describes:\n  {table}\n",
         kind="keys",
-        expected=f"exactly {len(expected)} tensors of the right sizes",
+        expected=expected,
         action="Open the folder in which the model was saved; nothing was loaded.",
     )
 
 
-def _check_types(tensors: Mapping[str, Tensor], where: Path) -> None:
+def check_types(tensors: Mapping[str, Tensor], where: Path, *, action: str) -> None:
+    """Raise LoadError for whole or complex numbers: where a weight stands they would be converted."""
     wrong = [f"{name} is {_type(t)}" for name, t in tensors.items() if not t.is_floating_point()]
     if wrong:
         raise LoadError(
-            f"The weights in {where} are not floating-point numbers: {', '.join(wrong[:_MAX_ROWS])}.",
+            f"The weights in {where} are not floating-point numbers: {', '.join(wrong[:MAX_ROWS])}.",
             kind="dtype",
             expected="float32, float16 or bfloat16",
-            action="Save the model in float32; converting would change it.",
+            action=action,
         )
 
 
-def _cast_note(tensors: Mapping[str, Tensor], stored_as: str) -> str:
-    types = {_type(t) for t in tensors.values()} - {"float32", stored_as}
+def cast_note(tensors: Mapping[str, Tensor], stored_as: str = "") -> str:
+    """What a person should know of weights in other types than the one that is computed with."""
+    types = {_type(t) for t in tensors.values() if t.is_floating_point()} - {"float32", stored_as}
     return f"Weights were {' and '.join(sorted(types))} and are computed with in float32." if types else ""
 
 

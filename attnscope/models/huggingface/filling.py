@@ -20,9 +20,8 @@ from attnscope.models.huggingface.config_checks import CheckedConfig
 from attnscope.models.huggingface.library import joined_threads, library_faults
 from attnscope.models.huggingface.tasks import Task
 from attnscope.models.pruning.huggingface import fitted_class
-from attnscope.models.weights import finite_note
+from attnscope.models.weights import MAX_ROWS, cast_note, check_types, finite_note, other_weights
 
-_MAX_ROWS = 12
 _SLACK = 10_000_000
 _UNUSED = ("pooler.",)
 """Parts of a model whose output nothing here looks at: they may be missing."""
@@ -116,7 +115,7 @@ def fill_model(plan: Plan, tensors: Mapping[str, Tensor], where: Path) -> tuple[
     _check_report(report, where, len(plan.shapes))
     model.eval().requires_grad_(False)
     weights_note = finite_note(dict(model.named_parameters()))
-    return model, " ".join(filter(None, (_cast_note(tensors), _unused_note(report), weights_note)))
+    return model, " ".join(filter(None, (cast_note(tensors), _unused_note(report), weights_note)))
 
 
 def _n_embedded(empty: Any) -> int | None:
@@ -152,7 +151,7 @@ def _check_amount(plan: Plan, tensors: Mapping[str, Tensor], where: Path) -> Non
         for name, shape in plan.shapes.items()
         if (found := tensors.get(name)) is not None and tuple(found.shape) != shape
     ]
-    table = "".join(f"\n  {row[:160]}" for row in rows[:_MAX_ROWS])
+    table = "".join(f"\n  {row[:160]}" for row in rows[:MAX_ROWS])
     raise LoadError(
         f"The weights in {where} hold {n_found:,} numbers but config.json describes a model of "
         f"{plan.n_parameters:,}.{table}\n",
@@ -163,20 +162,8 @@ def _check_amount(plan: Plan, tensors: Mapping[str, Tensor], where: Path) -> Non
 
 
 def _check_types(expected: Iterable[str], tensors: Mapping[str, Tensor], where: Path) -> None:
-    """Whole or complex numbers where a parameter stands would be converted in silence."""
-    wrong = [
-        f"{key} is {_type(tensor)}"
-        for name in expected
-        for key in _spellings(name)
-        if (tensor := tensors.get(key)) is not None and not tensor.is_floating_point()
-    ]
-    if wrong:
-        raise LoadError(
-            f"The weights in {where} are not floating-point numbers: {', '.join(wrong[:_MAX_ROWS])}.",
-            kind="dtype",
-            expected="float32, float16 or bfloat16",
-            action="Open the model it was made from; converting would change it.",
-        )
+    own = {key: tensors[key] for name in expected for key in _spellings(name) if key in tensors}
+    check_types(own, where, action="Open the model it was made from; converting would change it.")
 
 
 def _spellings(name: str) -> tuple[str, ...]:
@@ -193,22 +180,13 @@ def _check_report(report: Mapping[str, Any], where: Path, n_expected: int) -> No
     ]
     if not rows:
         return
-    n_more = len(rows) - _MAX_ROWS
-    rows = rows[:_MAX_ROWS] + [f"unexpected  {name}" for name in sorted(report["unexpected_keys"])[:4]]
+    n_more = len(rows) - MAX_ROWS
+    rows = rows[:MAX_ROWS] + [f"unexpected  {name}" for name in sorted(report["unexpected_keys"])[:4]]
     if n_more > 0:
         rows.append(f"and {n_more} more")
-    table = "\n  ".join(row[:160] for row in rows)
-    raise LoadError(
-        f"The weights in {where} are not those of the model that config.json describes:\n  {table}\n",
-        kind="keys",
-        expected=f"{n_expected} tensors of the right sizes",
-        action="Open the folder in which the model was saved; nothing was loaded.",
+    raise other_weights(
+        [row[:160] for row in rows], where, expected=f"{n_expected} tensors of the right sizes"
     )
-
-
-def _cast_note(tensors: Mapping[str, Tensor]) -> str:
-    types = sorted({_type(t) for t in tensors.values() if t.is_floating_point() and t.dtype != torch.float32})
-    return f"Weights were {' and '.join(types)} and are computed with in float32." if types else ""
 
 
 def _unused_note(report: Mapping[str, Any]) -> str:
@@ -217,7 +195,3 @@ def _unused_note(report: Mapping[str, Any]) -> str:
         return ""
     more = f" and {len(names) - 3} more" if len(names) > 3 else ""
     return f"Tensors of the file that this model does not use: {', '.join(names[:3])[:200]}{more}."
-
-
-def _type(tensor: Tensor) -> str:
-    return str(tensor.dtype).removeprefix("torch.")

@@ -4,7 +4,7 @@ Nothing of a model's folder is ever run, nothing is read from the network, and e
 """
 
 import importlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -30,30 +30,22 @@ from attnscope.models.huggingface.vocabulary import HuggingFaceVocabulary, check
 from attnscope.models.huggingface.weight_files import reading_weights, weight_paths
 from attnscope.models.huggingface.writer import can_cache, takes_argument
 from attnscope.models.memory import available_bytes
-from attnscope.nn.edits import Call, Edits
+from attnscope.nn.edits import Call
+from attnscope.nn.gating import QuietProbe
 from attnscope.nn.telling import tell
 from attnscope.records.models import ModelInfo
-from attnscope.records.sites import Site, SiteKey
+from attnscope.records.sites import SiteKey
 
 
-class LengthProbe:
+class _LengthProbe(QuietProbe):
     """Notes how many queries each site has for one input, and whether it is one input."""
 
-    def __init__(self, sites: Sequence[Site]) -> None:
-        self._keys = frozenset(site.key for site in sites)
+    def __init__(self) -> None:
         self._sizes: set[tuple[int, int]] = set()
-
-    def gate(self, site: SiteKey) -> Tensor | None:
-        """No gates."""
-        return None
-
-    def edits(self, site: SiteKey) -> Edits | None:
-        """No edits."""
-        return None
 
     def wants(self, site: SiteKey) -> bool:
         """Every site."""
-        return site in self._keys
+        return True
 
     def record(self, site: SiteKey, call: Call, *, lse: Tensor, out: Tensor, is_training: bool) -> None:
         """Take the sizes and keep nothing."""
@@ -208,7 +200,7 @@ def _picture_reader(opened: _Opened, attached: Attached) -> PictureReader:
     how = read_preparation(opened.folder, image_size)
     size = (1, getattr(config, "num_channels", 3), how.height, how.width)
     blank = torch.zeros(size, device=model.device)
-    probe = LengthProbe(attached.sites)
+    probe = _LengthProbe()
     with torch.no_grad(), attached.probing(probe):
         model(pixel_values=blank)
     return PictureReader(how, patch_size=patch_size, n_tokens=probe.only_length(type(model).__name__))
@@ -216,7 +208,7 @@ def _picture_reader(opened: _Opened, attached: Attached) -> PictureReader:
 
 def _sound_reader(opened: _Opened, attached: Attached, words: TextReader, library: Any) -> SoundReader:
     model, extractor = opened.model, read_extractor(opened.folder, library)
-    probe = LengthProbe(attached.sites)
+    probe = _LengthProbe()
     start = torch.zeros((1, 1), dtype=torch.int64, device=model.device)
     with torch.no_grad(), attached.probing(probe):
         model(**_silence(extractor, model), decoder_input_ids=start)

@@ -26,7 +26,7 @@ from attnscope.records.sites import STACKS, Site, SiteKey, Stack
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SeenCall:
+class _SeenCall:
     """One attention call of a pass, in words and numbers."""
 
     module: nn.Module
@@ -35,17 +35,17 @@ class SeenCall:
     n_kv_heads: int
 
 
-class Scout:
+class _Scout:
     """Takes down every call of a pass and probes none."""
 
     probe: Probe | None = None
 
     def __init__(self) -> None:
-        self.calls: list[SeenCall] = []
+        self.calls: list[_SeenCall] = []
 
     def site(self, module: nn.Module, call: Call) -> None:
         """Take the call down."""
-        seen = SeenCall(
+        seen = _SeenCall(
             module=module,
             stack=_stack_of(call),
             n_heads=call.q.shape[1],
@@ -55,7 +55,7 @@ class Scout:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SiteMap:
+class _SiteMap:
     """The sites of a model, and for each module the sites of its calls in their order."""
 
     sites: tuple[Site, ...]
@@ -63,7 +63,7 @@ class SiteMap:
     note: str
 
 
-def map_sites(model: Any, calls: list[SeenCall]) -> SiteMap:
+def _map_sites(model: Any, calls: list[_SeenCall]) -> _SiteMap:
     """The sites behind the calls of one pass."""
     names = {module: name for name, module in model.named_modules()}
     sites: list[Site] = []
@@ -81,7 +81,7 @@ def map_sites(model: Any, calls: list[SeenCall]) -> SiteMap:
             sites.append(site)
             of_module.setdefault(call.module, []).append(site.key)
     sites.sort(key=lambda site: (STACKS.index(site.stack), site.layer))
-    return SiteMap(
+    return _SiteMap(
         sites=tuple(sites),
         of_module={module: tuple(keys) for module, keys in of_module.items()},
         note=" ".join(note for note in notes if note),
@@ -91,7 +91,7 @@ def map_sites(model: Any, calls: list[SeenCall]) -> SiteMap:
 class SitePass:
     """Names the site of each call while a model runs; counts the calls of each module from pass to pass."""
 
-    def __init__(self, found: SiteMap, probe: Probe) -> None:
+    def __init__(self, found: _SiteMap, probe: Probe) -> None:
         self.probe: Probe | None = probe
         self._map = found
         self._n_calls: Counter[nn.Module] = Counter()
@@ -117,7 +117,7 @@ class SitePass:
 
 
 @contextmanager
-def probing_calls(model: nn.Module, found: SiteMap, probe: Probe) -> Iterator[None]:
+def _probing_calls(model: nn.Module, found: _SiteMap, probe: Probe) -> Iterator[None]:
     """Show the sites of every pass through `model`, or through a part of it, to `probe`.
 
     A pass is the outermost call of a part that the library counts as a model of its own.
@@ -170,7 +170,7 @@ def _order_note(stack: Stack, names: list[str]) -> str:
     return f"{how}: {', '.join(parts)}."
 
 
-def _tower_note(calls: list[SeenCall], names: Mapping[nn.Module, str]) -> str:
+def _tower_note(calls: list[_SeenCall], names: Mapping[nn.Module, str]) -> str:
     """Which part is which stack where a model reads with several, none looking at another."""
     parts = {call.stack: names.get(call.module, "").split(".")[0] for call in reversed(calls)}
     if "cross" in parts or len(parts) < 2:
@@ -179,7 +179,7 @@ def _tower_note(calls: list[SeenCall], names: Mapping[nn.Module, str]) -> str:
     return f"The model has parts that do not attend to each other: {named}."
 
 
-def _missing_layers(model: Any, calls: list[SeenCall], names: Mapping[nn.Module, str]) -> str:
+def _missing_layers(model: Any, calls: list[_SeenCall], names: Mapping[nn.Module, str]) -> str:
     """What should attend and never did so through the library's interface.
 
     The decoder of a model that writes nothing may look ahead and is then found among the encoders.
@@ -258,7 +258,7 @@ def attach(model: Any, example: Example | None = None) -> Attached:
 
 
 def _enter(model: Any, example: Example, own: dict[str, Tensor], switch: Switch) -> Attached:
-    scout = Scout()
+    scout = _Scout()
     switch.set(NAME)
     reason = ""
     try:
@@ -269,7 +269,7 @@ def _enter(model: Any, example: Example, own: dict[str, Tensor], switch: Switch)
     try:
         if scout.calls and not reason:
             difference = check_equal(model, own, numbers_of(output, example))
-            return _ThroughInterface(model, map_sites(model, scout.calls), difference, switch)
+            return _ThroughInterface(model, _map_sites(model, scout.calls), difference, switch)
     except UserError as error:
         reason = error.happened.rstrip(".")
     switch.set("eager")
@@ -281,7 +281,7 @@ class _ThroughInterface:
 
     has_gates = True
 
-    def __init__(self, model: Any, found: SiteMap, difference: float, switch: Switch) -> None:
+    def __init__(self, model: Any, found: _SiteMap, difference: float, switch: Switch) -> None:
         self.sites, self.note, self.difference = found.sites, found.note, difference
         self.modules = found.of_module
         self._model, self._map, self._switch = model, found, switch
@@ -289,7 +289,7 @@ class _ThroughInterface:
     @contextmanager
     def probing(self, probe: Probe) -> Iterator[None]:
         """See `Attached`."""
-        with probing_calls(self._model, self._map, probe):
+        with _probing_calls(self._model, self._map, probe):
             yield
 
     def detach(self) -> None:

@@ -36,12 +36,12 @@ _ABSENT = "\uf8ff"
 """Begins the name of a piece that the other language has: no text spells it."""
 
 
-def is_marian_folder(folder: Path) -> bool:
+def _is_marian_folder(folder: Path) -> bool:
     """Whether the folder holds the two files and the list of ids."""
     return all((folder / name).exists() for name in (SOURCE, TARGET, IDS))
 
 
-def read_marian(folder: Path) -> tuple[LibraryTokenizer, LibraryTokenizer, LibraryTokenizer]:
+def _read_marian(folder: Path) -> tuple[LibraryTokenizer, LibraryTokenizer, LibraryTokenizer]:
     """Tokenizers that name every piece, that read the source and that read the target; raises LoadError."""
     ids = as_object(read_json(contained_file(folder, IDS)), what=str(folder / IDS), kind="tokenizer")
     names = _names_by_id(ids, folder)
@@ -167,8 +167,8 @@ def read_vocabulary(folder: Path, library: Any) -> HuggingFaceVocabulary:
     """
     names = _named_tokens(folder)
     source = target = None
-    if is_marian_folder(folder) and not (folder / TOKENIZER_FILE).exists():
-        backend, source, target = read_marian(folder)
+    if _is_marian_folder(folder) and not (folder / TOKENIZER_FILE).exists():
+        backend, source, target = _read_marian(folder)
     else:
         backend = _read_backend(folder, library)
     roles: dict[str, int] = {}

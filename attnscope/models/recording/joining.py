@@ -79,7 +79,7 @@ def _with_room(buffer: Tensor, n: int, end: int) -> Tensor:
     return longer
 
 
-def seen_end(record: SiteRecord) -> int:
+def _seen_end(record: SiteRecord) -> int:
     """The place after the last key that any query sees; of given weights, one that has a weight above 0."""
     if record.proof.is_given:
         return _end_of((site_weights(record) > 0).any(dim=1).any(dim=0))
@@ -99,7 +99,7 @@ def without_unwritten(record: SiteRecord) -> SiteRecord:
     """
     if record.n_keys <= record.n_queries or record.proof.is_given or bool(record.k[:, -1].any()):
         return record
-    end = seen_end(record)
+    end = _seen_end(record)
     if not record.n_queries <= end < record.n_keys or bool(record.k[:, end:].any()):
         return record
     rule = find_rule(lambda rows: _allowed(record, rows, end), record.n_queries, end, has_padding=True)
@@ -191,7 +191,7 @@ class _Chain:
         """The call as the next one of a text that grows."""
         first, last, record = self.steps[0], self.steps[-1], call.record
         is_whole = self.first.record.n_queries == first.end  # else earlier queries are missing
-        if not is_whole or seen_end(record) - record.n_queries != last.end:
+        if not is_whole or _seen_end(record) - record.n_queries != last.end:
             return None
         if _is_given(call):  # the counts fit; a first call that looks ahead wrote nothing
             weights = site_weights(first.call.record)[:, :, : first.end]
@@ -406,7 +406,7 @@ def _own_end(call: RecordedCall) -> int:
     record = call.record
     if record.n_queries >= record.n_keys:
         return record.n_keys
-    end = seen_end(record)
+    end = _seen_end(record)
     return end if end == record.n_queries else record.n_keys
 
 
@@ -420,7 +420,7 @@ def _is_same_text(one: RecordedCall, other: RecordedCall) -> bool:
     if one.record.n_keys != other.record.n_keys:
         return False
     if _is_given(one):
-        return seen_end(one.record) == seen_end(other.record)
+        return _seen_end(one.record) == _seen_end(other.record)
     return _are_same(other.record.k, one.record.k)
 
 
