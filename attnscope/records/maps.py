@@ -7,6 +7,7 @@
 | peaks   | the weight that level 255 stands for        | [n_heads]              |
 """
 
+import math
 from dataclasses import dataclass, make_dataclass
 from typing import TYPE_CHECKING
 
@@ -166,7 +167,7 @@ estimates then; their standard errors stand in fields of their names and `_error
 """
 _FIELDS: list[tuple[str, type] | tuple[str, type, int | float]] = [
     ("head", HeadRef),
-    *((name, float) for name in TEXT_MEASURES),
+    *((name, float, math.nan) for name in TEXT_MEASURES),
     *((f"{name}_error", float, 0.0) for name in ESTIMATED),
     ("n_rows", int, 0),
     ("n_all_rows", int, 0),
