@@ -11,9 +11,8 @@ from attnscope.errors import UserError
 from attnscope.figures.figure import Figure, ensure_gui, figure
 from attnscope.figures.figure_checks import check_about
 from attnscope.figures.figure_file import SavedFigure, read_figure_file
-from attnscope.figures.fitting import sized
+from attnscope.figures.page import PresetName, sized
 from attnscope.figures.plain import plain_text, shorten
-from attnscope.figures.presets import PresetName
 from attnscope.figures.run_charts import PARTS, shown_charts
 from attnscope.figures.scaling_charts import scaling_charts
 from attnscope.figures.seed_charts import seed_chart

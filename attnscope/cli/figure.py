@@ -150,7 +150,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _hints(spec: "FigureSpec") -> str:
     """What would make the figure tell more."""
-    from attnscope.figures.room import values_hint
+    from attnscope.figures.page import values_hint
 
     hint = values_hint(spec) or spec.hint()
     return even_hint(spec) + (f"; {hint}" if hint else "")

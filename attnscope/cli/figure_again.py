@@ -169,8 +169,7 @@ def _looked(arguments: argparse.Namespace, saved: "SavedFigure") -> "SavedFigure
 def _on_given_page(arguments: argparse.Namespace, made: "Figure") -> "Figure":
     """The figure on the page that was given; what was not stays, and a height that followed follows."""
     from attnscope.figures.figure import Figure
-    from attnscope.figures.fitting import sized
-    from attnscope.figures.presets import preset_of
+    from attnscope.figures.page import preset_of, sized
     from attnscope.figures.views.panels import PanelsFigure
 
     given, spec = given_options(arguments), made.spec

@@ -207,7 +207,7 @@ def origin_of(
 def on_page(arguments: argparse.Namespace, spec: "FigureSpec") -> "Figure":
     """The figure on the page that was asked for."""
     from attnscope.figures.figure import Figure
-    from attnscope.figures.fitting import sized
+    from attnscope.figures.page import sized
 
     page = sized(
         replace(spec, style=replace(spec.style, font=arguments.font)),

@@ -10,7 +10,7 @@ from attnscope.errors import UserError
 
 if TYPE_CHECKING:
     from attnscope.figures.figure import Figure
-    from attnscope.figures.presets import PresetName
+    from attnscope.figures.page import PresetName
     from attnscope.models import Model
     from attnscope.trace import Trace
 

@@ -7,9 +7,8 @@ from attnscope.errors import UserError, of_wrong_kind
 from attnscope.figures.caption import gate_words
 from attnscope.figures.figure import Figure, ensure_gui
 from attnscope.figures.figure_checks import check_about
-from attnscope.figures.fitting import sized
+from attnscope.figures.page import PresetName, sized
 from attnscope.figures.plain import plain_text, shorten
-from attnscope.figures.presets import PresetName
 from attnscope.figures.spec import Caption, FigureSpec, check_spec
 from attnscope.figures.views.head import HeadFigure
 from attnscope.figures.views.panels import PanelsFigure, panels_of

@@ -19,11 +19,10 @@ from attnscope.figures.figure_file import figure_file_bytes, what_to_keep
 from attnscope.figures.file_names import ENDINGS, Format, checked_target, slug_of, unknown_format
 from attnscope.figures.html_page import html_bytes
 from attnscope.figures.numbers import csv_bytes, npz_bytes
-from attnscope.figures.paint_figure import paint_figure
+from attnscope.figures.page import check_width, paint_figure
 from attnscope.figures.plain import plain_text
-from attnscope.figures.room import check_width
+from attnscope.figures.shown_maps import as_drawn
 from attnscope.figures.spec import LAYOUT_DPI, MM_PER_INCH, FigureSpec, check_dots, check_spec
-from attnscope.figures.special_tokens import as_drawn
 from attnscope.figures.svg_text import mended_texts
 from attnscope.files import replace_file
 

@@ -12,8 +12,7 @@ from attnscope.figures import export
 from attnscope.figures.colours import ColourMap
 from attnscope.figures.figure_checks import check_about, check_look
 from attnscope.figures.file_names import Format
-from attnscope.figures.fitting import page_of, sized
-from attnscope.figures.presets import PresetName
+from attnscope.figures.page import PresetName, page_of, sized
 from attnscope.figures.spec import Caption, FigureOrigin, FigureSpec, check_spec
 from attnscope.figures.style import MapStyle, Scale, Turn
 from attnscope.figures.traced import OtherSide, Traced, Wanted

@@ -6,7 +6,7 @@ from PySide6.QtGui import QFontDatabase
 
 from attnscope.errors import UserError
 from attnscope.figures.colours import COLOUR_MAPS
-from attnscope.figures.presets import PRESETS
+from attnscope.figures.page import PRESETS
 from attnscope.figures.spec import Caption, FigureOrigin
 from attnscope.figures.style import SCALES, TURNS, MapStyle
 

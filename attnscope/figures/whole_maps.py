@@ -9,9 +9,8 @@ from numpy.typing import NDArray
 
 from attnscope.figures.caption import mask_words
 from attnscope.figures.numbers import map_arrays, map_rows
-from attnscope.figures.shown_maps import shown_maps
+from attnscope.figures.shown_maps import shown_maps, without_special
 from attnscope.figures.spec import FigureSpec
-from attnscope.figures.special_tokens import without_special
 from attnscope.records.maps import HeadMap
 
 _MOST_TOKENS_IN_COLUMN = 16

@@ -24,8 +24,8 @@ from attnscope.figures.map_layout import map_layout
 from attnscope.figures.numbers import first_lines
 from attnscope.figures.paint_part import MapPart
 from attnscope.figures.raster import codes_from_weights, words_of
+from attnscope.figures.shown_maps import as_drawn
 from attnscope.figures.spec import Chart, FigureSpec, Series
-from attnscope.figures.special_tokens import as_drawn
 from attnscope.figures.style import MapStyle
 from attnscope.figures.views import VIEWS
 from attnscope.figures.views.grid import weights_of_grid

@@ -11,8 +11,7 @@ from PySide6.QtGui import QImage
 
 from attnscope.errors import UserError
 from attnscope.figures import export
-from attnscope.figures.fitting import fitted, is_fitted, sized
-from attnscope.figures.presets import preset_of
+from attnscope.figures.page import fitted, is_fitted, preset_of, sized
 from attnscope.figures.spec import FigureSpec
 from attnscope.figures.style import text_width
 from attnscope.figures.token_axis import column_turn, label_width

@@ -12,7 +12,7 @@ from attnscope.figures.depth_charts import collapse_cells
 from attnscope.figures.export import render
 from attnscope.figures.paint_cells import paint_cells
 from attnscope.figures.paint_chart import paint_chart
-from attnscope.figures.paint_lab import panel_places, row_sizes
+from attnscope.figures.views.lab import panel_places, row_sizes
 from attnscope.viewmodels.labs.rank_collapse import CollapseChoice, collapse
 
 pytestmark = [pytest.mark.qt, pytest.mark.usefixtures("qapp")]

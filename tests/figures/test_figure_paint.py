@@ -14,10 +14,10 @@ from attnscope.figures.paint_chart import thin
 from attnscope.figures.paint_grid import GridMarks, paint_grid
 from attnscope.figures.paint_lines import paint_lines, strong_lines
 from attnscope.figures.paint_map import paint_head_map, weight_text
-from attnscope.figures.paint_positions import paint_positions, whole_ticks
 from attnscope.figures.raster import FIRST_COLOUR, ImageCache, codes_from_grid, codes_from_weights
 from attnscope.figures.style import MapStyle, value_text, widest_value
 from attnscope.figures.ticks import log_ticks, nice_ticks, tick_text
+from attnscope.figures.views.positions import paint_positions, whole_ticks
 from attnscope.records.maps import HeadMap
 from attnscope.records.sites import Gates, HeadRef
 

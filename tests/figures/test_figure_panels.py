@@ -16,12 +16,10 @@ from attnscope.figures import export
 from attnscope.figures.caption import caption_lines
 from attnscope.figures.composing import panels as compose
 from attnscope.figures.figure import Figure
-from attnscope.figures.fitting import sized
 from attnscope.figures.map_layout import map_layout
 from attnscope.figures.numbers import csv_bytes, npz_bytes
-from attnscope.figures.presets import PRESETS, preset_of
+from attnscope.figures.page import PRESETS, preset_of, sized, values_hint
 from attnscope.figures.raster import codes_from_grid, codes_from_weights
-from attnscope.figures.room import values_hint
 from attnscope.figures.shown_maps import common_peak, lettered_maps, shown_maps
 from attnscope.figures.spec import BASE_PT, Caption
 from attnscope.figures.style import MapStyle

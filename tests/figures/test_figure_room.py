@@ -15,10 +15,9 @@ from attnscope.errors import UserError
 from attnscope.figures import export
 from attnscope.figures.caption import caption_lines
 from attnscope.figures.colours import COLOUR_MAPS, LIGHT, contrast, ink_on, lut
-from attnscope.figures.fitting import sized
 from attnscope.figures.lines_field import LinesField, paint_field
+from attnscope.figures.page import least_width_mm, sized, values_hint
 from attnscope.figures.paint_lines import strong_lines
-from attnscope.figures.room import least_width_mm, values_hint
 from attnscope.figures.spec import Caption, Chart, Series
 from attnscope.figures.token_axis import Span
 

@@ -12,10 +12,9 @@ from PySide6.QtCore import QRectF
 
 from attnscope.figures import export
 from attnscope.figures.caption import caption_lines
-from attnscope.figures.fitting import sized
 from attnscope.figures.numbers import csv_bytes
+from attnscope.figures.page import sized, values_hint
 from attnscope.figures.paint_lines import footnote, lines_layout, natural_lines_height
-from attnscope.figures.room import values_hint
 from attnscope.figures.style import MapStyle, text_width
 from attnscope.figures.token_axis import LINE_PX
 from attnscope.figures.views.panels import panels_figure

@@ -7,7 +7,7 @@ from pytestqt.qtbot import QtBot
 from session_samples import ref
 
 from attnscope.figures.colours import DARK, LIGHT
-from attnscope.figures.fitting import is_fitted
+from attnscope.figures.page import is_fitted
 from attnscope.records.messages import Failed
 from attnscope.viewmodels.compare.grid_words import ALIKE_BUT_OFF, alike_words, heads_off
 from attnscope.viewmodels.view_state import ViewState

@@ -16,8 +16,8 @@ from attnscope.figures.numbers import number_text
 from attnscope.figures.paint_gold import paint_gold, paint_gold_on_tiles
 from attnscope.figures.paint_map import paint_head_map
 from attnscope.figures.paint_part import MapPart, paint_map_part, part_layout
+from attnscope.figures.shown_maps import without_special_links
 from attnscope.figures.spec import Asked
-from attnscope.figures.special_tokens import without_special_links
 from attnscope.figures.style import widest_value
 from attnscope.figures.token_axis import axis_names
 from attnscope.figures.traced import Wanted

@@ -11,9 +11,13 @@ from PySide6.QtGui import QPainter
 from attnscope.figures.cell_map import CellMap
 from attnscope.figures.colours import Palette
 from attnscope.figures.numbers import number_text, safe_cell
-from attnscope.figures.paint_lab import paint_lab
+from attnscope.figures.paint_cells import paint_cells
+from attnscope.figures.paint_chart import paint_chart
 from attnscope.figures.spec import Chart, FigureSpec
 from attnscope.figures.views.curves import CHART_HEADER, chart_arrays, chart_rows, is_whole_chart
+
+_GAP_PX = 24.0
+_MARGIN_PX = 12.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +37,13 @@ class LabFigure(FigureSpec):
         return not (self.charts or self.cells)
 
     def paint(self, painter: QPainter, rect: QRectF, palette: Palette) -> None:
-        paint_lab(painter, rect, self.cells, self.charts, palette=palette)
+        inner = rect.adjusted(_MARGIN_PX, _MARGIN_PX, -_MARGIN_PX, -_MARGIN_PX)
+        n_maps = len(self.cells)
+        for k, place in enumerate(panel_places(inner, n_maps + len(self.charts), n_maps=n_maps)):
+            if k < n_maps:
+                paint_cells(painter, place, self.cells[k], palette=palette)
+            else:
+                paint_chart(painter, place, self.charts[k - n_maps], palette=palette)
 
     def rows(self) -> Iterator[Iterable[str]]:
         yield CHART_HEADER
@@ -62,3 +72,26 @@ def _is_whole(cells: CellMap) -> bool:
     backdrop = cells.backdrop
     is_seen = backdrop is None or (backdrop.ndim == 3 and backdrop.shape[2] == 3 and backdrop.size > 0)
     return cells.values.size > 0 and 0 < cells.limit < np.inf and is_named and is_seen
+
+
+def panel_places(rect: QRectF, n: int, *, n_maps: int = 0, gap_px: float = _GAP_PX) -> list[QRectF]:
+    """Rectangles for `n` pictures: two above each other, else rows of two or three of equal size."""
+    rows = row_sizes(n, n_maps=n_maps)
+    height = (rect.height() - gap_px * (len(rows) - 1)) / max(1, len(rows))
+    places = []
+    for r, n_here in enumerate(rows):
+        width = (rect.width() - gap_px * (n_here - 1)) / n_here
+        top = rect.top() + r * (height + gap_px)
+        places += [QRectF(rect.left() + c * (width + gap_px), top, width, height) for c in range(n_here)]
+    return places
+
+
+def row_sizes(n: int, *, n_maps: int = 0) -> tuple[int, ...]:
+    """How many pictures stand in each row: the first of three charts stands above, two maps side by side."""
+    if n == n_maps == 2:
+        return (2,)
+    if n == 3 and not n_maps:
+        return (1, 2)
+    if n <= 1:
+        return (1,) * n
+    return {2: (1, 1), 3: (3,), 4: (2, 2), 5: (2, 3)}.get(n) or (3,) * (n // 3) + (n % 3,) * (n % 3 > 0)

@@ -23,9 +23,8 @@ from attnscope.figures.numbers import map_arrays, map_rows
 from attnscope.figures.paint_lines import comparable
 from attnscope.figures.plain import plain_text, shorten
 from attnscope.figures.raster import NO_DATA, NOT_ALLOWED, codes_from_weights
-from attnscope.figures.shown_maps import common_peak, map_key, shown_maps
+from attnscope.figures.shown_maps import as_drawn, common_peak, map_key, shown_maps
 from attnscope.figures.spec import Asked, FigureSpec
-from attnscope.figures.special_tokens import as_drawn
 from attnscope.figures.style import LARGE_PX, NORMAL_PX, SMALL_PX, MapStyle, Scale, font, text_width
 from attnscope.figures.traced import Wanted
 from attnscope.figures.views.grid import GridFigure

@@ -20,7 +20,7 @@ from PySide6.QtWidgets import (
 from attnscope.figures.cause_maps import influence_cells, table_cells
 from attnscope.figures.cell_map import CellMap
 from attnscope.figures.colours import Palette
-from attnscope.figures.fitting import sized
+from attnscope.figures.page import sized
 from attnscope.figures.plain import plain_text
 from attnscope.figures.spec import Caption, FigureSpec
 from attnscope.figures.style import type_px

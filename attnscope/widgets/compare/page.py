@@ -15,7 +15,7 @@ from PySide6.QtWidgets import (
 )
 
 from attnscope.figures.colours import Palette
-from attnscope.figures.fitting import sized
+from attnscope.figures.page import sized
 from attnscope.figures.paint_changes import top_mean
 from attnscope.figures.spec import Caption, FigureSpec
 from attnscope.figures.style import type_px

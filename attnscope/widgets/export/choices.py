@@ -10,8 +10,7 @@ from PySide6.QtWidgets import QCheckBox, QFormLayout, QLineEdit, QWidget
 
 from attnscope.figures.colours import COLOUR_MAPS, ColourMap
 from attnscope.figures.file_names import FORMATS, Format
-from attnscope.figures.fitting import fitted, is_fitted
-from attnscope.figures.presets import PRESETS, preset_named, preset_of
+from attnscope.figures.page import PRESETS, fitted, is_fitted, preset_named, preset_of
 from attnscope.figures.spec import FigureSpec
 from attnscope.figures.style import TURNS, Scale, Turn, type_px
 from attnscope.figures.views.panels import MAX_COLUMNS, PanelsFigure

@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
-from attnscope.figures.fitting import sized
 from attnscope.figures.inside_layout import paper_height_mm
+from attnscope.figures.page import sized
 from attnscope.figures.paint_part import MapPart
 from attnscope.figures.spec import PAGE_MM, PAGE_PT, Caption, FigureOrigin, FigureSpec
 from attnscope.figures.views.grid import GridFigure

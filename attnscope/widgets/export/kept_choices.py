@@ -4,7 +4,7 @@ import dataclasses
 import json
 
 from attnscope.figures.file_names import Format
-from attnscope.figures.fitting import fitted
+from attnscope.figures.page import fitted
 from attnscope.figures.record_json import record_as_json, record_from_json
 from attnscope.figures.spec import MAX_MM, FigureSpec
 from attnscope.figures.style import MapStyle

@@ -12,10 +12,9 @@ from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
 from attnscope.figures.cell_map import CellMap
 from attnscope.figures.colours import Palette
-from attnscope.figures.paint_lab import row_sizes
 from attnscope.figures.spec import Caption, Chart, FigureSpec
 from attnscope.figures.style import type_px
-from attnscope.figures.views.lab import LabFigure
+from attnscope.figures.views.lab import LabFigure, row_sizes
 from attnscope.viewmodels.labs.controls import LabControls
 from attnscope.viewmodels.labs.lab import Lab, LabWords
 from attnscope.viewmodels.view_state import Page

@@ -1,0 +1,221 @@
+"""A page: sizes that are often asked for, a height without a white rest, room to read, title and caption.
+
+Columns of journals are 85, 114 and 174 mm wide, which suits the author guides of most; a slide is 16:9.
+Heights are worked out from the layouts that painting uses, in layout pixels at the type's size on paper.
+Figures are light, whatever the window's theme.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from PySide6.QtCore import QPointF, QRectF
+from PySide6.QtGui import QColor, QPainter
+
+from attnscope.errors import UserError
+from attnscope.figures.caption import caption_lines
+from attnscope.figures.colour_bar import WIDTH_PX
+from attnscope.figures.colours import LIGHT, Palette
+from attnscope.figures.plain import plain_text
+from attnscope.figures.shown_maps import as_drawn
+from attnscope.figures.spec import (
+    LAYOUT_DPI,
+    MAX_MM,
+    MIN_MM,
+    MM_PER_INCH,
+    PAGE_MM,
+    PAGE_PT,
+    FigureSpec,
+    FigureT,
+)
+from attnscope.figures.style import LARGE_PX, SMALL_PX, font, paper_type, value_px
+from attnscope.figures.wrapping import LINE_PX, wrapped
+
+PresetName = Literal["single", "one-and-half", "double", "slide"]
+_TOLERANCE_MM = 0.06
+_LEAST_BODY_PX = 120.0
+_BAR_PX = WIDTH_PX + 18.0
+_MARGIN_PX = 12.0
+_TITLE_LINE_PX = 23.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preset:
+    """A size in millimetres and points, under a name for the command line and one for people.
+
+    A slide `is_whole`: its height belongs to it. The height of a column is up to what stands in it.
+    """
+
+    name: PresetName
+    title: str
+    width_mm: float
+    height_mm: float
+    font_pt: float
+    is_whole: bool = False
+
+
+PRESETS: tuple[Preset, ...] = (
+    Preset(name="single", title="single column", width_mm=85.0, height_mm=90.0, font_pt=7.0),
+    Preset(name="one-and-half", title="1.5 columns", width_mm=114.0, height_mm=105.0, font_pt=7.5),
+    Preset(name="double", title="double column", width_mm=PAGE_MM[0], height_mm=PAGE_MM[1], font_pt=PAGE_PT),
+    Preset(name="slide", title="slide 16:9", width_mm=338.7, height_mm=190.5, font_pt=14.0, is_whole=True),
+)
+
+
+def preset_named(name: str) -> Preset | None:
+    """The preset of that name; None for any other, such as `custom`."""
+    return next((preset for preset in PRESETS if preset.name == name), None)
+
+
+def preset_of(spec: FigureSpec) -> Preset | None:
+    """The preset whose width and type the figure has; None when the size is its own."""
+    for preset in PRESETS:
+        is_wide = abs(spec.width_mm - preset.width_mm) < _TOLERANCE_MM
+        is_high = not preset.is_whole or abs(spec.height_mm - preset.height_mm) < _TOLERANCE_MM
+        if is_wide and is_high and abs(spec.font_pt - preset.font_pt) < 0.01:
+            return preset
+    return None
+
+
+def suiting_preset(spec: FigureSpec) -> Preset:
+    """A single column for one map of a short text and for lines, two for all else."""
+    name = "single" if spec.suits_column() else "double"
+    return next(preset for preset in PRESETS if preset.name == name)
+
+
+def sized(
+    spec: FigureT,
+    *,
+    preset: str | None = None,
+    width_mm: float | None = None,
+    height_mm: float | None = None,
+    font_pt: float | None = None,
+) -> FigureT:
+    """`spec` on a page of what is given; the rest as a preset has it, its own or the one that suits.
+
+    Without a height the page ends where the figure does, except that of a slide.
+    """
+    named = preset_named(preset or "")
+    page = named or suiting_preset(spec)
+    type_pt = page.font_pt if named is not None or width_mm is None else PAGE_PT
+    spec = replace(
+        spec,
+        width_mm=page.width_mm if width_mm is None else width_mm,
+        height_mm=page.height_mm if height_mm is None else height_mm,
+        font_pt=type_pt if font_pt is None else font_pt,
+    )
+    return spec if height_mm is not None or page.is_whole else fitted(spec)
+
+
+def page_of(spec: FigureSpec) -> tuple[float, float, float]:
+    """Width and height in millimetres and type in points."""
+    return spec.width_mm, spec.height_mm, spec.font_pt
+
+
+def is_fitted(spec: FigureSpec) -> bool:
+    """Whether the page ends where the figure does."""
+    return spec.follows_width and fitted(spec).height_mm == spec.height_mm
+
+
+def fitted(spec: FigureT) -> FigureT:
+    """`spec` as high as what it shows at its width; unchanged where a view takes any height."""
+    width_px = spec.width_px / spec.type_scale
+    if not spec.follows_width or spec.is_empty or not spec.font_pt > 0 or not width_px > 0:
+        return spec
+    drawn = as_drawn(spec)
+    with paper_type(spec.style.font):
+        above, below = frame_heights(drawn)
+        natural = drawn.natural_height(width_px)
+    if natural is None:
+        return spec
+    body = max(natural, _LEAST_BODY_PX)
+    height_mm = (above + body + below + 1.0) * spec.type_scale / LAYOUT_DPI * MM_PER_INCH
+    return replace(spec, height_mm=min(max(round(height_mm, 1), MIN_MM), MAX_MM))
+
+
+def least_width_mm(spec: FigureSpec) -> float:
+    """The least width of a figure at its size of type; 0 for a view that takes any."""
+    width = spec.least_px + (_BAR_PX if spec.has_colour_bar() else 0.0)
+    return round(width * _mm_of_px(spec) + 0.05, 1) if spec.least_px else 0.0
+
+
+def check_width(spec: FigureSpec) -> None:
+    """Raise UserError when the figure is too narrow to be read."""
+    least = least_width_mm(spec)
+    if 0 < spec.width_mm < least:
+        raise UserError(
+            f"The figure is to be {spec.width_mm:g} mm wide, too narrow in {spec.font_pt:g} pt.",
+            expected=f"at least {least:g} mm",
+            action="Choose a wider page, smaller type, or leave out the colour bar.",
+        )
+
+
+def values_hint(spec: FigureSpec) -> str:
+    """Why the weights that were asked for are not in their cells, and what to do; empty where they are."""
+    if not spec.style.show_values:
+        return ""
+    if not spec.has_cells:
+        return "values belong to the view head"
+    whole = QRectF(0.0, 0.0, spec.width_px / spec.type_scale, spec.height_px / spec.type_scale)
+    with paper_type(spec.style.font):
+        cell_px = spec.cell_px(whole.adjusted(0.0, 0.0, 0.0, -sum(frame_heights(spec))))
+        if cell_px is None or value_px(cell_px, spec.widest_value()):
+            return ""
+        wanted = next(px for px in range(5, 60) if value_px(px, spec.widest_value()))
+    wide = spec.width_mm + (wanted - cell_px) * _mm_of_px(spec) * spec.n_across(whole)
+    return (
+        f"values do not fit: cells are {cell_px * _mm_of_px(spec):.1f} mm wide; "
+        f"--width-mm {10 * -(-wide // 10):.0f} has room"
+    )
+
+
+def _mm_of_px(spec: FigureSpec) -> float:
+    return spec.type_scale / LAYOUT_DPI * MM_PER_INCH
+
+
+def paint_figure(painter: QPainter, spec: FigureSpec, *, palette: Palette = LIGHT) -> None:
+    """Draw the figure in layout pixels (96 to the inch) from the painter's origin."""
+    painter.save()
+    painter.scale(spec.type_scale, spec.type_scale)
+    with paper_type(spec.style.font):
+        _paint_page(painter, spec, palette)
+    painter.restore()
+
+
+def frame_heights(spec: FigureSpec) -> tuple[float, float]:
+    """The heights of the title and of the caption, in layout pixels at the size of type on paper."""
+    titles, lines = _frame_lines(spec)
+    above = _MARGIN_PX + 24.0 + (len(titles) - 1) * _TITLE_LINE_PX if titles else 0.0
+    return above, len(lines) * LINE_PX + 2 * 8 if lines else 0.0
+
+
+def _frame_lines(spec: FigureSpec) -> tuple[list[str], list[str]]:
+    """The lines of the title and those of the caption, broken at the page's width."""
+    width = spec.width_px / spec.type_scale - 2 * _MARGIN_PX
+    face = font(LARGE_PX, is_bold=True)
+    titles = wrapped((plain_text(spec.title),), width, face) if spec.title else []
+    return titles, wrapped(caption_lines(spec), width)
+
+
+def _paint_page(painter: QPainter, spec: FigureSpec, palette: Palette) -> None:
+    whole = QRectF(0, 0, spec.width_px / spec.type_scale, spec.height_px / spec.type_scale)
+    painter.fillRect(whole, QColor(palette.background))
+    titles, lines = _frame_lines(spec)
+    top, caption_px = frame_heights(spec)
+    painter.setFont(font(LARGE_PX, is_bold=True))
+    painter.setPen(QColor(palette.text))
+    for k, line in enumerate(titles):
+        painter.drawText(QPointF(_MARGIN_PX, _MARGIN_PX + 17 + k * _TITLE_LINE_PX), line)
+    body = QRectF(0, top, whole.width(), max(40.0, whole.height() - top - caption_px))
+    spec.paint(painter, body, palette)
+    _paint_caption(painter, QRectF(0, whole.height() - caption_px, whole.width(), caption_px), lines, palette)
+
+
+def _paint_caption(painter: QPainter, rect: QRectF, lines: list[str], palette: Palette) -> None:
+    if not lines:
+        return
+    painter.setPen(QColor(palette.line))
+    painter.drawLine(QPointF(_MARGIN_PX, rect.top()), QPointF(rect.right() - _MARGIN_PX, rect.top()))
+    painter.setFont(font(SMALL_PX))
+    painter.setPen(QColor(palette.muted))
+    for i, line in enumerate(lines):
+        painter.drawText(QPointF(_MARGIN_PX, rect.top() + 8 + 11 + i * LINE_PX), line)
