@@ -17,10 +17,12 @@ from torch import Tensor, nn
 from attnscope.errors import UserError
 from attnscope.models.model import Model
 from attnscope.nn.config import ModelConfig
-from attnscope.nn.positions import binary_table, sinusoidal_table
-from attnscope.nn.relative import alibi_slopes, relative_buckets
+from attnscope.nn.relative import relative_buckets
 from attnscope.nn.scoring import Scoring
 from attnscope.nn.transformer import Transformer
+from attnscope.schemes.positions import POSITIONS
+from attnscope.schemes.positions.rotary import rotary_note, rotated
+from attnscope.schemes.positions.scheme import BACK, BACK_NOTE, PLAIN_AXES
 
 _TABLES = (
     "position_embeddings",
@@ -31,27 +33,6 @@ _TABLES = (
     "embed_position",
 )
 """What tables of positions are called in models of other libraries."""
-BACK = ("head", "tokens back")
-_BACK_NOTE = (
-    "Added to the scores of keys so many tokens back, for each head; there are no vectors of positions."
-)
-
-
-def rotated(n: int, inv_freq: Tensor) -> Tensor:
-    """The vector of equal parts and length 1, turned as each of n positions is; [n, 2 · pairs], float64.
-
-    Pairs are the first and the second half of the dimensions (Su et al. 2021, equation 34).
-    """
-    angles = torch.arange(n, dtype=torch.float64)[:, None] * inv_freq.cpu().double()  # [n, pairs]
-    cosines, sines = angles.cos(), angles.sin()
-    turned: Tensor = torch.cat((cosines - sines, cosines + sines), dim=1) * (2 * len(inv_freq)) ** -0.5
-    return turned
-
-
-def rotary_note(width: int, what: str, base: str) -> str:
-    """What the matrix of a rotary encoding holds."""
-    turned = "The vector of equal parts and length 1, turned by each position"
-    return f"{turned}; {width} {what}{base}."
 
 
 def own_matrix(n: int, model: Model) -> tuple[Tensor, str, tuple[str, str]]:
@@ -74,32 +55,22 @@ def own_matrix(n: int, model: Model) -> tuple[Tensor, str, tuple[str, str]]:
 def _of_own(
     n: int, config: ModelConfig, module: Transformer, name: str
 ) -> tuple[Tensor, str, tuple[str, str]]:
-    plain = ("dimension", "position")
-    match config.position:
-        case "sinusoidal":
-            return sinusoidal_table(n, config.d_model), "Sinusoidal.", plain
-        case "binary":
-            return binary_table(n, config.d_model), "Binary.", plain
-        case "rotary":
-            pairs = torch.arange(0, config.head_width, 2, dtype=torch.float64)
-            note = rotary_note(config.head_width, "dimensions of one head", f", base {config.rope_base:g}")
-            return rotated(n, config.rope_base ** (-pairs / config.head_width)), note, plain
-        case "learned":
-            return *_learned(n, config, module), plain
-        case "alibi":
-            slopes = alibi_slopes(config.n_heads)
-            return -torch.arange(n)[:, None] * slopes, f"ALiBi. {_BACK_NOTE}", BACK
-        case "t5":
-            stack = "encoder" if module.encoder_relative is not None else "decoder"
-            table = module.encoder_relative or module.decoder_relative
-            if table is None:
-                raise ValueError("a model with T5's positions has no table of them")
-            matrix = _bucketed(n, table.weight, table.max_distance, is_causal=table.is_causal)
-            return matrix, f"T5's buckets, the {stack}'s. {_BACK_NOTE}", BACK
-        case "shaw":
-            return *_shaw(n, module), ("dimension", "tokens back")
-        case _:
-            raise _nothing(name, config.position)
+    positions = POSITIONS[config.position]
+    if positions.learns_table:
+        return *_learned(n, config, module), PLAIN_AXES
+    if positions.learns_offsets:
+        return *_shaw(n, module), ("dimension", "tokens back")
+    if positions.learns_buckets:
+        stack = "encoder" if module.encoder_relative is not None else "decoder"
+        table = module.encoder_relative or module.decoder_relative
+        if table is None:
+            raise ValueError("a model with T5's positions has no table of them")
+        matrix = _bucketed(n, table.weight, table.max_distance, is_causal=table.is_causal)
+        return matrix, f"T5's buckets, the {stack}'s. {BACK_NOTE}", BACK
+    found = positions.own(n, config)
+    if found is None:
+        raise _nothing(name, config.position)
+    return found
 
 
 def _learned(n: int, config: ModelConfig, module: Transformer) -> tuple[Tensor, str]:
@@ -156,7 +127,7 @@ def _of_foreign(n: int, module: nn.Module, name: str) -> tuple[Tensor, str, tupl
                 int(getattr(around, "relative_attention_max_distance", 128)),
                 is_causal=bool(getattr(around, "is_decoder", False)),
             )
-            return matrix, f"T5's buckets, {path}. {_BACK_NOTE}", BACK
+            return matrix, f"T5's buckets, {path}. {BACK_NOTE}", BACK
     for path, buffer in module.named_buffers():
         if path.rpartition(".")[2] == "inv_freq" and buffer.ndim == 1:
             note = rotary_note(2 * len(buffer), "dimensions of one head", f", {path}")

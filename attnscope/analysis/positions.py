@@ -15,17 +15,15 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from attnscope.analysis.own_positions import own_matrix, rotary_note, rotated
+from attnscope.analysis.own_positions import own_matrix
 from attnscope.errors import UserError
 from attnscope.models.model import Model
-from attnscope.nn.positions import binary_table, sinusoidal_table
 from attnscope.records.positions import PositionTable
+from attnscope.schemes.positions import POSITIONS
 
-NAMES = ("sinusoidal", "learned", "rotary", "binary", "model")
+NAMES = (*(scheme.name for scheme in POSITIONS.values() if scheme.page_title), "model")
 MAX_POSITIONS = 4096
 MAX_WIDTH = 16_384
-_LEARNED_STD = 0.02
-_BASE = 10000.0
 
 
 def position_tables(
@@ -58,35 +56,15 @@ def table_of(name: str, matrix: Tensor, note: str = "") -> PositionTable:
 
 
 def _named_table(name: str, n: int, d_model: int, model: Model | None) -> PositionTable:
-    match name:
-        case "sinusoidal":
-            return table_of(name, sinusoidal_table(n, d_model))
-        case "binary":
-            return table_of(name, binary_table(n, d_model), "Position 0 is a zero vector without direction.")
-        case "rotary":
-            return _rotary(name, n, d_model)
-        case "learned":
-            generator = torch.Generator().manual_seed(0)
-            matrix = torch.randn(n, d_model, generator=generator) * _LEARNED_STD
-            return table_of(name, matrix, "Untrained: random numbers, before any learning.")
-        case "model" if model is not None:
-            matrix, note, axes = own_matrix(n, model)
-            return replace(table_of(name, matrix, note), axes=axes)
-        case "model":
+    if name == "model":
+        if model is None:
             raise UserError("No model is open.", action="Open a model to see its own positions.")
-        case _:
-            raise UserError(f"There is no positional encoding {name!r}.", expected=", ".join(NAMES))
-
-
-def _rotary(name: str, n: int, width: int) -> PositionTable:
-    if width % 2:
-        raise UserError(
-            f"Rotary positions turn pairs of dimensions, and {width} is odd.",
-            expected="an even number",
-            action="Change it by one.",
-        )
-    inv_freq = _BASE ** (-torch.arange(0, width, 2, dtype=torch.float64) / width)
-    return table_of(name, rotated(n, inv_freq), rotary_note(width, "dimensions", f", base {_BASE:g}"))
+        matrix, note, axes = own_matrix(n, model)
+        return replace(table_of(name, matrix, note), axes=axes)
+    scheme = POSITIONS.get(name)
+    if scheme is None or not scheme.page_title:
+        raise UserError(f"There is no positional encoding {name!r}.", expected=", ".join(NAMES))
+    return table_of(name, *scheme.page_matrix(n, d_model))
 
 
 def _by_offset(pairs: Tensor) -> Tensor:

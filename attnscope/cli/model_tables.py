@@ -10,6 +10,7 @@ from attnscope.nn.recurrent_choices import OF_TRANSFORMERS
 from attnscope.outside import open_outside
 from attnscope.records.models import ModelInfo
 from attnscope.records.sites import Site
+from attnscope.schemes.positions import POSITIONS
 from attnscope.schemes.scores import SCORES
 
 if TYPE_CHECKING:
@@ -17,9 +18,6 @@ if TYPE_CHECKING:
 
 _CARD_LETTERS = 1_000_000
 _ONLY_WITH: Mapping[str, tuple[str, tuple[str, ...]]] = {
-    "rope_base": ("position", ("rotary",)),
-    "n_buckets": ("position", ("t5",)),
-    "max_distance": ("position", ("t5", "shaw")),
     "window": ("mask", ("window", "dilated", "global", "bigbird")),
     "dilation": ("mask", ("dilated",)),
     "global_tokens": ("mask", ("global", "bigbird")),
@@ -97,8 +95,11 @@ def matters(name: str, choices: Mapping[str, object]) -> bool:
 
 def _only_with(name: str) -> tuple[str, tuple[str, ...]]:
     """The other choice that a choice belongs to, and which values of that look at it; none for most."""
-    scores = tuple(score.name for score in SCORES.values() if name in score.choices)
-    return ("score", scores) if scores else _ONLY_WITH.get(name, ("", ()))
+    for other, schemes in (("score", SCORES), ("position", POSITIONS)):
+        needing = tuple(scheme.name for scheme in schemes.values() if name in scheme.choices)
+        if needing:
+            return other, needing
+    return _ONLY_WITH.get(name, ("", ()))
 
 
 def cost_text(cost: "Cost", formula: str, *, max_tokens: int = 0) -> str:

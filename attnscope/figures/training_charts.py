@@ -3,7 +3,7 @@
 import numpy as np
 
 from attnscope.figures.spec import Chart, Series
-from attnscope.records.experiments import Place, Scheme, Warming
+from attnscope.records.experiments import SCHEMES, Place, Warming
 from attnscope.viewmodels.labs.longer_texts import SCHEME_NAMES, Longer
 from attnscope.viewmodels.labs.norm_placement import PLACE_NAMES, Numbers, Placement
 from attnscope.viewmodels.labs.warmup import CHANCE, WARMING_NAMES, Warmup
@@ -11,14 +11,7 @@ from attnscope.viewmodels.labs.warmup import CHANCE, WARMING_NAMES, Warmup
 BLUE, ORANGE, GREEN, PURPLE, OCHRE, SKY, _, OLIVE = range(8)
 _OF_PLACE: dict[Place, int] = {"post": ORANGE, "pre": BLUE}
 _OF_WARMING: dict[Warming, int] = {"none": ORANGE, "warmup": BLUE, "radam": GREEN}
-_OF_SCHEME: dict[Scheme, int] = {
-    "sinusoidal": BLUE,
-    "learned": GREEN,
-    "rotary": ORANGE,
-    "t5": OCHRE,
-    "alibi": PURPLE,
-    "none": SKY,
-}
+_OF_SCHEME = dict(zip(SCHEMES, (BLUE, GREEN, ORANGE, OCHRE, PURPLE, SKY), strict=False))
 
 
 def placement_charts(shown: Placement) -> tuple[Chart, ...]:
@@ -97,7 +90,7 @@ def longer_charts(shown: Longer) -> tuple[Chart, ...]:
             series=(
                 Series(name="a guess", xs=shown.places, ys=guess, colour=OLIVE, is_quiet=True),
                 *(
-                    Series(name=SCHEME_NAMES[s], xs=shown.places, ys=ys, colour=_OF_SCHEME[s])
+                    Series(name=SCHEME_NAMES[s], xs=shown.places, ys=ys, colour=_OF_SCHEME.get(s, OLIVE))
                     for s, ys in shown.losses.items()
                 ),
             ),

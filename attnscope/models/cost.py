@@ -27,6 +27,7 @@ from attnscope.models.own import OwnNetwork
 from attnscope.nn.config import ModelConfig
 from attnscope.nn.recurrent_size import recurrent_matrices
 from attnscope.nn.self_masks import build_self_mask
+from attnscope.schemes.positions import POSITIONS
 from attnscope.schemes.scores import SCORES
 
 FORMULA = (
@@ -89,8 +90,8 @@ def own_cost(config: ModelConfig, n_tokens: int) -> Cost:
         # Keys and values of a memory are made of the source, all else of the stack's own text: both T here.
         linear[part] += 2 * config.d_model * (2 * n + 2 * k)
         linear[part] += 2 * layout.n_heads * score.n_products(config.head_width)
-        if config.position == "shaw" and stack != "cross":
-            linear[part] += 2 * n * (2 * config.max_distance + 1)
+        if stack != "cross":
+            linear[part] += 2 * n * POSITIONS[config.position].n_products(config)
         is_projected = bool(slots) and stack == "encoder"
         linear[part] += 4 * slots * k if is_projected else 0
         n_cells = n_tokens * slots if is_projected else n_all if stack == "cross" else n_seen

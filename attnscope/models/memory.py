@@ -7,6 +7,7 @@ from pathlib import Path
 
 from attnscope.errors import LoadError, RecipeError
 from attnscope.nn.config import ModelConfig, check_fits
+from attnscope.schemes.positions import POSITIONS
 
 _M_MMAP_THRESHOLD = -3
 """From glibc's malloc.h."""
@@ -73,8 +74,8 @@ def refuse_too_large(config: ModelConfig, where: str) -> None:
         raise LoadError(
             f"{where}: {error.happened}", kind="too-large", expected=error.expected, action=error.action
         ) from error
-    widths = {"sinusoidal": config.d_model, "binary": config.d_model, "rotary": 2 * config.head_width}
-    width = 0 if config.is_recurrent else widths.get(config.position, 0)
+    positions = POSITIONS[config.position]
+    width = 0 if config.is_recurrent else positions.n_tables * positions.width(config)
     n_table_bytes = 8 * config.max_tokens * width
     if n_table_bytes > _MAX_TABLE_BYTES:
         raise LoadError(

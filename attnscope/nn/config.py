@@ -15,12 +15,13 @@ from attnscope.nn.kept_heads import HeadLayout, KeptHeads, build_layout, kept_fr
 from attnscope.nn.recurrent_size import recurrent_parts
 from attnscope.records.models import Form
 from attnscope.records.sites import SiteKey, Stack
+from attnscope.schemes.positions import POSITIONS
 from attnscope.schemes.scores import SCORES
 
 Body = Literal["transformer", "rnn", "gru", "lstm"]
 RandomLinks = Literal["each", "both"]
 Mask = Literal["full", "window", "dilated", "global", "bigbird", "prefix"]
-Position = Literal["sinusoidal", "learned", "rotary", "binary", "t5", "alibi", "shaw", "none"]
+Position = Annotated[str, POSITIONS]
 Score = Annotated[str, SCORES]
 Norm = Literal["layer", "rms", "none"]
 NormPlace = Literal["pre", "post", "sandwich"]
@@ -278,12 +279,10 @@ def count_parameters(config: ModelConfig) -> ParameterCount:
     d = config.d_model
     n_stacks = bool(config.encoder_layers) + bool(config.decoder_layers)
     norm = 0 if config.norm == "none" else d * (2 if config.norm == "layer" and config.bias else 1)
-    is_learned = config.position == "learned"
-    n_relative = config.n_buckets * config.n_heads if config.position == "t5" else 0
+    positions = POSITIONS[config.position]
     parts = (
         ("token embedding", config.vocab_size * d),
-        ("position embeddings", n_stacks * config.max_tokens * d if is_learned else 0),
-        ("relative positions", n_stacks * n_relative),
+        (positions.learned_part, n_stacks * positions.n_learned(config)),
         ("segment embedding", config.n_segments * d),
         ("embedding norms", n_stacks * norm if config.embedding_norm else 0),
         ("encoder", sum(_count_block(config, norm, "encoder", i) for i in range(config.encoder_layers))),
@@ -338,8 +337,8 @@ def _count_attention(config: ModelConfig, stack: str, layer: int) -> int:
     n_rows = (layout.n_heads + 2 * layout.n_kv_heads) * d_head
     total = _count_linear(d, n_rows, bias) + _count_linear(layout.n_heads * d_head, d, bias)
     total += layout.n_heads * SCORES[config.score].n_learned(d_head)
-    if config.position == "shaw" and stack != "cross" and layout.heads:
-        total += (2 * config.max_distance + 1) * d_head
+    if stack != "cross" and layout.heads:
+        total += POSITIONS[config.position].n_learned_of_site(config)
     if config.n_projected and stack == "encoder" and layout.heads:
         total += 2 * config.n_projected * config.max_tokens
     return total

@@ -1,7 +1,7 @@
 """Judging a configuration: every value by itself, then against the others.
 
-What each mask and position needs, in one place; a score says itself what it needs. Must not import torch,
-and of `config` only what the type checker needs.
+What masks and the rest need, in one place; scores and position schemes say it themselves. Must not import
+torch, and of `config` only what the type checker needs.
 """
 
 import math
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin
 from attnscope.errors import RecipeError, meant
 from attnscope.nn.kept_heads import fault_in_kept, site_name
 from attnscope.nn.label_checks import label_faults, slot_faults
+from attnscope.schemes.positions import POSITIONS
 from attnscope.schemes.scores import SCORES
 
 if TYPE_CHECKING:
@@ -44,7 +45,6 @@ SIZES: dict[str, tuple[int, int]] = {
 _MOST_LINKS = 100_000
 _MOST_IN_TABLE = 2**25
 """Numbers of a position table that is worked out when a model opens: about three seconds of it."""
-_TABLES = ("sinusoidal", "binary", "rotary")
 _ACTIONS = {
     "has_attention": 'Start from a recipe whose body is "rnn", "gru" or "lstm", such as reverse-bahdanau, '
     "or leave has_attention out."
@@ -179,23 +179,11 @@ def _mask_faults(config: "ModelConfig") -> Iterator[Fault]:
 
 
 def _position_faults(config: "ModelConfig") -> Iterator[Fault]:
-    width = config.head_width if config.position == "rotary" else config.d_model
-    if config.position in _TABLES and config.max_tokens * width > _MOST_IN_TABLE:
+    positions = POSITIONS[config.position]
+    width = positions.width(config)
+    if config.max_tokens * width > _MOST_IN_TABLE:
         yield "max_tokens", f"at most {_MOST_IN_TABLE // width:,} beside positions of {width:,} numbers each"
-    if config.position == "rotary":
-        if config.head_width % 2:
-            name = "d_model / n_heads" if config.d_head is None else "d_head"
-            yield "position", f"an even {name}, which is {config.head_width}"
-        if SCORES[config.score].comparison == "additive":
-            told = f"another position: the score {config.score} has no product that a rotation turns"
-            yield "position", told
-    if config.position == "t5":
-        if config.n_buckets % 2:
-            yield "n_buckets", "an even number: half of them count ahead"
-        if config.max_distance <= config.n_buckets // 2:
-            yield "max_distance", f"more than half of n_buckets, which is {config.n_buckets}"
-    if config.position == "shaw" and not SCORES[config.score].is_bilinear:
-        yield "position", f"another position: shaw needs a score that is a product, not {config.score}"
+    yield from positions.faults(config)
 
 
 def _is_of_type(value: object, hint: Any) -> bool:

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from attnscope.nn.config import GATED, Activation, ModelConfig
 from attnscope.nn.layers import BlockShape, activate
+from attnscope.schemes.positions import POSITIONS
 
 
 def unfilled_embedding(n_rows: int, d_model: int) -> nn.Embedding:
@@ -25,7 +26,7 @@ class Embedding(nn.Module):
 
     def __init__(self, config: ModelConfig, shape: BlockShape, *, n_segments: int) -> None:
         super().__init__()
-        is_learned = config.position == "learned"
+        is_learned = POSITIONS[config.position].learns_table
         self.positions = unfilled_embedding(config.max_tokens, config.d_model) if is_learned else None
         self.segments = unfilled_embedding(n_segments, config.d_model) if n_segments else None
         self.norm = shape.make_norm() if config.embedding_norm and config.norm != "none" else None

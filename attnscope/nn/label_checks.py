@@ -6,6 +6,8 @@ Must not import torch, and of the configuration only what the type checker needs
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from attnscope.schemes.positions import POSITIONS
+
 if TYPE_CHECKING:
     from attnscope.nn.config import ModelConfig
 
@@ -53,5 +55,5 @@ def slot_faults(config: "ModelConfig") -> Iterator[tuple[str, str]]:
         yield "n_projected", f"at most max_tokens, which is {config.max_tokens}"
     if config.mask != "full":
         yield "mask", "full: the columns of a projected head are slots and no tokens that a mask could hide"
-    if config.position in ("rotary", "t5", "alibi", "shaw"):
+    if POSITIONS[config.position].is_of_text:
         yield "position", "learned, sinusoidal, binary or none: a slot stands at no place of the text"

@@ -21,12 +21,12 @@ from attnscope.nn.config import GATED, Activation, ModelConfig, Norm, NormPlace
 from attnscope.nn.kept_heads import HeadLayout, build_layout
 from attnscope.nn.linformer import Projection
 from attnscope.nn.masks import MaskRule
-from attnscope.nn.positions import apply_rotary
 from attnscope.nn.relative import bias_of_heads
 from attnscope.nn.scores import Bias, ScoreRule
 from attnscope.nn.scoring import Scoring
 from attnscope.nn.stopping import stop_if_unwanted
 from attnscope.records.sites import SiteKey, Stack
+from attnscope.schemes.positions import POSITIONS
 from attnscope.schemes.scores import SCORES, Score
 
 Rotary = tuple[Tensor, Tensor]
@@ -130,10 +130,16 @@ def block_shape(config: ModelConfig) -> BlockShape:
         has_feed_forward=config.has_feed_forward,
         score=SCORES[config.score],
         score_scale=SCORES[config.score].scale(config),
-        reach=config.max_distance if config.position == "shaw" else 0,
+        reach=config.max_distance if POSITIONS[config.position].learns_offsets else 0,
         n_projected=config.n_projected,
         max_tokens=config.max_tokens,
     )
+
+
+def apply_rotary(x: Tensor, cosines: Tensor, signed_sines: Tensor) -> Tensor:
+    """Turn queries or keys `x` [..., n_tokens, d_head] by the angle of their position."""
+    swapped = x.roll(x.shape[-1] // 2, dims=-1)
+    return torch.addcmul(x * cosines.to(x.dtype), swapped, signed_sines.to(x.dtype))
 
 
 class SelfAttention(nn.Module):

@@ -26,6 +26,7 @@ from attnscope.nn.config import GATED, ModelConfig
 from attnscope.nn.dropping import KEPT_WEIGHTS
 from attnscope.nn.vocabulary_loss import PIECE_NUMBERS
 from attnscope.records.sites import Stack
+from attnscope.schemes.positions import POSITIONS
 from attnscope.schemes.scores import SCORES
 
 WIDE, PLACE = 4, 8
@@ -161,29 +162,29 @@ def _attention_bytes(config: ModelConfig, shape: BatchShape, stack: Stack, layer
     is_wide = shape.has_bfloat16 and shape.is_on_cpu  # float32 attention between bfloat16 products
     inner = WIDE if is_wide else shape.narrow
     numbers = 2 * n + 2 * k + SCORES[config.score].n_kept(n, k, layout.n_heads)
-    if config.position == "rotary" and stack != "cross":
-        numbers += 0 if is_wide else n + k
-    if config.position == "shaw" and stack != "cross":
-        numbers += n + layout.n_heads * (2 * config.max_distance + 1)
+    positions = POSITIONS[config.position]
+    if stack != "cross":
+        numbers += positions.n_kept(config, n, k, is_wide=is_wide)
     a_token = _branch_bytes(config, shape) + numbers * inner + layout.n_heads * WIDE
     a_token += n * shape.narrow if is_wide else 0
     cells = layout.n_heads * shape.n_tokens**2
     total = shape.n_rows * a_token + round(shape.n_sequences * cells * _n_maps(config, shape, stack) * inner)
     if SCORES[config.score].comparison == "kernel":
         total += shape.n_rows * layout.n_heads * min(_CHUNK, shape.n_tokens) * WIDE
-    return total + (cells * WIDE if config.position == "alibi" and stack != "cross" else 0)
+    return total + (cells * WIDE if positions.falls and stack != "cross" else 0)
 
 
 def _n_maps(config: ModelConfig, shape: BatchShape, stack: Stack) -> float:
     """Maps of all cells that one site keeps of each text; the places that were dropped count as a part."""
-    has_bias = config.position == "t5" and stack != "cross"
+    positions = POSITIONS[config.position]
+    has_bias = positions.learns_buckets and stack != "cross"
     dropped = config.weight_dropout * PLACE / WIDE if shape.is_on_cpu else 1.0
     comparison = SCORES[config.score].comparison
     if comparison == "kernel":
         return 0
     if comparison == "additive":
         return 3 + dropped if config.weight_dropout else 2
-    if config.position == "shaw" and stack != "cross":
+    if positions.learns_offsets and stack != "cross":
         return 2 + dropped if config.weight_dropout else 1
     if not (config.weight_dropout and shape.is_on_cpu):
         return int(has_bias)

@@ -66,17 +66,6 @@ def relative_buckets(distance: Tensor, *, n_buckets: int, max_distance: int, is_
     return bucket + torch.where(away < n_single, away, wide)
 
 
-def alibi_slopes(n_heads: int) -> Tensor:
-    """The slope of each head, float32 on the CPU (Press et al. 2022, section 3 and their code).
-
-    2^(−8/n), 2^(−16/n), … for n a power of 2; for other numbers those of the power below, and then every
-    second one of the power above.
-    """
-    n_even = 2 ** math.floor(math.log2(n_heads))
-    slopes = _geometric(n_even) + _geometric(2 * n_even)[0::2]
-    return torch.tensor(slopes[:n_heads], dtype=torch.float32)
-
-
 def bias_of_heads(bias: Bias, heads: tuple[int, ...]) -> Bias:
     """The bias of some heads of a stack, by the numbers they had when there were all."""
     chosen = list(heads)
@@ -88,7 +77,3 @@ def bias_of_heads(bias: Bias, heads: tuple[int, ...]) -> Bias:
             return SlopeBias(slopes=bias.slopes[chosen])
         case _:
             return bias
-
-
-def _geometric(n: int) -> list[float]:
-    return [2.0 ** (-8.0 * (head + 1) / n) for head in range(n)]

@@ -26,12 +26,12 @@ from attnscope.nn.matching import Matching
 from attnscope.nn.own_module import OwnModule
 from attnscope.nn.patterns import Pattern
 from attnscope.nn.pooling import Summary
-from attnscope.nn.positions import binary_table, rotary_tables, sinusoidal_table
 from attnscope.nn.recompute import through
-from attnscope.nn.relative import RelativeTable, alibi_slopes
+from attnscope.nn.relative import RelativeTable
 from attnscope.nn.scores import Bias, SlopeBias
 from attnscope.nn.self_masks import SelfMask, build_self_mask
 from attnscope.nn.weights import fill_weights
+from attnscope.schemes.positions import POSITIONS
 
 
 class Transformer(OwnModule):
@@ -98,15 +98,14 @@ class Transformer(OwnModule):
         """Compute the position tables."""
         config, device = self.config, self.tokens.weight.device
         self.self_mask = build_self_mask(config, self.n_positions)
-        if config.position == "rotary":
-            cosines, sines = rotary_tables(self.n_positions, config.head_width, config.rope_base)
-            self.rotary_cosines, self.rotary_sines = cosines.to(device), sines.to(device)
-        elif config.position == "sinusoidal":
-            self.position_table = sinusoidal_table(self.n_positions, config.d_model).to(device)
-        elif config.position == "binary":
-            self.position_table = binary_table(self.n_positions, config.d_model).to(device)
-        elif config.position == "alibi":
-            self.slopes = alibi_slopes(config.n_heads).to(device)
+        positions = POSITIONS[config.position]
+        turns = positions.turns(self.n_positions, config)
+        table = positions.table(self.n_positions, config.d_model)
+        slopes = positions.slopes(config.n_heads)
+        if turns is not None:
+            self.rotary_cosines, self.rotary_sines = (turn.to(device) for turn in turns)
+        self.position_table = None if table is None else table.to(device)
+        self.slopes = None if slopes is None else slopes.to(device)
 
     @property
     def can_cache(self) -> bool:
@@ -116,7 +115,7 @@ class Transformer(OwnModule):
     @property
     def can_read_past(self) -> bool:
         """Whether positions past the trained ones exist: learned ones do not."""
-        return self.config.position != "learned" and not self.config.n_projected
+        return not POSITIONS[self.config.position].learns_table and not self.config.n_projected
 
     def reach_past(self, n_tokens: int) -> None:
         """Let texts of `n_tokens` be read though the model was never trained on such positions.
@@ -126,7 +125,8 @@ class Transformer(OwnModule):
         if n_tokens <= self.n_positions:
             return
         if not self.can_read_past:
-            what = "learned positions end" if self.config.position == "learned" else "the projection ends"
+            is_learned = POSITIONS[self.config.position].learns_table
+            what = "learned positions end" if is_learned else "the projection ends"
             raise ValueError(f"{what} at {self.config.max_tokens}")
         self.n_positions = n_tokens
         self.fill_tables()
@@ -313,7 +313,7 @@ def empty_transformer(config: ModelConfig, device: str | torch.device = "cpu") -
 
 
 def _relative_table(config: ModelConfig, *, is_causal: bool) -> RelativeTable | None:
-    if config.position != "t5":
+    if not POSITIONS[config.position].learns_buckets:
         return None
     return RelativeTable(
         config.n_heads, n_buckets=config.n_buckets, max_distance=config.max_distance, is_causal=is_causal

@@ -14,6 +14,7 @@ from typing import Literal, get_args
 from attnscope.records.redundancy import CollapseCurve
 from attnscope.records.requests import CountedNews, Request
 from attnscope.records.sites import Stack
+from attnscope.schemes.positions import POSITIONS
 
 Place = Literal["post", "pre"]
 PLACES: tuple[Place, ...] = get_args(Place)
@@ -24,8 +25,8 @@ Drawing = Literal["xavier", "he", "small"]
 Warming = Literal["none", "warmup", "radam"]
 WARMINGS: tuple[Warming, ...] = get_args(Warming)
 """Adam at its full rate at once, Adam with a linear warm-up, RAdam (Liu et al. 2020)."""
-Scheme = Literal["sinusoidal", "learned", "rotary", "t5", "alibi", "none"]
-SCHEMES: tuple[Scheme, ...] = get_args(Scheme)
+SCHEMES: tuple[str, ...] = tuple(scheme.name for scheme in POSITIONS.values() if scheme.is_compared)
+"""The position schemes that are compared past the trained length."""
 Writer = Literal["none", "additive", "dot", "transformer"]
 """GRUs that hand over one vector, that attend as Bahdanau et al. 2014 or Luong et al. 2015; a Transformer."""
 WRITERS: tuple[Writer, ...] = get_args(Writer)
@@ -140,7 +141,7 @@ class ReachCurve:
     The first `look_back` places cannot be predicted and are NaN as well.
     """
 
-    scheme: Scheme
+    scheme: str
     losses: tuple[float, ...]
 
 

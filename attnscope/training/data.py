@@ -16,6 +16,7 @@ import numpy as np
 from attnscope.counting import counted
 from attnscope.errors import RecipeError
 from attnscope.nn.config import ModelConfig
+from attnscope.schemes.positions import POSITIONS
 from attnscope.text.corpora import carelessly, read_lines, read_pairs, split, split_lines, split_pairs
 from attnscope.text.labelled import LabelledText, label_names
 from attnscope.text.pieces import is_of_word
@@ -69,7 +70,7 @@ class Prepared:
         """
         is_by_sentence = bool(self.labels) and model.pooling == "hierarchical"
         has_one_text = isinstance(self.batches, LabelledBatches) and self.batches.training.segments is None
-        is_one_text = has_one_text and model.joins_texts and model.position == "learned"
+        is_one_text = has_one_text and model.joins_texts and POSITIONS[model.position].learns_table
         return replace(
             model,
             n_segments=0 if is_one_text else model.n_segments,

@@ -21,7 +21,6 @@ from attnscope.records.experiments import (
     ReachCurve,
     ReachFinding,
     ReachQuestion,
-    Scheme,
 )
 from attnscope.training.tiny_models import (
     BATCH,
@@ -65,7 +64,7 @@ def read_past(question: ReachQuestion, number: int = 0) -> Iterator[ExperimentNe
             )
 
 
-def new_reader(scheme: Scheme, question: ReachQuestion) -> Transformer:
+def new_reader(scheme: str, question: ReachQuestion) -> Transformer:
     """An untrained decoder with one kind of positions."""
     return tiny_decoder(
         scheme,
@@ -94,7 +93,7 @@ def train(model: Transformer, question: ReachQuestion) -> Iterator[int]:
             yield step
 
 
-def read_longer(model: Transformer, scheme: Scheme, question: ReachQuestion) -> ReachCurve:
+def read_longer(model: Transformer, scheme: str, question: ReachQuestion) -> ReachCurve:
     """The loss at each place of longer texts, as far as the model has positions."""
     n_read = FURTHER * question.n_trained
     generator = Generator().manual_seed(question.seed + 1)

@@ -32,6 +32,7 @@ from attnscope.nn.building import build_own, unfilled_own
 from attnscope.nn.config import ModelConfig
 from attnscope.nn.own_module import OwnModule
 from attnscope.records.downloads import is_download
+from attnscope.schemes.positions import POSITIONS
 from attnscope.strict_json import as_object, read_json
 from attnscope.training.parts import Recipe, StartPart
 
@@ -172,13 +173,14 @@ def _fresh_prefixes(config: ModelConfig, n: int) -> tuple[str, ...]:
 
 def _check_agrees(start: ModelConfig, wanted: ModelConfig, where: str) -> None:
     odd = []
+    has_table = POSITIONS[start.position].learns_table
     for field in fields(ModelConfig):
         before, now = getattr(start, field.name), getattr(wanted, field.name)
-        is_free = field.name in _FREE or (field.name == "max_tokens" and start.position != "learned")
+        is_free = field.name in _FREE or (field.name == "max_tokens" and not has_table)
         is_added = not before if field.name in _ADDED else field.name in _OF_LABELS and not start.n_labels
         is_other_head = field.name == "n_labels" and bool(now)  # how many there are, only the data tell
         is_anew = field.name == "position" or (field.name == "form" and _is_of_both_sides(start, wanted))
-        is_one_text = field.name == "n_segments" and not now and start.position == "learned"
+        is_one_text = field.name == "n_segments" and not now and has_table
         if before != now and not (is_one_text or is_free or is_added or is_other_head or is_anew):
             odd.append(f"{field.name} is {_shown(before)} there and {_shown(now)} in the recipe")
     if odd:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from attnscope.errors import LoadError
 from attnscope.schemes.measures import MEASURES
+from attnscope.schemes.positions import POSITIONS
 from attnscope.schemes.scores import SCORES
 
 LINK = re.compile(r"\[([^\]]+)\]\(([^)\s]+)\)")
@@ -134,7 +135,8 @@ def _read(path: Path, group: str) -> HelpPage:
     if path.stat().st_size > MAX_BYTES:
         raise ValueError(f"{path.name} is larger than {MAX_BYTES} bytes")
     text = path.read_text(encoding="utf-8").strip() + "\n"
-    text = text.replace("{{scores}}", _scores()).replace("{{measures}}", _measures())
+    text = text.replace("{{scores}}", _scores()).replace("{{positions}}", _positions())
+    text = text.replace("{{measures}}", _measures())
     first = text.partition("\n")[0]
     if not first.startswith("# "):
         raise ValueError(f"{path.name} does not begin with a title")
@@ -144,8 +146,7 @@ def _read(path: Path, group: str) -> HelpPage:
 def _scores() -> str:
     """What a recipe may say of how a query scores a key, as a list."""
     return "\n".join(
-        f"- `{score.name}`: {score.formula} ({score.source})" + "".join(f", `{key}`" for key in score.choices)
-        for score in SCORES.values()
+        _choice(score.name, score.formula, score.source, score.choices) for score in SCORES.values()
     )
 
 
@@ -153,6 +154,17 @@ def _measures() -> str:
     """Every measure over texts as rows of a table."""
     rows = ((one.title, one.unit, one.definition.replace("|", "∣")) for one in MEASURES.values())
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+def _positions() -> str:
+    """What a recipe may say of how a model is told where a token stands, as a list."""
+    return "\n".join(
+        _choice(scheme.name, scheme.words, scheme.source, scheme.choices) for scheme in POSITIONS.values()
+    )
+
+
+def _choice(name: str, words: str, source: str, keys: tuple[str, ...]) -> str:
+    return f"- `{name}`: {words}" + (f" ({source})" if source else "") + "".join(f", `{key}`" for key in keys)
 
 
 def _sections(page: HelpPage) -> list[tuple[str, str]]:

@@ -12,17 +12,13 @@ from attnscope.records.messages import Failed, ModelLoaded, PositionsShown, Show
 from attnscope.records.models import ModelInfo
 from attnscope.records.positions import PositionTable
 from attnscope.records.requests import Reply, Request
+from attnscope.schemes.positions import POSITIONS
 from attnscope.viewmodels.numbers import Numbers
 
-SCHEMES = ("sinusoidal", "learned", "rotary", "binary", "model")
+_TITLES = {scheme.name: scheme.page_title for scheme in POSITIONS.values() if scheme.page_title}
+SCHEMES = (*_TITLES, "model")
 """The encodings that can be chosen, in the order they are shown; `model` is the open model's own."""
-TITLES = {
-    "sinusoidal": "Sinusoidal",
-    "learned": "Learned (untrained)",
-    "rotary": "Rotary",
-    "binary": "Binary",
-    "model": "This model's own",
-}
+TITLES = {**_TITLES, "model": "This model's own"}
 POSITIONS_RANGE = (2, 2048)
 D_MODEL_RANGE = (2, 1024)
 
@@ -50,7 +46,7 @@ class PositionsState:
         self._post = post
         self._numbers = numbers
         self.changed = PositionsChanges()
-        self.names: tuple[str, ...] = ("sinusoidal", "learned", "rotary", "binary")
+        self.names: tuple[str, ...] = SCHEMES[:-1]
         self.n_positions = 64
         self.d_model = 128
         self.model: ModelInfo | None = None

@@ -3,7 +3,10 @@ import math
 import pytest
 import torch
 
-from attnscope.nn.positions import apply_rotary, binary_table, rotary_angles, rotary_tables, sinusoidal_table
+from attnscope.nn.layers import apply_rotary
+from attnscope.schemes.positions.binary import binary_table
+from attnscope.schemes.positions.rotary import rotary_angles, rotary_tables
+from attnscope.schemes.positions.sinusoidal import sinusoidal_table
 
 
 @pytest.mark.parametrize(("n_tokens", "d_model"), [(1, 1), (7, 6), (5, 7), (2000, 8)])

@@ -69,7 +69,9 @@ def added(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "schemes"
     folder.mkdir()
     (folder / "reversed_keys.py").write_text(ADDED, encoding="utf-8")
-    monkeypatch.setattr(scores, "__path__", [*scores.__path__, str(folder)])
+    folders = [*scores.__path__, str(folder)]
+    monkeypatch.setattr(scores, "__path__", folders)
+    monkeypatch.setattr(scores.__spec__, "submodule_search_locations", folders)
     try:
         found = schemes_of("attnscope.schemes.scores", Score)
     finally:

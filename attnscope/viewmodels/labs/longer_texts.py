@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnscope.counting import format_number
-from attnscope.records.experiments import NO_ANSWER, SCHEMES, Answer, ReachFinding, ReachQuestion, Scheme
+from attnscope.records.experiments import NO_ANSWER, SCHEMES, Answer, ReachFinding, ReachQuestion
+from attnscope.schemes.positions import POSITIONS
 from attnscope.viewmodels.labs.lab import LabWords, claimed, said_trained, where_trained
 
 Numbers = NDArray[np.float64]
@@ -26,14 +27,7 @@ CLAIM = (
     "Past the trained length the kind of positions decides: a learned table ends, others lose the thread, "
     "those that only count how far back a token is can go on."
 )
-SCHEME_NAMES: dict[Scheme, str] = {
-    "sinusoidal": "sinusoidal",
-    "learned": "learned",
-    "rotary": "rotary",
-    "t5": "T5",
-    "alibi": "ALiBi",
-    "none": "none",
-}
+SCHEME_NAMES: dict[str, str] = {name: POSITIONS[name].title for name in SCHEMES}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,9 +55,9 @@ class Longer:
     choice: LongerChoice
     n_trained: int
     places: Numbers
-    losses: dict[Scheme, Numbers]
-    within: dict[Scheme, float]
-    past: dict[Scheme, float]
+    losses: dict[str, Numbers]
+    within: dict[str, float]
+    past: dict[str, float]
     chance: float
     words: LabWords
 
@@ -96,7 +90,7 @@ def _mean(values: Numbers) -> float:
 
 
 def _words(
-    choice: LongerChoice, finding: ReachFinding | None, within: dict[Scheme, float], past: dict[Scheme, float]
+    choice: LongerChoice, finding: ReachFinding | None, within: dict[str, float], past: dict[str, float]
 ) -> LabWords:
     is_known = {curve.scheme for curve in finding.curves} if finding is not None else set()
     rows = tuple((SCHEME_NAMES[s], _both(within[s], past[s]) if s in is_known else "–") for s in SCHEMES)
@@ -124,8 +118,8 @@ def _both(within: float, past: float) -> str:
 def _sentence(
     choice: LongerChoice,
     n_steps: int,
-    within: dict[Scheme, float],
-    past: dict[Scheme, float],
+    within: dict[str, float],
+    past: dict[str, float],
     n_known: int,
 ) -> str:
     if choice.answer.error:

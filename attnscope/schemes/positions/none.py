@@ -1,0 +1,9 @@
+"""No positions: only a mask can say what stands before what."""
+
+from attnscope.schemes.positions.scheme import PositionScheme
+
+
+class NoPositions(PositionScheme):
+    name, title, order = "none", "none", 7
+    words = "nothing: only the mask tells what stands before what"
+    is_compared = True
