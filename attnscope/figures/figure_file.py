@@ -4,27 +4,34 @@ Strict JSON of one of two kinds. What one model read in one text is kept as the 
 and style; the model is named by where it is and by the hash of its weights, so that a figure drawn again from
 another model says so. Any other figure (a difference, curves, a lab, a picture, panels of several texts) is
 kept as its numbers, and needs no model. Nothing in the file is run, and no path in it is opened but the
-model's. Files without a kind are older ones of the first.
+model's. Files without a kind are older ones of the first. Of numbers, `record_json` sees to types and each
+record to shapes; here are the rules between them, so that no painter meets what it cannot paint.
 """
 
 import dataclasses
+import itertools
 import math
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TypeVar
+
+import numpy as np
 
 from attnscope import paths
 from attnscope.errors import LoadError, UserError
 from attnscope.figures.caption import program_version
 from attnscope.figures.colours import COLOUR_MAPS
+from attnscope.figures.figure_checks import check_look
 from attnscope.figures.file_names import ENDINGS
-from attnscope.figures.kept_figure import kept_as_json, kept_from_json
+from attnscope.figures.record_json import kind_from_json, record_as_json
 from attnscope.figures.shown_maps import shown_maps
-from attnscope.figures.spec import BASE_PT, Asked, FigureOrigin, FigureSpec
+from attnscope.figures.spec import BASE_PT, Asked, FigureOrigin, FigureSpec, check_spec
 from attnscope.figures.style import SCALES, TURNS, MapStyle
 from attnscope.figures.views import VIEWS
-from attnscope.figures.views.panels import ALSO
+from attnscope.figures.views.panels import ALSO, PanelsFigure
 from attnscope.records.alignment import GoldCell
 from attnscope.records.interventions import Interventions, interventions_as_json, interventions_from_json
+from attnscope.records.maps import HeadMap, SelfCheck
 from attnscope.records.sites import NO_GATES, STACKS, Gates, HeadRef, Stack
 from attnscope.strict_json import as_object, json_text, parse_object, read_json
 from attnscope.viewmodels.maps.aspect import Aspect
@@ -346,3 +353,54 @@ def _absolute(source: str, folder: Path | None) -> str:
         return source
     above = beside.parents if len(Path(source).parts) > 1 else ()
     return next((str(place / source) for place in (beside, *above) if (place / source).exists()), source)
+
+
+def kept_as_json(spec: FigureSpec) -> dict[str, object]:
+    """Everything that is painted; where it came from is in the caption."""
+    spec = dataclasses.replace(spec, origin=None)
+    if isinstance(spec, PanelsFigure):
+        bare = tuple(dataclasses.replace(panel, origin=None) for panel in spec.panels)
+        spec = dataclasses.replace(spec, panels=bare)
+    return record_as_json(spec)
+
+
+def kept_from_json(values: object) -> FigureSpec:
+    """The figure again; raises ValueError or UserError where it could not be painted."""
+    spec = kind_from_json(VIEWS, values)
+    for part in (spec, *spec.parts()):
+        check_spec(part)
+        check_look(part.style)
+        for reason in _reasons(part):
+            raise ValueError(reason)
+    return spec.mapped(lambda head_map: dataclasses.replace(head_map, check=_check_again(head_map)))
+
+
+def _check_again(head_map: HeadMap) -> SelfCheck | None:
+    """A warning as it is; of a good check the sums of a head's rows, and nothing where they tell nothing.
+
+    Rows may sum to less than 1, where a head has a sink, and never to more.
+    """
+    claimed, weights = head_map.check, head_map.weights
+    if claimed is None or claimed.is_empty or not claimed.is_good:
+        return claimed
+    if head_map.name or head_map.is_partial:
+        return None
+    seen = weights[~np.isnan(weights).all(axis=1)]
+    sums = np.where(np.isnan(seen), 0.0, seen).sum(axis=1, dtype=np.float64)
+    error = float(np.abs(sums - 1.0).max(initial=0.0))
+    check = SelfCheck(
+        row_sum_error=error, forbidden_weight=0.0, output_error=0.0, is_evaluation_mode=True, is_given=True
+    )
+    is_less = bool((sums <= 1.0 + check.tolerance).all()) and not bool((weights < 0.0).any())
+    return None if is_less and not check.is_good else check
+
+
+def _reasons(spec: FigureSpec) -> Iterator[str]:
+    """What stands against painting a figure or one of its panels."""
+    heads = itertools.chain(spec.heads(), (head for head, _ in spec.gates.values))
+    if any(min(head.layer, head.head) < 0 for head in heads):
+        yield "a head below 0"
+    if any(not head_map.weights.size or not head_map.full > 0 for head_map in spec.held_maps()):
+        yield "a map without a cell"
+    if not spec.fits_together():
+        yield "its parts do not fit together"

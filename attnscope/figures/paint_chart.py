@@ -5,30 +5,27 @@ Long curves are thinned to the smallest and largest value of each pixel column, 
 
 import itertools
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from PySide6.QtCore import QPointF, QRectF, Qt
+from PySide6.QtCore import QLineF, QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPen, QPolygonF
 
-from attnscope.figures.colours import Palette, series_colour
-from attnscope.figures.paint_field import paint_field, paint_strip, strip_width
-from attnscope.figures.paint_marks import (
-    paint_labels,
-    paint_marks,
-    paint_points,
-    paint_stems,
-    paint_whiskers,
-    paint_x_names,
-)
+from attnscope.figures.colours import Palette, argb, lut_argb, series_colour
 from attnscope.figures.plain import plain_piece
-from attnscope.figures.spec import Chart, Series
+from attnscope.figures.raster import image_from_words
+from attnscope.figures.spec import Chart, ChartField, Series
 from attnscope.figures.style import NORMAL_PX, SMALL_PX, font, text_width, type_px
 from attnscope.figures.ticks import log_ticks, nice_ticks, tick_text
 
 _TITLE_PX, _AXIS_PX, _LABEL_PX = 26.0, 34.0, 14.0
 _MAX_NAME_PX, _NAMES_SHARE = 130.0, 0.27
+_RADIUS_PX = 2.6
+Pixels = NDArray[np.float64]
+COLOUR_MAP = "viridis"
+_STRIP_PX, _STRIP_HIGH_PX, _GAP_PX = 64.0, 8.0, 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -344,3 +341,194 @@ def _apart(wanted: list[float], low: float, high: float, gap: float) -> list[flo
         placed[i] = min(placed[i], limit)
         limit = placed[i] - gap
     return placed
+
+
+def paint_points(painter: QPainter, px: Pixels, py: Pixels, colour: QColor) -> None:
+    """A dot at each point that is a number."""
+    painter.setPen(Qt.PenStyle.NoPen)
+    painter.setBrush(colour)
+    for x, y in _finite(px, py):
+        painter.drawEllipse(QPointF(x, y), _RADIUS_PX, _RADIUS_PX)
+    painter.setBrush(Qt.BrushStyle.NoBrush)
+
+
+def paint_labels(
+    painter: QPainter,
+    plot: QRectF,
+    px: Pixels,
+    py: Pixels,
+    labels: tuple[str, ...],
+    palette: Palette,
+    lines: Sequence[tuple[Pixels, ...]] = (),
+) -> None:
+    """A name beside each point, where it touches no point, no other name and none of `lines` (pixels of
+    their points); else it is left out.
+    """
+    if not labels:
+        return
+    painter.setFont(font(SMALL_PX))
+    painter.setPen(QColor(palette.text))
+    behind = QColor(palette.background)
+    behind.setAlphaF(0.7)
+    side, high = 2 * _RADIUS_PX, type_px(13)
+    taken = [QRectF(x - _RADIUS_PX, y - _RADIUS_PX, side, side) for x, y in _finite(px, py)]
+    taken += [QRectF(x - 1, y - 1, 2, 2) for line in lines for x, y in _finite(*_filled(*line))]
+    for x, y, label in zip(px.tolist(), py.tolist(), labels, strict=True):
+        text = plain_piece(label)
+        width = text_width(text) + 2
+        gap = _RADIUS_PX + 2
+        lefts = (x + gap, x - gap - width)
+        places = [QRectF(left, y - high / 2, width, high) for left in lefts]
+        for left in (x - width / 2, x - width, x):
+            places += [QRectF(left, y - gap - high, width, high), QRectF(left, y + gap, width, high)]
+        rises = (3 - high, -3, -1.5 * high - 1, high / 2 + 1)
+        places += [QRectF(left, y + rise, width, high) for left in lefts for rise in rises]
+        free = (p for p in places if plot.contains(p) and not any(p.intersects(other) for other in taken))
+        place = next(free, None)
+        if place is not None:
+            taken.append(place)
+            painter.fillRect(place, behind)
+            painter.drawText(place, Qt.AlignmentFlag.AlignCenter, text)
+
+
+def paint_stems(painter: QPainter, px: Pixels, py: Pixels, foot: float, colour: QColor) -> None:
+    """An upright line from `foot` to each point that is a number."""
+    pen = QPen(colour, 2.0)
+    pen.setCapStyle(Qt.PenCapStyle.FlatCap)
+    painter.setPen(pen)
+    painter.drawLines([QLineF(x, foot, x, y) for x, y in _finite(px, py)])
+
+
+def paint_whiskers(painter: QPainter, places: tuple[Pixels, ...], colour: QColor) -> None:
+    """An upright line between each two points, low and high, with a short one across either end."""
+    painter.setPen(QPen(colour, 1.0))
+    ends = np.stack(places, axis=1).reshape(-1, 2, 2)
+    for (x, low), (_, high) in ends[np.isfinite(ends).all(axis=(1, 2))].tolist():
+        across = [QLineF(x - 2.5, y, x + 2.5, y) for y in (low, high)]
+        painter.drawLines([QLineF(x, low, x, high), *across])
+
+
+def paint_x_names(
+    painter: QPainter, plot: QRectF, px: Pixels, names: tuple[str, ...], palette: Palette
+) -> None:
+    """Names below the x axis, turned upright where they would touch, every few where even these would."""
+    painter.setFont(font(SMALL_PX))
+    painter.setPen(QColor(palette.muted))
+    step = float(px[1] - px[0]) if len(px) > 1 else plot.width()
+    wide = max(text_width(name) for name in names)
+    if wide + 6 <= step:
+        for x, name in zip(px.tolist(), names, strict=True):
+            painter.drawText(QPointF(x - text_width(name) / 2, plot.bottom() + 5 + type_px(10)), name)
+        return
+    every = max(1, int(np.ceil(type_px(SMALL_PX + 1) / max(step, 1e-6))))
+    for x, name in list(zip(px.tolist(), names, strict=True))[::every]:
+        painter.save()
+        painter.translate(x + type_px(4), plot.bottom() + 6 + text_width(name))
+        painter.rotate(-90)
+        painter.drawText(QPointF(0, 0), name)
+        painter.restore()
+
+
+def paint_marks(
+    painter: QPainter, plot: QRectF, marks: tuple[tuple[float, str], ...], palette: Palette
+) -> None:
+    """Dashed upright lines at pixels of `plot`, each with its word at the top."""
+    painter.setFont(font(SMALL_PX))
+    for x, word in marks:
+        if not plot.left() - 1 <= x <= plot.right() + 1:
+            continue
+        painter.setPen(QPen(QColor(palette.muted), 1.0, Qt.PenStyle.DashLine))
+        painter.drawLine(QPointF(x, plot.top()), QPointF(x, plot.bottom()))
+        painter.setPen(QColor(palette.muted))
+        width = text_width(word)
+        left = x + 4 if x + 4 + width <= plot.right() else x - 4 - width
+        painter.drawText(QPointF(left, plot.top() + 10), word)
+
+
+def _filled(px: Pixels, py: Pixels) -> tuple[Pixels, Pixels]:
+    """A line with points every three pixels, so that nothing small slips between two of them."""
+    if len(px) < 2:
+        return px, py
+    places = np.arange(px[0], px[-1], 3.0)
+    return places, np.interp(places, px, py)
+
+
+def _finite(px: Pixels, py: Pixels) -> list[tuple[float, float]]:
+    is_good = np.isfinite(px) & np.isfinite(py)
+    return list(zip(px[is_good].tolist(), py[is_good].tolist(), strict=True))
+
+
+def field_words(
+    field: ChartField, *, columns: NDArray[np.float64], rows: NDArray[np.float64], background: int = 0
+) -> NDArray[np.uint32]:
+    """The colour of each pixel, 0xAARRGGBB [n_rows, n_columns]; `background` where nothing is counted.
+
+    A pixel shows the inspected step nearest to its place in `columns`, and the bin its place in `rows` is in.
+    """
+    nearest = np.searchsorted((field.xs[1:] + field.xs[:-1]) / 2, columns)
+    bins = np.searchsorted(field.edges, rows, side="right") - 1
+    is_inside = (bins >= 0) & (bins < len(field.values))
+    counts = field.values[np.clip(bins, 0, len(field.values) - 1)][:, nearest]
+    counts = np.where(is_inside[:, None], counts, 0.0)
+    shares = np.log10(np.maximum(counts, 1.0)) / max(np.log10(most_of(field)), 1e-9)
+    words: NDArray[np.uint32] = lut_argb(COLOUR_MAP)[np.rint(np.clip(shares, 0, 1) * 255).astype(int)]
+    return np.where(counts > 0, words, np.uint32(background)).astype(np.uint32)
+
+
+def paint_field(
+    painter: QPainter,
+    plot: QRectF,
+    field: ChartField,
+    x: tuple[float, float],
+    y: tuple[float, float],
+    *,
+    is_log_y: bool,
+    palette: Palette,
+) -> None:
+    """Fill the plot; `x` and `y` are its ranges, on a log axis those of log10."""
+    wide, high = max(1, round(plot.width())), max(1, round(plot.height()))
+    columns = x[0] + (np.arange(wide) + 0.5) / wide * (x[1] - x[0])
+    heights = y[1] - (np.arange(high) + 0.5) / high * (y[1] - y[0])
+    words = field_words(
+        field,
+        columns=columns,
+        rows=10.0**heights if is_log_y else heights,
+        background=int(argb(palette.background)),
+    )
+    painter.drawImage(plot, image_from_words(words))
+
+
+def paint_strip(painter: QPainter, right: float, top: float, field: ChartField, palette: Palette) -> float:
+    """Draw what the colours count, ending at `right`; returns the width that was used."""
+    painter.save()
+    painter.setFont(font(SMALL_PX))
+    words = _words(field)
+    strip = QRectF(right - text_width(words) - _GAP_PX - _STRIP_PX, top, _STRIP_PX, _STRIP_HIGH_PX)
+    painter.drawImage(strip, image_from_words(lut_argb(COLOUR_MAP)[None, :].repeat(2, axis=0)))
+    painter.setPen(QColor(palette.muted))
+    line = QRectF(0, top - type_px(4), 0, _STRIP_HIGH_PX + 2 * type_px(4))
+    flags = Qt.AlignmentFlag.AlignVCenter | Qt.TextFlag.TextDontClip
+    line.setLeft(strip.left() - _GAP_PX - text_width("1"))
+    painter.drawText(line, flags, "1")
+    line.setLeft(strip.right() + _GAP_PX)
+    painter.drawText(line, flags, words)
+    painter.restore()
+    return strip_width(field)
+
+
+def strip_width(field: ChartField) -> float:
+    """How much of a line the strip takes, in pixels."""
+    return text_width("1") + _STRIP_PX + text_width(_words(field)) + 2 * _GAP_PX
+
+
+def _words(field: ChartField) -> str:
+    return f"{tick_text(_round(most_of(field)))} {field.unit}"
+
+
+def most_of(field: ChartField) -> float:
+    """The count that the end of the colours stands for."""
+    return float(max(field.values.max(initial=0.0), 2.0))
+
+
+def _round(value: float) -> float:
+    return float(f"{value:.2g}")

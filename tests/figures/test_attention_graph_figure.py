@@ -14,8 +14,8 @@ from PySide6.QtCore import QPointF, QRectF
 from attnscope.figures.caption import caption_lines
 from attnscope.figures.export import render
 from attnscope.figures.figure import Figure
+from attnscope.figures.figure_file import kept_as_json, kept_from_json
 from attnscope.figures.graph_layout import graph_layout
-from attnscope.figures.kept_figure import kept_as_json, kept_from_json
 from attnscope.figures.numbers import csv_bytes, npz_bytes
 from attnscope.figures.page import sized
 from attnscope.figures.paint_graph import share_words

@@ -8,10 +8,10 @@ from PySide6.QtGui import QColor, QImage, QPainter
 
 from attnscope.figures.colour_bar import weight_ticks
 from attnscope.figures.colours import DARK, LIGHT, Palette, lut_argb
-from attnscope.figures.inside_parts import short_limit
 from attnscope.figures.lines_field import head_shifts
 from attnscope.figures.paint_chart import thin
 from attnscope.figures.paint_grid import GridMarks, paint_grid
+from attnscope.figures.paint_inside import short_limit
 from attnscope.figures.paint_lines import paint_lines, strong_lines
 from attnscope.figures.paint_map import paint_head_map, weight_text
 from attnscope.figures.raster import FIRST_COLOUR, ImageCache, codes_from_grid, codes_from_weights

@@ -10,7 +10,7 @@ from pytestqt.qtbot import QtBot
 
 from attnscope.figures.colours import palette
 from attnscope.figures.export import render
-from attnscope.figures.paint_field import field_words
+from attnscope.figures.paint_chart import field_words
 from attnscope.figures.spec import ChartField, FigureSpec
 from attnscope.records.inspections import UPDATE_BINS, InspectionHistory, InspectionsShown, ShowInspections
 from attnscope.records.messages import Request

@@ -8,8 +8,7 @@ from PySide6.QtCore import QPoint, QRectF, Qt
 from pytestqt.qtbot import QtBot
 
 from attnscope.figures.colours import DARK, LIGHT, PROJECTOR, series_colour
-from attnscope.figures.head_names import name_rows
-from attnscope.figures.paint_lines import strong_lines
+from attnscope.figures.paint_lines import name_rows, strong_lines
 from attnscope.figures.style import MapStyle
 from attnscope.widgets.explore.lines_view import LinesView
 
