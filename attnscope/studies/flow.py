@@ -3,6 +3,15 @@
 For each layer and sentence: Spearman's correlation, over the words, of what the query before the verb gives
 each word with how much blanking that word out moves the probability of the right verb. Means and standard
 deviations are over the sentences, as in the paper.
+
+| symbol     | meaning                                                     | shape     |
+|------------|-------------------------------------------------------------|-----------|
+| p          | probability of the right verb among the two verbs           | one number|
+| importance | abs(p − p with the word blanked out)                        | [n_words] |
+| ranks      | 1 for the smallest; equal values share their mean rank      | [n]       |
+
+Blank-out as Abnar and Zuidema (2020, section 2) have it: a word is replaced by the unknown token, and what
+changes counts. Spearman's correlation is Pearson's of the ranks.
 """
 
 import math
@@ -10,19 +19,24 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from attnscope.analysis.bootstrap import mean_interval
 from attnscope.analysis.flow import flow_row
 from attnscope.analysis.levels import mean_weights, roll_out, trace_levels
+from attnscope.analysis.reading import read_text
 from attnscope.analysis.relevance import relevance
+from attnscope.analysis.subject import Batch, subject_of
+from attnscope.errors import UserError
 from attnscope.figures.spec import Chart, Series
 from attnscope.models import Model, load
+from attnscope.nn.precision import exact
 from attnscope.records.importance import Progress
-from attnscope.studies.blank_out import Decision, blank_out, decision_of, spearman
 from attnscope.studies.catalogue import find_card
 from attnscope.studies.runs import QUICK, parameters_said, run_folder, train_study
 from attnscope.studies.study import Cell, Choices, Comparison, Study
+from attnscope.text.examples import Example
 from attnscope.text.tasks import make_task
 
 METHODS = ("raw", "rollout", "flow")
@@ -38,6 +52,20 @@ _VERBS = ("is", "are")
 _N_TEXTS, _MIN_WORDS = 200, 6
 _HELD_OUT_SEED = 3
 _Weights = Mapping[str, Sequence[NDArray[np.float64]]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """One sentence before its verb: its words, the right and the wrong verb, the subject's place.
+
+    `positions` are the tokens of the words, without the token before the first.
+    """
+
+    text: str
+    right_id: int
+    wrong_id: int
+    positions: tuple[int, ...]
+    subject: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,6 +176,7 @@ _CONTROL = (
     "Only this much the method knows of the model; the rest it owes to the order of the words, since the"
     " subject stands early and a causal model lets early words flow everywhere."
 )
+
 _DIFFERENCES = (
     "Their sentences are Wikipedia's (Linzen et al. 2016), ours a small grammar's. Here nothing but the first"
     " noun tells the verb, so that blanking out any other word moves almost nothing and the ranks of the many"
@@ -274,3 +303,66 @@ def _rows(found: Mapping[str, Agreement]) -> Iterator[tuple[Cell, ...]]:
             share = float(one.is_subject_first[:, layer].mean())
             number = layer + 1 if method in PUBLISHED else None
             yield (method, number, one.mean(layer), one.deviation(layer), share, *theirs)
+
+
+def decision_of(model: Model, example: Example, verbs: Sequence[str]) -> Decision:
+    """The decision of an example of the agreement task; raises UserError for a model of other words."""
+    words = example.source.split()
+    text, right = " ".join(words[: example.n_given]), words[example.n_given]
+    wrong = next(verb for verb in verbs if verb != right)
+    tokens = model.encode(text).source.tokens
+    positions = tuple(index for index, token in enumerate(tokens) if not token.is_special)
+    right_ids, wrong_ids = (_ordinary_ids(model, word) for word in (right, wrong))
+    if len(positions) != example.n_given or len(right_ids) != 1 or len(wrong_ids) != 1:
+        raise UserError(
+            f"{model.info.name} does not read the agreement task word by word.",
+            expected="a causal model trained on the task agreement",
+            action="Leave out --model, and the study trains its own.",
+        )
+    return Decision(
+        text=text,
+        right_id=right_ids[0],
+        wrong_id=wrong_ids[0],
+        positions=positions,
+        subject=positions[example.links[0][1]],
+    )
+
+
+def blank_out(model: Model, decision: Decision) -> tuple[float, NDArray[np.float64]]:
+    """The p of the whole sentence, and the importance of each word, [n_words]."""
+    subject = subject_of(model)
+    _, batch = read_text(model, decision.text)
+    ids = batch.ids.repeat(len(decision.positions) + 1, 1)
+    for row, position in enumerate(decision.positions, start=1):
+        ids[row, position] = unknown_id(model)
+    with subject.studying():
+        hidden = subject.hidden(Batch(ids=ids, labels=torch.full_like(ids, -1)))
+        logits = exact(subject.logits(hidden[:, -1]))
+    p = (logits[:, decision.right_id] - logits[:, decision.wrong_id]).sigmoid().cpu().numpy()
+    return float(p[0]), np.abs(p[0] - p[1:])
+
+
+def unknown_id(model: Model) -> int:
+    """The id of the token that stands for unknown words."""
+    return model.own.vocabulary.unknown_id
+
+
+def ranks_of(values: Sequence[float] | NDArray[np.float64]) -> NDArray[np.float64]:
+    """The ranks of some numbers from 1 on; equal ones share the mean of theirs."""
+    array = np.asarray(values, np.float64)
+    _, inverse, counts = np.unique(array, return_inverse=True, return_counts=True)
+    last = np.cumsum(counts)
+    means: NDArray[np.float64] = last - (counts - 1) / 2
+    return means[inverse]
+
+
+def spearman(xs: Sequence[float] | NDArray[np.float64], ys: Sequence[float] | NDArray[np.float64]) -> float:
+    """The rank correlation of two rows of numbers; NaN where one of them is all alike."""
+    x, y = ranks_of(xs), ranks_of(ys)
+    x, y = x - x.mean(), y - y.mean()
+    length = math.sqrt(float((x * x).sum() * (y * y).sum()))
+    return float((x * y).sum()) / length if length else math.nan
+
+
+def _ordinary_ids(model: Model, word: str) -> list[int]:
+    return [token.id for token in model.encode(word).source.tokens if not token.is_special]

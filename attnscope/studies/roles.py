@@ -1,35 +1,48 @@
 """Head roles and learned gates (Voita et al. 2019, sections 5 and 6).
 
 A head's role is its strongest after `analysis/roles.py`, or none. Gates are learned for one stack at a time,
-the other stacks left alone, with the model's weights fixed (`closing.py`). With trees, heads that follow
+the other stacks left alone, with the model's weights fixed. With trees, heads that follow
 dependency relations count too, and the best of them are set beside the paper's.
+
+| symbol  | meaning                                                     |
+|---------|-------------------------------------------------------------|
+| penalty | λ of the L0 term; a larger one closes more gates            |
+| kept    | heads of the stack whose gate is not 0 when learning ends   |
 """
 
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 import numpy as np
+import torch
+from torch import Tensor
 
-from attnscope.analysis.batches import Sample
+from attnscope.analysis.batches import Sample, build_batches
 from attnscope.analysis.bleu import require_counter
 from attnscope.analysis.conllu import Tree, read_conllu
 from attnscope.analysis.corpus import measure_corpus
 from attnscope.analysis.corpus_texts import Text
 from attnscope.analysis.gold_links import AlignedPair
+from attnscope.analysis.hard_concrete import learn_gates
+from attnscope.analysis.importance import heads_of
+from attnscope.analysis.metrics import make_metric
 from attnscope.analysis.roles import find_roles
+from attnscope.analysis.subject import Batch, Subject, subject_of
 from attnscope.analysis.syntax import measure_syntax
 from attnscope.figures.spec import Chart, Series
 from attnscope.models import Model, load
-from attnscope.records.importance import Progress
+from attnscope.nn.attention import Probe
+from attnscope.records.importance import LearnedGates, MetricName, Progress
 from attnscope.records.measures import CorpusProgress, HeadTable
+from attnscope.records.models import Form
 from attnscope.records.roles import Role
 from attnscope.records.shares import difference_of, has_sign
-from attnscope.records.sites import NO_GATES, HeadRef, Stack
+from attnscope.records.sites import NO_GATES, Gates, HeadRef, Site, Stack
 from attnscope.records.word_tables import SYNTACTIC_MARGIN, Direction, SyntaxTable
 from attnscope.studies.catalogue import find_card
-from attnscope.studies.closing import Closing, close_gates, fewest_kept, value_of
 from attnscope.studies.pruning import halves
 from attnscope.studies.study import Cell, Choices, Comparison, Study
 
@@ -50,6 +63,19 @@ _N_TEXTS, _N_STEPS, _N_TREES = 256, 200, 1000
 _PUBLISHED_KEPT = 10 / 48
 _TELLING = ("positional", "identity", "induction", "duplicate", "syntactic", "rare")
 """Roles of Voita's kind; resting on the first token or on separators, and looking at all alike, are none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Closing:
+    """What learning the gates of one stack under one penalty left; BLEU is NaN where it was not asked for."""
+
+    stack: Stack
+    penalty: float
+    kept: tuple[HeadRef, ...]
+    n_heads: int
+    accuracy: float
+    loss: float
+    bleu: float = math.nan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,8 +133,8 @@ def reproduce(choices: Choices) -> Iterator[Progress | Study]:
     found = Found(
         roles={head: next(iter(find_roles(head, table, syntax)), None) for head in table.heads},
         closings=tuple(closings),
-        whole=value_of(model, measuring, NO_GATES, "accuracy"),
-        bleu=value_of(model, measuring, NO_GATES, "bleu") if _translates(model) else math.nan,
+        whole=_value_of(model, measuring, NO_GATES, "accuracy"),
+        bleu=_value_of(model, measuring, NO_GATES, "bleu") if _translates(model) else math.nan,
         syntax=syntax,
     )
     texts = f"{len(learning)} to learn on, {len(measuring)} to measure; {source}"
@@ -133,10 +159,12 @@ _DIFFERENCES = (
     "Gates that end between 0 and 1 are set to 1 for measuring: only removed heads can be removed.",
     "Rare words are the two least frequent tokens of a sentence in the corpus measured, not in training.",
 )
+
 _DEMO_DIFFERENCE = (
     "The demo solves its small grammar completely and needs no attention in its encoder for that, so that its"
     " encoder has neither heads worth keeping nor positional ones. Real sentences ask for more."
 )
+
 _TREES = {
     True: "Relations are those of Universal Dependencies and hand-made trees; theirs came from a parser.",
     False: "No trees were given (--conllu FILE): syntactic heads show under other roles or none.",
@@ -157,7 +185,7 @@ def _close_all(
     n_steps = 4 if choices.is_quick else _N_STEPS
     for stack in dict.fromkeys(site.stack for site in model.sites):
         for penalty in penalties:
-            yield from close_gates(
+            yield from _close_gates(
                 model,
                 stack,
                 penalty,
@@ -381,3 +409,72 @@ def _rows(found: Found) -> Iterator[tuple[Cell, ...]]:
 
 def _told(event: CorpusProgress, about: str) -> Progress:
     return Progress(n_done=event.n_done, n_total=event.n_total, about=about)
+
+
+class StackSubject:
+    """A model of which only one stack's heads are seen, so that only they get gates."""
+
+    def __init__(self, subject: Subject, stack: Stack) -> None:
+        self._subject = subject
+        self.form: Form = subject.form
+        self.sites: tuple[Site, ...] = tuple(site for site in subject.sites if site.stack == stack)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the model computes."""
+        return self._subject.device
+
+    def studying(self) -> AbstractContextManager[None]:
+        """As the whole model."""
+        return self._subject.studying()
+
+    def hidden(self, batch: Batch, probe: Probe | None = None) -> Tensor:
+        """As the whole model."""
+        return self._subject.hidden(batch, probe)
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """As the whole model."""
+        return self._subject.logits(hidden)
+
+
+def _close_gates(
+    model: Model,
+    stack: Stack,
+    penalty: float,
+    learning: Sequence[Sample],
+    measuring: Sequence[Sample],
+    *,
+    n_steps: int,
+    seed: int = 0,
+    has_bleu: bool = False,
+) -> Iterator[Progress | Closing]:
+    """Learn the gates of one stack, then measure the model with the closed heads removed."""
+    subject = StackSubject(subject_of(model), stack)
+    batches = build_batches(model, learning)
+    heads = heads_of(subject)
+    for event in learn_gates(subject, batches, penalty=penalty, n_steps=n_steps, seed=seed):
+        if isinstance(event, LearnedGates):
+            off = Gates.of(dict.fromkeys(event.gates.off(), 0.0))
+            yield Closing(
+                stack=stack,
+                penalty=penalty,
+                kept=tuple(head for head in heads if off.value(head) != 0.0),
+                n_heads=len(heads),
+                accuracy=_value_of(model, measuring, off, "accuracy"),
+                loss=_value_of(model, measuring, off, "loss"),
+                bleu=_value_of(model, measuring, off, "bleu") if has_bleu else math.nan,
+            )
+        else:
+            about = f"{stack}, penalty {penalty:g}: {event.about}"
+            yield Progress(n_done=event.n_done, n_total=event.n_total, about=about)
+
+
+def _value_of(model: Model, samples: Sequence[Sample], gates: Gates, name: MetricName) -> float:
+    """A metric over some texts with some heads off."""
+    return make_metric(name, model, subject_of(model), build_batches(model, samples), samples).of(gates)
+
+
+def fewest_kept(closings: Sequence[Closing], stack: Stack, least: float) -> Closing | None:
+    """Of one stack, the closing that keeps fewest heads with an accuracy of `least` or more."""
+    good = [one for one in closings if one.stack == stack and one.accuracy >= least]
+    return min(good, key=lambda one: len(one.kept), default=None)

@@ -3,29 +3,71 @@
 Without a model the recipe masked-english is trained on the corpus, and its untrained start is the control;
 without a corpus either, the stories-masked demo is looked at. Trees give the arcs, and the sentences to
 look at. An arc counts as found as in their paper: see the manner `clark` in `analysis/syntax.py`.
+
+`control` is the same of the untrained model: what the best of many heads does by chance.
 """
 
-from collections.abc import Iterator, Sequence
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
 
 from attnscope.analysis.conllu import Tree, read_conllu
 from attnscope.analysis.corpus_texts import own_texts
 from attnscope.analysis.syntax import MIN_ARCS, measure_syntax
+from attnscope.figures.spec import Chart, Series
 from attnscope.models import Model, load
 from attnscope.records.importance import Progress
 from attnscope.records.measures import CorpusProgress
-from attnscope.records.word_tables import MANNERS_SAID, SyntaxTable
+from attnscope.records.shares import difference_of, has_sign
+from attnscope.records.word_tables import MANNERS_SAID, SYNTACTIC_MARGIN, SyntaxTable
 from attnscope.studies.catalogue import find_card
 from attnscope.studies.looking import PLACES, Looks, look
 from attnscope.studies.runs import QUICK, checkpoints_of, run_folder, train_study
-from attnscope.studies.study import Cell, Choices, Study
-from attnscope.studies.syntax_charts import syntax_charts
-from attnscope.studies.syntax_rows import best_heads, look_rows, syntax_rows
+from attnscope.studies.study import Cell, Choices, Comparison, Study
 
 RECIPE = "masked-english"
 _DEMO = "stories-masked"
 _N_TREES = 1000
 _TINY = {**QUICK, "model.n_layers": "2", "tokenizer.vocab_size": "300"}
+_RELATIONS: tuple[tuple[str, str, float, float], ...] = (
+    ("det", "determiner → noun", 0.943, 0.517),
+    ("case", "preposition → object", 0.763, 0.346),
+    ("obj", "object → verb", 0.868, 0.400),
+    ("nsubj", "subject → verb", 0.585, 0.455),
+    ("amod", "adjective → noun", 0.756, 0.683),
+    ("compound", "noun → noun", 0.704, 0.702),
+    ("advmod", "adverb → verb", 0.488, 0.402),
+    ("aux", "auxiliary → verb", 0.811, 0.715),
+    ("ccomp", "clause → verb", 0.488, 0.124),
+)
+"""Relation, in words, and their best head against their best fixed offset (table 1): those of their
+relations that Universal Dependencies have too, each with about the same best offset."""
+_ALL = (0.345, 0.263)
+_HALF, _LITTLE = 0.5, 0.1
+_SHOWN = PLACES[:-1]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Best:
+    """The best head for a relation in either direction, and what the best fixed offset finds."""
+
+    relation: str
+    head: str
+    direction: str
+    value: float
+    low: float
+    high: float
+    baseline: float
+    n_arcs: int
+
+    @property
+    def is_syntactic(self) -> bool:
+        """Whether the head lies above the offset by the margin that makes a head syntactic."""
+        return self.value - self.baseline >= SYNTACTIC_MARGIN
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +124,9 @@ _DIFFERENCES = (
     " model, where there is one, shows what choosing alone gives.",
     "Not made again: coreference (no gold chains here), gradients, and the probing classifiers of section 5.",
 )
+
 _NO_TREES = "No trees were given (--conllu FILE): nothing was measured of section 4."
+
 _NO_TRAINING = "The model was not trained by this study, which has no untrained start of it as a control."
 
 
@@ -100,7 +144,7 @@ def _study(choices: Choices, model: Model, seen: Seen, start: Seen | None, trees
             *syntax_rows(seen.syntax, control, trees),
         ),
         differences=(*_DIFFERENCES, *more),
-        charts=syntax_charts(looks, best_heads(seen.syntax), best_heads(control)),
+        charts=_syntax_charts(looks, best_heads(seen.syntax), best_heads(control)),
         columns=("what", "head", "name", "direction", "value", "low", "high", "best fixed offset", "arcs"),
         data=tuple(_rows(seen)),
         model=model.info.name,
@@ -134,3 +178,327 @@ def _rows(seen: Seen) -> Iterator[tuple[Cell, ...]]:
             numbers = (syntax.values, syntax.low, syntax.high, syntax.baseline)
             cells = (float(part[row, column]) for part in numbers)
             yield ("arcs", head.label, relation, direction, *cells, int(syntax.n_arcs[row, column]))
+
+
+def best_heads(syntax: SyntaxTable | None) -> dict[str, Best]:
+    """The best head of every relation, whichever the direction; nothing without trees."""
+    found: dict[str, Best] = {}
+    for column, (relation, direction) in enumerate(syntax.relations if syntax else ()):
+        if syntax is None or np.isnan(syntax.values[:, column]).all():
+            continue
+        row = int(np.nanargmax(syntax.values[:, column]))
+        best = Best(
+            relation=relation,
+            head=syntax.heads[row].label,
+            direction=direction,
+            value=float(syntax.values[row, column]),
+            low=float(syntax.low[row, column]),
+            high=float(syntax.high[row, column]),
+            baseline=float(syntax.baseline[row, column]),
+            n_arcs=int(syntax.n_arcs[row, column]),
+        )
+        if relation not in found or best.value > found[relation].value:
+            found[relation] = best
+    return found
+
+
+def best_of_all(syntax: SyntaxTable) -> tuple[str, float]:
+    """The head that finds most arcs of all relations together, words looking at their heads; its share."""
+    columns = [c for c, (_, direction) in enumerate(syntax.relations) if direction == "to head"]
+    counts = syntax.n_arcs[:, columns]
+    shares = np.nansum(syntax.values[:, columns] * counts, axis=1) / np.maximum(counts.sum(axis=1), 1)
+    best = int(shares.argmax())
+    return syntax.heads[best].label, float(shares[best])
+
+
+def best_offset(trees: Sequence[Tree], relations: Sequence[str]) -> tuple[int, float]:
+    """The offset at which most words have their head, and the share of words that have it there."""
+    counts: Counter[int] = Counter()
+    for tree in trees:
+        for word in tree.words:
+            if word.head >= 0 and word.relation in relations and tree.words[word.head].place != word.place:
+                counts[tree.words[word.head].place - word.place] += 1
+    if not counts:
+        return 0, math.nan
+    offset, n = counts.most_common(1)[0]
+    return offset, n / counts.total()
+
+
+def look_rows(looks: Looks, control: Looks | None = None) -> tuple[Comparison, ...]:
+    """Sections 3 and 6: places, separators, entropy, and how alike the heads of a layer are."""
+    own, even = float(np.median(looks.share("itself"))), math.exp(-looks.even)
+    itself = Comparison(
+        what="weight on the token itself, median head",
+        published="direction only: most heads put little weight on the current token",
+        where="section 3.1",
+        ours=own,
+        unit=f"against {even:.2f} if all tokens had the same",
+        is_as_published=own < _LITTLE,
+        remark=f"Less than {_LITTLE:g} counts as little.",
+    )
+    beside = [_beside(looks, place, theirs) for place, theirs in (("previous", 4), ("next", 5))]
+    likeness = [] if np.isnan(looks.likeness()).any() else [_likeness_row(looks, control)]
+    return (*beside, itself, *_special_rows(looks), _entropy_row(looks), *likeness)
+
+
+def syntax_rows(
+    syntax: SyntaxTable | None, control: SyntaxTable | None, trees: Sequence[Tree]
+) -> tuple[Comparison, ...]:
+    """Section 4.2: all relations together, how many have a head, and each that their table names."""
+    if syntax is None:
+        return ()
+    found, untrained = best_heads(syntax), best_heads(control)
+    head, share = best_of_all(syntax)
+    offset, baseline = best_offset(trees, list(found))
+    n, n_untrained = (sum(best.is_syntactic for best in bests.values()) for bests in (found, untrained))
+    return (
+        Comparison(
+            what=f"all relations: arcs that the best head finds ({head}, to head)",
+            published=f"{_ALL[0]} against {_ALL[1]}",
+            where="table 1",
+            ours=share,
+            unit=f"against {baseline:.3f} at offset {offset}",
+            is_as_published=share > baseline,
+            remark="No single head tells much of the whole tree, neither theirs nor ours.",
+        ),
+        Comparison(
+            what=f"relations of which a head finds {SYNTACTIC_MARGIN:.2f} more than the best fixed offset",
+            published="direction only: heads specialise in relations",
+            where="section 4.2",
+            ours=float(n),
+            unit=f"of {len(found)}" + (f"; untrained {n_untrained}" if untrained else ""),
+            is_as_published=_more(n, n_untrained, len(found)) if untrained else None,
+            undecided="too few relations to tell" if untrained else "no untrained control",
+            remark=", ".join(name for name, best in found.items() if best.is_syntactic),
+        ),
+        *(
+            _relation_row(found[relation], said, theirs, offsets, untrained.get(relation))
+            for relation, said, theirs, offsets in _RELATIONS
+            if relation in found
+        ),
+    )
+
+
+def _more(n: int, n_untrained: int, n_all: int) -> bool | None:
+    """Whether more of some relations have a head than in the untrained control; None: it may be chance."""
+    return has_sign(difference_of([n], n_all, [n_untrained], n_all), 1)
+
+
+def _relation_row(best: Best, said: str, theirs: float, offsets: float, untrained: Best | None) -> Comparison:
+    chance = "" if untrained is None else f"; untrained {untrained.value:.2f}"
+    return Comparison(
+        what=f"{said}: arcs that the best head finds ({best.head}, {best.direction})",
+        published=f"{theirs} against {offsets}",
+        where="table 1",
+        ours=best.value,
+        low=best.low,
+        high=best.high,
+        unit=f"against {best.baseline:.2f} at the best fixed offset{chance}",
+        is_as_published=best.is_syntactic if theirs - offsets >= SYNTACTIC_MARGIN else None,
+        remark=f"{best.n_arcs} arcs. Where their head lies {SYNTACTIC_MARGIN:.2f} or more above the offset,"
+        " ours should.",
+    )
+
+
+def _beside(looks: Looks, place: str, theirs: int) -> Comparison:
+    shares = looks.share(place)
+    return Comparison(
+        what=f"heads with more than half of their weight on the {place} token",
+        published=f"{theirs} of 144",
+        where="section 3.1",
+        ours=float((shares > _HALF).sum()),
+        unit=f"of {len(shares)} (largest share {np.nanmax(shares):.2f})",
+        is_as_published=bool((shares > _HALF).any()),
+        remark="One such head or more counts as theirs.",
+    )
+
+
+def _special_rows(looks: Looks) -> list[Comparison]:
+    rows = [
+        _layer_row(looks, place, published)
+        for place, published in (
+            ("separators", "over 0.5 in layers 6 to 10 of 12"),
+            ("start token", "direction only: lower layers look at [CLS]"),
+            ("stops and commas", "direction only: upper layers look at stops and commas"),
+        )
+        if not np.isnan(looks.share(place)).all()
+    ]
+    resting = looks.share("separators on specials")
+    if not np.isnan(resting).all():
+        rows.append(
+            Comparison(
+                what="weight that separators themselves give to special tokens, mean of the heads",
+                published="over 0.9: it gathers nothing of the text",
+                where="section 3.2",
+                ours=float(np.nanmean(resting)),
+                unit=f"({np.nanmin(resting):.2f} to {np.nanmax(resting):.2f})",
+                is_as_published=bool(np.nanmean(resting) > 0.9),
+            )
+        )
+    return rows
+
+
+def _layer_row(looks: Looks, place: str, published: str) -> Comparison:
+    """The layer that looks most at a place; theirs tells how much, or in which half of the layers."""
+    shares = looks.by_layer(looks.share(place))
+    top = int(np.nanargmax(shares))
+    is_lower = top < len(shares) / 2
+    is_theirs = shares[top] > _HALF if place == "separators" else is_lower == (place == "start token")
+    return Comparison(
+        what=f"weight on {place}, mean of the layer with most: layer {top}",
+        published=published,
+        where="section 3.2",
+        ours=float(shares[top]),
+        unit=f"(layers: {_listed(shares)})",
+        is_as_published=bool(is_theirs),
+        remark=f"{looks.stops:.2f} of the tokens are one." if place == "stops and commas" else "",
+    )
+
+
+def _entropy_row(looks: Looks) -> Comparison:
+    entropy = looks.by_layer(looks.entropies)
+    return Comparison(
+        what="entropy of the first layer's heads, mean",
+        published="direction only: heads that look broadly lie in the lower layers",
+        where="section 3.3",
+        ours=float(entropy[0]),
+        unit=f"nats (layers: {_listed(entropy)}; {looks.even:.2f} if all alike)",
+        is_as_published=bool(entropy[0] > entropy[1:].mean()) if len(entropy) > 1 else None,
+    )
+
+
+def _likeness_row(looks: Looks, control: Looks | None) -> Comparison:
+    within, between = looks.likeness()
+    untrained = "" if control is None else f"; untrained {_ratio(*control.likeness()):.2f}"
+    return Comparison(
+        what="divergence of heads of one layer over that of heads of two",
+        published="direction only: heads of a layer are alike",
+        where="section 6",
+        ours=_ratio(within, between),
+        unit=f"({within:.3f} and {between:.3f} nats{untrained})",
+        is_as_published=within < between,
+        remark=f"The heads fall into {len(set(looks.plane.clusters))} groups.",
+    )
+
+
+def _listed(values: NDArray[np.float64]) -> str:
+    return ", ".join(f"{value:.2f}" for value in values)
+
+
+def _ratio(one: float, other: float) -> float:
+    return one / other if other else math.nan
+
+
+def _syntax_charts(looks: Looks, found: Mapping[str, Best], control: Mapping[str, Best]) -> tuple[Chart, ...]:
+    """Relations first, where there are trees; then where heads look, entropies, and the heads on a plane."""
+    charts = [_looks_chart(looks), _entropy_chart(looks), _plane_chart(looks)]
+    return tuple([*_relation_charts(found, control), *charts] if found else charts)
+
+
+def _relation_charts(found: Mapping[str, Best], control: Mapping[str, Best]) -> tuple[Chart, Chart]:
+    """Ours and theirs, each relation a point: above the dashed line a head finds more than the offset."""
+    names = [name for name, *_ in _RELATIONS]
+    ours = {name: (found[name].baseline, found[name].value) for name in names if name in found}
+    untrained = {name: (control[name].baseline, control[name].value) for name in names if name in control}
+    theirs = {name: (baseline, value) for name, _, value, baseline in _RELATIONS}
+    y_label = "share of arcs that the best head finds"
+    return (
+        _relation_chart(
+            "Relations, ours",
+            f"{y_label}; dashed: as many as the offset",
+            _points("untrained", untrained, 3),
+            _points("trained", ours, 0, has_labels=True),
+        ),
+        _relation_chart("Relations, BERT", "the same", _points("published", theirs, 1, has_labels=True)),
+    )
+
+
+def _relation_chart(title: str, y_label: str, *series: Series) -> Chart:
+    ends = np.array([0.0, 1.0])
+    line = Series(name="as the offset", xs=ends, ys=ends, is_reference=True, has_label=False)
+    return Chart(
+        title=title,
+        x_label="share of arcs at the best fixed offset",
+        y_label=y_label,
+        series=(line, *series),
+        y_range=(0.0, 1.02),
+    )
+
+
+def _points(
+    name: str, places: Mapping[str, tuple[float, float]], colour: int, *, has_labels: bool = False
+) -> Series:
+    ordered = sorted(places, key=lambda relation: places[relation])
+    return Series(
+        name=name,
+        xs=np.array([places[relation][0] for relation in ordered], np.float64),
+        ys=np.array([places[relation][1] for relation in ordered], np.float64),
+        colour=colour,
+        style="points",
+        labels=tuple(ordered) if has_labels else (),
+    )
+
+
+def _looks_chart(looks: Looks) -> Chart:
+    layers = np.unique(looks.layers).astype(np.float64)
+    return Chart(
+        title="Where heads look",
+        x_label="layer",
+        y_label="share of the weight",
+        series=tuple(
+            Series(
+                name=place, xs=layers, ys=looks.by_layer(looks.share(place)), colour=colour, has_points=True
+            )
+            for colour, place in enumerate(_SHOWN)
+        ),
+    )
+
+
+def _entropy_chart(looks: Looks) -> Chart:
+    layers = np.unique(looks.layers).astype(np.float64)
+    order = np.argsort(looks.layers, kind="stable")
+    return Chart(
+        title="Entropy",
+        x_label="layer",
+        y_label="nats; a point is a head, dashed: all alike",
+        series=(
+            Series(
+                name="a head",
+                xs=looks.layers[order].astype(np.float64),
+                ys=looks.entropies[order],
+                style="points",
+                has_label=False,
+            ),
+            Series(name="mean", xs=layers, ys=looks.by_layer(looks.entropies), colour=1),
+            Series(
+                name="all alike",
+                xs=layers,
+                ys=np.full(len(layers), looks.even),
+                is_reference=True,
+                has_label=False,
+            ),
+        ),
+    )
+
+
+def _plane_chart(looks: Looks) -> Chart:
+    series = []
+    for layer in np.unique(looks.layers):
+        own = np.flatnonzero(looks.layers == layer)
+        own = own[np.argsort(looks.plane.places[own, 0], kind="stable")]
+        series.append(
+            Series(
+                name=f"layer {layer}",
+                xs=looks.plane.places[own, 0],
+                ys=looks.plane.places[own, 1],
+                colour=int(layer),
+                style="points",
+            )
+        )
+    return Chart(
+        title="Heads that look alike",
+        x_label="",
+        y_label=f"{looks.plane.shown_share:.0%} of distances shown",
+        series=tuple(series),
+        is_geometric=True,
+    )

@@ -1,10 +1,11 @@
 """One head of a long text, block by block: the logarithms of its weights, and their maxima or means.
 
-| symbol   | meaning                                              | shape                   |
-|----------|------------------------------------------------------|-------------------------|
-| exponent | score − lse, the weight's logarithm; −inf: forbidden | [n_rows, n_cols]        |
-| b        | side of a block of cells that become one             | number                  |
-| pooled   | one number for each block                            | [⌈rows/b⌉, ⌈cols/b⌉]    |
+| symbol      | meaning                                              | shape                   |
+|-------------|------------------------------------------------------|-------------------------|
+| exponent    | score − lse, the weight's logarithm; −inf: forbidden | [n_rows, n_cols]        |
+| b           | side of a block of cells that become one             | number                  |
+| pooled      | one number for each block                            | [⌈rows/b⌉, ⌈cols/b⌉]    |
+| first, last | the first and the last key a query sees              | [n_queries]             |
 
 exp is monotone, so the largest weight of a block is exp of its largest exponent: one exp for b² cells. With
 −lse as one more column of the queries, and ones as one more of the keys, one product gives exponents.
@@ -20,14 +21,82 @@ from torch import Tensor
 
 from attnscope.nn.centred import CentredBias, CentredWindow
 from attnscope.nn.masks import MaskRule
-from attnscope.nn.patterns import Dense
+from attnscope.nn.patterns import Dense, Intervals
 from attnscope.nn.scores import DenseBias, OffsetBias, RelativeBias, ScoreRule, SlopeBias, scores
-from attnscope.trace.reach import Reach
 from attnscope.trace.record import SiteRecord
 
 STRIP_ROWS = 256
 CHUNK_COLUMNS = 4096
 """Rows and columns of one product: its result (4 MB) is reduced before the next one is made."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reach:
+    """The first and last key of each query by causality, window and intervals; and what else forbids.
+
+    `n_valid` counts the valid keys before each place, [n_keys + 1]; `removed` are (query, key) pairs [n, 2].
+    """
+
+    first: Tensor
+    last: Tensor
+    n_keys: int
+    n_valid: Tensor | None
+    removed: Tensor | None
+    is_dense: bool
+
+    @staticmethod
+    def of(rule: MaskRule, n_queries: int, n_keys: int) -> "Reach":
+        """The reach of a rule of one head; a batch is read by its last text."""
+        place = torch.arange(n_queries) + (n_keys - n_queries)
+        back, ahead = rule.window or (None, None)
+        ahead = 0 if rule.is_causal else ahead
+        first = torch.zeros_like(place) if back is None else (place - back).clamp(min=0)
+        last = torch.full_like(place, n_keys - 1) if ahead is None else (place + ahead).clamp(max=n_keys - 1)
+        if isinstance(rule.pattern, Intervals):
+            first = torch.maximum(first, rule.pattern.first[-1].cpu())
+            last = torch.minimum(last, rule.pattern.last[-1].cpu())
+        valid = rule.key_valid
+        return Reach(
+            first=first,
+            last=last,
+            n_keys=n_keys,
+            n_valid=None if valid is None else _counted(valid[-1]),
+            removed=None if rule.removed is None else rule.removed.cells[:, 1:].cpu(),
+            is_dense=rule.pattern is not None and not isinstance(rule.pattern, Intervals),
+        )
+
+    def keys_of(self, rows: range) -> range:
+        """A range of keys outside which none of the rows may look."""
+        if not rows:
+            return range(0)
+        first, last = (
+            int(self.first[slice(rows.start, rows.stop)].min()),
+            int(self.last[slice(rows.start, rows.stop)].max()),
+        )
+        return range(max(0, first), max(0, first, min(last + 1, self.n_keys)))
+
+    def is_open(self, rows: range, cols: range) -> bool:
+        """Whether the mask surely allows every cell of a rectangle."""
+        if self.is_dense:
+            return False
+        part = slice(rows.start, rows.stop)
+        if int(self.first[part].max()) > cols.start or int(self.last[part].min()) < cols.stop - 1:
+            return False
+        if self.n_valid is not None:
+            n_valid = int(self.n_valid[cols.stop] - self.n_valid[cols.start])
+            if n_valid != len(cols):
+                return False
+        if self.removed is None:
+            return True
+        query, key = self.removed.unbind(dim=1)
+        inside = (query >= rows.start) & (query < rows.stop) & (key >= cols.start) & (key < cols.stop)
+        return not bool(inside.any())
+
+
+def _counted(valid: Tensor) -> Tensor:
+    """How many keys before each place are valid: [n_keys + 1]."""
+    counts = valid.cpu().to(torch.int64).cumsum(dim=0)
+    return torch.cat([torch.zeros(1, dtype=torch.int64), counts])
 
 
 class OneHead:

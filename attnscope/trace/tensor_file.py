@@ -6,10 +6,13 @@ changes nothing, and one that is cut short while it is read is told of (a mapped
 Format: https://huggingface.co/docs/safetensors (8 bytes length, JSON header, data without holes).
 """
 
+import hashlib
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from queue import SimpleQueue
+from threading import Thread
 from typing import BinaryIO
 
 import torch
@@ -21,7 +24,6 @@ from attnscope.files import replace_file
 from attnscope.nn.stopping import stop_if_unwanted
 from attnscope.outside import open_outside, regular_size, unreadable
 from attnscope.strict_json import as_object, parse_object
-from attnscope.trace.digest import Digest
 from attnscope.trace.sniff import SAFE, refuse_foreign
 
 MAX_HEADER_BYTES = 10_000_000
@@ -42,6 +44,8 @@ _DTYPES: dict[str, torch.dtype] = {
     "BOOL": torch.bool,
     "C64": torch.complex64,
 }
+MIN_DIGESTED_BYTES = 2**26
+"""Less is not worth a thread."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +79,7 @@ def read_tensors(path: Path) -> TensorFile:
             metadata = _text_metadata(header.pop("__metadata__", {}), path)
             entries = sorted(_checked_entries(header, n_bytes - start, path), key=lambda e: e.begin)
             tensors = {}
-            with Digest(raw, n_bytes) as digest:
+            with _Digest(raw, n_bytes) as digest:
                 for entry in entries:
                     stop_if_unwanted()
                     tensors[entry.name], data = _own_memory(entry)
@@ -269,3 +273,42 @@ def _damaged(path: Path, reason: str, *, kind: str = "damaged") -> LoadError:
         expected="a safetensors file",
         action=_ADVICE,
     )
+
+
+class _Digest:
+    """The SHA-256 of bytes that are given one after the other, and stay as they are until it is asked for.
+
+    No more can be given after the block.
+    """
+
+    def __init__(self, first: bytes, n_bytes: int) -> None:
+        self._sha256 = hashlib.sha256(first)
+        self._waiting: SimpleQueue[memoryview | None] = SimpleQueue()
+        self._thread = (
+            Thread(target=self._work, name="digest", daemon=True) if n_bytes >= MIN_DIGESTED_BYTES else None
+        )
+        if self._thread is not None:
+            self._thread.start()
+
+    def update(self, data: memoryview) -> None:
+        """Take some more."""
+        if self._thread is None:
+            self._sha256.update(data)
+        else:
+            self._waiting.put(data)
+
+    def __enter__(self) -> "_Digest":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._waiting.put(None)
+
+    def hexdigest(self) -> str:
+        """The result in hexadecimal; waits for it."""
+        if self._thread is not None:
+            self._thread.join()
+        return self._sha256.hexdigest()
+
+    def _work(self) -> None:
+        while (data := self._waiting.get()) is not None:
+            self._sha256.update(data)

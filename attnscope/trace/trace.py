@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import SupportsIndex
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -21,21 +22,14 @@ from attnscope.records.interventions import Interventions
 from attnscope.records.maps import HeadMap, SelfCheck, SiteGrid
 from attnscope.records.outputs import Output
 from attnscope.records.recorded import Recorded
-from attnscope.records.sites import (
-    Gates,
-    HeadName,
-    Site,
-    SiteKey,
-    SiteName,
-    find_site,
-    head_named,
-)
-from attnscope.records.tiles import MAX_WHOLE_CELLS, MapTile, is_long
+from attnscope.records.sites import Gates, HeadName, HeadRef, Site, SiteKey, SiteName, find_site, head_named
+from attnscope.records.tiles import MAX_WHOLE_CELLS, MapTile, Part, is_long
 from attnscope.records.tokens import Token, Tokens
 from attnscope.trace.check import merge_proofs
+from attnscope.trace.pooling import OneHead, pool_strip, strips
+from attnscope.trace.pyramid import bytes_of
 from attnscope.trace.record import SiteRecord
-from attnscope.trace.thumbnails import MAX_EXACT_CELLS, frozen_array, sampled_grid, site_grid
-from attnscope.trace.tiles import tile_of
+from attnscope.trace.thumbnails import MAX_EXACT_CELLS, frozen_array, largest_weight, sampled_grid, site_grid
 from attnscope.trace.weights import Reduction, pooled_tile, site_weights
 
 
@@ -313,3 +307,38 @@ def _part(part: slice | range, n: int) -> range:
             f"The rows or columns {part} do not lie in the map.", expected=f"a range within 0 to {n}, step 1"
         )
     return part
+
+
+def tile_of(
+    record: SiteRecord,
+    head: HeadRef,
+    *,
+    rows: Part | None = None,
+    cols: Part | None = None,
+    max_px: int = 1024,
+) -> MapTile:
+    """Some rows and columns (None: all) of one head in blocks of cells, at most `max_px` of them a side."""
+    top, bottom = rows or (0, record.n_queries)
+    left, right = cols or (0, record.n_keys)
+    b = 1
+    while max(bottom - top, right - left) > b * max_px:
+        b *= 2
+    one = OneHead(record, head.head)
+    found = [pool_strip(one, strip, range(left, right), b) for strip in strips(range(top, bottom), b)]
+    weights = torch.cat([pooled.weights() for pooled in found]).cpu()
+    peak = largest_weight(weights)
+    row_peaks = torch.cat([pooled.row_peaks for pooled in found]).exp().cpu()
+    padded = row_peaks.new_zeros(len(weights) * b)
+    padded[: len(row_peaks)] = row_peaks
+    return MapTile(
+        head=head,
+        trace=0,
+        rows=(top, bottom),
+        cols=(left, right),
+        b=b,
+        levels=bytes_of(weights, peak).numpy(),
+        peak=peak,
+        head_peak=peak,
+        row_peaks=padded.view(-1, b).amax(dim=1).numpy(),
+        weights=weights.numpy() if b == 1 else None,
+    )

@@ -385,7 +385,7 @@ def test_that_a_large_file_is_hashed_while_it_is_read(tmp_path: Path, monkeypatc
     save_file(tensors, path, metadata={"note": "1"})
     wanted = sha256(path.read_bytes()).hexdigest()
     for least in (0, 2**26):  # on a thread of its own, and not
-        monkeypatch.setattr("attnscope.trace.digest.MIN_BYTES", least)
+        monkeypatch.setattr("attnscope.trace.tensor_file.MIN_DIGESTED_BYTES", least)
         file = read_tensors(path)
         path.write_bytes(path.read_bytes()[:-1] + b"\0")  # what changes later changes nothing
         assert file.sha256() == file.sha256() == wanted
@@ -402,7 +402,7 @@ def test_that_a_large_file_is_hashed_while_it_is_read(tmp_path: Path, monkeypatc
 def test_that_a_file_that_is_cut_short_while_it_is_read_is_refused(tmp_path: Path, monkeypatch) -> None:
     path = tmp_path / "x.safetensors"
     save_file({"a": torch.arange(50_000.0), "b": torch.arange(50_000.0)}, path)
-    monkeypatch.setattr("attnscope.trace.digest.MIN_BYTES", 0)
+    monkeypatch.setattr("attnscope.trace.tensor_file.MIN_DIGESTED_BYTES", 0)
     whole = tensor_file._checked_entries
 
     def cut(*arguments):

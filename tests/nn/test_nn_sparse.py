@@ -13,7 +13,7 @@ from attnscope.nn.patterns import PATTERNS, Edges, graph_mask, kind_of
 from attnscope.nn.scores import ScoreRule
 from attnscope.nn.self_masks import build_self_mask
 from attnscope.nn.sparse import Sparse, draw_earlier_links, draw_links
-from attnscope.trace.rules import read_rules, rule_tensors, rules_as_json
+from attnscope.trace.store import read_rules, rule_tensors, rules_as_json
 from attnscope.training.old_recipes import mended_recipe
 
 CHOICES = [

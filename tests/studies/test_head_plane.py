@@ -6,7 +6,7 @@ import torch
 
 from attnscope.analysis.redundancy import HeadDivergences
 from attnscope.records.sites import HeadRef
-from attnscope.studies.head_plane import link_average, plane_of, scale_classically, silhouette
+from attnscope.studies.looking import link_average, plane_of, scale_classically, silhouette
 
 
 def test_that_points_on_a_plane_are_found_again() -> None:

@@ -8,8 +8,7 @@ import torch
 
 from attnscope.models import load
 from attnscope.models.writing.greedy import RightTexts
-from attnscope.studies.length import held_out_rows, read_rows
-from attnscope.studies.length_report import Reading, compare, length_charts, rows_of
+from attnscope.studies.length import Reading, compare, held_out_rows, length_charts, read_rows, rows_of
 from attnscope.studies.runs import QUICK, train_study
 
 

@@ -9,14 +9,21 @@ from tiny_models import SENTENCE, tiny_model
 from attnscope.errors import UserError
 from attnscope.records.redundancy import CollapseCurve
 from attnscope.records.sites import HeadRef
-from attnscope.studies.blank_out import Decision, blank_out, decision_of, ranks_of, spearman
 from attnscope.studies.catalogue import CARDS, NAMES, find_card, find_study
-from attnscope.studies.closing import Closing, StackSubject, fewest_kept
 from attnscope.studies.collapse import cubic_line, growth
-from attnscope.studies.flow import METHODS, PUBLISHED, word_weights
+from attnscope.studies.flow import (
+    METHODS,
+    PUBLISHED,
+    Decision,
+    blank_out,
+    decision_of,
+    ranks_of,
+    spearman,
+    word_weights,
+)
 from attnscope.studies.induction import correlation, middle_of, window_of
 from attnscope.studies.pruning import orders, removable_share
-from attnscope.studies.roles import telling_row
+from attnscope.studies.roles import Closing, StackSubject, fewest_kept, telling_row
 from attnscope.studies.study import Comparison, Study
 from attnscope.studies.writing import agreement_text, csv_of, ours_text, report_of, table_of
 from attnscope.text.examples import Example

@@ -18,10 +18,9 @@ from attnscope.records.sites import HeadRef, Site
 from attnscope.records.tokens import Token
 from attnscope.records.word_tables import SyntaxTable
 from attnscope.studies import syntax
-from attnscope.studies.head_plane import plane_of
-from attnscope.studies.looking import PLACES, Looks, look
+from attnscope.studies.looking import PLACES, Looks, look, plane_of
 from attnscope.studies.study import Choices
-from attnscope.studies.syntax_rows import best_offset, look_rows, syntax_rows
+from attnscope.studies.syntax import best_offset, look_rows, syntax_rows
 
 SITE = Site(stack="decoder", layer=0, n_heads=3, n_kv_heads=3)
 

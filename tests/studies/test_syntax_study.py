@@ -19,9 +19,8 @@ from attnscope.errors import UserError
 from attnscope.records.sites import HeadRef
 from attnscope.records.tokens import Token
 from attnscope.records.word_tables import SyntaxTable
-from attnscope.studies.head_plane import plane_of
-from attnscope.studies.looking import PLACES, Looks, look, shares_of
-from attnscope.studies.syntax_rows import Best, best_heads, best_of_all, best_offset, look_rows, syntax_rows
+from attnscope.studies.looking import PLACES, Looks, look, plane_of, shares_of
+from attnscope.studies.syntax import Best, best_heads, best_of_all, best_offset, look_rows, syntax_rows
 
 TREE = """# text = the cat sees the dog
 1\tthe\t_\tDET\t_\t_\t2\tdet\t_\t_

@@ -8,8 +8,7 @@ from long_records import KINDS, long_record
 
 from attnscope.nn.masks import MaskRule
 from attnscope.nn.patterns import Dense
-from attnscope.trace.pooling import OneHead
-from attnscope.trace.reach import Reach
+from attnscope.trace.pooling import OneHead, Reach
 
 pytestmark = pytest.mark.slow
 

@@ -23,7 +23,7 @@ from attnscope.trace.thumbnails import (
     size_of,
     thumbnail_of,
 )
-from attnscope.trace.tiles import tile_of
+from attnscope.trace.trace import tile_of
 from attnscope.trace.weights import site_weights
 
 pytestmark = pytest.mark.slow
