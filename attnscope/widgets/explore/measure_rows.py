@@ -26,6 +26,7 @@ class MeasureRow(QWidget):
         super().__init__(parent)
         self._kind, self._palette = kind, palette
         self._shown: MeasureShown | None = None
+        self._name_px = names_px()
         self.setFixedHeight(round(type_px(_ROW_PX)))
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.setToolTip(plain_tooltip(f"{kind.name}, {kind.unit}\n{kind.definition}"))
@@ -41,7 +42,7 @@ class MeasureRow(QWidget):
 
     def set_theme(self, palette: Palette) -> None:
         """Paint in other colours."""
-        self._palette = palette
+        self._palette, self._name_px = palette, names_px()
         self.setFixedHeight(round(type_px(_ROW_PX)))
         self.update()
 
@@ -56,7 +57,7 @@ class MeasureRow(QWidget):
         with QPainter(self) as painter:
             painter.setFont(font(NORMAL_PX))
             painter.setPen(QColor(palette.muted))
-            row, name, room = type_px(_ROW_PX), names_px(), type_px(_VALUE_PX)
+            row, name, room = type_px(_ROW_PX), self._name_px, type_px(_VALUE_PX)
             painter.drawText(QRectF(0, 0, name, row), middle, self._kind.name)
             bar = QRectF(name + 8, row / 2 - 4, self.width() - name - room - 16, 8)
             painter.fillRect(bar, QColor(palette.grid))
