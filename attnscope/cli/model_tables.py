@@ -10,6 +10,7 @@ from attnscope.nn.recurrent_choices import OF_TRANSFORMERS
 from attnscope.outside import open_outside
 from attnscope.records.models import ModelInfo
 from attnscope.records.sites import Site
+from attnscope.schemes.masks import MASKS
 from attnscope.schemes.positions import POSITIONS
 from attnscope.schemes.scores import SCORES
 
@@ -18,14 +19,6 @@ if TYPE_CHECKING:
 
 _CARD_LETTERS = 1_000_000
 _ONLY_WITH: Mapping[str, tuple[str, tuple[str, ...]]] = {
-    "window": ("mask", ("window", "dilated", "global", "bigbird")),
-    "dilation": ("mask", ("dilated",)),
-    "global_tokens": ("mask", ("global", "bigbird")),
-    "random_blocks": ("mask", ("bigbird",)),
-    "mask_block": ("mask", ("bigbird",)),
-    "mask_seed": ("mask", ("bigbird",)),
-    "random_links": ("mask", ("bigbird",)),
-    "prefix_tokens": ("mask", ("prefix",)),
     "sentence_ends": ("pooling", ("hierarchical",)),
     "sentence_encoder": ("pooling", ("hierarchical",)),
 }
@@ -95,7 +88,7 @@ def matters(name: str, choices: Mapping[str, object]) -> bool:
 
 def _only_with(name: str) -> tuple[str, tuple[str, ...]]:
     """The other choice that a choice belongs to, and which values of that look at it; none for most."""
-    for other, schemes in (("score", SCORES), ("position", POSITIONS)):
+    for other, schemes in (("score", SCORES), ("position", POSITIONS), ("mask", MASKS)):
         needing = tuple(scheme.name for scheme in schemes.values() if name in scheme.choices)
         if needing:
             return other, needing

@@ -1,15 +1,25 @@
 """What a vision model sees of a picture, for laying its attention over it."""
 
+from typing import Protocol, runtime_checkable
+
 from attnscope.errors import UserError
-from attnscope.models.huggingface.network import HuggingFaceNetwork
 from attnscope.models.model import Model
 from attnscope.records.pictures import Picture
+
+
+@runtime_checkable
+class ReadsPictures(Protocol):
+    """A network whose text is the path of a picture."""
+
+    def picture(self, text: str) -> Picture:
+        """The picture as it is seen; raises UserError when it cannot be read or is no grid of patches."""
+        ...
 
 
 def picture(model: Model, text: str) -> Picture:
     """The picture whose path is `text`, as the model sees it; raises UserError for a model of text."""
     network = model.network
-    if model.info.reads != "picture" or not isinstance(network, HuggingFaceNetwork):
+    if model.info.reads != "picture" or not isinstance(network, ReadsPictures):
         raise UserError(
             f"{model.info.name} reads no pictures.",
             expected="a vision model, such as a ViT",

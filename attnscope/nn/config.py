@@ -15,12 +15,13 @@ from attnscope.nn.kept_heads import HeadLayout, KeptHeads, build_layout, kept_fr
 from attnscope.nn.recurrent_size import recurrent_parts
 from attnscope.records.models import Form
 from attnscope.records.sites import SiteKey, Stack
+from attnscope.schemes.masks import MASKS
 from attnscope.schemes.positions import POSITIONS
 from attnscope.schemes.scores import SCORES
 
 Body = Literal["transformer", "rnn", "gru", "lstm"]
 RandomLinks = Literal["each", "both"]
-Mask = Literal["full", "window", "dilated", "global", "bigbird", "prefix"]
+Mask = Annotated[str, MASKS]
 Position = Annotated[str, POSITIONS]
 Score = Annotated[str, SCORES]
 Norm = Literal["layer", "rms", "none"]
@@ -45,7 +46,7 @@ class ModelConfig:
     embedding, `attention_dropout` on the attention weights, None as much as `dropout`: on a CPU, weights of
     which none is dropped stay on the fused path.
 
-    `mask` limits self-attention (`nn/self_masks.py`): `window` is the most tokens that a query looks back
+    `mask` limits self-attention (`schemes/masks`): `window` is the most tokens that a query looks back
     and ahead, in steps of `dilation` for dilated; `global_tokens`, `random_blocks` of `mask_block` tokens
     drawn from `mask_seed`, and `prefix_tokens` belong to the masks of these names. With `random_links` "each"
     a query sees the blocks drawn for its own; "both" lets links to earlier blocks hold both ways, as before

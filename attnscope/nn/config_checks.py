@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin
 from attnscope.errors import RecipeError, meant
 from attnscope.nn.kept_heads import fault_in_kept, site_name
 from attnscope.nn.label_checks import label_faults, slot_faults
+from attnscope.schemes.masks import MASKS
 from attnscope.schemes.positions import POSITIONS
 from attnscope.schemes.scores import SCORES
 
@@ -42,7 +43,6 @@ SIZES: dict[str, tuple[int, int]] = {
     "n_projected": (0, 65_536),
 }
 """Least and most; no model known in 2026 is larger in any of these, so it is a slip of the keyboard."""
-_MOST_LINKS = 100_000
 _MOST_IN_TABLE = 2**25
 """Numbers of a position table that is worked out when a model opens: about three seconds of it."""
 _ACTIONS = {
@@ -167,15 +167,7 @@ def _recurrent_faults(config: "ModelConfig") -> Iterator[Fault]:
 
 
 def _mask_faults(config: "ModelConfig") -> Iterator[Fault]:
-    if config.mask == "prefix":
-        if config.form != "decoder":
-            yield "mask", f"another mask, since the form {config.form} reads no prefix"
-        if config.prefix_tokens >= config.max_tokens:
-            yield "prefix_tokens", f"less than max_tokens, which is {config.max_tokens}"
-    if config.mask == "bigbird":
-        n_links = -(-config.max_tokens // config.mask_block) * config.random_blocks
-        if n_links > _MOST_LINKS:
-            yield "mask_block", f"larger blocks: {n_links:,} random links, at most {_MOST_LINKS:,}"
+    yield from MASKS[config.mask].faults(config)
 
 
 def _position_faults(config: "ModelConfig") -> Iterator[Fault]:

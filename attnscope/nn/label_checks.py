@@ -6,6 +6,7 @@ Must not import torch, and of the configuration only what the type checker needs
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from attnscope.schemes.masks import MASKS
 from attnscope.schemes.positions import POSITIONS
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def label_faults(config: "ModelConfig") -> Iterator[tuple[str, str]]:
     if config.form == "decoder":
         if config.reads_pair:
             yield "reads_pair", "false, since only the form encoder matches two texts"
-        if config.mask == "prefix":
+        if MASKS[config.mask].has_prefix:
             yield "mask", "another mask: a text of which a label is told has no prefix"
         if config.pooling == "first":
             yield "pooling", "another way: the first token of a decoder sees nothing but itself"
@@ -53,7 +54,7 @@ def slot_faults(config: "ModelConfig") -> Iterator[tuple[str, str]]:
         yield "n_projected", "0: a projection mixes all tokens, so that no query of a decoder could be causal"
     if config.n_projected > config.max_tokens:
         yield "n_projected", f"at most max_tokens, which is {config.max_tokens}"
-    if config.mask != "full":
+    if not MASKS[config.mask].is_full:
         yield "mask", "full: the columns of a projected head are slots and no tokens that a mask could hide"
     if POSITIONS[config.position].is_of_text:
         yield "position", "learned, sinusoidal, binary or none: a slot stands at no place of the text"

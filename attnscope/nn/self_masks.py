@@ -1,14 +1,7 @@
 """The masks of self-attention that a configuration names, made into rules for calls of any size.
 
-    mask      a query sees
-    full      every key
-    window    the keys at most `window` tokens back and ahead (Beltagy et al. 2020)
-    dilated   every `dilation`-th of the keys at most `window` · `dilation` tokens away
-    global    a window, and the first `global_tokens` tokens, which see everything
-    bigbird   the same, and random blocks (Zaheer et al. 2020; see `sparse.py`)
-    prefix    the first `prefix_tokens` tokens, and what stands before itself (Liu et al. 2018)
-
-A decoder's rule is causal besides, but for the prefix. Nothing here is of the size of a map.
+What a query sees under each of them stands in `schemes/masks`, how random blocks are drawn in `sparse.py`. A
+decoder's rule is causal besides, but for the prefix. Nothing here is of the size of a map.
 """
 
 from dataclasses import dataclass, field
@@ -20,6 +13,7 @@ from attnscope.nn.config import ModelConfig
 from attnscope.nn.masks import MaskRule, build_rule
 from attnscope.nn.patterns import Intervals, Pattern
 from attnscope.nn.sparse import Sparse, draw_earlier_links, draw_links
+from attnscope.schemes.masks import MASKS
 
 _NO_LINKS = torch.zeros(0, 0, dtype=torch.int64)
 
@@ -49,16 +43,17 @@ class SelfMask:
         each text's prefix, int64 [batch], instead of `prefix_tokens`.
         """
         config = self.config
+        mask = MASKS[config.mask]
         plain = build_rule(is_causal=is_causal, key_valid=key_valid)
-        if pattern is None and config.mask == "full" and prefix is None:
+        if pattern is None and mask.is_full and prefix is None:
             return plain
-        is_prefix = pattern is None and (config.mask == "prefix" or prefix is not None)
-        reach = {"window": config.window, "dilated": config.window * config.dilation}.get(config.mask)
-        is_banded = reach is not None and pattern is None and not is_prefix
+        is_prefix = pattern is None and (mask.has_prefix or prefix is not None)
+        reach = config.window * mask.step(config)
+        is_banded = mask.is_band and pattern is None and not is_prefix
         if is_prefix:
             pattern = self._prefix(n_queries, n_keys, prefix, device)
-        elif pattern is None:
-            pattern = self._sparse(n_queries, n_keys, device)
+        elif pattern is None and mask.is_sparse:
+            pattern = self._described(n_keys - n_queries, device)
         return MaskRule(
             is_causal=is_causal and not is_prefix,
             key_valid=plain.key_valid,
@@ -68,24 +63,14 @@ class SelfMask:
 
     def count(self, n_tokens: int) -> int:
         """How many cells the mask leaves open in a square map; causality and prefixes are not counted."""
-        if self.config.mask in ("full", "prefix"):
+        mask = MASKS[self.config.mask]
+        if mask.is_full or mask.has_prefix:
             return n_tokens * n_tokens
-        step = self.config.dilation if self.config.mask == "dilated" else 1
-        return self._described(step, 0).count(n_tokens)
+        return self._described(0).count(n_tokens)
 
-    def _sparse(self, n_queries: int, n_keys: int, device: torch.device | None) -> Sparse | None:
-        match self.config.mask:
-            case "dilated":
-                return self._described(self.config.dilation, n_keys - n_queries, device)
-            case "global" | "bigbird":
-                return self._described(1, n_keys - n_queries, device)
-            case _:
-                return None
-
-    def _described(self, step: int, offset: int, device: torch.device | None = None) -> Sparse:
-        config = self.config
-        n_global = config.global_tokens if config.mask in ("global", "bigbird") else 0
-        numbers = [config.window, step, n_global, config.mask_block, offset]
+    def _described(self, offset: int, device: torch.device | None = None) -> Sparse:
+        config, mask = self.config, MASKS[self.config.mask]
+        numbers = [config.window, mask.step(config), mask.n_global(config), config.mask_block, offset]
         numbers += [1] if self.links.shape[1] and config.random_links == "each" else []
         return Sparse(
             numbers=torch.tensor(numbers, dtype=torch.int64),
@@ -112,7 +97,7 @@ class SelfMask:
 
 def build_self_mask(config: ModelConfig, n_tokens: int) -> SelfMask:
     """The mask of a configuration for texts of up to `n_tokens`."""
-    if config.mask != "bigbird":
+    if not MASKS[config.mask].draws_links:
         return SelfMask(config=config, links=_NO_LINKS)
     block = config.mask_block
     draw = draw_links if config.random_links == "each" else draw_earlier_links

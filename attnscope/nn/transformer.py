@@ -31,6 +31,7 @@ from attnscope.nn.relative import RelativeTable
 from attnscope.nn.scores import Bias, SlopeBias
 from attnscope.nn.self_masks import SelfMask, build_self_mask
 from attnscope.nn.weights import fill_weights
+from attnscope.schemes.masks import MASKS
 from attnscope.schemes.positions import POSITIONS
 
 
@@ -110,7 +111,7 @@ class Transformer(OwnModule):
     @property
     def can_cache(self) -> bool:
         """Whether a text may be read part by part: not where its first tokens look ahead."""
-        return self.config.mask != "prefix"
+        return not MASKS[self.config.mask].has_prefix
 
     @property
     def can_read_past(self) -> bool:

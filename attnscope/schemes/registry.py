@@ -1,6 +1,5 @@
 """Finding every scheme of a package: whoever adds one adds a file."""
 
-import sys
 from importlib import import_module
 from importlib.util import find_spec
 from pkgutil import iter_modules
@@ -21,9 +20,8 @@ KindT = TypeVar("KindT")
 
 def module_names(package: str) -> tuple[str, ...]:
     """The modules of a package, in order of the alphabet; neither it nor they are imported."""
-    known = sys.modules.get(package)  # the path of a package that is imported may have grown
-    found = find_spec(package) if known is None else None
-    folders = known.__path__ if known is not None else found.submodule_search_locations if found else None
+    found = find_spec(package)
+    folders = found.submodule_search_locations if found is not None else None
     return tuple(sorted(module.name for module in iter_modules(folders or [])))
 
 

@@ -16,6 +16,7 @@ import numpy as np
 from attnscope.counting import counted
 from attnscope.errors import RecipeError
 from attnscope.nn.config import ModelConfig
+from attnscope.schemes.masks import MASKS
 from attnscope.schemes.positions import POSITIONS
 from attnscope.text.corpora import carelessly, read_lines, read_pairs, split, split_lines, split_pairs
 from attnscope.text.labelled import LabelledText, label_names
@@ -83,7 +84,7 @@ class Prepared:
 def prepare(recipe: Recipe, tokenizer: Tokenizer | None = None) -> Prepared:
     """Read what the recipe names; `tokenizer` is that of an earlier run, else one is trained."""
     prepared = _prepare(recipe, tokenizer)
-    if recipe.model.mask != "prefix":
+    if not MASKS[recipe.model.mask].has_prefix:
         return prepared
     batches = AfterPrefix(batches=prepared.batches, n_prefix=recipe.model.prefix_tokens)
     return replace(prepared, batches=batches)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from attnscope.errors import LoadError
+from attnscope.schemes.masks import MASKS
 from attnscope.schemes.measures import MEASURES
 from attnscope.schemes.positions import POSITIONS
 from attnscope.schemes.scores import SCORES
@@ -136,7 +137,7 @@ def _read(path: Path, group: str) -> HelpPage:
         raise ValueError(f"{path.name} is larger than {MAX_BYTES} bytes")
     text = path.read_text(encoding="utf-8").strip() + "\n"
     text = text.replace("{{scores}}", _scores()).replace("{{positions}}", _positions())
-    text = text.replace("{{measures}}", _measures())
+    text = text.replace("{{masks}}", _masks()).replace("{{measures}}", _measures())
     first = text.partition("\n")[0]
     if not first.startswith("# "):
         raise ValueError(f"{path.name} does not begin with a title")
@@ -161,6 +162,11 @@ def _positions() -> str:
     return "\n".join(
         _choice(scheme.name, scheme.words, scheme.source, scheme.choices) for scheme in POSITIONS.values()
     )
+
+
+def _masks() -> str:
+    """What a recipe may say of which keys a query sees, as a list."""
+    return "\n".join(_choice(mask.name, mask.words, mask.source, mask.choices) for mask in MASKS.values())
 
 
 def _choice(name: str, words: str, source: str, keys: tuple[str, ...]) -> str:

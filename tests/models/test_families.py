@@ -52,13 +52,12 @@ def one_more_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[d
     """The registry as it is with one more file, for one test."""
     (tmp_path / "more").mkdir()
     (tmp_path / "more" / "ernie.py").write_text(ADDED, encoding="utf-8")
-    families.__path__.append(str(tmp_path / "more"))
+    monkeypatch.setattr(families, "__path__", [*families.__path__, str(tmp_path / "more")])
     try:
         found = schemes_of(families.__name__, Family)
         monkeypatch.setitem(FAMILIES, "ernie", found["ernie"])
         yield found
     finally:
-        families.__path__.remove(str(tmp_path / "more"))
         sys.modules.pop(f"{families.__name__}.ernie", None)
 
 

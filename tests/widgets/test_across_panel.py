@@ -14,7 +14,6 @@ from attnscope.viewmodels.causes.across_layers import AcrossState
 from attnscope.viewmodels.causes.graph import GraphState
 from attnscope.viewmodels.numbers import Numbers
 from attnscope.widgets.causes.across_view import AcrossPanel
-from attnscope.widgets.theme import apply_theme
 
 pytestmark = pytest.mark.qt
 
@@ -47,7 +46,6 @@ def test_that_a_click_on_a_token_asks_and_chips_are_coloured(qtbot: QtBot) -> No
     state.handle(InfluenceShown(number=number, position=1, keys=keys, rows=rows, n_source=len(traced.source)))
     grid = panel.grid
     for palette in (LIGHT, DARK):
-        apply_theme(panel, palette)
         panel.set_theme(palette)
         image = grid.grab().toImage()
         column = grid.width() - 30
@@ -127,7 +125,6 @@ def test_that_the_graph_asks_when_it_is_shown_and_is_walked_with_the_arrow_keys(
     assert painted[0] == painted[3]
     assert len({bytes(picture.constBits()) for picture in painted}) == 3
     for palette in (LIGHT, DARK):
-        apply_theme(panel, palette)
         panel.set_theme(palette)
         assert not view.grab().isNull()
     panel.show_mode("table")

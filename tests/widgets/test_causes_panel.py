@@ -18,7 +18,6 @@ from attnscope.viewmodels.causes.attributing import AttributingState
 from attnscope.viewmodels.causes.patching import PatchingState
 from attnscope.viewmodels.numbers import Numbers
 from attnscope.widgets.causes.causes_view import CausesPanel
-from attnscope.widgets.theme import apply_theme
 
 pytestmark = pytest.mark.qt
 ANSWER, OTHER = Token(id=6, piece="chat"), Token(id=7, piece="dort")
@@ -66,7 +65,6 @@ def test_that_a_click_on_a_bar_selects_its_head_and_answers_can_be_typed(qtbot: 
     qtbot.keyClick(bars, Qt.Key.Key_Return)
     assert desk.session.selection == (ref(0, 1, "decoder"),)
     for palette in (LIGHT, DARK):
-        apply_theme(panel, palette)
         panel.set_theme(palette)
         image = bars.grab().toImage()
         middle = bars.row_rect(0).center().y()

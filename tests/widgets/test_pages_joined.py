@@ -51,7 +51,7 @@ def test_that_what_a_page_wants_and_says_is_heard(qtbot, monkeypatch) -> None:
     pages.labs.page_wanted.emit("nowhere")
     assert view.page == "heads"
     heard.clear()
-    own = (pages.explore, pages.compare, pages.heads_tabs, pages.training)
+    own = (pages.explore, pages.compare, pages.heads_tabs, pages.training, pages.labs)
     for page in own:
         monkeypatch.setattr(page, "set_theme", lambda palette, page=page: heard.append((page, palette)))
     pages.set_theme(DARK)

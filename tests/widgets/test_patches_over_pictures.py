@@ -24,7 +24,6 @@ from attnscope.viewmodels.causes.patching import PatchingState
 from attnscope.viewmodels.numbers import Numbers
 from attnscope.widgets.causes.across_view import AcrossPanel
 from attnscope.widgets.causes.causes_view import CausesPanel
-from attnscope.widgets.theme import apply_theme
 
 pytestmark = pytest.mark.qt
 CAT, DOG = Token(id=0, piece="cat"), Token(id=1, piece="dog")
@@ -81,7 +80,6 @@ def test_that_the_parts_lie_over_the_picture_until_the_bars_are_asked_for(qtbot:
     assert panel.patching.corrupt.accessibleName() == "Second picture"
     assert patching.whats[0] == "head"
     assert patching.note == "Type the path of another picture above."
-    apply_theme(panel, DARK)
     panel.set_theme(DARK)
 
 
@@ -121,5 +119,4 @@ def test_that_methods_lie_over_the_picture_and_the_flow_can_be_stopped(qtbot: Qt
     place = layout_cells(raw._area(), raw._shown).cell(0, 2).center().toPoint()
     qtbot.mouseClick(raw, Qt.MouseButton.LeftButton, pos=place)
     assert state.position == 3
-    apply_theme(panel, DARK)
     panel.set_theme(DARK)

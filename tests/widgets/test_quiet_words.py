@@ -44,7 +44,7 @@ def test_that_pages_without_maps_of_the_model_say_nothing_about_them(qtbot):
 def test_that_a_lab_has_the_title_of_its_name_in_the_list(qtbot):
     seen = 0
     for entry in LABS:
-        lab = entry.make()
+        lab = entry.make(LIGHT)
         qtbot.addWidget(lab)
         if isinstance(lab, LabView):
             assert lab.plan.title == entry.name
@@ -54,7 +54,7 @@ def test_that_a_lab_has_the_title_of_its_name_in_the_list(qtbot):
 
 def test_that_tokenizers_have_no_axes_before_they_are_measured(qtbot):
     state = TokenizersState(lambda _: None, Numbers())
-    view = TokenizersView()
+    view = TokenizersView(LIGHT)
     qtbot.addWidget(view)
     view.offer(state)
     assert view.length_chart.isHidden()

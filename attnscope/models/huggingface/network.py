@@ -105,7 +105,7 @@ class HuggingFaceNetwork:
         return self._reader.encode(text, target)
 
     def picture(self, text: str) -> Picture:
-        """The picture as it is seen; raises UserError when it cannot be read or is no grid of patches."""
+        """See `models.pictures.ReadsPictures`."""
         if not isinstance(self._reader, PictureReader):
             raise UserError(
                 f"{self._info.name} reads no pictures.", expected="a vision model", action="Open one."

@@ -21,15 +21,8 @@ from attnscope.errors import UserError
 from attnscope.models.card import ModelCard, without_closed
 from attnscope.models.checkpoint import fill_model_folder
 from attnscope.models.own import OwnNetwork
-from attnscope.models.pruning.plan import (
-    Plan,
-    Removal,
-    SitePlan,
-    build_plan,
-    removal_name,
-    removed_heads_card,
-    weights_file_bytes,
-)
+from attnscope.models.pruning.plan import Plan, SitePlan, build_plan
+from attnscope.models.pruning.removal import Removal, removal_name, removed_heads_card, weights_file_bytes
 from attnscope.nn.building import empty_own
 from attnscope.nn.config import ModelConfig, count_parameters
 from attnscope.nn.kept_heads import HeadLayout, KeptHeads, site_name

@@ -30,7 +30,8 @@ from attnscope.models.network import Network
 from attnscope.models.own import OwnNetwork
 from attnscope.models.pruning.huggingface import prune_foreign
 from attnscope.models.pruning.own import prune_own
-from attnscope.models.pruning.plan import Plan, Removal, build_plan, require_removal, weights_file_bytes
+from attnscope.models.pruning.plan import Plan, build_plan, require_removal
+from attnscope.models.pruning.removal import Removal, weights_file_bytes
 from attnscope.nn.stopping import stop_if_unwanted
 from attnscope.records.pruning import (
     MAX_RELATIVE_DIFFERENCE,

@@ -76,7 +76,7 @@ class AcrossPanel(QWidget):
         self.note = PlainLabel(role="hint")
         self.note.setWordWrap(True)
         self.grid = AcrossGrid(state, palette)
-        self.maps = PatchMaps(state)
+        self.maps = PatchMaps(state, palette)
         self.maps.pointed.connect(self.pointed)
         self.graph = GraphPanel(graph, palette, lambda: state.note)
         self.graph.pointed.connect(self.pointed)
@@ -89,6 +89,7 @@ class AcrossPanel(QWidget):
         """Paint in other colours."""
         self.strip.set_theme(palette)
         self.grid.set_theme(palette)
+        self.maps.set_theme(palette)
         self.graph.set_theme(palette)
         self._fit_strip()
 

@@ -75,10 +75,10 @@ class CausesPanel(QWidget):
         self.note.setWordWrap(True)
         self.bars = PartBars(attributing, palette)
         self.bars.pointed.connect(self.pointed)
-        self.patches = CellPanel()
+        self.patches = CellPanel(palette)
         self.patches.setToolTip(plain_tooltip(_PATCHES_TIP))
         self.patches.hovered.connect(self._on_patch)
-        self.patching = PatchingView(patching)
+        self.patching = PatchingView(patching, palette)
         self.patching.pointed.connect(self.pointed)
         self._lay_out()
         parts, patched = attributing.changed, patching.changed
@@ -91,6 +91,8 @@ class CausesPanel(QWidget):
         """Paint in other colours."""
         self.strip.set_theme(palette)
         self.bars.set_theme(palette)
+        self.patches.set_theme(palette)
+        self.patching.set_theme(palette)
         self._fit_strip()
 
     def show_mode(self, mode: CausesMode) -> None:

@@ -5,6 +5,7 @@ from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QGridLayout, QWidget
 
 from attnscope.figures.cause_maps import influence_cells
+from attnscope.figures.colours import Palette
 from attnscope.figures.style import type_px
 from attnscope.records.influence import METHODS, Method
 from attnscope.viewmodels.causes.across_layers import METHOD_TIPS, AcrossState
@@ -22,7 +23,7 @@ class PatchMaps(QWidget):
 
     pointed = Signal(str)
 
-    def __init__(self, state: AcrossState, parent: QWidget | None = None) -> None:
+    def __init__(self, state: AcrossState, palette: Palette, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._state = state
         self._grid = QGridLayout(self)
@@ -30,12 +31,17 @@ class PatchMaps(QWidget):
         self._grid.setSpacing(8)
         self.panels: dict[Method, CellPanel] = {}
         for method in METHODS:
-            panel = CellPanel()
+            panel = CellPanel(palette)
             panel.setToolTip(plain_tooltip(METHOD_TIPS[method]))
             panel.hovered.connect(lambda i, j, method=method: self._on_hovered(method, i, j))
             panel.clicked.connect(self._on_clicked)
             self.panels[method] = panel
         self._place(2)
+
+    def set_theme(self, palette: Palette) -> None:
+        """Paint in other colours."""
+        for panel in self.panels.values():
+            panel.set_theme(palette)
 
     def show_maps(self) -> None:
         """Show what every method says, where the input is a picture."""

@@ -10,6 +10,7 @@ from typing import Any, Literal, Protocol, get_args, runtime_checkable
 
 from PySide6.QtWidgets import QWidget
 
+from attnscope.figures.colours import Palette
 from attnscope.figures.spec import FigureSpec
 from attnscope.viewmodels.labs.controls import LabControls
 
@@ -23,6 +24,10 @@ class LabWidget(Protocol):
 
     hover_text: Any
     export_wanted: Any
+
+    def set_theme(self, palette: Palette) -> None:
+        """Take the colours of another theme."""
+        ...
 
     def figure_spec(self) -> FigureSpec | None:
         """What Ctrl+E exports; None while there is nothing to export."""
@@ -62,108 +67,108 @@ class LabEntry:
     group: LabGroup
     name: str
     shows: str
-    make: Callable[[], QWidget]
+    make: Callable[[Palette], QWidget]
 
 
-def _regression() -> QWidget:
+def _regression(palette: Palette) -> QWidget:
     from attnscope.widgets.labs.lab_view import LabView
     from attnscope.widgets.labs.regression_plan import regression_plan
 
-    return LabView(regression_plan())
+    return LabView(regression_plan(), palette)
 
 
-def _saturation() -> QWidget:
+def _saturation(palette: Palette) -> QWidget:
     from attnscope.widgets.labs.lab_view import LabView
     from attnscope.widgets.labs.saturation_plan import saturation_plan
 
-    return LabView(saturation_plan())
+    return LabView(saturation_plan(), palette)
 
 
-def _masks() -> QWidget:
+def _masks(palette: Palette) -> QWidget:
     from attnscope.widgets.labs.lab_view import LabView
     from attnscope.widgets.labs.mask_plan import mask_plan
 
-    return LabView(mask_plan())
+    return LabView(mask_plan(), palette)
 
 
-def _order() -> QWidget:
+def _order(palette: Palette) -> QWidget:
     from attnscope.widgets.labs.lab_view import LabView
     from attnscope.widgets.labs.order_plan import order_plan
 
-    return LabView(order_plan())
+    return LabView(order_plan(), palette)
 
 
-def _offsets() -> QWidget:
+def _offsets(palette: Palette) -> QWidget:
     from attnscope.widgets.labs.lab_view import LabView
     from attnscope.widgets.labs.offset_plan import offset_plan
 
-    return LabView(offset_plan())
+    return LabView(offset_plan(), palette)
 
 
-def _cost() -> QWidget:
+def _cost(palette: Palette) -> QWidget:
     from attnscope.widgets.labs.cost_view import make_cost_view
 
-    return make_cost_view()
+    return make_cost_view(palette)
 
 
-def _collapse() -> QWidget:
+def _collapse(palette: Palette) -> QWidget:
     from attnscope.widgets.labs.collapse_plan import collapse_plan
     from attnscope.widgets.labs.experiment_desk import make_asking_view
 
-    return make_asking_view(collapse_plan(), lambda _, state: state.own_question())
+    return make_asking_view(collapse_plan(), palette, lambda _, state: state.own_question())
 
 
-def _placement() -> QWidget:
+def _placement(palette: Palette) -> QWidget:
     from attnscope.widgets.labs.experiment_desk import make_asking_view
     from attnscope.widgets.labs.first_steps_plans import placement_plan
 
-    return make_asking_view(placement_plan(), lambda choice, _: choice.question)
+    return make_asking_view(placement_plan(), palette, lambda choice, _: choice.question)
 
 
-def _warmup() -> QWidget:
+def _warmup(palette: Palette) -> QWidget:
     from attnscope.widgets.labs.experiment_desk import make_asking_view
     from attnscope.widgets.labs.first_steps_plans import warmup_plan
 
-    return make_asking_view(warmup_plan(), lambda choice, _: choice.question)
+    return make_asking_view(warmup_plan(), palette, lambda choice, _: choice.question)
 
 
-def _longer() -> QWidget:
+def _longer(palette: Palette) -> QWidget:
     from attnscope.widgets.labs.experiment_desk import make_asking_view
     from attnscope.widgets.labs.first_steps_plans import longer_plan
 
-    return make_asking_view(longer_plan(), lambda choice, _: choice.question)
+    return make_asking_view(longer_plan(), palette, lambda choice, _: choice.question)
 
 
-def _reach() -> QWidget:
+def _reach(palette: Palette) -> QWidget:
     from attnscope.widgets.labs.lab_view import LabView
     from attnscope.widgets.labs.reach_plan import reach_plan
 
-    return LabView(reach_plan())
+    return LabView(reach_plan(), palette)
 
 
-def _quality() -> QWidget:
+def _quality(palette: Palette) -> QWidget:
     from attnscope.widgets.labs.experiment_desk import make_asking_view
     from attnscope.widgets.labs.quality_plan import quality_plan
 
-    return make_asking_view(quality_plan(), lambda choice, _: choice.question)
+    return make_asking_view(quality_plan(), palette, lambda choice, _: choice.question)
 
 
-def _merges() -> QWidget:
+def _merges(palette: Palette) -> QWidget:
     from attnscope.widgets.labs.merges_view import MergesView
 
-    return MergesView()
+    return MergesView(palette)
 
 
-def _tokenizers() -> QWidget:
+def _tokenizers(palette: Palette) -> QWidget:
     from attnscope.widgets.labs.tokenizers_view import TokenizersView
 
-    return TokenizersView()
+    return TokenizersView(palette)
 
 
-def _vocabulary() -> QWidget:
+def _vocabulary(palette: Palette) -> QWidget:
     from attnscope.widgets.labs.vocabulary_view import VocabularyView
 
-    return VocabularyView()
+    return VocabularyView(palette)
 
 
 LABS: tuple[LabEntry, ...] = (

@@ -15,7 +15,6 @@ from attnscope.figures.ticks import log_ticks, nice_ticks, tick_text
 from attnscope.widgets.form_parts import column, row
 from attnscope.widgets.labels import ElidedLabel, PlainLabel
 from attnscope.widgets.line_plot import Line, LinePlot
-from attnscope.widgets.theme import Dressed
 
 _NAMES_SHARE = 0.46
 
@@ -39,9 +38,8 @@ class LabPlot(LinePlot):
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
 
     def set_theme(self, palette: Palette) -> None:
-        is_other = palette != self._palette
         super().set_theme(palette)
-        if is_other and self._chart is not None:
+        if self._chart is not None:
             self.show_chart(self._chart)
 
     def show_chart(self, chart: Chart) -> None:
@@ -224,17 +222,17 @@ class LabPlot(LinePlot):
                 shown.append(place)
 
 
-class ChartPanel(Dressed):
+class ChartPanel(QWidget):
     """A chart with its title and units; `dragged` and `let_go` as of the plot."""
 
     dragged = Signal(float)
     let_go = Signal()
     hover_text = Signal(str)
 
-    def __init__(self, parent: QWidget | None = None, *, names_px: int = 84) -> None:
+    def __init__(self, palette: Palette, parent: QWidget | None = None, *, names_px: int = 84) -> None:
         super().__init__(parent)
         self._names_px = names_px
-        self.plot = LabPlot(self.theme, label_px=round(type_px(names_px)))
+        self.plot = LabPlot(palette, label_px=round(type_px(names_px)))
         self._title, self._unit = PlainLabel("", "name"), ElidedLabel("", "muted")
         self._below = PlainLabel("", "muted")
         self._below.setAlignment(Qt.AlignmentFlag.AlignHCenter)
@@ -258,9 +256,10 @@ class ChartPanel(Dressed):
         self.plot.setAccessibleName(f"{chart.title} {chart.y_label}")
         self.plot.show_chart(chart)
 
-    def dress(self) -> None:
+    def set_theme(self, palette: Palette) -> None:
+        """Take the colours of another theme."""
         self._fit_names()
-        self.plot.set_theme(self.theme)
+        self.plot.set_theme(palette)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)

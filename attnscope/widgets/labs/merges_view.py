@@ -8,6 +8,7 @@ from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import QComboBox, QFrame, QHBoxLayout, QLineEdit, QScrollArea, QVBoxLayout, QWidget
 
 from attnscope.counting import fixed
+from attnscope.figures.colours import Palette
 from attnscope.figures.plain import plain_text
 from attnscope.figures.spec import Caption, Chart, FigureSpec, Series
 from attnscope.figures.style import type_px
@@ -41,8 +42,9 @@ _RULE_COLUMNS = (
 class MergesView(LabFrame):
     """Shows a MergesState once it has been offered one."""
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__("Merges replayed", parent)
+    def __init__(self, palette: Palette, parent: QWidget | None = None) -> None:
+        super().__init__("Merges replayed", palette, parent)
+        self._palette = palette
         self.state: MergesState | None = None
         self.text = QLineEdit()
         self.text.setAccessibleName("Text to split")
@@ -55,7 +57,7 @@ class MergesView(LabFrame):
         self.pieces_value, self.place = PlainLabel("", "value"), PlainLabel("", "hint")
         self.play = tool_button("", "Play the steps")
         self.back, self.forward = tool_button("◂", "One step back"), tool_button("▸", "One step on")
-        self.chips = ChipFlow("The words at this step")
+        self.chips = ChipFlow("The words at this step", palette)
         self._step_rows = TextTableModel(_STEP_COLUMNS, self._step_cells, left=frozenset({1, 4}))
         self._rule_rows = TextTableModel(_RULE_COLUMNS, self._rule_cells, left=frozenset({1}))
         self.steps = TextTable(self._step_rows, "Steps")
@@ -66,7 +68,7 @@ class MergesView(LabFrame):
         self._build_side()
         self._build_picture()
         self.looked_at.connect(self._on_looked_at)
-        self.dress()
+        self.set_theme(palette)
 
     @property
     def controls(self) -> LabControls[ReplaySplits] | None:
@@ -86,8 +88,11 @@ class MergesView(LabFrame):
             if self.isVisible():
                 state.start()
 
-    def dress(self) -> None:
-        super().dress()
+    def set_theme(self, palette: Palette) -> None:
+        """Take the colours of another theme."""
+        self._palette = palette
+        self.dress_frame(palette)
+        self.chips.set_theme(palette)
         self._area.setFixedHeight(round(type_px(_CHIPS_PX)))
         self.rules.setFixedWidth(round(type_px(236)))
         self.rules.set_widths((44, 110, 56), stretched=1)
@@ -246,7 +251,7 @@ class MergesView(LabFrame):
         self._show_play()
 
     def _show_play(self) -> None:
-        self.play.setIcon(play_icon(self.theme.text, is_playing=self._timer.isActive()))
+        self.play.setIcon(play_icon(self._palette.text, is_playing=self._timer.isActive()))
 
     def _step_cells(self, k: int) -> tuple[str, ...]:
         state = self.state

@@ -55,7 +55,7 @@ class Pages(QStackedWidget):
         self.heads_tabs = HeadsTabs(self.heads, palette)
         self.positions = PositionsPage(positions)
         self.training = TrainingPage(training, palette, open_checkpoint=open_checkpoint)
-        self.labs = LabsPage()
+        self.labs = LabsPage(palette)
         self._pages: dict[Page, QWidget] = {}
         self.add("explore", self.explore)
         self.add("compare", self.compare)
@@ -78,7 +78,7 @@ class Pages(QStackedWidget):
 
     def set_theme(self, palette: Palette) -> None:
         """Dress every page of one's own."""
-        for page in (self.explore, self.compare, self.heads_tabs, self.training):
+        for page in (self.explore, self.compare, self.heads_tabs, self.training, self.labs):
             page.set_theme(palette)
 
     def splitters(self) -> dict[str, QSplitter]:

@@ -1,0 +1,46 @@
+"""What every mask of self-attention has: which keys a query sees, beside causality.
+
+A mask is made of a window, in steps; of tokens at the beginning that see everything and are seen by all; of
+random links between blocks; or of a prefix that all tokens see (`nn/self_masks.py`).
+"""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, ClassVar
+
+from attnscope.schemes.registry import Scheme
+
+if TYPE_CHECKING:
+    from attnscope.nn.config import ModelConfig
+
+
+class Mask(Scheme):
+    """A mask; as it stands here, a window of single steps."""
+
+    words: ClassVar[str] = ""
+    """What a query sees, for people."""
+    source: ClassVar[str] = ""
+    """Where it comes from: authors and year."""
+    choices: ClassVar[tuple[str, ...]] = ()
+    """The keys of a configuration that it reads."""
+    is_full: ClassVar[bool] = False
+    """Whether every query sees every key."""
+    has_prefix: ClassVar[bool] = False
+    """Whether all tokens see the first `prefix_tokens`, and no window is there."""
+    is_band: ClassVar[bool] = False
+    """Whether no query sees a key further away than `reach`."""
+    is_sparse: ClassVar[bool] = False
+    """Whether more than the two ends of a window have to be described."""
+    draws_links: ClassVar[bool] = False
+    """Whether blocks are linked at random."""
+
+    def faults(self, config: "ModelConfig") -> Iterator[tuple[str, str]]:
+        """Keys of a Transformer that do not go with this mask, with what was expected."""
+        yield from ()
+
+    def step(self, config: "ModelConfig") -> int:
+        """The distance between the keys of the window."""
+        return 1
+
+    def n_global(self, config: "ModelConfig") -> int:
+        """How many tokens at the beginning see everything and are seen by all."""
+        return 0
