@@ -57,7 +57,7 @@ def _check_step(qtbot, program) -> None:
     assert target is not None, f"{where}: there is no {tours.step.point}"
     assert target.isVisible(), f"{where}: {tours.step.point} cannot be seen"
     assert learning.pointer.target is target
-    assert learning.pointer.isVisible()
+    qtbot.waitUntil(learning.pointer.isVisible, timeout=5_000)  # it comes when the layout has settled
     assert "{" not in learning.panel.text.toPlainText() + learning.panel.formula.text()
 
 

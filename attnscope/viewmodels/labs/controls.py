@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import fields, replace
 from typing import Any, Generic, TypeVar, cast
 
-from psygnal import Signal
+from psygnal import EmitLoopError, Signal
 
 from attnscope.viewmodels.past import Past
 
@@ -90,9 +90,8 @@ class LabControls(Generic[T]):
         """Choose what was kept; a choice that the lab cannot show is left."""
         if self._allows is None:
             return
-        with suppress(
-            ValueError, LookupError, ArithmeticError, TypeError
-        ):  # from a file: anything may be in it
+        # from a file: anything may be in it; what fails at showing it is told as an EmitLoopError
+        with suppress(ValueError, LookupError, ArithmeticError, TypeError, EmitLoopError):
             choice = _with_values(self._example, values)
             if self._allows(choice):
                 self.ask(choice)
