@@ -16,7 +16,7 @@ from attnscope.models.own import OwnNetwork
 from attnscope.paths import resources_folder
 from attnscope.records.alignment import GoldFiles, GoldPair
 from attnscope.text.examples import Example
-from attnscope.text.grammar_reading import read_sentence
+from attnscope.text.grammar import read_sentence
 
 _GRAMMAR = "english-french"
 

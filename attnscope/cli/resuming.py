@@ -39,7 +39,7 @@ def take_resumed(arguments: argparse.Namespace, overrides: dict[str, str]) -> No
             expected="--resume RUN alone, with --steps N for more steps",
             action=f"Leave out {given[0]}.",
         )
-    from attnscope.training.lengthening import lengthened
+    from attnscope.training.resume_points import lengthened
     from attnscope.training.run import RunFolder
 
     folder = Path(arguments.resume)

@@ -4,7 +4,7 @@
     model.safetensors    the weights
     tokenizer.json       the tokenizer
     card.md              what the model is, for people
-    state.safetensors    in a run's last checkpoints: what a resume needs (training/state.py)
+    state.safetensors    in a run's last checkpoints: what a resume needs (training/resume_points.py)
     manifest.json        size and SHA-256 of each of the above
 
 Nothing in a model folder is ever run.

@@ -1,7 +1,20 @@
-"""Replaying how any tokenizer of the `tokenizers` library splits a text, proved against the library."""
+"""Replaying how any tokenizer of the `tokenizers` library splits a text, proved against the library.
 
+Byte-pair encoding merge by merge (Sennrich et al. 2016; on bytes: Radford et al. 2019): a word begins as its
+letters (or bytes). Again and again the pair with the lowest rank is merged, the leftmost first, until no pair
+of neighbours has a rule: what the `tokenizers` library does in one go.
+
+WordPiece by longest matches from the left: Wu et al. 2016, section 4.1, in BERT's greedy form (Devlin et al.
+2019). Unigram by the best ways through a lattice: Kudo 2018, section 3.2; the best segmentations by dynamic
+programming (Viterbi 1967) that keeps the k best of each place.
+"""
+
+import heapq
+import itertools
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from tokenizers import Tokenizer as LibraryTokenizer
@@ -17,13 +30,99 @@ from attnscope.records.splits import (
 )
 from attnscope.text.cleaning import clean_text
 from attnscope.text.guarding import library_errors
-from attnscope.text.matching import UnigramModel, best_splits, longest_matches, unigram_model
-from attnscope.text.merges import BpeModel, bpe_model, count_merges, replay_merges
 from attnscope.text.pieces import shown_piece
 from attnscope.text.vocabulary import Vocabulary
 
 MAX_RULES = 2_000
 _FAILED, _ACTION = "The tokenizer cannot be replayed on this text", "Change the text."
+Pair = tuple[str, str]
+_UNKNOWN_PENALTY = 10.0
+"""An unknown letter scores so much less than the rarest piece, as in the library."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BpeModel:
+    """What a BPE tokenizer knows: entries with their ids, ranks of pairs, and how words are written."""
+
+    ids: Mapping[str, int]
+    ranks: Mapping[Pair, int]
+    unknown: str | None = None
+    part_prefix: str = ""
+    word_suffix: str = ""
+    has_byte_entries: bool = False
+    takes_whole_words: bool = False
+
+    def symbols(self, word: str) -> list[str]:
+        """A word before any merge, in entries of the vocabulary; what it lacks is the unknown entry."""
+        if self.takes_whole_words and word in self.ids:
+            return [word]
+        found: list[str] = []
+        for k, letter in enumerate(word):
+            entry = (self.part_prefix if k else "") + letter
+            entry += self.word_suffix if k == len(word) - 1 else ""
+            if entry in self.ids:
+                found.append(entry)
+                continue
+            spelled = [f"<0x{byte:02X}>" for byte in letter.encode("utf-8", "replace")]
+            if self.has_byte_entries and all(entry in self.ids for entry in spelled):
+                found.extend(spelled)
+            elif self.unknown is not None:
+                found.append(self.unknown)
+        return found
+
+    def next_merge(self, symbols: list[str]) -> tuple[int, int] | None:
+        """Rank and place of the pair to be merged next; None when there is none."""
+        ranked = (
+            (rank, place)
+            for place, pair in enumerate(itertools.pairwise(symbols))
+            if (rank := self.ranks.get(pair)) is not None
+        )
+        return min(ranked, default=None)
+
+    def merge(self, symbols: list[str], place: int) -> list[str]:
+        """The symbols with two neighbours made one."""
+        made = self.joined(symbols[place], symbols[place + 1])
+        return [*symbols[:place], made, *symbols[place + 2 :]]
+
+    def joined(self, left: str, right: str) -> str:
+        """The entry that a pair becomes."""
+        return left + (right.removeprefix(self.part_prefix) if self.part_prefix else right)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Merge:
+    """One rule applied wherever it fits: `words` afterwards, and the (word, place) of what it made."""
+
+    rank: int
+    left: str
+    right: str
+    words: tuple[tuple[str, ...], ...]
+    places: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Match:
+    """The longest entry found at `start`, after `n_tried` longer candidates; `end` is where it stops."""
+
+    entry: str
+    start: int
+    end: int
+    n_tried: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnigramModel:
+    """Log-probabilities of entries in nats, and their ids."""
+
+    scores: Mapping[str, float]
+    ids: Mapping[str, int]
+    unknown: str | None
+    has_byte_entries: bool = False
+
+    @property
+    def unknown_score(self) -> float:
+        """What a letter without an entry scores."""
+        return min(self.scores.values(), default=0.0) - _UNKNOWN_PENALTY
 
 
 class Splitter:
@@ -38,8 +137,8 @@ class Splitter:
         # The library's own JSON is the only way to its rules; for 250,000 pieces it takes half a second.
         state = json.loads(self._library.to_str())["model"]
         self._state: Mapping[str, Any] = state
-        self.bpe: BpeModel | None = bpe_model(state) if state["type"] == "BPE" else None
-        self.unigram: UnigramModel | None = unigram_model(state) if state["type"] == "Unigram" else None
+        self.bpe: BpeModel | None = _bpe_model(state) if state["type"] == "BPE" else None
+        self.unigram: UnigramModel | None = _unigram_model(state) if state["type"] == "Unigram" else None
         self._counts: dict[int, int] = {}
         texts = tuple(training_texts)
         if self.bpe is not None and texts:
@@ -210,3 +309,140 @@ class Splitter:
                 made=self.read(model.joined(left, right)),
                 count=self._counts.get(rank, 0) if self._counts else None,
             )
+
+
+def _bpe_model(state: Mapping[str, Any]) -> BpeModel:
+    """The model part of a tokenizer.json."""
+    merges: Iterable[Any] = state["merges"]
+    split = [merge.split(" ", 1) if isinstance(merge, str) else merge for merge in merges]
+    pairs: list[Pair] = [(str(left), str(right)) for left, right in split]
+    return BpeModel(
+        ids=state["vocab"],
+        ranks={pair: rank for rank, pair in enumerate(pairs)},
+        unknown=state.get("unk_token"),
+        part_prefix=state.get("continuing_subword_prefix") or "",
+        word_suffix=state.get("end_of_word_suffix") or "",
+        has_byte_entries=bool(state.get("byte_fallback")),
+        takes_whole_words=bool(state.get("ignore_merges")),
+    )
+
+
+def replay_merges(model: BpeModel, words: Iterable[str]) -> Iterator[Merge]:
+    """Every merge of some words in the order of the rules, all words with the same pair at once.
+
+    Words do not touch each other, so each ends as it would alone.
+    """
+    split = [model.symbols(word) for word in words]
+    waiting = [model.next_merge(symbols) for symbols in split]
+    while any(merge is not None for merge in waiting):
+        rank = min(merge[0] for merge in waiting if merge is not None)
+        left = right = ""
+        places: list[tuple[int, int]] = []
+        for w, symbols in enumerate(split):
+            while (merge := waiting[w]) is not None and merge[0] == rank:
+                place = merge[1]
+                left, right = symbols[place], symbols[place + 1]
+                symbols = model.merge(symbols, place)
+                places.append((w, place))
+                split[w], waiting[w] = symbols, model.next_merge(symbols)
+        yield Merge(
+            rank=rank,
+            left=left,
+            right=right,
+            words=tuple(tuple(symbols) for symbols in split),
+            places=tuple(places),
+        )
+
+
+def count_merges(model: BpeModel, words: Iterable[str]) -> dict[int, int]:
+    """How often each rule is applied in a text, by its rank: for the training text, the pair's frequency."""
+    counts: dict[int, int] = {}
+    for word, n in Counter(words).items():
+        symbols = model.symbols(word)
+        while (merge := model.next_merge(symbols)) is not None:
+            counts[merge[0]] = counts.get(merge[0], 0) + n
+            symbols = model.merge(symbols, merge[1])
+    return counts
+
+
+def how_made(model: BpeModel, entry: str) -> list[Merge]:
+    """The merges that make one entry out of letters; empty for an entry that no merges make."""
+    written = entry.removesuffix(model.word_suffix) if model.word_suffix else entry
+    if model.part_prefix:
+        written = written.removeprefix(model.part_prefix)
+    plain = BpeModel(
+        ids=model.ids,
+        ranks=model.ranks,
+        unknown=model.unknown,
+        part_prefix=model.part_prefix,
+        word_suffix=model.word_suffix if entry.endswith(model.word_suffix or "\0") else "",
+        has_byte_entries=model.has_byte_entries,
+    )
+    found = list(replay_merges(plain, [written]))
+    return found if found and found[-1].words == ((entry,),) else []
+
+
+def longest_matches(
+    word: str, ids: Mapping[str, int], *, prefix: str, unknown: str, max_characters: int = 100
+) -> Iterator[Match]:
+    """The matches from left to right; a word that cannot be covered is one unknown entry, told last."""
+    start = 0
+    while start < len(word) and len(word) <= max_characters:
+        for end in range(len(word), start, -1):
+            entry = (prefix if start else "") + word[start:end]
+            if entry in ids:
+                yield Match(entry=entry, start=start, end=end, n_tried=len(word) - end)
+                start = end
+                break
+        else:
+            break
+    if start < len(word):
+        yield Match(entry=unknown, start=0, end=len(word), n_tried=len(word) - start)
+
+
+def _unigram_model(state: Mapping[str, Any]) -> UnigramModel:
+    """The model part of a tokenizer.json."""
+    entries = [(str(entry), float(score)) for entry, score in state["vocab"]]
+    unknown_id = state.get("unk_id")
+    return UnigramModel(
+        scores=dict(entries),
+        ids={entry: id for id, (entry, _) in enumerate(entries)},
+        unknown=entries[unknown_id][0] if unknown_id is not None else None,
+        has_byte_entries=bool(state.get("byte_fallback")),
+    )
+
+
+def best_splits(word: str, model: UnigramModel, n_best: int = 4) -> list[tuple[float, tuple[str, ...]]]:
+    """The most probable ways to split a word, the best first: (log-probability, entries).
+
+    Neighbouring unknown letters become one unknown entry, or bytes where the vocabulary has them.
+    """
+    longest = max(map(len, model.scores), default=1)
+    ways: list[list[tuple[float, tuple[str, ...]]]] = [[(0.0, ())]]
+    unknown_score = model.unknown_score
+    for end in range(1, len(word) + 1):
+        found: list[tuple[float, tuple[str, ...]]] = []
+        for start in range(max(0, end - longest), end):
+            part = word[start:end]
+            score = model.scores.get(part)
+            if score is None and end - start == 1:
+                score, part = unknown_score, f"\0{part}"
+            if score is not None:
+                found.extend((before + score, (*entries, part)) for before, entries in ways[start])
+        ways.append(heapq.nlargest(n_best, found, key=lambda way: way[0]))
+    return [(score, tuple(_with_unknown(entries, model))) for score, entries in ways[-1]]
+
+
+def _with_unknown(entries: tuple[str, ...], model: UnigramModel) -> Iterator[str]:
+    is_after_unknown = False
+    for entry in entries:
+        if not entry.startswith("\0"):
+            yield entry
+            is_after_unknown = False
+            continue
+        spelled = [f"<0x{byte:02X}>" for byte in entry[1:].encode("utf-8", "replace")]
+        if model.has_byte_entries and all(piece in model.ids for piece in spelled):
+            yield from spelled
+        elif not is_after_unknown and model.unknown is not None:
+            yield model.unknown
+            is_after_unknown = True

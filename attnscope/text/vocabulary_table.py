@@ -18,9 +18,8 @@ from attnscope.records.vocabulary import (
     PieceKind,
     VocabularyTable,
 )
-from attnscope.text.merges import how_made
 from attnscope.text.pieces import Reading, read_entry, shown_piece, with_visible_blanks
-from attnscope.text.replay import Splitter
+from attnscope.text.replay import Splitter, how_made
 from attnscope.text.vocabulary import Vocabulary
 
 _PIECES_AT_ONCE = 4_096

@@ -18,12 +18,12 @@ from attnscope.nn.own_module import OwnModule
 from attnscope.strict_toml import read_toml_text
 from attnscope.training.data import Prepared, prepare
 from attnscope.training.distributed import ALONE, Ranks, SharedLoss
-from attnscope.training.lengthening import length_note
 from attnscope.training.old_recipes import mended_recipe
 from attnscope.training.optimizers import build_optimizer, restore_tensors
 from attnscope.training.recipe import Recipe, differences, parse_recipe, write_recipe
 from attnscope.training.resume_points import (
     ResumePoint,
+    length_note,
     read_newest_point,
     read_point,
     require_states,

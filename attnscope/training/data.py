@@ -42,9 +42,8 @@ from attnscope.training.labelled import (
     sentence_ends,
 )
 from attnscope.training.parts import ObjectivePart
-from attnscope.training.prefixes import AfterPrefix
 from attnscope.training.recipe import Recipe, make_recipe_task
-from attnscope.training.text_batches import text_batches, with_sentinels
+from attnscope.training.text_batches import AfterPrefix, text_batches, with_sentinels
 
 _LINES_IN_BLOCK = 64
 _HELD_OUT_SEED = 1

@@ -21,9 +21,9 @@ from attnscope.errors import LoadError
 from attnscope.nn.gating import START_LOG_ALPHA, open_probability, sample_gates, settled_gates
 from attnscope.records.models import Form
 from attnscope.records.sites import HeadRef, Site, SiteKey
-from attnscope.training.choices import gated_stacks
 from attnscope.training.objectives import Batch
 from attnscope.training.parts import GatesPart
+from attnscope.training.recipe import gated_stacks
 
 _PREFIX = "gates/"
 _LEAST = 1e-6

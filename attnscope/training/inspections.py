@@ -7,22 +7,27 @@ weights in training for the step that is looked at.
 
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from attnscope.errors import LoadError
 from attnscope.nn.precision import exact
 from attnscope.outside import open_outside, open_to_append
-from attnscope.records.inspections import UPDATE_BINS, Inspection
+from attnscope.records.inspections import UPDATE_BINS, Inspection, InspectionHistory, Numbers
 
 FILE = "inspections.jsonl"
 _MAX_BYTES = 2**30
+MOST_STEPS = 400
+_PIECE_BYTES = 128_000
+"""About 200 steps: a piece of work after which the window's other requests have their turn."""
+_BEFORE_BYTES = 200
 
 
 class Inspector:
@@ -69,7 +74,7 @@ class Inspector:
             pass
 
 
-def open_inspections(folder: Path) -> BinaryIO:
+def _open_inspections(folder: Path) -> BinaryIO:
     """The inspections of a run folder, open for reading; raises LoadError."""
     return open_outside(folder / FILE, expected="the inspections of a run", max_bytes=_MAX_BYTES)
 
@@ -80,12 +85,12 @@ def read_inspections(folder: Path) -> tuple[Inspection, ...]:
     Lines that are cut short or of another kind are passed over, as is a file that is not there.
     """
     try:
-        with open_inspections(folder) as stream:
+        with _open_inspections(folder) as stream:
             lines = stream.read().splitlines()
     except (OSError, LoadError):
         return ()
     found: list[Inspection] = []
-    take_lines(found, lines)
+    _take_lines(found, lines)
     return tuple(found)
 
 
@@ -109,7 +114,7 @@ def count_updates(changes: list[Tensor]) -> tuple[tuple[int, ...], int]:
     return tuple(counts.tolist()), n_still
 
 
-def take_lines(found: list[Inspection], lines: list[bytes]) -> None:
+def _take_lines(found: list[Inspection], lines: list[bytes]) -> None:
     """Append what the lines say; what a run did again counts instead of what it had done before."""
     for line in lines:
         inspection = _from_line(line)
@@ -140,3 +145,75 @@ def _from_line(line: bytes) -> Inspection | None:
     is_whole = len(inspection.gradient_norms) == len(inspection.update_norms) == n_layers
     is_whole &= len(inspection.update_counts) == len(UPDATE_BINS) - 1 and isinstance(inspection.step, int)
     return inspection if is_whole else None
+
+
+class InspectionsReader:
+    """Knows what was read of one run folder; another folder, or a file that was replaced, begins anew."""
+
+    def __init__(self) -> None:
+        self._folder, self._n_bytes, self._before = Path(), 0, b""
+        self._found: list[Inspection] = []
+
+    @property
+    def version(self) -> int:
+        """Changes whenever something was read; 0 while there is nothing."""
+        return self._n_bytes
+
+    def read(self, folder: Path) -> Iterator[None]:
+        """Read what is new in `folder`, a piece at a time; a file that is not there is an empty one."""
+        if folder != self._folder:
+            self._begin(folder)
+        try:
+            with _open_inspections(folder) as stream:
+                stream.seek(self._n_bytes - len(self._before))
+                if stream.read(len(self._before)) != self._before:
+                    self._begin(folder)
+                    stream.seek(0)
+                while lines := stream.readlines(_PIECE_BYTES):
+                    if not lines[-1].endswith(b"\n"):
+                        lines.pop()
+                    if not lines:
+                        return
+                    _take_lines(self._found, lines)
+                    self._n_bytes += sum(map(len, lines))
+                    self._before = (self._before + b"".join(lines))[-_BEFORE_BYTES:]
+                    yield
+        except (OSError, LoadError):
+            self._begin(folder)
+
+    def history(self) -> InspectionHistory | None:
+        """What was read; None where there is nothing."""
+        return history_of(self._found)
+
+    def _begin(self, folder: Path) -> None:
+        self._folder, self._n_bytes, self._before = folder, 0, b""
+        self._found = []
+
+
+def history_of(found: Sequence[Inspection]) -> InspectionHistory | None:
+    """At most `MOST_STEPS` of the inspections, evenly chosen, first and last among them; None for none."""
+    if not found:
+        return None
+    n = len(found)
+    places = np.linspace(0, n - 1, min(n, MOST_STEPS)).round().astype(int).tolist()
+    shown = [found[i] for i in places]
+    layers = tuple(dict.fromkeys(layer for look in shown for layer in look.layers))
+    return InspectionHistory(
+        steps=_row([look.step for look in shown]),
+        learning_rates=_row([look.learning_rate for look in shown]),
+        n_still=_row([look.n_still for look in shown]),
+        layers=layers,
+        gradient_norms=_by_layer(layers, [dict(zip(s.layers, s.gradient_norms, strict=True)) for s in shown]),
+        update_norms=_by_layer(layers, [dict(zip(s.layers, s.update_norms, strict=True)) for s in shown]),
+        update_counts=np.array([look.update_counts for look in shown], dtype=np.float64).T,
+        n_steps_seen=n,
+    )
+
+
+def _row(values: Sequence[float]) -> Numbers:
+    return np.array(values, dtype=np.float64)
+
+
+def _by_layer(layers: tuple[str, ...], looks: list[dict[str, float]]) -> Numbers:
+    rows = [[look.get(layer, np.nan) for look in looks] for layer in layers]
+    return np.array(rows, dtype=np.float64).reshape(len(layers), len(looks))

@@ -5,6 +5,7 @@ ask for a stop. Every random draw of step n comes from the pair (seed, n), so a 
 same steps as an uninterrupted one, and looking at the model between steps changes nothing.
 """
 
+import gc
 import time
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
@@ -27,7 +28,6 @@ from attnscope.training.compiling import compile_loss, wants_compiling
 from attnscope.training.distributed import ALONE, Ranks, whole_of
 from attnscope.training.evaluation import autocast_of, evaluate
 from attnscope.training.lock import RunLock
-from attnscope.training.memory_faults import free_memory, is_out_of_memory, out_of_memory_note
 from attnscope.training.metrics import Metrics
 from attnscope.training.objectives import Batch
 from attnscope.training.optimizers import set_learning_rate
@@ -47,6 +47,9 @@ from attnscope.training.threads import (
     settled_precision,
     ways_up_to,
 )
+
+_WORDS = ("can't allocate memory", "not enough memory", "MPS backend out of memory", "Invalid buffer size")
+"""Of errors that have no kind of their own: the CPU's, and those of MPS."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -382,7 +385,7 @@ class TrainingRun:
     def _out_of_memory(self) -> Finished:
         free_memory(self._begun.optimizer, self.device)
         kept = self._saver.last_saved if self._saver.last_saved is not None else self._begun.step
-        note = out_of_memory_note(self.recipe, self.step, kept, self.device)
+        note = _out_of_memory_note(self.recipe, self.step, kept, self.device)
         return Finished(step=self.step, reason="out-of-memory", note=note)
 
     def _finished(self) -> Finished:
@@ -401,3 +404,41 @@ class TrainingRun:
                 else " The model is in memory only: save it elsewhere before closing."
             )
         return Finished(step=self.step, reason="done" if is_done else "stopped", note=note)
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether an error says that memory ran out, on a GPU or beside it."""
+    if isinstance(error, torch.OutOfMemoryError | MemoryError):
+        return True
+    return isinstance(error, RuntimeError) and any(words in str(error) for words in _WORDS)
+
+
+def free_memory(optimizer: torch.optim.Optimizer, device: torch.device) -> None:
+    """Let go of what the failed step held: gradients, and what the device's allocator keeps."""
+    optimizer.zero_grad(set_to_none=True)
+    gc.collect()
+    if device.type == "cuda":
+        torch.cuda.empty_cache()
+    elif device.type == "mps":
+        torch.mps.empty_cache()
+
+
+def _out_of_memory_note(recipe: Recipe, step: int, kept: int | None, device: torch.device) -> str:
+    """What happened and what would need about half as much, in words."""
+    training = recipe.training
+    place = "The computer" if device.type == "cpu" else f"The {device.type} device"
+    saved = "Nothing is saved yet." if kept is None else f"The checkpoint of step {kept} is kept."
+    what = f"{place} had no memory left for step {step + 1} with training.batch_size {training.batch_size}."
+    if training.batch_size > 1:
+        half = training.batch_size // 2
+        advice = (
+            f"Half as much is needed with training.batch_size {half} and training.accumulate "
+            f"{2 * training.accumulate}, which makes steps of the same size"
+        )
+        if not training.checkpointing:
+            advice += "; training.checkpointing = true saves memory too"
+    elif not training.checkpointing:
+        advice = "training.checkpointing = true needs less, and so does a smaller model.max_tokens"
+    else:
+        advice = "A smaller model.max_tokens or a smaller model needs less"
+    return f"{what} {saved} {advice}. To go on from here, start a run in another folder with start.from."

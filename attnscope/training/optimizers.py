@@ -1,19 +1,26 @@
-"""The optimisers, and their state as named tensors (never pickles)."""
+"""The optimisers, and their state as named tensors (never pickles).
+
+Where a trained model is gone on from, the top layer of a stack and all that stands above it learn at the full
+rate, each layer below `decay` times as fast as the one above it, embeddings once more (Howard and Ruder 2018,
+section 3.2; Zhang et al. 2020).
+"""
 
 from collections.abc import Callable, Iterable, Mapping
+from itertools import groupby
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from attnscope.errors import LoadError
+from attnscope.nn.config import ModelConfig
 from attnscope.nn.own_module import OwnModule
 from attnscope.training.distributed import part_like, whole_of
-from attnscope.training.layer_rates import split_by_rate
 from attnscope.training.parts import OptimizerPart
 
 FUSED_DEVICES = ("cpu", "cuda", "mps")
 """Where torch has Adam and AdamW as one kernel."""
+_BELOW = ("tokens", "encoder_embedding", "decoder_embedding", "encoder_relative", "decoder_relative")
 
 
 def build_optimizer(
@@ -32,7 +39,7 @@ def build_optimizer(
     ]
     groups = [group for group in groups if group["params"]]
     if layer_decay != 1.0 and isinstance(module, OwnModule):
-        groups = split_by_rate(module, groups, module.config, layer_decay)
+        groups = _split_by_rate(module, groups, module.config, layer_decay)
     rate, betas = part.learning_rate, (part.beta1, part.beta2)
     is_fused = all(p.device.type in FUSED_DEVICES for p in parameters)
     match part.kind:
@@ -184,3 +191,32 @@ def _foreign(found: str, expected: str) -> LoadError:
         expected=expected,
         action="Start a new run in another folder.",
     )
+
+
+def rate_share(name: str, config: ModelConfig, decay: float) -> float:
+    """The share of the rate that a parameter of this name learns with.
+
+    A token embedding that two stacks share lies below the deeper one.
+    """
+    first, _, rest = name.partition(".")
+    depth = {"encoder": config.encoder_layers, "decoder": config.decoder_layers}
+    if first in _BELOW:
+        stack = first.partition("_")[0]
+        return decay ** depth.get(stack, max(depth.values()))
+    layer = rest.partition(".")[0]
+    if first in depth and layer.isdigit():
+        return decay ** (depth[first] - 1 - int(layer))
+    return 1.0
+
+
+def _split_by_rate(
+    module: nn.Module, groups: Iterable[dict[str, Any]], config: ModelConfig, decay: float
+) -> list[dict[str, Any]]:
+    """The optimiser's groups, cut into ones whose parameters learn at the same `rate_share`."""
+    shares = {p: rate_share(name, config, decay) for name, p in module.named_parameters()}
+    cut = []
+    for group in groups:
+        ordered = sorted(group["params"], key=lambda p: shares[p])
+        for share, members in groupby(ordered, key=lambda p: shares[p]):
+            cut.append({**group, "params": list(members), "rate_share": share})
+    return cut

@@ -2,24 +2,29 @@
 
 A recipe is complete in itself: the same recipe, data and seed give the same weights on the CPU. This
 file knows the keys and their ranges; it reads no data and builds no model.
+
+What an objective asks of the model and which choices go together is told by key, value found and value
+expected. The number of labels is a wish until the data are read.
 """
 
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, cast
 
 from attnscope.errors import RecipeError, meant
 from attnscope.nn.config import ModelConfig
+from attnscope.nn.recurrent_choices import ignored_choices
+from attnscope.records.models import Form
+from attnscope.records.sites import Stack
+from attnscope.schemes.scores import SCORES
 from attnscope.schemes.tokenizers import SPECIALS
 from attnscope.strict_toml import parse_toml
 from attnscope.text.examples import TOKENIZER_KIND
 from attnscope.text.tasks import TASKS, Task, labels_of, make_task, task_options
-from attnscope.training.choices import check_choices, model_of_objective
 from attnscope.training.fields import Value, key_name, read_section
-from attnscope.training.label_choices import form_of, is_free_to_set, labels_wished, without_hidden
 from attnscope.training.parts import (
     FORM_OF_OBJECTIVE,
     DataPart,
@@ -36,10 +41,28 @@ from attnscope.training.parts import (
 from attnscope.training.schedules import follows_length
 from attnscope.training.starting import anchored_source, model_of_start
 
-__all__ = ["Recipe", "differences", "make_recipe_task", "parse_recipe", "tables_of", "write_recipe"]
+__all__ = [
+    "Recipe",
+    "differences",
+    "gated_stacks",
+    "make_recipe_task",
+    "parse_recipe",
+    "tables_of",
+    "write_recipe",
+]
 
+_LABEL_FORMS: tuple[Form, ...] = ("encoder", "decoder")
+_WISHED_LABELS = 2
+_HIDDEN = re.compile(r"\s*(<mask>|\[MASK\])")
+_OF_PAIRS = {"n_segments": 2, "has_pooler": True, "has_next_sentence": True}
+_STACKS_OF_FORM: dict[Form, tuple[Stack, ...]] = {
+    "encoder": ("encoder",),
+    "decoder": ("decoder",),
+    "encoder-decoder": ("encoder", "decoder", "cross"),
+}
+_Fault = tuple[str, object, str]
+"""The key, the value found, and what was expected."""
 _DERIVED_MODEL_KEYS = ("form", "vocab_size", "kept_heads", "has_next_sentence", "n_labels", "sentence_ends")
-
 _PARTS: dict[str, type[Any]] = {
     "tokenizer": TokenizerPart,
     "data": DataPart,
@@ -85,7 +108,7 @@ def parse_recipe(
         task_options=task_options,
         **parts,
     )
-    check_choices(recipe)
+    _check_choices(recipe)
     return _checked(recipe, is_tokenizer_given="tokenizer" in tables, needs_data=needs_data)
 
 
@@ -171,16 +194,16 @@ def _model_config(
             "[model] is not a table.", expected="a heading [model]", action="Write it as a table."
         )
     for derived in _DERIVED_MODEL_KEYS:
-        if derived in table and not is_free_to_set(derived, table[derived], objective):
+        if derived in table and not _is_free_to_set(derived, table[derived], objective):
             raise RecipeError(
                 f"model.{derived} is set.",
                 expected="the form to follow from objective.kind, the vocabulary from the tokenizer, labels "
                 "and sentences from the data, and every head to be there",
                 action=f"Remove model.{derived}.",
             )
-    form = form_of(table, objective)
-    table = model_of_objective(model_of_start(start, table, derived=_DERIVED_MODEL_KEYS), objective)
-    whole = {**table, "form": form, "vocab_size": tokenizer.vocab_size, "n_labels": labels_wished(objective)}
+    form = _form_of(table, objective)
+    table = _model_of_objective(model_of_start(start, table, derived=_DERIVED_MODEL_KEYS), objective)
+    whole = {**table, "form": form, "vocab_size": tokenizer.vocab_size, "n_labels": _labels_wished(objective)}
     return ModelConfig.from_dict(whole, where="model")
 
 
@@ -192,7 +215,7 @@ def _read_watch(entries: object, objective: ObjectivePart) -> tuple[Watch, ...]:
             action="Double its brackets.",
         )
     watched = tuple(read_section(Watch, "watch", entry) for entry in entries)
-    return tuple(map(without_hidden, watched)) if objective.kind == "classification" else watched
+    return tuple(map(_without_hidden, watched)) if objective.kind == "classification" else watched
 
 
 def _checked(recipe: Recipe, *, is_tokenizer_given: bool, needs_data: bool) -> Recipe:
@@ -260,7 +283,7 @@ def tables_of(recipe: Recipe) -> dict[str, dict[str, Value]]:
     model = {
         k: v
         for k, v in recipe.model.to_dict().items()
-        if v is not None and (k not in _DERIVED_MODEL_KEYS or is_free_to_set(k, v, recipe.objective))
+        if v is not None and (k not in _DERIVED_MODEL_KEYS or _is_free_to_set(k, v, recipe.objective))
     }
     tables: dict[str, dict[str, Value]] = {"model": cast("dict[str, Value]", model)}
     for name in _PARTS:
@@ -322,3 +345,160 @@ def differences(old: Recipe, new: Recipe, *, may_lengthen: bool = False) -> tupl
 
 def _flat(recipe: Recipe) -> dict[str, Value]:
     return {f"{section}.{k}": v for section, table in tables_of(recipe).items() for k, v in table.items()}
+
+
+def _model_of_objective(table: Mapping[str, object], objective: ObjectivePart) -> dict[str, object]:
+    """The model section with what next-sentence prediction needs: two segments, a pooler and its head.
+
+    Raises RecipeError where the section says otherwise.
+    """
+    if not objective.next_sentence or objective.kind != "masked":
+        return dict(table)
+    for name, value in _OF_PAIRS.items():
+        if name in table and table[name] != value:
+            raise RecipeError(
+                f"model.{name} is {table[name]!r} though objective.next_sentence is true.",
+                expected=f"{str(value).lower()}, as two segments of text ask for",
+                action=f"Remove model.{name}, or set objective.next_sentence to false.",
+            )
+    return {**table, **_OF_PAIRS}
+
+
+def _check_choices(recipe: Recipe) -> None:
+    """Raise RecipeError for the first choice that does not go with the others."""
+    for faults in (
+        _objective_faults,
+        _guide_faults,
+        _body_faults,
+        _label_faults,
+        _start_faults,
+        _gate_faults,
+    ):
+        for key, value, expected in faults(recipe):
+            raise RecipeError(
+                f"{key} is {_shown(value)}.", expected=expected, action="Change it or what it goes with."
+            )
+
+
+def gated_stacks(part: GatesPart, form: Form) -> tuple[Stack, ...]:
+    """The stacks whose heads have gates that are learned; none while the penalty is 0."""
+    if not part.l0_penalty:
+        return ()
+    there, wanted = _STACKS_OF_FORM[form], part.stacks.replace(",", " ").split()
+    return tuple(stack for stack in there if not wanted or stack in wanted)
+
+
+def _objective_faults(recipe: Recipe) -> Iterator[_Fault]:
+    kind, data, n_tokens = recipe.objective.kind, recipe.data.kind, recipe.model.max_tokens
+    if kind == "span-corruption" and data != "text":
+        yield "objective.kind", kind, f'another objective, since data.kind is "{data}" and not "text"'
+    if kind == "span-corruption" and n_tokens < 8:
+        yield "model.max_tokens", n_tokens, "at least 8, so that there is something to hide spans in"
+    if recipe.training.sharded and recipe.optimizer.kind == "muon":
+        yield "training.sharded", True, 'false, since optimizer.kind "muon" needs whole matrices'
+    if recipe.objective.whole_words and kind != "masked":
+        yield "objective.whole_words", True, f'false, since objective.kind is "{kind}", not "masked"'
+    if recipe.objective.next_sentence:
+        if kind != "masked":
+            yield "objective.next_sentence", True, f'false, since objective.kind is "{kind}", not "masked"'
+        if data != "text":
+            yield "objective.next_sentence", True, f'false, since data.kind is "{data}" and not "text"'
+        if n_tokens < 8:
+            yield "model.max_tokens", n_tokens, "at least 8, so that two segments fit"
+
+
+def _guide_faults(recipe: Recipe) -> Iterator[_Fault]:
+    objective, model = recipe.objective, recipe.model
+    name, guide = objective.guided_head, objective.guide
+    has_sums = SCORES[model.score].comparison == "kernel"
+    if not name:
+        return
+    if objective.kind != "translation" or model.is_recurrent:
+        yield "objective.guided_head", name, "empty but for a Transformer that translates"
+    elif guide is None or guide.layer >= model.decoder_layers or guide.head >= model.n_heads:
+        most = f"L{model.decoder_layers - 1}H{model.n_heads - 1}"
+        yield "objective.guided_head", name, f"a head of the cross-attention, from L0H0 to {most}"
+    elif has_sums or recipe.gates.l0_penalty or recipe.training.checkpointing:
+        also = "model.score kernel, gates.l0_penalty and training.checkpointing"
+        yield "objective.guided_head", name, f"empty beside {also}"
+
+
+def _body_faults(recipe: Recipe) -> Iterator[_Fault]:
+    model = recipe.model
+    plain = ModelConfig(form=model.form, vocab_size=model.vocab_size)
+    ignored = list(ignored_choices(model, plain))
+    if ignored:
+        name, value = ignored[0]
+        usual = [(key, getattr(plain, key)) for key, _ in ignored]
+        told = ", ".join(f"{key} = {_shown(known)}" for key, known in usual if known is not None)
+        either = f"{told}, or left out" if told else "left out"
+        expected = f'{either}: the cells of model.body = "{model.body}" do not use it'
+        yield f"model.{name}", value, expected
+    if model.is_recurrent:
+        of_transformers = f'only a Transformer has it, and model.body is "{model.body}"'
+        if recipe.training.checkpointing:
+            yield "training.checkpointing", True, f"false: {of_transformers}"
+        if recipe.start.lora_rank:
+            yield "start.lora_rank", recipe.start.lora_rank, f"0: {of_transformers}"
+
+
+def _start_faults(recipe: Recipe) -> Iterator[_Fault]:
+    start, model = recipe.start, recipe.model
+    if not start.source:
+        if start.reinit_layers:
+            yield "start.reinit_layers", start.reinit_layers, "0, since start.from names no model"
+        if start.lora_rank:
+            yield "start.lora_rank", start.lora_rank, "0, since start.from names no model"
+    most = max(model.encoder_layers, model.decoder_layers)
+    if start.reinit_layers > most:
+        yield "start.reinit_layers", start.reinit_layers, f"at most {most}, the layers of a stack"
+    if start.reinit_layers and start.lora_rank:
+        yield "start.reinit_layers", start.reinit_layers, "0, since with start.lora_rank only adapters learn"
+    if start.lora_rank and recipe.training.sharded:
+        yield "start.lora_rank", start.lora_rank, "0, since training.sharded is true: adapters are not spread"
+    if start.lora_rank > model.d_model:
+        yield "start.lora_rank", start.lora_rank, f"at most d_model, which is {model.d_model}"
+
+
+def _gate_faults(recipe: Recipe) -> Iterator[_Fault]:
+    stacks, form = recipe.gates.stacks, FORM_OF_OBJECTIVE[recipe.objective.kind]
+    there = _STACKS_OF_FORM[form]
+    if any(word not in there for word in stacks.replace(",", " ").split()):
+        yield "gates.stacks", stacks, f"some of {', '.join(there)}, or nothing for all"
+
+
+def _shown(value: object) -> str:
+    text = f'"{value}"' if isinstance(value, str) else str(value)
+    return text.lower() if isinstance(value, bool) else text
+
+
+def _form_of(table: Mapping[str, object], objective: ObjectivePart) -> Form:
+    """The form of model: that of the objective, but labels may be told by a decoder as well."""
+    for form in _LABEL_FORMS if objective.kind == "classification" else ():
+        if table.get("form") == form:
+            return form
+    return FORM_OF_OBJECTIVE[objective.kind]
+
+
+def _is_free_to_set(key: str, value: object, objective: ObjectivePart) -> bool:
+    """Whether a recipe may set this key of [model], which otherwise follows from the rest."""
+    return key == "form" and objective.kind == "classification" and value in _LABEL_FORMS
+
+
+def _labels_wished(objective: ObjectivePart) -> int:
+    """How many labels to count with before the data are known; 0 for objectives of tokens."""
+    return _WISHED_LABELS if objective.kind == "classification" else 0
+
+
+def _without_hidden(watch: Watch) -> Watch:
+    """A watched text without the places of hidden words: whoever tells labels fills in none."""
+    return replace(watch, text=_HIDDEN.sub("", watch.text).strip() or watch.text)
+
+
+def _label_faults(recipe: Recipe) -> Iterator[_Fault]:
+    """Key, value and what was expected, for data and objectives of which only one is about labels."""
+    kind, data = recipe.objective.kind, recipe.data.kind
+    if data == "labelled" and kind != "classification":
+        yield "objective.kind", kind, '"classification", since data.kind is "labelled"'
+    if kind == "classification" and data not in ("labelled", "task"):
+        yield "data.kind", data, '"labelled" or "task", since objective.kind is "classification"'

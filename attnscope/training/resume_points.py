@@ -5,21 +5,46 @@ state.safetensors                      of the run folder: the one state of runs 
 
 A killed save leaves no checkpoint rather than half of one, so whatever has a name and is not whole was
 damaged afterwards. It is moved aside and never removed.
+
+A state is one safetensors file (never a pickle): its tensors are the optimiser's memory, its header names the
+step, the data and the weights they belong to. Random states need no saving: every draw of step n comes from
+the pair (seed, n).
+
+schedule           of a run that is made longer
+constant, noam     goes on as it was: every step is that of a run that was so long from the start
+linear, cosine     the same while the warm-up lasts; after it the rate is that of the new length from the
+                   next step on: it jumps, and the note says so
+trapezoid          the same until the rate falls, after that as linear
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from torch import Tensor
 
-from attnscope.errors import LoadError, SaveError
+from attnscope.counting import counted
+from attnscope.errors import LoadError, SaveError, UserError
 from attnscope.files import check_listed, drop_listed, manifest_entries
 from attnscope.models.checkpoint import STATE, LoadedFolder, read_model_folder
+from attnscope.trace.tensor_file import read_shapes, read_tensors, write_tensors
+from attnscope.training.parts import Recipe
 from attnscope.training.run import RunFolder
-from attnscope.training.state import TrainingState, load_state
+from attnscope.training.schedules import follows_length, learning_rate_at
 
 N_KEPT = 2
+_KEY = "attnscope"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingState:
+    """Where a run stands; `weights_sha256` is of the checkpoint's weights file."""
+
+    step: int
+    data_sha256: str
+    weights_sha256: str
+    version: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,3 +160,87 @@ def _set_one_aside(folder: RunFolder, state: Path) -> str:
     except OSError:
         return f"{place} is damaged and was passed over."
     return f"{place} is damaged: it is now called {name}, and the steps after this are made again."
+
+
+def lengthened(overrides: Mapping[str, str], folder: Path, n_steps: int | None) -> dict[str, str]:
+    """The overrides with the new length of the run in a folder, which None leaves as it is.
+
+    Raises LoadError where there is no run to go on with, UserError for a length that is reached already.
+    """
+    run = RunFolder(folder)
+    if not run.holds_run:
+        raise LoadError(
+            f"{folder} holds no run.",
+            kind="run",
+            expected="a folder with recipe.toml, as training writes it",
+            action="Choose the folder that was given to the training.",
+        )
+    if n_steps is None:
+        return dict(overrides)
+    step = max((step for step, _ in require_states(run)), default=0)
+    if n_steps <= step:
+        raise UserError(
+            f"The run in {folder} has made {counted(step, 'step')} already.",
+            expected=f"more than {step:,}",
+            action="Give the length that the whole run is to have.",
+        )
+    return {**overrides, "training.n_steps": str(n_steps)}
+
+
+def length_note(earlier: Recipe, recipe: Recipe, step: int) -> str:
+    """What it means for a run at `step` that its length has changed; empty where it has not."""
+    before, now = earlier.training.n_steps, recipe.training.n_steps
+    if before == now:
+        return ""
+    told = [f"The run is now {now:,} steps long, before {before:,}."]
+    is_level = step <= recipe.schedule.warmup_steps or (
+        recipe.schedule.kind == "trapezoid"
+        and learning_rate_at(step, earlier)
+        == learning_rate_at(step, recipe)
+        == recipe.optimizer.learning_rate
+    )
+    if (is_level and not recipe.data.repeated_share) or not follows_length(recipe):
+        told.append("Its learning rate goes on as if it had been so from the start.")
+        return " ".join(told)
+    if recipe.schedule.kind in ("linear", "cosine", "trapezoid"):
+        jump = ""
+        if 0 < step < now:
+            rates = learning_rate_at(step, earlier), learning_rate_at(step + 1, recipe)
+            jump = f": it goes from {rates[0]:.3g} at step {step:,} to {rates[1]:.3g} at the next"
+        told.append(
+            f"Its learning rate is from here on that of the {recipe.schedule.kind} of {now:,} steps{jump}."
+        )
+    if recipe.data.repeated_share:
+        told.append("The pool of repeated words is from here on that of the new length.")
+    told.append("A run that was so long from the start would have other weights.")
+    return " ".join(told)
+
+
+def save_state(path: Path, state: TrainingState, tensors: Mapping[str, Tensor]) -> None:
+    """Write the state in one step; raises SaveError and leaves the old one when that fails."""
+    write_tensors(path, tensors, {_KEY: json.dumps(asdict(state))})
+
+
+def load_state(path: Path, *, has_values: bool = True) -> tuple[TrainingState, dict[str, Tensor]]:
+    """Read what `save_state` wrote; raises LoadError when it is missing or damaged.
+
+    Without values the tensors hold whatever the memory held, and cost none until they are written to: for a
+    process that gets its parts of them from another one. Numbers without an axis are always read.
+    """
+    try:
+        file = read_tensors(path) if has_values else read_shapes(path)
+        values = json.loads(file.metadata[_KEY])
+        state = TrainingState(
+            step=int(values["step"]),
+            data_sha256=str(values["data_sha256"]),
+            weights_sha256=str(values["weights_sha256"]),
+            version=str(values["version"]),
+        )
+    except (LoadError, OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        raise LoadError(
+            f"The run cannot be resumed: {path} is {'damaged' if path.exists() else 'missing'}.",
+            kind="state",
+            expected="the file that training saves with its checkpoints",
+            action="Open one of the run's checkpoints instead, or start a new run in another folder.",
+        ) from error
+    return state, dict(file.tensors)

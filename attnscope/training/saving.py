@@ -27,10 +27,9 @@ from attnscope.training.distributed import Ranks, SharedLoss, whole_of
 from attnscope.training.optimizers import tensors_of
 from attnscope.training.parts import WATCHED_STEPS
 from attnscope.training.recipe import Recipe
-from attnscope.training.resume_points import drop_old_states
+from attnscope.training.resume_points import TrainingState, drop_old_states, save_state
 from attnscope.training.run import RunFolder
 from attnscope.training.starting import start_facts
-from attnscope.training.state import TrainingState, save_state
 from attnscope.training.techniques import Techniques
 
 _FIRST_PAUSE_S = 5.0

@@ -11,7 +11,7 @@ from attnscope.records.runs import FollowRun, OpenRuns, RunsOpened
 from attnscope.workers.desk import Desk, serves
 
 if TYPE_CHECKING:
-    from attnscope.training.inspection_reading import InspectionsReader
+    from attnscope.training.inspections import InspectionsReader
     from attnscope.training.summaries import RunsReader
 
 
@@ -26,7 +26,7 @@ class KnownRuns:
     def inspections(self) -> "InspectionsReader":
         """Made when it is first needed."""
         if self._inspections is None:
-            from attnscope.training.inspection_reading import InspectionsReader
+            from attnscope.training.inspections import InspectionsReader
 
             self._inspections = InspectionsReader()
         return self._inspections

@@ -11,7 +11,7 @@ from attnscope.nn.precision import exact, has_double
 from attnscope.trace.weights import poolable
 from attnscope.training import evaluation
 from attnscope.training.evaluation import has_quick_bfloat16
-from attnscope.training.memory_faults import free_memory, is_out_of_memory
+from attnscope.training.loop import free_memory, is_out_of_memory
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 import pytest
 
-from attnscope.text.grammar_reading import MAX_WORDS, read_sentence
+from attnscope.text.grammar import MAX_WORDS, read_sentence
 from attnscope.text.tasks import make_task
 
 

@@ -7,9 +7,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attnscope.text.matching import UnigramModel, best_splits, longest_matches
-from attnscope.text.merges import BpeModel, count_merges, how_made, replay_merges
-from attnscope.text.replay import Splitter
+from attnscope.text.replay import (
+    BpeModel,
+    Splitter,
+    UnigramModel,
+    best_splits,
+    count_merges,
+    how_made,
+    longest_matches,
+    replay_merges,
+)
 from attnscope.text.tokenizer import train_tokenizer
 
 TEXTS = ["smart smarter smartest low lower lowest new newer newest wide wider", "a rabbit is smart, it's new"]

@@ -13,8 +13,7 @@ from attnscope.records.inspections import (
     InspectionsShown,
     ShowInspections,
 )
-from attnscope.training.inspection_reading import MOST_STEPS, InspectionsReader, history_of
-from attnscope.training.inspections import FILE
+from attnscope.training.inspections import FILE, MOST_STEPS, InspectionsReader, history_of
 from attnscope.workers.handlers import Engine
 
 

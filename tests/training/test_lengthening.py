@@ -13,8 +13,8 @@ from attnscope.errors import LoadError, RecipeError, UserError
 from attnscope.models import load, read_model_folder
 from attnscope.records.training import Finished, Started, Step, TrainingEvent
 from attnscope.training import parse_recipe, read_recipe, read_run, train
-from attnscope.training.lengthening import length_note
 from attnscope.training.recipe import differences
+from attnscope.training.resume_points import length_note
 
 pytestmark = pytest.mark.slow
 

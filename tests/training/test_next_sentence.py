@@ -18,9 +18,9 @@ from attnscope.records.training import Evaluated
 from attnscope.training import TrainingRun, parse_recipe, read_run, train, write_recipe
 from attnscope.training.data import prepare
 from attnscope.training.objectives import loss_and_hits, loss_sum
-from attnscope.training.pair_batches import PairBatches, elsewhere
 from attnscope.training.paper import learned_parameters
 from attnscope.training.starting import recipe_on_paper
+from attnscope.training.text_batches import PairBatches, elsewhere
 from attnscope.viewmodels.comparison_rows import follows_text
 
 PAIRS = {"objective.kind": "masked", "objective.next_sentence": "true"}

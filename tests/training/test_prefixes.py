@@ -10,7 +10,7 @@ from attnscope.models import load
 from attnscope.records.training import Evaluated, Finished
 from attnscope.training import train
 from attnscope.training.objectives import Batch
-from attnscope.training.prefixes import AfterPrefix
+from attnscope.training.text_batches import AfterPrefix
 
 pytestmark = pytest.mark.slow
 

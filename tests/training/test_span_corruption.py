@@ -12,7 +12,7 @@ from attnscope.models.spans import number_masks, written_text
 from attnscope.text.tokenizer import train_tokenizer
 from attnscope.training import parse_recipe, train
 from attnscope.training.data import prepare
-from attnscope.training.span_batches import corrupt, count_spans, hidden_tokens
+from attnscope.training.text_batches import corrupt, count_spans, hidden_tokens
 
 SPANS = {"objective.kind": "span-corruption"}
 

@@ -15,9 +15,8 @@ from attnscope.nn.config import ModelConfig
 from attnscope.records.training import Started, Step
 from attnscope.training import parse_recipe, train
 from attnscope.training.adapters import adapt
-from attnscope.training.layer_rates import rate_share
 from attnscope.training.loop import TrainingRun
-from attnscope.training.optimizers import build_optimizer, set_learning_rate
+from attnscope.training.optimizers import build_optimizer, rate_share, set_learning_rate
 from attnscope.training.paper import learned_parameters, plan_recipe
 from attnscope.training.parts import OptimizerPart, StartPart
 from attnscope.training.starting import recipe_on_paper

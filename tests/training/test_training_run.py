@@ -15,7 +15,7 @@ from attnscope.trace.store import load_traces
 from attnscope.training import parse_recipe, read_run, train
 from attnscope.training.loop import TrainingRun
 from attnscope.training.metrics import Metrics, in_order, line_from_event, mend_metrics, read_lines
-from attnscope.training.state import load_state
+from attnscope.training.resume_points import load_state
 
 pytestmark = pytest.mark.slow
 

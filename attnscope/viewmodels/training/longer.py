@@ -1,6 +1,6 @@
 """What it means to give a complete run more steps, in words. Must not import Qt.
 
-`training/lengthening.py` does it, and tells the learning rates in numbers once it goes on.
+`training/resume_points.py` does it, and tells the learning rates in numbers once it goes on.
 """
 
 from attnscope.counting import counted
