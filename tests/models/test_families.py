@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from added_files import look_also_in
 from hf_folders import bert_tokenizer, save_folder
 
 from attnscope.analysis.lens import logit_lens
@@ -52,7 +53,7 @@ def one_more_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[d
     """The registry as it is with one more file, for one test."""
     (tmp_path / "more").mkdir()
     (tmp_path / "more" / "ernie.py").write_text(ADDED, encoding="utf-8")
-    monkeypatch.setattr(families, "__path__", [*families.__path__, str(tmp_path / "more")])
+    look_also_in(tmp_path / "more", families, monkeypatch)
     try:
         found = schemes_of(families.__name__, Family)
         monkeypatch.setitem(FAMILIES, "ernie", found["ernie"])

@@ -4,6 +4,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from added_files import look_also_in
 from tiny_models import SENTENCE, tiny_model
 
 from attnscope.cli.model_tables import matters
@@ -42,9 +43,7 @@ SIZES = {"form": "encoder", "vocab_size": 20, "d_model": 8, "n_layers": 1, "n_he
 @pytest.fixture(autouse=True)
 def added(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "third.py").write_text(ADDED, encoding="utf-8")
-    folders = [*masks.__path__, str(tmp_path)]
-    monkeypatch.setattr(masks, "__path__", folders)
-    monkeypatch.setattr(masks.__spec__, "submodule_search_locations", folders)
+    look_also_in(tmp_path, masks, monkeypatch)
     try:
         found = schemes_of("attnscope.schemes.masks", Mask)
     finally:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from added_files import look_also_in
 from tiny_models import SENTENCE, tiny_model
 
 import attnscope
@@ -69,9 +70,7 @@ def added(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "schemes"
     folder.mkdir()
     (folder / "reversed_keys.py").write_text(ADDED, encoding="utf-8")
-    folders = [*scores.__path__, str(folder)]
-    monkeypatch.setattr(scores, "__path__", folders)
-    monkeypatch.setattr(scores.__spec__, "submodule_search_locations", folders)
+    look_also_in(folder, scores, monkeypatch)
     try:
         found = schemes_of("attnscope.schemes.scores", Score)
     finally:

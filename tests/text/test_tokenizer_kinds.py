@@ -5,6 +5,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from added_files import look_also_in
 
 from attnscope.schemes import tokenizers
 from attnscope.schemes.registry import schemes_of
@@ -42,7 +43,7 @@ def test_that_kinds_have_titles_of_their_own_and_an_order() -> None:
 
 def test_that_one_more_file_is_one_more_kind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "lines.py").write_text(ADDED, encoding="utf-8")
-    monkeypatch.setattr(tokenizers, "__path__", [*tokenizers.__path__, str(tmp_path)])
+    look_also_in(tmp_path, tokenizers, monkeypatch)
     try:
         found = schemes_of("attnscope.schemes.tokenizers", TokenizerKind)
     finally:
