@@ -140,7 +140,7 @@ def _weights(module: OwnModule, config: ModelConfig) -> dict[str, Tensor]:
 
 def _is_of_both_sides(start: ModelConfig, wanted: ModelConfig) -> bool:
     """Whether what saw only earlier tokens goes on with a view of all: the same layers without their mask."""
-    return (start.form, wanted.form) == ("decoder", "encoder")
+    return (start.form, wanted.form) == ("decoder", "encoder") and not wanted.n_labels
 
 
 def start_note(recipe: Recipe, start: LoadedFolder | None) -> str:
