@@ -3,9 +3,18 @@
 from session_samples import Desk, gates_off, info
 from told import names_told
 
-from attnscope.records.importance import CurvePoint, HeadScore, Importance, PruningCurve, Ranking
+from attnscope.records.importance import (
+    CurveMeasured,
+    CurvePoint,
+    CurvesMeasured,
+    HeadScore,
+    HeadsRanked,
+    Importance,
+    MeasureCurves,
+    PruningCurve,
+    Ranking,
+)
 from attnscope.records.messages import ModelLoaded
-from attnscope.records.pruning_runs import CurveMeasured, CurvesMeasured, HeadsRanked, MeasureCurves
 from attnscope.records.sites import HeadRef
 from attnscope.viewmodels.heads.pruning_curves import CurvesState
 from attnscope.viewmodels.heads.state import HeadsState

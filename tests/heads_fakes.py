@@ -4,8 +4,7 @@ import numpy as np
 from session_samples import info
 from told import names_told
 
-from attnscope.records.corpora import HeadsMeasured, MeasureHeads
-from attnscope.records.findings import Findings
+from attnscope.records.findings import Findings, HeadsMeasured, MeasureHeads
 from attnscope.records.measures import MEASURE_NAMES, N_TELLING, OFFSET_REACH, Estimate, HeadTable
 from attnscope.records.messages import ModelLoaded
 from attnscope.records.roles import HeadCard, Role

@@ -13,7 +13,7 @@ from attnscope.analysis.subject import require_answers
 from attnscope.errors import UserError
 from attnscope.models.model import Model
 from attnscope.models.outputs import log_probabilities
-from attnscope.records.causes import WishedToken
+from attnscope.records.attribution import WishedToken
 from attnscope.records.outputs import Candidate
 from attnscope.records.sites import NO_GATES, Gates
 from attnscope.text.vocabulary import Vocabulary

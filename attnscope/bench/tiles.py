@@ -22,7 +22,7 @@ from attnscope.trace.check import SiteProof
 from attnscope.trace.pooling import OneHead
 from attnscope.trace.pyramid import build_pyramid
 from attnscope.trace.record import SiteRecord
-from attnscope.workers.head_tiles import HeadTiles
+from attnscope.workers.serve_tiles import HeadTiles
 
 LENGTHS = (8_192, N_TOKENS)
 D_HEAD = 64

@@ -13,8 +13,7 @@ from attnscope.hub.asking import ask_hub
 from attnscope.hub.fetching import fetch_now
 from attnscope.hub.here import find_row, folder_here, shelf_rows
 from attnscope.hub.shelf import full_name, shelf_entries
-from attnscope.records.downloads import typed_name
-from attnscope.records.shelf import FetchStep, ModelOffer, ShelfRow, progress_words, size_words
+from attnscope.records.shelf import FetchStep, ModelOffer, ShelfRow, progress_words, size_words, typed_name
 
 _TOLD_EVERY_S, _TOLD_EVERY_PART = 0.2, 0.1
 _STATES = {"package": "installed", "cache": "on this computer", "partial": "begun", "away": ""}

@@ -70,9 +70,7 @@ def mask_changes(
 
 
 def _cells_of_file(arguments: argparse.Namespace, tokens: "tuple[Token, ...]") -> "Cells":
-    from attnscope.records.edge_files import read_edge_list
-    from attnscope.records.edge_lists import edges_from_text
-    from attnscope.records.masks import cells_from_edges
+    from attnscope.records.masks import cells_from_edges, edges_from_text, read_edge_list
 
     return cells_from_edges(
         edges_from_text(read_edge_list(arguments.mask), tokens),

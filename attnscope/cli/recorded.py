@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from attnscope.cli.terminal import say, say_error, say_json
 from attnscope.counting import counted
 from attnscope.errors import UserError
-from attnscope.records.recorded import needs_model
+from attnscope.records.models import needs_model
 
 if TYPE_CHECKING:
     from attnscope.models import Model

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from attnscope.counting import duration_text, fixed
-from attnscope.records.loss_units import loss_unit
+from attnscope.records.training import loss_unit
 
 if TYPE_CHECKING:
     from attnscope.records.runs import RunSummary  # brings numpy, which --help need not wait for

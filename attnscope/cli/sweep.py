@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from attnscope import boot
+from attnscope.cli.interrupting import STOP_AT_EOF, TrainingSignals, at_end_of_input
 from attnscope.cli.ranges import whole
 from attnscope.cli.runs_table import table_of_runs, values_of_runs
-from attnscope.cli.stopping import STOP_AT_EOF, TrainingSignals, at_end_of_input
 from attnscope.cli.terminal import say, say_error, say_json
 from attnscope.errors import RecipeError, UserError
 from attnscope.paths import own_command

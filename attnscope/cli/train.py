@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 from attnscope import boot
 from attnscope.cli.inputs import tell_columns
+from attnscope.cli.interrupting import TrainingSignals, add_stop_argument, at_end_of_input
 from attnscope.cli.outputs import name_of
 from attnscope.cli.ranges import whole
 from attnscope.cli.resuming import add_resume_arguments, resumed_words, take_resumed
-from attnscope.cli.stopping import TrainingSignals, add_stop_argument, at_end_of_input
 from attnscope.cli.sweep import add_sweep_arguments, run_sweep
 from attnscope.cli.terminal import json_text, say, say_error
 from attnscope.errors import RecipeError, UserError

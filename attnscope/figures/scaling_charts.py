@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from attnscope.figures.spec import Chart, Series
-from attnscope.records.loss_units import loss_unit
 from attnscope.records.runs import RunSummary
+from attnscope.records.training import loss_unit
 from attnscope.viewmodels.training.recipe_differences import told_apart
 from attnscope.viewmodels.training.scaling import SCALES, UNITS, Scale, ScalingPoints, scaling_points
 

@@ -6,9 +6,9 @@ from functools import reduce
 import numpy as np
 
 from attnscope.figures.spec import Chart, Series
-from attnscope.records.loss_units import loss_unit
 from attnscope.records.runs import RunSummary
 from attnscope.records.sweeps import seed_groups
+from attnscope.records.training import loss_unit
 
 
 def seed_chart(runs: Sequence[RunSummary], *, is_log: bool = False) -> Chart:

@@ -23,8 +23,7 @@ from attnscope.errors import LoadError
 from attnscope.hub.here import CONFIG, INDEX, WEIGHTS, bytes_here
 from attnscope.hub.library import hub_address, hub_host, hub_token, require_network
 from attnscope.hub.shelf import is_model_id
-from attnscope.records.downloads import DOWNLOAD_PREFIX
-from attnscope.records.shelf import HubFile, ModelOffer
+from attnscope.records.shelf import DOWNLOAD_PREFIX, HubFile, ModelOffer
 from attnscope.strict_json import parse_object
 
 TIMEOUT_S = 10.0

@@ -25,7 +25,7 @@ from attnscope.models.memory import refuse_too_large
 from attnscope.models.weights import fill_own
 from attnscope.nn.building import unfilled_own
 from attnscope.nn.config import ModelConfig
-from attnscope.records.downloads import DOWNLOAD_PREFIX
+from attnscope.records.shelf import DOWNLOAD_PREFIX
 from attnscope.text.tokenizer import Tokenizer
 from attnscope.trace.tensor_file import read_shapes
 

@@ -23,9 +23,8 @@ from attnscope.nn.edits import Edits
 from attnscope.nn.patterns import Pattern
 from attnscope.records.generation import WriteSettings
 from attnscope.records.interventions import CopyPattern, Intervention, Interventions, as_interventions
-from attnscope.records.models import ModelInfo
+from attnscope.records.models import ModelInfo, needs_model
 from attnscope.records.outputs import Comparison, Output
-from attnscope.records.recorded import needs_model
 from attnscope.records.sites import NO_GATES, Gates, GateTable, Site, SiteKey, find_site, gates_named
 from attnscope.records.tokens import Token, Tokens
 from attnscope.trace.probe import GateProbe, TraceProbe

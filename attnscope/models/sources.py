@@ -14,7 +14,7 @@ from attnscope.models.checkpoint import (
 from attnscope.nn.config import ModelConfig
 from attnscope.outside import unreadable
 from attnscope.paths import gone_demo, resources_folder
-from attnscope.records.downloads import DOWNLOAD_PREFIX
+from attnscope.records.shelf import DOWNLOAD_PREFIX
 from attnscope.trace.sniff import SAFE, refuse_foreign
 from attnscope.trace.store import is_trace_file
 from attnscope.trace.tensor_file import require_regular_file

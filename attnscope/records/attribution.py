@@ -1,10 +1,4 @@
-"""Which part of a model made one output: additions to the stream, and what patching restores.
-
-| symbol | meaning                                                                   |
-|--------|---------------------------------------------------------------------------|
-| value  | what a part adds to logit(answer) − logit(other), in logits               |
-| patched| (difference with the patch − corrupt) / (clean − corrupt), [rows, columns]|
-"""
+"""Which part of a model made an output: additions to the stream, what patching restores, asking for both."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -13,7 +7,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnscope.records.arrays import frozen_array
-from attnscope.records.sites import HeadRef, Stack
+from attnscope.records.outputs import Candidate
+from attnscope.records.pictures import Picture
+from attnscope.records.requests import CountedNews, Reply, Request
+from attnscope.records.sites import NO_GATES, Gates, HeadRef, Stack
 from attnscope.records.tokens import Token
 
 PartKind = Literal["embedding", "head", "feed-forward", "bias"]
@@ -86,3 +83,70 @@ class PatchMap:
         if patched.shape != (len(self.rows), len(self.columns)):
             raise ValueError(f"{patched.shape} for {len(self.rows)} rows and {len(self.columns)} columns")
         object.__setattr__(self, "patched", patched)
+
+
+WishedToken = int | str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttributeOutput(Request):
+    """What every part of the open model adds to logit(answer) − logit(other). Newest wins.
+
+    `position` counts the tokens of the stack that predicts. `other` None is the most probable token beside
+    the answer.
+    """
+
+    is_view = True
+    needs_model = "Adding up causes"
+    position: int
+    text: str
+    target: str | None = None
+    answer: WishedToken = None
+    other: WishedToken = None
+    gates: Gates = NO_GATES
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutputAttributed(Reply):
+    """What an AttributeOutput asked for; `candidates` are the most probable tokens, or classes, there.
+
+    `picture` is what a vision model saw, None for texts and where its tokens are no grid of patches.
+    """
+
+    attribution: Attribution
+    candidates: tuple[Candidate, ...]
+    picture: Picture | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PatchTexts(Request):
+    """Put pieces of the run of one text into that of another, piece by piece, in the background.
+
+    `position` None is where the two runs tell most clearly apart, or where the model tells a token. `stack`
+    None is the one that predicts. A new request ends the one before.
+    """
+
+    needs_model = "Patching"
+    clean: str
+    corrupt: str
+    target: str | None = None
+    kind: PatchKind = "stream"
+    stack: Stack | None = None
+    position: int | None = None
+    answer: WishedToken = None
+    other: WishedToken = None
+    gates: Gates = NO_GATES
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PatchingNews(CountedNews):
+    """How many pieces of how many have been exchanged."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextsPatched(Reply):
+    """What a PatchTexts asked for, and the position whose output was read."""
+
+    patched: PatchMap
+    position: int
+    candidates: tuple[Candidate, ...]

@@ -1,20 +1,18 @@
-"""A mask that a person has drawn: which tokens see which, for every head of one stack.
+"""Masks that a person has drawn: which tokens see which in one stack; and the edge lists that hold them."""
 
-    symbol   meaning                                             shape
-    cells    True where the query (row) sees the key (column)    [n_tokens, n_tokens]
-
-What a model does not allow for causality or padding it does not allow under it either. A query that sees
-nothing has no distribution: its weights are no numbers, and its heads give 0.
-"""
-
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from attnscope.counting import counted
 from attnscope.errors import UserError
+from attnscope.outside import read_outside_text
 from attnscope.records.sites import STACKS, HeadRef, Site, Stack
+from attnscope.records.tokens import Token
 
 Cells = NDArray[np.bool_]
 MAX_MASK_TOKENS = 512
@@ -152,3 +150,100 @@ def maskable_stack(sites: Sequence[Site]) -> Stack | None:
     if "encoder" in keys:
         return "encoder" if keys["encoder"] == "tokens" else None
     return "decoder" if "decoder" in keys and "cross" not in keys else None
+
+
+Edge = tuple[int, int]
+Ends = tuple[tuple[int, ...], tuple[int, ...]]
+MAX_CHARACTERS = 2_000_000
+MAX_SHOWN = 20_000
+"""Characters of a list from a file that can be edited in the window."""
+_MAX_TOLD = 4
+_FIELD = re.compile(r'"([^"]*)"|([^\s,;"]+)')
+_ARROWS = re.compile(r"\s*(?:->|→|=>)\s*")
+
+
+def edges_from_text(text: str, tokens: Sequence[Token]) -> tuple[Edge, ...]:
+    """The edges of a list, each once, in its order; raises UserError naming each wrong line."""
+    if len(text) > MAX_CHARACTERS:
+        raise UserError(
+            f"The edge list has {len(text):,} characters.",
+            expected=f"at most {MAX_CHARACTERS:,}",
+            action="Give a mask for one text only.",
+        )
+    named = _named_places(tokens)
+    edges: dict[Edge, None] = {}
+    seen: set[Ends] = set()
+    faults: list[str] = []
+    for number, line in enumerate(text.splitlines(), start=1):
+        line = line.lstrip("\ufeff").strip()
+        if not line or line.startswith("#"):
+            continue
+        found = _ends_of(line, named, len(tokens))
+        if isinstance(found, str):
+            faults.append(f"line {number}: {found}")
+        elif found not in seen:
+            seen.add(found)
+            edges |= dict.fromkeys((query, key) for query in found[0] for key in found[1])
+    if faults:
+        raise _refused(faults, len(tokens))
+    return tuple(edges)
+
+
+def _ends_of(line: str, named: dict[str, tuple[int, ...]], n_tokens: int) -> Ends | str:
+    """The queries and the keys of one line, or what is wrong with it."""
+    fields = [
+        (quoted if quoted else plain, bool(quoted))
+        for quoted, plain in _FIELD.findall(_ARROWS.sub(" ", line))
+    ]
+    if len(fields) != 2:
+        entries = counted(len(fields), "entry", "entries")
+        return f"“{line[:40]}” has {entries} instead of a query and a key"
+    ends: list[tuple[int, ...]] = []
+    for field, is_quoted in fields:
+        if not is_quoted and re.fullmatch(r"\d{1,9}", field, re.ASCII):
+            if int(field) >= n_tokens:
+                return f"there is no token {field}"
+            ends.append((int(field),))
+            continue
+        places = named.get(field) or named.get(field.casefold())
+        if places is None:
+            return f"no token reads “{field[:40]}”"
+        ends.append(places)
+    return ends[0], ends[1]
+
+
+def _named_places(tokens: Sequence[Token]) -> dict[str, tuple[int, ...]]:
+    """The places of every piece and every word, as written and in small letters."""
+    words: list[list[int]] = []
+    for place, token in enumerate(tokens):
+        if words and token.joins_previous:
+            words[-1].append(place)
+        else:
+            words.append([place])
+    named: dict[str, tuple[int, ...]] = {}
+
+    def add(name: str, places: Sequence[int]) -> None:
+        for key in {name, name.casefold()}:
+            named[key] = tuple(sorted({*named.get(key, ()), *places}))
+
+    for word in words:
+        add("".join(tokens[place].piece for place in word), word)
+        for place in word if len(word) > 1 else ():
+            add(tokens[place].piece, (place,))
+    return named
+
+
+def _refused(faults: list[str], n_tokens: int) -> UserError:
+    more = f"; and {len(faults) - _MAX_TOLD} more" if len(faults) > _MAX_TOLD else ""
+    return UserError(
+        f"The edge list is not understood: {'; '.join(faults[:_MAX_TOLD])}{more}.",
+        expected=f"a query and a key in each line: numbers from 0 to {n_tokens - 1}, or texts of tokens",
+        action="Correct these lines.",
+    )
+
+
+def read_edge_list(path: Path) -> str:
+    """The text of an edge list; raises LoadError."""
+    return read_outside_text(
+        path, expected="a text file", max_bytes=4 * MAX_CHARACTERS, what=f"The edge list {path}"
+    )

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from attnscope.records.edge_lists import Edge
+from attnscope.records.masks import Edge
 from attnscope.records.requests import Reply, Request
 from attnscope.records.tokens import Token
 

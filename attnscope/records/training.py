@@ -2,6 +2,7 @@
 Evaluated, Saved and Watched, then one Finished.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -11,7 +12,7 @@ class Started:
     """The run is about to make its first step (`step` > 0 after a resume); `folder` is its run folder.
 
     `objective` is that of its recipe, empty in what older versions wrote: it says what losses are the mean
-    over (`records/loss_units.py`).
+    over (`records/training.py`).
     """
 
     folder: str
@@ -88,3 +89,20 @@ class Finished:
 
 
 TrainingEvent = Started | Step | Evaluated | Saved | Watched | SaveFailed | Finished
+
+
+_OVER = {
+    "causal": "token",
+    "masked": "masked token",
+    "translation": "target token",
+    "span-corruption": "target token",
+    "classification": "text",
+}
+_UNKNOWN = "token"
+"""Runs that do not say what they learn are of versions that knew no labels."""
+
+
+def loss_unit(objectives: Iterable[str]) -> str:
+    """The unit of the losses of some runs, such as `nats per token`; both where they differ."""
+    over = dict.fromkeys(_OVER.get(objective, _UNKNOWN) for objective in objectives)
+    return f"nats per {' or '.join(over) or _UNKNOWN}"

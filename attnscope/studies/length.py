@@ -23,7 +23,7 @@ from attnscope.models.own import OwnNetwork
 from attnscope.models.writing.greedy import RightTexts, count_right, write_rows
 from attnscope.records.experiments import Writer
 from attnscope.records.importance import Progress
-from attnscope.records.shares import Share, difference_of, has_sign, share_of
+from attnscope.records.intervals import Share, difference_of, has_sign, share_of
 from attnscope.studies.catalogue import find_card
 from attnscope.studies.runs import QUICK, run_folder, train_study
 from attnscope.studies.study import Cell, Choices, Comparison, Study

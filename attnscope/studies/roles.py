@@ -36,10 +36,10 @@ from attnscope.figures.spec import Chart, Series
 from attnscope.models import Model, load
 from attnscope.nn.attention import Probe
 from attnscope.records.importance import LearnedGates, MetricName, Progress
+from attnscope.records.intervals import difference_of, has_sign
 from attnscope.records.measures import CorpusProgress, HeadTable
 from attnscope.records.models import Form
 from attnscope.records.roles import Role
-from attnscope.records.shares import difference_of, has_sign
 from attnscope.records.sites import NO_GATES, Gates, HeadRef, Site, Stack
 from attnscope.records.word_tables import SYNTACTIC_MARGIN, Direction, SyntaxTable
 from attnscope.studies.catalogue import find_card

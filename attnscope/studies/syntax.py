@@ -21,8 +21,8 @@ from attnscope.analysis.syntax import MIN_ARCS, measure_syntax
 from attnscope.figures.spec import Chart, Series
 from attnscope.models import Model, load
 from attnscope.records.importance import Progress
+from attnscope.records.intervals import difference_of, has_sign
 from attnscope.records.measures import CorpusProgress
-from attnscope.records.shares import difference_of, has_sign
 from attnscope.records.word_tables import MANNERS_SAID, SYNTACTIC_MARGIN, SyntaxTable
 from attnscope.studies.catalogue import find_card
 from attnscope.studies.looking import PLACES, Looks, look

@@ -20,8 +20,8 @@ from attnscope.nn.patterns import PATTERNS, kind_of
 from attnscope.nn.scores import BIASES, Bias, ScoreRule
 from attnscope.outside import open_outside
 from attnscope.records.interventions import interventions_as_json, interventions_from_json
+from attnscope.records.models import Recorded
 from attnscope.records.outputs import Candidate, Output, OutputKind, Prediction
-from attnscope.records.recorded import Recorded
 from attnscope.records.sites import KEY_KINDS, STACKS, Gates, HeadRef, Site, SiteKey
 from attnscope.records.tokens import Token, Tokens, own_letters
 from attnscope.strict_json import as_object, parse_json

@@ -20,8 +20,8 @@ from attnscope.errors import SaveError, UserError, of_wrong_kind
 from attnscope.records.axes import tokens_of_site, written_after
 from attnscope.records.interventions import Interventions
 from attnscope.records.maps import HeadMap, SelfCheck, SiteGrid
+from attnscope.records.models import Recorded
 from attnscope.records.outputs import Output
-from attnscope.records.recorded import Recorded
 from attnscope.records.sites import Gates, HeadName, HeadRef, Site, SiteKey, SiteName, find_site, head_named
 from attnscope.records.tiles import MAX_WHOLE_CELLS, MapTile, Part, is_long
 from attnscope.records.tokens import Token, Tokens

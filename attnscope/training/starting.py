@@ -31,7 +31,7 @@ from attnscope.models.sources import (
 from attnscope.nn.building import build_own, unfilled_own
 from attnscope.nn.config import ModelConfig
 from attnscope.nn.own_module import OwnModule
-from attnscope.records.downloads import is_download
+from attnscope.records.shelf import is_download
 from attnscope.schemes.positions import POSITIONS
 from attnscope.strict_json import as_object, read_json
 from attnscope.training.parts import Recipe, StartPart

@@ -19,8 +19,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from attnscope.outside import open_to_append
-from attnscope.records.loss_units import loss_unit
-from attnscope.records.training import Evaluated, Started, Step, TrainingEvent
+from attnscope.records.training import Evaluated, Started, Step, TrainingEvent, loss_unit
 
 FOLDER = "tensorboard"
 _POLYNOMIAL = 0x82F63B78

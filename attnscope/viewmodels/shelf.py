@@ -9,7 +9,6 @@ from typing import Literal
 from psygnal import Signal, SignalGroup
 
 from attnscope.counting import bytes_text
-from attnscope.records.downloads import typed_name
 from attnscope.records.messages import Failed
 from attnscope.records.shelf import (
     AskModel,
@@ -26,6 +25,7 @@ from attnscope.records.shelf import (
     ShowShelf,
     StopFetching,
     progress_words,
+    typed_name,
     unlisted,
 )
 from attnscope.viewmodels.numbers import Numbers

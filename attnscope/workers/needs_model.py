@@ -1,7 +1,7 @@
 """What cannot be asked of recorded attention, because only a model has it. No Qt."""
 
 from attnscope.models import Model
-from attnscope.records.recorded import needs_model
+from attnscope.records.models import needs_model
 from attnscope.records.requests import Request
 
 

@@ -14,7 +14,7 @@ from attnscope.analysis.patching import patch_map
 from attnscope.errors import UserError
 from attnscope.models import Model
 from attnscope.models.pictures import picture_under
-from attnscope.records.causes import (
+from attnscope.records.attribution import (
     AttributeOutput,
     OutputAttributed,
     PatchingNews,

@@ -9,13 +9,17 @@ from attnscope.analysis.conllu import read_conllu
 from attnscope.analysis.corpus_texts import batch_tokens, own_examples, own_texts, read_corpus, sample_texts
 from attnscope.analysis.pruning_curve import pruning_curves, removal_steps
 from attnscope.models import Model
-from attnscope.records.importance import CurveSoFar, Importance, Progress, PruningCurve, Ranking
-from attnscope.records.pruning_runs import (
+from attnscope.records.importance import (
     CurveMeasured,
     CurvesMeasured,
     CurvesNews,
+    CurveSoFar,
     HeadsRanked,
+    Importance,
     MeasureCurves,
+    Progress,
+    PruningCurve,
+    Ranking,
     TextSource,
 )
 from attnscope.records.requests import Reply

@@ -1,10 +1,18 @@
-"""Showing heads of a trace in full, on the worker's own thread. No Qt."""
+"""Answering what single heads do: shown in full, inside for one query, and by their weights. No Qt."""
 
-from collections.abc import Iterator
+import weakref
+from collections.abc import Generator, Iterator
 
+from attnscope.analysis.inside import look_inside
+from attnscope.analysis.weight_parts import read_weights
+from attnscope.models import Model
+from attnscope.records.head_weights import ShowWeights, WeightsNews, WeightsShown
+from attnscope.records.importance import Progress
+from attnscope.records.inside import InsideShown, ShowInside
 from attnscope.records.messages import ShowHeads
 from attnscope.records.requests import Reply
-from attnscope.workers.desk import Desk, serves
+from attnscope.trace.trace import Trace
+from attnscope.workers.desk import Desk, serves, works
 from attnscope.workers.views import show_heads
 
 
@@ -12,3 +20,60 @@ from attnscope.workers.views import show_heads
 def show_heads_here(request: ShowHeads, desk: Desk) -> Iterator[Reply]:
     """Show heads of the newest trace in full."""
     return show_heads(request, desk.views)
+
+
+class LastInside:
+    """The trace of the site that was looked into last; a model that is gone is not held by it."""
+
+    def __init__(self) -> None:
+        self._model: weakref.ref[Model] | None = None
+        self._asked: object = None
+        self._trace: Trace | None = None
+
+    def trace(self, model: Model, request: ShowInside) -> Trace:
+        """The site's trace with its values, from a new pass only when something else is asked for."""
+        asked = (
+            request.head.site_key,
+            request.text,
+            request.target,
+            request.gates,
+            request.interventions,
+            request.past_trained,
+        )
+        is_same = self._model is not None and self._model() is model and asked == self._asked
+        if self._trace is None or not is_same:
+            self._trace = None  # two at a time are not needed
+            self._trace = model.trace_site(
+                request.head.site_key,
+                request.text,
+                request.target,
+                request.gates,
+                interventions=request.interventions,
+                past_trained=request.past_trained and model.info.can_read_past,
+            )
+            self._model, self._asked = weakref.ref(model), asked
+        return self._trace
+
+
+@serves(ShowInside)
+def show_inside(request: ShowInside, desk: Desk) -> Iterator[Reply]:
+    """One head on one query, number by number."""
+    trace = desk.kept(LastInside).trace(desk.model, request)
+    yield InsideShown(number=request.number, inside=look_inside(trace, request.head, request.query))
+
+
+@works(ShowWeights)
+def show_weights(request: ShowWeights, desk: Desk) -> Generator[Reply, None, None]:
+    """One head: the singular values of both products, then the token pairs of each."""
+    return _read(request, desk.model)
+
+
+def _read(request: ShowWeights, model: Model) -> Generator[Reply, None, None]:
+    yield WeightsNews(number=request.number, n_done=0, n_total=0)
+    for found in read_weights(model, request.head, request.top):
+        if isinstance(found, Progress):
+            yield WeightsNews(
+                number=request.number, n_done=found.n_done, n_total=found.n_total, about=found.about
+            )
+        else:
+            yield WeightsShown(number=request.number, found=found)

@@ -12,15 +12,15 @@ from attnscope.analysis.roles import head_card
 from attnscope.errors import UserError
 from attnscope.models import Model
 from attnscope.records.alignment import GoldFiles
-from attnscope.records.corpora import (
+from attnscope.records.findings import (
     OWN_TEXTS,
     CardShown,
+    Findings,
     HeadsMeasured,
     MeasureHeads,
     MeasuringNews,
     ShowCard,
 )
-from attnscope.records.findings import Findings
 from attnscope.records.requests import Reply
 from attnscope.workers.desk import Desk, serves, works
 

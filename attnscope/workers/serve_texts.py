@@ -4,8 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from attnscope.errors import UserError
-from attnscope.records.edge_files import read_edge_list
-from attnscope.records.edge_lists import MAX_SHOWN, edges_from_text
+from attnscope.records.masks import MAX_SHOWN, edges_from_text, read_edge_list
 from attnscope.records.messages import Progress
 from attnscope.records.requests import Reply
 from attnscope.records.texts import OpenText, TextOpened

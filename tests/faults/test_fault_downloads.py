@@ -10,9 +10,8 @@ from attnscope.cli.main import main
 from attnscope.errors import LoadError
 from attnscope.models.huggingface import cache
 from attnscope.models.recording.opening import open_named
-from attnscope.records.downloads import on_this_machine
 from attnscope.records.messages import Failed, LoadModel
-from attnscope.records.shelf import ShelfRow, ShelfShown, ShowShelf, unlisted
+from attnscope.records.shelf import ShelfRow, ShelfShown, ShowShelf, on_this_machine, unlisted
 from attnscope.settings import Settings
 from attnscope.viewmodels.numbers import Numbers
 from attnscope.viewmodels.positions import PositionsState

@@ -25,7 +25,7 @@ from attnscope.figures.figure import figure
 from attnscope.figures.figure_file import read_figure_file
 from attnscope.models import load
 from attnscope.paths import resources_folder
-from attnscope.records.edge_lists import edges_from_text
+from attnscope.records.masks import edges_from_text
 from attnscope.records.runs import RunMark
 from attnscope.settings import read_settings
 from attnscope.text.corpora import read_lines, read_pairs

@@ -18,7 +18,7 @@ from attnscope.cli.inputs import read_file_argument
 from attnscope.errors import LoadError, UserError
 from attnscope.figures.figure_file import read_figure_file
 from attnscope.models import load
-from attnscope.records.edge_files import read_edge_list
+from attnscope.records.masks import read_edge_list
 from attnscope.settings import read_settings
 from attnscope.strict_json import read_json
 from attnscope.strict_toml import parse_toml

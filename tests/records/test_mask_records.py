@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from attnscope.errors import UserError
-from attnscope.records.edge_lists import edges_from_text
 from attnscope.records.interventions import interventions_as_json, interventions_from_json
 from attnscope.records.masks import (
     MAX_MASK_TOKENS,
@@ -15,6 +14,7 @@ from attnscope.records.masks import (
     blind_rows,
     cells_from_edges,
     cells_from_rows,
+    edges_from_text,
     mask_of,
     maskable_stack,
     rows_as_text,

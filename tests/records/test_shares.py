@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from attnscope.records.shares import difference_of, share_of, wilson
+from attnscope.records.intervals import difference_of, share_of, wilson
 
 
 def test_that_wilsons_interval_solves_his_equation() -> None:

@@ -14,7 +14,7 @@ from attnscope.analysis.gold_links import AlignedPair
 from attnscope.analysis.known_links import everyday_pairs
 from attnscope.analysis.stripes import repeated_rows
 from attnscope.analysis.word_alignment import measure_alignment
-from attnscope.cli.claims import about_alignment, measure_exactness, pair_of
+from attnscope.cli.card import about_alignment, measure_exactness, pair_of
 from attnscope.files import check_manifest
 from attnscope.models import Model, demo_models, load
 from attnscope.models.sources import demo_folder

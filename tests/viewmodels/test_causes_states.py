@@ -6,8 +6,16 @@ import numpy as np
 import pytest
 from session_samples import SAMPLES, Desk, gates_off, info, ref
 
-from attnscope.records.attribution import Attribution, Contribution, PatchMap
-from attnscope.records.causes import AttributeOutput, OutputAttributed, PatchingNews, PatchTexts, TextsPatched
+from attnscope.records.attribution import (
+    AttributeOutput,
+    Attribution,
+    Contribution,
+    OutputAttributed,
+    PatchingNews,
+    PatchMap,
+    PatchTexts,
+    TextsPatched,
+)
 from attnscope.records.messages import Failed, Request
 from attnscope.records.models import Sample
 from attnscope.records.requests import StopWork

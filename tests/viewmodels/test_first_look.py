@@ -6,8 +6,7 @@ import pytest
 from heads_fakes import make_cards, make_table
 from session_samples import Desk, info
 
-from attnscope.records.corpora import HeadsMeasured, MeasureHeads, MeasuringNews
-from attnscope.records.findings import Findings
+from attnscope.records.findings import Findings, HeadsMeasured, MeasureHeads, MeasuringNews
 from attnscope.records.messages import Failed, ModelLoaded
 from attnscope.viewmodels.heads.first_look import FirstLook
 from attnscope.viewmodels.heads.state import HeadsState

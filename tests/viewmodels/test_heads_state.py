@@ -3,8 +3,14 @@
 import pytest
 from heads_fakes import HeadsDesk
 
-from attnscope.records.corpora import CardShown, HeadsMeasured, MeasureHeads, MeasuringNews, ShowCard
-from attnscope.records.findings import Findings
+from attnscope.records.findings import (
+    CardShown,
+    Findings,
+    HeadsMeasured,
+    MeasureHeads,
+    MeasuringNews,
+    ShowCard,
+)
 from attnscope.records.messages import Failed
 from attnscope.records.requests import StopWork
 from attnscope.records.roles import HeadCard, TellingText

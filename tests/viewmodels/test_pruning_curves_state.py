@@ -9,9 +9,8 @@ from session_samples import info
 from attnscope.counting import short_number, time_left
 from attnscope.figures.curve_tables import csv_of_curves
 from attnscope.figures.pruning_charts import pruning_chart
-from attnscope.records.importance import HeadScore, Importance
+from attnscope.records.importance import CurveMeasured, CurvesNews, HeadScore, Importance, MeasureCurves
 from attnscope.records.messages import Failed, ModelLoaded
-from attnscope.records.pruning_runs import CurveMeasured, CurvesNews, MeasureCurves
 from attnscope.records.requests import StopWork
 from attnscope.viewmodels.heads.curve_groups import PointRef, grouped
 from attnscope.viewmodels.heads.pruning_curves import pruning_label

@@ -11,8 +11,7 @@ from session_samples import info
 
 from attnscope.analysis.roles import head_card
 from attnscope.figures.pruning_charts import pruning_chart
-from attnscope.records.corpora import HeadsMeasured
-from attnscope.records.findings import Findings
+from attnscope.records.findings import Findings, HeadsMeasured
 from attnscope.records.importance import MetricName
 from attnscope.records.measures import MEASURE_NAMES, Estimate
 from attnscope.records.messages import ModelLoaded

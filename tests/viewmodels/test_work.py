@@ -7,7 +7,7 @@ from PySide6.QtCore import Qt
 from pytestqt.qtbot import QtBot
 from session_samples import Desk
 
-from attnscope.records.corpora import MeasureHeads, MeasuringNews
+from attnscope.records.findings import MeasureHeads, MeasuringNews
 from attnscope.records.messages import LoadModel, ModelLoaded, Progress, Request
 from attnscope.records.requests import StopWork
 from attnscope.viewmodels.heads.alike import AlikeState

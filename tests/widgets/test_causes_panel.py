@@ -8,8 +8,15 @@ from session_samples import Desk, ref
 
 from attnscope.figures.cause_maps import attribution_cells
 from attnscope.figures.colours import DARK, LIGHT
-from attnscope.records.attribution import Attribution, Contribution, PatchMap
-from attnscope.records.causes import AttributeOutput, OutputAttributed, PatchTexts, TextsPatched
+from attnscope.records.attribution import (
+    AttributeOutput,
+    Attribution,
+    Contribution,
+    OutputAttributed,
+    PatchMap,
+    PatchTexts,
+    TextsPatched,
+)
 from attnscope.records.messages import Request
 from attnscope.records.outputs import Candidate
 from attnscope.records.tokens import Token

@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QMenu
 from pytestqt.qtbot import QtBot
 
 from attnscope.figures.colours import DARK, LIGHT
-from attnscope.records.corpora import CardShown, MeasureHeads, MeasuringNews, ShowCard
+from attnscope.records.findings import CardShown, MeasureHeads, MeasuringNews, ShowCard
 from attnscope.records.roles import HeadCard, TellingText
 from attnscope.widgets.heads.head_table import bar_shares
 from attnscope.widgets.heads.page import HeadsPage

@@ -8,7 +8,7 @@ from PySide6.QtCore import QPoint, Qt
 from pytestqt.qtbot import QtBot
 
 from attnscope.figures.colours import DARK, LIGHT
-from attnscope.records.pruning_runs import CurvesNews, MeasureCurves
+from attnscope.records.importance import CurvesNews, MeasureCurves
 from attnscope.viewmodels.heads.curve_groups import PointRef
 from attnscope.widgets.heads.pruning_page import PruningPage
 

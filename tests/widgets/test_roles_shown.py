@@ -11,8 +11,7 @@ from session_samples import Desk, ref
 
 from attnscope.figures.caption import caption_lines
 from attnscope.figures.colours import LIGHT
-from attnscope.records.corpora import HeadsMeasured
-from attnscope.records.findings import Findings
+from attnscope.records.findings import Findings, HeadsMeasured
 from attnscope.records.messages import ModelLoaded
 from attnscope.records.sites import HeadRef
 from attnscope.viewmodels.heads.state import HeadsState

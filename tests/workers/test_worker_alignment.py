@@ -5,7 +5,7 @@ from pathlib import Path
 from worker_tools import ask, save_tiny, train_to_end
 
 from attnscope.records.alignment import AlignmentShown, GoldFiles, ShowAlignment
-from attnscope.records.corpora import HeadsMeasured, MeasureHeads
+from attnscope.records.findings import HeadsMeasured, MeasureHeads
 from attnscope.records.messages import Failed, LoadModel, TraceText
 from attnscope.workers.handlers import Engine
 

@@ -13,8 +13,14 @@ from attnscope.analysis.attribution import attribute_logits
 from attnscope.analysis.patching import patch_map
 from attnscope.errors import UserError
 from attnscope.models import load
-from attnscope.records.attribution import PatchMap
-from attnscope.records.causes import AttributeOutput, OutputAttributed, PatchingNews, PatchTexts, TextsPatched
+from attnscope.records.attribution import (
+    AttributeOutput,
+    OutputAttributed,
+    PatchingNews,
+    PatchMap,
+    PatchTexts,
+    TextsPatched,
+)
 from attnscope.records.messages import Failed, LoadModel, Reply
 from attnscope.records.requests import StopWork
 from attnscope.records.sites import Gates, HeadRef

@@ -6,15 +6,15 @@ import pytest
 from worker_tools import ask, save_tiny, traced_whole, train_to_end
 
 from attnscope.models import load
-from attnscope.records.importance import RANKINGS
-from attnscope.records.messages import Failed, LoadModel, Reply, Traced, TraceText
-from attnscope.records.pruning_runs import (
+from attnscope.records.importance import (
+    RANKINGS,
     CurveMeasured,
     CurvesMeasured,
     CurvesNews,
     HeadsRanked,
     MeasureCurves,
 )
+from attnscope.records.messages import Failed, LoadModel, Reply, Traced, TraceText
 from attnscope.records.requests import StopWork
 from attnscope.workers.background import BackgroundJobs
 from attnscope.workers.handlers import Engine

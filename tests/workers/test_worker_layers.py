@@ -13,7 +13,7 @@ from attnscope.records.messages import LoadModel, Progress, Reply, Traced, Trace
 from attnscope.records.sites import HeadRef
 from attnscope.records.tiles import ShowEdges, ShowTile, TileShown
 from attnscope.viewmodels.maps.long_maps import long_map_of
-from attnscope.workers import serve_layers, serve_views
+from attnscope.workers import serve_views
 from attnscope.workers.handlers import Engine
 from attnscope.workers.serve_tiles import TileServer
 from attnscope.workers.views import Views
@@ -61,7 +61,7 @@ class Desk:
 @pytest.fixture
 def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
     monkeypatch.setattr(serve_views, "MAX_CONTINUED", 2_000)
-    monkeypatch.setattr(serve_layers, "_NEWS_EVERY_S", 0.0)
+    monkeypatch.setattr(serve_views, "_NEWS_EVERY_S", 0.0)
     return Desk(tmp_path)
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from attnscope.records.corpora import MeasureHeads
+from attnscope.records.findings import MeasureHeads
 from attnscope.records.messages import (
     TRAINING_MODEL,
     ControlTraining,

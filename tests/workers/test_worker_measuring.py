@@ -7,8 +7,14 @@ import pytest
 from worker_tools import ask, save_tiny, train_to_end
 
 from attnscope.nn.stopping import stoppable
-from attnscope.records.corpora import CardShown, HeadsMeasured, MeasureHeads, MeasuringNews, ShowCard
-from attnscope.records.findings import Findings
+from attnscope.records.findings import (
+    CardShown,
+    Findings,
+    HeadsMeasured,
+    MeasureHeads,
+    MeasuringNews,
+    ShowCard,
+)
 from attnscope.records.messages import Failed, LoadModel, Traced, TraceText
 from attnscope.records.requests import StopWork
 from attnscope.records.sites import HeadRef

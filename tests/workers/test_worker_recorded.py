@@ -8,8 +8,8 @@ import torch
 from worker_tools import ask, traced_whole
 
 import attnscope
-from attnscope.records.causes import AttributeOutput
-from attnscope.records.corpora import OWN_TEXTS, HeadsMeasured, MeasureHeads
+from attnscope.records.attribution import AttributeOutput
+from attnscope.records.findings import OWN_TEXTS, HeadsMeasured, MeasureHeads
 from attnscope.records.generation import WriteSettings, WriteText
 from attnscope.records.head_weights import ShowWeights
 from attnscope.records.influence import InfluenceShown, ShowInfluence

@@ -11,7 +11,7 @@ from pytestqt.qtbot import QtBot
 
 from attnscope.errors import Stopped
 from attnscope.nn.stopping import stop_if_unwanted
-from attnscope.records.corpora import MeasureHeads
+from attnscope.records.findings import MeasureHeads
 from attnscope.records.messages import (
     Failed,
     LoadModel,

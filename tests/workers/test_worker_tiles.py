@@ -24,7 +24,7 @@ from attnscope.records.tiles import (
 from attnscope.records.tokens import Token, Tokens
 from attnscope.trace import Trace
 from attnscope.trace.weights import site_weights
-from attnscope.workers import head_tiles
+from attnscope.workers import serve_tiles
 from attnscope.workers.serve_tiles import TileServer
 from attnscope.workers.tile_desk import TileDesk
 from attnscope.workers.tile_thread import tile_thread
@@ -74,8 +74,8 @@ def test_that_a_tile_at_full_zoom_holds_the_exact_weights(server: TileServer, tr
 def test_that_a_large_part_comes_rough_first_and_exact_when_the_pyramid_is_there(
     server: TileServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(head_tiles, "QUICK_CELLS", 1000)
-    monkeypatch.setattr(head_tiles, "DIRECT_CELLS", 1000)
+    monkeypatch.setattr(serve_tiles, "QUICK_CELLS", 1000)
+    monkeypatch.setattr(serve_tiles, "DIRECT_CELLS", 1000)
     (rough,) = tiles(server.start(show((0, N), (0, N), 8)))
     assert rough.tile.is_sampled
     assert rough.fraction == 0.0

@@ -17,8 +17,7 @@ from attnscope.hub.shelf import full_name
 from attnscope.nn.stopping import stop_if_unwanted
 from attnscope.nn.telling import tell
 from attnscope.outside import regular_size
-from attnscope.records.downloads import DOWNLOAD_PREFIX, is_download
-from attnscope.records.shelf import FetchStep, progress_words
+from attnscope.records.shelf import DOWNLOAD_PREFIX, FetchStep, is_download, progress_words
 from attnscope.strict_json import as_object, read_json
 
 _PAUSE_S = 0.1

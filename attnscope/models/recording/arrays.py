@@ -10,7 +10,7 @@ from attnscope.errors import UserError
 from attnscope.models.recording.given_weights import record_of_weights, weight_notes
 from attnscope.models.recording.naming import numbered_tokens, tokens_named
 from attnscope.records.axes import axes_of
-from attnscope.records.recorded import Recorded
+from attnscope.records.models import Recorded
 from attnscope.records.sites import NO_GATES, STACKS, Site, SiteKey, Stack
 from attnscope.records.tokens import Tokens
 from attnscope.trace.record import SiteRecord

@@ -12,9 +12,8 @@ from attnscope.errors import UserError
 from attnscope.models.inputs import Inputs
 from attnscope.nn.attention import Probe
 from attnscope.nn.edits import Call
-from attnscope.records.models import Form, ModelInfo, Sample
+from attnscope.records.models import Form, ModelInfo, Recorded, Sample, needs_model
 from attnscope.records.outputs import OutputKind
-from attnscope.records.recorded import Recorded, needs_model
 from attnscope.records.sites import Site
 from attnscope.records.tokens import Token, Tokens
 from attnscope.text.vocabulary import Vocabulary as Entries

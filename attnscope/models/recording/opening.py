@@ -8,7 +8,7 @@ from attnscope.hub.shelf import is_model_id
 from attnscope.models.model import Model
 from attnscope.models.opening import load
 from attnscope.models.recording.network import RecordedNetwork
-from attnscope.records.downloads import is_download, on_this_machine
+from attnscope.records.shelf import is_download, on_this_machine
 from attnscope.records.sites import require_heads
 from attnscope.trace.store import is_trace_file, load_trace
 

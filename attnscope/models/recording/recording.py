@@ -42,7 +42,7 @@ from attnscope.models.recording.placing import (
     place_calls,
 )
 from attnscope.models.recording.watching import Calls, ModuleStack, NoFastPath, compiled, is_compiled
-from attnscope.records.recorded import Recorded
+from attnscope.records.models import Recorded
 from attnscope.records.sites import NO_GATES
 from attnscope.trace.record import SiteRecord
 from attnscope.trace.trace import Trace

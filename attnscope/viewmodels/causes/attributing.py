@@ -9,8 +9,13 @@ from typing import Literal
 from psygnal import Signal, SignalGroup
 
 from attnscope.counting import number_text
-from attnscope.records.attribution import Attribution, Contribution
-from attnscope.records.causes import AttributeOutput, OutputAttributed, WishedToken
+from attnscope.records.attribution import (
+    AttributeOutput,
+    Attribution,
+    Contribution,
+    OutputAttributed,
+    WishedToken,
+)
 from attnscope.records.models import ModelInfo
 from attnscope.records.outputs import Candidate
 from attnscope.records.pictures import Picture

@@ -9,8 +9,7 @@ import numpy as np
 from psygnal import Signal, SignalGroup
 
 from attnscope.counting import number_text
-from attnscope.records.attribution import PatchMap
-from attnscope.records.causes import PatchingNews, PatchTexts, TextsPatched, WishedToken
+from attnscope.records.attribution import PatchingNews, PatchMap, PatchTexts, TextsPatched, WishedToken
 from attnscope.records.messages import ModelLoaded
 from attnscope.records.outputs import Candidate
 from attnscope.records.requests import Reply, Request

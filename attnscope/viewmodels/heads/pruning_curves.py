@@ -9,17 +9,22 @@ from pathlib import PurePath
 from psygnal import Signal, SignalGroup
 
 from attnscope.counting import counted, time_left
-from attnscope.records.importance import METRICS, RANKINGS, Importance, MetricName, PruningCurve, Ranking
-from attnscope.records.messages import ModelLoaded
-from attnscope.records.models import ModelInfo
-from attnscope.records.pruning_runs import (
+from attnscope.records.importance import (
+    METRICS,
+    RANKINGS,
     CurveMeasured,
     CurvesMeasured,
     CurvesNews,
     HeadsRanked,
+    Importance,
     MeasureCurves,
+    MetricName,
+    PruningCurve,
+    Ranking,
     TextSource,
 )
+from attnscope.records.messages import ModelLoaded
+from attnscope.records.models import ModelInfo
 from attnscope.records.requests import Reply, Request
 from attnscope.viewmodels.heads.curve_groups import RANKING_NAMES, CurveGroup, PointRef, grouped
 from attnscope.viewmodels.heads.first_look import FirstLook

@@ -9,15 +9,15 @@ from pathlib import PurePath
 from psygnal import Signal, SignalGroup
 
 from attnscope.counting import counted
-from attnscope.records.corpora import (
+from attnscope.records.findings import (
     OWN_TEXTS,
     CardShown,
+    Findings,
     HeadsMeasured,
     MeasureHeads,
     MeasuringNews,
     ShowCard,
 )
-from attnscope.records.findings import Findings
 from attnscope.records.importance import Importance
 from attnscope.records.measures import (
     SPECIAL_TOKENS,

@@ -25,7 +25,7 @@ from attnscope.records.experiments import (
     WritingQuestion,
     WritingTask,
 )
-from attnscope.records.shares import wilson
+from attnscope.records.intervals import wilson
 from attnscope.viewmodels.labs.lab import LabWords, said_trained, where_trained
 
 Numbers = NDArray[np.float64]

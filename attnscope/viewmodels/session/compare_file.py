@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal, TypeVar
 
-from attnscope.records.downloads import on_this_machine
 from attnscope.records.interventions import interventions_as_json
+from attnscope.records.shelf import on_this_machine
 from attnscope.records.sites import Gates
 from attnscope.viewmodels.maps.alignment import WAYS
 from attnscope.viewmodels.session.comparing import (

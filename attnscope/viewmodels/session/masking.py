@@ -12,7 +12,6 @@ from psygnal import Signal, SignalInstance
 
 from attnscope.counting import counted
 from attnscope.errors import UserError
-from attnscope.records.edge_lists import edges_from_text
 from attnscope.records.masks import (
     DRAWN,
     MAX_MASK_TOKENS,
@@ -20,6 +19,7 @@ from attnscope.records.masks import (
     UseMask,
     blind_rows,
     cells_from_edges,
+    edges_from_text,
     mask_of,
     maskable_stack,
 )

@@ -11,10 +11,10 @@ from pathlib import Path
 from psygnal import Signal
 
 from attnscope.files import replace_file
-from attnscope.records.loss_units import loss_unit
 from attnscope.records.messages import Failed
 from attnscope.records.requests import Reply, Request
 from attnscope.records.runs import OpenRuns, RunNews, RunsOpened, RunSummary
+from attnscope.records.training import loss_unit
 from attnscope.viewmodels.numbers import Numbers
 from attnscope.viewmodels.training.follower import Follower
 from attnscope.viewmodels.training.overlaid_curves import ShownRun

@@ -6,7 +6,7 @@ from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QComboBox, QHBoxLayout, QSizePolicy, QWidget
 
 from attnscope.figures.plain import plain_piece
-from attnscope.records.causes import WishedToken
+from attnscope.records.attribution import WishedToken
 from attnscope.records.outputs import Candidate
 from attnscope.records.tokens import Token
 from attnscope.widgets.labels import PlainLabel

@@ -18,8 +18,7 @@ from PySide6.QtWidgets import (
 from attnscope.counting import counted
 from attnscope.figures.colours import Palette
 from attnscope.files import replace_file
-from attnscope.records.corpora import OWN_TEXTS
-from attnscope.records.findings import Findings
+from attnscope.records.findings import OWN_TEXTS, Findings
 from attnscope.records.sites import STACKS
 from attnscope.strict_json import json_text
 from attnscope.viewmodels.heads.state import SPECIAL_NAMES, HeadsState

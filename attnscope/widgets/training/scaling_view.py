@@ -13,7 +13,7 @@ from attnscope.figures.colours import Palette, series_colour
 from attnscope.figures.paint_chart import ChartLayout, paint_chart
 from attnscope.figures.scaling_charts import scaling_charts
 from attnscope.figures.spec import Chart
-from attnscope.records.loss_units import loss_unit
+from attnscope.records.training import loss_unit
 from attnscope.viewmodels.stage import Stage
 from attnscope.viewmodels.training.runs_list import RunsState
 from attnscope.viewmodels.training.scaling import SCALES, UNITS, Scale, scaling_points

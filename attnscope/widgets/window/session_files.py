@@ -13,8 +13,8 @@ from attnscope.errors import LoadError, UserError
 from attnscope.figures.caption import program_version
 from attnscope.figures.figure_file import ENDING as FIGURE_ENDING
 from attnscope.files import replace_file
-from attnscope.records.downloads import is_download, on_this_machine
 from attnscope.records.models import Sample
+from attnscope.records.shelf import is_download, on_this_machine
 from attnscope.viewmodels.session.exploring import open_and_explore
 from attnscope.viewmodels.session.file import (
     ENDING,
