@@ -49,7 +49,6 @@ def places(program: Program, qtbot: QtBot, theme: str) -> Iterator[tuple[str, QW
     window.learning.tours.leave()
     if theme != "dark":  # its type is that of the light one
         yield from dialogs(program)
-    if theme == "projector":
         actions["page-labs"].trigger()
         for entry in window.pages.labs.entries:
             window.pages.labs.show_lab(entry.name)

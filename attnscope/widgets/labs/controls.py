@@ -232,7 +232,9 @@ class WordsPanel(QWidget):
         while len(self._rows) < len(numbers):
             pair = (PlainLabel("", "muted"), PlainLabel("", "small"))
             pair[1].setAlignment(Qt.AlignmentFlag.AlignRight)
-            self._layout.addLayout(row(*pair))
+            pair[0].setWordWrap(True)  # a long name takes two lines, rather than the value its room
+            self._layout.addLayout(line := row(*pair))
+            line.setStretch(0, 1)
             self._rows.append(pair)
         for k, (name, value) in enumerate(self._rows):
             is_there = k < len(numbers)

@@ -16,7 +16,7 @@ from attnscope.widgets.labs.controls import WordsPanel
 from attnscope.widgets.labs.lab_foot import LabFoot
 from attnscope.widgets.labs.lab_side import lab_side, sentence_px
 
-_SIDE_PX = 248
+_SIDE_PX = 258
 
 
 class LabFrame(QWidget):

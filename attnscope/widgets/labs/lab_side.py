@@ -28,5 +28,5 @@ def lab_side(inside: QWidget, foot: QWidget) -> QWidget:
 
 def sentence_px(width: int) -> int:
     """The height for a lab's sentence beside its side: two lines, or more where they are short."""
-    n_lines = 2 if width > type_px(760) else 3 if width > type_px(560) else 4
+    n_lines = 2 if width > type_px(1000) else 3 if width > type_px(560) else 4
     return round(type_px(19 * n_lines + 2))
