@@ -5,21 +5,32 @@ Must not import torch: the worker thread does, once the window has been painted.
 
 import dataclasses
 import functools
+import json
 import time
+from collections import defaultdict
+from collections.abc import Callable
 from pathlib import Path
+from typing import Protocol, TypeVar
 
-from PySide6.QtCore import QEvent, QObject, QTimer, Signal, Slot
-from PySide6.QtWidgets import QApplication
+from PySide6.QtCore import QEvent, QObject, Qt, QTimer, Signal, Slot
+from PySide6.QtGui import QGuiApplication
+from PySide6.QtWidgets import QApplication, QMessageBox, QWidget
 
 from attnscope import paths
 from attnscope.crash import CrashLog
-from attnscope.errors import UserError
+from attnscope.errors import LoadError, UserError
 from attnscope.figures.figure_file import is_figure_file
+from attnscope.figures.record_json import record_from_json
+from attnscope.files import replace_file
+from attnscope.outside import read_outside
+from attnscope.paths import resources_folder
+from attnscope.records.experiments import Finding, Question, ReachFinding, WritingFinding
 from attnscope.records.messages import Failed, HeadsShown, ModelLoaded, Ready, ShowHeads, Traced
 from attnscope.records.requests import Reply, Request
 from attnscope.records.shelf import ShelfReply
 from attnscope.records.tiles import RefineGrids, TileReply
 from attnscope.settings import SETTINGS_NAME, Settings, StartOptions, write_settings
+from attnscope.strict_json import as_object, read_json
 from attnscope.viewmodels.causes.across_layers import AcrossState
 from attnscope.viewmodels.causes.attributing import AttributingState
 from attnscope.viewmodels.causes.graph import GraphState
@@ -35,15 +46,17 @@ from attnscope.viewmodels.heads.pruning_curves import CurvesState
 from attnscope.viewmodels.heads.state import HeadsState
 from attnscope.viewmodels.heads.tinting import TintState
 from attnscope.viewmodels.labs.experiments import ExperimentsState
+from attnscope.viewmodels.labs.merges import MergesState
+from attnscope.viewmodels.labs.tokenizers import TokenizersState
+from attnscope.viewmodels.labs.vocabulary import VocabularyState
 from attnscope.viewmodels.maps.map_tiles import MapTiles
 from attnscope.viewmodels.maps.picturing import PictureState
+from attnscope.viewmodels.numbers import Numbers
 from attnscope.viewmodels.positions import PositionsState
-from attnscope.viewmodels.replies import Replies
 from attnscope.viewmodels.session.file import ENDING as SESSION_ENDING
 from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.shelf import ShelfState
 from attnscope.viewmodels.tours.states import TourPlaces, TourStates
-from attnscope.viewmodels.training.kept_draft import bring_draft_back, keep_draft
 from attnscope.viewmodels.training.state import TrainingState
 from attnscope.viewmodels.training.sweeping import SweepState
 from attnscope.viewmodels.work_found import (
@@ -58,15 +71,199 @@ from attnscope.viewmodels.work_found import (
     watch_writing,
 )
 from attnscope.viewmodels.writing.state import GenerationState
-from attnscope.widgets.labs.kept_findings import kept_findings
-from attnscope.widgets.window.leaving import Leaving
+from attnscope.widgets.labels import when
 from attnscope.widgets.window.main_window import MainWindow
-from attnscope.widgets.window.token_labs import TokenLabs
 from attnscope.workers.fetch_thread import fetch_thread
 from attnscope.workers.preload import build_engine
 from attnscope.workers.thread import BuildEngine, WorkerThread
 from attnscope.workers.tile_thread import tile_thread
 from attnscope.workers.views import Views
+
+# Handing every reply of the worker to the part of the window that asked, and to nobody else. No Qt.
+
+MOST_PARTS = 64
+
+
+class Part(Protocol):
+    """A part of the window that asks."""
+
+    def handle(self, reply: Reply) -> object:
+        """Take a reply."""
+        ...
+
+
+PartT = TypeVar("PartT", bound=Part)
+
+
+class Replies:
+    """Part k of n asks under the numbers k, k + n, k + 2n …, so that a reply's number tells whose it is.
+
+    What nobody asked for, under number 0, goes to the part that joined first.
+    """
+
+    def __init__(self) -> None:
+        self._parts: list[Part] = []
+        self._heard: dict[type[Reply], list[Part]] = defaultdict(list)
+
+    def join(self, make: Callable[[Numbers], PartT], *hears: type[Reply]) -> PartT:
+        """Make a part with numbers of its own; it also gets every reply of the kinds that it `hears`."""
+        place = len(self._parts)
+        if place == MOST_PARTS:
+            raise RuntimeError(f"at most {MOST_PARTS} parts")
+        part = make(Numbers(place or MOST_PARTS, MOST_PARTS))
+        self._parts.append(part)
+        for kind in hears:
+            self._heard[kind].append(part)
+        return part
+
+    def deliver(self, reply: Reply) -> None:
+        """Hand a reply to who asked, then to who hears of such replies."""
+        place = reply.number % MOST_PARTS
+        owner = self._parts[place] if place < len(self._parts) else None
+        if owner is not None:
+            owner.handle(reply)
+        for part in self._heard.get(type(reply), ()):
+            if part is not owner:
+                part.handle(reply)
+
+
+# Edits of recipes that are in no file, kept from one start to the next.
+
+DRAFT_NAME = "recipe-draft.json"
+_MAX_BYTES = 10_000_000
+
+
+def keep_draft(training: TrainingState, folder: Path) -> None:
+    """Keep the edits in a file of this folder. Raises SaveError or OSError."""
+    kept = training.recipe.unsaved
+    if kept:
+        replace_file(folder / DRAFT_NAME, json.dumps(kept).encode())
+    else:
+        (folder / DRAFT_NAME).unlink(missing_ok=True)
+
+
+def bring_draft_back(training: TrainingState, folder: Path) -> None:
+    """Go on with the edits that were kept; without them, or where they are damaged, nothing changes."""
+    file = folder / DRAFT_NAME
+    try:
+        kept = json.loads(read_outside(file, expected="the edits of a recipe", max_bytes=_MAX_BYTES))
+    except (LoadError, ValueError, RecursionError):
+        return
+    if training.recipe.take_unsaved(kept):
+        training.place.offer(training.run_folder)
+
+
+# Closing the window over a training: the person is asked, and it closes once that is saved.
+
+Ask = Callable[[QWidget, str], bool]
+
+
+def ask_to_leave(parent: QWidget, what: str) -> bool:
+    """Ask whether to save what is in training and close; Esc goes on training."""
+    box = QMessageBox(parent)
+    box.setIcon(QMessageBox.Icon.Question)
+    box.setWindowTitle("Close AttnScope?")
+    box.setTextFormat(Qt.TextFormat.PlainText)
+    box.setText(what)
+    box.setInformativeText("It trains no further while the program is closed, and goes on from there later.")
+    save = box.addButton("Save and close", QMessageBox.ButtonRole.AcceptRole)
+    keep = box.addButton("Keep training", QMessageBox.ButtonRole.RejectRole)
+    box.setDefaultButton(keep)
+    box.exec()
+    return box.clickedButton() is save
+
+
+class Leaving(QObject):
+    """Says whether the window may close. `is_asked` is False where nobody is there to answer: at a signal."""
+
+    def __init__(self, training: TrainingState, sweep: SweepState, window: QWidget) -> None:
+        super().__init__(window)
+        self._training, self._sweep, self._window = training, sweep, window
+        self._is_waiting = False
+        self.is_asked = True
+        self.ask: Ask = ask_to_leave
+        when(window, self._look, training.changed.status, sweep.changed)
+
+    def may_close(self) -> bool:
+        """Ask where something is in training. While that is being saved, closing again waits no longer."""
+        application = QGuiApplication.instance()
+        is_ending = isinstance(application, QGuiApplication) and application.isSavingSession()
+        if not self.is_asked or self._is_waiting or is_ending or not self._what:
+            return True
+        if self.ask(self._window, self._what):
+            self._is_waiting = True
+            self._sweep.stop()
+            self._look()
+        return not self._what
+
+    @property
+    def _what(self) -> str:
+        """What is in training, in words; empty when nothing is."""
+        training, sweep = self._training, self._sweep
+        if training.is_active:
+            step = (
+                f" It has made {training.step:,} of {training.n_steps:,} steps." if training.n_steps else ""
+            )
+            return f"A model is in training.{step}"
+        return "Several runs are in training, one after another." if sweep.is_active else ""
+
+    def _look(self) -> None:
+        """Stop what has begun by now; close when nothing is left, unless it could not be saved."""
+        if not self._is_waiting:
+            return
+        if self._training.status.can_stop:
+            self._training.stop()
+        if not self._what:
+            self._is_waiting = False
+            if not self._training.save_warning:
+                QTimer.singleShot(0, self._window, self._window.close)
+
+
+# The states of the token labs, offered to the Labs page; the window's tokens lead to them.
+
+
+class TokenLabs(QObject):
+    """Merges, tokenizers compared, vocabulary: their states, and the way from a token to its merges."""
+
+    def __init__(self, window: MainWindow, post: Callable[[Request], None], numbers: Numbers) -> None:
+        super().__init__(window)
+        self._window = window
+        self.merges = MergesState(post, numbers)
+        self.tokenizers = TokenizersState(post, numbers)
+        self.vocabulary = VocabularyState(post, numbers)
+        for state in (self.merges, self.tokenizers, self.vocabulary):
+            window.pages.labs.offer(state)
+        window.pages.explore.text_bar.merges_wanted.connect(self._on_merges_wanted)
+
+    def handle(self, reply: Reply) -> None:
+        """Hand a reply to every state."""
+        for state in (self.merges, self.tokenizers, self.vocabulary):
+            state.handle(reply)
+
+    @Slot(str)
+    def _on_merges_wanted(self, word: str) -> None:
+        self._window.pages.show_lab("Merges replayed")
+        self.merges.show_word(word)
+
+
+# What the labs' examples found, for those that train longer than a lecture waits: there at once.
+
+
+def findings_path() -> Path:
+    """Where they are kept."""
+    return resources_folder() / "labs" / "findings.json"
+
+
+def kept_findings() -> dict[Question, Finding]:
+    """The findings by their questions; none where the file is missing or cannot be read."""
+    try:
+        values = as_object(read_json(findings_path()), what="the labs' findings")
+        reach = record_from_json(ReachFinding, values.get("reach"))
+        writing = record_from_json(WritingFinding, values.get("writing"))
+    except (LoadError, ValueError):
+        return {}  # the labs train them instead
+    return {reach.question: reach, writing.question: writing}
+
 
 PREFERRED_DEMO = "english-french"
 

@@ -11,7 +11,7 @@ from attnscope.records.experiments import ReachQuestion, WritingQuestion
 from attnscope.strict_json import json_text
 from attnscope.training.reaching import read_past
 from attnscope.training.writing_lengths import compare_writers
-from attnscope.widgets.labs.kept_findings import findings_path
+from attnscope.app import findings_path
 
 torch.set_num_threads(1)
 *_, reach = read_past(ReachQuestion(), 0)

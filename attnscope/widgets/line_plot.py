@@ -3,6 +3,7 @@
 Lines come cut to display size; a value that is not a number breaks its line.
 """
 
+import math
 from dataclasses import dataclass
 from math import isfinite
 
@@ -16,7 +17,34 @@ from PySide6.QtWidgets import QGraphicsSimpleTextItem, QWidget
 from attnscope.counting import number_text
 from attnscope.figures.colours import Palette
 from attnscope.figures.style import SMALL_PX, font, text_width, type_px
-from attnscope.widgets.plot_axes import LevelAxis, UprightAxis
+
+# The axes of a plot: how far apart their numbers stand, and which numbers they name.
+
+
+class UprightAxis(pg.AxisItem):  # type: ignore[misc]  # pyqtgraph has no types
+    """An axis whose numbers never stand closer than a line of type."""
+
+    def tickSpacing(self, low: float, high: float, size: float) -> list[tuple[float, float]]:
+        levels: list[tuple[float, float]] = super().tickSpacing(low, high, size)
+        least = 0.85 * QFontMetricsF(font(SMALL_PX)).height() * abs(high - low) / max(size, 1.0)
+        if not levels or levels[0][0] >= least:
+            return levels
+        wider = [levels[0][0] * k for k in (2, 4, 10, 20, 50)]
+        seen = [step for step in wider if math.floor(high / step) * step >= low] or [levels[0][0]]
+        return [(next((step for step in seen if step >= least), seen[-1]), 0)]
+
+
+class LevelAxis(pg.AxisItem):  # type: ignore[misc]  # pyqtgraph has no types
+    """An axis of what is counted, such as steps: between 2 and 3 there is nothing to name."""
+
+    is_whole = True
+
+    def tickSpacing(self, low: float, high: float, size: float) -> list[tuple[float, float]]:
+        levels: list[tuple[float, float]] = super().tickSpacing(low, high, size)
+        if not self.is_whole:
+            return levels
+        return [level for level in levels if level[0] >= 1.0] or [(1.0, 0)]
+
 
 X_NUMBERS_PX = 20
 _AXIS_PX, _LABEL_GAP_PX, _LEAST_DRAG_PX = 48, 13.0, 4

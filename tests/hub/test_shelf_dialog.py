@@ -24,8 +24,7 @@ from attnscope.viewmodels.numbers import Numbers
 from attnscope.viewmodels.shelf import ShelfState, place_words
 from attnscope.viewmodels.work import WorkState
 from attnscope.viewmodels.work_found import watch_downloads
-from attnscope.widgets.shelf.dialog import ShelfDialog
-from attnscope.widgets.shelf.table import COLUMNS
+from attnscope.widgets.shelf.dialog import COLUMNS, ShelfDialog
 from attnscope.workers.fetch_desk import FetchDesk
 
 pytestmark = pytest.mark.qt

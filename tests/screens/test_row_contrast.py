@@ -25,7 +25,7 @@ from attnscope.app import Program
 from attnscope.widgets.labels import PlainLabel
 from attnscope.widgets.labs.tokenizers_view import TokenizersView
 from attnscope.widgets.theme import apply_theme, palette_for
-from attnscope.widgets.training.cost_dialog import CostDialog
+from attnscope.widgets.training.cost_bar import CostDialog
 from attnscope.widgets.training.sweep_dialog import SweepDialog
 from attnscope.widgets.window.right_edge import RightEdge
 

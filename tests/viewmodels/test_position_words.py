@@ -3,7 +3,7 @@
 import numpy as np
 
 from attnscope.records.positions import PositionTable
-from attnscope.viewmodels.position_words import position_point
+from attnscope.widgets.positions.page import position_point
 
 
 def table(

@@ -14,7 +14,7 @@ from attnscope.records.messages import Failed, ModelLoaded
 from attnscope.records.requests import StopWork
 from attnscope.viewmodels.heads.curve_groups import PointRef, grouped
 from attnscope.viewmodels.heads.pruning_curves import pruning_label
-from attnscope.viewmodels.heads.pruning_words import taken_words, value_words
+from attnscope.widgets.heads.pruning_view import taken_words, value_words
 
 
 @pytest.fixture

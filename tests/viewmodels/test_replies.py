@@ -2,10 +2,10 @@
 
 import pytest
 
+from attnscope.app import MOST_PARTS, Replies
 from attnscope.records.messages import Failed, ModelSaved, Ready
 from attnscope.records.requests import Reply
 from attnscope.viewmodels.numbers import Numbers
-from attnscope.viewmodels.replies import MOST_PARTS, Replies
 
 READY = Ready(devices=("cpu",), demo_models=())
 

@@ -9,7 +9,7 @@ from attnscope.records.messages import ModelLoaded
 from attnscope.records.sites import NO_GATES, Gates, HeadRef
 from attnscope.viewmodels.session.comparing import Comparing, SideChoice
 from attnscope.viewmodels.session.history import Change, Setting
-from attnscope.viewmodels.session.steps_seen import unseen_words
+from attnscope.widgets.window.main_window import unseen_words
 
 OTHER = Comparing(second=SideChoice(text="x"))
 

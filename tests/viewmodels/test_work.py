@@ -16,7 +16,7 @@ from attnscope.viewmodels.heads.state import HeadsState
 from attnscope.viewmodels.numbers import Numbers
 from attnscope.viewmodels.work import WorkState
 from attnscope.viewmodels.work_found import watch_heads, watch_session
-from attnscope.widgets.window.work_list import WorkLine
+from attnscope.widgets.window.status_bar import WorkLine
 
 
 class Bench:

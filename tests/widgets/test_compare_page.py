@@ -9,9 +9,14 @@ from session_samples import ref
 from attnscope.figures.colours import DARK, LIGHT
 from attnscope.figures.page import is_fitted
 from attnscope.records.messages import Failed
-from attnscope.viewmodels.compare.grid_words import ALIKE_BUT_OFF, alike_words, heads_off
 from attnscope.viewmodels.view_state import ViewState
-from attnscope.widgets.compare.page import ComparePage, compare_handlers
+from attnscope.widgets.compare.page import (
+    ALIKE_BUT_OFF,
+    ComparePage,
+    alike_words,
+    compare_handlers,
+    heads_off,
+)
 
 pytestmark = pytest.mark.qt
 

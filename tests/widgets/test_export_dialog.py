@@ -17,9 +17,8 @@ from attnscope.viewmodels.view_state import ViewState
 from attnscope.widgets.export.dialog import ExportDialog
 from attnscope.widgets.export.figures_offered import current_figure, offered_figures
 from attnscope.widgets.export.kept_choices import KeptChoices
-from attnscope.widgets.export.opened_figure import open_figure_file
 from attnscope.widgets.window.commands import Commands
-from attnscope.widgets.window.opening import kind_of
+from attnscope.widgets.window.session_files import kind_of, open_figure_file
 
 pytestmark = pytest.mark.qt
 

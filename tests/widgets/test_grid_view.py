@@ -8,8 +8,7 @@ from pytestqt.qtbot import QtBot
 
 from attnscope.figures.colours import DARK, LIGHT
 from attnscope.records.sites import Gates, HeadRef
-from attnscope.widgets.explore.gate_switch import switch_rect
-from attnscope.widgets.explore.grid_view import GridView
+from attnscope.widgets.explore.grid_view import GridView, switch_rect
 
 pytestmark = pytest.mark.qt
 CTRL = Qt.KeyboardModifier.ControlModifier

@@ -9,9 +9,8 @@ from attnscope.figures.paint_map import weight_text
 from attnscope.records.interventions import MakeUniform, RemoveEdge
 from attnscope.viewmodels.session.intervening import knocked_out
 from attnscope.viewmodels.view_state import Cell
-from attnscope.widgets.explore.change_list import ChangeList
 from attnscope.widgets.explore.head_view import HeadView
-from attnscope.widgets.explore.inspector import Inspector
+from attnscope.widgets.explore.inspector import ChangeList, Inspector
 from attnscope.widgets.heads.head_menu import head_menu
 
 pytestmark = pytest.mark.qt

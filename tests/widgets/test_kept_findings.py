@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 from session_samples import Desk
 
+from attnscope import app as kept_module
+from attnscope.app import kept_findings
 from attnscope.records.experiments import ReachFinding, WritingFinding
 from attnscope.records.messages import Request
 from attnscope.training.reaching import read_past
@@ -12,8 +14,6 @@ from attnscope.viewmodels.labs.experiments import ExperimentsState
 from attnscope.viewmodels.labs.length_quality import QualityChoice, judge_lengths
 from attnscope.viewmodels.labs.longer_texts import LongerChoice, read_longer
 from attnscope.viewmodels.numbers import Numbers
-from attnscope.widgets.labs import kept_findings as kept_module
-from attnscope.widgets.labs.kept_findings import kept_findings
 
 
 def make() -> tuple[ExperimentsState, list[Request]]:

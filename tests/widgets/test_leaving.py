@@ -15,17 +15,15 @@ from test_sweeping import Desk
 from training_fakes import started, steps
 
 from attnscope import paths
+from attnscope.app import Leaving, ask_to_leave, bring_draft_back, keep_draft
 from attnscope.figures.colours import LIGHT
 from attnscope.records.messages import ControlTraining, StartTraining, TrainingNews
 from attnscope.records.training import Finished, SaveFailed, TrainingEvent
 from attnscope.viewmodels.numbers import Numbers
 from attnscope.viewmodels.session.recents import Recents
-from attnscope.viewmodels.training.kept_draft import bring_draft_back, keep_draft
 from attnscope.viewmodels.training.state import TrainingState
 from attnscope.viewmodels.training.sweep_wish import SweepWish
-from attnscope.widgets.training.last_run_button import LastRunButton
-from attnscope.widgets.training.run_panel import RunPanel
-from attnscope.widgets.window.leaving import Leaving, ask_to_leave
+from attnscope.widgets.training.run_panel import LastRunButton, RunPanel
 
 pytestmark = pytest.mark.qt
 

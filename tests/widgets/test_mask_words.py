@@ -13,7 +13,7 @@ from attnscope.records.masks import UseMask, mask_of
 from attnscope.viewmodels.session.intervening import in_words
 from attnscope.viewmodels.session.masking import MaskState
 from attnscope.viewmodels.view_state import ViewState
-from attnscope.widgets.explore.change_list import ChangeList
+from attnscope.widgets.explore.inspector import ChangeList
 from attnscope.widgets.explore.output_panel import OutputPanel
 
 pytestmark = pytest.mark.qt

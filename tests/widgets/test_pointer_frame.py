@@ -5,7 +5,7 @@ from PySide6.QtCore import QCoreApplication, QEvent, Qt
 from PySide6.QtWidgets import QLabel, QWidget
 from shiboken6 import isValid
 
-from attnscope.widgets.tours.pointer_frame import PointerFrame
+from attnscope.widgets.tours.learning import PointerFrame
 
 pytestmark = pytest.mark.qt
 

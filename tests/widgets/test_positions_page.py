@@ -16,8 +16,7 @@ from attnscope.records.models import ModelInfo
 from attnscope.records.positions import PositionTable
 from attnscope.viewmodels.numbers import Numbers
 from attnscope.viewmodels.positions import PositionsState
-from attnscope.widgets.positions.page import PositionsPage
-from attnscope.widgets.positions.position_column import PositionColumn
+from attnscope.widgets.positions.page import PositionColumn, PositionsPage
 from attnscope.widgets.positions.position_map import PositionMap, colour_words, ticks
 from attnscope.widgets.theme import apply_theme
 

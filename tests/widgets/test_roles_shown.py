@@ -17,8 +17,8 @@ from attnscope.records.sites import HeadRef
 from attnscope.viewmodels.heads.state import HeadsState
 from attnscope.viewmodels.numbers import Numbers
 from attnscope.viewmodels.view_state import ViewState
-from attnscope.widgets.explore.gate_switch import switch_rect
 from attnscope.widgets.explore.grid_panel import GridPanel
+from attnscope.widgets.explore.grid_view import switch_rect
 from attnscope.widgets.explore.page import ExplorePage
 from attnscope.widgets.export.dialog import ExportDialog
 from attnscope.widgets.export.figures_offered import offered_figures

@@ -24,8 +24,7 @@ from attnscope.widgets.theme import apply_theme, palette_for
 from attnscope.widgets.training.cost_bar import CostBar
 from attnscope.widgets.training.page import SCALING, TrainingPage
 from attnscope.widgets.training.run_panel import RunPanel
-from attnscope.widgets.training.runs_panel import RunsPanel
-from attnscope.widgets.training.runs_table import RunsTable
+from attnscope.widgets.training.runs_panel import RunsPanel, RunsTable
 from attnscope.widgets.training.scaling_view import ScalingView
 from attnscope.widgets.training.watch_panel import WatchPanel
 

@@ -10,8 +10,7 @@ from session_samples import Desk, ref
 from attnscope.viewmodels.session.file import read_session
 from attnscope.viewmodels.session.recents import Recents
 from attnscope.viewmodels.view_state import ViewState
-from attnscope.widgets.window.session_files import SessionFiles
-from attnscope.widgets.window.session_guard import Answer
+from attnscope.widgets.window.session_files import Answer, SessionFiles
 
 pytestmark = pytest.mark.qt
 

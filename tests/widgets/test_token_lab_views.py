@@ -16,7 +16,7 @@ from attnscope.viewmodels.labs.merges import MergesState
 from attnscope.viewmodels.labs.tokenizers import TokenizersState
 from attnscope.viewmodels.labs.vocabulary import VocabularyState
 from attnscope.viewmodels.numbers import Numbers
-from attnscope.widgets.explore.token_menu import token_menu, word_text
+from attnscope.widgets.explore.text_bar import token_menu, word_text
 from attnscope.widgets.labs.merges_view import MergesView
 from attnscope.widgets.labs.tokenizers_view import TokenizersView
 from attnscope.widgets.labs.vocabulary_view import VocabularyView

@@ -8,7 +8,7 @@ from session_samples import tokens
 from attnscope.figures.colours import DARK, LIGHT
 from attnscope.records.tokens import Token
 from attnscope.viewmodels.view_state import Highlight
-from attnscope.widgets.explore.token_scroll import MAX_ROWS, TokenScroll
+from attnscope.widgets.explore.text_bar import MAX_ROWS, TokenScroll
 from attnscope.widgets.token_strip import ROW_PX, TokenStrip, place_chips
 
 pytestmark = pytest.mark.qt

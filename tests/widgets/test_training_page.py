@@ -49,11 +49,10 @@ from attnscope.viewmodels.training.status import IDLE
 from attnscope.widgets.line_plot import Line, LinePlot, spread
 from attnscope.widgets.theme import apply_theme
 from attnscope.widgets.training.curves_view import CurvesView
-from attnscope.widgets.training.longer_dialog import LongerDialog
 from attnscope.widgets.training.page import TrainingPage
 from attnscope.widgets.training.recipe_editor import RecipeEditor
-from attnscope.widgets.training.replay_bar import ReplayBar
-from attnscope.widgets.training.watch_panel import WatchPanel
+from attnscope.widgets.training.run_panel import LongerDialog
+from attnscope.widgets.training.watch_panel import ReplayBar, WatchPanel
 from attnscope.widgets.window.steady_focus import SteadyFocus
 
 sys.path.append(str(Path(__file__).parents[1] / "viewmodels"))

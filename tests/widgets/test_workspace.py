@@ -24,7 +24,7 @@ from attnscope.viewmodels.view_state import COLOUR_MAP_NAMES, LINES, SCALES, THE
 from attnscope.widgets.jump_slider import JumpSlider
 from attnscope.widgets.window.autosave import Autosave
 from attnscope.widgets.window.main_window import MainWindow
-from attnscope.widgets.window.opening import find_moved_model, kind_of
+from attnscope.widgets.window.session_files import find_moved_model, kind_of
 
 pytestmark = pytest.mark.qt
 

@@ -3,16 +3,25 @@
 from dataclasses import replace
 from typing import Literal
 
-from PySide6.QtCore import Qt, QTimer, Signal, Slot
+import numpy as np
+from PySide6.QtCore import QEvent, QRect, QRectF, QSize, Qt, QTimer, Signal, Slot
 from PySide6.QtGui import (
+    QColor,
+    QFontMetricsF,
+    QHelpEvent,
     QHideEvent,
+    QPainter,
+    QPaintEvent,
     QResizeEvent,
     QShowEvent,
 )
 from PySide6.QtWidgets import (
     QButtonGroup,
+    QGridLayout,
     QScrollArea,
+    QSizePolicy,
     QStackedWidget,
+    QToolTip,
     QVBoxLayout,
     QWidget,
 )
@@ -21,23 +30,255 @@ from attnscope.figures.cause_maps import influence_cells, table_cells
 from attnscope.figures.cell_map import CellMap
 from attnscope.figures.colours import Palette
 from attnscope.figures.page import sized
-from attnscope.figures.plain import plain_text
+from attnscope.figures.plain import isolated, plain_piece, plain_text
 from attnscope.figures.spec import Caption, FigureSpec
-from attnscope.figures.style import type_px
+from attnscope.figures.style import NORMAL_PX, SMALL_PX, font, text_width, type_px
 from attnscope.figures.views.graph import GraphFigure
 from attnscope.figures.views.lab import LabFigure
-from attnscope.records.influence import METHODS, InfluenceShown
-from attnscope.viewmodels.causes.across_layers import AcrossState
+from attnscope.records.influence import METHODS, InfluenceShown, Method
+from attnscope.viewmodels.causes.across_layers import METHOD_TIPS, AcrossState, number_words, tip_words
 from attnscope.viewmodels.causes.graph import GraphState
 from attnscope.viewmodels.session.state import Session
-from attnscope.widgets.causes.across_grid import AcrossGrid
 from attnscope.widgets.causes.graph_panel import GraphPanel
 from attnscope.widgets.causes.output_strip import OutputStrip
-from attnscope.widgets.causes.patch_maps import PatchMaps
 from attnscope.widgets.choice_button import ChoiceButton
 from attnscope.widgets.export.one_figure import export_one
 from attnscope.widgets.form_parts import row
 from attnscope.widgets.labels import ElidedLabel, PlainLabel, plain_tooltip, tool_button, when_seen
+from attnscope.widgets.labs.cell_panel import CellPanel
+
+# The table of what an output token owes to the inputs: input tokens down, methods across, coloured chips.
+
+_ROW_PX, _TOKEN_PX, _CELL_PX, _GAP_PX = 22, 56, 44, 3
+_STRONGEST = 0.62
+_Line = int | str
+"""A key, or the title of those that follow."""
+
+
+class AcrossGrid(QWidget):
+    """The table itself, painted as far as it can be seen."""
+
+    def __init__(self, state: AcrossState, palette: Palette, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._state, self._palette = state, palette
+        self._lines: tuple[_Line, ...] = ()
+        self.setAccessibleName("What the output token owes to each input")
+        self.setSizePolicy(QSizePolicy.Policy.MinimumExpanding, QSizePolicy.Policy.Fixed)
+
+    def set_theme(self, palette: Palette) -> None:
+        """Paint in other colours."""
+        self._palette = palette
+        self.show_rows()
+
+    def show_rows(self) -> None:
+        """Fit the table and paint it."""
+        shown = self._state.shown
+        if shown is not None and all(found.weights is None for found in shown.rows):
+            shown = None  # every method has refused: the note above says why
+        keys: list[_Line] = list(range(len(shown.keys))) if shown is not None else []
+        if shown is not None and shown.n_source:
+            keys.insert(shown.n_source, "target so far")
+            keys.insert(0, "source")
+        self._lines = tuple(keys)
+        self.setFixedHeight(self.sizeHint().height())
+        self.setMinimumWidth(self.sizeHint().width())
+        self.updateGeometry()
+        self.update()
+
+    def sizeHint(self) -> QSize:
+        """Room for every input and method."""
+        if not self._lines:
+            return QSize(0, 0)
+        width = type_px(_TOKEN_PX) + len(METHODS) * type_px(_CELL_PX)
+        return QSize(round(width), round((len(self._lines) + 1) * type_px(_ROW_PX)))
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        """Paint the names of the methods, the tokens and their numbers."""
+        if not self._lines:
+            return
+        row_px = type_px(_ROW_PX)
+        first = max(0, int(event.rect().top() / row_px) - 1)
+        last = min(len(self._lines), int(event.rect().bottom() / row_px) + 1)
+        with QPainter(self) as painter:
+            painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+            painter.setFont(font(SMALL_PX))
+            painter.setPen(QColor(self._palette.muted))
+            for k, method in enumerate(METHODS):
+                self._paint_method(painter, self._cell(-1, k), method, is_last=k == len(METHODS) - 1)
+            numbers = {method: self._state.numbers(method) for method in METHODS}
+            tops = {
+                method: float(np.nanmax(found)) if found is not None and np.isfinite(found).any() else 0.0
+                for method, found in numbers.items()
+            }
+            for line in range(first, last):
+                key = self._lines[line]
+                if isinstance(key, str):
+                    self._paint_title(painter, line, key)
+                else:
+                    self._paint_token(painter, line, key)
+                    for k, method in enumerate(METHODS):
+                        found = numbers[method]
+                        value = float(found[key]) if found is not None else float("nan")
+                        self._paint_cell(painter, self._cell(line, k), value, tops[method])
+
+    def event(self, event: QEvent) -> bool:
+        """Tell about the method or the input under the cursor."""
+        if isinstance(event, QHelpEvent):
+            QToolTip.showText(event.globalPos(), plain_tooltip(self.tip_at(event.x(), event.y())), self)
+            return True
+        return super().event(event)
+
+    def tip_at(self, x: int, y: int) -> str:
+        """What is said about a place: a method's definition, or the numbers of an input."""
+        line = int(y / type_px(_ROW_PX)) - 1
+        if line < 0:
+            method = self.method_at(x)
+            return f"{method}\n{METHOD_TIPS[method]}" if method is not None else ""
+        key = self._lines[line] if line < len(self._lines) else ""
+        return tip_words(self._state, key) if isinstance(key, int) else ""
+
+    def method_at(self, x: int) -> Method | None:
+        """The method whose column a pixel is in."""
+        column = int((x - type_px(_TOKEN_PX)) / self._cell_px())
+        return METHODS[column] if x >= type_px(_TOKEN_PX) and column < len(METHODS) else None
+
+    def _cell_px(self) -> float:
+        return max(type_px(_CELL_PX), (self.width() - type_px(_TOKEN_PX)) / len(METHODS))
+
+    def _cell(self, line: int, column: int) -> QRect:
+        width = self._cell_px()
+        left = round(type_px(_TOKEN_PX) + column * width)
+        right = round(type_px(_TOKEN_PX) + (column + 1) * width)
+        top = round((line + 1) * type_px(_ROW_PX))
+        return QRect(left, top, right - left - _GAP_PX, round(type_px(_ROW_PX)) - _GAP_PX)
+
+    def _paint_method(self, painter: QPainter, place: QRect, method: Method, *, is_last: bool) -> None:
+        """A name over its column; the last one ends with it, a wider one begins further left."""
+        side = Qt.AlignmentFlag.AlignRight if is_last else Qt.AlignmentFlag.AlignHCenter
+        wide = max(place.width(), round(text_width(method)) + 2)
+        room = place.adjusted(place.width() - wide, 0, 0, 0) if is_last else place
+        if is_last and wide <= place.width():
+            side = Qt.AlignmentFlag.AlignHCenter
+        painter.drawText(room, Qt.AlignmentFlag.AlignVCenter | side, method)
+
+    def _paint_title(self, painter: QPainter, line: int, title: str) -> None:
+        painter.setFont(font(SMALL_PX))
+        painter.setPen(QColor(self._palette.muted))
+        place = self._cell(line, 0)
+        room = QRect(0, place.y(), self.width(), place.height())
+        painter.drawText(room, Qt.AlignmentFlag.AlignBottom | Qt.AlignmentFlag.AlignLeft, title)
+
+    def _paint_token(self, painter: QPainter, line: int, key: int) -> None:
+        shown = self._state.shown
+        if shown is None:
+            return
+        token, palette, place = shown.keys[key], self._palette, self._cell(line, 0)
+        painter.setFont(font(NORMAL_PX))
+        is_output = key - shown.n_source == shown.position
+        ink = palette.accent if is_output else palette.muted if token.is_special else palette.text
+        painter.setPen(QColor(ink))
+        room = QRect(0, place.y(), round(type_px(_TOKEN_PX)) - 6, place.height())
+        metrics = QFontMetricsF(painter.font())
+        text = metrics.elidedText(plain_piece(token.piece), Qt.TextElideMode.ElideRight, room.width())
+        painter.drawText(room, Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft, isolated(text))
+
+    def _paint_cell(self, painter: QPainter, place: QRect, value: float, top: float) -> None:
+        if value != value:
+            return
+        palette = self._palette
+        colour = QColor(palette.accent)
+        colour.setAlphaF(_STRONGEST * min(max(value / top if top > 0 else 0.0, 0.0), 1.0))
+        painter.setPen(Qt.PenStyle.NoPen)
+        for fill in (QColor(palette.grid), colour):
+            painter.setBrush(fill)
+            painter.drawRoundedRect(QRectF(place), 4, 4)
+        painter.setFont(font(SMALL_PX))
+        painter.setPen(QColor(palette.text if value else palette.muted))
+        painter.drawText(place, Qt.AlignmentFlag.AlignCenter, number_words(value))
+
+
+# What an output owes to the patches of a picture, method by method, laid over the picture.
+
+_SIDE_PX, _TITLE_PX = 112, 26
+
+
+class PatchMaps(QWidget):
+    """A CellPanel for every method that is not refused; a click makes a patch the output token.
+
+    `pointed` carries the words of the patch under the cursor, empty when there is none.
+    """
+
+    pointed = Signal(str)
+
+    def __init__(self, state: AcrossState, palette: Palette, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._state = state
+        self._grid = QGridLayout(self)
+        self._grid.setContentsMargins(0, 0, 0, 0)
+        self._grid.setSpacing(8)
+        self.panels: dict[Method, CellPanel] = {}
+        for method in METHODS:
+            panel = CellPanel(palette)
+            panel.setToolTip(plain_tooltip(METHOD_TIPS[method]))
+            panel.hovered.connect(lambda i, j, method=method: self._on_hovered(method, i, j))
+            panel.clicked.connect(self._on_clicked)
+            self.panels[method] = panel
+        self._place(2)
+
+    def set_theme(self, palette: Palette) -> None:
+        """Paint in other colours."""
+        for panel in self.panels.values():
+            panel.set_theme(palette)
+
+    def show_maps(self) -> None:
+        """Show what every method says, where the input is a picture."""
+        shown = self._state.shown
+        picture = shown.picture if shown is not None else None
+        for method, panel in self.panels.items():
+            numbers = self._state.numbers(method) if picture is not None else None
+            if picture is not None and numbers is not None:
+                panel.show_cells(influence_cells(method, numbers, picture))
+            panel.setVisible(numbers is not None)
+        self._fit()
+
+    def words(self, method: Method, row: int, column: int) -> str:
+        """What a method says of one patch."""
+        shown, numbers = self._state.shown, self._state.numbers(method)
+        if shown is None or shown.picture is None or numbers is None or row < 0:
+            return ""
+        value = numbers[shown.picture.token(row, column)]
+        what = "of its sum" if self._state.has_shares else "as computed"
+        return f"{method}, patch {row},{column}: {value:.4g} {what}".replace("-", "−")
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Maps beside each other where there is room."""
+        super().resizeEvent(event)
+        self._fit()
+
+    def _fit(self) -> None:
+        n_shown = sum(not panel.isHidden() for panel in self.panels.values())
+        n_columns = max(1, min(self.width() // round(type_px(_SIDE_PX)), n_shown))
+        if n_columns == 3 and n_shown == 4:
+            n_columns = 2
+        self._place(n_columns)
+
+    def _place(self, n_columns: int) -> None:
+        side = round(max(type_px(_SIDE_PX), self.width() / n_columns - 8) + type_px(_TITLE_PX))
+        shown = [panel for panel in self.panels.values() if not panel.isHidden()] or [*self.panels.values()]
+        for k, panel in enumerate(shown):
+            panel.setMinimumHeight(side)
+            self._grid.addWidget(panel, k // n_columns, k % n_columns)
+
+    def _on_hovered(self, method: Method, i: int, j: int) -> None:
+        for panel in self.panels.values():
+            panel.set_cursor(i, j)
+        self.pointed.emit(self.words(method, i, j))
+
+    def _on_clicked(self, i: int, j: int) -> None:
+        shown = self._state.shown
+        if shown is not None and shown.picture is not None:
+            self._state.choose(shown.picture.token(i, j))
+
 
 _LOW_PX = 360
 _NUMBERS = {"shares": "shares of each method's sum", "computed": "numbers as they were computed"}

@@ -1,6 +1,7 @@
 """The Compare page: two sides on top, their maps with the difference, all heads and numbers below."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtGui import QHideEvent, QShowEvent
@@ -14,6 +15,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from attnscope.counting import counted
 from attnscope.figures.colours import Palette
 from attnscope.figures.page import sized
 from attnscope.figures.paint_changes import top_mean
@@ -21,7 +23,7 @@ from attnscope.figures.spec import Caption, FigureSpec
 from attnscope.figures.style import type_px
 from attnscope.figures.views.difference import DifferenceFigure
 from attnscope.records.compare import Which
-from attnscope.viewmodels.compare.grid_words import alike_words, grid_words, heads_off
+from attnscope.records.sites import HeadRef
 from attnscope.viewmodels.compare.scripts import (
     WIDTH_MM,
     comparison_command,
@@ -37,13 +39,53 @@ from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.stage import Stage, stage_of
 from attnscope.viewmodels.view_state import ViewState
 from attnscope.widgets.choice_button import ChoiceButton
-from attnscope.widgets.compare.grid import CompareGrid
-from attnscope.widgets.compare.maps import CompareMaps
-from attnscope.widgets.compare.numbers import CompareMeasures, CompareOutput
-from attnscope.widgets.compare.side import CompareSide, OfferModels
+from attnscope.widgets.compare.grid import CompareGrid, CompareMaps
+from attnscope.widgets.compare.side import CompareMeasures, CompareOutput, CompareSide, OfferModels
 from attnscope.widgets.labels import ElidedLabel, rule, tool_button, when, when_seen
 from attnscope.widgets.map_style import map_style
 from attnscope.widgets.state_card import StateCard
+
+# What is said beside the small heads of a comparison: which are off, what the stripes mean.
+
+ALIKE_BUT_OFF = "These heads look the same; what they add is gone, so weights change in later layers only."
+
+
+def heads_off(state: CompareState) -> frozenset[HeadRef]:
+    """The heads that are off in A or in B, as A names them."""
+    first, second = (state.sides[which].shown for which in ("A", "B"))
+    own = {aligned.second_stack: aligned.stack for aligned in state.stacks}
+    found = set(first.gates.off()) if first else set()
+    for head in second.gates.off() if second else ():
+        found.add(replace(head, stack=own.get(head.stack, head.stack)))
+    return frozenset(found)
+
+
+def alike_words(state: CompareState) -> str:
+    """Why a head that is off on one side only has the same map on both; empty where it has not."""
+    shown, sides = state.maps, [state.sides[which].shown for which in ("A", "B")]
+    if shown is None or not shown.is_same or None in sides:
+        return ""
+    named = (state.head_of("A"), state.head_of("B"))
+    is_off = [side is not None and head in side.gates.off() for side, head in zip(sides, named, strict=True)]
+    return ALIKE_BUT_OFF if is_off[0] != is_off[1] else ""
+
+
+def grid_words(state: CompareState, top: float) -> str:
+    """What the stripes stand for, up to `top`, and which heads are not there to be compared."""
+    compared = state.compared
+    if compared is None:
+        return ""
+    parts = [
+        f"stripe: mean change of a weight, up to {top:.2g}" if top else "the same weights everywhere here"
+    ]
+    parts = parts if state.grids else []
+    for which, heads in (("A", compared.only_first), ("B", compared.only_second)):
+        if heads:
+            parts.append(f"{counted(len(heads), 'head')} only in {which}")
+    if compared.too_long:
+        parts.append(f"{len(compared.too_long)} too long")
+    return " · ".join(parts)
+
 
 _PATIENCE_MS, _ROOM_PX = 160, 860
 _SAME = "A and B are the same: switch heads off in Explore, or change a text or a model here"

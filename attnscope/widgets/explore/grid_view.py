@@ -9,22 +9,62 @@ from PySide6.QtGui import (
     QMouseEvent,
     QPainter,
     QPaintEvent,
+    QPen,
     QResizeEvent,
     QWheelEvent,
 )
 from PySide6.QtWidgets import QWidget
 
+from attnscope.figures.colours import Palette
 from attnscope.figures.grid_layout import MAX_ZOOM, GridLayout, grid_layout
 from attnscope.figures.paint_grid import GridMarks, paint_grid
 from attnscope.figures.raster import ImageCache
 from attnscope.figures.style import SMALL_PX, text_width, type_at, type_px
 from attnscope.records.maps import SiteGrid
 from attnscope.records.sites import NO_GATES, Gates, HeadRef
-from attnscope.widgets.explore.gate_switch import paint_switch, switch_rect
 from attnscope.widgets.labels import plain_tooltip
 from attnscope.widgets.map_widget import MapWidget
 from attnscope.widgets.panning import ARROWS, ZOOM_KEYS, Drag, zoom_factor
 from attnscope.widgets.placeholder import paint_focus, paint_placeholder, paint_veil
+
+# The small switch on a head's thumbnail: one click turns the head off, another turns it on again.
+
+_SIDE_PX = 18.0
+_MOST_OF_BOX = 0.34
+_LEAST_BOX_PX = 40.0
+_INSET_PX = 2.0
+
+
+def switch_rect(box: QRectF) -> QRectF | None:
+    """Where the switch lies in a thumbnail's rectangle; None when the thumbnail is too small for one.
+
+    It stays in its corner: a click in the middle of a thumbnail of any size is a click on the head.
+    """
+    shorter = min(box.width(), box.height())
+    if shorter < _LEAST_BOX_PX:
+        return None
+    side = min(_SIDE_PX, _MOST_OF_BOX * shorter)
+    return QRectF(box.right() - side - _INSET_PX, box.top() + _INSET_PX, side, side)
+
+
+def paint_switch(painter: QPainter, rect: QRectF, *, is_off: bool, is_hot: bool, palette: Palette) -> None:
+    """Paint the sign of a power switch; `is_hot` when the pointer is on it."""
+    painter.save()
+    painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+    painter.setPen(QPen(QColor(palette.accent if is_hot else palette.line), 1.0))
+    painter.setBrush(QColor(palette.accent if is_hot else palette.raised))
+    painter.drawRoundedRect(rect, 4, 4)
+    sign = QColor(palette.accent_text if is_hot else palette.muted if is_off else palette.accent)
+    pen = QPen(sign, 1.6)
+    pen.setCapStyle(Qt.PenCapStyle.RoundCap)
+    painter.setPen(pen)
+    painter.setBrush(Qt.BrushStyle.NoBrush)
+    painter.translate(rect.center())
+    painter.scale(rect.width() / _SIDE_PX, rect.height() / _SIDE_PX)
+    painter.drawArc(QRectF(-4.5, -3.5, 9, 9), 125 * 16, 290 * 16)
+    painter.drawLine(QPointF(0, -5.5), QPointF(0, -0.5))
+    painter.restore()
+
 
 _SETTLE_MS = 80
 _KEPT_ON_STAGE = 0.85

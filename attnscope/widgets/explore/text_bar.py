@@ -1,33 +1,209 @@
 """Where the text is typed: the text, the decoder's text where there is one, samples, and their tokens."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Literal
 
-from PySide6.QtCore import QEvent, QPoint, Qt, Signal
-from PySide6.QtGui import QAction, QKeyEvent, QKeySequence
-from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QLineEdit, QMenu, QWidget
+from PySide6.QtCore import QEvent, QPoint, QRect, QStringListModel, Qt, Signal, Slot
+from PySide6.QtGui import QAction, QGuiApplication, QKeyEvent, QKeySequence
+from PySide6.QtWidgets import (
+    QCompleter,
+    QFrame,
+    QGridLayout,
+    QHBoxLayout,
+    QLineEdit,
+    QListView,
+    QMenu,
+    QScrollArea,
+    QSizePolicy,
+    QWidget,
+)
 
 from attnscope.counting import counted
 from attnscope.figures.colours import Palette
-from attnscope.figures.plain import plain_text, shorten
+from attnscope.figures.plain import plain_piece, plain_text, shorten
 from attnscope.figures.style import type_px
 from attnscope.records.axes import Axis
 from attnscope.records.models import ModelInfo, Sample
-from attnscope.records.tokens import Tokens
+from attnscope.records.tokens import Token, Tokens
 from attnscope.viewmodels.maps.shown_maps import shown_tokens
-from attnscope.viewmodels.session.known_words import nearest_words
+from attnscope.viewmodels.session.known_words import begun_word, completions, nearest_words
 from attnscope.viewmodels.session.recorded import READ_ONLY, READ_ONLY_TIP, is_recorded
 from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.session.typed_text import text_notes
 from attnscope.viewmodels.stage import wanted_input
-from attnscope.viewmodels.view_state import ViewState, sides_of
+from attnscope.viewmodels.view_state import Highlight, ViewState, sides_of
 from attnscope.widgets.aspect_steps import writes
-from attnscope.widgets.explore.token_menu import token_menu
-from attnscope.widgets.explore.token_scroll import TokenScroll
-from attnscope.widgets.explore.word_help import WordHelp
 from attnscope.widgets.labels import PlainLabel, plain_tooltip, tool_button, when
-from attnscope.widgets.token_strip import TokenStrip, is_unknown, own_letters
+from attnscope.widgets.token_strip import ROW_PX, TokenStrip, is_unknown, own_letters
+
+# A list under the field in which a word is begun that a small vocabulary knows how to end.
+
+
+class WordHelp(QCompleter):
+    """Offers words while somebody types; Tab takes the chosen or the first one, Return only a chosen one."""
+
+    def __init__(self, edit: QLineEdit) -> None:
+        self._listed = QStringListModel()
+        super().__init__(self._listed, edit)
+        self._edit = edit
+        self._words: Sequence[str] = ()
+        self.setWidget(edit)
+        self.setCompletionMode(QCompleter.CompletionMode.UnfilteredPopupCompletion)
+        self.list = QListView()
+        self.list.setAccessibleName("Known words")
+        self.setPopup(self.list)
+        edit.textEdited.connect(self._on_edited)
+        self.activated.connect(self._put)
+
+    def set_words(self, words: Sequence[str]) -> None:
+        """Offer these from now on; none: nothing is offered."""
+        self._words = words
+        self.list.hide()
+
+    def takes(self, event: QKeyEvent) -> bool:
+        """Whether a key of the field is for the list that is open."""
+        if not self.list.isVisible():
+            return False
+        chosen = self.list.selectionModel().selectedIndexes()  # the current one may only have had the focus
+        match event.key():
+            case Qt.Key.Key_Tab:
+                self.list.hide()
+                self._put(str((chosen or [self._listed.index(0)])[0].data()))
+                return True
+            case Qt.Key.Key_Escape:
+                self.list.hide()
+                return True
+            case Qt.Key.Key_Return | Qt.Key.Key_Enter if chosen:
+                self.list.hide()
+                self._put(str(chosen[0].data()))
+                return True
+            case Qt.Key.Key_Return | Qt.Key.Key_Enter:
+                self.list.hide()
+        return False
+
+    @Slot(str)
+    def _on_edited(self, text: str) -> None:
+        begun = begun_word(text, self._edit.cursorPosition())
+        found = completions(self._words, begun) if self._words else []
+        if not found:
+            self.list.hide()
+            return
+        self._listed.setStringList(found)
+        style = self._edit.window().styleSheet()
+        if self.list.styleSheet() != style:  # a window of its own, which takes no style from another
+            self.list.setStyleSheet(style)
+        left = self._edit.cursorRect().left() - self._edit.fontMetrics().horizontalAdvance(begun)
+        width = max(120, self.list.sizeHintForColumn(0) + 32)
+        self.complete(QRect(left, 0, width, self._edit.height() + 2))
+
+    @Slot(str)
+    def _put(self, word: str) -> None:
+        """Write the word where it was begun; the field can undo it."""
+        at = self._edit.cursorPosition()
+        begun = begun_word(self._edit.text(), at)
+        self._edit.setSelection(at - len(begun), len(begun))
+        self._edit.insert(word)
+        self.list.hide()
+
+
+# The context menu of a token: the merges of its word, and what can be copied.
+
+# A token strip of at most a few rows; longer texts scroll inside it, and lit tokens come into view.
+
+MAX_ROWS = 3
+
+
+class TokenScroll(QScrollArea):
+    """Holds one strip; as high as its rows, up to MAX_ROWS."""
+
+    def __init__(self, strip: TokenStrip, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._strip = strip
+        self.setFrameShape(QFrame.Shape.NoFrame)
+        self.setWidgetResizable(True)
+        self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+        self.viewport().setAutoFillBackground(False)
+        self.setWidget(strip)
+        strip.setAutoFillBackground(False)  # setWidget turns it on
+        self.setFixedHeight(round(type_px(ROW_PX)))
+        strip.rows_changed.connect(self._on_rows_changed)
+        strip.token_hovered.connect(self._on_token_hovered)
+
+    def show_lit(self, lit: Highlight) -> None:
+        """Light tokens, and bring them into view when another view lights them."""
+        self._strip.set_lit(lit)
+        index = lit.query if lit.query is not None else lit.key
+        if index is not None and not self._strip.underMouse():
+            self._bring_into_view(index)
+
+    def _on_rows_changed(self, n_rows: int) -> None:
+        self.setFixedHeight(min(n_rows, MAX_ROWS) * round(type_px(ROW_PX)))
+
+    def _on_token_hovered(self, index: int) -> None:
+        if self._strip.hasFocus():
+            self._bring_into_view(index)
+
+    def _bring_into_view(self, index: int) -> None:
+        chip = self._strip.chip_of(index)
+        if self._strip.height() > self.height() and chip is not None:
+            centre = chip.rect.center().toPoint()
+            self.ensureVisible(centre.x(), centre.y(), 0, round(type_px(ROW_PX)) // 2)
+
+
+def word_around(tokens: Sequence[Token], index: int) -> tuple[int, int]:
+    """The first token of a word, and the one after its last."""
+    first, last = index, index + 1
+    while first > 0 and tokens[first].joins_previous:
+        first -= 1
+    while last < len(tokens) and tokens[last].joins_previous:
+        last += 1
+    return first, last
+
+
+def word_text(tokens: Tokens, index: int) -> str:
+    """The letters of the word that a token belongs to, as typed; empty for a token that stands nowhere."""
+    first, last = word_around(tokens.tokens, index)
+    return tokens.text[tokens.tokens[first].start : tokens.tokens[last - 1].end].strip()
+
+
+def token_menu(
+    tokens: Tokens,
+    index: int,
+    show_merges: Callable[[str], None],
+    parent: QWidget,
+    *,
+    offered: Sequence[str] = (),
+    put: Callable[[str], None] = lambda _: None,
+) -> QMenu:
+    """What can be done with one token of a text; first, known words that can be put in its place."""
+    menu = QMenu(parent)
+    token, word = tokens.tokens[index], word_text(tokens, index)
+    shown = plain_piece(word, max_characters=24)
+    for known in offered:
+        _add(menu, f"Write “{known}” instead of “{shown}”", partial(put, known))
+    if offered:
+        menu.addSeparator()
+    merges = _add(menu, f"Show how “{shown}” is split", lambda: show_merges(word))
+    merges.setEnabled(bool(word))
+    if not word:
+        merges.setText("This token stands in no text")
+    menu.addSeparator()
+    clipboard = QGuiApplication.clipboard()
+    _add(menu, "Copy the piece", lambda: clipboard.setText(token.piece))
+    _add(menu, f"Copy the id {token.id}", lambda: clipboard.setText(str(token.id)))
+    _add(menu, "Copy all ids", lambda: clipboard.setText(" ".join(map(str, tokens.ids))))
+    return menu
+
+
+def _add(menu: QMenu, text: str, run: Callable[[], None]) -> QAction:
+    action = QAction(text.replace("&", "&&"), menu)
+    action.triggered.connect(lambda _checked=False: run())
+    menu.addAction(action)
+    return action
+
 
 Side = Literal["source", "target"]
 Room = Literal["all", "low", "fields"]

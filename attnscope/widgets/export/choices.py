@@ -1,24 +1,88 @@
 """The choices of the export dialog: view and panels, format, size and type, labels, colours, words."""
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import cast
 
 from PySide6.QtCore import Signal
 from PySide6.QtGui import QFontDatabase
-from PySide6.QtWidgets import QCheckBox, QFormLayout, QLineEdit, QWidget
+from PySide6.QtWidgets import QCheckBox, QComboBox, QDoubleSpinBox, QFormLayout, QLineEdit, QSpinBox, QWidget
 
 from attnscope.figures.colours import COLOUR_MAPS, ColourMap
 from attnscope.figures.file_names import FORMATS, Format
 from attnscope.figures.page import PRESETS, fitted, is_fitted, preset_named, preset_of
-from attnscope.figures.spec import FigureSpec
+from attnscope.figures.spec import MAX_DPI, MAX_MM, MAX_PT, MIN_DPI, MIN_MM, MIN_PT, FigureSpec
 from attnscope.figures.style import TURNS, Scale, Turn, type_px
 from attnscope.figures.views.panels import MAX_COLUMNS, PanelsFigure
 from attnscope.viewmodels.view_state import SCALES
-from attnscope.widgets.export.fields import choice, length, resolution, thinning, type_size
 from attnscope.widgets.export.kept_choices import KeptChoices
-from attnscope.widgets.form_parts import column, row
+from attnscope.widgets.form_parts import column, inset_text, row
 from attnscope.widgets.labels import PlainLabel
+
+# The fields of the export dialog, each with a name for those who cannot see it.
+
+_MOST_BETWEEN_LABELS = 64
+
+
+def choice(name: str, choices: Iterable[tuple[str, str]], chosen: str) -> QComboBox:
+    """A list of (key, text) with one chosen; an unknown key chooses the first."""
+    combo = QComboBox()
+    combo.setAccessibleName(name)
+    for key, text in choices:
+        combo.addItem(text, key)
+    combo.setCurrentIndex(max(combo.findData(chosen), 0))
+    return combo
+
+
+def length(name: str, value: float) -> QDoubleSpinBox:
+    """A side of the page in millimetres."""
+    spin = QDoubleSpinBox()
+    spin.setRange(MIN_MM, MAX_MM)
+    spin.setDecimals(1)
+    spin.setSingleStep(5.0)
+    spin.setSuffix(" mm")
+    spin.setValue(value)
+    spin.setAccessibleName(name)
+    inset_text(spin)
+    return spin
+
+
+def type_size(value: float) -> QDoubleSpinBox:
+    """The size of type in points."""
+    spin = QDoubleSpinBox()
+    spin.setRange(MIN_PT, MAX_PT)
+    spin.setDecimals(2)
+    spin.setSingleStep(0.5)
+    spin.setSuffix(" pt")
+    spin.setValue(value)
+    spin.setAccessibleName("Size of type in points")
+    inset_text(spin)
+    return spin
+
+
+def resolution(value: int) -> QSpinBox:
+    """Dots per inch."""
+    spin = QSpinBox()
+    spin.setRange(MIN_DPI, MAX_DPI)
+    spin.setSingleStep(50)
+    spin.setSuffix(" dpi")
+    spin.setValue(value)
+    spin.setAccessibleName("Dots per inch of the PNG")
+    inset_text(spin)
+    return spin
+
+
+def thinning(value: int) -> QSpinBox:
+    """Which of the token labels are written; 0 stands for as many as there is room for."""
+    spin = QSpinBox()
+    spin.setRange(0, _MOST_BETWEEN_LABELS)
+    spin.setPrefix("1 label in ")
+    spin.setSpecialValueText("labels that fit")
+    spin.setValue(value)
+    spin.setAccessibleName("How many tokens lie between labels")
+    inset_text(spin)
+    return spin
+
 
 _FORMAT_NAMES = {"figure": "figure file, to draw again", "html": "HTML page, to hover over"}
 _WIDTH_PX = 340

@@ -112,8 +112,8 @@ def _cost(palette: Palette) -> QWidget:
 
 
 def _collapse(palette: Palette) -> QWidget:
-    from attnscope.widgets.labs.collapse_plan import collapse_plan
     from attnscope.widgets.labs.experiment_desk import make_asking_view
+    from attnscope.widgets.labs.reach_plan import collapse_plan
 
     return make_asking_view(collapse_plan(), palette, lambda _, state: state.own_question())
 

@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
 
-from PySide6.QtCore import QEvent, QObject, QTimer, Signal
-from PySide6.QtWidgets import QApplication, QDialog, QVBoxLayout, QWidget
+from PySide6.QtCore import QEvent, QObject, QRect, QRectF, Qt, QTimer, Signal
+from PySide6.QtGui import QColor, QPainter, QPaintEvent, QPen, QShowEvent
+from PySide6.QtWidgets import QApplication, QDialog, QHBoxLayout, QPushButton, QVBoxLayout, QWidget
 from shiboken6 import isValid
 
 from attnscope import paths
@@ -23,17 +24,196 @@ from attnscope.viewmodels.tours.touring import TourState
 from attnscope.viewmodels.tours.tours import read_tours
 from attnscope.viewmodels.training.state import TrainingState
 from attnscope.viewmodels.view_state import ViewState, page_named
-from attnscope.widgets.labels import when
+from attnscope.widgets.icons import icon
+from attnscope.widgets.labels import PlainLabel, tool_button, when
 from attnscope.widgets.offers import Offer
+from attnscope.widgets.side_tabs import SideTabs
+from attnscope.widgets.theme import Dressed
 from attnscope.widgets.tours.help_panel import HelpPanel
-from attnscope.widgets.tours.invitation import Invitation
-from attnscope.widgets.tours.learn_page import LearnPage
-from attnscope.widgets.tours.pointer_frame import PointerFrame
 from attnscope.widgets.tours.tour_panel import TourPanel
 from attnscope.widgets.tours.tour_places import WindowPlaces
 from attnscope.widgets.tours.welcome_panel import Doors, WelcomePanel
 from attnscope.widgets.window.pages import Pages
 from attnscope.widgets.window.workspace import Workspace
+
+# A calm outline around a part of the window, which the mouse goes through.
+
+_WIDTH_PX, _RADIUS_PX, _SETTLE_MS = 2.0, 5.0, 30
+_MOVED = {
+    QEvent.Type.Move,
+    QEvent.Type.Resize,
+    QEvent.Type.Show,
+    QEvent.Type.Hide,
+    QEvent.Type.ParentChange,
+    QEvent.Type.LayoutRequest,
+}
+
+
+class PointerFrame(Dressed):
+    """Follows its target wherever that goes, in another window too; hidden while the target is."""
+
+    def __init__(self, window: QWidget) -> None:
+        super().__init__(window)
+        self._home = window
+        self._target: QWidget | None = None
+        self._watched: list[QWidget] = []
+        self.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
+        self.setAttribute(Qt.WidgetAttribute.WA_NoSystemBackground)
+        self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self._timer = QTimer(self)
+        self._timer.setSingleShot(True)
+        self._timer.setInterval(_SETTLE_MS)
+        self._timer.timeout.connect(self.place)
+        self.hide()
+
+    @property
+    def target(self) -> QWidget | None:
+        """What is pointed at."""
+        return self._target
+
+    def point_at(self, target: QWidget | None) -> None:
+        """Outline another part, or none."""
+        if target is not self._target:
+            if self._target is not None:
+                self._target.destroyed.disconnect(self._on_target_gone)
+            if target is not None:
+                target.destroyed.connect(self._on_target_gone)
+            self._target = target
+        self.place()
+
+    def place(self) -> None:
+        """Lie around the target as it is now."""
+        self._watch()
+        target = self._target
+        if target is None or not target.isVisible():
+            self.hide()
+            return
+        window = target.window()
+        if self.parentWidget() is not window:
+            self.setParent(window)
+        corner = target.mapTo(window, target.rect().topLeft())
+        seen = QRect(corner, target.size())
+        parent = target.parentWidget()
+        while parent is not None and parent is not window:
+            seen = seen.intersected(QRect(parent.mapTo(window, parent.rect().topLeft()), parent.size()))
+            parent = parent.parentWidget()
+        self.setGeometry(seen.intersected(window.rect()))
+        self.show()
+        self.raise_()
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        """Whatever lies above the target has moved; a window that closes does not take the frame along."""
+        is_closing = event.type() in (QEvent.Type.Close, QEvent.Type.DeferredDelete)
+        if is_closing and watched is self.parentWidget() and watched is not self._home:
+            self.setParent(self._home)
+            self.hide()
+        if event.type() in _MOVED:
+            self._timer.start()
+        return super().eventFilter(watched, event)
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        with QPainter(self) as painter:
+            painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+            painter.setPen(QPen(QColor(self.theme.accent), _WIDTH_PX))
+            inset = _WIDTH_PX / 2
+            frame = QRectF(self.rect()).adjusted(inset, inset, -inset, -inset)
+            painter.drawRoundedRect(frame, _RADIUS_PX, _RADIUS_PX)
+
+    def _watch(self) -> None:
+        """Hear of every move of the target and of what it lies in."""
+        wanted: list[QWidget] = []
+        widget = self._target
+        while widget is not None:
+            wanted.append(widget)
+            widget = None if widget.isWindow() else widget.parentWidget()
+        if wanted != self._watched:
+            for old in filter(isValid, self._watched):
+                old.removeEventFilter(self)
+            for new in wanted:
+                new.installEventFilter(self)
+            self._watched = wanted
+
+    def _on_target_gone(self) -> None:
+        self._target, self._watched = None, []
+        self.hide()
+
+
+# The Learn page: the welcome and the help, each behind a tab; made when it is first looked at.
+
+MakeParts = Callable[[], tuple[WelcomePanel, HelpPanel]]
+
+
+class LearnPage(QWidget):
+    """Holds both; `link_wanted` carries a link of a help page that leads out of the help."""
+
+    link_wanted = Signal(str)
+
+    def __init__(self, make: MakeParts, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._make = make
+        self.setProperty("role", "page")
+        self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+        self.welcome: WelcomePanel | None = None
+        self.help: HelpPanel | None = None
+        self.tabs = SideTabs()
+        self._layout = QVBoxLayout(self)
+        self._layout.setContentsMargins(0, 0, 0, 0)
+        self._layout.addWidget(self.tabs)
+
+    def build(self) -> None:
+        """Make what is shown, unless that has been done."""
+        if self.welcome is None:
+            self.welcome, self.help = self._make()
+            self.tabs.add("Welcome", self.welcome)
+            self.tabs.add("Help", self.help)
+            self.help.link_wanted.connect(self.link_wanted)
+
+    def show_help(self, name: str, heading: str = "") -> None:
+        """Turn to a help page."""
+        self.build()
+        self.tabs.show_panel("Help")
+        if self.help is not None:
+            self.help.show_page(name, heading)
+
+    def showEvent(self, event: QShowEvent) -> None:
+        self.build()
+        super().showEvent(event)
+
+
+# One line at the first start of all: where to begin. It can be sent away, and does not come again.
+
+
+class Invitation(Dressed):
+    """A line above the page; `accepted` when the person wants to begin there."""
+
+    accepted = Signal()
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setProperty("role", "panel")
+        self.setProperty("edge", "bottom")
+        self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+        self.setAccessibleName("Invitation to the tours")
+        self.open_button = QPushButton("Open Learn")
+        self.close_button = tool_button("", "Send the invitation away", role="flat")
+        layout = QHBoxLayout(self)
+        layout.setContentsMargins(16, 3, 8, 3)
+        layout.addWidget(PlainLabel("New here? Guided tours show on this window what attention computes."))
+        layout.addWidget(self.open_button)
+        layout.addStretch(1)
+        layout.addWidget(self.close_button)
+        self.open_button.clicked.connect(self._on_open)
+        self.close_button.clicked.connect(self.hide)
+        self.dress()
+        self.hide()
+
+    def dress(self) -> None:
+        self.close_button.setIcon(icon("close", self.theme.muted, side_px=16))
+
+    def _on_open(self) -> None:
+        self.hide()
+        self.accepted.emit()
+
 
 MakeStates = Callable[[TourPlaces], TourStates]
 

@@ -1,14 +1,222 @@
 """One line below the recipe: what it costs, or what is wrong with it."""
 
+from collections.abc import Sequence
+
 from PySide6.QtCore import Qt, Slot
-from PySide6.QtWidgets import QVBoxLayout, QWidget
+from PySide6.QtGui import QGuiApplication
+from PySide6.QtWidgets import (
+    QDialog,
+    QGridLayout,
+    QHBoxLayout,
+    QHeaderView,
+    QPushButton,
+    QTableWidget,
+    QTableWidgetItem,
+    QVBoxLayout,
+    QWidget,
+)
 
 from attnscope.counting import bytes_text, short_count
-from attnscope.viewmodels.training.plan_words import memory_line, problem_of, seconds_text
+from attnscope.viewmodels.training.plan_words import (
+    PRESET_COLUMNS,
+    Row,
+    disk_rows,
+    memory_line,
+    memory_rows,
+    preset_cells,
+    problem_of,
+    seconds_text,
+    size_rows,
+    summary,
+    work_rows,
+)
+from attnscope.viewmodels.training.preset_recipe import take_preset
+from attnscope.viewmodels.training.recipe_differences import csv_of_table
 from attnscope.viewmodels.training.state import TrainingState
-from attnscope.widgets.form_parts import column, row
-from attnscope.widgets.labels import ElidedLabel, PlainLabel, tool_button
-from attnscope.widgets.training.cost_dialog import CostDialog
+from attnscope.widgets.form_parts import column, dress_table, row
+from attnscope.widgets.labels import ElidedLabel, PlainLabel, tool_button, when
+from attnscope.widgets.side_tabs import SideTabs
+
+# What the recipe costs in full, and the table of presets: a window of its own that follows the editor.
+
+_N_WORDS = 2
+
+
+class CostDialog(QDialog):
+    """Shows the plan of a TrainingState and the presets; stays open beside the editor."""
+
+    def __init__(self, state: TrainingState, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._state = state
+        self.setWindowTitle("Cost on paper")
+        self.setModal(False)
+        self._summary = PlainLabel(role="name")
+        self._problem = PlainLabel(role="error")
+        self._problem.setWordWrap(True)
+        self._notes = PlainLabel(role="muted")
+        self._notes.setWordWrap(True)
+        self._groups = {
+            name: _Group(title)
+            for name, title in (
+                ("size", "Parameters"),
+                ("memory", "Memory while training"),
+                ("work", "Work and time"),
+                ("disk", "Checkpoints on disk"),
+            )
+        }
+        self.presets = _preset_table()
+        self.tabs = SideTabs()
+        self.tabs.add("This recipe", self._build_plan())
+        self.tabs.add("Presets", self._build_presets())
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(16, 8, 16, 16)
+        layout.addWidget(self.tabs)
+        self.resize(980, 580)
+        when(self, self._show_plan, state.planning.changed.plan)
+        when(self, self._show_presets, state.planning.changed.presets)
+        when(self, self._show_take, state.changed.status)
+        state.planning.ask_presets()
+        self._show_plan()
+        self._show_presets()
+
+    def _build_plan(self) -> QWidget:
+        page = QWidget()
+        layout = column(page, margin=8, spacing=12)
+        layout.addWidget(self._summary)
+        layout.addWidget(self._problem)
+        grid = QGridLayout()
+        grid.setHorizontalSpacing(40)
+        grid.setVerticalSpacing(16)
+        for name, place in (("memory", (0, 0)), ("work", (0, 1)), ("size", (1, 0)), ("disk", (1, 1))):
+            grid.addWidget(self._groups[name], *place, Qt.AlignmentFlag.AlignTop)
+        grid.setColumnStretch(0, 1)
+        grid.setColumnStretch(1, 1)
+        layout.addLayout(grid)
+        layout.addStretch(1)
+        layout.addWidget(self._notes)
+        return page
+
+    def _build_presets(self) -> QWidget:
+        page = QWidget()
+        layout = column(page, margin=8, spacing=8)
+        layout.addWidget(self.presets, 1)
+        self._presets_note = PlainLabel(role="muted")
+        self._presets_note.setWordWrap(True)
+        layout.addWidget(self._presets_note)
+        self._take = QPushButton("Put into the recipe")
+        self._take.clicked.connect(self._on_take)
+        copy = QPushButton("Copy table")
+        copy.setToolTip("Copies the table as CSV")
+        copy.setAutoDefault(False)
+        copy.clicked.connect(self._on_copy)
+        buttons: QHBoxLayout = row(None, copy, self._take)
+        layout.addLayout(buttons)
+        self.presets.itemDoubleClicked.connect(self._on_take)
+        self.presets.itemSelectionChanged.connect(self._show_take)
+        return page
+
+    def _show_plan(self) -> None:
+        planning = self._state.planning
+        plan = planning.plan
+        for group in self._groups.values():
+            group.setVisible(plan is not None)
+        if plan is None:
+            self._summary.setText("This recipe has no cost yet")
+            self._problem.setText(planning.problem)
+            self._notes.setText("")
+            return
+        self._summary.setText(f"{plan.name}: {summary(plan)}")
+        self._problem.setText(problem_of(plan))
+        self._groups["size"].show_rows(size_rows(plan))
+        self._groups["memory"].show_rows(memory_rows(plan))
+        self._groups["work"].show_rows(work_rows(plan))
+        self._groups["disk"].show_rows(disk_rows(plan))
+        pace = (
+            f"The time is {plan.pace.words}; looks at held-out data and saving come on top."
+            if plan.pace
+            else ""
+        )
+        memory = (
+            "Memory is of the longest batch: weights, gradients and moments in float32, and what each layer "
+            "keeps for its gradients (after Korthikanti et al. 2022, section 4.1). Nothing is allocated."
+        )
+        self._notes.setText("\n".join(text for text in (pace, memory, *plan.notes) if text))
+
+    def _show_presets(self) -> None:
+        planning = self._state.planning
+        rows = planning.presets
+        self.presets.setRowCount(len(rows))
+        for i, preset in enumerate(rows):
+            for k, text in enumerate(preset_cells(preset)):
+                item = QTableWidgetItem(text)
+                side = Qt.AlignmentFlag.AlignLeft if k < _N_WORDS else Qt.AlignmentFlag.AlignRight
+                item.setTextAlignment(side | Qt.AlignmentFlag.AlignVCenter)
+                self.presets.setItem(i, k, item)
+        free = bytes_text(planning.available_bytes)
+        n_fitting = sum(preset.least_bytes <= planning.available_bytes for preset in rows)
+        self._presets_note.setText(
+            f"Sizes are exact. Operations are of the forward pass over the longest text; memory is with one "
+            f"such text at a time: {n_fitting} of {len(rows)} fit the {free} that are free here."
+            if rows
+            else "The presets are being counted…"
+        )
+        self._show_take()
+
+    @Slot()
+    def _show_take(self) -> None:
+        self._take.setEnabled(self.presets.currentRow() >= 0 and not self._state.is_active)
+
+    @Slot()
+    def _on_take(self) -> None:
+        rows, at = self._state.planning.presets, self.presets.currentRow()
+        if 0 <= at < len(rows) and not self._state.is_active:
+            take_preset(self._state, rows[at])
+            self.tabs.show_panel("This recipe")
+
+    @Slot()
+    def _on_copy(self) -> None:
+        rows = [preset_cells(preset) for preset in self._state.planning.presets]
+        QGuiApplication.clipboard().setText(csv_of_table(PRESET_COLUMNS, rows))
+
+
+class _Group(QWidget):
+    """Lines of name and value under a title; the last of several sums is strong."""
+
+    def __init__(self, title: str) -> None:
+        super().__init__()
+        self._title = title
+        self._grid = QGridLayout(self)
+        self._grid.setContentsMargins(0, 0, 0, 0)
+        self._grid.setHorizontalSpacing(24)
+        self._grid.setVerticalSpacing(3)
+        self._grid.setColumnStretch(0, 1)
+        self._grid.addWidget(PlainLabel(title, "section"), 0, 0)
+        self._labels: list[tuple[PlainLabel, PlainLabel]] = []
+
+    def show_rows(self, rows: Sequence[Row]) -> None:
+        while len(self._labels) < len(rows):
+            pair = (PlainLabel(role="muted"), PlainLabel(role="value"))
+            for k, label in enumerate(pair):
+                side = Qt.AlignmentFlag.AlignRight if k else Qt.AlignmentFlag.AlignLeft
+                self._grid.addWidget(label, len(self._labels) + 1, k, side)
+            self._labels.append(pair)
+        for i, (name, value) in enumerate(self._labels):
+            has_row = i < len(rows)
+            name.setVisible(has_row)
+            value.setVisible(has_row)
+            if has_row:
+                name.setText(rows[i][0])
+                value.setText(rows[i][1])
+        self.setAccessibleName(f"{self._title}: " + ", ".join(f"{name} {value}" for name, value in rows))
+
+
+def _preset_table() -> QTableWidget:
+    table = QTableWidget(0, len(PRESET_COLUMNS))
+    dress_table(table, "Presets")
+    table.setHorizontalHeaderLabels(list(PRESET_COLUMNS))
+    table.setTabKeyNavigation(False)
+    table.horizontalHeader().setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
+    return table
 
 
 class CostBar(QWidget):

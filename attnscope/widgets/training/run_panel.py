@@ -1,38 +1,285 @@
 """The left side of the training page: the recipe, where it runs, and the controls of the run."""
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from PySide6.QtCore import QMargins, Qt, Signal, Slot
 from PySide6.QtGui import QAction, QKeySequence
 from PySide6.QtWidgets import (
+    QDialog,
+    QDialogButtonBox,
     QFileDialog,
     QHBoxLayout,
     QMenu,
     QProgressBar,
     QPushButton,
+    QSpinBox,
     QToolButton,
     QVBoxLayout,
     QWidget,
 )
 
 from attnscope import paths
+from attnscope.counting import bytes_text, counted
+from attnscope.errors import LoadError
 from attnscope.figures.colours import Palette
+from attnscope.figures.style import type_px
 from attnscope.viewmodels.session.recents import Recents
+from attnscope.viewmodels.training.preset_recipe import take_preset
+from attnscope.viewmodels.training.recipe_text import recipe_value
 from attnscope.viewmodels.training.state import TrainingState
 from attnscope.viewmodels.training.status import several_status
 from attnscope.viewmodels.training.sweeping import SweepState
 from attnscope.widgets.failures import told_failures
 from attnscope.widgets.folder_dialog import ask_folder
-from attnscope.widgets.form_parts import column, narrow_combo, row
-from attnscope.widgets.labels import ElidedLabel, PlainLabel, rule, tool_button, when
+from attnscope.widgets.form_parts import column, inset_text, narrow_combo, row
+from attnscope.widgets.labels import ElidedLabel, PlainLabel, plain_tooltip, rule, tool_button, when
 from attnscope.widgets.possible import allow
 from attnscope.widgets.training.cost_bar import CostBar
-from attnscope.widgets.training.last_run_button import LastRunButton
-from attnscope.widgets.training.longer_dialog import LongerDialog
-from attnscope.widgets.training.preset_button import PresetButton
 from attnscope.widgets.training.recipe_editor import RecipeEditor
 from attnscope.widgets.training.run_places import RunPlaces
+
+# The way back to the run before, or to several that were left, while the page shows none.
+
+_LONG = 28
+"""The most letters that it says of a run's name."""
+
+
+class LastRunButton(QPushButton):
+    """Opens the run that was trained or opened last, or goes on with several that the program was closed
+    over, whichever was later; hidden where there is neither, or one is shown.
+
+    `several_wanted`: the sweep stands as it was left, and can be started. `failed` says why it does not.
+    """
+
+    several_wanted = Signal()
+    failed = Signal(str, str)
+
+    def __init__(self, state: TrainingState, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._state = state
+        self._recents: Recents | None = None
+        self._sweep: SweepState | None = None
+        self.clicked.connect(self._on_clicked)
+        self.hide()
+
+    def offer(self, recents: Recents) -> None:
+        """Open the newest of these runs from now on."""
+        self._recents = recents
+        when(self, self.show_run, recents.changed)
+        self.show_run()
+
+    def offer_sweep(self, sweep: SweepState) -> None:
+        """Go on with several runs as well."""
+        self._sweep = sweep
+        self.show_run()
+
+    def show_run(self) -> None:
+        """Name what would be opened now."""
+        folder, is_sweep = self._found
+        name = Path(folder).name
+        what = "Go on with several runs" if is_sweep else "Open the last run"
+        self.setText(f"{what}: {name if len(name) <= _LONG else name[: _LONG - 1] + '…'}")
+        self.setToolTip(plain_tooltip(folder))
+        self.setVisible(bool(folder))
+
+    @property
+    def run(self) -> str:
+        """The folder of the run that was trained or opened last; empty for none."""
+        runs = self._recents.runs[:1] if self._recents is not None else ()
+        return next((run for run in runs if _time_of(run)), "")
+
+    @property
+    def _found(self) -> tuple[str, bool]:
+        """The folder to open, empty for none, and whether it holds several runs that were left."""
+        if self._state.status.phase != "idle" or self._recents is None:
+            return "", False
+        run = self.run
+        sweep, left_at = self._sweep.left if self._sweep and self._sweep.phase == "idle" else ("", 0.0)
+        return (sweep, True) if left_at > _time_of(run) else (run, False)
+
+    @Slot()
+    def _on_clicked(self) -> None:
+        folder, is_sweep = self._found
+        if folder and is_sweep and self._sweep is not None:
+            try:
+                self._sweep.take_up(folder)
+            except LoadError as error:
+                self.failed.emit("several runs", str(error))
+                return
+            self.several_wanted.emit()
+        elif folder:
+            self._state.open_run(folder)
+
+
+def _time_of(run: str) -> float:
+    """When a run was last written; 0 for what is no run, or is there no more."""
+    folder = Path(run)
+    times = []
+    for name in ("recipe.toml", "metrics.jsonl") if run else ():
+        try:
+            times.append((folder / name).stat().st_mtime)
+        except (OSError, ValueError):
+            if name == "recipe.toml":
+                return 0.0
+    return max(times, default=0.0)
+
+
+# The models of the literature behind one button: each with its size, chosen into the recipe.
+
+_GROUPS = {
+    "causal": "Decoders: tell the next token",
+    "masked": "Encoders: fill in hidden tokens",
+    "translation": "Encoder and decoder: translate",
+    "span-corruption": "Encoder and decoder: write hidden spans",
+}
+
+
+class PresetButton(QToolButton):
+    """Offers the presets of a TrainingState; `table_wanted` asks for the whole table."""
+
+    table_wanted = Signal()
+
+    def __init__(self, state: TrainingState, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._state = state
+        self.setText("Preset ▾")
+        self.setAccessibleName("Preset")
+        self.setToolTip("Write a model of the literature into the recipe, or a new recipe around it")
+        self.setProperty("role", "flat")
+        self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+        self.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
+        self._menu = QMenu(self)
+        self._menu.setToolTipsVisible(True)
+        self._menu.aboutToShow.connect(self._on_opening)
+        self.setMenu(self._menu)
+        self._fill()
+        when(self, self._fill, state.planning.changed.presets)
+        when(self, self._show_status, state.changed.status)
+
+    def _show_status(self) -> None:
+        self.setEnabled(not self._state.is_active)
+
+    @Slot()
+    def _on_opening(self) -> None:
+        self._state.planning.ask_presets()
+
+    def _fill(self) -> None:
+        self._menu.clear()
+        planning = self._state.planning
+        if not planning.presets:
+            self._menu.addAction("Counting…").setEnabled(False)
+            return
+        for objective, title in _GROUPS.items():
+            rows = [preset for preset in planning.presets if preset.objective == objective]
+            if rows:
+                self._menu.addSeparator()
+                self._menu.addAction(title).setEnabled(False)
+            for preset in rows:
+                fits = preset.least_bytes <= planning.available_bytes
+                note = "" if fits else f" · needs {bytes_text(preset.least_bytes)}"
+                action = self._menu.addAction(f"{preset.name}\t{preset.n_parameters:,}{note}")
+                action.setToolTip(
+                    f"{preset.n_layers} layers, {preset.d_model} wide, {preset.n_heads} heads; to train it "
+                    f"takes {bytes_text(preset.least_bytes)} with one text of {preset.n_tokens} tokens"
+                )
+                action.triggered.connect(partial(self._on_chosen, preset.name))
+        self._menu.addSeparator()
+        self._menu.addAction("All sizes as a table…").triggered.connect(self.table_wanted)
+
+    def _on_chosen(self, name: str, _is_checked: bool = False) -> None:
+        for preset in self._state.planning.presets:
+            if preset.name == name:
+                take_preset(self._state, preset)
+
+
+# What it means to give a complete run more steps, in words.
+
+DEFAULT_SCHEDULE, DEFAULT_WARMUP = "cosine", 100
+"""What a recipe that names none has (`training.parts.SchedulePart`)."""
+_STEADY = ("constant", "noam")
+
+
+def longer_words(recipe: str, step: int, n_more: int) -> str:
+    """How long the run of a recipe will be, and what becomes of its learning rate."""
+    n_steps = step + n_more
+    told = [f"The run will be {counted(n_steps, 'step')} long and go on in its own folder."]
+    kind = recipe_value(recipe, "schedule", "kind") or DEFAULT_SCHEDULE
+    has_pool = bool(recipe_value(recipe, "data", "repeated_share"))
+    warmup = recipe_value(recipe, "schedule", "warmup_steps")
+    is_warming = step <= (warmup if isinstance(warmup, int) else DEFAULT_WARMUP)
+    if (kind in _STEADY or is_warming) and not has_pool:
+        why = f"Its schedule is {kind}" if kind in _STEADY else "Its warm-up is not over"
+        told.append(f"{why}: it goes on as if it had been so long from the start.")
+        return " ".join(told)
+    if kind not in _STEADY:
+        told.append(
+            f"Its learning rate jumps at step {step + 1:,}: from there on it is that of a {kind} of"
+            f" {n_steps:,} steps."
+        )
+    if has_pool:
+        told.append("Repeated words are drawn as in a run of that length.")
+    told.append("A run that was so long from the start would end with other weights.")
+    return " ".join(told)
+
+
+# More steps for a complete run: how many, and what becomes of its learning rate.
+
+_WIDTH_PX, _TOLD_PX = 440, 56
+_MOST = 10**9
+
+
+class LongerDialog(QDialog):
+    """Asks how many steps more; the state then goes on with the run."""
+
+    def __init__(self, state: TrainingState, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._state = state
+        self.setWindowTitle("More steps")
+        self.setMinimumWidth(round(type_px(_WIDTH_PX)))
+        self.n_more = QSpinBox()
+        self.n_more.setAccessibleName("Steps more")
+        self.n_more.setGroupSeparatorShown(True)
+        self.n_more.setRange(1, max(1, _MOST - state.step))
+        self.n_more.setValue(max(state.recipe.n_steps - state.step, 0) or max(1, state.step))
+        self.n_more.selectAll()
+        inset_text(self.n_more)
+        self._told = PlainLabel("", "muted")
+        self._told.setWordWrap(True)
+        self._told.setMinimumHeight(round(type_px(_TOLD_PX)))
+        self._told.setAlignment(Qt.AlignmentFlag.AlignTop | Qt.AlignmentFlag.AlignLeft)
+        self.go_on = QPushButton("Go on")
+        buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Cancel)
+        buttons.addButton(self.go_on, QDialogButtonBox.ButtonRole.AcceptRole)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(24, 24, 24, 16)
+        layout.setSpacing(12)
+        layout.addLayout(
+            row(
+                PlainLabel(f"{counted(state.step, 'step is', 'steps are')} made. Steps more"),
+                self.n_more,
+                None,
+            )
+        )
+        layout.addWidget(self._told)
+        layout.addStretch(1)
+        layout.addWidget(buttons)
+        self.go_on.setDefault(True)  # not before it is in the dialog, or Enter would press the other
+        self.n_more.valueChanged.connect(self._show_words)
+        buttons.accepted.connect(self.accept)
+        buttons.rejected.connect(self.reject)
+        self._show_words()
+
+    def accept(self) -> None:
+        """Go on with the run and close."""
+        super().accept()
+        self._state.lengthen(self.n_more.value())
+
+    @Slot()
+    def _show_words(self) -> None:
+        self._told.setText(longer_words(self._state.recipe.text, self._state.step, self.n_more.value()))
+
 
 _LEAST_PX, _MOST_FACTOR = 300, 1.5
 """The panel's least width, and how much larger type may make it."""

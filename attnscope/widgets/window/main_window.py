@@ -1,10 +1,12 @@
 """The window: places the bars and pages, builds the actions, keeps theme and layout."""
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
+from typing import Literal
 
-from PySide6.QtCore import QEvent, Qt, QTimer, Signal, Slot
+from PySide6.QtCore import QEvent, QFileSystemWatcher, QObject, Qt, QTimer, Signal, Slot
 from PySide6.QtGui import (
     QAction,
     QCloseEvent,
@@ -27,34 +29,279 @@ from attnscope.viewmodels.heads.pruning import PruningState
 from attnscope.viewmodels.heads.state import HeadsState
 from attnscope.viewmodels.numbers import Numbers
 from attnscope.viewmodels.positions import PositionsState
+from attnscope.viewmodels.session.history import Change, Setting
+from attnscope.viewmodels.session.recorded import NO_INSIDE, is_recorded
 from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.training.further_recipe import further_name, further_recipe, why_not_further
 from attnscope.viewmodels.training.state import TrainingState
-from attnscope.viewmodels.view_state import Page
+from attnscope.viewmodels.view_state import Page, Part, ViewState
 from attnscope.widgets.actions import build_actions
 from attnscope.widgets.compare.page import compare_handlers
 from attnscope.widgets.explore.mask_dialog import MaskEditing
 from attnscope.widgets.export.figures_offered import current_figure
+from attnscope.widgets.folded_sizes import FoldedSizes
 from attnscope.widgets.labels import when
-from attnscope.widgets.labs.page import lab_offers
+from attnscope.widgets.labs.page import LabsPage, lab_offers
 from attnscope.widgets.map_style import remembered_view
+from attnscope.widgets.possible import allow
 from attnscope.widgets.theme import apply_theme, dress_application, palette_for
 from attnscope.widgets.tours.learning import Learning
-from attnscope.widgets.window.action_states import show_dismiss, show_possible
 from attnscope.widgets.window.banner import Banner
 from attnscope.widgets.window.commands import Commands
-from attnscope.widgets.window.folding import fold_with_view
 from attnscope.widgets.window.kept_panel import KeptLine
 from attnscope.widgets.window.layout_memory import SizesByType, restore_geometry, restore_splitters
 from attnscope.widgets.window.model_menu import ModelMenu
-from attnscope.widgets.window.model_watch import ModelWatch
 from attnscope.widgets.window.page_bar import PageBar
 from attnscope.widgets.window.pages import Pages
 from attnscope.widgets.window.status_bar import StatusBar
 from attnscope.widgets.window.steady_focus import SteadyFocus
 from attnscope.widgets.window.top_bar import TopBar
-from attnscope.widgets.window.undoing import Undoing
 from attnscope.widgets.window.workspace import Workspace
+
+# A step taken back or done again where it is not seen: what to say, with the page it belongs to.
+
+_SEEN_ON: dict[str, tuple[Page, ...]] = {
+    "gates": ("explore", "compare", "heads"),
+    "selection": ("explore", "compare", "heads"),
+    "aspect": ("explore",),
+    "text": ("explore", "compare"),
+    "target": ("explore", "compare"),
+    "interventions": ("explore", "compare"),
+    "compared": ("compare",),
+}
+"""Where a change of each part of a setting is seen; the first page is the one it belongs to."""
+
+
+def unseen_words(verb: str, change: Change | None, page: Page) -> str:
+    """A sentence for a step that changes nothing on `page`; empty where it does, or there is none.
+
+    `verb` is what was done with the step: "Undid" or "Did again".
+    """
+    if change is None:
+        return ""
+    changed = [
+        name
+        for name in Setting.__dataclass_fields__
+        if getattr(change.before, name) != getattr(change.after, name)
+    ]
+    if not changed or any(page in _SEEN_ON[name] for name in changed):
+        return ""
+    home = _SEEN_ON[changed[0]][0]
+    return f"{verb} on the page {home.capitalize()}: {change.label.removeprefix(f'{home}: ')}."
+
+
+# Undo and redo of what is looked at: on the page Labs the lab's own, elsewhere the session's.
+
+Way = Literal["undo", "redo"]
+_TOLD: dict[Way, str] = {"undo": "Undid", "redo": "Did again"}
+
+
+class Undoing:
+    """Belongs to one window. `of_session` is the session's undo on every page, for what is told of it."""
+
+    def __init__(self, session: Session, view: ViewState, window: QWidget) -> None:
+        self._session, self._view, self._window = session, view, window
+        self._actions: Mapping[str, QAction] = {}
+        self._labs: LabsPage | None = None
+        self.of_session = QAction("Undo", window)
+        self.of_session.triggered.connect(lambda _checked=False: self._turn_session("undo"))
+
+    def handlers(self) -> dict[str, Callable[[], None]]:
+        """The handlers of the two actions."""
+        return {way: partial(self._turn, way) for way in _TOLD}
+
+    def attach(self, actions: Mapping[str, QAction], labs: LabsPage) -> None:
+        """Name and enable the actions from now on by what they would do."""
+        self._actions, self._labs = actions, labs
+        told, page = self._session.changed, self._view.changed.page
+        when(self._window, self._show, told.history, told.model, page)
+        labs.controls_changed.connect(self._show)
+        self._show()
+
+    def _show(self) -> None:
+        for way in _TOLD:
+            verb, words = way.capitalize(), self._words(way)
+            action = self._actions[way]
+            action.setText(words or verb)
+            where = f" in {self._labs.shown}" if self._labs is not None and self._view.page == "labs" else ""
+            nothing = f"Nothing to {way}{where}"
+            allow(action, "" if words else nothing, tip=f"{words} ({action.shortcut().toString()})")
+        self.of_session.setText(self._session_words("undo") or "Undo")
+
+    def _words(self, way: Way) -> str:
+        """What an action would do; empty where there is nothing to be done."""
+        if self._labs is None or self._view.page != "labs":
+            return self._session_words(way)
+        controls = self._labs.controls
+        can = controls is not None and (controls.can_undo if way == "undo" else controls.can_redo)
+        return f"{way.capitalize()} in {self._labs.shown}" if can else ""
+
+    def _session_words(self, way: Way) -> str:
+        history = self._session.history
+        label = history.undo_label if way == "undo" else history.redo_label
+        return f"{way.capitalize()}: {label}" if label else ""
+
+    def _turn(self, way: Way) -> None:
+        if self._labs is None or self._view.page != "labs":
+            self._turn_session(way)
+        elif self._labs.controls is not None:
+            controls = self._labs.controls
+            (controls.undo if way == "undo" else controls.redo)()
+
+    def _turn_session(self, way: Way) -> None:
+        """A step that is not seen on the page is told."""
+        session = self._session
+        change = session.history.undoing if way == "undo" else session.history.redoing
+        words = unseen_words(_TOLD[way], change, self._view.page)
+        (session.undo if way == "undo" else session.redo)()
+        if words:
+            session.tell_person(words)
+
+
+# Notices when the files of the open model change on the disk, and offers to read them again.
+
+SETTLE_MS = 600
+"""A save touches many files; what they are in the end is looked at once."""
+
+Stamp = tuple[tuple[str, int, int], ...]
+
+
+class ModelWatch(QObject):
+    """Watches the folder of the session's model and its weights."""
+
+    def __init__(self, session: Session, parent: QObject) -> None:
+        super().__init__(parent)
+        self._session = session
+        self._folder: Path | None = None
+        self._stamp: Stamp = ()
+        self._files = QFileSystemWatcher(self)
+        self._settle = QTimer(self)
+        self._settle.setSingleShot(True)
+        self._settle.setInterval(SETTLE_MS)
+        self._settle.timeout.connect(self._look)
+        self._files.fileChanged.connect(self._on_changed)
+        self._files.directoryChanged.connect(self._on_changed)
+        when(self, self._on_model, session.changed.model)
+
+    def _on_model(self) -> None:
+        model = self._session.model
+        folder = Path(model.source) if model and model.source else None
+        self._folder = folder if folder is not None and folder.is_dir() else None
+        self._stamp = stamp_of(self._folder)
+        self._watch()
+
+    def _watch(self) -> None:
+        watched = [*self._files.files(), *self._files.directories()]
+        if watched:
+            self._files.removePaths(watched)
+        if self._folder is not None and self._folder.is_dir():
+            names = [str(self._folder / name) for name, _, _ in self._stamp]
+            self._files.addPaths([str(self._folder), *(name for name in names if Path(name).exists())])
+
+    def _on_changed(self, _path: str) -> None:
+        self._settle.start()
+
+    def _look(self) -> None:
+        found = stamp_of(self._folder)
+        if self._folder is None or found == self._stamp:
+            self._watch()
+            return
+        self._stamp = found
+        self._watch()
+        what = "have changed" if found else "are gone"
+        self._session.tell_person(
+            f"The files of {self._folder.name} {what} since they were opened. "
+            "What is shown is still what was read then.",
+            action="reload-model" if found else "",
+            about="Open",
+        )
+
+
+def stamp_of(folder: Path | None) -> Stamp:
+    """Name, size and time of each weights file of a folder; empty when there is none."""
+    if folder is None:
+        return ()
+    try:
+        files = sorted(folder.glob("*.safetensors"))
+        return tuple((file.name, file.stat().st_size, file.stat().st_mtime_ns) for file in files)
+    except OSError:
+        return ()
+
+
+# What goes while pages are presented or a tour needs the room, beyond the parts of the Explore page.
+
+
+def fold_with_view(view: ViewState, bars: tuple[QWidget, ...], pages: Pages) -> None:
+    """Let bars and parts of Compare, of Labs and of Train hide themselves as the view says."""
+    compare = pages.compare
+    parts: dict[Part, tuple[QWidget, ...]] = {
+        "bars": bars,
+        "texts": (*compare.sides, compare.swap_button),
+        "looks": (compare.way, compare.limit, *compare.order_buttons.values(), compare.all_stacks),
+        "measures": (compare.measures,),
+        "list": (pages.labs.side,),
+        "curves": (pages.training.curves_half,),
+        "watch": (pages.training.watch_half,),
+    }
+
+    sizes = FoldedSizes(compare.splitters())
+
+    def show() -> None:
+        if view.is_presenting:
+            sizes.keep()
+        for part, widgets in parts.items():
+            for widget in widgets:
+                widget.setVisible(not view.hides(part))
+        if not view.is_presenting:
+            sizes.give_back()
+
+    when(pages, show, view.changed.folded)
+
+
+# Which actions can be done now, and why the others cannot.
+
+_NO_MODEL = "Open a model first"
+_NO_HEAD = "Select a head first"
+_RECORDED = "This is recorded attention: there is no model behind it"
+
+
+def show_possible(actions: Mapping[str, QAction], session: Session) -> None:
+    """Enable and name the actions that depend on the session."""
+    for name, why_not in reasons(session).items():
+        allow(actions[name], why_not)
+    for k in range(3):
+        actions[f"stack-{k + 1}"].setVisible(k < len(session.stacks))
+        if k < len(session.stacks):
+            actions[f"stack-{k + 1}"].setText(f"Stack {session.stacks[k]}")
+
+
+def reasons(session: Session) -> dict[str, str]:
+    """Why each action that depends on the session cannot be done; empty where it can."""
+    is_fixed, has_model = is_recorded(session.model), session.model is not None
+    no_model = "" if has_model else _NO_MODEL
+    no_own_model = no_model or (_RECORDED if is_fixed else "")
+    no_head = no_model or ("" if session.selection else _NO_HEAD)
+    all_on = no_model or ("" if session.gates else "Every head is fully on")
+    none_off = no_model or ("" if session.gates.off() else "No head is off: switch heads off first")
+    return {
+        "toggle-heads": no_own_model or no_head,
+        "prune-all-but": no_own_model or no_head,
+        "enlarge": no_head,
+        "invert": no_own_model,
+        "inside": NO_INSIDE if is_fixed else "",
+        "save-model": no_own_model,
+        "reload-model": no_model,
+        "train-further": no_own_model,
+        "reset": all_on,
+        "remove-heads": none_off,
+    }
+
+
+def show_dismiss(action: QAction, session: Session, *, is_enlarged: bool, is_waiting: bool) -> None:
+    """Enable Esc while there is a message, something enlarged or presented, or work that it would stop."""
+    is_possible = session.notice is not None or is_enlarged or is_waiting
+    allow(action, "" if is_possible else "No message is shown, and nothing is enlarged or waited for")
+
 
 _LEAST, _LARGE_LEAST, _LARGE_FROM = (960, 600), (1200, 720), 1.2
 """The least size of the window; larger where type is larger than this factor."""

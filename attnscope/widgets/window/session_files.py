@@ -1,20 +1,25 @@
 """Opening and saving sessions, finding a model that has moved, and taking whatever is dropped."""
 
+import hashlib
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
-from typing import Protocol
+from typing import Literal, Protocol
 
-from PySide6.QtCore import QObject, QTimer
-from PySide6.QtWidgets import QFileDialog, QWidget
+from PySide6.QtCore import QObject, Qt, QTimer
+from PySide6.QtWidgets import QFileDialog, QMessageBox, QWidget
 
 from attnscope.counting import counted
 from attnscope.errors import LoadError, UserError
 from attnscope.figures.caption import program_version
 from attnscope.figures.figure_file import ENDING as FIGURE_ENDING
+from attnscope.figures.figure_file import SavedFigure, is_figure_file, read_figure_file
 from attnscope.files import replace_file
+from attnscope.outside import read_outside
 from attnscope.records.models import Sample
 from attnscope.records.shelf import is_download, on_this_machine
+from attnscope.strict_json import as_object, read_json
 from attnscope.viewmodels.session.exploring import open_and_explore
 from attnscope.viewmodels.session.file import (
     ENDING,
@@ -25,17 +30,203 @@ from attnscope.viewmodels.session.file import (
     setting_for,
 )
 from attnscope.viewmodels.session.gating import every_head
+from attnscope.viewmodels.session.history import Setting
 from attnscope.viewmodels.session.kept_views import KeptViews, Views
 from attnscope.viewmodels.session.notices import OPENING
 from attnscope.viewmodels.session.reader import MAX_BYTES
 from attnscope.viewmodels.session.recents import Recents
 from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.view_state import ViewState
-from attnscope.widgets.export.opened_figure import open_figure_file
 from attnscope.widgets.folder_dialog import ask_folder
 from attnscope.widgets.labels import when
-from attnscope.widgets.window.opening import Opened, find_moved_model, is_picture, kind_of
-from attnscope.widgets.window.session_guard import AskOverwrite, SessionGuard, ask_overwrite, digest_of
+
+# A figure file that somebody opens: its numbers in the export dialog, its question in the window.
+
+LABEL = "open figure"
+
+
+def open_figure_file(
+    path: Path, show: Callable[[SavedSession, str], None], parent: QWidget, tell: Callable[[str], None]
+) -> None:
+    """Show what the file holds; raises LoadError for what is no figure file.
+
+    Numbers stand in the export dialog, to be saved in another size, look or format; `tell` says where they
+    were written. Of a question `show` brings model, text, heads and look back, and Export draws it.
+    """
+    kept = read_figure_file(path)
+    if isinstance(kept, SavedFigure):
+        show(session_of(kept), LABEL)
+        return
+    from attnscope.widgets.export.dialog import ExportDialog  # not before the first paint
+
+    dialog = ExportDialog(
+        {kept.view: kept}, kept.view, folder=str(path.absolute().parent), keeps_panels=True, parent=parent
+    )
+    dialog.setWindowTitle(f"Export figure – {path.name}")
+    dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+    dialog.exported.connect(tell)
+    dialog.open()
+
+
+def session_of(saved: SavedFigure) -> SavedSession:
+    """What the window shows of the figure's question."""
+    origin, style = saved.origin, saved.style
+    return SavedSession(
+        source=origin.source,
+        model=origin.model,
+        sha256=origin.sha256,
+        setting=Setting(
+            gates=saved.gates,
+            selection=saved.heads,
+            aspect=origin.aspect,
+            text=origin.text,
+            target=origin.target,
+            interventions=saved.interventions,
+        ),
+        look=LookSaved(
+            view="lines" if saved.view == "lines" else "heatmap",
+            colour_map=style.colour_map,
+            scale=style.scale,
+            least_weight=style.least_weight,
+            n_strongest=style.n_strongest,
+        ),
+    )
+
+
+# What a path is that somebody opens or drops: a session, a figure, a text, a picture, a run, a model.
+
+Opened = Literal["session", "figure", "text", "picture", "run", "model"]
+_TEXT_ENDINGS = (".txt", ".md", ".text")
+_PICTURE_ENDINGS = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif")
+_MODEL_ENDINGS = (".safetensors", ".json", ".toml", ".bin", ".pt")
+_MAX_SIBLINGS = 60
+
+
+def kind_of(path: str) -> Opened:
+    """What `path` is to be opened as; raises LoadError for what is nothing of this."""
+    place = Path(path)
+    try:
+        is_file, is_folder = place.is_file(), place.is_dir()
+    except (OSError, ValueError) as error:
+        raise _unknown(path, "it is not a path") from error
+    if "\0" in path:
+        raise _unknown(path.replace("\0", "‹NUL›"), "it is not a path")
+    ending = place.suffix.lower()
+    if ending == ENDING:
+        return "session"
+    if is_file and is_figure_file(path):
+        return "figure"
+    if is_folder:
+        return "run" if (place / "recipe.toml").is_file() else "model"
+    if is_file and ending in _TEXT_ENDINGS:
+        return "text"
+    if is_file and is_picture(path):
+        return "picture"
+    if is_file and ending in _MODEL_ENDINGS:
+        return "model"
+    if not is_file and place.name == path:
+        return "model"  # a demo model's name, or a name the engine knows
+    raise _unknown(path, "it does not exist" if not is_file else f"'{ending or place.name}' is not known")
+
+
+def is_picture(path: str) -> bool:
+    """Whether a file's name says that it is a picture."""
+    return Path(path).suffix.lower() in _PICTURE_ENDINGS
+
+
+def find_moved_model(source: str, sha256: str, near: Path) -> str:
+    """Where the model of a session is now: its own path, or a folder beside the session with its hash.
+
+    Empty when it is in neither place. Folders are compared by their manifest, so nothing large is read.
+    """
+    if not source or Path(source).name == source:
+        return source
+    try:
+        if Path(source).exists():
+            return source
+        candidates = [near / Path(source).name, *sorted(near.iterdir())[:_MAX_SIBLINGS]]
+    except (OSError, ValueError):
+        return ""
+    return next((str(folder) for folder in candidates if sha256 and _holds(folder, sha256)), "")
+
+
+def _holds(folder: Path, sha256: str) -> bool:
+    """Whether a model folder's manifest names weights with this hash."""
+    manifest = folder / "manifest.json"
+    try:
+        entries = as_object(read_json(manifest, max_bytes=1_000_000), what=str(manifest))
+        return any(isinstance(entry, dict) and entry.get("sha256") == sha256 for entry in entries.values())
+    except LoadError:
+        return False
+
+
+def _unknown(path: str, reason: str) -> LoadError:
+    return LoadError(
+        f"{path[:200]} cannot be opened: {reason}.",
+        kind="unknown",
+        expected=f"a session (*{ENDING}), a figure file (*{FIGURE_ENDING}), a model or run folder, recorded "
+        "attention, a text or a picture",
+        action="Open or drop one of these.",
+    )
+
+
+# Not writing over a session file that another program has changed since it was read or written here.
+
+Answer = Literal["overwrite", "elsewhere", "cancel"]
+AskOverwrite = Callable[[QWidget, str], Answer]
+
+
+class SessionGuard:
+    """Knows the session file as this program last had it; another path is nobody's business here."""
+
+    def __init__(self) -> None:
+        self.path: Path | None = None
+        self._digest = ""
+
+    def remember(self, path: Path, digest: str | None = None) -> None:
+        """The file was read, when it had `digest`, or has just been written."""
+        self.path, self._digest = path, digest_of(path) if digest is None else digest
+
+    def warning(self, path: Path) -> str:
+        """Why writing to `path` would lose what somebody else wrote; empty where it would not."""
+        is_ours = self.path is not None and self.path.resolve() == path.resolve()
+        present = digest_of(path) if is_ours else ""
+        if not present or present == self._digest:
+            return ""
+        try:
+            saved = f"{datetime.fromtimestamp(path.stat().st_mtime):%H:%M:%S on %d %B %Y}"
+        except (OSError, OverflowError, ValueError):
+            saved = "some time"
+        return (
+            f"{path.name} has changed on the disk since it was opened or saved here: another program wrote "
+            f"it at {saved}. Overwriting it loses what was saved there."
+        )
+
+
+def digest_of(path: Path) -> str:
+    """The SHA-256 of a file; empty where there is none that can be read."""
+    try:
+        data = read_outside(path, expected="a session file", max_bytes=MAX_BYTES)
+        return hashlib.sha256(data).hexdigest()
+    except LoadError:
+        return ""
+
+
+def ask_overwrite(parent: QWidget, warning: str) -> Answer:
+    """Ask what to do about a file that has changed; Esc writes nothing."""
+    box = QMessageBox(parent)
+    box.setIcon(QMessageBox.Icon.Warning)
+    box.setWindowTitle("The session changed on the disk")
+    box.setText(warning)
+    elsewhere = box.addButton("Save as…", QMessageBox.ButtonRole.AcceptRole)
+    overwrite = box.addButton("Overwrite", QMessageBox.ButtonRole.DestructiveRole)
+    box.addButton(QMessageBox.StandardButton.Cancel)
+    box.setDefaultButton(elsewhere)
+    box.exec()
+    if box.clickedButton() is overwrite:
+        return "overwrite"
+    return "elsewhere" if box.clickedButton() is elsewhere else "cancel"
+
 
 AskPath = Callable[[QWidget, str, str], str]
 _MOST_BYTES = MAX_BYTES * 9 // 10

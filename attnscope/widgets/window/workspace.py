@@ -4,22 +4,26 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
 
-from PySide6.QtCore import QMimeData, QObject, QTimer
+from PySide6.QtCore import QMimeData, QObject, Qt, QTimer
 from PySide6.QtGui import QAction, QGuiApplication
-from PySide6.QtWidgets import QApplication, QDialog, QMainWindow, QSplitter, QWidget
+from PySide6.QtWidgets import QApplication, QDialog, QMainWindow, QMenu, QSplitter, QWidget
 
 from attnscope.errors import LoadError
 from attnscope.figures.colours import Palette
+from attnscope.figures.plain import plain_text, shorten
+from attnscope.records.shelf import ShelfRequest
 from attnscope.settings import Settings
+from attnscope.viewmodels.numbers import Numbers
 from attnscope.viewmodels.session.file import read_session
 from attnscope.viewmodels.session.recents import Recents
 from attnscope.viewmodels.session.scripts import Scripts, scripts_now
 from attnscope.viewmodels.session.state import Session
+from attnscope.viewmodels.shelf import ShelfState
 from attnscope.viewmodels.view_state import SIZES, ViewState
 from attnscope.widgets.aspect_steps import aspect_handlers
 from attnscope.widgets.explore.lines_panel import LinesPanel
 from attnscope.widgets.explore.page import DEFAULT_SIZES, ExplorePage
-from attnscope.widgets.labels import when
+from attnscope.widgets.labels import plain_tooltip, when
 from attnscope.widgets.offers import (
     Offer,
     action_offers,
@@ -29,16 +33,77 @@ from attnscope.widgets.offers import (
     sample_offers,
     session_offers,
 )
+from attnscope.widgets.possible import allow
 from attnscope.widgets.theme import palette_for
 from attnscope.widgets.window.autosave import Autosave
 from attnscope.widgets.window.command_palette import CommandPalette
 from attnscope.widgets.window.commands import PRESENTING
-from attnscope.widgets.window.get_models import GetModels
 from attnscope.widgets.window.history_panel import HistoryPanel
 from attnscope.widgets.window.kept_panel import KeptPanel, view_offers
 from attnscope.widgets.window.panel_windows import Panel, PanelWindows
-from attnscope.widgets.window.recent_menu import RecentMenu
 from attnscope.widgets.window.session_files import SessionFiles
+
+# The sessions opened lately, as a menu.
+
+
+class RecentMenu(QMenu):
+    """One entry for each session; choosing one opens it."""
+
+    def __init__(
+        self, recents: Recents, open_path: Callable[[str], None], parent: QWidget | None = None
+    ) -> None:
+        super().__init__("Recent sessions", parent)
+        self._recents, self._open_path = recents, open_path
+        self.setToolTipsVisible(True)
+        self.triggered.connect(self._on_triggered)
+        when(self, self._show, recents.changed)
+        self._show()
+
+    def _show(self) -> None:
+        self.clear()
+        for path in self._recents.sessions:
+            action = self.addAction(shorten(plain_text(path), 60).replace("&", "&&"))
+            action.setData(path)
+            action.setToolTip(plain_tooltip(path))
+        allow(self.menuAction(), "" if self._recents.sessions else "No session has been saved or opened yet")
+
+    def _on_triggered(self, action: QAction) -> None:
+        self._open_path(str(action.data()))
+
+
+# Getting a model: the dialog of the shelf, and what opens from it.
+
+
+class GetModels(QObject):
+    """Opens the dialog over `window`; `open_model` opens what is chosen in it."""
+
+    def __init__(self, window: QWidget, open_model: Callable[[str], None]) -> None:
+        super().__init__(window)
+        self._window, self._open_model = window, open_model
+        self.state = ShelfState(_post_nothing, Numbers())
+
+    def attach(self, state: ShelfState) -> None:
+        """Show this state from now on, which has somebody to ask."""
+        self.state = state
+
+    def open(self, name: str = "") -> None:
+        """Show the shelf, with a model chosen on it where one is named."""
+        from attnscope.widgets.shelf.dialog import ShelfDialog  # not before the first paint
+
+        dialog = self._window.findChild(ShelfDialog)
+        if dialog is None:
+            dialog = ShelfDialog(self.state, self._window)
+            dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+            dialog.open_wanted.connect(self._open_model)
+        self.state.show(name)
+        dialog.show()
+        dialog.raise_()
+        dialog.activateWindow()
+
+
+def _post_nothing(_request: ShelfRequest) -> None:
+    """For a window without a download thread."""
+
 
 PANELS = ("grid", "head", "lines", "inspector", "output")
 _MAX_DROPPED = 100_000

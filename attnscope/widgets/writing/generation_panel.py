@@ -13,13 +13,18 @@ from attnscope.figures.plain import plain_text
 from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.view_state import NO_HIGHLIGHT, Highlight, ViewState
 from attnscope.viewmodels.writing.state import GenerationState
-from attnscope.viewmodels.writing.words import place_of_chosen, shown_tokens, summary, tree_sentence
 from attnscope.widgets.form_parts import row, scrolled_column
 from attnscope.widgets.labels import PlainLabel, plain_tooltip, rule, when
 from attnscope.widgets.theme import Dressed
 from attnscope.widgets.writing.alternative_table import AlternativeTable
 from attnscope.widgets.writing.beam_view import BeamView
-from attnscope.widgets.writing.writing_form import WritingForm
+from attnscope.widgets.writing.writing_form import (
+    WritingForm,
+    place_of_chosen,
+    shown_tokens,
+    summary,
+    tree_sentence,
+)
 from attnscope.widgets.writing.written_strip import ProbabilityKey, WrittenStrip
 
 
