@@ -8,7 +8,7 @@ from attnscope.analysis.attention_graph import attention_graph
 from attnscope.analysis.positions import MAX_POSITIONS, NAMES, position_tables
 from attnscope.counting import counted
 from attnscope.errors import UserError
-from attnscope.figures.figure import Figure, ensure_gui, figure
+from attnscope.figures.figure import Figure, draw_wanted, ensure_gui
 from attnscope.figures.figure_checks import check_about
 from attnscope.figures.figure_file import SavedFigure, read_figure_file
 from attnscope.figures.page import PresetName, sized
@@ -17,6 +17,7 @@ from attnscope.figures.run_charts import PARTS, shown_charts
 from attnscope.figures.scaling_charts import scaling_charts
 from attnscope.figures.seed_charts import seed_chart
 from attnscope.figures.spec import Caption, Chart, FigureSpec, check_spec
+from attnscope.figures.traced import Wanted
 from attnscope.figures.views.curves import CurvesFigure
 from attnscope.figures.views.graph import GraphFigure
 from attnscope.figures.views.head import HeadFigure
@@ -24,7 +25,7 @@ from attnscope.figures.views.positions import PositionsFigure
 from attnscope.models import Model
 from attnscope.models.recording.opening import open_named
 from attnscope.records.attention_graph import DEFAULT_THRESHOLD
-from attnscope.records.sites import Stack
+from attnscope.records.sites import Stack, head_named
 from attnscope.trace import Trace
 from attnscope.training import read_run
 from attnscope.training.summaries import find_runs, read_runs, short_names
@@ -260,7 +261,7 @@ def load_figure(path: str | Path, *, device: str = "auto") -> Figure:
 
 def figure_from(saved: SavedFigure, model: Model, trace: Trace) -> Figure:
     """The saved figure on this trace; raises UserError for a head that the model does not have."""
-    origin, style, info = saved.origin, saved.style, model.info
+    origin, info = saved.origin, model.info
     source = trace.source
     caption = Caption(
         model=info.name,
@@ -269,41 +270,26 @@ def figure_from(saved: SavedFigure, model: Model, trace: Trace) -> Figure:
         target=origin.target,
         note="; ".join(dict.fromkeys(filter(None, (saved.note, source.cut_words, info.picture_words)))),
     )
-    made = figure(
-        trace,
-        saved.view,
+    wanted = Wanted(
+        trace=trace,
+        heads=tuple(head_named(head, trace.sites) for head in saved.heads),
         stack=saved.stack,
-        heads=saved.heads,
+        aspect=origin.aspect,
         also=saved.also,
-        colour_map=style.colour_map,
-        scale=style.scale,
-        show_values=style.show_values,
-        blend=origin.aspect.blend,
-        over=origin.aspect.over,
-        hidden=origin.aspect.hidden,
-        renormalised=origin.aspect.is_renormalised,
-        by_word=origin.aspect.is_by_word,
-        block=origin.aspect.block,
-        rows=origin.aspect.rows,
-        least_weight=style.least_weight,
-        n_strongest=style.n_strongest,
-        turn=style.turn,
-        label_every=style.label_every,
-        has_bar=style.has_bar,
-        plain=style.is_plain,
-        key_name=style.key_name,
-        query_name=style.query_name,
-        font=style.font,
-        badge=style.has_badge,
-        special_tokens=style.has_special,
+        columns=saved.columns,
+        from_file=True,
+    )
+    made = draw_wanted(
+        wanted,
+        saved.view,
+        style=saved.style,
         title=saved.title,
         caption=caption if saved.has_caption else None,
-        columns=saved.columns,
+        origin=origin,
         width_mm=saved.width_mm,
         height_mm=saved.height_mm,
         font_pt=saved.font_pt,
         dpi=saved.dpi,
-        origin=origin,
     )
     return Figure(replace(made.spec, gold=saved.gold)) if isinstance(made.spec, HeadFigure) else made
 

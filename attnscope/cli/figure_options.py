@@ -76,7 +76,7 @@ def add_look_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--panels",
         action="store_true",
-        help="the heads of --head, up to 26, as panels a, b, c … of one page",
+        help="the heads of --head, up to 12, as panels a, b, c … of one page",
     )
     parser.add_argument(
         "--columns",

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 OWN = ("model", "text", "target", "gate", "title")
 EXAMPLES = """\
 panels of several stacks, texts and models:
-  --panel WHAT makes panel a, the next one b, and so on to z. WHAT is a head (L0H1, or cross L1H0 where a
+  --panel WHAT makes panel a, the next one b, and so on to l. WHAT is a head (L0H1, or cross L1H0 where a
   model has several stacks), "lines cross L0H0,L0H1" or "grid encoder"; after a | stands what it does not
   share with MODEL, --text, --target and --gate: model=, text=, target=, gate=, or a title= of its own;
   each of several has a | before it.
@@ -104,6 +104,8 @@ def draw_panels(arguments: argparse.Namespace) -> "tuple[Figure, str]":
 
 def wished_panels(arguments: argparse.Namespace) -> tuple[PanelWish, ...]:
     """Every --panel, read; raises UserError for one that is not understood and for options it takes over."""
+    from attnscope.figures.views.panels import check_count
+
     given = given_options(arguments)
     others = [name for name in _NOT_WITH if name in given]
     if "view" in given and arguments.view != "panels":
@@ -114,12 +116,7 @@ def wished_panels(arguments: argparse.Namespace) -> tuple[PanelWish, ...]:
             expected="stack, layer and head in each --panel",
             action="Leave the others out.",
         )
-    if len(arguments.panel) > len(string.ascii_lowercase):
-        raise UserError(
-            f"{len(arguments.panel)} panels are too many.",
-            expected="up to 26, a to z",
-            action="Leave some out.",
-        )
+    check_count(len(arguments.panel))
     return tuple(map(_read_wish, string.ascii_lowercase, arguments.panel))
 
 

@@ -35,7 +35,7 @@ def panels(
     and the texts do, as far as the figures' captions (or origins) say that they differ. `columns` is how many
     panels stand beside each other, 0 as many as suit the page. Colours and labels are those of the first
     figure; the page is as in `attnscope.figure`.
-    Raises UserError, naming the panel, for a figure that is no panel, and for more than 26 of them.
+    Raises UserError, naming the panel, for a figure that is no panel, and for more than 12 of them.
     """
     check_about(size, title, caption, None)
     for panel in figures if isinstance(figures, Iterable) else (figures,):

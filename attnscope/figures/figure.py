@@ -121,7 +121,7 @@ def figure(
     """A figure of a trace: the `grid` of a stack, one `head`, or the `lines` of several `heads`.
 
     `panels` shows the `heads` beside each other on one scale, and `also` their `lines` and the `grid`, up to
-    26 in all, in `columns` (0: as many as suit the page). `attnscope.panels` puts figures of several texts
+    12 in all, in `columns` (0: as many as suit the page). `attnscope.panels` puts figures of several texts
     and models together.
 
     `difference` shows one head of this trace (A), of `other` (B), and B − A with the tokens aligned; `names`
@@ -150,13 +150,6 @@ def figure(
     if not isinstance(heads, Iterable):
         raise of_wrong_kind(heads, "heads", 'several heads, such as ("L0H0", "L1H3")', "Give one as head=.")
     check_about(size, title, caption, origin)
-    of_traces = [name for name, kind in VIEWS.items() if kind.reads_trace]
-    if view not in of_traces:
-        raise UserError(
-            f"A trace has no view '{view}'.",
-            expected=f"{', '.join(of_traces[:-1])} or {of_traces[-1]}",
-            action="Choose one of these.",
-        )
     named = (*((head,) if head is not None else ()), *((heads,) if isinstance(heads, str) else heads))
     wanted = tuple(head_named(h, trace.sites) for h in named)
     style = MapStyle(
@@ -175,7 +168,6 @@ def figure(
         query_name=query_name,
         font=font,
     )
-    check_look(style)
     aspect = Aspect(
         blend=blend,
         over=over,
@@ -194,10 +186,48 @@ def figure(
         columns=columns,
         other=OtherSide(trace=other, head=other_head, names=names, align=align, delta_end=delta_end),
     )
-    spec = VIEWS[view].of_trace(
+    return draw_wanted(
         wish,
-        gates=trace.gates,
-        interventions=trace.interventions,
+        view,
+        style=style,
+        title=title,
+        caption=caption,
+        origin=origin,
+        size=size,
+        width_mm=width_mm,
+        height_mm=height_mm,
+        font_pt=font_pt,
+        dpi=dpi,
+    )
+
+
+def draw_wanted(
+    wanted: Wanted,
+    view: str,
+    *,
+    style: MapStyle,
+    title: str,
+    caption: Caption | None,
+    origin: FigureOrigin | None,
+    width_mm: float | None,
+    height_mm: float | None,
+    font_pt: float | None,
+    dpi: int,
+    size: PresetName | None = None,
+) -> Figure:
+    """What is wanted of a trace, drawn as `figure` says."""
+    of_traces = [name for name, kind in VIEWS.items() if kind.reads_trace]
+    if view not in of_traces:
+        raise UserError(
+            f"A trace has no view '{view}'.",
+            expected=f"{', '.join(of_traces[:-1])} or {of_traces[-1]}",
+            action="Choose one of these.",
+        )
+    check_look(style)
+    spec = VIEWS[view].of_trace(
+        wanted,
+        gates=wanted.trace.gates,
+        interventions=wanted.trace.interventions,
         style=style,
         title=title,
         caption=caption,

@@ -63,7 +63,8 @@ class OtherSide:
 class Wanted:
     """What of a trace is to be drawn: `heads` or a `stack`, through an aspect.
 
-    `also` are panels beside those of heads, in `columns`.
+    `also` are panels beside those of heads, in `columns`. What is `from_file` may have more panels than are
+    put on a page otherwise.
     """
 
     trace: Traced
@@ -72,6 +73,7 @@ class Wanted:
     aspect: Aspect = PLAIN
     also: tuple[str, ...] = ()
     columns: int = 0
+    from_file: bool = False
     other: OtherSide = field(default_factory=OtherSide)
 
     @property

@@ -33,8 +33,10 @@ from attnscope.figures.views.lines import LinesFigure
 from attnscope.records.maps import HeadMap, SiteGrid
 
 Panel = HeadFigure | LinesFigure | GridFigure
-MAX_PANELS = len(string.ascii_lowercase)
-"""One letter each: a figure of more is no figure that anybody reads."""
+MAX_PANELS = 12
+"""A figure of more is no figure that anybody reads."""
+_MAX_IN_FILE = len(string.ascii_lowercase)
+"""One letter each: so many panels a figure file may hold."""
 MAX_COLUMNS = 6
 ALSO = ("lines", "grid")
 """What stands beside the maps of heads."""
@@ -80,8 +82,14 @@ class PanelsFigure(FigureSpec):
             )
         maps = wanted.maps()
         grids = wanted.grids(wanted.stack or maps[0].head.stack) if "grid" in wanted.also else ()
-        has_lines = "lines" in wanted.also
-        return panels_figure(cls(**page), maps, has_lines=has_lines, grids=grids, columns=wanted.columns)
+        return panels_figure(
+            cls(**page),
+            maps,
+            has_lines="lines" in wanted.also,
+            grids=grids,
+            columns=wanted.columns,
+            most=_MAX_IN_FILE if wanted.from_file else MAX_PANELS,
+        )
 
     @property
     def is_empty(self) -> bool:
@@ -189,7 +197,7 @@ class PanelsFigure(FigureSpec):
         return widest_of(shown_maps(self))
 
     def fits_together(self) -> bool:
-        return len(self.panels) <= MAX_PANELS
+        return len(self.panels) <= _MAX_IN_FILE
 
     def asked(self) -> Asked:
         heads = tuple(head_map.head for head_map in shown_maps(self))
@@ -206,10 +214,11 @@ def panels_figure(
     has_lines: bool = False,
     grids: tuple[SiteGrid, ...] = (),
     columns: int = 0,
+    most: int = MAX_PANELS,
 ) -> PanelsFigure:
     """A page with one panel for each map, then their lines, then the grid; the rest is as in `base`.
 
-    Raises UserError for more panels than there are letters.
+    Raises UserError for more than `most` panels.
     """
     plain = dataclasses.replace(base, title="", caption=None)
     panels: list[Panel] = [plain.as_view(HeadFigure, maps=(head_map,)) for head_map in maps]
@@ -218,7 +227,7 @@ def panels_figure(
     if grids:
         chosen = tuple(m.head for m in maps if not m.name)
         panels.append(plain.as_view(GridFigure, grids=grids, selection=chosen))
-    _check_count(len(panels))
+    check_count(len(panels), most)
     return base.as_view(PanelsFigure, panels=tuple(panels), columns=columns)
 
 
@@ -228,7 +237,7 @@ def panels_of(parts: Sequence[FigureSpec], titles: Sequence[str], base: PanelsFi
     `titles` tell the panels apart beside their letters; look, page, title and caption are those of `base`.
     Raises UserError, naming the panel, for a figure that is no panel.
     """
-    _check_count(len(parts))
+    check_count(len(parts))
     panels: list[Panel] = []
     for letter, part, title in zip(string.ascii_lowercase, parts, titles, strict=False):
         long = part.part if isinstance(part, HeadFigure) else None
@@ -244,12 +253,13 @@ def panels_of(parts: Sequence[FigureSpec], titles: Sequence[str], base: PanelsFi
     return dataclasses.replace(base, panels=tuple(panels))
 
 
-def _check_count(n_panels: int) -> None:
-    if n_panels > MAX_PANELS:
+def check_count(n_panels: int, most: int = MAX_PANELS) -> None:
+    """Raise UserError for more panels than go on one page."""
+    if n_panels > most:
         raise UserError(
-            f"A figure of panels shows up to {MAX_PANELS}, not {n_panels}.",
-            expected=f"1 to {MAX_PANELS} panels, a to z",
-            action="Choose fewer heads, or show their lines or the grid.",
+            f"A figure of panels shows up to {most}, not {n_panels}.",
+            expected=f"1 to {most} panels, a to {string.ascii_lowercase[most - 1]}",
+            action="Choose fewer heads, show their lines or the grid, or make several figures.",
         )
 
 
