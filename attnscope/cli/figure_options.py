@@ -100,7 +100,7 @@ def add_aspect_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--over", default="selection", choices=OVERS, help="which heads are blended")
     parser.add_argument("--hidden", default="nothing", choices=HIDDEN, help="keys to leave out")
     parser.add_argument("--renormalised", action="store_true", help="let what is left of a row sum to 1")
-    parser.add_argument("--by-word", action="store_true", help="words instead of pieces")
+    parser.add_argument("--by-word", action="store_true", help="merge subwords into words")
     parser.add_argument(
         "--block", default="all", choices=BLOCKS, help="of two texts read as one: queries and keys of which"
     )

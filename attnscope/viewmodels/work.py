@@ -58,7 +58,7 @@ class WorkState:
         first = self.jobs[0]
         named = f"{first.name} {first.percent}".strip()
         if len(self.jobs) > 1:
-            return f"{len(self.jobs)} jobs: {named}"
+            return f"{len(self.jobs)} tasks: {named}"
         return f"{named} · {first.what}" if first.tells_what and first.what else named
 
     def stop(self, name: str) -> None:

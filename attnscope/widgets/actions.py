@@ -51,9 +51,9 @@ ACTIONS: tuple[ActionSpec, ...] = (
     ),
     ActionSpec(
         name="train-further",
-        text="Train it further…",
+        text="Fine-tune…",
         menu="Model",
-        tip="A recipe on the Train page that goes on from the open model, on data of yours",
+        tip="A recipe on the Train page that continues from the open model on your own data",
     ),
     ActionSpec(
         name="custom-mask",
@@ -106,10 +106,10 @@ ACTIONS: tuple[ActionSpec, ...] = (
     ),
     ActionSpec(
         name="reload-model",
-        text="Read the model again",
+        text="Reload model",
         menu="Model",
         shortcuts=("F5",),
-        tip="Open the model's files anew, with the same text",
+        tip="Reopen the model's files and keep the text",
     ),
     ActionSpec(
         name="trace-again",
@@ -215,7 +215,7 @@ ACTIONS: tuple[ActionSpec, ...] = (
     ),
     ActionSpec(
         name="inside",
-        text="Inside the head",
+        text="Head step by step",
         menu="View",
         shortcuts=("I",),
         tip="One query step by step: q · k, scale, mask, softmax, values, output",
@@ -250,9 +250,9 @@ ACTIONS: tuple[ActionSpec, ...] = (
         tip="Heads blended, keys left out, scale, colours, theme: every choice of how things are shown",
         is_after_rule=True,
     ),
-    ActionSpec(name="renormalise", text="Let rows sum to 1 again", menu="View", shortcuts=("N",)),
-    ActionSpec(name="by-word", text="Words instead of pieces", menu="View", shortcuts=("W",)),
-    ActionSpec(name="plain-maps", text="Maps as they are", menu="View", shortcuts=("Shift+K",)),
+    ActionSpec(name="renormalise", text="Renormalise rows", menu="View", shortcuts=("N",)),
+    ActionSpec(name="by-word", text="Merge subwords", menu="View", shortcuts=("W",)),
+    ActionSpec(name="plain-maps", text="Reset map options", menu="View", shortcuts=("Shift+K",)),
     ActionSpec(name="larger", text="Larger type", menu="Window", shortcuts=("Ctrl++", "Ctrl+=")),
     ActionSpec(name="smaller", text="Smaller type", menu="Window", shortcuts=("Ctrl+-",)),
     ActionSpec(
@@ -271,9 +271,9 @@ ACTIONS: tuple[ActionSpec, ...] = (
     ),
     ActionSpec(
         name="work",
-        text="What is under way",
+        text="Background tasks",
         menu="Window",
-        tip="Long work with its progress, and Stop for each",
+        tip="Long-running work with its progress; each task can be stopped",
     ),
     ActionSpec(
         name="own-grid",
@@ -328,7 +328,7 @@ HANDS: tuple[tuple[str, str], ...] = (
     ("Labs: another lab", "↑ ↓ in the list"),
     ("Kept views: go, rename, remove, move", "Enter, F2, Delete, Alt+↑ ↓"),
     ("On a picture: choose a patch, the first token", "click, ← → ↑ ↓, Home"),
-    ("Inside a head: walk steps, queries, keys", "← →, ↑ ↓, Shift+↑ ↓"),
+    ("Step by step: next step, query, key", "← →, ↑ ↓, Shift+↑ ↓"),
 )
 """What the mouse and keys do inside the views."""
 

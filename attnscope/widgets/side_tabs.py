@@ -4,7 +4,6 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import (
     QButtonGroup,
     QFrame,
-    QHBoxLayout,
     QScrollArea,
     QStackedWidget,
     QToolButton,
@@ -12,14 +11,15 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from attnscope.widgets.flow_row import FlowRow
 from attnscope.widgets.labels import tool_button
 
 
 class SideTabs(QWidget):
-    """A row of tabs and the chosen panel below; a single panel stands without tabs.
+    """Tabs, in two rows where one is too narrow, and the chosen panel below; a single panel has no tabs.
 
-    `is_narrow` puts the tabs close together, for many of them in a side panel. `shown` tells that another
-    panel came to the front.
+    `is_narrow` makes the tabs small, for many of them in a side panel. `shown` is emitted when another
+    panel comes to the front.
     """
 
     shown = Signal()
@@ -32,11 +32,9 @@ class SideTabs(QWidget):
         self._pages.currentChanged.connect(lambda _index: self.shown.emit())
         self._group = QButtonGroup(self)
         self._bar = QWidget()
-        row = QHBoxLayout(self._bar)
-        side = 4 if is_narrow else 8
-        row.setContentsMargins(side, 4, side, 0)
-        row.setSpacing(0)
-        row.addStretch(1)
+        self._row = FlowRow(spacing=0, line_spacing=0)
+        self._row.setContentsMargins(4 if is_narrow else 8, 4, 4 if is_narrow else 8, 0)
+        self._bar.setLayout(self._row)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(0)
@@ -44,33 +42,34 @@ class SideTabs(QWidget):
         self._pages.setMinimumHeight(1)
         layout.addWidget(self._bar)
         layout.addWidget(self._pages, 1)
-        self._row = row
         self._bar.setVisible(False)
 
-    def add(self, title: str, panel: QWidget) -> None:
-        """Add a panel behind the others."""
-        tab = tool_button(title, title, role=self._role, is_checkable=True)
-        self._row.insertWidget(len(self.tabs), tab)
+    def add(self, name: str, panel: QWidget, *, label: str = "", tip: str = "") -> None:
+        """Add a panel after the others; `name` is its name in files, `label` what the tab says if other."""
+        tab = tool_button(label or name, label or name, role=self._role, is_checkable=True)
+        if tip:
+            tab.setToolTip(tip)
+        self._row.addWidget(tab)
         if self.tabs:
             self.setTabOrder(list(self.tabs.values())[-1], tab)  # before what the panels hold
         page = _scrolling(panel)
         self._group.addButton(tab, self._pages.addWidget(page))
-        self.tabs[title] = tab
+        self.tabs[name] = tab
         tab.clicked.connect(lambda: self._pages.setCurrentWidget(page))
         tab.setChecked(len(self.tabs) == 1)
         self._bar.setVisible(len(self.tabs) > 1)
 
-    def show_panel(self, title: str) -> None:
+    def show_panel(self, name: str) -> None:
         """Bring a panel to the front."""
-        self.tabs[title].click()
+        self.tabs[name].click()
 
     def show_bar(self, is_shown: bool) -> None:
         """Show the row of tabs, or only the panel at the front."""
         self._bar.setVisible(is_shown and len(self.tabs) > 1)
 
-    def is_shown(self, title: str) -> bool:
+    def is_shown(self, name: str) -> bool:
         """Whether a panel is at the front."""
-        return title in self.tabs and self.tabs[title].isChecked()
+        return name in self.tabs and self.tabs[name].isChecked()
 
 
 def _scrolling(panel: QWidget) -> QScrollArea:

@@ -257,7 +257,7 @@ QToolButton[role="status"]:focus { border: 1px solid @accent@; }
 QToolButton[role="tab"], QToolButton[role="side-tab"] { background: transparent; border: none;
     border-bottom: 2px solid transparent; border-radius: 0; padding: 0 8px; min-height: 26px;
     color: @muted@; }
-QToolButton[role="side-tab"] { padding: 0 4px; }
+QToolButton[role="side-tab"] { padding: 0; font-size: 11px; }
 QToolButton[role="tab"]:hover, QToolButton[role="side-tab"]:hover { color: @text@; }
 QToolButton[role="tab"]:checked, QToolButton[role="side-tab"]:checked { color: @text@;
     border-bottom: 2px solid @accent@; }

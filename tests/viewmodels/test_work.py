@@ -58,7 +58,7 @@ def test_that_jobs_are_listed_as_they_began_with_how_far_they_are() -> None:
     assert bench.names() == ["Pruning curves", "Measuring heads"]
     assert [job.what for job in bench.work.jobs] == ["waiting for its turn", "Reading: 2 of 8"]
     assert bench.work.jobs[1].percent == "25 %"
-    assert bench.work.summary == "2 jobs: Pruning curves"
+    assert bench.work.summary == "2 tasks: Pruning curves"
     bench.work.stop("Pruning curves")
     assert bench.work.summary == "Measuring heads 25 %"
     bench.work.stop("Measuring heads")
@@ -73,7 +73,7 @@ def test_that_news_that_change_nothing_are_not_told() -> None:
     bench.work.changed.connect(lambda: told.append(bench.work.summary))
     bench.news(2)
     bench.news(2)
-    assert told == ["2 jobs: Pruning curves"]
+    assert told == ["2 tasks: Pruning curves"]
 
 
 def test_that_opening_a_model_can_be_given_up_and_one_that_comes_all_the_same_is_taken() -> None:

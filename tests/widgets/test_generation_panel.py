@@ -33,7 +33,7 @@ def make(qtbot, desk: WritingDesk) -> tuple[GenerationPanel, ViewState]:
 def test_that_the_button_writes_and_then_stops(qtbot):
     desk = WritingDesk()
     panel, _ = make(qtbot, desk)
-    assert panel.write.text() == "Write"
+    assert panel.write.text() == "Generate"
     assert not panel.strip.isVisible()
     qtbot.mouseClick(panel.write, Qt.MouseButton.LeftButton)
     desk.tell_news(2)
@@ -43,7 +43,7 @@ def test_that_the_button_writes_and_then_stops(qtbot):
     assert not panel.form.isEnabled()
     qtbot.mouseClick(panel.write, Qt.MouseButton.LeftButton)
     assert desk.cancelled
-    assert panel.write.text() == "Write"
+    assert panel.write.text() == "Generate"
     assert panel.use.isEnabled()
 
 

@@ -14,8 +14,10 @@ from attnscope.viewmodels.session.file import MAX_VIEW_NAME, MAX_VIEWS, KeptView
 from attnscope.viewmodels.session.reader import MAX_NOTES
 
 Views = tuple[KeptView, ...]
-_VIEWS = {"lines": "Lines", "picture": "Picture", "inside": "Inside"}
+_VIEWS = {"lines": "Lines", "picture": "Picture", "inside": "Step by step"}
 """How the views of Explore begin the name of a view; the map does not."""
+_TABS = {"Alike": "Similar heads", "Inside": "Gradients and updates"}
+"""Tabs that are labelled otherwise than files name them."""
 
 
 class KeptChanges(SignalGroup):
@@ -188,7 +190,7 @@ def name_of(saved: SavedSession) -> str:
     if look.page == "labs" and look.lab:
         return _name(look.lab)
     if look.page not in ("explore", "compare"):
-        return _name(f"{look.page.capitalize()} {look.tab}")
+        return _name(f"{look.page.capitalize()} {_TABS.get(look.tab, look.tab)}")
     head = f"{setting.selection[-1].stack} {setting.selection[-1].label}" if setting.selection else ""
     page = "Compare" if look.page == "compare" else _VIEWS.get(look.view, "")
     words = " ".join(filter(None, (page, head)))

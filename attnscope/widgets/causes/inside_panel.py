@@ -56,7 +56,7 @@ class InsideView(QAbstractScrollArea):
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
-        self.setAccessibleName("Inside one head")
+        self.setAccessibleName("One head step by step")
         self.setMinimumSize(200, 160)
         self.viewport().setMouseTracking(True)
         self.viewport().setAttribute(Qt.WidgetAttribute.WA_OpaquePaintEvent)
@@ -114,7 +114,7 @@ class InsideView(QAbstractScrollArea):
             room = self._room()
             painter.fillRect(room, QColor(self._palette.background))
             if self._inside is None:
-                paint_placeholder(painter, room, self._palette, "Inside one head", self._note)
+                paint_placeholder(painter, room, self._palette, "One head step by step", self._note)
                 return
             layout = paint_inside(
                 painter,

@@ -146,7 +146,7 @@ class LensPanel(QWidget):
     def __init__(self, state: LensState, palette: Palette, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._state = state
-        self.title = PlainLabel("What each layer would say", "muted")
+        self.title = PlainLabel("Logit lens", "muted")
         self.title.setToolTip(plain_tooltip(_EXPLAINED))
         self.colour = ChoiceButton("show", "What the cells show", LENS_COLOURS)
         self.colour.chosen.connect(state.choose_colour)

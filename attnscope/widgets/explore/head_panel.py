@@ -61,7 +61,9 @@ class HeadPanel(QWidget):
         self.lines_button = tool_button("Lines", "Show lines", role="segment", is_checkable=True)
         self.heatmap_button.setToolTip("The selected head as a heatmap (H)")
         self.lines_button.setToolTip("The selected heads as lines from queries to keys (L)")
-        self.inside_button = tool_button("Inside", "Look inside", role="segment", is_checkable=True)
+        self.inside_button = tool_button(
+            "Step by step", "Show the head step by step", role="segment", is_checkable=True
+        )
         self.inside_button.setToolTip(_INSIDE)
         self.inside_button.setVisible(False)
         self.picture_button = tool_button("Picture", "Show the picture", role="segment", is_checkable=True)

@@ -137,7 +137,7 @@ class MaskDialog(QDialog):
         side.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         layout = column(side, margin=12, spacing=6)
         self.scope.setWordWrap(True)
-        layout.addWidget(PlainLabel("Who sees whom", "large"))
+        layout.addWidget(PlainLabel("Attention mask", "large"))
         layout.addWidget(self.scope)
         layout.addSpacing(6)
         layout.addWidget(PlainLabel("Presets", "section"))

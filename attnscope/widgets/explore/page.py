@@ -74,7 +74,7 @@ class AspectBar(QWidget):
         texts_name = "Queries and keys of which of the two texts, A and B"
         self.block = ChoiceButton("Texts", texts_name, _texts(BLOCKS))
         self.renormalise = _switch("Rows to 1", "Let what is left of each row sum to 1 again (N)")
-        self.words = _switch("Words", "Words instead of pieces: keys summed, queries averaged (W)")
+        self.words = _switch("Words", "Merge subwords: keys summed, queries averaged (W)")
         rows_name = "What the rows of cross-attention are called after"
         self.rows = ChoiceButton("Rows", rows_name, _texts(ROW_WORDS))
         self.lines = ChoiceButton("Lines", "Which lines are drawn", LINES)
@@ -311,13 +311,20 @@ class ExplorePage(QWidget):
     def offer_writing(self, state: GenerationState) -> None:
         """Let the model write, in a tab beside what it says."""
         self.generation = GenerationPanel(state, self._session, self._view)
-        self.answers.add("Write", self.generation)
+        self.answers.add(
+            "Write", self.generation, label="Generate", tip="Generate: let the model continue the text"
+        )
         self.output.title.setVisible(False)
 
     def offer_lens(self, state: LensState) -> None:
         """What each layer would say, in a tab beside what the model says."""
         self.lens = LensPanel(state, self._palette)
-        self.answers.add("Layers", self.lens)
+        self.answers.add(
+            "Layers",
+            self.lens,
+            label="Lens",
+            tip="Logit lens: what the model would say after each layer",
+        )
         self.output.title.setVisible(False)
 
     def offer_inside(self, state: InsideState) -> None:
@@ -335,14 +342,14 @@ class ExplorePage(QWidget):
         """What an output token owes to the inputs, in a tab beside what the model says."""
         self.across = AcrossPanel(self._session, state, graph, self._palette)
         self.across.pointed.connect(self._view.set_pointer_text)
-        self.answers.add("Across", self.across)
-        self.answers.tabs["Across"].setToolTip("Across layers: what an output token owes to the inputs")
+        tip = "Rollout and flow: how much each input contributes to an output token through all layers"
+        self.answers.add("Across", self.across, label="Rollout", tip=tip)
 
     def offer_causes(self, attributing: AttributingState, patching: PatchingState) -> None:
         """Which parts made an output, in a tab beside what the model says."""
         self.causes = CausesPanel(self._session, attributing, patching, self._palette)
-        self.answers.add("Causes", self.causes)
-        self.answers.tabs["Causes"].setToolTip("Which parts of the model made an output")
+        tip = "Attribution and patching: which parts of the model produced an output"
+        self.answers.add("Causes", self.causes, label="Attribution", tip=tip)
         self.causes.pointed.connect(self._view.set_pointer_text)
         self.causes.patching.token_chosen.connect(self._on_token_chosen)
 

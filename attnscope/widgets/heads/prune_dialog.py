@@ -66,7 +66,7 @@ class PruneDialog(QDialog):
         self.outcome, self.details = PlainLabel(role="name"), PlainLabel(role="hint")
         self.save_button, self.open_button = QPushButton("Save as…"), QPushButton("Open it")
         self.stop_button = QPushButton("Stop")
-        self.stop_button.setToolTip("Give it up; nothing is removed (Esc closes and stops)")
+        self.stop_button.setToolTip("Cancel: nothing is removed (Esc cancels and closes)")
         self.buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)
         self._build()
         when(self, self._show, state.changed.pruning)

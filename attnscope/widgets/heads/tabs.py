@@ -52,7 +52,7 @@ class HeadsTabs(QWidget):
     def offer_alike(self, state: AlikeState, table_path: Callable[[], str]) -> None:
         """Which heads attend alike, in a tab of its own."""
         self.alike = AlikePage(state, self._palette, table_path=table_path)
-        self.tabs.add("Alike", self.alike)
+        self.tabs.add("Alike", self.alike, label="Similar heads")
 
     def offer_weights(self, state: WeightsState) -> None:
         """What the selected head's weights say, in a tab of its own."""

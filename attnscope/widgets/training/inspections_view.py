@@ -63,7 +63,7 @@ class InspectionsView(QWidget):
         reading = PlainLabel(_SHORT, "small")
         reading.setWordWrap(True)
         reading.setToolTip(READING)
-        top = row(PlainLabel("Inside", "section"), self._values)
+        top = row(PlainLabel("Gradients and updates", "section"), self._values)
         top.setStretch(1, 1)
         layout = column(self, spacing=4)
         layout.addLayout(top)

@@ -144,7 +144,7 @@ class TrainingPage(QWidget):
         name = folder.rpartition("/")[2]
         caption = Caption(model=name, note=READING)
         return (
-            CurvesFigure(charts=charts, title=f"Inside the training of {name}", caption=caption)
+            CurvesFigure(charts=charts, title=f"Gradients and updates of {name}", caption=caption)
             if charts
             else None
         )
@@ -205,7 +205,7 @@ class TrainingPage(QWidget):
         self.upper_tabs, self.lower_tabs = SideTabs(), SideTabs()
         self.upper_tabs.add("Curves", curves)
         self.upper_tabs.add(SCALING, self._scaling)
-        self.upper_tabs.add(INSIDE, self._inside)
+        self.upper_tabs.add(INSIDE, self._inside, label="Gradients and updates")
         self._show_upper_tabs()
         self.lower_tabs.add("Attention", self._watch)
         self.lower_tabs.add("Runs", self._runs)

@@ -194,7 +194,7 @@ class CommandPalette(QFrame):
         self.list.setModel(self.rows)
         self._delegate = MatchDelegate(palette, self)
         self.list.setItemDelegate(self._delegate)
-        self.nothing = PlainLabel("Nothing is called that.", "hint")
+        self.nothing = PlainLabel("No matches", "hint")
         layout = QVBoxLayout(self)
         layout.setContentsMargins(8, 8, 8, 8)
         layout.setSpacing(8)

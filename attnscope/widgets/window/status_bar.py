@@ -79,15 +79,17 @@ class WorkList(QFrame):
         self.setProperty("role", "panel")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         self.setFrameShape(QFrame.Shape.StyledPanel)
-        self.setAccessibleName("What is under way")
-        self.empty = PlainLabel("Nothing is under way. Long work is listed here, with Stop.", "muted")
+        self.setAccessibleName("Background tasks")
+        self.empty = PlainLabel(
+            "No background tasks. Long-running work is listed here and can be stopped.", "muted"
+        )
         self.empty.setWordWrap(True)
         self.empty.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.rows: dict[str, WorkRow] = {}
         self._column = QVBoxLayout(self)
         self._column.setContentsMargins(16, 12, 16, 12)
         self._column.setSpacing(12)
-        self._column.addWidget(PlainLabel("Under way", "large"))
+        self._column.addWidget(PlainLabel("Background tasks", "large"))
         self._column.addWidget(self.empty)
         when(self, self._on_work, work.changed)
 
@@ -141,13 +143,13 @@ class WorkLine(QWidget):
     def __init__(self, work: WorkState, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.state = work
-        self.button = tool_button("", "What is under way", role="status")
+        self.button = tool_button("", "Background tasks", role="status")
         self.button.clicked.connect(self.open_list)
         self.bar = QProgressBar()
         self.bar.setTextVisible(False)
         self.bar.setRange(0, 1000)
         self.bar.setFixedWidth(_BAR_PX)
-        self.bar.setAccessibleName("How far it is")
+        self.bar.setAccessibleName("Progress")
         row = QHBoxLayout(self)
         row.setContentsMargins(0, 0, 0, 0)
         row.addWidget(self.bar)
@@ -186,8 +188,8 @@ class WorkLine(QWidget):
         self.setVisible(bool(summary))
         self.button.setText(f"{plain_text(summary)} ▴".replace("&", "&&"))
         stops = "; Esc stops what is waited for" if self.state.waited_for else ""
-        self.button.setAccessibleName(f"Under way: {plain_text(summary)}")
-        self.button.setToolTip("Everything under way, with Stop" + stops)
+        self.button.setAccessibleName(f"Background tasks: {plain_text(summary)}")
+        self.button.setToolTip("Show background tasks" + stops)
 
 
 _WITHOUT_MAPS = ("labs", "learn")

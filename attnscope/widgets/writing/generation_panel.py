@@ -42,7 +42,7 @@ class GenerationPanel(Dressed):
         self._state, self._session, self._view = state, session, view
         self._is_lighting = False
         self.form = WritingForm(state)
-        self.write = QPushButton("Write")
+        self.write = QPushButton("Generate")
         self.use = QPushButton("Use as text")
         self.progress = QProgressBar()
         self.summary = PlainLabel(role="muted")
@@ -85,7 +85,7 @@ class GenerationPanel(Dressed):
         self.tree_hint.setWordWrap(True)
         self.has_dropped.setChecked(True)
         self.progress.setTextVisible(False)
-        self.progress.setAccessibleName("Tokens written")
+        self.progress.setAccessibleName("Tokens generated")
         policy = self.progress.sizePolicy()
         policy.setRetainSizeWhenHidden(True)
         self.progress.setSizePolicy(policy)
@@ -132,7 +132,7 @@ class GenerationPanel(Dressed):
 
     def _show(self) -> None:
         state = self._state
-        self.write.setText("Stop" if state.is_writing else "Write")
+        self.write.setText("Stop" if state.is_writing else "Generate")
         self.write.setEnabled(state.is_writing or state.can_write)
         self.use.setEnabled(state.can_be_used)
         self.use.setVisible(bool(state.tokens))

@@ -117,7 +117,7 @@ class WritingForm(QWidget):
         super().__init__(parent)
         self._state = state
         self.modes = {
-            mode: tool_button(text, f"Write: {text}", role="segment", is_checkable=True)
+            mode: tool_button(text, f"Generate: {text}", role="segment", is_checkable=True)
             for mode, (text, _) in _MODES.items()
         }
         self.boxes: dict[str, QSpinBox | QDoubleSpinBox] = {
