@@ -6,7 +6,9 @@ The only place that knows whether the program runs from a checkout or from an in
 import os
 import re
 import sys
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from types import ModuleType
 
 import platformdirs
 
@@ -30,6 +32,32 @@ def resources_folder() -> Path:
         expected="a folder named resources",
         action="Install AttnScope again.",
     )
+
+
+def checkout_file(name: str) -> Path | None:
+    """A file of the checkout that the program runs from; None where it is installed, or the file missing."""
+    checkout = Path(__file__).resolve().parents[1]
+    path = checkout / name
+    return path if (checkout / "pyproject.toml").is_file() and path.is_file() else None
+
+
+def import_file(path: Path, name: str) -> ModuleType:
+    """The module in a file outside the package, imported under `name`; `__init__.py` stands for its folder.
+
+    A module that was imported under the name is returned as it is.
+    """
+    if name in sys.modules:
+        return sys.modules[name]
+    spec = spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{path} is no module of Python")
+    module = sys.modules[name] = module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module
 
 
 def demo_name(source: str) -> str:

@@ -44,7 +44,7 @@ _COMMANDS = {
     "get": "get a well-known open model: list the shelf, download one after a question",
     "info": "say what a model is, what it weighs and what it costs",
     "study": "make a published result again: a figure, a table, a report",
-    "bench": "measure speed on this machine",
+    "bench": "measure speed on this machine, from a checkout",
 }
 """Each has its module beside this one, which is imported when its name is given."""
 _GONE = {"average": "`average` went with version 0.10. Instead: attnscope open RUN, its last checkpoint."}

@@ -9,21 +9,21 @@ import pytest
 import torch
 from pytestqt.qtbot import QtBot
 
-from attnscope.bench import tracing
-from attnscope.bench.child import told_by
-from attnscope.bench.curves import measure_curves
-from attnscope.bench.exports import measure_exports
-from attnscope.bench.grid import measure_grid, random_grids
-from attnscope.bench.groups import GROUPS
-from attnscope.bench.lines import measure_lines
-from attnscope.bench.report import Measurement, NotRun, median_of, percentile, report, worst_of
-from attnscope.bench.resident import MemoryWatch, own_bytes, resident_bytes
-from attnscope.bench.tracing import Subject, trace_ratios
 from attnscope.cli.bench import NAMES
 from attnscope.cli.terminal import json_text
 from attnscope.errors import UserError
 from attnscope.nn.config import ModelConfig
 from attnscope.nn.transformer import build_transformer
+from bench import tracing
+from bench.child import told_by
+from bench.curves import measure_curves
+from bench.exports import measure_exports
+from bench.grid import measure_grid, random_grids
+from bench.groups import GROUPS
+from bench.lines import measure_lines
+from bench.report import Measurement, NotRun, median_of, percentile, report, worst_of
+from bench.resident import MemoryWatch, own_bytes, resident_bytes
+from bench.tracing import Subject, trace_ratios
 
 
 def test_that_every_group_of_the_command_line_exists() -> None:
@@ -131,7 +131,7 @@ def test_that_memory_is_that_of_the_process() -> None:
 
 def test_that_a_process_that_tells_nothing_is_an_error() -> None:
     with pytest.raises(UserError, match="told nothing"):
-        told_by("attnscope.bench.report")
+        told_by("bench.report")
 
 
 def test_that_a_process_that_does_not_end_is_an_error() -> None:

@@ -9,11 +9,11 @@ from types import MappingProxyType
 
 import pytest
 
-from attnscope.bench import groups
-from attnscope.bench.groups import Group, Wish
-from attnscope.bench.report import Doing, Measurement, NotRun, Rows
 from attnscope.cli.main import main
 from attnscope.errors import UserError
+from bench import groups
+from bench.groups import Group, Wish
+from bench.report import Doing, Measurement, NotRun, Rows
 
 KEPT = Measurement(name="quick", value=1.0, unit="ms", target=2.0)
 MISSED = Measurement(name="slow", value=3.0, unit="ms", target=2.0)
@@ -37,7 +37,6 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[object]]:
         return Group(f"what {name} is about", measure)
 
     monkeypatch.setattr(groups, "GROUPS", MappingProxyType({name: group(name) for name in found}))
-    monkeypatch.setattr("attnscope.cli.bench.NAMES", tuple(found))
     return found
 
 
@@ -157,3 +156,19 @@ def test_that_the_help_tells_the_exit_status(capsys: pytest.CaptureFixture[str])
     assert "Exit status 0: every promise that was measured is kept" in " ".join(
         capsys.readouterr().out.split()
     )
+
+
+def test_that_an_installed_program_says_where_the_benchmarks_are(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    installed = tmp_path / "site-packages" / "attnscope" / "paths.py"
+    monkeypatch.setattr("attnscope.paths.__file__", str(installed))
+    assert main(["bench", "grid"]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err == (
+        "attnscope: The benchmarks are not installed with AttnScope. "
+        "Run 'python -m attnscope bench' in the root of a checkout of its source.\n"
+    )
+    assert main(["bench", "--help"]) == 0
+    assert "an installed copy has none" in " ".join(capsys.readouterr().out.split())

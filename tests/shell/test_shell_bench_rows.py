@@ -19,7 +19,14 @@ import torch
 from pytestqt.qtbot import QtBot
 
 from attnscope.analysis import corpus
-from attnscope.bench import (
+from attnscope.nn.config import ModelConfig
+from attnscope.nn.transformer import build_transformer
+from attnscope.records.messages import Request
+from attnscope.records.sites import HeadRef
+from attnscope.records.tiles import LongMap, MapTile, ShowTile, TileShown
+from attnscope.records.tokens import Token
+from attnscope.viewmodels.maps.map_tiles import MapTiles
+from bench import (
     analysis,
     first_maps,
     frames,
@@ -36,21 +43,14 @@ from attnscope.bench import (
     window_memory,
     writing,
 )
-from attnscope.bench.analysis import made_up_model
-from attnscope.bench.curves import measure_curves
-from attnscope.bench.exports import measure_exports
-from attnscope.bench.grid import measure_grid
-from attnscope.bench.lines import measure_lines
-from attnscope.bench.ratios import time_ratios
-from attnscope.bench.report import Doing, Measurement, NotRun, Row
-from attnscope.bench.tracing import Subject
-from attnscope.nn.config import ModelConfig
-from attnscope.nn.transformer import build_transformer
-from attnscope.records.messages import Request
-from attnscope.records.sites import HeadRef
-from attnscope.records.tiles import LongMap, MapTile, ShowTile, TileShown
-from attnscope.records.tokens import Token
-from attnscope.viewmodels.maps.map_tiles import MapTiles
+from bench.analysis import made_up_model
+from bench.curves import measure_curves
+from bench.exports import measure_exports
+from bench.grid import measure_grid
+from bench.lines import measure_lines
+from bench.ratios import time_ratios
+from bench.report import Doing, Measurement, NotRun, Row
+from bench.tracing import Subject
 
 CPU = torch.device("cpu")
 

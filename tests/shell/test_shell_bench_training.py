@@ -7,11 +7,11 @@ import pytest
 import torch
 
 from attnscope import boot
-from attnscope.bench import training
-from attnscope.bench.report import Measurement
-from attnscope.bench.training import ALONE, OURS, TARGET, Turns, rows
-from attnscope.bench.training_loops import MOST_S, TEXT, OwnLoop, PlainLoop, answers
 from attnscope.errors import UserError
+from bench import training
+from bench.report import Measurement
+from bench.training import ALONE, OURS, TARGET, Turns, rows
+from bench.training_loops import MOST_S, TEXT, OwnLoop, PlainLoop, answers
 
 
 class Clocked:
@@ -38,7 +38,7 @@ def test_that_a_loop_makes_the_steps_it_is_asked_for_and_tells_its_loss() -> Non
 
 def test_that_a_turn_of_slow_steps_ends_early(monkeypatch: pytest.MonkeyPatch) -> None:
     now = iter(range(0, 1000, 2))
-    monkeypatch.setattr("attnscope.bench.training_loops.time.perf_counter", lambda: float(next(now)))
+    monkeypatch.setattr("bench.training_loops.time.perf_counter", lambda: float(next(now)))
     (line,) = answers(Clocked(), iter(["8\n"]))
     took = json.loads(line)
     assert took == [2.0, 2.0]

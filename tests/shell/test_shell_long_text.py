@@ -6,11 +6,11 @@ import pytest
 from pytestqt.qtbot import QtBot
 
 from attnscope.app import Program
-from attnscope.bench.long_model import long_text, write_long_model
 from attnscope.cli.main import main
 from attnscope.crash import CrashLog
 from attnscope.settings import Settings, StartOptions
 from attnscope.viewmodels.maps.map_tiles import MapTiles
+from bench.long_model import long_text, write_long_model
 
 N_WORDS = 1_600
 

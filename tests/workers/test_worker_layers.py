@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from worker_tools import ask
 
-from attnscope.bench.long_model import long_text, write_long_model
 from attnscope.nn.stopping import stoppable
 from attnscope.nn.telling import telling
 from attnscope.records.messages import LoadModel, Progress, Reply, Traced, TraceText
@@ -17,6 +16,7 @@ from attnscope.workers import serve_views
 from attnscope.workers.handlers import Engine
 from attnscope.workers.serve_tiles import TileServer
 from attnscope.workers.views import Views
+from bench.long_model import long_text, write_long_model
 
 N_TOKENS = 1_100  # just above what one array of weights may hold
 

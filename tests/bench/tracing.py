@@ -9,14 +9,14 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from attnscope.bench.peers import measure_peer
-from attnscope.bench.ratios import VOCAB_SIZE, time_ratios
-from attnscope.bench.report import Measurement, Row, median_of, percentile
 from attnscope.models.device import choose_device
 from attnscope.nn.presets import PRESETS
 from attnscope.nn.transformer import Transformer, build_transformer
 from attnscope.records.sites import NO_GATES, Site
 from attnscope.trace import TraceProbe
+from bench.peers import measure_peer
+from bench.ratios import VOCAB_SIZE, time_ratios
+from bench.report import Measurement, Row, median_of, percentile
 
 LENGTHS = {"bert-base": (16, 256), "gpt-2": (64, 1024)}
 MAX_TOKENS = 1024

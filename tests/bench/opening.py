@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from attnscope.bench.child import told_by
-from attnscope.bench.report import NotRun, Row, median_of
+from bench.child import told_by
+from bench.report import NotRun, Row, median_of
 
 NAME = "opening 1.4 GB of weights / transformers' own way"
 N_RUNS, MAX_RATIO = 3, 1.5
@@ -28,7 +28,7 @@ def measure_opening(n_runs: int = N_RUNS) -> Iterator[Row]:
     if importlib.util.find_spec("transformers") is None:
         yield NotRun(name=NAME, reason="transformers is not installed")
         return
-    from attnscope.bench.loading import make_folder  # a window comes along, which no child needs
+    from bench.loading import make_folder  # a window comes along, which no child needs
 
     ratios, own_s = [], []
     with tempfile.TemporaryDirectory(prefix="attnscope-opening-") as made:
@@ -43,7 +43,7 @@ def measure_opening(n_runs: int = N_RUNS) -> Iterator[Row]:
 
 def _run_s(way: str, folder: Path) -> float:
     begin_s = time.perf_counter()
-    told_by("attnscope.bench.opening", way, str(folder))
+    told_by("bench.opening", way, str(folder))
     return time.perf_counter() - begin_s
 
 
@@ -59,7 +59,7 @@ def main() -> None:
         load(arguments.folder, device="cpu").predict("a b c", n_continue=0)
     else:
         _read_by_library(arguments.folder)
-    print(json.dumps({"is_read": True}))  # noqa: T201  another process reads it
+    print(json.dumps({"is_read": True}))
 
 
 def _read_by_library(folder: str) -> None:

@@ -7,14 +7,14 @@ from pathlib import Path
 from attnscope.analysis.corpus_texts import encode_corpus, run_batch
 from attnscope.analysis.subject import QuietProbe
 from attnscope.app import Program
-from attnscope.bench.lag import LagProbe, lag_row
-from attnscope.bench.long_model import long_files
-from attnscope.bench.report import Measurement, worst_of
-from attnscope.bench.window import is_settled, open_program, turn_loop
 from attnscope.errors import UserError
 from attnscope.models import load
 from attnscope.viewmodels.maps.map_tiles import MapTiles
 from attnscope.widgets.explore.street_map import StreetMap
+from bench.lag import LagProbe, lag_row
+from bench.long_model import long_files
+from bench.report import Measurement, worst_of
+from bench.window import is_settled, open_program, turn_loop
 
 N_FRAMES, N_JUMPS = 240, 20
 WITHIN_S = 60.0

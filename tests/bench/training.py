@@ -10,7 +10,6 @@ itself. They take turns of some steps.
 import importlib.util
 import json
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
@@ -20,10 +19,11 @@ from types import TracebackType
 from typing import Any, Self
 
 from attnscope import boot
-from attnscope.bench.report import Doing, Measurement, NotRun, Row, Rows, median_of, percentile
-from attnscope.bench.training_loops import BATCH, N_TOKENS, TEXT
 from attnscope.errors import UserError
 from attnscope.paths import resources_folder
+from bench.child import command_of
+from bench.report import Doing, Measurement, NotRun, Row, Rows, median_of, percentile
+from bench.training_loops import BATCH, N_TOKENS, TEXT
 
 N_ROUNDS, N_STEPS, WITHIN_S = 12, 8, 45.0
 """Turns of each loop after a first one that warms up, steps of a turn, and when no turn begins any more that
@@ -111,7 +111,7 @@ class Turns:
         }
         self._name = name
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "attnscope.bench.training_loops", *words],
+            command_of("bench.training_loops", *words),
             env={**clean, **variables},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

@@ -16,10 +16,10 @@ import torch
 from safetensors.torch import save_file
 
 from attnscope.app import Program
-from attnscope.bench.child import told_by
-from attnscope.bench.lag import LagProbe, lag_row
-from attnscope.bench.report import NotRun, Row
-from attnscope.bench.window import is_settled, open_program, turn_loop, wait_until
+from bench.child import told_by
+from bench.lag import LagProbe, lag_row
+from bench.report import NotRun, Row
+from bench.window import is_settled, open_program, turn_loop, wait_until
 
 N_TOKENS = 1024
 WITHIN_S = 240.0
@@ -31,7 +31,7 @@ def measure_loading() -> Iterator[Row]:
     if importlib.util.find_spec("transformers") is None:
         yield NotRun(name="event-loop lag, loading GPT-2", reason="transformers is not installed")
         return
-    for name, lags in told_by("attnscope.bench.loading", has_window=True).items():
+    for name, lags in told_by("bench.loading", has_window=True).items():
         yield lag_row(name, lags)
 
 
@@ -122,7 +122,7 @@ def main() -> None:
         told["loading 250,000 pieces"] = lags_of_opening(program, probe, large)
         told["loading GPT-2 again"] = lags_of_opening(program, probe, small)
         probe.deleteLater()
-    print(json.dumps(told))  # noqa: T201  another process reads it
+    print(json.dumps(told))
 
 
 if __name__ == "__main__":

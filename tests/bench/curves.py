@@ -6,14 +6,14 @@ import numpy as np
 from PySide6.QtWidgets import QApplication, QCheckBox
 
 from attnscope.app import make_application
-from attnscope.bench.frames import measure_frames, show_and_wait
-from attnscope.bench.report import Measurement
 from attnscope.figures.colours import LIGHT
 from attnscope.viewmodels.training.overlaid_curves import ShownRun
 from attnscope.viewmodels.training.run_axes import AXES, Axis, RunAxis
 from attnscope.viewmodels.training.run_curves import RunCurves
 from attnscope.widgets.choice_button import ChoiceButton
 from attnscope.widgets.training.curves_view import CurvesView
+from bench.frames import measure_frames, show_and_wait
+from bench.report import Measurement
 
 N_RUNS, N_STEPS, N_FRAMES = 10, 100_000, 20
 TARGET_MS = 30.0

@@ -5,12 +5,12 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from attnscope.app import make_application
-from attnscope.bench.frames import circle, measure_frames, show_and_wait
-from attnscope.bench.mouse import move_to, press, release, turn_wheel
-from attnscope.bench.report import Measurement
 from attnscope.records.maps import SiteGrid
 from attnscope.records.sites import Site
 from attnscope.widgets.explore.grid_view import GridView
+from bench.frames import circle, measure_frames, show_and_wait
+from bench.mouse import move_to, press, release, turn_wheel
+from bench.report import Measurement
 
 N_LAYERS = N_HEADS = 12
 N_TOKENS = 96

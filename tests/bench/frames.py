@@ -7,7 +7,7 @@ import numpy as np
 from PySide6.QtCore import QPointF
 from PySide6.QtWidgets import QApplication, QWidget
 
-from attnscope.bench.report import Measurement, percentile, worst_of
+from bench.report import Measurement, percentile, worst_of
 
 
 def measure_frames(

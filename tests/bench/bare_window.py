@@ -12,10 +12,10 @@ def main() -> None:
     from PySide6.QtWidgets import QApplication
 
     from attnscope.app import Program, make_application
-    from attnscope.bench.resident import own_bytes, resident_bytes
     from attnscope.crash import CrashLog
     from attnscope.settings import Settings, StartOptions
     from attnscope.viewmodels.view_state import Page
+    from bench.resident import own_bytes, resident_bytes
 
     make_application()
     with tempfile.TemporaryDirectory(prefix="attnscope-bench-") as folder:
@@ -37,7 +37,7 @@ def main() -> None:
             QApplication.processEvents()
         found["rss_after_pages"] = resident_bytes()
         program.close()
-    print(json.dumps(found))  # noqa: T201  another process reads it
+    print(json.dumps(found))
 
 
 if __name__ == "__main__":

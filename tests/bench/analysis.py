@@ -5,14 +5,14 @@ import torch
 from attnscope.analysis.corpus import measure_corpus
 from attnscope.analysis.corpus_texts import encode_corpus, length_batches, run_batch
 from attnscope.analysis.subject import QuietProbe
-from attnscope.bench.ratios import time_ratios
-from attnscope.bench.report import Measurement, median_of, percentile
 from attnscope.counting import counted
 from attnscope.models import Model, ModelCard
 from attnscope.models.own import OwnNetwork
 from attnscope.nn.config import ModelConfig
 from attnscope.nn.transformer import build_transformer
 from attnscope.text.tokenizer import train_tokenizer
+from bench.ratios import time_ratios
+from bench.report import Measurement, median_of, percentile
 
 N_TEXTS, N_WORDS, N_LAYERS = 256, 30, 3
 """30 words, begin and end make 32 tokens. A layer is measured like any other: three stand for twelve. The

@@ -9,10 +9,10 @@ import time
 from pathlib import Path
 
 from attnscope.analysis.measures import measure
-from attnscope.bench.resident import MemoryWatch
 from attnscope.models import load
 from attnscope.trace.pooling import OneHead
 from attnscope.trace.pyramid import build_pyramid
+from bench.resident import MemoryWatch
 
 
 def main(source: str, path: str) -> None:
@@ -31,7 +31,7 @@ def main(source: str, path: str) -> None:
         "seconds": time.perf_counter() - begin_s,
         "peak_bytes": watch.peak_bytes,
     }
-    print(json.dumps(found))  # noqa: T201  another process reads it
+    print(json.dumps(found))
 
 
 if __name__ == "__main__":

@@ -7,12 +7,12 @@ from pathlib import Path
 from PySide6.QtWidgets import QApplication
 
 from attnscope.app import Program
-from attnscope.bench.frames import measure_frames
-from attnscope.bench.lines import point_at_token
-from attnscope.bench.long_model import long_text, write_long_model
-from attnscope.bench.mouse import move_to
-from attnscope.bench.report import Measurement
-from attnscope.bench.window import is_settled, open_program, wait_until
+from bench.frames import measure_frames
+from bench.lines import point_at_token
+from bench.long_model import long_text, write_long_model
+from bench.mouse import move_to
+from bench.report import Measurement
+from bench.window import is_settled, open_program, wait_until
 
 N_LAYERS = N_HEADS = 12
 N_TOKENS = 512

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from attnscope.bench.report import Doing, Rows
+from bench.report import Doing, Rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,8 +16,8 @@ class Wish:
 
 
 def _start(wish: Wish) -> Rows:
-    from attnscope.bench.opening import measure_opening
-    from attnscope.bench.start import measure_start
+    from bench.opening import measure_opening
+    from bench.start import measure_start
 
     yield Doing("whole starts of the program")
     yield from measure_start()
@@ -26,18 +26,18 @@ def _start(wish: Wish) -> Rows:
 
 
 def _grid(wish: Wish) -> Rows:
-    from attnscope.bench.grid import measure_grid
+    from bench.grid import measure_grid
 
     yield Doing("the grid of 144 heads")
     yield from measure_grid()
 
 
 def _window(wish: Wish) -> Rows:
-    from attnscope.bench.curves import measure_curves
-    from attnscope.bench.exports import measure_exports
-    from attnscope.bench.hover import measure_hover
-    from attnscope.bench.lines import measure_lines
-    from attnscope.bench.window_memory import measure_leak, measure_window_memory
+    from bench.curves import measure_curves
+    from bench.exports import measure_exports
+    from bench.hover import measure_hover
+    from bench.lines import measure_lines
+    from bench.window_memory import measure_leak, measure_window_memory
 
     yield Doing("memory of the window")
     yield from measure_window_memory()
@@ -54,8 +54,8 @@ def _window(wish: Wish) -> Rows:
 
 
 def _trace(wish: Wish) -> Rows:
-    from attnscope.bench.first_maps import measure_first_maps
-    from attnscope.bench.tracing import measure_tracing
+    from bench.first_maps import measure_first_maps
+    from bench.tracing import measure_tracing
 
     yield Doing("144 maps of a long text")
     yield from measure_first_maps(wish.device)
@@ -64,7 +64,7 @@ def _trace(wish: Wish) -> Rows:
 
 
 def _typing(wish: Wish) -> Rows:
-    from attnscope.bench.keystroke import measure_large_typing, measure_typing
+    from bench.keystroke import measure_large_typing, measure_typing
 
     yield Doing("typing into a small decoder")
     yield from measure_typing()
@@ -73,8 +73,8 @@ def _typing(wish: Wish) -> Rows:
 
 
 def _lag(wish: Wish) -> Rows:
-    from attnscope.bench.lag import measure_lag
-    from attnscope.bench.loading import measure_loading
+    from bench.lag import measure_lag
+    from bench.loading import measure_loading
 
     yield Doing("the window while its worker traces and trains")
     yield from measure_lag()
@@ -83,8 +83,8 @@ def _lag(wish: Wish) -> Rows:
 
 
 def _analysis(wish: Wish) -> Rows:
-    from attnscope.bench.analysis import measure_corpus_cost
-    from attnscope.bench.importance import measure_across_layers
+    from bench.analysis import measure_corpus_cost
+    from bench.importance import measure_across_layers
 
     yield Doing("measures of a corpus, and its plain passes")
     yield measure_corpus_cost(wish.n_texts) if wish.n_texts else measure_corpus_cost()
@@ -93,21 +93,21 @@ def _analysis(wish: Wish) -> Rows:
 
 
 def _train(wish: Wish) -> Rows:
-    from attnscope.bench.training import measure_training
+    from bench.training import measure_training
 
     yield Doing("steps of training")
     yield from measure_training(wish.device)
 
 
 def _tiles(wish: Wish) -> Rows:
-    from attnscope.bench.tiles import measure_tiles
+    from bench.tiles import measure_tiles
 
     yield Doing("tiles of one head")
     yield from measure_tiles(wish.device)
 
 
 def _write(wish: Wish) -> Rows:
-    from attnscope.bench.writing import measure_writing
+    from bench.writing import measure_writing
 
     yield Doing("writing")
     yield from measure_writing(wish.device)

@@ -6,12 +6,6 @@ from functools import partial
 
 import torch
 
-from attnscope.bench.child import told_by
-from attnscope.bench.long_model import N_TOKENS, long_files
-from attnscope.bench.long_window import measure_long_window
-from attnscope.bench.report import Doing, Measurement, NotRun, Row, Rows, median_of, worst_of
-from attnscope.bench.resident import UNTOLD
-from attnscope.bench.window import window_threads
 from attnscope.counting import counted
 from attnscope.nn.attention import row_lse
 from attnscope.nn.masks import MaskRule
@@ -23,6 +17,12 @@ from attnscope.trace.pooling import OneHead
 from attnscope.trace.pyramid import build_pyramid
 from attnscope.trace.record import SiteRecord
 from attnscope.workers.serve_tiles import HeadTiles
+from bench.child import told_by
+from bench.long_model import N_TOKENS, long_files
+from bench.long_window import measure_long_window
+from bench.report import Doing, Measurement, NotRun, Row, Rows, median_of, worst_of
+from bench.resident import UNTOLD
+from bench.window import window_threads
 
 LENGTHS = (8_192, N_TOKENS)
 D_HEAD = 64
@@ -83,7 +83,7 @@ def measure_long_memory() -> Row:
     """Most memory that a process of its own takes to open, trace, draw and measure a long text."""
     name = "a long text traced, drawn, every row measured: memory"
     with long_files(n_layers=1) as (model, text):
-        seen = told_by("attnscope.bench.long_memory", str(model), str(text), has_window=True)
+        seen = told_by("bench.long_memory", str(model), str(text), has_window=True)
     if not seen["peak_bytes"]:
         return NotRun(name=name, reason=UNTOLD)
     note = f"{seen['n_tokens']:,} tokens, {seen['seconds']:.0f} s"

@@ -9,13 +9,13 @@ from attnscope.analysis.batches import build_batches, token_losses
 from attnscope.analysis.importance import measure_importance
 from attnscope.analysis.levels import rollout
 from attnscope.analysis.subject import own_subject
-from attnscope.bench.ratios import time_ratios
-from attnscope.bench.report import Measurement, median_of
 from attnscope.models import Model, ModelCard
 from attnscope.models.own import OwnNetwork
 from attnscope.nn.config import ModelConfig
 from attnscope.nn.transformer import build_transformer
 from attnscope.text.tokenizer import train_tokenizer
+from bench.ratios import time_ratios
+from bench.report import Measurement, median_of
 
 TARGET_RATIO = 1.0
 """Scores need each text's forward and backward pass, and no gradients of weights: about two of the three

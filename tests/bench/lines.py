@@ -6,13 +6,13 @@ import numpy as np
 from PySide6.QtCore import QPointF
 
 from attnscope.app import make_application
-from attnscope.bench.frames import circle, measure_frames, show_and_wait
-from attnscope.bench.mouse import move_to, press, release, turn_wheel
-from attnscope.bench.report import Measurement
 from attnscope.records.maps import HeadMap
 from attnscope.records.sites import HeadRef
 from attnscope.records.tokens import Token
 from attnscope.widgets.explore.lines_view import LinesView
+from bench.frames import circle, measure_frames, show_and_wait
+from bench.mouse import move_to, press, release, turn_wheel
+from bench.report import Measurement
 
 N_HEADS, N_TOKENS = 12, 256
 N_FRAMES = 100

@@ -14,9 +14,6 @@ from typing import Any
 
 import torch
 
-from attnscope.bench.loading import make_folder
-from attnscope.bench.ratios import time_ratios
-from attnscope.bench.report import Measurement, NotRun, Row, median_of, percentile
 from attnscope.counting import counted
 from attnscope.models import Model, ModelCard, load
 from attnscope.models.device import choose_device
@@ -27,6 +24,9 @@ from attnscope.nn.transformer import build_transformer
 from attnscope.records.generation import WriteSettings
 from attnscope.text.tokenizer import train_tokenizer
 from attnscope.training.threads import quickest_way, ways_up_to
+from bench.loading import make_folder
+from bench.ratios import time_ratios
+from bench.report import Measurement, NotRun, Row, median_of, percentile
 
 LENGTHS = (50, 400)
 """The default of the command, and a page."""

@@ -3,16 +3,29 @@
 import json
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 from attnscope.boot import prepared
 from attnscope.errors import UserError
 
+_PATHS = [str(folder) for folder in Path(__file__).resolve().parents[1:3]]
+"""Where the benchmarks are, and the program that they measure."""
+
+
+def command_of(module: str, *arguments: str) -> list[str]:
+    """What runs a module, of this checkout or of its benchmarks, as a process, wherever that is started."""
+    code = (
+        f"import runpy, sys; sys.path[:0] = {_PATHS}; "
+        "del sys.argv[0]; runpy.run_module(sys.argv[0], run_name='__main__', alter_sys=True)"
+    )
+    return [sys.executable, "-c", code, module, *arguments]
+
 
 def told_by(
     module: str, *arguments: str, has_window: bool = False, within_s: float = 120.0, compiled: str = ""
 ) -> dict[str, Any]:
-    """Run a module of this program as a process and return what it told.
+    """Run a module as a process and return what it told.
 
     It computes with the threads that a window, or a command, takes for itself. Where this process may keep no
     compiled modules, the other keeps its own in the folder `compiled`. Raises UserError when it failed, or
@@ -24,7 +37,7 @@ def told_by(
         variables["PYTHONPYCACHEPREFIX"] = compiled
     try:
         process = subprocess.run(
-            [sys.executable, "-m", module, *arguments],
+            command_of(module, *arguments),
             env=variables,
             capture_output=True,
             text=True,

@@ -12,14 +12,14 @@ from typing import Any
 import torch
 
 from attnscope.app import make_application
-from attnscope.bench.frames import show_and_wait
-from attnscope.bench.ratios import time_ratios
-from attnscope.bench.report import NotRun, Row, median_of, percentile
-from attnscope.bench.tracing import Subject, build_subject
 from attnscope.records.sites import NO_GATES
 from attnscope.records.tokens import Token, Tokens
 from attnscope.trace import Trace, TraceProbe
 from attnscope.widgets.explore.grid_view import GridView
+from bench.frames import show_and_wait
+from bench.ratios import time_ratios
+from bench.report import NotRun, Row, median_of, percentile
+from bench.tracing import Subject, build_subject
 
 N_TOKENS, N_PAGE_TOKENS = 512, 128
 N_ROUNDS, WITHIN_S = 5, 6.0

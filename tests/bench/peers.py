@@ -9,11 +9,11 @@ from typing import Any
 
 import torch
 
-from attnscope.bench.ratios import VOCAB_SIZE, time_ratios
-from attnscope.bench.report import NotRun, Row, median_of, percentile
 from attnscope.models.device import choose_device
 from attnscope.records.sites import NO_GATES
 from attnscope.trace import TraceProbe
+from bench.ratios import VOCAB_SIZE, time_ratios
+from bench.report import NotRun, Row, median_of, percentile
 
 LENGTHS = {"bert-base": 64, "gpt-2": 256}
 N_ROUNDS, WITHIN_S = 10, 4.0

@@ -1,4 +1,4 @@
-"""One loop of training as a process that takes turns; run as `python -m attnscope.bench.training_loops`.
+"""One loop of training as a process that takes turns; run as `python -m bench.training_loops`.
 
 Each line on standard input is a number of steps to make; the answer is a line of JSON: the seconds of each.
 `loss` is answered with the loss over the held-out characters, in nats.
@@ -159,7 +159,7 @@ def main(folder: str, kind: str, how: str, n_steps: str) -> None:
     own = kind == "attnscope"
     loop = OwnLoop(Path(folder), how, int(n_steps)) if own else PlainLoop(Path(folder), kind, int(how))
     for answer in answers(loop, iter(sys.stdin.readline, "")):
-        print(answer, flush=True)  # noqa: T201  another process reads it
+        print(answer, flush=True)
 
 
 class _Plain(nn.Module):

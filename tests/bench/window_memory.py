@@ -9,12 +9,12 @@ from PySide6.QtCore import QCoreApplication, QEvent
 from PySide6.QtWidgets import QApplication
 
 from attnscope.app import Program
-from attnscope.bench.child import told_by
-from attnscope.bench.report import Measurement, NotRun, Row
-from attnscope.bench.resident import UNTOLD, resident_bytes
-from attnscope.bench.window import is_settled, open_program, turn_loop, wait_until
 from attnscope.errors import UserError
 from attnscope.viewmodels.view_state import Page
+from bench.child import told_by
+from bench.report import Measurement, NotRun, Row
+from bench.resident import UNTOLD, resident_bytes
+from bench.window import is_settled, open_program, turn_loop, wait_until
 
 WINDOW_TARGET_MB, LEAK_TARGET_MB = 250.0, 40.0
 N_ACTIONS, N_FIRST = 450, 150
@@ -25,7 +25,7 @@ _TEXTS = ("the white cat sleeps", "a small dog sees the black birds", "we", "cat
 
 def measure_window_memory() -> Iterator[Row]:
     """Resident megabytes of a window whose worker was never started, in a process of its own."""
-    seen = told_by("attnscope.bench.bare_window", has_window=True)
+    seen = told_by("bench.bare_window", has_window=True)
     if seen["has_torch"]:
         raise UserError("The window imported torch before its first paint.")
     if not seen["rss"]:

@@ -8,9 +8,9 @@ from pathlib import Path
 from PySide6.QtCore import QObject, Qt, QTimer, Slot
 
 from attnscope.app import Program
-from attnscope.bench.report import Measurement, percentile, worst_of
-from attnscope.bench.window import open_program, turn_loop
 from attnscope.errors import UserError
+from bench.report import Measurement, percentile, worst_of
+from bench.window import open_program, turn_loop
 
 DURATION_S = 5.0
 INTERVAL_MS = 5

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from attnscope.app import make_application
-from attnscope.bench.grid import random_grids
-from attnscope.bench.report import Measurement, median_of
 from attnscope.figures.export import save
 from attnscope.figures.file_names import Format
 from attnscope.figures.views.grid import GridFigure
+from bench.grid import random_grids
+from bench.report import Measurement, median_of
 
 N_ROUNDS = 5
 TARGET_S = 1.0

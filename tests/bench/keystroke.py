@@ -11,9 +11,9 @@ from pathlib import Path
 import torch
 
 from attnscope.app import Program
-from attnscope.bench.long_model import long_text, write_gpt2_model, write_small_model
-from attnscope.bench.report import Measurement, median_of, percentile, worst_of
-from attnscope.bench.window import is_settled, open_program, turn_loop, wait_until
+from bench.long_model import long_text, write_gpt2_model, write_small_model
+from bench.report import Measurement, median_of, percentile, worst_of
+from bench.window import is_settled, open_program, turn_loop, wait_until
 
 N_TOKENS = 64
 N_KEYSTROKES = 30

@@ -4,9 +4,9 @@ import tempfile
 import time
 from collections.abc import Iterator
 
-from attnscope.bench.child import told_by
-from attnscope.bench.report import Measurement, median_of
 from attnscope.errors import UserError
+from bench.child import told_by
+from bench.report import Measurement, median_of
 
 N_RUNS = 3
 PAINT_TARGET_S, ATTENTION_TARGET_S = 1.0, 5.0
