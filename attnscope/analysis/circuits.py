@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from attnscope.analysis.batches import chunks
-from attnscope.analysis.head_weights import head_weights, weights_of
+from attnscope.analysis.head_weights import head_weights
 from attnscope.analysis.subject import OwnSubject, own_subject, telling_subject
 from attnscope.errors import UserError
 from attnscope.models.huggingface.head_rows import head_rows
@@ -35,20 +35,6 @@ _BLOCK_CELLS = 1_000_000
 """Cells between two places to stop: 15 ms of work on one core."""
 Pairs = tuple[Tensor, Tensor]
 """Values and flat places, first · vocab + second, largest value first."""
-
-
-def ov_matrix(model: Model, head: HeadRef) -> Tensor:
-    """What a head makes of a stream: x W_V W_O as [d_model, d_model], rows in, columns out; float64."""
-    check_heads((head,), model.sites)
-    weights = weights_of(model, head.site_key)
-    return (weights.o[head.head] @ weights.v[head.head]).T
-
-
-def qk_matrix(model: Model, head: HeadRef) -> Tensor:
-    """How a head scores: x_q W_Q W_Kᵀ x_k · scale as [d_model, d_model], rows query, columns key; float64."""
-    check_heads((head,), model.sites)
-    weights = weights_of(model, head.site_key)
-    return weights.scale * weights.q[head.head].T @ weights.k[head.head]
 
 
 def head_circuit(

@@ -197,11 +197,6 @@ def measure_corpus(
     yield table.finish(name, len(texts), level, stripes)
 
 
-def count_tokens(model: Model, texts: Iterable[Text]) -> tuple[Counter[int], Counter[int]]:
-    """How often each id occurs in the sources and in the targets of a corpus."""
-    return _count(encode_corpus(model, texts))
-
-
 def _count(encoded: Iterable[NumberedInputs]) -> tuple[Counter[int], Counter[int]]:
     sources: Counter[int] = Counter()
     targets: Counter[int] = Counter()

@@ -11,12 +11,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from attnscope.analysis.alignment import Link
 from attnscope.counting import counted, there_are
 from attnscope.errors import LoadError
 from attnscope.records.alignment import GoldFiles
 from attnscope.text.corpora import read_lines, read_pair_columns
 
+Link = tuple[int, int]
+"""Target word and source word, both counted from 0."""
 _LINK = re.compile(r"(\d{1,6})([-p?:])(\d{1,6})(p?)")
 
 

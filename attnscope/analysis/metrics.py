@@ -23,10 +23,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from attnscope.analysis.alignment import Link, head_alignment
 from attnscope.analysis.batches import NOT_SCORED, Sample, scored_logits, token_losses
 from attnscope.analysis.bleu import bleu_of, count_ngrams, require_counter
-from attnscope.analysis.gold_links import AlignedPair
+from attnscope.analysis.gold_links import AlignedPair, Link
 from attnscope.analysis.importance import gate_tensors
 from attnscope.analysis.subject import Batch, Subject, TensorGates
 from attnscope.analysis.words import find_spans, word_maps
@@ -166,6 +165,15 @@ def _links(trace: Trace, site: Site, is_on: NDArray[np.bool_], pair: AlignedPair
     maps = word_maps(queries, spans[0], keys, spans[1], shift=1)
     mean = trace.all_weights(site)[torch.from_numpy(is_on)].nan_to_num(nan=0.0).mean(dim=0).cpu()
     return set(head_alignment((maps.to_query @ mean @ maps.to_key.T).numpy()))
+
+
+def head_alignment(weights: NDArray[np.float32]) -> tuple[Link, ...]:
+    """For each target row the source column with the largest weight; rows that see nothing have no link."""
+    if weights.size == 0:
+        return ()
+    filled = np.where(np.isnan(weights), -1.0, weights)
+    best = filled.argmax(axis=1)
+    return tuple((i, int(j)) for i, j in enumerate(best) if filled[i, j] > 0)
 
 
 # -- BLEU -----------------------------------------------------------------------------------------

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from attnscope.analysis.corpus_texts import NumberedInputs, batch_kind, run_batch
-from attnscope.analysis.detectors import induction_stripe
 from attnscope.analysis.subject import QuietProbe
 from attnscope.models.inputs import Inputs
 from attnscope.models.model import Model
@@ -112,3 +111,13 @@ def _ordinary_tokens(model: Model) -> list[Token]:
     step = max(1, n // 4096)
     tokens = [model.network.vocabulary.token(id) for id in range(0, n, step)]
     return [token for token in tokens if not token.is_special]
+
+
+def induction_stripe(weights: Tensor, n_period: int) -> Tensor:
+    """Mean weight, over the second half of a text repeated once, on the token after the same one before.
+
+    Query i looks at key i + 1 − s, where s = `n_period` is the length of one copy; weights [..., n, n]
+    start at the first token of the first copy. Near 1 for an induction head.
+    """
+    stripe = weights.diagonal(1 - n_period, dim1=-2, dim2=-1)  # queries from s − 1 on
+    return stripe.nan_to_num(nan=0.0)[..., 1:].mean(dim=-1)

@@ -6,9 +6,8 @@ Words, rows and rates are those of `word_alignment.py`; the gates and changes of
 import numpy as np
 import torch
 
-from attnscope.analysis.alignment import Link
 from attnscope.analysis.batches import chunks
-from attnscope.analysis.gold_links import AlignedPair
+from attnscope.analysis.gold_links import AlignedPair, Link
 from attnscope.analysis.known_links import word_spans
 from attnscope.analysis.word_alignment import count_links, heads_then_means
 from attnscope.analysis.words import WordMaps, word_maps

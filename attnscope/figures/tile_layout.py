@@ -28,7 +28,6 @@ class TileLayout:
     bar: QRectF
     title: QRectF
     corner: QRectF
-    number_room: float
     piece_room: float
     column_room: float
 
@@ -59,7 +58,6 @@ def tile_layout(rect: QRectF, n_queries: int, n_keys: int, *, has_pieces: bool =
         bar=QRectF(cells.right() + _GAP_PX, cells.top(), colour_bar.WIDTH_PX, cells.height()),
         title=QRectF(inner.left(), inner.top(), inner.width(), TITLE_PX),
         corner=QRectF(round(inner.left()), round(inner.top() + TITLE_PX), round(side), round(side)),
-        number_room=number_room,
         piece_room=piece_room,
         column_room=column_room,
     )

@@ -4,7 +4,6 @@ See `records.tokenizers` for what the numbers are.
 """
 
 import re
-import time
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -111,38 +110,6 @@ def measure_tokenizer(
         sentence=tokenizer.encode(sentence).tokens,
         unknown_id=unknown,
     )
-
-
-def compare_now(
-    kinds: Sequence[str],
-    sizes: Sequence[int],
-    text: str,
-    *,
-    sentence: str = "",
-    is_held_out: bool = True,
-) -> list[TokenizerRow]:
-    """Every row at once, for scripts; raises LoadError for a text without words."""
-    training, measured = parts_of(lines_of(text), is_held_out=is_held_out)
-    facts = described("", training, measured)
-    rows: list[TokenizerRow] = []
-    for kind in kinds:
-        for size in sizes:
-            began_s = time.perf_counter()
-            made = train_or_refuse(kind, size, training)
-            if isinstance(made, str):
-                rows.append(TokenizerRow(kind=kind, asked=size, refusal=made))
-                continue
-            steps = measure_tokenizer(
-                made,
-                kind=kind,
-                asked=size,
-                lines=measured,
-                facts=facts,
-                sentence=sentence,
-                train_ms=1e3 * (time.perf_counter() - began_s),
-            )
-            rows.extend(row for row in steps if isinstance(row, TokenizerRow))
-    return rows
 
 
 def _count_words(lines: Sequence[str]) -> int:

@@ -119,15 +119,6 @@ class Pending:
         return {call.site: found[call.site] for call in seen}
 
 
-def record_of(
-    call: Call, *, site: SiteKey, lse: Tensor, out: Tensor, is_training: bool, keep_values: bool
-) -> SiteRecord:
-    """The record of the last text of one call."""
-    pending = Pending(keep_values=keep_values)
-    pending.add(site, call, lse=lse, out=out, is_training=is_training)
-    return pending.finish()[site]
-
-
 def _records_of(group: list[_Seen], *, keep_values: bool) -> dict[SiteKey, SiteRecord]:
     """Records that hold no more memory than their own: queries and keys are often cut from one product."""
     first = group[0]

@@ -21,7 +21,6 @@ from attnscope.schemes.positions import POSITIONS
 from attnscope.text.corpora import carelessly, read_lines, read_pairs, split, split_lines, split_pairs
 from attnscope.text.labelled import LabelledText, label_names
 from attnscope.text.pieces import is_of_word
-from attnscope.text.repeats import word_ids
 from attnscope.text.statistical_alignment import align_texts
 from attnscope.text.tasks import Example, labels_of, task_tokenizer
 from attnscope.text.tokenizer import Tokenizer, train_tokenizer
@@ -47,6 +46,7 @@ from attnscope.training.text_batches import AfterPrefix, text_batches, with_sent
 
 _LINES_IN_BLOCK = 64
 _HELD_OUT_SEED = 1
+_LEAST_WORDS = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -301,6 +301,21 @@ def vocabulary_of(tokenizer: Tokenizer, objective: ObjectivePart) -> Vocabulary:
         words=np.asarray(word_ids(tokenizer), dtype=np.int64),
         **parts,
     )
+
+
+def word_ids(tokenizer: Tokenizer) -> tuple[int, ...]:
+    """Ids of the tokens that are whole words of at least two letters, in order.
+
+    A vocabulary with too few of them (one of characters, say) gives its single letters, or whatever it has
+    but the special tokens.
+    """
+    tokens = [tokenizer.token(id) for id in range(tokenizer.vocab_size)]
+    plain = [token for token in tokens if not token.is_special and token.piece and "⟨" not in token.piece]
+    words = [t.id for t in plain if len(t.piece) > 1 and t.piece.isalpha() and not t.joins_previous]
+    if len(words) >= _LEAST_WORDS:
+        return tuple(words)
+    letters = [token.id for token in plain if token.piece.isalpha()]
+    return tuple(letters if len(letters) >= _LEAST_WORDS else (token.id for token in plain))
 
 
 def _hash(*arrays: Ids) -> str:

@@ -215,7 +215,7 @@ def plan_recipe(
     pace: Pace | None = None,
     available: int | None = None,
 ) -> Plan:
-    """Everything on paper but the advice; `available` stands in for the device's free memory.
+    """Everything on paper; `available` stands in for the device's free memory.
 
     A recipe with a start is one that `starting.recipe_on_paper` gave.
     """

@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from references import alignment_error_rate
 from tiny_models import tiny_model
 
-from attnscope.analysis.alignment import alignment_error_rate
 from attnscope.analysis.batches import build_batches
 from attnscope.analysis.gold_links import AlignedPair, read_gold_files
 from attnscope.analysis.known_links import links_of_files

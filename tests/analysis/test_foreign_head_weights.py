@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 import torch
 from foreign_models import CLEAN, foreign, target_of
+from references import ov_matrix, qk_matrix
 from torch import Tensor
 
-from attnscope.analysis.circuits import factors_of, head_circuit, ov_matrix, qk_matrix
+from attnscope.analysis.circuits import factors_of, head_circuit
 from attnscope.analysis.head_weights import weights_of
 from attnscope.analysis.rank import rank_collapse, residual_ratio
 from attnscope.analysis.spectra import head_spectra, site_spectrum

@@ -3,17 +3,14 @@ import math
 import numpy as np
 import pytest
 import torch
+from references import alignment_error_rate, detect, pattern, word_weights
 from tiny_models import SENTENCE, target_of, tiny_model
 
 from attnscope.analysis import head_sums as head_sums_file
 from attnscope.analysis import measures as measures_file
-from attnscope.analysis.alignment import (
-    alignment_error_rate,
-    head_alignment,
-    word_weights,
-)
-from attnscope.analysis.detectors import detect, induction_stripe, pattern
 from attnscope.analysis.measures import measure, measure_heads, measured_grids, row_entropy
+from attnscope.analysis.metrics import head_alignment
+from attnscope.analysis.stripes import induction_stripe
 from attnscope.errors import UserError
 from attnscope.nn.attention import row_lse
 from attnscope.nn.masks import MaskRule

@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 import sacrebleu
 import torch
+from references import alignment_error_rate
 from tiny_models import FRENCH, SENTENCE, tiny_model
 
-from attnscope.analysis.alignment import alignment_error_rate
 from attnscope.analysis.batches import build_batches, token_losses
 from attnscope.analysis.importance import importance
 from attnscope.analysis.metrics import make_metric

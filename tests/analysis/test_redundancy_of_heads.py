@@ -3,9 +3,10 @@ import math
 import numpy as np
 import pytest
 import torch
+from references import ov_matrix, qk_matrix
 from tiny_models import FORMS, FRENCH, SENTENCE, target_of, tiny_model
 
-from attnscope.analysis.circuits import head_circuit, ov_matrix, qk_matrix, token_factors
+from attnscope.analysis.circuits import head_circuit, token_factors
 from attnscope.analysis.head_weights import head_weights
 from attnscope.analysis.redundancy import (
     HeadDivergences,

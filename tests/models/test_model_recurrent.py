@@ -3,12 +3,13 @@
 import numpy as np
 import pytest
 import torch
+from references import ov_matrix
 from slow_recurrent import SlowRecurrent
 from tiny_models import FRENCH, SENTENCE, tiny_model
 
 import attnscope as at
 from attnscope.analysis.attribution import attribute_logits
-from attnscope.analysis.circuits import head_circuit, ov_matrix
+from attnscope.analysis.circuits import head_circuit
 from attnscope.analysis.importance import importance
 from attnscope.analysis.lens import logit_lens
 from attnscope.analysis.levels import raw_attention, rollout

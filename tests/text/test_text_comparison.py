@@ -5,12 +5,13 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from references import compare_now
 
 from attnscope.errors import LoadError, UserError
 from attnscope.records.vocabulary import PIECE_KINDS, FindPieces
 from attnscope.text.replay import Splitter
 from attnscope.text.tokenizer import train_tokenizer
-from attnscope.text.tokenizer_comparison import compare_now, lines_of, parts_of
+from attnscope.text.tokenizer_comparison import lines_of, parts_of
 from attnscope.text.vocabulary_table import SearchedVocabulary, build_table, describe_piece, find_pieces
 
 LINES = [f"the {a} {b} the {a}" for a in ("cat", "dog", "bird", "fish") for b in ("sat", "ran", "slept")]

@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
+from references import repeated_random_ids
 
 from attnscope.errors import RecipeError
-from attnscope.text.repeats import repeated_random_ids, word_ids
 from attnscope.text.tokenizer import train_tokenizer
+from attnscope.training.data import word_ids
 
 WORDS = tuple(range(10, 90))
 TEXT = ["the quick brown fox jumps over the lazy dog and the other quick animals of the forest"] * 10

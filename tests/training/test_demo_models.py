@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from references import repeated_random_ids
 
 import attnscope as at
 from attnscope.analysis.bleu import bleu
@@ -24,8 +25,8 @@ from attnscope.records.intervals import with_interval
 from attnscope.records.measures import HeadTable
 from attnscope.records.word_tables import AlignmentTable
 from attnscope.text.examples import Example
-from attnscope.text.repeats import repeated_random_ids, word_ids
 from attnscope.text.tasks import make_task
+from attnscope.training.data import word_ids
 
 NAMES = ("english-french", "grammar", "shakespeare-masked", "stories", "stories-masked")
 _MOST_BYTES, _MOST_OF_ALL = 16_000_000, 60_000_000

@@ -43,7 +43,7 @@ NOTHING = RunLines(steps=np.zeros(0), values=np.zeros(0))
 
 def test_that_a_table_for_machines_has_whole_numbers_whole() -> None:
     run = dataclasses.replace(summary("a", loss=0.25), n_parameters=1_300_000_123, last_loss=math.nan)
-    row = RunRow(summary=run, colour=0, is_shown=True, is_current=False, settings=())
+    row = RunRow(summary=run, colour=0, is_shown=True, settings=())
     columns = ("step", "last loss", "best loss", "accuracy", "parameters")
     assert [row.plain_cell(column) for column in columns] == ["100", "", "0.25", "", "1300000123"]
 
@@ -54,7 +54,6 @@ def test_that_the_accuracy_of_a_run_is_a_column_to_sort_by() -> None:
             summary=dataclasses.replace(summary(name), last_accuracy=accuracy),
             colour=0,
             is_shown=True,
-            is_current=False,
             settings=(),
         )
         for name, accuracy in (("a", 0.5), ("b", math.nan), ("c", 0.98765))

@@ -37,7 +37,6 @@ class RunRow:
     summary: RunSummary
     colour: int
     is_shown: bool
-    is_current: bool
     settings: Settings
 
     @property

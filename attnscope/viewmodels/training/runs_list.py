@@ -346,7 +346,6 @@ class RunsState:
                     summary=self._with_news(run) if is_own else run,
                     colour=self._colour(folder),
                     is_shown=folder in self._shown,
-                    is_current=is_own,
                     settings=settings_of(run.recipe),
                 )
             )
