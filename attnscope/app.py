@@ -87,9 +87,7 @@ MOST_PARTS = 64
 class Part(Protocol):
     """A part of the window that asks."""
 
-    def handle(self, reply: Reply) -> object:
-        """Take a reply."""
-        ...
+    def handle(self, reply: Reply) -> object: ...
 
 
 PartT = TypeVar("PartT", bound=Part)

@@ -111,7 +111,6 @@ def scored_logits(
 
 
 def count_texts(batches: Sequence[Batch]) -> int:
-    """Texts in all batches."""
     return sum(batch.n_texts for batch in batches)
 
 

@@ -247,7 +247,6 @@ class _Table:
         self.n_texts, self._n_tokens, self._n_cut = 0, 0, 0
 
     def add(self, batch: Sequence[NumberedInputs], measured: Mapping[SiteKey, SiteMeasures]) -> None:
-        """Take the measures of one batch."""
         numbers = [one.number for one in batch]
         found = [measured[site.key] for site in self._sites]
         values = self._gather(len(batch), found)  # [B, heads, measures]

@@ -6,21 +6,64 @@ fixed share that is hidden. Characters are those of the tokens told, line ends a
 other vocabularies compare.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
-from attnscope.analysis.batches import build_batches
+from attnscope.analysis.batches import MASK_SEED, MASK_SHARE, build_batches, hidden_batches, scored_logits
 from attnscope.analysis.bootstrap import interval_of_sums
-from attnscope.analysis.hidden_words import hidden_words_right
-from attnscope.analysis.metrics import make_metric, ratio_of
-from attnscope.analysis.subject import telling_subject
+from attnscope.analysis.metrics import gate_probe, make_metric, ratio_of
+from attnscope.analysis.subject import Subject, telling_subject
 from attnscope.errors import UserError
 from attnscope.models.model import Model
 from attnscope.records.sites import NO_GATES, Gates
-from attnscope.records.tokens import Tokens
+from attnscope.records.tokens import Token, Tokens
+from attnscope.text.pieces import is_of_word
+
+# How many hidden words a masked model guesses: all pieces of a word hidden, and all of them told first.
+
+
+def hidden_words_right(
+    model: Model, subject: Subject, texts: Sequence[str], gates: Gates
+) -> NDArray[np.float64]:
+    """Of each text the number of hidden words that are right, and of those hidden: [n_texts, 2]."""
+    rng = np.random.default_rng(MASK_SEED)
+    inputs = [model.encode(text) for text in texts]
+    hidden = [_drawn(list(_words(one.source.tokens)), rng) for one in inputs]
+    batches = hidden_batches(model, inputs, [[place for word in words for place in word] for words in hidden])
+    counts, of_text = np.zeros((len(texts), 2)), iter(range(len(texts)))
+    for batch in batches:
+        with subject.studying():
+            logits, labels, is_scored = scored_logits(subject, batch, gate_probe(subject, gates))
+            is_right = torch.zeros_like(is_scored).masked_scatter(is_scored, logits.argmax(dim=-1) == labels)
+        for row in is_right.cpu().numpy():
+            k = next(of_text)
+            counts[k] = sum(bool(row[list(word)].all()) for word in hidden[k]), len(hidden[k])
+    return counts
+
+
+def _drawn(words: Sequence[range], rng: np.random.Generator) -> list[range]:
+    draw = rng.random(len(words))
+    return [word for word, x in zip(words, draw, strict=True) if x < MASK_SHARE or x == draw.min()]
+
+
+def _words(tokens: Sequence[Token]) -> Iterator[range]:
+    """Where each word stands."""
+    start = None
+    for i, token in enumerate(tokens):
+        is_word = not token.is_special and is_of_word(token.piece[:1])
+        goes_on = is_word and token.joins_previous and i > 0 and is_of_word(tokens[i - 1].piece[-1:])
+        if start is not None and not goes_on:
+            yield range(start, i)
+            start = None
+        if start is None and is_word:
+            start = i
+    if start is not None:
+        yield range(start, len(tokens))
+
 
 _CHARACTERS_PER_TOKEN = 16
 """More than a window is ever filled with, so that no text is encoded again and again to its end."""

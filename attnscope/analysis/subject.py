@@ -49,7 +49,6 @@ class Batch:
 
     @property
     def n_texts(self) -> int:
-        """Texts in the batch."""
         return len(self.ids)
 
 

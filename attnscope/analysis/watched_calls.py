@@ -49,7 +49,6 @@ class WatchedCalls(TensorGates):
         self.seen: dict[SiteKey, SeenCall] = {}
 
     def wants(self, site: SiteKey) -> bool:
-        """Every site."""
         return True
 
     def record(self, site: SiteKey, call: Call, *, lse: Tensor, out: Tensor, is_training: bool) -> None:

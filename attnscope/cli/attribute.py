@@ -28,7 +28,6 @@ _BAR_CELLS = 24
 
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add the command."""
     parser = commands.add_parser(
         "attribute",
         description="Direct logit attribution: the parts add up to logit(answer) − logit(other).",

@@ -19,7 +19,6 @@ benchmarks, and one message says how.
 
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add the command."""
     parser = commands.add_parser("bench", description=_ABOUT)
     parser.add_argument("group", nargs="?", metavar="GROUP", help=f"one of {', '.join(NAMES)} (default: all)")
     parser.add_argument(

@@ -23,7 +23,6 @@ from attnscope.records.intervals import interval_said, with_interval
 
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add the command."""
     parser = commands.add_parser("curve")
     parser.add_argument("model", metavar="MODEL", help="a demo model's name, a model folder or a run folder")
     add_sample_arguments(parser)

@@ -1,14 +1,15 @@
 """`attnscope figure`: any picture that the window can make, without a display."""
 
 import argparse
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
 from attnscope import boot
-from attnscope.cli.difference import add_other_arguments, build_difference
 from attnscope.cli.figure_again import draw_again
 from attnscope.cli.figure_batch import add_batch_arguments, draw_each
-from attnscope.cli.figure_building import build_figure, other_stacks
+from attnscope.cli.figure_building import build_caption, build_figure, chosen_heads, other_stacks
 from attnscope.cli.figure_options import (
     add_aspect_arguments,
     add_look_arguments,
@@ -19,22 +20,259 @@ from attnscope.cli.figure_options import (
 )
 from attnscope.cli.figure_panels import add_panel_arguments, draw_panels
 from attnscope.cli.given import note_given
-from attnscope.cli.inputs import add_file_argument, add_input_arguments, load_and_trace
-from attnscope.cli.other_figures import (
-    by_view,
-    curves_figure,
-    graph_figure,
-    positions_figure,
-    scaling_figure,
+from attnscope.cli.inputs import (
+    add_file_argument,
+    add_input_arguments,
+    load_and_trace,
+    open_model,
+    parse_stack,
 )
-from attnscope.cli.pictures import on_picture
 from attnscope.cli.ranges import real, whole
 from attnscope.cli.terminal import say_saved
+from attnscope.errors import UserError
 from attnscope.records.sites import require_heads
 from attnscope.schemes.registry import module_names
 
 if TYPE_CHECKING:
+    from attnscope.figures.figure import Figure
+    from attnscope.figures.page import PresetName
     from attnscope.figures.spec import FigureSpec
+    from attnscope.models import Model
+    from attnscope.records.pictures import Picture
+    from attnscope.trace import Trace
+
+
+# `attnscope figure --view difference`: one head of two texts, models or settings, and their difference.
+
+
+def add_other_arguments(parser: argparse.ArgumentParser) -> None:
+    """What B is, where it is not what A is."""
+    parser.add_argument(
+        "--with-model", metavar="MODEL", help="for difference: the model of B (default: MODEL)"
+    )
+    parser.add_argument("--with-text", metavar="TEXT", help="for difference: text of B (default: --text)")
+    parser.add_argument("--with-target", metavar="TEXT", help="for difference: the second text of B")
+    parser.add_argument(
+        "--with-gate",
+        action="append",
+        default=[],
+        metavar="[STACK:]L0H1=0",
+        help="for difference: a gate of B alone; may be given again",
+    )
+    parser.add_argument("--with-stack", metavar="STACK", help="for difference: the stack of B's head")
+    parser.add_argument(
+        "--align",
+        default="pairs",
+        choices=("pairs", "pieces", "position"),
+        help="for difference: how tokens are aligned (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--delta-end",
+        type=real(),
+        default=0.0,
+        metavar="X",
+        help="for difference: the |B − A| at the ends of the colours (default: the largest)",
+    )
+
+
+def build_difference(arguments: argparse.Namespace, model: "Model", trace: "Trace") -> "Figure":
+    """A as the usual arguments say, B as those that begin with `--with` change it."""
+    from attnscope.cli.inputs import parse_gates, parse_stack, tell_note
+    from attnscope.figures.figure import figure
+    from attnscope.models.recording.opening import open_source
+
+    if not _has_other(arguments):
+        raise UserError(
+            "Nothing differs between A and B.",
+            expected="--gate for A, or --with-text, --with-target, --with-model or --with-gate for B",
+            action="Say what B is, for instance --with-gate cross:L0H1=0.",
+        )
+    other_model = open_source(arguments.with_model, arguments.device) if arguments.with_model else model
+    if other_model is not model:
+        tell_note(other_model)
+    target = arguments.with_target
+    if target is None and arguments.with_text is None and other_model.info.takes_target:
+        target = arguments.target
+    text = arguments.with_text or arguments.text
+    if other_model.info.is_recorded and other_model is not model:
+        text, target = other_model.info.samples[0].text, other_model.info.samples[0].target
+    other = other_model.trace(text, target, parse_gates(arguments.with_gate, other_model.sites))
+    stack, heads = chosen_heads(arguments, trace.sites)
+    other_head = heads[0]
+    if arguments.with_stack is not None or other_head.stack not in {site.stack for site in other.sites}:
+        other_head = replace(
+            other_head, stack=parse_stack(arguments.with_stack, other.sites, how="--with-stack {}")
+        )
+    return figure(
+        trace,
+        "difference",
+        stack=stack,
+        heads=heads,
+        other=other,
+        other_head=other_head,
+        align=arguments.align,
+        delta_end=arguments.delta_end,
+        names=_names(arguments),
+        colour_map=arguments.colour_map,
+        scale=arguments.scale,
+        show_values=arguments.values,
+        rows=arguments.rows,
+        badge=arguments.badge,
+        key_name=arguments.key_name,
+        query_name=arguments.query_name,
+        font=arguments.font,
+        title=arguments.title,
+        caption=build_caption(arguments, model, trace) if arguments.caption else None,
+        size=arguments.size,
+        width_mm=arguments.width_mm,
+        height_mm=arguments.height_mm,
+        font_pt=arguments.font_pt,
+        dpi=arguments.dpi,
+    )
+
+
+def _has_other(arguments: argparse.Namespace) -> bool:
+    others = (arguments.with_model, arguments.with_text, arguments.with_target, arguments.with_gate)
+    return any(bool(wish) for wish in (*others, arguments.gate))
+
+
+def _names(arguments: argparse.Namespace) -> tuple[str, str]:
+    """What A and B are, naming only what tells them apart."""
+    first, second = ["A"], ["B"]
+    if arguments.with_model:
+        first.append(_model_name(arguments.model, arguments.with_model))
+        second.append(_model_name(arguments.with_model, arguments.model))
+    if arguments.with_text:
+        first.append(f"“{arguments.text}”")
+        second.append(f"“{arguments.with_text}”")
+    if arguments.with_target:
+        first.append(f"target “{arguments.target or 'its own'}”")
+        second.append(f"target “{arguments.with_target}”")
+    if arguments.gate or arguments.with_gate:
+        first.append(", ".join(arguments.gate) or "untouched")
+        second.append(", ".join(arguments.with_gate) or "untouched")
+    return " · ".join(first), " · ".join(second)
+
+
+def _model_name(written: str, other: str) -> str:
+    """A model's folder without the folders that it lies in, where that tells it from the other one."""
+    name, others = Path(written).name, Path(other).name
+    return name if name and name != others else written
+
+
+# The figures of `attnscope figure` that show no maps: graphs, positions, training curves, scaling laws.
+
+
+class _Page(TypedDict):
+    title: str
+    size: "PresetName | None"
+    width_mm: float | None
+    height_mm: float | None
+    font_pt: float | None
+    dpi: int
+
+
+def by_view(*makers: Callable[..., "Figure"]) -> dict[str, Callable[..., "Figure"]]:
+    """The functions by the view that each is called after."""
+    return {maker.__name__.removesuffix("_figure"): maker for maker in makers}
+
+
+def graph_figure(arguments: argparse.Namespace, model: "Model", trace: "Trace") -> "Figure":
+    """Attention as a graph, from one output token down to the inputs."""
+    from attnscope.drawing import graph_figure
+
+    try:
+        token = int(arguments.query or "-1")
+    except ValueError as error:
+        raise UserError(
+            f"--query {arguments.query!r} is no output token.",
+            expected="a number from 0, or -1 for the last",
+            action="For instance --query 3; tokens count from 0.",
+        ) from error
+    caption = build_caption(arguments, model, trace) if arguments.caption else None
+    stack = parse_stack(arguments.stack, trace.sites) if arguments.stack else None
+    return graph_figure(
+        trace,
+        token,
+        stack=stack,
+        threshold=arguments.threshold,
+        caption=caption,
+        **_page(arguments),
+    )
+
+
+def positions_figure(arguments: argparse.Namespace) -> "Figure":
+    """Encodings of the model's size side by side, its own among them where it has one."""
+    from attnscope.drawing import positions_figure
+
+    model = open_model(arguments)
+    return positions_figure(
+        model, tuple(arguments.encodings.split(",")), has_caption=arguments.caption, **_page(arguments)
+    )
+
+
+def curves_figure(arguments: argparse.Namespace) -> "Figure":
+    """The curves of a run folder, or of all runs in a folder."""
+    from attnscope.drawing import curves_figure
+
+    charts = tuple(filter(None, arguments.charts.split(",")))
+    return curves_figure(
+        arguments.model,
+        charts=charts,
+        over_seeds=arguments.over_seeds,
+        has_caption=arguments.caption,
+        **_page(arguments),
+    )
+
+
+def scaling_figure(arguments: argparse.Namespace) -> "Figure":
+    """Loss against size over the finished runs in a folder."""
+    from attnscope.drawing import scaling_figure
+
+    return scaling_figure(arguments.model, has_caption=arguments.caption, **_page(arguments))
+
+
+def _page(arguments: argparse.Namespace) -> _Page:
+    return _Page(
+        title=arguments.title,
+        size=arguments.size,
+        width_mm=arguments.width_mm,
+        height_mm=arguments.height_mm,
+        font_pt=arguments.font_pt,
+        dpi=arguments.dpi,
+    )
+
+
+# `attnscope figure --view picture`: one head of a vision model over its picture.
+
+
+def on_picture(drawn: "Figure", model: "Model", text: str, query: str) -> "Figure":
+    """The figure of one head, laid over the picture that the text names.
+
+    Raises UserError for a model of text, a long map, and a query that is not there.
+    """
+    from attnscope.models.pictures import picture
+
+    seen = picture(model, text)
+    return drawn.on_picture(seen, _token(query, seen))
+
+
+def _token(query: str, picture: "Picture") -> int:
+    """The token that `--query` names; raises UserError."""
+    row, comma, column = query.partition(",")
+    if row.strip().isdecimal() and (column.strip().isdecimal() or not comma):
+        numbers = (int(row), int(column or 0))
+        if comma and numbers[0] < picture.n_rows and numbers[1] < picture.n_columns:
+            return picture.token(*numbers)
+        if not comma and numbers[0] < picture.n_tokens:
+            return numbers[0]
+    raise UserError(
+        f"--query {query!r} is no token of this picture.",
+        expected=f"a number from 0 to {picture.n_tokens - 1}, or row,column of {picture.n_rows} × "
+        f"{picture.n_columns} patches, from 0",
+        action="Correct it, for instance --query 3,4.",
+    )
+
 
 _NO_COMMAND = ("inside", "lab")
 """Views whose contents the window alone makes."""
@@ -49,7 +287,6 @@ def view_names() -> list[str]:
 
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add the command."""
     parser = commands.add_parser("figure")
     note_given(parser)
     add_input_arguments(parser, needs_text=False)

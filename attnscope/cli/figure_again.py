@@ -131,7 +131,6 @@ def _check_columns(arguments: argparse.Namespace, view: str) -> None:
 
 
 def _look(arguments: argparse.Namespace, saved: "MapStyle") -> "MapStyle":
-    """The saved look with what was given."""
     given = given_options(arguments)
     style = {name: getattr(arguments, name) for name in _LOOK if name in given}
     if "values" in style:

@@ -19,7 +19,6 @@ _DRAWING = ("temperature", "top_k", "top_p", "seed")
 
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add the command."""
     parser = commands.add_parser(
         "generate",
         description="Greedy unless --beams, or any of --temperature, --top-k, --top-p and --seed, is given.",

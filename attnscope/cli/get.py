@@ -20,7 +20,6 @@ _STATES = {"package": "installed", "cache": "on this computer", "partial": "begu
 
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add the command."""
     parser = commands.add_parser("get")
     parser.add_argument(
         "name", nargs="?", metavar="NAME", help="a model of the shelf, or any owner/name of the Hub"

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add the command."""
     parser = commands.add_parser("importance")
     note_given(parser)
     parser.add_argument("model", metavar="MODEL", help="a demo model's name, a model folder or a run folder")

@@ -22,7 +22,6 @@ _WEIGHTS = "*.safetensors"
 
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add the command."""
     parser = commands.add_parser("info")
     parser.add_argument(
         "model",

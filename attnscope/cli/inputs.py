@@ -47,7 +47,6 @@ def add_input_arguments(parser: argparse.ArgumentParser, *, needs_text: bool = T
 
 
 def add_gate_argument(parser: argparse.ArgumentParser) -> None:
-    """Add --gate."""
     parser.add_argument(
         "--gate",
         action="append",
@@ -85,7 +84,6 @@ def tell_columns(path: Path) -> None:
 
 
 def add_device_argument(parser: argparse.ArgumentParser) -> None:
-    """Add --device."""
     # Left out, it is what stands before the command, or auto: see `main`.
     parser.add_argument(
         "--device", default=argparse.SUPPRESS, help="auto, cpu, cuda, cuda:1 or mps (default: auto)"

@@ -24,7 +24,6 @@ _HEADER = (
 
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add the command."""
     parser = commands.add_parser(
         "lens",
         description="The logit lens (nostalgebraist 2020): the stream after each layer goes through the"

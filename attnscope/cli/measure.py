@@ -28,7 +28,6 @@ SPECIAL_TOKENS = ("kept", "dropped", "renormalised")
 
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add the command."""
     parser = commands.add_parser("measure")
     add_input_arguments(parser, needs_text=False)
     parser.add_argument("-f", "--file", type=path_of, metavar="FILE", help="one text, read from a file")

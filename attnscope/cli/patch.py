@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add the command."""
     parser = commands.add_parser(
         "patch",
         description="Activation patching: 1 where the output becomes that of the clean text, 0 where it stays"

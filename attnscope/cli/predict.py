@@ -23,7 +23,6 @@ _OF_ONE_TEXT = ("target", "past_trained", "mask", "mask_rows")
 
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add the command."""
     parser = commands.add_parser(
         "predict",
         description="The next token, each <mask> (or each token, where there is none), each token of the "

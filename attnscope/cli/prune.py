@@ -24,7 +24,6 @@ _HOW = "'{} L0H1'"
 
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add the command."""
     parser = commands.add_parser("prune")
     parser.add_argument("model", metavar="MODEL", help="a demo model's name, a model folder or a run folder")
     which = parser.add_mutually_exclusive_group()

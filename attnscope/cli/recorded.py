@@ -40,7 +40,6 @@ def tell_recorded_notes(model: "Model") -> None:
 
 
 def recorded_trace(model: "Model") -> "Trace":
-    """What was recorded, as it was."""
     from attnscope.models.recording.network import RecordedNetwork
 
     if not isinstance(model.network, RecordedNetwork):

@@ -6,5 +6,4 @@ from attnscope.cli.influence import add_influence_parser
 
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add the command."""
     add_influence_parser(commands, "rollout")

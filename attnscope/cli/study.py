@@ -21,7 +21,6 @@ _OPTIONS = {"model": "--model", "corpus": "--corpus", "trees": "--conllu"}
 
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add the command."""
     parser = commands.add_parser("study")
     parser.add_argument("name", nargs="?", metavar="NAME", help="which; without one they are listed")
     parser.add_argument(

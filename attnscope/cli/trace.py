@@ -19,7 +19,6 @@ ENDINGS = (".safetensors", ".npz")
 
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add the command."""
     parser = commands.add_parser("trace")
     add_input_arguments(parser, needs_text=False)
     add_file_argument(parser)

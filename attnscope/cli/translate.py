@@ -25,7 +25,6 @@ _BATCHES_AT_ONCE = 8
 
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add the command."""
     parser = commands.add_parser(
         "translate",
         description="Greedy unless --beams is given. A line may hold source, tab and reference.",

@@ -22,7 +22,6 @@ _N_READ = 2000
 
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add the command."""
     parser = commands.add_parser(
         "weights",
         description="The strongest token pairs of a head's OV and QK products, and their singular values.",

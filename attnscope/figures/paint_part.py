@@ -33,7 +33,6 @@ class MapPart:
 
     @property
     def is_whole(self) -> bool:
-        """Whether the part is the whole map."""
         return self.tile.rows == (0, len(self.queries)) and self.tile.cols == (0, len(self.keys))
 
 

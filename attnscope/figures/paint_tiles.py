@@ -31,7 +31,6 @@ class TileImages:
         self._hatches: dict[str, QBrush] = {}
 
     def image(self, tile: MapTile, style: MapStyle, palette: Palette, head_peak: float) -> QImage:
-        """The image of a tile."""
         key = (style.colour_map, style.scale, palette, head_peak if style.scale == "head" else 0.0)
         found = self._images.get(id(tile))
         if found is not None and found[0] is tile and found[1] == key:

@@ -49,7 +49,6 @@ class OwnPass:
         self._module, self._hidden, self._is_pair = module, hidden, is_pair
 
     def logits(self, positions: Sequence[int] | None = None, copy: int = -1) -> Tensor:
-        """See `Pass`."""
         hidden = self._hidden[copy] if positions is None else self._hidden[copy, _places(positions)]
         with torch.no_grad():
             return self._module.logits(hidden).float()
@@ -255,7 +254,6 @@ class OwnNetwork:
         return Token(id=id, piece=self.card.labels[id]) if self.card.labels else self.vocabulary.token(id)
 
     def shown_positions(self, inputs: Inputs) -> list[int]:
-        """See `Network`."""
         mask_id = self.vocabulary.mask_id if self.vocabulary.has("mask") else None
         return token_positions(self.output_kind, inputs, mask_id)
 

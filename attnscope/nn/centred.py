@@ -28,7 +28,6 @@ class CentredBias:
     values: Tensor
 
     def part(self, n_queries: int, n_keys: int, rows: slice, cols: slice) -> Tensor:
-        """See `Bias`."""
         if self.values.ndim != 4 or self.values.shape[2:] != (n_queries, 2):
             raise ValueError(f"the bias is {list(self.values.shape)}, expected [.., .., {n_queries}, 2]")
         j = torch.arange(n_keys, device=self.values.device)[cols]
@@ -38,11 +37,9 @@ class CentredBias:
         return bias
 
     def last_text(self) -> "CentredBias":
-        """See `Bias`."""
         return CentredBias(values=self.values[-1:].detach())
 
     def tensors(self) -> dict[str, Tensor]:
-        """See `Bias`."""
         return {"values": self.values}
 
 

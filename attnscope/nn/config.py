@@ -57,7 +57,7 @@ class ModelConfig:
 
     With `n_labels` the model tells a label of the whole text and no pieces: `pooling` makes one row of it
     (`nn/pooling.py`), where hierarchical ends a sentence after each of the token ids `sentence_ends` and may
-    have a `sentence_encoder` between its two poolings (`nn/sentences.py`). `reads_pair` lets it match two
+    have a `sentence_encoder` between its two poolings (`nn/pooling.py`). `reads_pair` lets it match two
     texts (`nn/matching.py`); with two segments it reads two as one. `n_projected` is the number of slots that
     the encoder's keys and values are projected to (`nn/linformer.py`), 0 for none.
 
@@ -127,7 +127,6 @@ class ModelConfig:
 
     @property
     def head_width(self) -> int:
-        """Width of one head, whether given or not."""
         return self.d_model // self.n_heads if self.d_head is None else self.d_head
 
     @property

@@ -73,7 +73,6 @@ class TensorGates(QuietProbe):
         self._edits = edits or {}
 
     def gate(self, site: SiteKey) -> Tensor | None:
-        """The gate of the site, or None."""
         return self._gates.get(site)
 
     def edits(self, site: SiteKey) -> Edits | None:

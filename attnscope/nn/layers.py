@@ -90,7 +90,6 @@ class BlockShape:
     max_tokens: int = 0
 
     def make_norm(self) -> nn.Module:
-        """A norm of this shape."""
         return make_norm(self.norm, self.d_model, epsilon=self.norm_epsilon, bias=self.bias)
 
     def make_scoring(self, n_heads: int, stack: Stack) -> Scoring | None:

@@ -23,9 +23,29 @@ from torch import Tensor, nn
 from attnscope.nn.attention import Probe, attend
 from attnscope.nn.config import ModelConfig
 from attnscope.nn.masks import MaskRule, build_rule
+from attnscope.nn.padded_cells import read_padded
 from attnscope.nn.patterns import Intervals
-from attnscope.nn.sentences import SentenceEncoder
 from attnscope.records.sites import SiteKey
+
+# What stands between the two poolings of a hierarchical summary: each sentence learns of the others.
+
+
+class SentenceEncoder(nn.Module):
+    """Sentence rows to sentence rows, by the way of `ModelConfig.sentence_encoder`."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        d, bias = config.d_model, config.bias
+        is_gru = config.sentence_encoder == "gru"
+        self.cells = nn.GRU(d, d // 2, bias=bias, batch_first=True, bidirectional=True) if is_gru else None
+        self.dense = None if is_gru else nn.Linear(d, d, bias=bias)
+
+    def forward(self, rows: Tensor, is_there: Tensor) -> Tensor:
+        """The encoded rows; `is_there` [batch, n_sentences] says which sentences a text has, 0 for others."""
+        if self.cells is None:
+            dense: nn.Module | None = self.dense
+            return torch.tanh(dense(rows)) if dense is not None else rows
+        return read_padded(self.cells, rows, is_there.sum(dim=1))
 
 
 class AttentionPool(nn.Module):

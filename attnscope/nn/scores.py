@@ -53,7 +53,6 @@ class RelativeBias:
     laid_out: Tensor | None = None
 
     def part(self, n_queries: int, n_keys: int, rows: slice, cols: slice) -> Tensor:
-        """See `Bias`."""
         if self.laid_out is not None and self.laid_out.shape[2:] == (n_queries, n_keys):
             return self.laid_out[:, :, rows, cols]
         if self.values.shape[1] != n_queries + n_keys - 1:
@@ -63,13 +62,11 @@ class RelativeBias:
         return self.values[:, j[None, :] - i[:, None] + n_queries - 1][None]
 
     def last_text(self) -> "RelativeBias":
-        """See `Bias`."""
         if self.laid_out is None and not self.values.requires_grad:
             return self
         return RelativeBias(values=_without_graph(self.values))
 
     def tensors(self) -> dict[str, Tensor]:
-        """See `Bias`."""
         return {"values": self.values}
 
 
@@ -80,7 +77,6 @@ class SlopeBias:
     slopes: Tensor
 
     def part(self, n_queries: int, n_keys: int, rows: slice, cols: slice) -> Tensor:
-        """See `Bias`."""
         device = self.slopes.device
         place = torch.arange(n_queries, device=device)[rows] + (n_keys - n_queries)
         j = torch.arange(n_keys, device=device)[cols]
@@ -88,11 +84,9 @@ class SlopeBias:
         return -self.slopes[None, :, None, None] * distance
 
     def last_text(self) -> "SlopeBias":
-        """See `Bias`."""
         return self
 
     def tensors(self) -> dict[str, Tensor]:
-        """See `Bias`."""
         return {"slopes": self.slopes}
 
 
@@ -107,7 +101,6 @@ class OffsetBias:
     values: Tensor
 
     def part(self, n_queries: int, n_keys: int, rows: slice, cols: slice) -> Tensor:
-        """See `Bias`."""
         if self.values.ndim != 4 or self.values.shape[2] != n_queries or self.values.shape[3] % 2 == 0:
             raise ValueError(f"the bias is {list(self.values.shape)}, expected [.., .., {n_queries}, odd]")
         device, reach = self.values.device, self.values.shape[3] // 2
@@ -118,11 +111,9 @@ class OffsetBias:
         return chosen.gather(3, column.expand(*chosen.shape[:2], -1, -1))
 
     def last_text(self) -> "OffsetBias":
-        """See `Bias`."""
         return OffsetBias(values=_without_graph(self.values[-1:]))
 
     def tensors(self) -> dict[str, Tensor]:
-        """See `Bias`."""
         return {"values": self.values}
 
 
@@ -133,7 +124,6 @@ class DenseBias:
     cells: Tensor
 
     def part(self, n_queries: int, n_keys: int, rows: slice, cols: slice) -> Tensor:
-        """See `Bias`."""
         if self.cells.ndim != 4 or self.cells.shape[2:] != (n_queries, n_keys):
             raise ValueError(
                 f"the bias is {list(self.cells.shape)}, expected [.., .., {n_queries}, {n_keys}]"
@@ -141,11 +131,9 @@ class DenseBias:
         return self.cells[:, :, rows, cols]
 
     def last_text(self) -> "DenseBias":
-        """See `Bias`."""
         return DenseBias(cells=self.cells[-1:])
 
     def tensors(self) -> dict[str, Tensor]:
-        """See `Bias`."""
         return {"cells": self.cells}
 
 

@@ -10,9 +10,11 @@ The names of parameters are those of saved models: changing one breaks every sav
 """
 
 import math
+from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from attnscope.nn.attention import Probe
 from attnscope.nn.block import Block
@@ -26,13 +28,23 @@ from attnscope.nn.matching import Matching
 from attnscope.nn.own_module import OwnModule
 from attnscope.nn.patterns import Pattern
 from attnscope.nn.pooling import Summary
-from attnscope.nn.recompute import through
 from attnscope.nn.relative import RelativeTable
 from attnscope.nn.scores import Bias, SlopeBias
 from attnscope.nn.self_masks import SelfMask, build_self_mask
 from attnscope.nn.weights import fill_weights
 from attnscope.schemes.masks import MASKS
 from attnscope.schemes.positions import POSITIONS
+
+# Gradient checkpointing: what a block computed is thrown away and computed again for its gradients.
+
+
+def through(block: nn.Module, x: Tensor, *, is_recomputed: bool, **choices: Any) -> Tensor:
+    """The stream after one block; with `is_recomputed`, and while gradients are wanted, nothing is kept."""
+    if not (is_recomputed and block.training and torch.is_grad_enabled()):
+        stream: Tensor = block(x, **choices)
+        return stream
+    stream = checkpoint(block, x, use_reentrant=False, **choices)
+    return stream
 
 
 class Transformer(OwnModule):

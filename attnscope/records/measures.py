@@ -74,7 +74,6 @@ class Estimate:
 
     @property
     def kind(self) -> IntervalKind:
-        """The kind of the interval."""
         return interval_kind(self.n) if self.low == self.low else "none"
 
     @property

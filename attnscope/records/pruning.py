@@ -38,7 +38,6 @@ class SiteHeads:
 
     @property
     def n_zero(self) -> int:
-        """Heads of zeros."""
         return len(self.heads) - self.n_left
 
 

@@ -65,7 +65,6 @@ class News(Reply):
 
     @property
     def is_passing(self) -> bool:
-        """It is."""
         return True
 
     @property

@@ -61,7 +61,6 @@ class VocabularyTable:
         return self.text[int(self.ends[id - 1]) if id else 0 : int(self.ends[id])]
 
     def piece_kind(self, id: int) -> PieceKind:
-        """What kind of piece an id is."""
         return PIECE_KINDS[int(self.kinds[id])]
 
 

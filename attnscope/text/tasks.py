@@ -184,7 +184,6 @@ class BracketsTask:
 
     @property
     def vocabulary(self) -> tuple[str, ...]:
-        """The brackets."""
         return tuple("".join(_PAIRS))
 
     def _draw(self, rng: random.Random) -> Example:

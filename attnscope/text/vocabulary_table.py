@@ -107,7 +107,6 @@ def find_pieces(searched: SearchedVocabulary, wish: FindPieces) -> tuple[NDArray
 def describe_piece(
     splitter: Splitter, id: int, nearest: tuple[tuple[int, str, float], ...] = ()
 ) -> PieceDetail:
-    """One piece in detail; raises UserError for an id that is not there."""
     entries = splitter.entries
     entry = entries.library.id_to_token(id) if 0 <= id < entries.size else None
     if not 0 <= id < entries.size:

@@ -6,9 +6,10 @@ same steps as an uninterrupted one, and looking at the model between steps chang
 """
 
 import gc
+import shutil
 import time
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,12 +25,11 @@ from attnscope.nn.dropping import own_dice
 from attnscope.nn.memory_on_paper import n_turns_of
 from attnscope.records.training import Evaluated, Finished, Started, Step, TrainingEvent
 from attnscope.training.begin import Begun, begin
-from attnscope.training.compiling import compile_loss, wants_compiling
-from attnscope.training.distributed import ALONE, Ranks, whole_of
+from attnscope.training.distributed import ALONE, Ranks, SharedLoss, whole_of
 from attnscope.training.evaluation import autocast_of, evaluate
 from attnscope.training.lock import RunLock
 from attnscope.training.metrics import Metrics
-from attnscope.training.objectives import Batch
+from attnscope.training.objectives import Batch, loss_sum
 from attnscope.training.optimizers import set_learning_rate
 from attnscope.training.paper import has_ever_other_lengths
 from attnscope.training.recipe import Recipe
@@ -47,6 +47,54 @@ from attnscope.training.threads import (
     settled_precision,
     ways_up_to,
 )
+
+# Training with the loss compiled by torch.compile, where that pays.
+
+_COMPILERS = ("c++", "g++", "clang++")
+_LONG_RUN = 2000
+
+
+def wants_compiling(recipe: Recipe, device: torch.device) -> bool:
+    """Whether the recipe asks for it, or `auto` finds that it should pay."""
+    if recipe.training.compile != "auto":
+        return recipe.training.compile == "on"
+    is_long = recipe.training.n_steps >= _LONG_RUN
+    return device.type == "cuda" and is_long and recipe.data.kind == "text"
+
+
+def compile_loss(
+    loss_of: SharedLoss,
+    batch: Batch,
+    device: torch.device,
+    autocast: Callable[[], AbstractContextManager[object]],
+    *,
+    n_processes: int = 1,
+) -> str:
+    """Let `loss_of` compute with a compiled loss from now on, tried on a batch; a note how that went.
+
+    Where it cannot be done the loss stays as it was. Weights and optimiser are not touched.
+    """
+    if n_processes > 1:
+        return "Not compiled: several processes train together."
+    if batch.guide is not None:
+        return "Not compiled: a head is guided."
+    if device.type == "cpu" and not any(shutil.which(name) for name in _COMPILERS):
+        return f"Not compiled: there is no C++ compiler ({', '.join(_COMPILERS)}) on this computer."
+    started_at = time.monotonic()
+    compiled = torch.compile(loss_sum)
+    module = loss_of.module.train()
+    try:
+        with autocast():
+            loss = compiled(module, batch.to(device), 0.0)
+        torch.autograd.backward(loss)
+    except (RuntimeError, OSError, NotImplementedError) as error:
+        lines = str(error).strip().splitlines() or [type(error).__name__]
+        return f"Not compiled: {lines[0][:200]}"
+    finally:
+        module.zero_grad(set_to_none=True)
+    loss_of.compute = compiled
+    return f"Compiled in {time.monotonic() - started_at:.0f} s."
+
 
 _WORDS = ("can't allocate memory", "not enough memory", "MPS backend out of memory", "Invalid buffer size")
 """Of errors that have no kind of their own: the CPU's, and those of MPS."""

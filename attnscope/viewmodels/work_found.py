@@ -30,18 +30,14 @@ class Passing(Protocol):
     job: Job[Any, Any]
 
     @property
-    def changed(self) -> SignalGroup:
-        """What of it can change."""
-        ...
+    def changed(self) -> SignalGroup: ...
 
     @property
     def progress(self) -> str:
         """How far it is, in words."""
         ...
 
-    def stop(self) -> None:
-        """Give it up."""
-        ...
+    def stop(self) -> None: ...
 
 
 def watch_pass(work: WorkState, name: str, state: Passing) -> None:

@@ -34,7 +34,6 @@ class CandidateTable(QWidget):
         self.setAccessibleName(f"Most probable tokens: {names[0]} and {names[1]}")
 
     def show_rows(self, rows: tuple[CandidateRow, ...]) -> None:
-        """Show other candidates."""
         if rows != self._rows:
             self._rows = rows
             self.setAccessibleDescription("; ".join(row.sentence for row in rows))
@@ -47,7 +46,6 @@ class CandidateTable(QWidget):
         self.update()
 
     def set_theme(self, palette: Palette) -> None:
-        """Paint in other colours."""
         self._palette = palette
         self._fit()
         self.update()

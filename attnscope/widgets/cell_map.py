@@ -77,7 +77,6 @@ class CellMap(MapWidget):
         return whole_view(*self.shape) if all(self.shape) else QRectF(0, 0, 1, 1)
 
     def fit(self) -> None:
-        """Show every cell."""
         self._view = None
         self.update()
 

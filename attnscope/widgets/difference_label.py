@@ -49,7 +49,6 @@ class DifferenceLabel(QWidget):
             self.update()
 
     def set_theme(self, palette: Palette) -> None:
-        """Paint in other colours."""
         self._palette = palette
         self._fit()
         self.update()

@@ -23,7 +23,6 @@ class FormulaLabel(QWidget):
         self.setSizePolicy(policy)
 
     def set_formulas(self, *texts: str) -> None:
-        """Show other formulas."""
         if texts != self._texts:
             self._texts = texts
             self.setAccessibleName(f"Formula: {self.text()}")

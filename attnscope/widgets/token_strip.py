@@ -124,7 +124,6 @@ class TokenStrip(QWidget):
             self.update()
 
     def set_theme(self, palette: Palette) -> None:
-        """Paint in other colours."""
         self._palette = palette
         self.setFixedHeight(self._n_rows * round(type_px(ROW_PX)))
         self._place()

@@ -42,7 +42,6 @@ class TrainingJob:
 
     @property
     def model(self) -> Model:
-        """The model in training."""
         return self._run.model
 
     @property

@@ -62,7 +62,6 @@ class Views:
         return found[1] if found is not None and found[0] == number else None
 
     def newest(self, model: str) -> "Trace | None":
-        """The newest trace of `model`."""
         with self._lock:
             found = self._traces.get(model)
         return found[1] if found is not None else None

@@ -10,7 +10,7 @@ from attnscope.analysis.patching import patch_map
 from attnscope.analysis.rank import rank_collapse
 from attnscope.analysis.reading import batch_of
 from attnscope.analysis.relevance import relevance
-from attnscope.analysis.spectra import head_spectra
+from attnscope.analysis.weight_parts import head_spectra
 from attnscope.errors import UserError
 from attnscope.records.sites import Gates, HeadRef
 

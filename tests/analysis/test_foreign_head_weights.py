@@ -14,7 +14,7 @@ from torch import Tensor
 from attnscope.analysis.circuits import factors_of, head_circuit
 from attnscope.analysis.head_weights import weights_of
 from attnscope.analysis.rank import rank_collapse, residual_ratio
-from attnscope.analysis.spectra import head_spectra, site_spectrum
+from attnscope.analysis.weight_parts import head_spectra, site_spectrum
 from attnscope.errors import UserError
 from attnscope.models.huggingface import head_rows, skips
 from attnscope.records.redundancy import HeadCircuit

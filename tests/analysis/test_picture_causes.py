@@ -12,7 +12,7 @@ from attnscope.analysis.circuits import head_circuit
 from attnscope.analysis.head_weights import weights_of
 from attnscope.analysis.patching import patch_map
 from attnscope.analysis.relevance import relevance
-from attnscope.analysis.spectra import site_spectrum
+from attnscope.analysis.weight_parts import site_spectrum
 from attnscope.errors import UserError
 from attnscope.models import load
 from attnscope.records.attribution import PatchMap

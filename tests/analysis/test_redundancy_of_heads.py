@@ -13,8 +13,8 @@ from attnscope.analysis.redundancy import (
     divergence_sums,
     head_pairs,
 )
-from attnscope.analysis.spectra import head_spectra, product_spectrum
 from attnscope.analysis.subject import subject_of
+from attnscope.analysis.weight_parts import head_spectra, product_spectrum
 from attnscope.errors import UserError
 from attnscope.nn.attention import attend
 from attnscope.nn.masks import MaskRule

@@ -57,9 +57,7 @@ save_every = 100000
 class Loop(Protocol):
     """A way of training."""
 
-    def step(self) -> None:
-        """Make one step."""
-        ...
+    def step(self) -> None: ...
 
     def loss(self) -> float:
         """Over held-out characters, after the last step of a turn."""
@@ -85,7 +83,6 @@ class OwnLoop:
         self._events = run.events()
 
     def step(self) -> None:
-        """See `Loop`."""
         next(event for event in self._events if type(event).__name__ == "Step")
 
     def loss(self) -> float:
@@ -93,7 +90,6 @@ class OwnLoop:
         return next(event.loss for event in self._events if type(event).__name__ == "Evaluated")  # type: ignore[union-attr]
 
     def words(self) -> str:
-        """See `Loop`."""
         return f"threads: {self._words}"
 
 
@@ -112,7 +108,6 @@ class PlainLoop:
         self._optimizer = torch.optim.AdamW(self._model.parameters(), lr=1e-3, weight_decay=0.1)
 
     def step(self) -> None:
-        """See `Loop`."""
         starts = torch.randint(len(self._training) - N_TOKENS, (BATCH,))
         loss = self._loss_at(self._training, starts)
         self._optimizer.zero_grad(set_to_none=True)
@@ -122,14 +117,12 @@ class PlainLoop:
         loss.item()
 
     def loss(self) -> float:
-        """See `Loop`."""
         self._model.eval()
         starts = torch.linspace(0, len(self._held) - N_TOKENS - 1, N_WINDOWS).long()
         with torch.inference_mode():
             return float(self._loss_at(self._held, starts))
 
     def words(self) -> str:
-        """See `Loop`."""
         return ""
 
     def _loss_at(self, data: Tensor, starts: Tensor) -> Tensor:

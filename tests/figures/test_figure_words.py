@@ -21,7 +21,7 @@ from attnscope.figures.views.panels import panels_figure
 from attnscope.records.maps import HeadMap
 from attnscope.records.tiles import StrongEdges
 from attnscope.records.tokens import Token, own_letters
-from attnscope.viewmodels.maps.long_lines import condensed
+from attnscope.viewmodels.maps.map_tiles import condensed
 
 pytestmark = [pytest.mark.qt, pytest.mark.usefixtures("qapp")]
 SVG = "{http://www.w3.org/2000/svg}"

@@ -17,12 +17,12 @@ from attnscope.analysis.patching import patch_map
 from attnscope.analysis.positions import position_tables
 from attnscope.analysis.rank import rank_collapse
 from attnscope.analysis.relevance import relevance
-from attnscope.analysis.spectra import head_spectra
 from attnscope.analysis.value_norms import output_grams
+from attnscope.analysis.weight_parts import head_spectra
 from attnscope.errors import RecipeError, UserError
 from attnscope.models import Model
 from attnscope.models.cost import own_cost
-from attnscope.models.pruning.own import prune_module
+from attnscope.models.pruning.prune import prune_module
 from attnscope.models.writing.writer import OwnWriter, RecomputingWriter
 from attnscope.nn.config import ModelConfig
 from attnscope.nn.patterns import Dense

@@ -1,6 +1,7 @@
 """Removing heads from our own models: removed equals masked, on every form, to the last logit."""
 
 import dataclasses
+import importlib
 from pathlib import Path
 
 import numpy as np
@@ -13,8 +14,14 @@ from attnscope.errors import SaveError, UserError
 from attnscope.models import Model, load
 from attnscope.models.own import OwnNetwork
 from attnscope.models.pruning import prune, prune_model, shapes_of
-from attnscope.models.pruning.own import original_heads, prune_module
-from attnscope.models.pruning.prune import compare_speed, prove_equal, random_ids, require_proof
+from attnscope.models.pruning.prune import (
+    compare_speed,
+    original_heads,
+    prove_equal,
+    prune_module,
+    random_ids,
+    require_proof,
+)
 from attnscope.nn.cache import KeyValueCache
 from attnscope.nn.config import count_parameters
 from attnscope.records.pruning import PruningProof
@@ -138,14 +145,12 @@ def test_that_nothing_off_and_unknown_heads_are_refused() -> None:
 
 
 def test_that_a_model_which_says_something_else_is_not_to_be_had(monkeypatch: pytest.MonkeyPatch) -> None:
-    import attnscope.models.pruning.own as own
-
     def spoil(module, gates):
         smaller = prune_module(module, gates)
         smaller.tokens.weight.data[3] += 0.01
         return smaller
 
-    monkeypatch.setattr(own, "prune_module", spoil)
+    monkeypatch.setattr(importlib.import_module("attnscope.models.pruning.prune"), "prune_module", spoil)
     model = tiny_model("decoder")
     with pytest.raises(SaveError, match="Nothing was saved: the pruned model does not say"):
         prune_model(model, gates_of(model, "one head"), text=SENTENCE)

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from attnscope.models.writing.rows import RowProbe
+from attnscope.models.writing.written import RowProbe
 from attnscope.nn.attention import attend
 from attnscope.nn.masks import MaskRule
 from attnscope.nn.patterns import Intervals

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from attnscope.cli import train as command
-from attnscope.cli.resuming import resumed_words
+from attnscope.cli.train import resumed_words
 from attnscope.errors import LoadError, RecipeError, UserError
 from attnscope.models import load, read_model_folder
 from attnscope.records.training import Finished, Started, Step, TrainingEvent

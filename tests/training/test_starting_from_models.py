@@ -14,12 +14,12 @@ from attnscope.nn.building import build_own
 from attnscope.nn.config import ModelConfig
 from attnscope.records.training import Started, Step
 from attnscope.training import parse_recipe, train
-from attnscope.training.adapters import adapt
 from attnscope.training.loop import TrainingRun
 from attnscope.training.optimizers import build_optimizer, rate_share, set_learning_rate
 from attnscope.training.paper import learned_parameters, plan_recipe
 from attnscope.training.parts import OptimizerPart, StartPart
 from attnscope.training.starting import recipe_on_paper
+from attnscope.training.techniques import adapt
 
 pytestmark = pytest.mark.slow
 

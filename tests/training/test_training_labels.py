@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from attnscope.cli.runs_table import table_of_runs, values_of_runs
+from attnscope.cli.sweep import table_of_runs, values_of_runs
 from attnscope.errors import LoadError, RecipeError
 from attnscope.figures.run_charts import shown_charts
 from attnscope.training import TrainingRun, parse_recipe, read_recipe, read_run, train, write_recipe

@@ -19,8 +19,7 @@ from attnscope.records.tiles import (
     StrongEdges,
     TileRequest,
 )
-from attnscope.viewmodels.maps.long_lines import N_EDGES
-from attnscope.viewmodels.maps.map_tiles import MapTiles, part_of_tile
+from attnscope.viewmodels.maps.map_tiles import N_EDGES, MapTiles, part_of_tile
 
 
 class Desk:

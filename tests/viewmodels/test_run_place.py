@@ -6,7 +6,7 @@ import pytest
 
 from attnscope import paths
 from attnscope.viewmodels.training.recipe_draft import RecipeDraft
-from attnscope.viewmodels.training.run_place import RunPlace
+from attnscope.viewmodels.training.state import RunPlace
 
 
 def test_that_a_chosen_folder_stays_but_for_the_one_of_the_run_that_is_shown(private_folders: Path) -> None:

@@ -21,8 +21,7 @@ from attnscope.records.messages import (
 from attnscope.records.training import Finished, Saved, SaveFailed, TrainingEvent
 from attnscope.training.parts import SchedulePart
 from attnscope.viewmodels.numbers import Numbers
-from attnscope.viewmodels.training.pace import Pace
-from attnscope.viewmodels.training.state import TrainingState
+from attnscope.viewmodels.training.state import Pace, TrainingState
 from attnscope.widgets.training.run_panel import DEFAULT_SCHEDULE, DEFAULT_WARMUP, longer_words
 
 

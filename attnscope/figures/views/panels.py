@@ -133,11 +133,9 @@ class PanelsFigure(FigureSpec):
         return self.panels
 
     def lines(self) -> list[LinesFigure]:
-        """The panels of lines."""
         return [panel for panel in self.panels if isinstance(panel, LinesFigure)]
 
     def head_maps(self) -> tuple[HeadMap, ...]:
-        """The maps of the panels of one head."""
         return tuple(m for panel in self.panels if isinstance(panel, HeadFigure) for m in panel.maps)
 
     def grids(self) -> tuple[SiteGrid, ...]:

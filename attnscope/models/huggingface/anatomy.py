@@ -151,7 +151,6 @@ class _Gave(QuietProbe):
         self.waiting: dict[SiteKey, Tensor] = {}
 
     def wants(self, site: SiteKey) -> bool:
-        """Every site."""
         return True
 
     def record(self, site: SiteKey, call: Call, *, lse: Tensor, out: Tensor, is_training: bool) -> None:

@@ -72,7 +72,6 @@ class _SeenCall(QuietProbe):
         self.found: dict[str, Tensor] = {}
 
     def wants(self, site: SiteKey) -> bool:
-        """The one site."""
         return site == self.site
 
     def record(self, site: SiteKey, call: Call, *, lse: Tensor, out: Tensor, is_training: bool) -> None:

@@ -88,7 +88,6 @@ class TextReader:
         return self._form != "decoder" and not self._is_writing and bool(self.vocabulary.template.middle)
 
     def encode(self, text: str, target: str | None) -> Inputs:
-        """See `Reader`."""
         if self._form == "encoder-decoder" and self._is_writing:
             source = self.vocabulary.encode(text, max_tokens=self.max_tokens).tokens
             return Inputs(source=source, target=None if target is None else self.encode_target(target))
@@ -123,7 +122,6 @@ class TextReader:
         return replace(inputs, target=Tokens(text="", tokens=start + kept))
 
     def own_target(self, inputs: Inputs, written: Sequence[int]) -> Inputs:
-        """See `Reader`."""
         if not self._is_writing:
             return inputs
         ids = (self._start_id(), *written)
@@ -135,7 +133,6 @@ class TextReader:
         return Inputs(source=inputs.source, target=again, is_own_target=True)
 
     def arguments(self, inputs: Inputs, device: torch.device, n_copies: int) -> dict[str, Tensor]:
-        """See `Reader`."""
         ids = _rows(inputs.source.ids, device, n_copies)
         found = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
         if self.has_segments and any(inputs.segments):
@@ -145,7 +142,6 @@ class TextReader:
         return found
 
     def source_arguments(self, ids: Sequence[int], device: torch.device) -> dict[str, Tensor]:
-        """See `Reader`."""
         rows = _rows(ids, device, 1)
         return {"input_ids": rows, "attention_mask": torch.ones_like(rows)}
 
@@ -217,7 +213,6 @@ class PictureReader:
         self._grid = (how.height // patch_size[0], how.width // patch_size[1])
 
     def encode(self, text: str, target: str | None) -> Inputs:
-        """See `Reader`."""
         if target is not None and target.strip():
             raise UserError(
                 "This model reads one picture.", expected="no second text", action="Leave it out."
@@ -243,7 +238,6 @@ class PictureReader:
         return inputs
 
     def arguments(self, inputs: Inputs, device: torch.device, n_copies: int) -> dict[str, Tensor]:
-        """See `Reader`."""
         pixels = self._pixels(inputs.source.text).to(device)
         return {"pixel_values": pixels.expand(n_copies, -1, -1, -1)}
 

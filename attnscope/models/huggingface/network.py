@@ -163,7 +163,6 @@ class HuggingFaceNetwork:
         return Token(id=id, piece=labels[id] if id < len(labels) else f"label {id}")
 
     def shown_positions(self, inputs: Inputs) -> list[int]:
-        """See `Network`."""
         if self.task.is_pooled:
             return [self._pooled_at(len(inputs.source if inputs.target is None else inputs.target))]
         if self.task.name == "tagging":

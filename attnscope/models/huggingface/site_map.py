@@ -44,7 +44,6 @@ class _Scout:
         self.calls: list[_SeenCall] = []
 
     def site(self, module: nn.Module, call: Call) -> None:
-        """Take the call down."""
         seen = _SeenCall(
             module=module,
             stack=_stack_of(call),

@@ -118,7 +118,6 @@ class SoundReader:
         return self.words.vocabulary
 
     def encode(self, text: str, target: str | None) -> Inputs:
-        """See `Reader`."""
         self._features(text)
         length_s = self.extractor.chunk_length / self.max_tokens
         moments = tuple(Token(id=i, piece=f"{i * length_s:.2f}s") for i in range(self.max_tokens))
@@ -126,11 +125,9 @@ class SoundReader:
         return Inputs(source=source, target=None if target is None else self.words.encode_target(target))
 
     def own_target(self, inputs: Inputs, written: Sequence[int]) -> Inputs:
-        """See `Reader`."""
         return self.words.own_target(inputs, written)
 
     def arguments(self, inputs: Inputs, device: torch.device, n_copies: int) -> dict[str, Tensor]:
-        """See `Reader`."""
         found = self.source_arguments((), device, text=inputs.source.text or self._last)
         found = {name: value.expand(n_copies, -1, -1) for name, value in found.items()}
         if inputs.target is not None:

@@ -137,7 +137,6 @@ def prune_pretrained(
 
 
 def plan_slots(model: Any, plan: Plan, shape: PruneShape) -> dict[SiteKey, SiteSlots]:
-    """The slots of every site in one of the shapes."""
     kept = plan.kept
     if shape == "small":
         return family_of(model).small_slots(model, kept)

@@ -47,12 +47,10 @@ class RecordedNetwork:
 
     @property
     def sites(self) -> tuple[Site, ...]:
-        """See `Network`."""
         return self.trace.sites
 
     @property
     def device(self) -> torch.device:
-        """See `Network`."""
         return torch.device("cpu")
 
     @property
@@ -161,30 +159,24 @@ class RecordedVocabulary:
 
     @property
     def begin_id(self) -> int:
-        """Raises UserError."""
         raise needs_model(self._name, "A token for the beginning")
 
     @property
     def end_id(self) -> int:
-        """Raises UserError."""
         raise needs_model(self._name, "A token for the end")
 
     @property
     def mask_id(self) -> int:
-        """Raises UserError."""
         raise needs_model(self._name, "A token for what is hidden")
 
     @property
     def entries(self) -> Entries:
-        """Raises UserError."""
         raise needs_model(self._name, "A vocabulary")
 
     def token(self, id: int) -> Token:
-        """Raises UserError."""
         raise needs_model(self._name, "A vocabulary")
 
     def decode(self, ids: Sequence[int]) -> str:
-        """Raises UserError."""
         raise needs_model(self._name, "A vocabulary")
 
 
@@ -195,7 +187,6 @@ class NoPass:
         self._name = name
 
     def logits(self, positions: Sequence[int] | None = None, copy: int = -1) -> Tensor:
-        """Raises UserError."""
         raise needs_model(self._name, "An output")
 
 

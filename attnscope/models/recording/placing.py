@@ -145,7 +145,6 @@ def place_calls(calls: Sequence[RecordedCall], lengths: Lengths) -> tuple[Site, 
 
 
 def named_sites(calls: Sequence[RecordedCall], sites: Sequence[Site]) -> tuple[tuple[SiteKey, str], ...]:
-    """The name of each site."""
     return tuple((site.key, call.name) for call, site in zip(calls, sites, strict=True))
 
 

@@ -77,7 +77,6 @@ class Recording:
 
     @property
     def calls(self) -> tuple[RecordedCall, ...]:
-        """Every call that was recorded."""
         return tuple(self._calls)
 
     def trace(

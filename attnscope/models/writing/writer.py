@@ -87,14 +87,12 @@ class OwnWriter:
         return self._module.config.max_tokens
 
     def begin(self, source: Sequence[int], prefix: Sequence[int]) -> Tensor:
-        """See `Writer`."""
         if self._module.config.form == "encoder-decoder":
             with evaluating(self._module):
                 self._memory = self._module.encode(self._tensor([source]), probe=self._probe)
         return self._read([prefix])
 
     def step(self, ids: Sequence[int], parents: Sequence[int]) -> Tensor:
-        """See `Writer`."""
         if list(parents) != [0] or self._cache.n_sequences != 1:
             self._cache.select(torch.tensor(list(parents), dtype=torch.int64, device=self._device))
         return self._read([[id] for id in ids])
@@ -130,13 +128,11 @@ class RecomputingWriter:
         return self._network.max_tokens
 
     def begin(self, source: Sequence[int], prefix: Sequence[int]) -> Tensor:
-        """See `Writer`."""
         self._source = self._tokens(source) if self._network.form == "encoder-decoder" else None
         self._texts = [list(prefix)]
         return self._read()
 
     def step(self, ids: Sequence[int], parents: Sequence[int]) -> Tensor:
-        """See `Writer`."""
         self._texts = [[*self._texts[parent], id] for id, parent in zip(ids, parents, strict=True)]
         return self._read()
 

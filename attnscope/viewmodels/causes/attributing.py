@@ -153,7 +153,6 @@ class AttributingState:
         return f"{len(found.contributions)} parts: {number_text(found.total)}" if found is not None else ""
 
     def gate(self, head: HeadRef) -> float:
-        """The gate of a head."""
         return self._session.gates.value(head)
 
     # Intents

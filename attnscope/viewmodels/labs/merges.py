@@ -149,7 +149,6 @@ class MergesState:
 
     @property
     def sentence(self) -> str:
-        """What to see."""
         if self.error:
             return self.error
         replay = self.replay

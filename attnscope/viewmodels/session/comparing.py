@@ -69,7 +69,6 @@ class Comparing:
     has_all_stacks: bool = False
 
     def side(self, which: Which) -> SideChoice:
-        """What one side is to be."""
         return self.first if which == "A" else self.second
 
     def with_side(self, which: Which, choice: SideChoice) -> "Comparing":

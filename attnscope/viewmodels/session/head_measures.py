@@ -83,7 +83,6 @@ _RESTS = 0.5
 
 
 def find_measures(all_measures: Iterable[HeadMeasures], head: HeadRef) -> HeadMeasures | None:
-    """The measures of `head`, or None."""
     return next((m for m in all_measures if m.head == head), None)
 
 

@@ -36,7 +36,6 @@ class Settled(Protocol):
 
 
 def setting_of(shown: Settled) -> Setting:
-    """The setting as it is now."""
     return Setting(
         gates=shown.gates,
         selection=shown.selection,

@@ -40,7 +40,6 @@ def toggled(interventions: Interventions, change: Intervention) -> Interventions
 
 
 def without(interventions: Interventions, change: Intervention) -> Interventions:
-    """Without `change`."""
     return tuple(kept for kept in interventions if kept != change)
 
 

@@ -74,7 +74,6 @@ class MaskState:
 
     @property
     def stack(self) -> Stack | None:
-        """The stack that the mask is for."""
         return stack_to_mask(self._session.model)
 
     @property
@@ -109,7 +108,6 @@ class MaskState:
 
     @property
     def mask(self) -> UseMask | None:
-        """The mask in use."""
         return mask_in(self._session.interventions)
 
     @property

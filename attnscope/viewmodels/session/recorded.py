@@ -27,9 +27,9 @@ class Recording(Protocol):
 
     model: ModelInfo | None
 
-    def tell_person(self, message: str, *, is_error: bool = False, action: str = "", about: str = "") -> None:
-        """Show a message."""
-        ...
+    def tell_person(
+        self, message: str, *, is_error: bool = False, action: str = "", about: str = ""
+    ) -> None: ...
 
 
 def is_recorded(model: ModelInfo | None) -> bool:

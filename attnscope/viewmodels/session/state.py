@@ -6,6 +6,7 @@ Widgets read the attributes (never write them), call the intents and connect to 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
+from typing import Protocol
 
 from psygnal import Signal, SignalGroup
 
@@ -41,9 +42,99 @@ from attnscope.viewmodels.session.history import Change, Histories, History, Set
 from attnscope.viewmodels.session.intervening import fitting, mask_in, with_mask
 from attnscope.viewmodels.session.notices import OPENING, Busy, Notice, short_name
 from attnscope.viewmodels.session.recorded import possible
-from attnscope.viewmodels.session.sample_kept import SampleKept
-from attnscope.viewmodels.session.tracing import Tracing
 from attnscope.viewmodels.session.typed_text import TypedText, clean_text
+
+# The trace a session waits for: whether there is one, giving it up, asking for it again. No Qt.
+
+STOPPED = "Tracing was stopped: the pictures are of what was traced before."
+STOPPED_AT = "Tracing was stopped: {}."
+
+
+class Waiting(Protocol):
+    """What is needed of a session."""
+
+    is_stale: bool
+    traced: Traced | None
+
+    def tell_person(
+        self, message: str, *, is_error: bool = False, action: str = "", about: str = ""
+    ) -> None: ...
+
+
+class Tracing:
+    """Belongs to one session; `trace` asks for a trace of what is chosen now."""
+
+    def __init__(
+        self,
+        session: Waiting,
+        asking: Asking,
+        trace: Callable[[], None],
+        tell: Callable[[], None],
+    ) -> None:
+        self._session, self._asking, self._trace, self._tell = session, asking, trace, tell
+        self.progress: Progress | None = None
+        self.is_growing = False
+        """Whether the maps that are there are of the newest text, though not all are known."""
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether a trace is on its way."""
+        return self._session.is_stale and self._asking.trace_number != 0
+
+    def hear(self, progress: Progress) -> None:
+        """The worker says how far the trace is."""
+        if progress.number == self._asking.trace_number:
+            self.progress = progress
+            self._tell()
+
+    def give_up(self) -> int:
+        """Wait for the trace no more; the number of the request, which the worker is to give up.
+
+        The pictures of the trace before stay, dimmed.
+        """
+        number, self._asking.trace_number, self.progress = self._asking.trace_number, 0, None
+        self._tell()
+        part = self._session.traced if self.is_growing else None
+        said = STOPPED_AT.format(part.part_words) if part is not None else STOPPED
+        self._session.tell_person(said, action="trace-again", about="TraceText")
+        return number
+
+    def again(self) -> None:
+        """Ask for the trace that was given up, or failed."""
+        if self._session.is_stale and not self.is_waiting:
+            self._trace()
+
+
+# Whether what is shown is a sample's: its text goes with the model, its target goes with the text.
+
+
+class SampleKept:
+    """The samples that count: those of the open model, and the one that was `given` last.
+
+    `to_come` is what the model that is being opened is to begin with.
+    """
+
+    def __init__(self) -> None:
+        self.given: Sample | None = None
+        self.to_come: Sample | None = None
+
+    def take(self, sample: Sample | None) -> None:
+        """The program shows this sample, or what a person made; nothing else is to come."""
+        self.given, self.to_come = sample, None
+
+    def is_text(self, model: ModelInfo | None, text: str, target: str | None) -> bool:
+        """Whether a text is a sample's, read alone or with the sample's own target; or is none at all."""
+        return not text.strip() or any(
+            s.text == text and target in (None, s.target) for s in self._samples(model)
+        )
+
+    def target_after(self, model: ModelInfo | None, text: str, target: str | None) -> str | None:
+        """The target that stays when another text comes: one that a person typed, not a sample's."""
+        is_sample = any((s.text, s.target) == (text, target) for s in self._samples(model))
+        return None if is_sample else target
+
+    def _samples(self, model: ModelInfo | None) -> tuple[Sample, ...]:
+        return (*(model.samples if model else ()), *((self.given,) if self.given else ()))
 
 
 class SessionChanges(SignalGroup):

@@ -107,7 +107,6 @@ class TourState:
         return Spot(states=self._states, query=scene.query, key=scene.key)
 
     def find(self, name: str) -> Tour | None:
-        """The tour of a name."""
         return next((tour for tour in self.tours if tour.name == name), None)
 
     def steps_seen(self, tour: Tour) -> int:

@@ -34,7 +34,6 @@ class RunCurves:
 
     @property
     def all(self) -> tuple[CurveData, ...]:
-        """Every curve."""
         return (
             self.train_loss,
             self.validation_loss,

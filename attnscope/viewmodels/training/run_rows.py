@@ -41,7 +41,6 @@ class RunRow:
 
     @property
     def folder(self) -> str:
-        """Its run folder."""
         return self.summary.folder
 
     @property

@@ -4,12 +4,16 @@ Must not import Qt. Requests go out through `post`; replies come in through `han
 """
 
 import dataclasses
+import os
 import time
+from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 
 from psygnal import Signal, SignalGroup
 
+from attnscope import paths
+from attnscope.counting import time_left
 from attnscope.records.messages import (
     ControlTraining,
     Failed,
@@ -23,14 +27,18 @@ from attnscope.records.messages import (
 from attnscope.records.requests import Reply, Request
 from attnscope.records.runs import RunNews, RunWriter
 from attnscope.records.training import Finished, Saved, SaveFailed, Started, TrainingEvent, Watched
+from attnscope.viewmodels.new_folder import place_problem
 from attnscope.viewmodels.numbers import Numbers
 from attnscope.viewmodels.training.follower import Follower
-from attnscope.viewmodels.training.pace import Pace
 from attnscope.viewmodels.training.planning import PlanState, Wish
 from attnscope.viewmodels.training.recipe_draft import RecipeDraft
-from attnscope.viewmodels.training.recipe_text import RecipeFile, offered_recipes, watched_sentences
+from attnscope.viewmodels.training.recipe_text import (
+    RecipeFile,
+    fresh_folder,
+    offered_recipes,
+    watched_sentences,
+)
 from attnscope.viewmodels.training.run_curves import RunCurves
-from attnscope.viewmodels.training.run_place import RunPlace
 from attnscope.viewmodels.training.runs_list import RunsState
 from attnscope.viewmodels.training.status import (
     ACTIVE,
@@ -51,6 +59,95 @@ from attnscope.viewmodels.training.status import (
     unsaved_words,
 )
 from attnscope.viewmodels.training.watch import WatchState
+
+# Where the next run is written: the folder, whether a person chose it, and what it holds.
+
+
+class RunPlace:
+    """One folder at a time; empty before the first, which is then made up."""
+
+    def __init__(self, recipe: RecipeDraft, changed: Callable[[], None]) -> None:
+        self._recipe, self._changed = recipe, changed
+        self._is_chosen = False
+        self.folder = ""
+
+    @property
+    def fresh(self) -> str:
+        """A run folder that does not exist yet, named after the recipe."""
+        return str(fresh_folder(paths.runs_folder(), self._recipe.name))
+
+    @property
+    def holds_run(self) -> bool:
+        """Whether a run in it would go on with one."""
+        return bool(self.folder) and os.path.isfile(os.path.join(self.folder, "recipe.toml"))
+
+    @property
+    def problem(self) -> str:
+        """Why no run can be written there; empty where one can, or where the engine is to say."""
+        is_open = not self.folder or os.path.isdir(self.folder)
+        return "" if is_open else place_problem(self.folder, "run")
+
+    def choose(self, folder: str) -> None:
+        """Put the next run where a person wants it."""
+        self.stand_at(folder.strip())
+        self._changed()
+
+    def stand_at(self, folder: str) -> None:
+        """Stay at the folder of a run that was opened, as if it had been chosen; nobody is told."""
+        self.folder, self._is_chosen = folder, bool(folder)
+
+    def take_fresh(self) -> None:
+        """Put the next run into a folder of its own."""
+        self.folder, self._is_chosen = self.fresh, False
+        self._changed()
+
+    def offer(self, shown: str) -> None:
+        """A folder of its own for another recipe, unless a person chose one that is not the `shown` run's."""
+        if not self._is_chosen or self.folder == shown:
+            self.take_fresh()
+
+    def settle(self) -> str:
+        """The folder that a run begins in."""
+        self.folder = self.folder or self.fresh
+        return self.folder
+
+
+# How fast a run goes, and how long it will still take.
+
+_WINDOW_S, _LEAST_S = 30.0, 2.0
+"""Over how long the speed is measured, and how much of it must have passed: the first steps are slow."""
+
+
+class Pace:
+    """Steps per second over the last half minute."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._seen: deque[tuple[float, int]] = deque()
+
+    def restart(self) -> None:
+        """Forget the past: the run was held, or begins."""
+        self._seen.clear()
+
+    def note(self, step: int) -> None:
+        """The run has reached `step`."""
+        now = self._clock()
+        self._seen.append((now, step))
+        while len(self._seen) > 2 and now - self._seen[0][0] > _WINDOW_S:
+            self._seen.popleft()
+
+    @property
+    def steps_per_s(self) -> float | None:
+        """The present speed, None until it can be told."""
+        if len(self._seen) < 2:
+            return None
+        (first_s, first), (last_s, last) = self._seen[0], self._seen[-1]
+        return (last - first) / (last_s - first_s) if last_s - first_s >= _LEAST_S and last > first else None
+
+    def remaining(self, n_steps: int) -> str:
+        """How long `n_steps` more will take, in words; empty while that is not known."""
+        speed = self.steps_per_s
+        return time_left(n_steps / speed) if speed and n_steps > 0 else ""
 
 
 class TrainingChanges(SignalGroup):
@@ -114,7 +211,6 @@ class TrainingState:
         self.place.offer(self.run_folder)
 
     def set_device(self, device: str) -> None:
-        """Train there."""
         self.device = device
 
     def _on_recipe_changed(self) -> None:

@@ -66,7 +66,6 @@ class AcrossGrid(QWidget):
         self.setSizePolicy(QSizePolicy.Policy.MinimumExpanding, QSizePolicy.Policy.Fixed)
 
     def set_theme(self, palette: Palette) -> None:
-        """Paint in other colours."""
         self._palette = palette
         self.show_rows()
 
@@ -226,7 +225,6 @@ class PatchMaps(QWidget):
         self._place(2)
 
     def set_theme(self, palette: Palette) -> None:
-        """Paint in other colours."""
         for panel in self.panels.values():
             panel.set_theme(palette)
 
@@ -327,7 +325,6 @@ class AcrossPanel(QWidget):
         self._show()
 
     def set_theme(self, palette: Palette) -> None:
-        """Paint in other colours."""
         self.strip.set_theme(palette)
         self.grid.set_theme(palette)
         self.maps.set_theme(palette)

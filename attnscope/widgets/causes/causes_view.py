@@ -165,7 +165,6 @@ class CausesPanel(QWidget):
         self.show_mode("parts")
 
     def set_theme(self, palette: Palette) -> None:
-        """Paint in other colours."""
         self.strip.set_theme(palette)
         self.bars.set_theme(palette)
         self.patches.set_theme(palette)

@@ -232,7 +232,6 @@ class GraphPanel(QWidget):
         self._show()
 
     def set_theme(self, palette: Palette) -> None:
-        """Paint in other colours."""
         self.view.set_theme(palette)
 
     def show_title(self, text: str) -> None:

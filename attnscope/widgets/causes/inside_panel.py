@@ -79,7 +79,6 @@ class InsideView(QAbstractScrollArea):
         self.viewport().update()
 
     def set_theme(self, palette: Palette) -> None:
-        """Paint in other colours."""
         self._palette = palette
         self._fit()
 
@@ -249,7 +248,6 @@ class InsidePanel(QWidget):
         return self._state
 
     def set_theme(self, palette: Palette) -> None:
-        """Paint in other colours."""
         self.picture.set_theme(palette)
 
     def minimumSizeHint(self) -> QSize:

@@ -40,7 +40,6 @@ class LensGrid(QWidget):
         self.setSizePolicy(QSizePolicy.Policy.MinimumExpanding, QSizePolicy.Policy.Fixed)
 
     def set_theme(self, palette: Palette) -> None:
-        """Paint in other colours."""
         self._palette = palette
         self.show_table()
 
@@ -159,7 +158,6 @@ class LensPanel(QWidget):
         self._show()
 
     def set_theme(self, palette: Palette) -> None:
-        """Paint in other colours."""
         self.grid.set_theme(palette)
 
     def _lay_out(self) -> None:

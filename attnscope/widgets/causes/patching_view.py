@@ -70,7 +70,6 @@ class PatchingView(QWidget):
             show()
 
     def set_theme(self, palette: Palette) -> None:
-        """Paint in other colours."""
         self.cells.set_theme(palette)
 
     def _lay_out(self) -> None:

@@ -47,7 +47,6 @@ class CompareMaps(CellMap):
 
     @property
     def shown(self) -> ComparedMaps | None:
-        """What is shown."""
         return self._shown
 
     def set_maps(self, shown: ComparedMaps | None) -> None:

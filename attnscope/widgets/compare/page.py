@@ -137,7 +137,6 @@ class ComparePage(QWidget):
             show()
 
     def set_theme(self, palette: Palette) -> None:
-        """Paint in other colours."""
         for side in self.sides:
             side.set_theme(palette)
         for part in (self.maps, self.grid, self.output):

@@ -107,7 +107,6 @@ class CompareOutput(QWidget):
         self._show()
 
     def set_theme(self, palette: Palette) -> None:
-        """Paint in other colours."""
         for part in (self.table, *self.texts):
             part.set_theme(palette)
 

@@ -59,7 +59,6 @@ class TintButton(QToolButton):
         when(self, self._show, state.changed.tint)
 
     def set_theme(self, palette: Palette) -> None:
-        """Paint in other colours."""
         self._palette = palette
         self._show()
 
@@ -116,7 +115,6 @@ class TintLegend(QWidget):
         self._show()
 
     def set_theme(self, palette: Palette) -> None:
-        """Paint in other colours."""
         self._palette = palette
         self.setFixedHeight(self.sizeHint().height())
         self.update()
@@ -212,7 +210,6 @@ class GridPanel(QWidget):
             show()
 
     def set_theme(self, palette: Palette) -> None:
-        """Paint in other colours."""
         self._palette = palette
         self.grid.set_theme(palette)
         if self._tints is not None:
@@ -240,7 +237,6 @@ class GridPanel(QWidget):
         )
 
     def tab(self, stack: Stack) -> QToolButton:
-        """The tab of one stack."""
         return self._tabs[stack]
 
     def _connect(self) -> None:

@@ -82,7 +82,6 @@ class HeadPanel(QWidget):
             show()
 
     def set_theme(self, palette: Palette) -> None:
-        """Paint in other colours."""
         self.heatmap.set_theme(palette)
         self.lines.set_theme(palette)
         self._palette = palette

@@ -192,7 +192,6 @@ class HeadView(CellMap):
                 paint_focus(painter, self.rect(), self._palette)
 
     def panel_at(self, position: QPointF | None = None) -> MapLayout | None:
-        """The one map there is."""
         return self.layout_now()
 
     def contextMenuEvent(self, event: QContextMenuEvent) -> None:

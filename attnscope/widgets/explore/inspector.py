@@ -113,7 +113,6 @@ class Inspector(QWidget):
         self._show()
 
     def set_theme(self, palette: Palette) -> None:
-        """Paint in other colours."""
         self.line.setFixedHeight(round(type_px(36)))
         self.gate.set_theme(palette)
         self.changes.fit_type()

@@ -32,7 +32,6 @@ class LinesPanel(QWidget):
         self._show_maps()
 
     def set_theme(self, palette: Palette) -> None:
-        """Paint in other colours."""
         self.lines.set_theme(palette)
 
     def _show_maps(self) -> None:

@@ -73,7 +73,6 @@ class MaskDialog(QDialog):
         self._show()
 
     def set_theme(self, palette: Palette) -> None:
-        """Take the colours of another theme."""
         self._side.setFixedWidth(round(type_px(_SIDE_PX)))
         self.grid.set_theme(palette)
 

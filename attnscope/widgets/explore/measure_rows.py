@@ -41,7 +41,6 @@ class MeasureRow(QWidget):
         self.update()
 
     def set_theme(self, palette: Palette) -> None:
-        """Paint in other colours."""
         self._palette, self._name_px = palette, names_px()
         self.setFixedHeight(round(type_px(_ROW_PX)))
         self.update()
@@ -96,6 +95,5 @@ class MeasureRows(QWidget):
             row.show_measure(measures[k] if k < len(measures) else None)
 
     def set_theme(self, palette: Palette) -> None:
-        """Paint in other colours."""
         for row in self.rows:
             row.set_theme(palette)

@@ -74,7 +74,6 @@ class OutputPanel(QWidget):
         self._show_all()
 
     def set_theme(self, palette: Palette) -> None:
-        """Paint in other colours."""
         for widget in (self.table, *self.texts):
             widget.set_theme(palette)
 

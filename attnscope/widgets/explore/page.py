@@ -295,7 +295,6 @@ class ExplorePage(QWidget):
         self._show_stage()
 
     def set_theme(self, palette: Palette) -> None:
-        """Paint in other colours."""
         for part in (self.text_bar, self.grid_panel, self.head_panel, self.inspector, self.output):
             part.set_theme(palette)
         self._palette = palette

@@ -74,7 +74,6 @@ class AlikePage(QWidget):
         watch_seen(self, state.first_look.look)
 
     def set_theme(self, palette: Palette) -> None:
-        """Take the colours of another theme."""
         self._bars.palette = palette
         self._fit()
         self.table.viewport().update()

@@ -180,7 +180,6 @@ class HeadsPage(QWidget):
         watch_seen(self, state.first_look.look)
 
     def set_theme(self, palette: Palette) -> None:
-        """Take the colours of another theme."""
         self.table.set_theme(palette)
 
     def splitters(self) -> tuple[QSplitter, ...]:

@@ -86,7 +86,6 @@ class PruningPage(QWidget):
         watch_seen(self, state.first_look.look)
 
     def set_theme(self, palette: Palette) -> None:
-        """Take the colours of another theme."""
         self._palette = palette
         if self.curves is not None:
             self.curves.plot.set_theme(palette)

@@ -76,7 +76,6 @@ class PruningPlot(LinePlot):
         self._has_log = False
 
     def set_theme(self, palette: Palette) -> None:
-        """Take the colours of another theme."""
         super().set_theme(palette)
         if hasattr(self, "_rings"):
             self.set_groups(self._groups)

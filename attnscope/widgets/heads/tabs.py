@@ -61,7 +61,6 @@ class HeadsTabs(QWidget):
         self.tabs.add("Weights", self.weights)
 
     def set_theme(self, palette: Palette) -> None:
-        """Take the colours of another theme."""
         self._palette = palette
         self.table.set_theme(palette)
         if self.pruning is not None:

@@ -71,7 +71,6 @@ class PairTable(QWidget):
             self._fit()
 
     def set_theme(self, palette: Palette) -> None:
-        """Paint in other colours."""
         self._palette = palette
         self._fit()
 
@@ -254,7 +253,6 @@ class WeightsPage(QWidget):
         self._show_all()
 
     def set_theme(self, palette: Palette) -> None:
-        """Take the colours of another theme."""
         self.charts.set_theme(palette)
         for panel in self.panels:
             panel.table.set_theme(palette)

@@ -25,9 +25,7 @@ class LabWidget(Protocol):
     hover_text: Any
     export_wanted: Any
 
-    def set_theme(self, palette: Palette) -> None:
-        """Take the colours of another theme."""
-        ...
+    def set_theme(self, palette: Palette) -> None: ...
 
     def figure_spec(self) -> FigureSpec | None:
         """What Ctrl+E exports; None while there is nothing to export."""

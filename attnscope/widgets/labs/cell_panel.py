@@ -41,7 +41,6 @@ class CellPanel(QWidget):
         return self._shown.values.shape if self._shown is not None else ()
 
     def set_theme(self, palette: Palette) -> None:
-        """Paint in other colours."""
         self._palette = palette
         self.update()
 

@@ -43,7 +43,6 @@ class ChipFlow(QWidget):
         self._place()
 
     def set_theme(self, palette: Palette) -> None:
-        """Paint in other colours."""
         self._palette = palette
         self._place()
 

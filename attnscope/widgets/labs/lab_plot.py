@@ -257,7 +257,6 @@ class ChartPanel(QWidget):
         self.plot.show_chart(chart)
 
     def set_theme(self, palette: Palette) -> None:
-        """Take the colours of another theme."""
         self._fit_names()
         self.plot.set_theme(palette)
 

@@ -122,7 +122,6 @@ class LabView(QWidget, Generic[C, S]):
         self._show()
 
     def set_theme(self, palette: Palette) -> None:
-        """Take the colours of another theme."""
         self._palette = palette
         self._side.setFixedWidth(round(type_px(_SIDE_PX)))
         self._fit_sentence()

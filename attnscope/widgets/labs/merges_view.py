@@ -89,7 +89,6 @@ class MergesView(LabFrame):
                 state.start()
 
     def set_theme(self, palette: Palette) -> None:
-        """Take the colours of another theme."""
         self._palette = palette
         self.dress_frame(palette)
         self.chips.set_theme(palette)

@@ -131,7 +131,6 @@ class LabsPage(QWidget):
         self._follow()
 
     def set_theme(self, palette: Palette) -> None:
-        """Take the colours of another theme."""
         self._palette = palette
         self._fit_list()
         for lab in self.labs.values():

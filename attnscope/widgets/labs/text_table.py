@@ -31,7 +31,6 @@ class TextTableModel(QAbstractTableModel):
         self._last: tuple[int, Sequence[str]] = (-1, ())
 
     def show_rows(self, n_rows: int) -> None:
-        """There are other rows now."""
         self.beginResetModel()
         self._n_rows, self._last = n_rows, (-1, ())
         self.endResetModel()
@@ -43,7 +42,6 @@ class TextTableModel(QAbstractTableModel):
         return 0 if parent.isValid() else len(self._columns)
 
     def texts(self, row: int) -> Sequence[str]:
-        """The texts of one row."""
         if self._last[0] != row:
             self._last = (row, self._cells(row))
         return self._last[1]

@@ -100,7 +100,6 @@ class TokenizersView(LabFrame):
             self._on_looked_at()
 
     def set_theme(self, palette: Palette) -> None:
-        """Take the colours of another theme."""
         self._palette = palette
         self.dress_frame(palette)
         for chart in (self.length_chart, self.density_chart):

@@ -81,7 +81,6 @@ class VocabularyView(QWidget):
                 state.start()
 
     def set_theme(self, palette: Palette) -> None:
-        """Take the colours of another theme."""
         self._side.setFixedWidth(round(type_px(_SIDE_PX)))
         self.flow.set_theme(palette)
         self.foot.set_theme(palette)

@@ -169,7 +169,6 @@ class LearnPage(QWidget):
             self.help.link_wanted.connect(self.link_wanted)
 
     def show_help(self, name: str, heading: str = "") -> None:
-        """Turn to a help page."""
         self.build()
         self.tabs.show_panel("Help")
         if self.help is not None:

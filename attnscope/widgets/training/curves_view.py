@@ -184,7 +184,6 @@ class CurvesView(QWidget):
         return self.bar.drawing.smoothing
 
     def set_theme(self, palette: Palette) -> None:
-        """Take the colours of another theme."""
         self._palette = palette
         self._drawn_settings = ()
         for part in self._parts:

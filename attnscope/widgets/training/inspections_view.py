@@ -71,7 +71,6 @@ class InspectionsView(QWidget):
         layout.addWidget(reading)
 
     def set_theme(self, palette: Palette) -> None:
-        """Take the colours of another theme."""
         self.plot.set_theme(palette)
 
     def charts(self) -> tuple[Chart, ...]:

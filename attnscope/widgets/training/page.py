@@ -96,7 +96,6 @@ class TrainingPage(QWidget):
         )
 
     def set_theme(self, palette: Palette) -> None:
-        """Take the colours of another theme."""
         self._palette = palette
         self._run.set_theme(palette)
         if self._curves is not None:

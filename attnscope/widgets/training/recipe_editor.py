@@ -47,7 +47,6 @@ class RecipeEditor(QPlainTextEdit):
         self._on_lines_counted()
 
     def set_theme(self, palette: Palette) -> None:
-        """Take the colours of another theme."""
         self._palette = palette
         self._fit_type()
         self._highlighter.set_theme(palette)

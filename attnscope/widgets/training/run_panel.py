@@ -325,7 +325,6 @@ class RunPanel(QWidget):
         self.show_status()
 
     def set_theme(self, palette: Palette) -> None:
-        """Take the colours of another theme."""
         self._editor.set_theme(palette)
         self._fit_width(palette)
 

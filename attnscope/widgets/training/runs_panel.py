@@ -296,7 +296,6 @@ class RunsPanel(QWidget):
         self._lines.insertWidget(0, line)
 
     def set_theme(self, palette: Palette) -> None:
-        """Take the colours of another theme."""
         self.table.set_theme(palette)
 
     def show_runs(self) -> None:

@@ -62,7 +62,6 @@ class ScalingView(QWidget):
         self.show_runs()
 
     def set_theme(self, palette: Palette) -> None:
-        """Take the colours of another theme."""
         self.plot.set_theme(palette)
 
     def charts(self) -> tuple[Chart, ...]:

@@ -68,7 +68,6 @@ class ReplayBar(QWidget):
         self.show_state()
 
     def set_theme(self, palette: Palette) -> None:
-        """Take the colours of another theme."""
         self._palette = palette
         self.show_state()
 
@@ -162,7 +161,6 @@ class WatchPanel(QWidget):
         self.show_state()
 
     def set_theme(self, palette: Palette) -> None:
-        """Take the colours of another theme."""
         self._grid.set_theme(palette)
         self._head.set_theme(palette)
         self._replay.set_theme(palette)

@@ -46,7 +46,6 @@ class MatchDelegate(QStyledItemDelegate):
         self._palette = palette
 
     def set_theme(self, palette: Palette) -> None:
-        """Paint in other colours."""
         self._palette = palette
 
     def row_px(self) -> int:
@@ -207,7 +206,6 @@ class CommandPalette(QFrame):
         self.hide()
 
     def set_theme(self, palette: Palette) -> None:
-        """Paint in other colours."""
         self._delegate.set_theme(palette)
         self.list.viewport().update()
 

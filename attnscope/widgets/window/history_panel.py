@@ -48,7 +48,6 @@ class HistoryPanel(QWidget):
         when(self, self.show_steps, session.changed.history)
 
     def set_theme(self, palette: Palette) -> None:
-        """Paint in other colours."""
         self._palette = palette
         self._edge.place()
         self.close_button.setIcon(icon("close", palette.muted, side_px=16))

@@ -81,7 +81,6 @@ class KeptPanel(QWidget):
         self._show_notes()
 
     def set_theme(self, palette: Palette) -> None:
-        """Paint in other colours."""
         self._edge.place()
         self.close_button.setIcon(icon("close", palette.muted, side_px=16))
         self.undo_button.setIcon(icon("undo", palette.text, side_px=16))

@@ -364,7 +364,6 @@ class SessionFiles(QObject):
         self._session.tell_person(f"The session is saved in {path}.")
 
     def ask_and_open(self) -> None:
-        """Ask for a session file and open it."""
         start = str(self._guard.path.parent if self._guard.path else Path.home())
         path = self.ask_open(self._window, "Open session", start)
         if path:

@@ -206,7 +206,6 @@ class Workspace(QObject):
         when(self._window, self._on_folded, view.folded)
 
     def set_theme(self, palette: Palette) -> None:
-        """Paint in other colours."""
         for part in (self.palette, self.history, self.kept, self._lines):
             if part is not None:
                 part.set_theme(palette)

@@ -49,7 +49,6 @@ class WrittenStrip(Dressed):
         self._place()
 
     def show_tokens(self, tokens: tuple[WrittenToken, ...]) -> None:
-        """Show other tokens."""
         if tokens != self._tokens:
             self._tokens = tokens
             self.setAccessibleDescription(" ".join(token.token.piece for token in tokens[:100]))
