@@ -6,19 +6,20 @@ moved aside under a name with the date, the defaults apply, and the person is to
 
 import dataclasses
 import json
-import types
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Literal
 
 from attnscope import paths
+from attnscope.codec import Caps, Codec
 from attnscope.errors import LoadError, UserError
 from attnscope.files import replace_file
 from attnscope.outside import read_outside_text
 
 SETTINGS_NAME = "settings.json"
 _FORMAT = 1
+_CODEC = Codec(caps=Caps(whole=1_000_000))
 _MAX_BYTES = 1_000_000
 _MAX_RECENT = 12
 
@@ -146,7 +147,7 @@ def reset_settings(folder: Path) -> Path | None:
 
 def settings_to_json(settings: Settings) -> str:
     """The settings as the text of the settings file."""
-    return json.dumps({"format": _FORMAT, **dataclasses.asdict(settings)}, indent=1)
+    return json.dumps({"format": _FORMAT, **_CODEC.write(settings)}, indent=1)
 
 
 def settings_from_json(text: str) -> Settings:
@@ -154,30 +155,7 @@ def settings_from_json(text: str) -> Settings:
 
     Keys of a newer program may be unknown; a known key of the wrong type means a damaged file.
     """
-    values = json.loads(text)
-    if not isinstance(values, dict):
-        raise ValueError("it does not hold a table of settings")
-    hints = get_type_hints(Settings)
-    known = {name: _typed(name, value, hints[name]) for name, value in values.items() if name in hints}
-    return Settings(**known)
-
-
-def _typed(name: str, value: object, hint: Any) -> Any:
-    """`value` as the annotated type, lists becoming tuples; raises ValueError naming the key."""
-    origin, arguments = get_origin(hint), get_args(hint)
-    if origin in (types.UnionType, Union):
-        return None if value is None else _typed(name, value, arguments[0])
-    if origin is Literal:
-        if value in arguments and isinstance(value, str):
-            return value
-    elif origin is tuple:
-        if isinstance(value, list) and len(arguments) == 2 and arguments[1] is Ellipsis:
-            return tuple(_typed(name, item, arguments[0]) for item in value)
-        if isinstance(value, list) and len(value) == len(arguments):
-            return tuple(_typed(name, item, kind) for item, kind in zip(value, arguments, strict=True))
-    elif type(value) is hint and not (hint is int and abs(value) > 1_000_000):  # type: ignore[arg-type]
-        return value
-    raise ValueError(f"the key '{name}' has the value {str(value)[:40]!r}")
+    return _CODEC.read(Settings, json.loads(text))
 
 
 def _move_aside(path: Path, error: Exception) -> str:
