@@ -17,10 +17,10 @@ from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QApplication, QMessageBox, QWidget
 
 from attnscope import paths
+from attnscope.codec import Codec
 from attnscope.crash import CrashLog
 from attnscope.errors import LoadError, UserError
 from attnscope.figures.figure_file import is_figure_file
-from attnscope.figures.record_json import record_from_json
 from attnscope.files import replace_file
 from attnscope.outside import read_outside
 from attnscope.paths import resources_folder
@@ -246,6 +246,8 @@ class TokenLabs(QObject):
 
 # What the labs' examples found, for those that train longer than a lecture waits: there at once.
 
+FINDINGS = Codec(is_strict=True, is_sparse=True, odd="texts")
+
 
 def findings_path() -> Path:
     """Where they are kept."""
@@ -256,8 +258,8 @@ def kept_findings() -> dict[Question, Finding]:
     """The findings by their questions; none where the file is missing or cannot be read."""
     try:
         values = as_object(read_json(findings_path()), what="the labs' findings")
-        reach = record_from_json(ReachFinding, values.get("reach"))
-        writing = record_from_json(WritingFinding, values.get("writing"))
+        reach = FINDINGS.read(ReachFinding, values.get("reach"))
+        writing = FINDINGS.read(WritingFinding, values.get("writing"))
     except (LoadError, ValueError):
         return {}  # the labs train them instead
     return {reach.question: reach, writing.question: writing}

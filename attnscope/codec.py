@@ -49,6 +49,13 @@ class At:
     place: str | None
 
 
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class Once:
+    """What a file says that is older than the field and lacks it: `value`, as JSON."""
+
+    value: Any
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class AtMost:
     """The most characters of a text, or entries of a list."""
@@ -150,7 +157,7 @@ class Codec:
         own = next((self._own[key] for key in (hint, *about, plain) if key in self._own), None)
         if own is not None:
             return self._through(own.write, own.read, self.form(own.hint))
-        most = next((one.n for one in about if isinstance(one, AtMost)), None)
+        most = _beside(AtMost, hint)
         origin, inner = typing.get_origin(plain), typing.get_args(plain)
         if dataclasses.is_dataclass(plain):
             return self._record(plain)  # type: ignore[arg-type]
@@ -159,7 +166,7 @@ class Codec:
         if origin in (typing.Union, types.UnionType):
             return self._union(inner)
         if origin is tuple and inner[-1] is Ellipsis:
-            return self._list(self.form(inner[0]), self._caps.items if most is None else most)
+            return self._list(self.form(inner[0]), self._caps.items if most is None else most.n)
         if origin is tuple:
             return self._row(plain, [self.form(kind) for kind in inner], lambda values: values)
         if origin is dict:
@@ -171,11 +178,11 @@ class Codec:
         if plain not in _WORDS:
             raise TypeError(f"{plain} has no place in a file")
         if plain is str:
-            return Form(_same, functools.partial(_text, self._caps.text if most is None else most))
+            return Form(_same, functools.partial(_text, self._caps.text if most is None else most.n))
         if plain is bool:
             return Form(bool, _flag)
         cap = self._caps.whole if plain is int else self._caps.number
-        between = next((one for one in about if isinstance(one, Between)), Between(-cap, cap))
+        between = _beside(Between, hint, Between(-cap, cap))
         if plain is int:
             return Form(int, functools.partial(_number, int, between))
         return Form(self._float_as_json, functools.partial(self._float, between))
@@ -189,7 +196,8 @@ class Codec:
                 kind, forms, lambda values: _built(kind, **dict(zip(fields, values, strict=True)))
             )
             return row._replace(write=lambda record: row.write([getattr(record, name) for name in fields]))
-        places = [(_place(name, hints[name]), *fields[name]) for name in fields]
+        once = {name: _beside(Once, hints[name]) for name in fields}
+        places = [(_beside(At, hints[name], At(name)).place, *fields[name]) for name in fields]
         kept = [
             (place.rpartition(".")[::2], field, form) for place, field, form in places if place is not None
         ]
@@ -214,6 +222,8 @@ class Codec:
                 place = f"{parent}.{key}".lstrip(".")
                 if not key or key in part:
                     found[field.name] = _read_at(place, form.read, part[key] if key else part)
+                elif (known_once := once[field.name]) is not None:
+                    found[field.name] = form.read(known_once.value)
                 elif field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
                     raise Fault("it is missing", place)
             return _built(kind, **found)
@@ -367,9 +377,10 @@ class Codec:
         return Form(write, read)
 
 
-def _place(name: str, hint: Any) -> str | None:
+def _beside(kind: type[Any], hint: Any, default: Any = None) -> Any:
+    """What of a kind stands beside a type in its annotation."""
     about = hint.__metadata__ if typing.get_origin(hint) is Annotated else ()
-    return next((one.place for one in about if isinstance(one, At)), name)
+    return next((one for one in about if isinstance(one, kind)), default)
 
 
 def _built(build: Callable[..., Any], *values: Any, **named: Any) -> Any:
@@ -377,8 +388,10 @@ def _built(build: Callable[..., Any], *values: Any, **named: Any) -> Any:
         return build(*values, **named)
     except Fault:
         raise
+    except LookupError as error:
+        raise Fault(f"it holds something unknown ({str(error)[:80]})") from error
     except (TypeError, ValueError, ArithmeticError, UserError) as error:
-        raise Fault(str(error)) from error
+        raise Fault(str(error)[:300].rstrip(".")) from error
 
 
 def _read_at(place: str, read: Callable[[Any], Any], value: object) -> Any:

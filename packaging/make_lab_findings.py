@@ -5,16 +5,15 @@ Run from the repository's root after a change of those experiments: python packa
 
 import torch
 
-from attnscope.figures.record_json import record_as_json
+from attnscope.app import FINDINGS, findings_path
 from attnscope.files import replace_file
 from attnscope.records.experiments import ReachQuestion, WritingQuestion
 from attnscope.strict_json import json_text
 from attnscope.training.reaching import read_past
 from attnscope.training.writing_lengths import compare_writers
-from attnscope.app import findings_path
 
 torch.set_num_threads(1)
 *_, reach = read_past(ReachQuestion(), 0)
 *_, writing = compare_writers(WritingQuestion())
-kept = {"reach": record_as_json(reach.finding), "writing": record_as_json(writing.finding)}
+kept = {"reach": FINDINGS.write(reach.finding), "writing": FINDINGS.write(writing.finding)}
 replace_file(findings_path(), json_text(kept).encode())

@@ -4,52 +4,47 @@ Strict JSON of one of two kinds. What one model read in one text is kept as the 
 and style; the model is named by where it is and by the hash of its weights, so that a figure drawn again from
 another model says so. Any other figure (a difference, curves, a lab, a picture, panels of several texts) is
 kept as its numbers, and needs no model. Nothing in the file is run, and no path in it is opened but the
-model's. Files without a kind are older ones of the first. Of numbers, `record_json` sees to types and each
+model's. Files without a kind are older ones of the first. `Codec` sees to types and each
 record to shapes; here are the rules between them, so that no painter meets what it cannot paint.
 """
 
 import dataclasses
-import itertools
-import math
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TypeVar
+from typing import Annotated, Literal
 
 import numpy as np
 
 from attnscope import paths
+from attnscope.codec import At, Caps, Codec, Fault, Through
 from attnscope.errors import LoadError, UserError
 from attnscope.figures.caption import program_version
-from attnscope.figures.colours import COLOUR_MAPS
 from attnscope.figures.figure_checks import check_look
 from attnscope.figures.file_names import ENDINGS
-from attnscope.figures.record_json import kind_from_json, record_as_json
 from attnscope.figures.shown_maps import shown_maps
 from attnscope.figures.spec import BASE_PT, Asked, FigureOrigin, FigureSpec, check_spec
-from attnscope.figures.style import SCALES, TURNS, MapStyle
+from attnscope.figures.style import MapStyle
 from attnscope.figures.views import VIEWS
 from attnscope.figures.views.panels import ALSO, PanelsFigure
 from attnscope.records.alignment import GoldCell
-from attnscope.records.interventions import Interventions, interventions_as_json, interventions_from_json
+from attnscope.records.interventions import HEAD_FORMS, HEAD_ROWS, Interventions
 from attnscope.records.maps import HeadMap, SelfCheck
-from attnscope.records.sites import NO_GATES, STACKS, Gates, HeadRef, Stack
+from attnscope.records.models import SOURCE
+from attnscope.records.sites import NO_GATES, Gates, HeadRef, Stack
 from attnscope.strict_json import as_object, json_text, parse_object, read_json
-from attnscope.viewmodels.maps.aspect import Aspect
 
 ENDING = ENDINGS["figure"]
 FORMAT, _QUESTION_FORMAT = 2, 1
 """Of numbers, and of a question, which older programs read too."""
 MAX_BYTES = 64_000_000
-_MAX_TEXT = 4_000_000
 _MAX_ENTRIES = 20_000
-_T = TypeVar("_T")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class SavedFigure:
     """A figure as a question: `also` are the panels beside the heads', `note` the caption's words."""
 
-    origin: FigureOrigin
+    origin: Annotated[FigureOrigin, At("")]
     view: str = "grid"
     heads: tuple[HeadRef, ...] = ()
     stack: Stack | None = None
@@ -59,13 +54,13 @@ class SavedFigure:
     gold: tuple[GoldCell, ...] = ()
     style: MapStyle = dataclasses.field(default_factory=MapStyle)
     title: str = ""
-    has_caption: bool = False
-    note: str = ""
-    width_mm: float = 160.0
-    height_mm: float = 130.0
-    font_pt: float = BASE_PT
-    dpi: int = 300
-    columns: int = 0
+    has_caption: Annotated[bool, At("caption.is_shown")] = False
+    note: Annotated[str, At("caption.note")] = ""
+    width_mm: Annotated[float, At("page.width_mm")] = 160.0
+    height_mm: Annotated[float, At("page.height_mm")] = 130.0
+    font_pt: Annotated[float, At("page.font_pt")] = BASE_PT
+    dpi: Annotated[int, At("page.dpi")] = 300
+    columns: Annotated[int, At("page.columns")] = 0
 
 
 def what_to_keep(spec: FigureSpec) -> "SavedFigure | FigureSpec":
@@ -111,7 +106,7 @@ def figure_file_bytes(kept: "SavedFigure | FigureSpec", *, folder: Path | None =
     if isinstance(kept, FigureSpec):
         about["figure"] = kept_as_json(kept)
     else:
-        about |= _question_as_json(kept, folder)
+        about |= _questions(folder).write(kept)
     data = (json_text(about) + "\n").encode()
     if len(data) > MAX_BYTES:
         raise UserError(
@@ -122,34 +117,18 @@ def figure_file_bytes(kept: "SavedFigure | FigureSpec", *, folder: Path | None =
     return data
 
 
-def _question_as_json(saved: SavedFigure, folder: Path | None) -> dict[str, object]:
-    origin = saved.origin
-    return {
-        "model": {
-            "source": _relative(origin.source, folder), "name": origin.model, "sha256": origin.sha256
-        },
-        "text": origin.text,
-        "target": origin.target,
-        "past_trained": origin.past_trained,
-        "view": saved.view,
-        "stack": saved.stack,
-        "heads": [_head_entry(head) for head in saved.heads],
-        "also": list(saved.also),
-        "gates": [[*_head_entry(head), value] for head, value in saved.gates.values],
-        "interventions": interventions_as_json(saved.interventions),
-        "gold": [[*cell.rows, *cell.cols, cell.is_sure, *cell.words] for cell in saved.gold],
-        "aspect": dataclasses.asdict(origin.aspect),
-        "style": dataclasses.asdict(saved.style),
-        "title": saved.title,
-        "caption": {"is_shown": saved.has_caption, "note": saved.note},
-        "page": {
-            "width_mm": saved.width_mm,
-            "height_mm": saved.height_mm,
-            "font_pt": saved.font_pt,
-            "dpi": saved.dpi,
-            "columns": saved.columns,
-        },
-    }  # fmt: skip
+def _questions(folder: Path | None) -> Codec:
+    """How questions are written; models under `folder` by their path from there."""
+    source = Through(str, lambda source: _relative(source, folder), lambda source: _absolute(source, folder))
+    rows = {**HEAD_ROWS, GoldCell: "a gold link: [rows, columns, sure, words]"}
+    return Codec(forms={**HEAD_FORMS, SOURCE: source}, rows=rows, caps=Caps(items=_MAX_ENTRIES))
+
+
+def _numbers() -> Codec:
+    of_any = frozenset(field.name for kind in VIEWS.values() for field in dataclasses.fields(kind))
+    return Codec(
+        forms=HEAD_FORMS, tag="view", is_strict=True, of_others=of_any, is_sparse=True, odd="texts"
+    )  # up to version 0.10 every view had the fields of all
 
 
 def is_figure_file(path: Path | str) -> bool:
@@ -159,173 +138,47 @@ def is_figure_file(path: Path | str) -> bool:
 
 def read_figure_file(path: Path) -> "SavedFigure | FigureSpec":
     """What is kept in a file: a question or a whole figure; raises LoadError saying what is wrong."""
-    content = as_object(read_json(path, max_bytes=MAX_BYTES), what=str(path))
-    return _kept(_Fields(content, str(path)), path.parent)
+    return _kept(as_object(read_json(path, max_bytes=MAX_BYTES), what=str(path)), str(path), path.parent)
 
 
 def figure_from_bytes(
     data: bytes, *, what: str = "figure", folder: Path | None = None
 ) -> "SavedFigure | FigureSpec":
     """What is kept in these bytes; raises LoadError."""
-    return _kept(_Fields(parse_object(data, what=what), what), folder)
+    return _kept(parse_object(data, what=what), what, folder)
 
 
-class _Fields:
-    """One JSON object whose values are looked at by type; each wrong one is refused by its name."""
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class _Heading:
+    format: int = FORMAT
+    holds: Literal["question", "numbers"] = "question"
+    figure: object = dataclasses.field(default_factory=dict)
 
-    def __init__(self, values: dict[str, object], what: str) -> None:
-        self.values, self.what = values, what
 
-    def refuse(self, reason: str) -> LoadError:
-        return LoadError(
-            f"The figure file {self.what} cannot be drawn: {reason}.",
+def _kept(values: dict[str, object], what: str, folder: Path | None) -> "SavedFigure | FigureSpec":
+    paths.rename_demos(values)
+    try:
+        heading = Codec().read(_Heading, values)
+        if heading.format > FORMAT:
+            raise Fault("a newer AttnScope saved it")
+        return kept_from_json(heading.figure) if heading.holds == "numbers" else _figure(values, folder)
+    except (UserError, ValueError) as error:
+        raise LoadError(
+            f"The figure file {what} cannot be drawn: {str(error)[:300].rstrip('.')}.",
             kind="figure",
             expected=f"a file saved by AttnScope (*{ENDING})",
             action="Save the figure again.",
-        )
-
-    def get(self, name: str, kind: type[_T], default: _T) -> _T:
-        value = self.values.get(name, default)
-        if kind is float and type(value) is int:
-            value = float(value)
-        is_kind = type(value) is kind and not (isinstance(value, float) and not math.isfinite(value))
-        if not is_kind or (isinstance(value, str) and (len(value) > _MAX_TEXT or "\0" in value)):
-            raise self.refuse(f"'{name}' is not {_KIND_WORDS[kind]}")
-        if isinstance(value, list) and len(value) > _MAX_ENTRIES:
-            raise self.refuse(f"'{name}' has over {_MAX_ENTRIES:,} entries")
-        return value  # type: ignore[return-value]
-
-    def part(self, name: str) -> "_Fields":
-        return _Fields(self.get(name, dict, {}), self.what)
-
-    def one_of(self, name: str, known: tuple[_T, ...], default: _T) -> _T:
-        value = self.values.get(name, default)
-        found = [entry for entry in known if type(entry) is type(value) and entry == value]
-        if not found:
-            raise self.refuse(f"'{name}' is none of {', '.join(map(str, known))}")
-        return found[0]
+        ) from error
 
 
-_KIND_WORDS: dict[type, str] = {
-    str: "a text", float: "a number", int: "a whole number", bool: "true or false", list: "a list",
-    dict: "an object",
-}  # fmt: skip
-
-
-def _kept(fields: _Fields, folder: Path | None) -> "SavedFigure | FigureSpec":
-    paths.rename_demos(fields.values)
-    if fields.get("format", int, FORMAT) > FORMAT:
-        raise fields.refuse("a newer AttnScope saved it")
-    if fields.one_of("holds", ("question", "numbers"), "question") == "question":
-        return _figure(fields, folder)
-    try:
-        return kept_from_json(fields.get("figure", dict, {}))
-    except (UserError, ValueError) as error:
-        raise fields.refuse(str(error)[:300].rstrip(".")) from error
-
-
-def _figure(fields: _Fields, folder: Path | None) -> SavedFigure:
-    page, caption = fields.part("page"), fields.part("caption")
-    heads = tuple(_head(fields, entry) for entry in fields.get("heads", list, []))
-    try:
-        gates = Gates.of(dict(_gate(fields, entry) for entry in fields.get("gates", list, [])))
-        changes = interventions_from_json(fields.get("interventions", list, []))
-        origin = _origin(fields, folder, heads)
-    except LoadError:
-        raise
-    except (UserError, KeyError, TypeError, ValueError, AttributeError) as error:
-        raise fields.refuse(f"it holds something unknown ({str(error)[:200]})") from error
-    return SavedFigure(
-        origin=origin,
-        view=fields.one_of("view", tuple(name for name in VIEWS if VIEWS[name].is_asked), "grid"),
-        heads=heads,
-        stack=fields.one_of("stack", (*STACKS, None), None),
-        also=tuple(name for name in ALSO if name in fields.get("also", list, [])),
-        gates=gates,
-        interventions=changes,
-        gold=tuple(_gold(fields, entry) for entry in fields.get("gold", list, [])),
-        style=_style(fields.part("style")),
-        title=fields.get("title", str, ""),
-        has_caption=caption.get("is_shown", bool, False),
-        note=caption.get("note", str, ""),
-        width_mm=page.get("width_mm", float, 160.0),
-        height_mm=page.get("height_mm", float, 130.0),
-        font_pt=page.get("font_pt", float, BASE_PT),
-        dpi=page.get("dpi", int, 300),
-        columns=page.get("columns", int, 0),
-    )
-
-
-def _origin(fields: _Fields, folder: Path | None, heads: tuple[HeadRef, ...]) -> FigureOrigin:
-    model, aspect = fields.part("model"), fields.part("aspect")
-    return FigureOrigin(
-        source=_absolute(model.get("source", str, ""), folder),
-        model=model.get("name", str, ""),
-        sha256=model.get("sha256", str, ""),
-        text=fields.get("text", str, ""),
-        target=None if fields.values.get("target") is None else fields.get("target", str, ""),
-        past_trained=fields.get("past_trained", bool, False),
-        heads=heads,
-        aspect=Aspect(
-            blend=aspect.get("blend", str, "none"),  # type: ignore[arg-type]
-            over=aspect.get("over", str, "selection"),  # type: ignore[arg-type]
-            hidden=aspect.get("hidden", str, "nothing"),  # type: ignore[arg-type]
-            is_renormalised=aspect.get("is_renormalised", bool, False),
-            is_by_word=aspect.get("is_by_word", bool, False),
-            block=aspect.get("block", str, "all"),  # type: ignore[arg-type]
-            rows=aspect.get("rows", str, "read"),  # type: ignore[arg-type]
-        ),
-    )
-
-
-def _style(fields: _Fields) -> MapStyle:
-    return MapStyle(
-        colour_map=fields.one_of("colour_map", COLOUR_MAPS, "viridis"),
-        scale=fields.one_of("scale", SCALES, "fixed"),
-        show_values=fields.get("show_values", bool, False),
-        least_weight=fields.get("least_weight", float, 0.0),
-        n_strongest=fields.get("n_strongest", int, 0),
-        turn=fields.one_of("turn", (*TURNS, None), None),
-        label_every=fields.get("label_every", int, 0),
-        has_bar=fields.get("has_bar", bool, True),
-        is_plain=fields.get("is_plain", bool, False),
-        key_name=fields.get("key_name", str, ""),
-        query_name=fields.get("query_name", str, ""),
-        font=fields.get("font", str, ""),
-        has_badge=fields.get("has_badge", bool, False),
-        has_special=fields.get("has_special", bool, True),
-    )
-
-
-def _head_entry(head: HeadRef) -> list[object]:
-    return [head.stack, head.layer, head.head]
-
-
-def _head(fields: _Fields, entry: object) -> HeadRef:
-    match entry:
-        case [str(stack), int(layer), int(head), *_] if stack in STACKS and layer >= 0 and head >= 0:
-            return HeadRef(stack=stack, layer=layer, head=head)
-        case _:
-            raise fields.refuse(f"{str(entry)[:60]} is not a head: [stack, layer, head]")
-
-
-def _gate(fields: _Fields, entry: object) -> tuple[HeadRef, float]:
-    match entry:
-        case [_, _, _, int(value) | float(value)] if not isinstance(value, bool):
-            return _head(fields, entry), float(value)
-        case _:
-            raise fields.refuse(f"{str(entry)[:60]} is not a gate: [stack, layer, head, value]")
-
-
-def _gold(fields: _Fields, entry: object) -> GoldCell:
-    match entry:
-        case [int(top), int(end), int(left), int(right), bool(is_sure), str(target), str(source)] if (
-            0 <= top < end and 0 <= left < right
-        ):
-            words = (target, source)
-            return GoldCell(rows=(top, end), cols=(left, right), is_sure=is_sure, words=words)
-        case _:
-            raise fields.refuse(f"{str(entry)[:60]} is not a gold link: [rows, columns, sure, words]")
+def _figure(values: dict[str, object], folder: Path | None) -> SavedFigure:
+    saved = _questions(folder).read(SavedFigure, values)
+    asked = tuple(name for name in VIEWS if VIEWS[name].is_asked)
+    if saved.view not in asked:
+        raise Fault(f"{saved.view[:40]!r} is none of {', '.join(asked)}", "view")
+    if not all(0 <= a < b for cell in saved.gold for a, b in (cell.rows, cell.cols)):
+        raise Fault("it has a gold link without a cell", "gold")
+    return dataclasses.replace(saved, also=tuple(name for name in ALSO if name in saved.also))
 
 
 def _relative(source: str, folder: Path | None) -> str:
@@ -361,12 +214,12 @@ def kept_as_json(spec: FigureSpec) -> dict[str, object]:
     if isinstance(spec, PanelsFigure):
         bare = tuple(dataclasses.replace(panel, origin=None) for panel in spec.panels)
         spec = dataclasses.replace(spec, panels=bare)
-    return record_as_json(spec)
+    return _numbers().write(spec)
 
 
 def kept_from_json(values: object) -> FigureSpec:
     """The figure again; raises ValueError or UserError where it could not be painted."""
-    spec = kind_from_json(VIEWS, values)
+    spec = _numbers().read_one_of(VIEWS, values)
     for part in (spec, *spec.parts()):
         check_spec(part)
         check_look(part.style)
@@ -397,9 +250,6 @@ def _check_again(head_map: HeadMap) -> SelfCheck | None:
 
 def _reasons(spec: FigureSpec) -> Iterator[str]:
     """What stands against painting a figure or one of its panels."""
-    heads = itertools.chain(spec.heads(), (head for head, _ in spec.gates.values))
-    if any(min(head.layer, head.head) < 0 for head in heads):
-        yield "a head below 0"
     if any(not head_map.weights.size or not head_map.full > 0 for head_map in spec.held_maps()):
         yield "a map without a cell"
     if not spec.fits_together():

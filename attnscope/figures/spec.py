@@ -3,13 +3,14 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from PySide6.QtCore import QRectF
 from PySide6.QtGui import QPainter
 
+from attnscope.codec import At, Once
 from attnscope.errors import UserError
 from attnscope.figures.colours import Palette
 from attnscope.figures.style import MapStyle
@@ -17,6 +18,7 @@ from attnscope.records.alignment import GoldCell
 from attnscope.records.arrays import frozen_array
 from attnscope.records.interventions import Interventions
 from attnscope.records.maps import HeadMap
+from attnscope.records.models import Source
 from attnscope.records.sites import NO_GATES, Gates, HeadRef, Stack
 from attnscope.viewmodels.maps.aspect import PLAIN, Aspect
 
@@ -144,14 +146,14 @@ class FigureOrigin:
     `source` is what opens the model, `model` its name; `heads` the selection that was blended, if any was.
     """
 
-    source: str
-    model: str = ""
-    sha256: str = ""
+    source: Annotated[Source, At("model.source")]
+    model: Annotated[str, At("model.name")] = ""
+    sha256: Annotated[str, At("model.sha256")] = ""
     text: str = ""
     target: str | None = None
     past_trained: bool = False
     heads: tuple[HeadRef, ...] = ()
-    aspect: Aspect = PLAIN
+    aspect: Annotated[Aspect, Once({})] = PLAIN
 
 
 Choice = Literal["colours", "scale", "values", "bar", "turn", "every", "plain", "badge", "special", "axes"]

@@ -2,11 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import Any
 
+from attnscope.codec import Codec, Through
 from attnscope.errors import UserError
 from attnscope.records.masks import UseMask, cells_from_rows, mask_of, rows_as_text
-from attnscope.records.sites import HeadRef, Site, head_named
+from attnscope.records.sites import Gates, HeadRef, Site, head_named
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,9 +73,7 @@ class CopyPattern:
 
 Intervention = RemoveEdge | MakeUniform | MakeMean | CopyPattern | UseMask
 Interventions = tuple[Intervention, ...]
-_KINDS: dict[
-    str, type[RemoveEdge] | type[MakeUniform] | type[MakeMean] | type[CopyPattern] | type[UseMask]
-] = {
+_KINDS: dict[str, type[Intervention]] = {
     "remove-edge": RemoveEdge,
     "uniform": MakeUniform,
     "mean": MakeMean,
@@ -115,61 +115,37 @@ def _with_heads(one: Intervention, sites: tuple[Site, ...]) -> Intervention:
 
 def interventions_as_json(interventions: Interventions) -> list[dict[str, object]]:
     """Every intervention as JSON can hold it."""
-    return [_as_json(intervention) for intervention in interventions]
+    names = {kind: name for name, kind in _KINDS.items()}
+    return [{"kind": names[type(one)], **_CODEC.write(one)} for one in interventions]
 
 
 def interventions_from_json(values: Sequence[Mapping[str, Any]]) -> Interventions:
     """The inverse of `interventions_as_json`; raises KeyError, TypeError or ValueError for anything else."""
-    found: list[Intervention] = []
-    for value in values:
-        kind, head = _KINDS[value["kind"]], _head(value["head"])
-        if kind is RemoveEdge:
-            found.append(RemoveEdge(head=head, query=int(value["query"]), key=int(value["key"])))
-        elif kind is CopyPattern:
-            target = value.get("target")
-            found.append(
-                CopyPattern(
-                    head=head,
-                    from_head=_head(value["from_head"]),
-                    text=str(value["text"]),
-                    target=None if target is None else str(target),
-                )
-            )
-        elif kind is UseMask:
-            cells = cells_from_rows([str(row) for row in value["rows"]])
-            found.append(mask_of(cells, head.stack, str(value.get("name", ""))[:200]))
-        elif kind is MakeUniform:
-            found.append(MakeUniform(head=head))
-        else:
-            found.append(MakeMean(head=head))
-    return tuple(found)
+    return tuple(_CODEC.read(_KINDS[value["kind"]], value) for value in values)
 
 
-def _as_json(intervention: Intervention) -> dict[str, object]:
-    kind = next(name for name, kind in _KINDS.items() if isinstance(intervention, kind))
-    found: dict[str, object] = {"kind": kind, "head": _head_as_json(intervention.head)}
-    match intervention:
-        case RemoveEdge():
-            found |= {"query": intervention.query, "key": intervention.key}
-        case CopyPattern():
-            found |= {
-                "from_head": _head_as_json(intervention.from_head),
-                "text": intervention.text,
-                "target": intervention.target,
-            }
-        case UseMask():
-            found |= {"name": intervention.name, "rows": list(rows_as_text(intervention.cells))}
-        case MakeUniform() | MakeMean():
-            pass
-        case _:
-            raise TypeError(f"unknown intervention {type(intervention).__name__}")
-    return found
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _WrittenMask:
+    head: HeadRef
+    name: str = ""
+    rows: tuple[str, ...]
 
 
-def _head_as_json(head: HeadRef) -> list[object]:
-    return [head.stack, head.layer, head.head]
+def _as_written(mask: UseMask) -> _WrittenMask:
+    return _WrittenMask(head=mask.head, name=mask.name, rows=rows_as_text(mask.cells))
 
 
-def _head(value: Sequence[Any]) -> HeadRef:
-    stack, layer, head = value
-    return HeadRef(stack=stack, layer=int(layer), head=int(head))
+def _as_read(mask: _WrittenMask) -> UseMask:
+    return mask_of(cells_from_rows(mask.rows), mask.head.stack, mask.name[:200])
+
+
+HEAD_ROWS = {
+    HeadRef: "a head: [stack, layer, head]",
+    tuple[HeadRef, float]: "a gate: [stack, layer, head, value]",
+}
+_CODEC = Codec(forms={UseMask: Through(_WrittenMask, _as_written, _as_read)}, rows=HEAD_ROWS)
+HEAD_FORMS = {
+    Interventions: Through(tuple[object, ...], interventions_as_json, interventions_from_json),
+    Gates: Through(tuple[tuple[HeadRef, float], ...], attrgetter("values"), Gates.of),
+}
+"""How documents hold what is changed of heads; see `Codec`."""

@@ -1,12 +1,15 @@
 """What the rest of the program knows of a model without holding it."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
 from attnscope.errors import UserError
 from attnscope.records.sites import NO_GATES, Gates, HeadRef, Site, SiteKey
 
 Form = Literal["encoder", "decoder", "encoder-decoder"]
+SOURCE = "source"
+Source = Annotated[str, SOURCE]
+"""What opens a model, such as a path: files name it by its place beside them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

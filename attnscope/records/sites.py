@@ -19,8 +19,9 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Literal, get_args
+from typing import Annotated, Literal, get_args
 
+from attnscope.codec import Between
 from attnscope.counting import counted
 from attnscope.errors import UserError
 
@@ -69,8 +70,8 @@ class HeadRef:
     """One head of one site."""
 
     stack: Stack
-    layer: int
-    head: int
+    layer: Annotated[int, Between(0, 99_999)]
+    head: Annotated[int, Between(0, 99_999)]
 
     @property
     def site_key(self) -> SiteKey:

@@ -6,8 +6,9 @@ An aspect changes what is shown and never what the model does. Every map that we
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Annotated, Literal, get_args
 
+from attnscope.codec import Once
 from attnscope.errors import UserError
 from attnscope.records.axes import ROWS, Rows
 from attnscope.records.sites import HeadRef, Site
@@ -65,7 +66,7 @@ class Aspect:
     is_renormalised: bool = False
     is_by_word: bool = False
     block: Block = "all"
-    rows: Rows = "written"
+    rows: Annotated[Rows, Once("read")] = "written"
 
     def __post_init__(self) -> None:
         for name, value, known in (

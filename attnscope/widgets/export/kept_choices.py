@@ -3,11 +3,13 @@
 import dataclasses
 import json
 
+from attnscope.codec import Codec
 from attnscope.figures.file_names import Format
 from attnscope.figures.page import fitted
-from attnscope.figures.record_json import record_as_json, record_from_json
 from attnscope.figures.spec import MAX_MM, FigureSpec
 from attnscope.figures.style import MapStyle
+
+_CODEC = Codec(is_strict=True, is_sparse=True)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +28,7 @@ class KeptChoices:
     def from_text(cls, text: str) -> "KeptChoices | None":
         """What `text` gave at an earlier start; None for what does not say it, or says what cannot be."""
         try:
-            kept = record_from_json(cls, json.loads(text))
+            kept = _CODEC.read(cls, json.loads(text))
         except (ValueError, RecursionError):
             return None
         return kept if all(0.0 < number < MAX_MM for number in kept.page) and kept.dpi > 0 else None
@@ -34,7 +36,7 @@ class KeptChoices:
     @property
     def text(self) -> str:
         """For the settings."""
-        return json.dumps(record_as_json(self))
+        return json.dumps(_CODEC.write(self))
 
     def on(self, spec: FigureSpec) -> FigureSpec:
         """Another figure with these choices; colours and scale are those of the window."""
