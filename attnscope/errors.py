@@ -59,6 +59,11 @@ def of_wrong_kind(value: object, name: str, expected: str, action: str = "") -> 
     return UserError(f"{what}: {str(value)[:60]!r}.", expected=expected, action=action)
 
 
+def shown(text: str) -> str:
+    """A text from outside as an error repeats it: the beginning of a long one."""
+    return text if len(text) <= 80 else text[:79] + "…"
+
+
 def meant(word: str, known: Iterable[str]) -> str:
     """A question after the known word nearest to a misspelt one, and a space; empty when none is near."""
     near = get_close_matches(word[:100], list(known), n=1, cutoff=0.7)

@@ -87,7 +87,9 @@ class RatioBootstrap:
     def intervals(
         self, level: float = LEVEL, limits: Limits = _ANY, columns: NDArray[np.int64] | None = None
     ) -> Intervals:
-        """The ratios with intervals that cover `level`, within `limits`; NaN for too few texts.
+        """The ratios with intervals that cover `level`, within `limits`.
+
+        NaN for too few texts, and where all of them say the same: how far others lie apart is not known.
 
         With `columns` only these are sure to have intervals: those of many texts take time.
         """
@@ -98,8 +100,9 @@ class RatioBootstrap:
         error[error <= _NO_SPREAD * np.abs(values)] = np.nan  # alike in all: nothing to tell an interval from
         reach = _t_of(self._counts, level) * error
         low, high = values - reach, values + reach
-        many = np.flatnonzero(self._counts >= MANY)
-        low[many] = high[many] = np.nan
+        is_many = self._counts >= MANY
+        low[is_many] = high[is_many] = np.nan
+        many = np.flatnonzero(is_many & ~np.isnan(error))
         if columns is not None:
             many = np.intersect1d(many, columns)
         if len(many):
@@ -144,17 +147,20 @@ def interval_of_sums(
     """The interval, within `limits`, of a number that is counted from sums over texts [..., n_columns].
 
     `counts` [n_texts, n_columns] is what each text adds. Of few texts it is Student's t with the jackknife's
-    standard error (Efron and Tibshirani 1993, section 11.2), else the percentile bootstrap.
+    standard error (Efron and Tibshirani 1993, section 11.2), else the percentile bootstrap. NaN for too few,
+    and where all texts say the same.
     """
     n = len(counts)
     if n < FEWEST:
         return math.nan, math.nan
-    if n >= MANY:
-        low, high = np.nanpercentile(value_of(_resampled_sums(counts, seed)), _edges(level))
-        return float(low), float(high)
     total = counts.sum(axis=0)
     value, without = float(value_of(total)), value_of(total - counts)
     error = float(np.sqrt((n - 1) / n * ((without - without.mean()) ** 2).sum()))
+    if error <= _NO_SPREAD * abs(value):
+        return math.nan, math.nan
+    if n >= MANY:
+        low, high = np.nanpercentile(value_of(_resampled_sums(counts, seed)), _edges(level))
+        return float(low), float(high)
     reach = student_t(n - 1, level) * error
     return max(limits[0], value - reach), min(limits[1], value + reach)
 

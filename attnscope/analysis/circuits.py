@@ -13,6 +13,7 @@ the stream; positions, biases, rotary turns, the last norm's scale and the activ
 (BERT's) are left out, so these numbers are exact for no text, but tell what a head is for.
 """
 
+import math
 from collections.abc import Iterator
 
 import torch
@@ -156,7 +157,13 @@ def _token_pairs(model: Model, pairs: Pairs, n_columns: int, sign: float) -> tup
 
 
 def _sameness(left: Tensor, right: Tensor) -> float:
-    """Σ Re λ / Σ |λ| of left · rightᵀ, whose nonzero eigenvalues are those of the small rightᵀ · left."""
-    values = torch.linalg.eigvals(exact(right).T @ exact(left))
+    """Σ Re λ / Σ |λ| of left · rightᵀ, whose nonzero eigenvalues are those of the small rightᵀ · left.
+
+    NaN where a weight is not a finite number.
+    """
+    small = exact(right).T @ exact(left)
+    if not bool(small.isfinite().all()):
+        return math.nan
+    values = torch.linalg.eigvals(small)
     total = float(values.abs().sum())
     return float(values.real.sum()) / total if total > 0 else 0.0

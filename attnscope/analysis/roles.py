@@ -184,7 +184,7 @@ def _role(
     sentence: str,
     shown: Estimate | None = None,
 ) -> Role | None:
-    least = estimate.low if name == "rare" else estimate.value
+    least = estimate.least if name == "rare" else estimate.value
     if not least >= threshold or (name == "rare" and estimate.n < _FEWEST_TEXTS):
         return None
     said = shown or estimate
@@ -204,7 +204,7 @@ def _syntactic(head: HeadRef, syntax: SyntaxTable | None) -> Role | None:
     if best is None:
         return None
     row = syntax.heads.index(head)
-    margin = float(syntax.low[row, best] - syntax.baseline[row, best])
+    margin = syntax.estimate(row, best).least - float(syntax.baseline[row, best])
     if not margin >= SYNTACTIC_MARGIN:
         return None
     relation, direction = syntax.relations[best]

@@ -36,7 +36,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     )
     parser.add_argument(
         "--repeated",
-        type=whole(1),
+        type=whole(1, 100_000),
         metavar="N",
         help="N rows of random tokens of the whole vocabulary, written twice",
     )

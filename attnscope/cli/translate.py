@@ -14,7 +14,7 @@ from attnscope.counting import counted
 from attnscope.errors import UserError
 from attnscope.files import replace_file
 from attnscope.records.generation import WriteSettings
-from attnscope.records.intervals import interval_said, with_interval
+from attnscope.records.intervals import with_interval
 
 if TYPE_CHECKING:
     from attnscope.analysis.bleu import BleuScore
@@ -245,7 +245,10 @@ def score_sentence(score: "BleuScore") -> str:
 
 def length_sentence(score: "BleuScore") -> str:
     """The score of a part in short; what all parts share stands in that of the whole."""
-    return f"BLEU {with_interval(score.value, score.low, score.high)}, {interval_said(score.n_texts)}"
+    from attnscope.records.measures import Estimate
+
+    told = Estimate(value=score.value, low=score.low, high=score.high, n=score.n_texts)
+    return f"BLEU {with_interval(score.value, score.low, score.high)}, {told.basis}"
 
 
 def by_length(

@@ -77,6 +77,13 @@ class Estimate:
         return interval_kind(self.n) if self.low == self.low else "none"
 
     @property
+    def least(self) -> float:
+        """The lower end; of a share that held in every text, that of Clopper and Pearson (1934)."""
+        if self.low == self.low or self.value != 1.0 or self.n < FEWEST:
+            return self.low
+        return float(((1 - LEVEL) / 2) ** (1 / self.n))
+
+    @property
     def interval(self) -> str:
         """For instance `, 95 % t interval 0.95–0.97`; empty where there is none."""
         said = f", {100 * LEVEL:g} % {self.kind} interval {self.low:.2f}–{self.high:.2f}"

@@ -78,7 +78,8 @@ class SyntaxTable:
         interval counted: of many relations a rare one leads by chance. None where no interval is known.
         """
         row = self.heads.index(head)
-        margins = self.low[row] - self.baseline[row]
+        least = [self.estimate(row, column).least for column in range(len(self.relations))]
+        margins = np.array(least) - self.baseline[row]
         return None if np.isnan(margins).all() else int(np.nanargmax(margins))
 
     @property

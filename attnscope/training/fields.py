@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields
 from typing import Any, Protocol, TypeVar, cast
 
-from attnscope.errors import RecipeError, meant
+from attnscope.errors import RecipeError, meant, shown
 
 Value = str | int | float | bool
 S = TypeVar("S")
@@ -134,7 +134,7 @@ def read_section(kind: type[S], name: str, table: object) -> S:
         if given not in known:
             near = meant(str(given), known)
             raise RecipeError(
-                f"The key {name}.{given} is unknown. {near}".rstrip(),
+                f"The key {shown(f'{name}.{given}')} is unknown. {near}".rstrip(),
                 expected="" if near else "one of " + ", ".join(known),
                 action="Correct its spelling, or remove it.",
             )
@@ -163,5 +163,4 @@ def _checked(name: str, checker: Checker, value: object) -> Value:
 
 
 def _shown(value: object) -> str:
-    text = f'"{value}"' if isinstance(value, str) else repr(value)
-    return text if len(text) <= 80 else text[:79] + "…"
+    return shown(f'"{value}"' if isinstance(value, str) else repr(value))

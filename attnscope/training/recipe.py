@@ -14,7 +14,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, cast
 
-from attnscope.errors import RecipeError, meant
+from attnscope.errors import RecipeError, meant, shown
 from attnscope.nn.config import ModelConfig
 from attnscope.nn.recurrent_choices import ignored_choices
 from attnscope.records.models import Form
@@ -96,7 +96,7 @@ def parse_recipe(
     for name in tables:
         if name not in (*_PARTS, "model", "watch"):
             raise RecipeError(
-                f"The section [{name}] is unknown.",
+                f"The section [{shown(name)}] is unknown.",
                 expected="one of " + ", ".join(f"[{part}]" for part in ("model", *_PARTS)) + ", [[watch]]",
                 action=f"{meant(name, (*_PARTS, 'model', 'watch'))}Correct its spelling, or remove it.",
             )
@@ -153,7 +153,7 @@ def _override(tables: dict[str, Any], name: str, value: str) -> None:
     section, dot, entry = name.partition(".")
     if not dot or section not in ("model", *_PARTS) or not entry:
         raise RecipeError(
-            f"The override {name}={value} names no key of a recipe.",
+            f"The override {shown(f'{name}={value}')} names no key of a recipe.",
             expected="section.key=value, for instance training.n_steps=500",
             action=f"{_meant_key(section, entry)}Correct its spelling.",
         )

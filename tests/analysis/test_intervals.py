@@ -1,6 +1,7 @@
 """Intervals over few and over many texts: how often they hold the truth, and how they are said."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -77,12 +78,25 @@ def test_that_fewer_than_five_texts_get_no_interval(n: int) -> None:
     assert interval_kind(n) == "none"
 
 
-def test_that_texts_without_any_spread_tell_no_interval() -> None:
-    bootstrap = RatioBootstrap(2)
-    bootstrap.add_means(range(8), np.tile(np.array([[0.0, 0.7]], np.float32), (8, 1)))
+@pytest.mark.parametrize("n", [8, 29, 30, 200])
+def test_that_texts_without_any_spread_tell_no_interval(n: int) -> None:
+    bootstrap = RatioBootstrap(3)
+    bootstrap.add_means(range(n), np.tile(np.array([[0.0, 0.7, 1.0]], np.float32), (n, 1)))
     found = bootstrap.intervals()
-    assert found.values.tolist() == pytest.approx([0.0, 0.7])
+    assert found.values.tolist() == pytest.approx([0.0, 0.7, 1.0])
     assert np.isnan([found.low, found.high]).all()
+    sums = np.tile([3.0, 4.0], (n, 1))
+    assert all(map(math.isnan, interval_of_sums(sums, lambda some: some[..., 0] / some[..., 1])))
+
+
+@pytest.mark.parametrize("n", [10, 30, 100])
+def test_that_what_holds_in_every_text_has_a_lower_end_by_the_number_of_texts(n: int) -> None:
+    every = Estimate(value=1.0, low=math.nan, high=math.nan, n=n)
+    assert every.least**n == pytest.approx(0.025)  # a smaller share would hold in all of them less often
+    assert every.interval == ""
+    assert Estimate(value=1.0, low=0.9, high=1.0, n=n).least == 0.9
+    for unknown in (Estimate(value=0.7, low=math.nan, high=math.nan, n=n), replace(every, n=4)):
+        assert math.isnan(unknown.least)
 
 
 def test_that_intervals_stay_within_what_a_number_can_be() -> None:

@@ -1,5 +1,7 @@
 """When a head may be said to look at rare words, on tables made by hand."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -52,6 +54,13 @@ def test_that_a_place_or_an_even_look_explains_what_rare_words_would(
 
 def test_that_fewer_than_ten_texts_tell_nothing_of_rare_words() -> None:
     assert find_roles(HEAD, table_of(n_texts=9, rare=1.0)) == ()
+
+
+def test_that_rare_words_in_every_text_are_a_role_though_no_interval_is_known() -> None:
+    unknown = np.full((1, len(MEASURE_NAMES)), np.nan, np.float32)
+    for n_texts, expected in ((10, ["rare"]), (9, [])):
+        table = replace(table_of(n_texts, rare=1.0), low=unknown, high=unknown)
+        assert [role.name for role in find_roles(HEAD, table)] == expected
 
 
 def test_that_what_is_said_of_rare_words_stays_true_where_a_special_token_gets_more() -> None:

@@ -122,6 +122,10 @@ def test_that_one_text_may_come_from_a_file_and_be_sorted(
         ),
         (("--corpus", "nothing.txt"), "cannot be read"),
         (("--corpus", "texts.txt", "--repeated", "3"), "more than one thing"),
+        (
+            ("--repeated", str(10**9)),
+            "argument --repeated: '1000000000' is not a whole number from 1 to 100,000",
+        ),
         ((), "no text to look at"),
     ],
 )

@@ -6,6 +6,8 @@ import re
 from pathlib import Path
 
 import pytest
+import torch
+from tiny_models import tiny_model as made_tiny_model
 
 from attnscope.cli.main import main
 from attnscope.records.redundancy import TokenPair
@@ -32,6 +34,19 @@ def test_that_a_heads_weights_are_printed_written_and_drawn(
         r"QK of cross L1H0, what it looks for: Σ Re λ.*: (mixed|it \w+ (for )?its like)", told.out
     )
     assert told.err == ""
+
+
+def test_that_weights_that_are_no_numbers_have_no_sameness(
+    capfd: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    model = made_tiny_model("decoder")
+    with torch.no_grad():
+        model.network.module.tokens.weight[3] = torch.nan
+    model.save(tmp_path / "model")
+    assert main(["weights", str(tmp_path / "model"), "L0H0"]) == 0
+    told = capfd.readouterr()
+    assert "Σ Re λ / Σ |λ| is not known" in told.out
+    assert "Intel" not in told.out + told.err  # nor a word of the library that finds eigenvalues
 
 
 def test_that_pairs_of_bytes_come_after_those_of_text() -> None:

@@ -29,6 +29,17 @@ def test_that_overrides_win_and_keep_the_type_of_toml() -> None:
     assert recipe.training.name == "my model"
 
 
+@pytest.mark.parametrize("section", ["", "training.", "model."])
+def test_that_a_name_of_thousands_of_letters_is_not_repeated_whole(section: str) -> None:
+    name = "x" * 5_000
+    with pytest.raises(RecipeError, match="xxx") as told:
+        parse_recipe(SMALL, overrides={f"{section}{name}": "1"})
+    assert len(str(told.value)) < 1_500
+    with pytest.raises(RecipeError, match="xxx") as told:
+        parse_recipe(f"{SMALL}\n[{section}{name}]\n")
+    assert len(str(told.value)) < 1_500
+
+
 def test_that_a_relative_path_is_taken_from_the_folder_of_the_recipe(tmp_path: Path) -> None:
     text = '[data]\nkind = "text"\npath = "a.txt"\n[objective]\nkind = "causal"\n[training]\nn_steps = 1\n'
     assert parse_recipe(text, base_folder=tmp_path).data.path == str(tmp_path / "a.txt")

@@ -265,6 +265,8 @@ def _translates(circuit: HeadCircuit) -> bool:
 def sameness_words(circuit: HeadCircuit) -> str:
     """Whether a head copies what it reads, or looks for what is like itself, in words."""
     value = circuit.sameness
+    if value != value:
+        return "Σ Re λ / Σ |λ| is not known: the head's weights are not all finite numbers"
     if circuit.kind == "ov":
         copies = "what it looks at it writes, translated" if _translates(circuit) else "it copies"
         word = copies if value > 0.5 else "it takes away what it reads" if value < -0.5 else "mixed"
