@@ -170,7 +170,7 @@ class Codec:
         if origin is tuple:
             return self._row(plain, [self.form(kind) for kind in inner], lambda values: values)
         if origin is dict:
-            return self._table(self.form(inner[1]))
+            return self._table(self.form(inner[1]), self._caps.items if most is None else most.n)
         if getattr(origin, "__module__", "") == "numpy":
             return self._array(typing.get_args(inner[1])[0])
         if plain is object:
@@ -264,9 +264,11 @@ class Codec:
 
         return Form(lambda values: [form.write(one) for one in values], read)
 
-    def _table(self, form: Form) -> Form:
+    def _table(self, form: Form, most: int) -> Form:
         def read(value: object) -> dict[str, Any]:
-            return {name: _read_at(name, form.read, one) for name, one in _object(value).items()}
+            if len(values := _object(value)) > most:
+                raise Fault(f"it has {len(values):,} keys, at most {most:,} are read")
+            return {name: _read_at(name, form.read, one) for name, one in values.items()}
 
         return Form(lambda values: {name: form.write(one) for name, one in values.items()}, read)
 
@@ -451,4 +453,4 @@ def _is_nothing(default: object, value: object) -> bool:
 
 
 def _shown(value: object) -> str:
-    return f"{str(value)[:40]!r}"
+    return repr(value)[:42]

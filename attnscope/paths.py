@@ -110,6 +110,16 @@ def _is_older(program: object, version: tuple[int, int]) -> bool:
     return found is None or (int(found[1]), int(found[2])) < version
 
 
+def relative_source(source: str, folder: Path | None) -> str:
+    """A demo model's name, or the path from `folder` of a model under it; other sources as they are."""
+    path = Path(source)
+    if name := demo_name(source):
+        return name
+    if folder is None or not path.is_absolute() or not path.is_relative_to(folder.absolute()):
+        return source
+    return "./" + path.relative_to(folder.absolute()).as_posix()
+
+
 def settings_folder() -> Path:
     """The person's settings folder (created when first written)."""
     return Path(platformdirs.user_config_dir(_APP, appauthor=False))

@@ -119,7 +119,9 @@ def figure_file_bytes(kept: "SavedFigure | FigureSpec", *, folder: Path | None =
 
 def _questions(folder: Path | None) -> Codec:
     """How questions are written; models under `folder` by their path from there."""
-    source = Through(str, lambda source: _relative(source, folder), lambda source: _absolute(source, folder))
+    source = Through(
+        str, lambda source: paths.relative_source(source, folder), lambda source: _absolute(source, folder)
+    )
     rows = {**HEAD_ROWS, GoldCell: "a gold link: [rows, columns, sure, words]"}
     return Codec(forms={**HEAD_FORMS, SOURCE: source}, rows=rows, caps=Caps(items=_MAX_ENTRIES))
 
@@ -179,16 +181,6 @@ def _figure(values: dict[str, object], folder: Path | None) -> SavedFigure:
     if not all(0 <= a < b for cell in saved.gold for a, b in (cell.rows, cell.cols)):
         raise Fault("it has a gold link without a cell", "gold")
     return dataclasses.replace(saved, also=tuple(name for name in ALSO if name in saved.also))
-
-
-def _relative(source: str, folder: Path | None) -> str:
-    """A demo model by its name, one under `folder` by its path from there, any other as it is."""
-    path = Path(source)
-    if path.parent == paths.resources_folder() / "models":
-        return path.name
-    if folder is None or not path.is_absolute() or not path.is_relative_to(folder.absolute()):
-        return source
-    return "./" + path.relative_to(folder.absolute()).as_posix()
 
 
 def _absolute(source: str, folder: Path | None) -> str:

@@ -8,10 +8,9 @@ from told import names_told
 
 from attnscope.viewmodels.labs.controls import LabControls
 from attnscope.viewmodels.past import Past
-from attnscope.viewmodels.session.file import MAX_VIEW_NAME, MAX_VIEWS, LookSaved, SavedSession
+from attnscope.viewmodels.session.file import MAX_NOTES, MAX_VIEW_NAME, MAX_VIEWS, LookSaved, SavedSession
 from attnscope.viewmodels.session.history import Setting
 from attnscope.viewmodels.session.kept_views import KeptViews, name_of
-from attnscope.viewmodels.session.reader import MAX_NOTES
 
 
 class Shown:

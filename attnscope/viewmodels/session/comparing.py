@@ -6,14 +6,19 @@ Must not import Qt.
 
 from dataclasses import dataclass, replace
 from pathlib import PurePath
-from typing import Literal
+from typing import Annotated, Literal
 
+from attnscope.codec import At
 from attnscope.records.compare import Which
 from attnscope.records.interventions import Interventions
 from attnscope.records.sites import NO_GATES, Gates
 from attnscope.viewmodels.maps.alignment import WAYS, Way
 from attnscope.viewmodels.session.gating import named_text
+from attnscope.viewmodels.session.typed_text import Typed
 
+SOURCE_HERE = "source here"
+SourceHere = Annotated[str, SOURCE_HERE]
+"""A model's source that a file names and that is opened without asking: never one that is downloaded."""
 Changes = Literal["untouched", "explore", "kept"]
 CHANGES: dict[Changes, str] = {"untouched": "untouched", "explore": "as now in Explore"}
 Limit = Literal["head", "every", "unit"]
@@ -31,9 +36,9 @@ _N_NAMED = 2
 class Kept:
     """Gates and interventions remembered at some moment, with the model and texts they belonged to."""
 
-    source: str
-    text: str
-    target: str | None
+    source: SourceHere
+    text: Typed
+    target: Typed | None
     gates: Gates = NO_GATES
     interventions: Interventions = ()
 
@@ -50,9 +55,9 @@ class SideChoice:
     With a text of its own, `target` None lets the model write its own.
     """
 
-    model: str | None = None
-    text: str | None = None
-    target: str | None = None
+    model: SourceHere | None = None
+    text: Typed | None = None
+    target: Typed | None = None
     changes: Changes = "untouched"
     kept: Kept | None = None
 
@@ -61,8 +66,8 @@ class SideChoice:
 class Comparing:
     """Both sides, how tokens are aligned, what the ends of the colours stand for, and the order of heads."""
 
-    first: SideChoice = SideChoice()
-    second: SideChoice = SideChoice(changes="explore")
+    first: Annotated[SideChoice, At("A")] = SideChoice()
+    second: Annotated[SideChoice, At("B")] = SideChoice(changes="explore")
     way: Way = "pairs"
     limit: Limit = "head"
     order: Order = "layers"

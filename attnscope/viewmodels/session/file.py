@@ -7,34 +7,30 @@ Fields of a newer program are kept aside with a warning; a damaged file is refus
 import json
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Annotated
 
 from attnscope import paths
-from attnscope.errors import LoadError, UserError
+from attnscope.codec import At, AtMost, Caps, Codec, Fault, Once, Through
+from attnscope.errors import LoadError
 from attnscope.outside import read_outside
-from attnscope.records.interventions import interventions_as_json
+from attnscope.records.interventions import HEAD_FORMS, HEAD_ROWS
+from attnscope.records.models import SOURCE, Source
+from attnscope.records.shelf import on_this_machine
 from attnscope.records.sites import NO_GATES, Gates, HeadRef
 from attnscope.strict_json import parse_object
 from attnscope.viewmodels.labs.controls import LabValues
-from attnscope.viewmodels.maps.aspect import PLAIN, Aspect
-from attnscope.viewmodels.session.compare_file import comparing_from, comparing_to_json
+from attnscope.viewmodels.session.comparing import SOURCE_HERE
 from attnscope.viewmodels.session.history import Setting
-from attnscope.viewmodels.session.reader import ENDING as ENDING
-from attnscope.viewmodels.session.reader import (
-    MAX_BYTES,
-    MAX_NOTES,
-    SessionReader,
-    absolute_source,
-    read_gate,
-    read_head,
-    read_interventions,
-    refused_content,
-    relative_source,
-)
-from attnscope.viewmodels.session.typed_text import MAX_CHARACTERS, clean_text
+from attnscope.viewmodels.session.typed_text import CLEANED, MAX_CHARACTERS, clean_text
 
+ENDING = ".attnscope"
 FORMAT, _WITHOUT_VIEWS = 3, 2
 """Of a session with kept views, and of one without, which older programs read whole."""
+MAX_BYTES, MAX_NOTES = 2_000_000, 100_000
 MAX_VIEWS, MAX_VIEW_NAME = 100, 80
+_CAPS = Caps(text=4 * MAX_CHARACTERS, items=20_000)
+_Name = Annotated[str, AtMost(40)]
+_Simple = bool | int | float | Annotated[str, AtMost(1_000)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,18 +40,18 @@ class LookSaved:
     `lab_values` are what is set in the lab, `step` and `query` what is looked at inside a head.
     """
 
-    page: str = "explore"
-    view: str = "heatmap"
-    colour_map: str = "viridis"
-    scale: str = "fixed"
+    page: _Name = "explore"
+    view: _Name = "heatmap"
+    colour_map: _Name = "viridis"
+    scale: _Name = "fixed"
     least_weight: float = 0.0
     n_strongest: int = 0
     position: int = 0
     is_enlarged: bool = False
-    tab: str = ""
-    lab: str = ""
+    tab: _Name = ""
+    lab: Annotated[str, AtMost(80)] = ""
     lab_values: LabValues = ()
-    step: str = ""
+    step: _Name = ""
     query: int = 0
 
 
@@ -63,22 +59,41 @@ class LookSaved:
 class KeptView:
     """A view with a name. What it holds has no notes and no kept views of its own."""
 
-    name: str
-    saved: "SavedSession"
+    name: Annotated[str, AtMost(MAX_VIEW_NAME), Once("")]
+    saved: Annotated["SavedSession", At("")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SavedSession:
     """What a session file holds. `sha256` is of the model's weights; `warning` what was not understood."""
 
-    source: str = ""
-    model: str = ""
-    sha256: str = ""
-    setting: Setting = field(default_factory=Setting)
+    source: Annotated[Source, At("model.source")] = ""
+    model: Annotated[str, At("model.name")] = ""
+    sha256: Annotated[str, At("model.sha256"), AtMost(128)] = ""
+    setting: Annotated[Setting, At("")] = field(default_factory=Setting)
     look: LookSaved = field(default_factory=LookSaved)
-    notes: str = ""
-    warning: str = ""
-    views: tuple[KeptView, ...] = ()
+    notes: Annotated[str, AtMost(MAX_NOTES)] = ""
+    warning: Annotated[str, At(None)] = ""
+    views: Annotated[tuple[KeptView, ...], At("stops"), AtMost(MAX_VIEWS)] = ()
+
+
+def _codec(folder: Path | None) -> Codec:
+    """How sessions are written; models under `folder` by their path from there."""
+    return Codec(
+        forms={
+            **HEAD_FORMS,
+            SOURCE: Through(
+                str, lambda name: paths.relative_source(name, folder), lambda name: _absolute(name, folder)
+            ),
+            SOURCE_HERE: Through(Source, str, on_this_machine),
+            CLEANED: Through(str, str, lambda text: clean_text(text).text),
+            LabValues: Through(
+                Annotated[dict[str, _Simple], AtMost(1_000)], dict, lambda values: tuple(values.items())
+            ),
+        },
+        rows=HEAD_ROWS,
+        caps=_CAPS,
+    )
 
 
 def session_bytes(saved: SavedSession, *, folder: Path | None = None, version: str = "") -> bytes:
@@ -86,41 +101,12 @@ def session_bytes(saved: SavedSession, *, folder: Path | None = None, version: s
     content = {
         "format": FORMAT if saved.views else _WITHOUT_VIEWS,
         "program": f"AttnScope {version}".strip(),
-        **_content(saved, folder),
-        "notes": saved.notes,
+        **_codec(folder).write(saved),
     }
-    if saved.views:
-        content["stops"] = [{"name": view.name, **_content(view.saved, folder)} for view in saved.views]
+    _drop_nested(content)
+    if not saved.views:
+        del content["stops"]
     return json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False).encode("utf-8", "replace")
-
-
-def _content(saved: SavedSession, folder: Path | None) -> dict[str, object]:
-    """One moment: the model, what is set, and how it is shown."""
-    setting = saved.setting
-    look = {name: getattr(saved.look, name) for name in LookSaved.__dataclass_fields__}
-    return {
-        "model": {
-            "source": relative_source(saved.source, folder),
-            "name": saved.model,
-            "sha256": saved.sha256,
-        },
-        "text": setting.text,
-        "target": setting.target,
-        "gates": [[h.stack, h.layer, h.head, value] for h, value in setting.gates.values],
-        "interventions": interventions_as_json(setting.interventions),
-        "selection": [[h.stack, h.layer, h.head] for h in setting.selection],
-        "aspect": {
-            "blend": setting.aspect.blend,
-            "over": setting.aspect.over,
-            "hidden": setting.aspect.hidden,
-            "is_renormalised": setting.aspect.is_renormalised,
-            "is_by_word": setting.aspect.is_by_word,
-            "block": setting.aspect.block,
-            "rows": setting.aspect.rows,
-        },
-        "compare": comparing_to_json(setting.compared, folder),
-        "look": {**look, "lab_values": dict(saved.look.lab_values)},
-    }
 
 
 def read_session(path: Path) -> SavedSession:
@@ -135,63 +121,57 @@ def session_from_bytes(data: bytes, *, what: str, folder: Path | None = None) ->
     try:
         values = parse_object(data, what=what, kind="session")
     except LoadError as error:
-        raise refused_content(error.happened, kind=error.kind) from error
-    paths.rename_demos(values)
-    reader = SessionReader(values, what)
+        raise _refused(f"This is not an AttnScope session. {error.happened}", error.kind) from error
     if not values.keys() & {"format", "model", "text"}:
-        raise refused_content(f"{what} names no model and has no text.", kind="session")
-    found = reader.number("format", FORMAT)
+        raise _refused(f"This is not an AttnScope session. {what} names no model and has no text.")
+    paths.rename_demos(values)
+    _drop_nested(values)
+    try:
+        found = _codec(folder).read(_Heading, values).format
+        saved = _codec(folder).read(SavedSession, values)
+        for one in (saved, *(view.saved for view in saved.views)):
+            for side in (one.setting.compared.first, one.setting.compared.second):
+                if side.changes == "kept" and side.kept is None:
+                    raise Fault("a side of the comparison is kept, but what was kept is missing")
+    except ValueError as error:
+        raise _refused(f"The session {what} cannot be opened: {error}.") from error
     warning = ""
     if found > FORMAT:
         warning = (
-            f"The session was saved by a newer AttnScope (format {found:g}, known: {FORMAT}). "
+            f"The session was saved by a newer AttnScope (format {found}, known: {FORMAT}). "
             "What is known of it is shown; saving over it would lose the rest."
         )
-    return replace(
-        _read_content(reader, folder),
-        notes=reader.text("notes", most=MAX_NOTES),
-        warning=warning,
-        views=tuple(_read_view(part, folder) for part in reader.parts("stops", MAX_VIEWS)),
-    )
+    views = tuple(replace(view, name=" ".join(view.name.split()) or "view") for view in saved.views)
+    return replace(saved, warning=warning, views=views)
 
 
-def _read_view(reader: SessionReader, folder: Path | None) -> KeptView:
-    name = " ".join(reader.text("name", most=MAX_VIEW_NAME).split())
-    return KeptView(name=name or "view", saved=_read_content(reader, folder))
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Heading:
+    format: int = FORMAT
 
 
-def _read_content(reader: SessionReader, folder: Path | None) -> SavedSession:
-    model, aspect = reader.part("model"), reader.part("aspect")
-    text = reader.text("text", most=4 * MAX_CHARACTERS)
-    target = reader.values.get("target")
-    try:
-        setting = Setting(
-            gates=Gates.of(dict(read_gate(reader, entry) for entry in reader.entries("gates"))),
-            selection=tuple(read_head(reader, entry) for entry in reader.entries("selection")),
-            aspect=Aspect(
-                blend=aspect.text("blend", PLAIN.blend),  # type: ignore[arg-type]
-                over=aspect.text("over", PLAIN.over),  # type: ignore[arg-type]
-                hidden=aspect.text("hidden", PLAIN.hidden),  # type: ignore[arg-type]
-                is_renormalised=aspect.flag("is_renormalised"),
-                is_by_word=aspect.flag("is_by_word"),
-                block=aspect.text("block", PLAIN.block),  # type: ignore[arg-type]
-                rows=aspect.text("rows", "read"),  # type: ignore[arg-type]
-            ),
-            interventions=read_interventions(reader),
-            compared=comparing_from(reader.part("compare"), folder),
-            text=clean_text(text).text,
-            target=clean_text(reader.text("target")).text if target is not None else None,
-        )
-    except UserError as error:
-        if isinstance(error, LoadError):
-            raise
-        raise reader.refuse(str(error)) from error
-    return SavedSession(
-        source=absolute_source(model.text("source"), folder),
-        model=model.text("name"),
-        sha256=model.text("sha256", most=128),
-        setting=setting,
-        look=_look(reader.part("look")),
+def _drop_nested(values: dict[str, object]) -> None:
+    """Leave kept views without notes and kept views of their own."""
+    stops = values.get("stops")
+    for stop in stops if isinstance(stops, list) else ():
+        if isinstance(stop, dict):
+            stop.pop("notes", None)
+            stop.pop("stops", None)
+
+
+def _absolute(source: str, folder: Path | None) -> str:
+    """The way back from `relative_source`; the path of a demo model in another installation is its name."""
+    if folder is None or not source.startswith("./"):
+        return paths.demo_name(source) or source
+    return str(folder.absolute() / source[2:])
+
+
+def _refused(happened: str, kind: str = "session") -> LoadError:
+    return LoadError(
+        happened,
+        kind=kind,
+        expected=f"a session saved by AttnScope (*{ENDING}), at most {MAX_BYTES // 1_000_000} MB",
+        action="Open another one, or its automatic copy with File ▸ Restore the last session.",
     )
 
 
@@ -213,21 +193,3 @@ def setting_for(setting: Setting, heads: frozenset[HeadRef]) -> tuple[Setting, i
         compared=setting.compared,
     )
     return kept, n_lacking
-
-
-def _look(reader: SessionReader) -> LookSaved:
-    return LookSaved(
-        page=reader.text("page", "explore", most=40),
-        view=reader.text("view", "heatmap", most=40),
-        colour_map=reader.text("colour_map", "viridis", most=40),
-        scale=reader.text("scale", "fixed", most=40),
-        least_weight=reader.number("least_weight", 0.0),
-        n_strongest=int(reader.number("n_strongest", 0)),
-        position=int(reader.number("position", 0)),
-        is_enlarged=reader.flag("is_enlarged"),
-        tab=reader.text("tab", most=40),
-        lab=reader.text("lab", most=80),
-        lab_values=reader.part("lab_values").simple(),
-        step=reader.text("step", most=40),
-        query=int(reader.number("query", 0)),
-    )

@@ -1,13 +1,15 @@
 """Undo and redo of what the person did: gates, heads, texts, what is compared; with readable labels."""
 
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Annotated, Protocol
 
+from attnscope.codec import At, Once
 from attnscope.records.interventions import Interventions
 from attnscope.records.models import ModelInfo
 from attnscope.records.sites import NO_GATES, Gates, HeadRef
 from attnscope.viewmodels.maps.aspect import PLAIN, Aspect
 from attnscope.viewmodels.session.comparing import DEFAULT_COMPARING, Comparing
+from attnscope.viewmodels.session.typed_text import Typed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,11 +18,11 @@ class Setting:
 
     gates: Gates = NO_GATES
     selection: tuple[HeadRef, ...] = ()
-    aspect: Aspect = PLAIN
-    text: str = ""
-    target: str | None = None
+    aspect: Annotated[Aspect, Once({})] = PLAIN
+    text: Typed = ""
+    target: Typed | None = None
     interventions: Interventions = ()
-    compared: Comparing = DEFAULT_COMPARING
+    compared: Annotated[Comparing, At("compare")] = DEFAULT_COMPARING
 
 
 class Settled(Protocol):

@@ -10,8 +10,7 @@ from dataclasses import replace
 from psygnal import Signal, SignalGroup
 
 from attnscope.viewmodels.past import Past
-from attnscope.viewmodels.session.file import MAX_VIEW_NAME, MAX_VIEWS, KeptView, SavedSession
-from attnscope.viewmodels.session.reader import MAX_NOTES
+from attnscope.viewmodels.session.file import MAX_NOTES, MAX_VIEW_NAME, MAX_VIEWS, KeptView, SavedSession
 
 Views = tuple[KeptView, ...]
 _VIEWS = {"lines": "Lines", "picture": "Picture", "inside": "Step by step"}

@@ -2,10 +2,14 @@
 
 import re
 from dataclasses import dataclass
+from typing import Annotated
 
 from attnscope.records.tokens import Tokens
 
 MAX_CHARACTERS = 20_000
+CLEANED = "cleaned"
+Typed = Annotated[str, CLEANED]
+"""A text that went through `clean_text`: files may hold any."""
 _PAIRS = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 _SURROGATES = re.compile("[\ud800-\udfff]")
 

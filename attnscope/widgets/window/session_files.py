@@ -23,6 +23,7 @@ from attnscope.strict_json import as_object, read_json
 from attnscope.viewmodels.session.exploring import open_and_explore
 from attnscope.viewmodels.session.file import (
     ENDING,
+    MAX_BYTES,
     LookSaved,
     SavedSession,
     read_session,
@@ -33,7 +34,6 @@ from attnscope.viewmodels.session.gating import every_head
 from attnscope.viewmodels.session.history import Setting
 from attnscope.viewmodels.session.kept_views import KeptViews, Views
 from attnscope.viewmodels.session.notices import OPENING
-from attnscope.viewmodels.session.reader import MAX_BYTES
 from attnscope.viewmodels.session.recents import Recents
 from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.view_state import ViewState
