@@ -12,9 +12,7 @@ from torch import Tensor
 
 from attnscope.analysis.circuits import head_circuit
 from attnscope.analysis.head_weights import HeadWeights, weights_of
-from attnscope.analysis.subject import own_subject
 from attnscope.errors import UserError
-from attnscope.models.huggingface.network import HuggingFaceNetwork
 from attnscope.models.model import Model
 from attnscope.records.head_weights import N_PAIRS, HeadWeightsFound, WeightPart
 from attnscope.records.importance import Progress
@@ -22,13 +20,6 @@ from attnscope.records.redundancy import CircuitKind, HeadCircuit, SiteSpectrum
 from attnscope.records.sites import HeadRef, Site, SiteKey, check_heads, find_site
 
 # How many dimensions heads need, each alone and all together: singular values of W_Q W_Kᵀ and of W_V W_O.
-
-
-def head_spectra(model: Model, kind: CircuitKind = "qk") -> tuple[SiteSpectrum, ...]:
-    """The singular values of every site, in order."""
-    if not isinstance(model.network, HuggingFaceNetwork):
-        own_subject(model)
-    return tuple(_spectrum(weights_of(model, site.key), site, kind) for site in model.sites)
 
 
 def site_spectrum(model: Model, site: SiteKey, kind: CircuitKind = "qk") -> SiteSpectrum:

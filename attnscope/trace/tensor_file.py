@@ -135,15 +135,6 @@ def _own_memory(entry: TensorEntry) -> tuple[Tensor, memoryview]:
     return tensor, data
 
 
-def tensors_from_bytes(data: bytearray | memoryview, path: Path) -> TensorFile:
-    """The tensors in `data`, sharing its memory; `path` names it in errors."""
-    header, start = _read_header(data, path)
-    metadata = _text_metadata(header.pop("__metadata__", {}), path)
-    entries = _checked_entries(header, len(data) - start, path)
-    tensors = {entry.name: _tensor(data, start, entry) for entry in entries}
-    return TensorFile(tensors=tensors, metadata=metadata)
-
-
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> None:
     """Write tensors to `path` in one step; raises SaveError and leaves the old file on any fault."""
     compact: dict[str, Tensor] = {}
@@ -161,7 +152,7 @@ def require_regular_file(path: Path) -> int:
     return regular_size(path, expected="a regular file", action="Choose the file itself.")
 
 
-def _read_header(data: bytes | bytearray | memoryview, path: Path) -> tuple[dict[str, object], int]:
+def _read_header(data: bytes, path: Path) -> tuple[dict[str, object], int]:
     if len(data) < _LENGTH_BYTES:
         raise _truncated(path, len(data), _LENGTH_BYTES)
     n_header = int.from_bytes(data[:_LENGTH_BYTES], "little")
@@ -244,17 +235,6 @@ def _sizes(value: object) -> tuple[int, ...] | None:
     if any(isinstance(n, bool) or not isinstance(n, int) or not 0 <= n < 2**63 for n in value):
         return None
     return tuple(value)
-
-
-def _tensor(data: bytearray | memoryview, start: int, entry: TensorEntry) -> Tensor:
-    count = math.prod(entry.shape)
-    if count == 0:
-        return torch.empty(entry.shape, dtype=entry.dtype)
-    begin = start + entry.begin
-    if begin % entry.dtype.itemsize:  # unaligned: copied, since some processors cannot read it in place
-        data = bytearray(data[begin : start + entry.end])
-        begin = 0
-    return torch.frombuffer(data, dtype=entry.dtype, count=count, offset=begin).view(entry.shape)
 
 
 def _truncated(path: Path, n_found: int, n_expected: int) -> LoadError:

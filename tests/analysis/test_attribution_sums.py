@@ -10,7 +10,7 @@ from attnscope.analysis.patching import patch_map
 from attnscope.analysis.rank import rank_collapse
 from attnscope.analysis.reading import batch_of
 from attnscope.analysis.relevance import relevance
-from attnscope.analysis.weight_parts import head_spectra
+from attnscope.analysis.weight_parts import site_spectrum
 from attnscope.errors import UserError
 from attnscope.records.sites import Gates, HeadRef
 
@@ -62,7 +62,7 @@ def test_that_contributions_add_up_in_a_model_that_lost_heads() -> None:
     assert rollout(model.trace(SENTENCE)).weights.sum() == pytest.approx(len(SENTENCE.split()) + 1, abs=1e-4)
     curves = rank_collapse(model, SENTENCE)
     assert all(0 <= ratio <= 1 for curve in curves for ratio in curve.ratios)
-    assert len(head_spectra(model)) == 1
+    assert len([site_spectrum(model, site.key) for site in model.sites]) == 1
     assert len(importance(model, [SENTENCE]).scores) == 3
     clean, corrupt = (SENTENCE, None), ("a dog sat on the mat", None)
     heads = list(patch_map(model, clean, corrupt, "head", answer=7, other=5))[-1]

@@ -14,7 +14,7 @@ from torch import Tensor
 from attnscope.analysis.circuits import factors_of, head_circuit
 from attnscope.analysis.head_weights import weights_of
 from attnscope.analysis.rank import rank_collapse, residual_ratio
-from attnscope.analysis.weight_parts import head_spectra, site_spectrum
+from attnscope.analysis.weight_parts import site_spectrum
 from attnscope.errors import UserError
 from attnscope.models.huggingface import head_rows, skips
 from attnscope.records.redundancy import HeadCircuit
@@ -100,7 +100,7 @@ def test_that_spectra_of_every_family_are_those_of_its_products(family: str) -> 
 
 def test_that_all_sites_of_an_encoder_decoder_have_spectra() -> None:
     model = foreign("t5")
-    assert [one.site for one in head_spectra(model, "ov")] == list(model.sites)
+    assert all(site_spectrum(model, site.key, "ov").site == site for site in model.sites)
 
 
 def test_that_scores_of_first_tokens_are_those_of_the_rows() -> None:

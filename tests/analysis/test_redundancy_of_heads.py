@@ -14,7 +14,7 @@ from attnscope.analysis.redundancy import (
     head_pairs,
 )
 from attnscope.analysis.subject import subject_of
-from attnscope.analysis.weight_parts import head_spectra, product_spectrum
+from attnscope.analysis.weight_parts import product_spectrum, site_spectrum
 from attnscope.errors import UserError
 from attnscope.nn.attention import attend
 from attnscope.nn.masks import MaskRule
@@ -122,7 +122,7 @@ def test_that_a_heads_own_weights_give_its_scores_and_outputs(form: str) -> None
 def test_that_spectra_are_singular_values_of_the_products() -> None:
     model = tiny_model("encoder-decoder")
     subject = subject_of(model)
-    for spectrum in head_spectra(model):
+    for spectrum in (site_spectrum(model, site.key) for site in model.sites):
         weights = head_weights(subject, spectrum.site.key)
         for h in range(4):
             expected = torch.linalg.svdvals(weights.q[h].T @ weights.k[h])

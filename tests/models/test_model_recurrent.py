@@ -18,7 +18,7 @@ from attnscope.analysis.positions import position_tables
 from attnscope.analysis.rank import rank_collapse
 from attnscope.analysis.relevance import relevance
 from attnscope.analysis.value_norms import output_grams
-from attnscope.analysis.weight_parts import head_spectra
+from attnscope.analysis.weight_parts import site_spectrum
 from attnscope.errors import RecipeError, UserError
 from attnscope.models import Model
 from attnscope.models.cost import own_cost
@@ -142,7 +142,7 @@ def test_that_only_what_needs_a_stream_refuses_and_says_so():
         "relevance": lambda: relevance(model, *texts),
         "patching": lambda: list(patch_map(model, texts, texts)),
         "rank": lambda: rank_collapse(model, *texts),
-        "spectra": lambda: head_spectra(model),
+        "spectra": lambda: site_spectrum(model, SITE),
         "circuit": lambda: list(head_circuit(model, head, "ov")),
         "product": lambda: ov_matrix(model, head),
         "rollout": lambda: rollout(trace),

@@ -13,6 +13,7 @@ from hf_folders import make, save_folder, save_picture
 
 from attnscope.errors import LoadError, UserError
 from attnscope.models import Model, load
+from attnscope.models.huggingface.head import said
 from attnscope.models.huggingface.library import joined_threads
 from attnscope.models.pruning import prune, shapes_of
 from attnscope.models.pruning.huggingface import (
@@ -24,7 +25,6 @@ from attnscope.models.pruning.huggingface import (
     foreign_sites,
     gated,
     is_small,
-    logits_of,
     prune_pretrained,
     takes_target,
 )
@@ -37,6 +37,13 @@ transformers = pytest.importorskip("transformers")
 FAMILIES = ("bert", "distilbert", "vit", "gpt2", "llama", "t5", "bart")
 ONLY_HERE = ("bert", "distilbert", "gpt2", "bart")
 TEXT = "the animal did not cross"
+
+
+def logits_of(model: Any, case: Case) -> torch.Tensor:
+    """What a model says of a case: its logits, or its last stream when it has no head; float32."""
+    choices = {} if case.target is None else {"decoder_input_ids": case.target}
+    name = "input_ids" if not case.source.is_floating_point() else "pixel_values"
+    return said(model(**{name: case.source}, **choices))
 
 
 @pytest.fixture(autouse=True)

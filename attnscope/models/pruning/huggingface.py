@@ -35,7 +35,6 @@ from attnscope.errors import LoadError, UserError
 from attnscope.models.families import FAMILIES, family_named
 from attnscope.models.families.heads import ForeignSite, FreeHeads, GroupedHeads, PrunableFamily, write_slots
 from attnscope.models.families.slots import SiteSlots, Slot, same_slots
-from attnscope.models.huggingface.head import said
 from attnscope.models.huggingface.network import HuggingFaceNetwork
 from attnscope.models.network import Network
 from attnscope.models.pruning.plan import Plan, build_plan
@@ -171,13 +170,6 @@ def _multiplier(site: ForeignSite, values: list[float]) -> Any:
         return (inputs[0] * factors.to(inputs[0]), *inputs[1:])
 
     return multiply
-
-
-def logits_of(model: Any, case: Case) -> Tensor:
-    """What a model says of a case: its logits, or its last stream when it has no head; float32."""
-    choices = {} if case.target is None else {"decoder_input_ids": case.target}
-    name = "input_ids" if not case.source.is_floating_point() else "pixel_values"
-    return said(model(**{name: case.source}, **choices))
 
 
 def takes_target(model: Any) -> bool:
