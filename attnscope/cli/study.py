@@ -2,7 +2,6 @@
 
 import argparse
 import time
-from typing import TYPE_CHECKING
 
 from attnscope import boot
 from attnscope.cli.inputs import add_device_argument
@@ -11,11 +10,7 @@ from attnscope.cli.ranges import seed
 from attnscope.cli.samples import tell_progress
 from attnscope.cli.terminal import say, say_json
 from attnscope.errors import UserError
-from attnscope.studies.catalogue import CARDS, find_card, find_study
-
-if TYPE_CHECKING:
-    from attnscope.studies.study import Study
-
+from attnscope.studies.study import Choices, Study, find_card, find_study, studies
 
 _OPTIONS = {"model": "--model", "corpus": "--corpus", "trees": "--conllu"}
 
@@ -60,7 +55,6 @@ def run(arguments: argparse.Namespace) -> int:
         if getattr(arguments, option) and option not in card.takes:
             raise UserError(f"The study {card.name} has no use for {flag}.", action=f"Leave out {flag}.")
     application = boot.offscreen_application()
-    from attnscope.studies.study import Choices, Study
     from attnscope.studies.writing import make_folder, signed, table_of, write_study
 
     make_folder(arguments.out)
@@ -88,15 +82,15 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _list(*, is_json: bool) -> int:
     if is_json:
-        say_json([{"name": card.name, "paper": card.paper, "question": card.question} for card in CARDS])
+        say_json([{"name": card.name, "paper": card.paper, "question": card.question} for card in studies()])
         return 0
-    for card in CARDS:
+    for card in studies():
         say(f"{card.name:<15}{card.question}")
         say(f"{'':<15}{card.paper}")
     return 0
 
 
-def _tell(study: "Study", is_quick: bool) -> None:
+def _tell(study: Study, is_quick: bool) -> None:
     from attnscope.studies.writing import agreement_text, ours_text
 
     say(f"{study.name}: {study.question}")

@@ -1,13 +1,17 @@
-"""Training for a study: a recipe of resources/recipes/studies into a run folder, and its checkpoints."""
+"""What a study is made with: runs of a recipe of resources/recipes/studies, and texts in two halves."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from attnscope.analysis.batches import Sample
+from attnscope.analysis.corpus_texts import own_texts, read_corpus
 from attnscope.errors import UserError
+from attnscope.models import Model
 from attnscope.paths import resources_folder
 from attnscope.records.importance import Progress
 from attnscope.records.training import Evaluated, Finished, Step
 from attnscope.studies.study import Choices
+from attnscope.text.tasks import make_task
 from attnscope.training import TrainingRun, read_recipe, read_run
 
 QUICK = {
@@ -20,6 +24,10 @@ QUICK = {
     "schedule.warmup_steps": "1",
 }
 """What makes a recipe so small that only its files and not its numbers mean anything."""
+
+DEMO, _TASK = "grammar", "english-french"
+"""The demo model that translates, and the task it was trained on."""
+_HELD_OUT_SEED = 4
 
 
 def study_recipe(name: str) -> Path:
@@ -63,3 +71,19 @@ def checkpoints_of(folder: Path) -> tuple[tuple[int, Path], ...]:
 def parameters_said(name: str, n_parameters: int) -> str:
     """A model in words: which recipe, how large."""
     return f"resources/recipes/studies/{name}.toml, {n_parameters:,} parameters"
+
+
+def halves(model: Model, n_texts: int, corpus: Path | None = None) -> tuple[list[Sample], list[Sample], str]:
+    """Texts to score heads on, others to measure on, and where they come from."""
+    texts: Sequence[Sample]
+    if corpus is not None:
+        takes_target = model.info.takes_target
+        texts = read_corpus(corpus, takes_target=takes_target, max_texts=2 * n_texts)
+        source = corpus.name
+    elif model.info.name == DEMO:
+        texts = make_task(_TASK).examples(2 * n_texts, seed=_HELD_OUT_SEED, held_out=True)
+        source = f"held out of the task {_TASK}"
+    else:
+        texts, source = own_texts(model, 2 * n_texts)
+    middle = max(1, len(texts) // 2)
+    return list(texts[:middle]), list(texts[middle:] or texts), source

@@ -1,13 +1,42 @@
-"""What a study is: a question, published numbers beside ours, everything that was measured, and charts."""
+"""What a study is: its card, published numbers beside ours, everything that was measured, and charts.
 
+A study is a file of resources/studies. Its `CARD = StudyCard(…)`, of plain words, is read without running the
+file; its `reproduce`, a generator of progress and at last the `Study`, is called when the study is made.
+"""
+
+import ast
 import math
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING
 
-from attnscope.figures.spec import Chart
+from attnscope.errors import UserError
+from attnscope.paths import import_file, resources_folder
+
+if TYPE_CHECKING:
+    from attnscope.figures.spec import Chart
+    from attnscope.records.importance import Progress
+
+    Reproduce = Callable[["Choices"], Iterator["Progress | Study"]]
 
 Cell = str | float | int | None
 """One entry of a table; a number that does not exist is NaN or None."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StudyCard:
+    """What a study asks, of which paper, and its place in the list.
+
+    `takes` names the options that it knows besides those of all: `model`, `corpus`, `trees`.
+    """
+
+    name: str
+    place: int
+    paper: str
+    question: str
+    takes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +91,7 @@ class Study:
     setting: tuple[tuple[str, str], ...]
     comparisons: tuple[Comparison, ...]
     differences: tuple[str, ...]
-    charts: tuple[Chart, ...]
+    charts: "tuple[Chart, ...]"
     columns: tuple[str, ...]
     data: tuple[tuple[Cell, ...], ...]
     model: str = ""
@@ -72,3 +101,44 @@ class Study:
         for row in self.data:
             if len(row) != len(self.columns):
                 raise ValueError(f"a row of {len(row)} cells under {len(self.columns)} columns")
+
+
+def studies() -> tuple[StudyCard, ...]:
+    """The cards of all studies, in their order."""
+    found = [_card_of(path) for path in _folder().glob("*.py")]
+    return tuple(sorted(found, key=lambda card: (card.place, card.name)))
+
+
+def find_card(name: str) -> StudyCard:
+    """The card of a study; raises UserError for an unknown name."""
+    cards = {card.name: card for card in studies()}
+    if name not in cards:
+        raise UserError(
+            f"There is no study '{name}'.", expected=", ".join(cards), action="Choose one of these."
+        )
+    return cards[name]
+
+
+def find_study(name: str) -> "Reproduce":
+    """What makes the study: an iterator of progress and, at last, the study."""
+    reproduce: Reproduce = study_module(find_card(name).name).reproduce
+    return reproduce
+
+
+def study_module(name: str) -> ModuleType:
+    """The file of a study, run; in its name `_` stands for `-`."""
+    stem = name.replace("-", "_")
+    return import_file(_folder() / f"{stem}.py", f"study_{stem}")
+
+
+def _folder() -> Path:
+    return resources_folder() / "studies"
+
+
+def _card_of(path: Path) -> StudyCard:
+    """The card in a study's file, which is not run."""
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        match node:
+            case ast.Assign(targets=[ast.Name(id="CARD")], value=ast.Call(keywords=words)):
+                return StudyCard(**{str(word.arg): ast.literal_eval(word.value) for word in words})
+    raise ValueError(f"{path.name} has no CARD")

@@ -6,7 +6,13 @@ import torch
 
 from attnscope.analysis.redundancy import HeadDivergences
 from attnscope.records.sites import HeadRef
-from attnscope.studies.looking import link_average, plane_of, scale_classically, silhouette
+from attnscope.studies.study import study_module
+
+syntax = study_module("syntax")
+link_average = syntax.link_average
+plane_of = syntax.plane_of
+scale_classically = syntax.scale_classically
+silhouette = syntax.silhouette
 
 
 def test_that_points_on_a_plane_are_found_again() -> None:

@@ -8,8 +8,16 @@ import torch
 
 from attnscope.models import load
 from attnscope.models.writing.greedy import RightTexts
-from attnscope.studies.length import Reading, compare, held_out_rows, length_charts, read_rows, rows_of
 from attnscope.studies.runs import QUICK, train_study
+from attnscope.studies.study import study_module
+
+length = study_module("length")
+Reading = length.Reading
+compare = length.compare
+held_out_rows = length.held_out_rows
+length_charts = length.length_charts
+read_rows = length.read_rows
+rows_of = length.rows_of
 
 
 def reading(body: str, seed: int, n_words: int, n_exact: int) -> Reading:

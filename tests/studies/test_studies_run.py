@@ -9,11 +9,13 @@ import pytest
 
 from attnscope.cli import main as cli
 from attnscope.paths import resources_folder
-from attnscope.studies.catalogue import NAMES
 from attnscope.studies.runs import QUICK, checkpoints_of, train_study
+from attnscope.studies.study import studies
 from attnscope.training import parse_recipe
 
 pytestmark = pytest.mark.qt
+
+NAMES = tuple(card.name for card in studies())
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -1,32 +1,46 @@
 """What the studies compute, on numbers whose answer is known."""
 
 import math
+import re
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 from tiny_models import SENTENCE, tiny_model
 
 from attnscope.errors import UserError
+from attnscope.paths import resources_folder
 from attnscope.records.redundancy import CollapseCurve
 from attnscope.records.sites import HeadRef
-from attnscope.studies.catalogue import CARDS, NAMES, find_card, find_study
-from attnscope.studies.collapse import cubic_line, growth
-from attnscope.studies.flow import (
-    METHODS,
-    PUBLISHED,
-    Decision,
-    blank_out,
-    decision_of,
-    ranks_of,
-    spearman,
-    word_weights,
-)
-from attnscope.studies.induction import correlation, middle_of, window_of
-from attnscope.studies.pruning import orders, removable_share
-from attnscope.studies.roles import Closing, StackSubject, fewest_kept, telling_row
-from attnscope.studies.study import Comparison, Study
+from attnscope.studies.study import Choices, Comparison, Study, find_card, find_study, studies, study_module
 from attnscope.studies.writing import agreement_text, csv_of, ours_text, report_of, table_of
 from attnscope.text.examples import Example
+
+collapse = study_module("collapse")
+cubic_line = collapse.cubic_line
+growth = collapse.growth
+flow = study_module("flow")
+METHODS = flow.METHODS
+PUBLISHED = flow.PUBLISHED
+Decision = flow.Decision
+blank_out = flow.blank_out
+decision_of = flow.decision_of
+ranks_of = flow.ranks_of
+spearman = flow.spearman
+word_weights = flow.word_weights
+induction = study_module("induction")
+correlation = induction.correlation
+middle_of = induction.middle_of
+window_of = induction.window_of
+pruning = study_module("pruning-curve")
+orders = pruning.orders
+removable_share = pruning.removable_share
+roles = study_module("roles")
+Closing = roles.Closing
+StackSubject = roles.StackSubject
+fewest_kept = roles.fewest_kept
+telling_row = roles.telling_row
 
 
 def cubes(n: int, start: float = 0.4, c: float = 2.0) -> list[float]:
@@ -137,10 +151,44 @@ def test_that_a_model_of_other_words_is_refused_for_agreement() -> None:
 
 
 def test_that_every_study_is_found_by_name_and_others_are_refused() -> None:
-    for card in CARDS:
+    names = ("collapse", "induction", "pruning-curve", "flow", "roles", "syntax", "length")
+    assert tuple(card.name for card in studies()) == names
+    for card in studies():
         assert callable(find_study(card.name))
-    with pytest.raises(UserError, match=NAMES[0]):
+        assert study_module(card.name).CARD == card == find_card(card.name)
+    with pytest.raises(UserError, match=names[0]):
         find_card("alchemy")
+
+
+A_STUDY = """
+from attnscope.studies.study import Choices, Comparison, Study, StudyCard
+
+CARD = StudyCard(name="made-up", place=0, paper="Nobody 2020, Nothing", question="Is one one?")
+
+
+def reproduce(choices: Choices):
+    yield choices.model
+"""
+
+
+def test_that_a_file_beside_the_studies_is_a_study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "studies").mkdir()
+    (tmp_path / "studies" / "made_up.py").write_text(A_STUDY, encoding="utf-8")
+    monkeypatch.setattr("attnscope.studies.study.resources_folder", lambda: tmp_path)
+    assert [card.question for card in studies()] == ["Is one one?"]
+    try:
+        assert next(find_study("made-up")(Choices(folder=tmp_path, model="stories"))) == "stories"
+    finally:
+        sys.modules.pop("study_made_up", None)
+
+
+def test_that_a_study_needs_neither_window_nor_worker_nor_command_line() -> None:
+    outside = {"app", "boot", "cli", "drawing", "hooks", "hub", "lifetime", "smoke", "widgets", "workers"}
+    for path in (resources_folder() / "studies").glob("*.py"):
+        names = re.findall(r"^\s*(?:from|import) ([\w.]+)", path.read_text(encoding="utf-8"), re.MULTILINE)
+        ours = {name.split(".")[1] for name in names if name.startswith("attnscope.")}
+        assert ours
+        assert not ours & outside, path.name
 
 
 def a_study() -> Study:

@@ -17,10 +17,16 @@ from attnscope.errors import UserError
 from attnscope.records.sites import HeadRef, Site
 from attnscope.records.tokens import Token
 from attnscope.records.word_tables import SyntaxTable
-from attnscope.studies import syntax
-from attnscope.studies.looking import PLACES, Looks, look, plane_of
-from attnscope.studies.study import Choices
-from attnscope.studies.syntax import best_offset, look_rows, syntax_rows
+from attnscope.studies.study import Choices, study_module
+
+syntax = study_module("syntax")
+PLACES = syntax.PLACES
+Looks = syntax.Looks
+look = syntax.look
+plane_of = syntax.plane_of
+best_offset = syntax.best_offset
+look_rows = syntax.look_rows
+syntax_rows = syntax.syntax_rows
 
 SITE = Site(stack="decoder", layer=0, n_heads=3, n_kv_heads=3)
 

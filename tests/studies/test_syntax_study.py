@@ -19,8 +19,20 @@ from attnscope.errors import UserError
 from attnscope.records.sites import HeadRef
 from attnscope.records.tokens import Token
 from attnscope.records.word_tables import SyntaxTable
-from attnscope.studies.looking import PLACES, Looks, look, plane_of, shares_of
-from attnscope.studies.syntax import Best, best_heads, best_of_all, best_offset, look_rows, syntax_rows
+from attnscope.studies.study import study_module
+
+syntax = study_module("syntax")
+PLACES = syntax.PLACES
+Looks = syntax.Looks
+look = syntax.look
+plane_of = syntax.plane_of
+shares_of = syntax.shares_of
+Best = syntax.Best
+best_heads = syntax.best_heads
+best_of_all = syntax.best_of_all
+best_offset = syntax.best_offset
+look_rows = syntax.look_rows
+syntax_rows = syntax.syntax_rows
 
 TREE = """# text = the cat sees the dog
 1\tthe\t_\tDET\t_\t_\t2\tdet\t_\t_

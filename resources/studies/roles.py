@@ -42,9 +42,16 @@ from attnscope.records.models import Form
 from attnscope.records.roles import Role
 from attnscope.records.sites import NO_GATES, Gates, HeadRef, Site, Stack
 from attnscope.records.word_tables import SYNTACTIC_MARGIN, Direction, SyntaxTable
-from attnscope.studies.catalogue import find_card
-from attnscope.studies.pruning import halves
-from attnscope.studies.study import Cell, Choices, Comparison, Study
+from attnscope.studies.runs import DEMO, halves
+from attnscope.studies.study import Cell, Choices, Comparison, Study, StudyCard
+
+CARD = StudyCard(
+    name="roles",
+    place=5,
+    paper="Voita et al. 2019, Analyzing multi-head self-attention",
+    question="Which roles do heads have, and are those with a role the ones that learned gates keep?",
+    takes=("model", "corpus", "trees"),
+)
 
 PENALTIES = (0.005, 0.01, 0.02, 0.04, 0.08, 0.16)
 RELATIONS: tuple[tuple[str, Direction, str, str], ...] = (
@@ -58,7 +65,6 @@ RELATIONS: tuple[tuple[str, Direction, str, str], ...] = (
 """Relation and direction, in words, and the paper's best head against its best fixed offset."""
 TOLERANCE = 0.01
 BLEU_TOLERANCE = 0.5
-_DEMO = "grammar"
 _N_TEXTS, _N_STEPS, _N_TREES = 256, 200, 1000
 _PUBLISHED_KEPT = 10 / 48
 _TELLING = ("positional", "identity", "induction", "duplicate", "syntactic", "rare")
@@ -105,7 +111,7 @@ class Found:
 
 def reproduce(choices: Choices) -> Iterator[Progress | Study]:
     """Find every head's role, then learn gates under several penalties, stack by stack."""
-    model = load(choices.model or _DEMO, device=choices.device)
+    model = load(choices.model or DEMO, device=choices.device)
     if _translates(model):
         require_counter()
     trees = [] if choices.trees is None else read_conllu(choices.trees, 8 if choices.is_quick else _N_TREES)
@@ -202,7 +208,6 @@ def _translates(model: Model) -> bool:
 
 
 def _study(choices: Choices, model: Model, found: Found, texts: str) -> Study:
-    card = find_card("roles")
     counts = Counter(found.name(head) for head in found.roles).most_common()
     trees = (
         "none"
@@ -210,9 +215,9 @@ def _study(choices: Choices, model: Model, found: Found, texts: str) -> Study:
         else (f"{choices.trees.name}: {found.syntax.statement}")
     )
     return Study(
-        name=card.name,
-        paper=card.paper,
-        question=card.question,
+        name=CARD.name,
+        paper=CARD.paper,
+        question=CARD.question,
         setting=(
             ("model", f"{model.info.name}, {len(found.roles)} heads"),
             ("texts", texts),

@@ -26,11 +26,17 @@ from attnscope.models import Model, load
 from attnscope.records.importance import Progress
 from attnscope.records.measures import HeadTable
 from attnscope.records.sites import HeadRef
-from attnscope.studies.catalogue import find_card
 from attnscope.studies.runs import QUICK, checkpoints_of, parameters_said, run_folder, train_study
-from attnscope.studies.study import Cell, Choices, Comparison, Study
+from attnscope.studies.study import Cell, Choices, Comparison, Study, StudyCard
 from attnscope.text.examples import Example
 from attnscope.text.tasks import make_task
+
+CARD = StudyCard(
+    name="induction",
+    place=2,
+    paper="Olsson et al. 2022, In-context learning and induction heads",
+    question="Do induction heads form abruptly, together with the drop of the loss?",
+)
 
 _LAYERS = (2, 1)
 _N_ROWS = 64
@@ -168,11 +174,10 @@ _DIFFERENCES = (
 
 
 def _study(choices: Choices, two: History, one: History, model: Model) -> Study:
-    card = find_card("induction")
     return Study(
-        name=card.name,
-        paper=card.paper,
-        question=card.question,
+        name=CARD.name,
+        paper=CARD.paper,
+        question=CARD.question,
         setting=(
             ("model", parameters_said("induction", model.info.n_parameters)),
             ("control", "the same with one layer"),

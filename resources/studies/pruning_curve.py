@@ -8,12 +8,10 @@ and at every one before it.
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
 from attnscope.analysis.batches import Sample, build_batches
-from attnscope.analysis.corpus_texts import own_texts, read_corpus
 from attnscope.analysis.importance import importance
 from attnscope.analysis.metrics import Metric, make_metric
 from attnscope.analysis.pruning_curve import pruning_curves, removal_steps
@@ -22,16 +20,20 @@ from attnscope.figures.spec import Chart, Series
 from attnscope.models import Model, load
 from attnscope.records.importance import Importance, MetricName, Progress, PruningCurve, Ranking
 from attnscope.records.sites import NO_GATES, Gates, HeadRef, Stack
-from attnscope.studies.catalogue import find_card
-from attnscope.studies.study import Cell, Choices, Comparison, Study
-from attnscope.text.tasks import make_task
+from attnscope.studies.runs import DEMO, halves
+from attnscope.studies.study import Cell, Choices, Comparison, Study, StudyCard
+
+CARD = StudyCard(
+    name="pruning-curve",
+    place=3,
+    paper="Michel, Levy and Neubig 2019, Are sixteen heads really better than one?",
+    question="How many heads can be removed before a model gets worse, and in which order?",
+    takes=("model", "corpus"),
+)
 
 TOLERANCE = 0.01
 """So much of the whole model's accuracy may go before heads count as missed."""
-_DEMO, _TASK = "grammar", "english-french"
-"""The demo model, and the task it was trained on."""
 _N_TEXTS, _N_SEEDS = 256, 5
-_HELD_OUT_SEED = 4
 _LIKE = (0.15, 0.5)
 
 
@@ -64,7 +66,7 @@ class Order:
 
 def reproduce(choices: Choices) -> Iterator[Progress | Study]:
     """Curves of every order on the grammar demo or the model given, then each stack alone."""
-    model = load(choices.model or _DEMO, device=choices.device)
+    model = load(choices.model or DEMO, device=choices.device)
     n_texts = 8 if choices.is_quick else _N_TEXTS
     scoring, measuring, source = halves(model, n_texts, choices.corpus)
     step_share = 0.5 if choices.is_quick else 0.1
@@ -82,22 +84,6 @@ def reproduce(choices: Choices) -> Iterator[Progress | Study]:
         stacks.append(remove_of(model, found, stack, measuring))
     texts = f"{len(scoring)} to score, {len(measuring)} to measure; {source}"
     yield _study(choices, model, removals, stacks, texts)
-
-
-def halves(model: Model, n_texts: int, corpus: Path | None = None) -> tuple[list[Sample], list[Sample], str]:
-    """Texts to score heads on, others to measure on, and where they come from."""
-    texts: Sequence[Sample]
-    if corpus is not None:
-        takes_target = model.info.takes_target
-        texts = read_corpus(corpus, takes_target=takes_target, max_texts=2 * n_texts)
-        source = corpus.name
-    elif model.info.name == _DEMO:
-        texts = make_task(_TASK).examples(2 * n_texts, seed=_HELD_OUT_SEED, held_out=True)
-        source = f"held out of the task {_TASK}"
-    else:
-        texts, source = own_texts(model, 2 * n_texts)
-    middle = max(1, len(texts) // 2)
-    return list(texts[:middle]), list(texts[middle:] or texts), source
 
 
 def orders(n_seeds: int, seed: int) -> tuple[Order, ...]:
@@ -183,11 +169,10 @@ _DEMO_DIFFERENCE = (
 def _study(
     choices: Choices, model: Model, removals: Sequence[Removal], stacks: Sequence[Removal], texts: str
 ) -> Study:
-    card = find_card("pruning-curve")
     return Study(
-        name=card.name,
-        paper=card.paper,
-        question=card.question,
+        name=CARD.name,
+        paper=CARD.paper,
+        question=CARD.question,
         setting=(
             ("model", f"{model.info.name}, {removals[0].n_heads} heads"),
             ("texts", texts),

@@ -29,9 +29,16 @@ from attnscope.nn.transformer import build_transformer
 from attnscope.records.importance import Progress
 from attnscope.records.models import Form
 from attnscope.records.redundancy import CollapseCurve
-from attnscope.studies.catalogue import find_card
-from attnscope.studies.study import Cell, Choices, Comparison, Study
+from attnscope.studies.study import Cell, Choices, Comparison, Study, StudyCard
 from attnscope.text.tasks import make_task, task_tokenizer
+
+CARD = StudyCard(
+    name="collapse",
+    place=1,
+    paper="Dong, Cordonnier and Loukas 2021, Attention is not all you need",
+    question="Does attention alone make all tokens alike, doubly exponentially with depth?",
+    takes=("model",),
+)
 
 FLOOR = 1e-13
 """Below this a ratio is rounding and not a residual."""
@@ -73,12 +80,11 @@ def reproduce(choices: Choices) -> Iterator[Progress | Study]:
         yield Progress(n_done=len(found), n_total=n_total, about=name)
         loaded = given or load(name, device=choices.device)
         found.append((name, mean_curves(loaded, own_texts(loaded, n_texts)[0])))
-    card = find_card("collapse")
     info = None if given is None else given.info
     yield Study(
-        name=card.name,
-        paper=card.paper,
-        question=card.question,
+        name=CARD.name,
+        paper=CARD.paper,
+        question=CARD.question,
         setting=(
             ("models", ", ".join(name for name, _ in found)),
             ("new models", f"{_N_LAYERS} layers, 8 heads, d_model 128, norm before, untrained"),

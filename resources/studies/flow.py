@@ -33,11 +33,18 @@ from attnscope.figures.spec import Chart, Series
 from attnscope.models import Model, load
 from attnscope.nn.precision import exact
 from attnscope.records.importance import Progress
-from attnscope.studies.catalogue import find_card
 from attnscope.studies.runs import QUICK, parameters_said, run_folder, train_study
-from attnscope.studies.study import Cell, Choices, Comparison, Study
+from attnscope.studies.study import Cell, Choices, Comparison, Study, StudyCard
 from attnscope.text.examples import Example
 from attnscope.text.tasks import make_task
+
+CARD = StudyCard(
+    name="flow",
+    place=4,
+    paper="Abnar and Zuidema 2020, Quantifying attention flow in Transformers",
+    question="Does attention agree better with blanking out words when it is followed to the input?",
+    takes=("model",),
+)
 
 METHODS = ("raw", "rollout", "flow")
 EARLINESS = "earliness"
@@ -146,14 +153,13 @@ def _compare_words(
 
 
 def _study(choices: Choices, model: Model, found: Mapping[str, Agreement], accuracy: float) -> Study:
-    card = find_card("flow")
     n_layers = found["raw"].correlations.shape[1]
     is_own = not choices.model
     shown = parameters_said("agreement", model.info.n_parameters) if is_own else model.info.name
     return Study(
-        name=card.name,
-        paper=card.paper,
-        question=card.question,
+        name=CARD.name,
+        paper=CARD.paper,
+        question=CARD.question,
         setting=(
             ("model", f"{shown}, {n_layers} layers"),
             ("texts", f"{found['raw'].n_texts} held-out sentences of {_MIN_WORDS} words or more"),

@@ -24,12 +24,18 @@ from attnscope.models.writing.greedy import RightTexts, count_right, write_rows
 from attnscope.records.experiments import Writer
 from attnscope.records.importance import Progress
 from attnscope.records.intervals import Share, difference_of, has_sign, share_of
-from attnscope.studies.catalogue import find_card
 from attnscope.studies.runs import QUICK, run_folder, train_study
-from attnscope.studies.study import Cell, Choices, Comparison, Study
+from attnscope.studies.study import Cell, Choices, Comparison, Study, StudyCard
 from attnscope.text.examples import Example
 from attnscope.text.tasks import make_task
 from attnscope.viewmodels.labs.length_quality import WRITER_NAMES
+
+CARD = StudyCard(
+    name="length",
+    place=7,
+    paper="Bahdanau et al. 2014, Neural machine translation by jointly learning to align and translate",
+    question="Does attention write long texts as well as short ones, and one vector not?",
+)
 
 _TRAINED = (3, 20)
 """The shortest and the longest row of training, in letters."""
@@ -129,13 +135,12 @@ def read_rows(model: Model, examples: Sequence[Example]) -> RightTexts:
 
 
 def _study(choices: Choices, readings: Sequence[Reading], sizes: Mapping[Writer, int], n_texts: int) -> Study:
-    card = find_card("length")
     seeds = sorted({one.seed for one in readings})
     said = ", ".join(f"{WRITER_NAMES[body]} {sizes[body]:,}" for body in WRITER_NAMES)
     return Study(
-        name=card.name,
-        paper=card.paper,
-        question=card.question,
+        name=CARD.name,
+        paper=CARD.paper,
+        question=CARD.question,
         setting=(
             ("models", f"resources/recipes/studies/length.toml, parameters: {said}"),
             ("task", f"rows of {_TRAINED[0]} to {_TRAINED[1]} of {_N_LETTERS} letters, written backwards"),
