@@ -196,16 +196,13 @@ class Codec:
                 kind, forms, lambda values: _built(kind, **dict(zip(fields, values, strict=True)))
             )
             return row._replace(write=lambda record: row.write([getattr(record, name) for name in fields]))
-        once = {name: _beside(Once, hints[name]) for name in fields}
-        places = [(_beside(At, hints[name], At(name)).place, *fields[name]) for name in fields]
-        kept = [
-            (place.rpartition(".")[::2], field, form) for place, field, form in places if place is not None
-        ]
-        known = {place.partition(".")[0] for place, *_ in places if place is not None}
+        kept = [_Place.of(one, hints[name], form) for name, (one, form) in fields.items()]
+        kept = [place for place in kept if place.at is not None]
+        known = {place.at.partition(".")[0] for place in kept}
 
         def write(record: object) -> dict[str, Any]:
             found: dict[str, Any] = {}
-            for (parent, key), field, form in kept:
+            for _, parent, key, field, form, _ in kept:
                 value = getattr(record, field.name)
                 if not (self._is_sparse and _is_nothing(field.default, value)):
                     part = found.setdefault(parent, {}) if parent else found
@@ -217,15 +214,17 @@ class Codec:
             if self._is_strict and (unknown := sorted(values.keys() - known)):
                 raise Fault(f"'{unknown[0][:40]}' is not known")
             found: dict[str, Any] = {}
-            for (parent, key), field, form in kept:
+            for at, parent, key, field, form, once in kept:
                 part = _read_at(parent, _object, values.get(parent, {})) if parent else values
-                place = f"{parent}.{key}".lstrip(".")
                 if not key or key in part:
-                    found[field.name] = _read_at(place, form.read, part[key] if key else part)
-                elif (known_once := once[field.name]) is not None:
-                    found[field.name] = form.read(known_once.value)
+                    try:
+                        found[field.name] = form.read(part[key] if key else part)
+                    except Fault as fault:
+                        raise (fault.within(at) if key else fault) from fault
+                elif once is not None:
+                    found[field.name] = form.read(once.value)
                 elif field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
-                    raise Fault("it is missing", place)
+                    raise Fault("it is missing", at)
             return _built(kind, **found)
 
         return Form(write, read)
@@ -379,6 +378,23 @@ class Codec:
         return Form(write, read)
 
 
+class _Place(NamedTuple):
+    """Where a field stands in the object of its record: under a key of the object itself, or of one in it."""
+
+    at: Any
+    parent: str
+    key: str
+    field: "dataclasses.Field[Any]"
+    form: Form
+    once: Once | None
+
+    @staticmethod
+    def of(field: "dataclasses.Field[Any]", hint: Any, form: Form) -> "_Place":
+        at = _beside(At, hint, At(field.name)).place
+        parent, _, key = (at or "").rpartition(".")
+        return _Place(at, parent, key, field, form, _beside(Once, hint))
+
+
 def _beside(kind: type[Any], hint: Any, default: Any = None) -> Any:
     """What of a kind stands beside a type in its annotation."""
     about = hint.__metadata__ if typing.get_origin(hint) is Annotated else ()
@@ -400,7 +416,7 @@ def _read_at(place: str, read: Callable[[Any], Any], value: object) -> Any:
     try:
         return read(value)
     except Fault as fault:
-        raise (fault.within(place) if place else fault) from fault
+        raise fault.within(place) from fault
 
 
 def _object(value: object) -> dict[str, Any]:

@@ -9,14 +9,14 @@ import json
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, fields
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import BinaryIO
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from attnscope.codec import Caps, Codec
 from attnscope.errors import LoadError
 from attnscope.nn.precision import exact
 from attnscope.outside import open_outside, open_to_append
@@ -24,6 +24,7 @@ from attnscope.records.inspections import UPDATE_BINS, Inspection, InspectionHis
 
 FILE = "inspections.jsonl"
 _MAX_BYTES = 2**30
+_CODEC = Codec(caps=Caps(whole=2**53, number=math.inf))
 MOST_STEPS = 400
 _PIECE_BYTES = 128_000
 """About 200 steps: a piece of work after which the window's other requests have their turn."""
@@ -66,7 +67,7 @@ class Inspector:
         )
 
     def _add(self, inspection: Inspection) -> None:
-        line = json.dumps(asdict(inspection), allow_nan=False)
+        line = json.dumps(_CODEC.write(inspection), allow_nan=False)
         try:
             with open_to_append(self._path) as stream:
                 stream.write(f"{line}\n".encode())
@@ -135,15 +136,12 @@ def _norms(layers: list[str], tensors: list[Tensor | None] | list[Tensor]) -> di
 
 def _from_line(line: bytes) -> Inspection | None:
     try:
-        values: dict[str, Any] = json.loads(line)
-        known = {f.name for f in fields(Inspection)}
-        read = {n: tuple(v) if isinstance(v, list) else v for n, v in values.items() if n in known}
-        inspection = Inspection(**cast("Any", read))
-    except (ValueError, TypeError, AttributeError, RecursionError):
+        inspection = _CODEC.read(Inspection, json.loads(line))
+    except (ValueError, RecursionError):
         return None
     n_layers = len(inspection.layers)
     is_whole = len(inspection.gradient_norms) == len(inspection.update_norms) == n_layers
-    is_whole &= len(inspection.update_counts) == len(UPDATE_BINS) - 1 and isinstance(inspection.step, int)
+    is_whole &= len(inspection.update_counts) == len(UPDATE_BINS) - 1
     return inspection if is_whole else None
 
 

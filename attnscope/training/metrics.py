@@ -1,13 +1,13 @@
 """metrics.jsonl: one event a line, numbered by attempt, readable however the writing ended."""
 
-import dataclasses
 import json
 import math
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO
 
+from attnscope.codec import Caps, Codec
 from attnscope.errors import LoadError
 from attnscope.files import replace_file
 from attnscope.outside import open_outside, open_to_append
@@ -32,6 +32,8 @@ _EVENTS: dict[str, type[Any]] = {
     "save-failed": SaveFailed,
     "finished": Finished,
 }
+_CODEC = Codec(odd="null", caps=Caps(whole=2**53, number=math.inf))
+"""What is counted or measured is no larger."""
 _NAMES = {kind: name for name, kind in _EVENTS.items()}
 
 
@@ -156,45 +158,15 @@ def read_lines(path: Path) -> tuple[list[tuple[int, TrainingEvent]], int]:
 
 def line_from_event(attempt: int, event: TrainingEvent) -> str:
     """One line of metrics.jsonl: strict JSON, with null for what is not a number."""
-    values = {name: None if _is_odd(v) else v for name, v in dataclasses.asdict(event).items()}
-    return json.dumps({"attempt": attempt, "event": _NAMES[type(event)], **values}, allow_nan=False)
-
-
-def _is_odd(value: object) -> bool:
-    return isinstance(value, float) and not math.isfinite(value)
+    return json.dumps({"attempt": attempt, "event": _NAMES[type(event)], **_CODEC.write(event)})
 
 
 def event_from_line(line: bytes) -> tuple[int, TrainingEvent] | None:
     """Attempt and event of one line, or None when it is none."""
     try:
-        values = json.loads(line)
-        kind = _EVENTS[values.pop("event")]
-        attempt = int(values.pop("attempt"))
-        if not 0 <= attempt <= 2**53:
-            return None
-        known = {f.name: f.type for f in dataclasses.fields(kind)}
-        odd = {name for name, kind in known.items() if kind is float}
-        values = {n: math.nan if v is None and n in odd else v for n, v in values.items() if n in known}
-        event = cast("TrainingEvent", kind(**values))
-        return (attempt, event) if _is_sound(event, known) else None
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError):
+        values = json.loads(line, parse_constant={"NaN": None}.__getitem__)
+        attempt = _CODEC.read(int, values["attempt"])
+        event: TrainingEvent = _CODEC.read(_EVENTS[values["event"]], values)
+    except (ValueError, LookupError, TypeError, RecursionError):
         return None
-
-
-def _is_sound(event: TrainingEvent, types: Mapping[str, object]) -> bool:
-    """Whether numbers are numbers and words are words: readers count on it."""
-    for name, kind in types.items():
-        value = getattr(event, name)
-        if kind == float | None:
-            if value is None:
-                continue
-            kind = float
-        expected = (int, float) if kind is float else int if kind is int else str
-        if isinstance(value, bool) or not isinstance(value, expected) or _is_endless(value):
-            return False
-    return True
-
-
-def _is_endless(value: object) -> bool:
-    """Whether a number is larger than any that is counted or measured."""
-    return (isinstance(value, int) and abs(value) > 2**53) or (isinstance(value, float) and math.isinf(value))
+    return (attempt, event) if attempt >= 0 else None
