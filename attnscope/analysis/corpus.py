@@ -1,7 +1,7 @@
 """Every measure of every head over a corpus, as a stream: batch by batch, nothing of a text kept.
 
-The probe computes the measures inside the pass, for all heads of a site at once, from queries, keys and
-the lse that attention gave; only sums over rows leave it (see `head_sums.py`). Means are over texts;
+The probe computes the measures for all heads of a site at once, from queries, keys and the lse that
+attention gave; only sums over rows leave it (see `head_sums.py`). Means are over texts;
 intervals are those of `bootstrap.py`.
 
 | symbol | meaning                                     | shape                        |
@@ -9,9 +9,11 @@ intervals are those of `bootstrap.py`.
 | values | measures of a batch                         | [batch, n_heads of a site]   |
 """
 
+import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import torch
@@ -37,6 +39,7 @@ from attnscope.errors import UserError
 from attnscope.models.inputs import Inputs
 from attnscope.models.model import Model
 from attnscope.nn.edits import Call
+from attnscope.nn.masks import MaskRule
 from attnscope.nn.stopping import stop_if_unwanted
 from attnscope.records.intervals import LEVEL
 from attnscope.records.measures import (
@@ -53,6 +56,8 @@ from attnscope.schemes.measures import MEASURES
 _STREAMED = tuple(name for name, measure in MEASURES.items() if not measure.like)
 _KEPT_TEXTS = 10_000
 """The tokens of so many texts are kept between counting and measuring them."""
+_HELD_NUMBERS = 16_000_000
+"""At most so many numbers of queries, keys and values wait to be measured (64 MB)."""
 _N_SHARES = 2 * OFFSET_REACH + 1
 _RESAMPLED_CELLS = 30_000_000
 """Most numbers that the resamples may hold (120 MB): models of many heads get fewer resamples."""
@@ -60,91 +65,183 @@ _RESAMPLED_CELLS = 30_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SiteMeasures:
-    """What one site did in the texts of a batch: measures by name, and two tables over offsets."""
+    """What one site did in some texts: measures of rows [batch, n_heads, M] and two tables over offsets."""
 
-    values: Mapping[str, Tensor]
+    values: Tensor
     offsets: Tensor
     offset_shares: Tensor
 
 
-class MeasureProbe(QuietProbe):
-    """Measures every site of a pass over a batch; set `facts` before the pass, ask for `measured` after it.
+Measured = tuple[Sequence[NumberedInputs], Mapping[SiteKey, SiteMeasures]]
+"""Some texts and what every site did in them."""
 
-    Small maps wait for the end of the pass and are measured side by side, as if they were heads of one
-    site: their cost is that of calls.
+
+class _Pass:
+    """The texts of a pass, and what its sites did: the call and the lse of each."""
+
+    def __init__(self, texts: Sequence[NumberedInputs]) -> None:
+        self.texts = texts
+        self.calls: dict[SiteKey, tuple[Call, Tensor]] = {}
+        self.n_cells = self.n_numbers = 0
+
+
+class MeasureProbe(QuietProbe):
+    """Measures every site of some stacks in passes over batches: `begin` before each pass, `end` after it.
+
+    Small maps wait, for passes to come too where texts are padded alike, and are measured side by side as if
+    they were heads of one site and texts of one batch: their cost is that of calls.
     """
 
-    def __init__(self, grams: Mapping[SiteKey, Tensor]) -> None:
-        self._grams = grams
+    def __init__(
+        self,
+        grams: Mapping[SiteKey, Tensor],
+        stacks: Collection[Stack],
+        facts_of: Callable[[Sequence[NumberedInputs]], Mapping[Stack, Facts]],
+    ) -> None:
+        self._grams, self._stacks, self._facts_of = grams, stacks, facts_of
         self._joined_grams: dict[tuple[SiteKey, ...], Tensor] = {}
-        self.facts: Mapping[Stack, Facts] = {}
-        self._waiting: dict[SiteKey, tuple[Call, Tensor]] = {}
-        self._n_cells = 0
-        self._measured: dict[SiteKey, SiteMeasures] = {}
+        self._earlier: list[_Pass] = []
+        self._now = _Pass(())
+        self._measured: dict[SiteKey, SiteMeasures] = {}  # what of this pass could not wait for its end
+        self._facts: Mapping[Stack, Facts] = {}  # of the texts that are being measured
+        self._ready: list[Measured] = []
 
     def wants(self, site: SiteKey) -> bool:
-        """Every site whose texts are known; the others are run for nothing by some networks."""
-        return site[0] in self.facts
+        """Every site of the stacks; the others are run for nothing by some networks."""
+        return site[0] in self._stacks
+
+    def begin(self, texts: Sequence[NumberedInputs]) -> None:
+        """Say which texts the next pass is over."""
+        self._now = _Pass(texts)
 
     def record(self, site: SiteKey, call: Call, *, lse: Tensor, out: Tensor, is_training: bool) -> None:
         """Take the call; nothing of it is kept once it is measured."""
-        self._waiting[site] = (call, lse)
-        self._n_cells += lse.numel() * call.k.shape[2]
-        if self._n_cells > BLOCK_CELLS:
-            self._measure()
+        if self._earlier and not _is_like(call, self._earlier[0].calls[site][0]):
+            self._finish(self._earlier)
+        self._now.calls[site] = (call, lse)
+        self._now.n_cells += lse.numel() * call.k.shape[2]
+        self._now.n_numbers += call.q.numel() + call.k.numel() + call.v.numel()
+        if self._now.n_cells > BLOCK_CELLS and not self._earlier:
+            self._measured |= self._measure([self._now])
+            self._now.calls.clear()
+            self._now.n_cells = self._now.n_numbers = 0
 
-    def measured(self) -> Mapping[SiteKey, SiteMeasures]:
-        """The measures of the pass that has ended."""
-        self._measure()
-        measured, self._measured = self._measured, {}
-        return measured
+    def end(self) -> Iterator[Measured]:
+        """End a pass; gives the texts whose maps need not wait any longer."""
+        self._earlier.append(self._now)
+        can_wait = not self._measured and all(_can_join(call) for call, _ in self._now.calls.values())
+        n_more = len(self._earlier) + 1
+        is_full = n_more * self._now.n_cells > BLOCK_CELLS or n_more * self._now.n_numbers > _HELD_NUMBERS
+        if not can_wait or is_full:
+            self._finish(self._earlier)
+        yield from self._handed_out()
 
-    def _measure(self) -> None:
-        groups: dict[object, list[SiteKey]] = {}
-        for site, (call, _) in self._waiting.items():
-            kind = _kind(site, call)
-            groups.setdefault(site if kind is None else (kind, site in self._grams), []).append(site)
-        for sites in groups.values():
-            stop_if_unwanted()
-            self._measure_together(tuple(sites))
-        self._waiting.clear()
-        self._n_cells = 0
+    def rest(self) -> Iterator[Measured]:
+        """The texts whose maps still wait, after the last pass."""
+        if self._earlier:
+            self._finish(self._earlier)
+        yield from self._handed_out()
 
-    def _measure_together(self, sites: tuple[SiteKey, ...]) -> None:
-        calls = [self._waiting[site][0] for site in sites]
-        q, k, lse = (
-            torch.cat(parts, dim=1)
-            for parts in (
-                [call.q for call in calls],
-                [call.k for call in calls],
-                [self._waiting[site][1] for site in sites],
-            )
-        )
-        facts = self.facts[sites[0][0]]
-        sums = sum_site(q, k, rule=calls[0].rule, score=calls[0].score, lse=lse, facts=facts)
+    def _handed_out(self) -> list[Measured]:
+        ready, self._ready = self._ready, []
+        return ready
+
+    def _finish(self, passes: list[_Pass]) -> None:
+        texts = [text for one in passes for text in one.texts]
+        measured = {**self._measured, **self._measure(passes)}
+        self._measured, self._facts = {}, {}
+        passes.clear()
+        self._ready.append((texts, measured))
+
+    def _measure(self, passes: Sequence[_Pass]) -> dict[SiteKey, SiteMeasures]:
+        """What the sites did that were recorded in these passes."""
+        with torch.no_grad():
+            if not self._facts:
+                self._facts = self._facts_of([text for one in passes for text in one.texts])
+            groups: dict[object, list[SiteKey]] = {}
+            for site, (call, _) in passes[0].calls.items():
+                kind = _kind(site, call)
+                groups.setdefault(site if kind is None else (kind, site in self._grams), []).append(site)
+            found: dict[SiteKey, SiteMeasures] = {}
+            for sites in groups.values():
+                stop_if_unwanted()
+                found |= self._measure_together(tuple(sites), [one.calls for one in passes])
+            return found
+
+    def _measure_together(
+        self, sites: tuple[SiteKey, ...], passes: Sequence[Mapping[SiteKey, tuple[Call, Tensor]]]
+    ) -> dict[SiteKey, SiteMeasures]:
+        calls = [[one[site][0] for site in sites] for one in passes]
+        q, k = (_joined([[getattr(call, name) for call in row] for row in calls]) for name in ("q", "k"))
+        lse = _joined([[one[site][1] for site in sites] for one in passes])
+        facts, rule = self._facts[sites[0][0]], _joined_rule([row[0] for row in calls])
+        sums = sum_site(q, k, rule=rule, score=calls[0][0].score, lse=lse, facts=facts)
         norms = None
         if sites[0] in self._grams:
             if sites not in self._joined_grams:
                 self._joined_grams[sites] = torch.cat([self._grams[site] for site in sites])
-            norms = value_norms(torch.cat([call.v for call in calls], dim=1), self._joined_grams[sites])
-        values, shares = sums.values(norms), sums.offset_shares()
-        end = 0
-        for site, call in zip(sites, calls, strict=True):
-            heads = slice(end, end := end + call.q.shape[1])
-            self._measured[site] = SiteMeasures(
-                values={name: found[:, heads] for name, found in values.items()},
-                offsets=sums.offsets[:, heads],
-                offset_shares=shares[:, heads],
+            norms = value_norms(
+                _joined([[call.v for call in row] for row in calls]), self._joined_grams[sites]
             )
+        found, shares = sums.values(norms), sums.offset_shares()
+        nothing = torch.full_like(shares[..., 0], math.nan)
+        values = torch.stack([found.get(name, nothing) for name in _STREAMED], dim=-1)
+        measured, end = {}, 0
+        for site, call in zip(sites, calls[0], strict=True):
+            heads = slice(end, end := end + call.q.shape[1])
+            measured[site] = SiteMeasures(
+                values=values[:, heads], offsets=sums.offsets[:, heads], offset_shares=shares[:, heads]
+            )
+        return measured
+
+
+def _joined(parts: Sequence[Sequence[Tensor]]) -> Tensor:
+    """Passes below each other, the heads of their sites side by side: [batch of all, n_heads of all, ...]."""
+    if len(parts) == 1:
+        return torch.cat(list(parts[0]), dim=1)
+    n_heads, end = sum(one.shape[1] for one in parts[0]), 0
+    whole = parts[0][0].new_empty(sum(len(row[0]) for row in parts), n_heads, *parts[0][0].shape[2:])
+    for row in parts:
+        torch.cat(list(row), dim=1, out=whole[end : (end := end + len(row[0]))])
+    return whole
+
+
+def _joined_rule(calls: Sequence[Call]) -> MaskRule:
+    """The rule of one site's calls, of passes whose texts stand below each other."""
+    rule = calls[0].rule
+    if len(calls) == 1 or all(call.rule.key_valid is None for call in calls):
+        return rule
+    valid = []
+    for call in calls:
+        cells = torch.ones(len(call.k), call.k.shape[2], dtype=torch.bool, device=call.k.device)
+        valid.append(cells if call.rule.key_valid is None else cells & call.rule.key_valid)
+    return replace(rule, key_valid=torch.cat(valid))
+
+
+def _can_join(call: Call) -> bool:
+    """Whether the heads of a call can stand beside others; not where its rules tell heads apart."""
+    return call.score.is_plain and call.rule.pattern is None and call.rule.removed is None
+
+
+def _is_like(call: Call, other: Call) -> bool:
+    """Whether the texts of two calls of a site can stand below each other."""
+    return _shapes(call) == _shapes(other) and _said(call) == _said(other)
 
 
 def _kind(site: SiteKey, call: Call) -> tuple[object, ...] | None:
-    """Equal for calls whose heads can stand side by side; None for one whose rules tell heads apart."""
-    rule, score = call.rule, call.score
-    if not score.is_plain or rule.pattern is not None or rule.removed is not None:
+    """Equal for calls of a pass whose heads can stand side by side; None for one that must stand alone."""
+    if not _can_join(call):
         return None
-    shapes = (call.q.shape[2:], call.k.shape[2:], call.v.shape[2:], call.q.shape[1] // call.k.shape[1])
-    return (site[0], shapes, call.q.dtype, rule.kind, score.scale)
+    n_groups = call.q.shape[1] // call.k.shape[1]
+    return (site[0], _shapes(call), n_groups, call.rule.kind, call.score.scale)
+
+
+def _said(call: Call) -> tuple[object, ...]:
+    return (call.rule.is_causal, call.rule.window, call.score.scale)
+
+
+def _shapes(call: Call) -> tuple[object, ...]:
+    return (call.q.shape[2:], call.k.shape[2:], call.v.shape[2:], call.q.dtype)
 
 
 def measure_corpus(
@@ -176,15 +273,19 @@ def measure_corpus(
 
     counters = _count(encoded())
     table = _Table(model, sites, specials=specials, seed=seed)
-    probe = MeasureProbe(output_grams(model))
-    yield CorpusProgress(n_done=0, n_total=len(texts))
+    facts_of = partial(batch_facts, model, sites, specials=specials, counters=counters)
+    probe = MeasureProbe(output_grams(model), {site.stack for site in sites}, facts_of)
+    n_done = 0
+    yield CorpusProgress(n_done=n_done, n_total=len(texts))
     for batch in length_batches(model, encoded()):
-        probe.facts = batch_facts(model, sites, batch, specials, counters)
+        probe.begin(batch)
         run_batch(model, batch, probe)
-        with torch.no_grad():
-            measured = probe.measured()
-        table.add(batch, measured)
-        yield CorpusProgress(n_done=table.n_texts, n_total=len(texts))
+        for several, measured in probe.end():
+            table.add(several, measured)
+        n_done += len(batch)
+        yield CorpusProgress(n_done=n_done, n_total=len(texts))
+    for several, measured in probe.rest():
+        table.add(several, measured)
     if not table.n_texts:
         raise UserError(
             "There is no text to measure.", expected="a text of one word or more", action="Give other texts."
@@ -211,6 +312,7 @@ def batch_facts(
     model: Model,
     sites: Sequence[Site],
     batch: Sequence[NumberedInputs],
+    *,
     specials: SpecialTokens,
     counters: tuple[Mapping[int, int], Mapping[int, int]],
 ) -> dict[Stack, Facts]:
@@ -249,8 +351,8 @@ class _Table:
     def add(self, batch: Sequence[NumberedInputs], measured: Mapping[SiteKey, SiteMeasures]) -> None:
         numbers = [one.number for one in batch]
         found = [measured[site.key] for site in self._sites]
-        values = self._gather(len(batch), found)  # [B, heads, measures]
-        flat = values.reshape(len(batch), -1)
+        values = torch.cat([one.values for one in found], dim=1)  # [B, heads, measures]
+        flat = values.float().cpu().numpy().reshape(len(batch), -1)
         has_number = ~np.isnan(flat)
         offsets, shares = (
             torch.cat(parts, dim=1).cpu().numpy()
@@ -329,14 +431,6 @@ class _Table:
         shares = np.repeat([[0.0], [1.0]], self._offsets.size + len(self._heads) * _N_SHARES, axis=1)
         low, high = np.concatenate([streamed, shares], axis=1)
         return low, high
-
-    def _gather(self, n_texts: int, measured: Sequence[SiteMeasures]) -> NDArray[np.float32]:
-        """The measures of all heads, [batch, n_heads, n_measures]; one transfer for all."""
-        parts = []
-        for site, one in zip(self._sites, measured, strict=True):
-            nothing = torch.full((n_texts, site.n_heads), float("nan"), device=self._model.device)
-            parts.append(torch.stack([one.values.get(name, nothing) for name in _STREAMED], dim=-1))
-        return torch.cat(parts, dim=1).float().cpu().numpy()
 
     def _stripes(self, level: float, scores: NDArray[np.float32]) -> tuple[NDArray[np.float64], ...]:
         bootstrap = RatioBootstrap(len(self._heads), seed=self._bootstrap.seed)

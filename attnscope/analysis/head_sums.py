@@ -19,6 +19,7 @@ from collections.abc import Iterator
 from functools import cache
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from attnscope.analysis.facts import Facts
@@ -32,6 +33,9 @@ BLOCK_CELLS = 2_000_000
 """At most so many weights are held at a time (8 MB), padding and all heads counted."""
 LEAST_LOG = -87.0
 """Smaller weights are 0: float32 holds them as denormal numbers only."""
+_FAR = 1e38
+"""So many times a difference of weights is more than any number of keys."""
+_LEAST_WEIGHT = 1.0001 * math.exp(LEAST_LOG)
 
 
 class HeadSums:
@@ -66,10 +70,9 @@ class HeadSums:
         if facts.specials == "renormalised":
             logs -= logs.logsumexp(dim=-1, keepdim=True).clamp_(min=torch.finfo(logs.dtype).min)
         # exp of −inf, or towards a denormal number, takes five to forty times as long (torch 2.13).
-        a = logs.clamp(min=LEAST_LOG).exp_().mul_((logs >= LEAST_LOG).to(logs.dtype))
-        logs.clamp_(min=torch.finfo(logs.dtype).min)  # 0 · ln 0 is 0
-        tops = a.max(dim=-1) if self.has_offsets else None
-        largest = None if tops is None else tops.values
+        a = logs.clamp_(min=LEAST_LOG).exp()  # and 0 · ln 0 is 0
+        F.threshold(a, _LEAST_WEIGHT, 0.0, inplace=True)
+        largest = a.amax(dim=-1) if self.has_offsets else None
         block = Block(facts, a, logs, seen=seen, valid=valid, rows=rows, cols=cols, largest=largest)
         for reading in self._readings:
             found = reading(block)
@@ -81,8 +84,8 @@ class HeadSums:
         gained = torch.stack([valid, is_word], dim=-2).to(a.dtype) @ a  # [B, H, 2, cols]
         self.columns[..., cols] += gained[:, :, 0]
         self.word_columns[..., cols] += gained[:, :, 1]
-        if tops is not None:
-            self._add_offsets(tops.indices, is_word & (seen > 1), rows, cols)
+        if largest is not None:
+            self._add_offsets(a - largest[..., None], is_word & (seen > 1), rows, cols)
             self._add_offset_weights(a, is_word, rows, cols)
 
     def values(self, norms: Tensor | None = None) -> dict[str, Tensor]:
@@ -115,10 +118,15 @@ class HeadSums:
         separators = (facts.is_special & facts.key_counts).scatter(1, first, False)
         return (columns * separators[:, None]).sum(dim=-1)
 
-    def _add_offsets(self, tops: Tensor, choosing: Tensor, rows: slice, cols: slice) -> None:
-        i = torch.arange(rows.start, rows.stop, device=tops.device)
-        offset = (tops + cols.start - i).clamp_(-OFFSET_REACH - 1, OFFSET_REACH + 1) + (OFFSET_REACH + 1)
-        self.offsets.scatter_add_(2, offset, choosing.to(self.offsets.dtype).expand(offset.shape))
+    def _add_offsets(self, below: Tensor, choosing: Tensor, rows: slice, cols: slice) -> None:
+        """Count the offset of the first of the largest weights of each row, where `below` is 0.
+
+        `max` and `argmax` take three times as long on a CPU (torch 2.13).
+        """
+        i, j = (torch.arange(one.start, one.stop, device=below.device) for one in (rows, cols))
+        tops = -torch.add(-j.to(below.dtype), below, alpha=_FAR).amax(dim=-1)  # [B, H, rows]
+        offset = (tops - i).nan_to_num_().clamp_(-OFFSET_REACH - 1, OFFSET_REACH + 1) + (OFFSET_REACH + 1)
+        self.offsets.scatter_add_(2, offset.long(), choosing.to(self.offsets.dtype).expand(offset.shape))
 
     def _add_offset_weights(self, a: Tensor, is_word: Tensor, rows: slice, cols: slice) -> None:
         """The weight at every offset, over the rows of words; 0 where there is no token."""

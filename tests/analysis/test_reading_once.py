@@ -5,7 +5,7 @@ import pytest
 import torch
 from tiny_models import target_of, tiny_model
 
-from attnscope.analysis import corpus
+from attnscope.analysis import corpus, corpus_texts
 from attnscope.analysis.measuring import measure_texts
 
 TEXTS = ["the cat sat on the mat", "a dog saw the bird", "the cat", "the bird sat", "a mat", "on the cat"]
@@ -54,6 +54,32 @@ def test_that_layers_measured_side_by_side_have_the_numbers_of_each_alone(
     alone = measure_texts(model, texts, specials="dropped").table
     is_joined = "position" not in choices  # slopes tell heads apart
     assert len(calls) - n_together == n_together * (3 if is_joined else 1)
+    for name in ("values", "low", "high", "offset_shares"):
+        np.testing.assert_allclose(getattr(together, name), getattr(alone, name), rtol=2e-4, atol=2e-5)
+    for name in ("counts", "offsets", "telling"):
+        np.testing.assert_array_equal(getattr(together, name), getattr(alone, name))
+
+
+@pytest.mark.parametrize("form", ["decoder", "encoder", "encoder-decoder"])
+def test_that_passes_measured_together_have_the_numbers_of_each_alone(
+    form: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, calls = tiny_model(form), []
+    words = [f"{text} {end}" for end in ("cat", "the mat", "a bird sat") for text in TEXTS]
+    texts = [(one, target_of(form)) for one in words] if target_of(form) else words
+    sum_site = corpus.sum_site
+
+    def counting(q: torch.Tensor, *rest: object, **named: object) -> object:
+        calls.append(len(q))
+        return sum_site(q, *rest, **named)
+
+    monkeypatch.setattr(corpus, "sum_site", counting)
+    monkeypatch.setattr(corpus_texts, "batch_tokens", lambda _model: 20)  # two texts, some padded
+    together, n_together = measure_texts(model, texts).table, len(calls)
+    assert max(calls) > 2
+    monkeypatch.setattr(corpus, "_HELD_NUMBERS", 0)
+    alone = measure_texts(model, texts).table
+    assert len(calls) > 2 * n_together
     for name in ("values", "low", "high", "offset_shares"):
         np.testing.assert_allclose(getattr(together, name), getattr(alone, name), rtol=2e-4, atol=2e-5)
     for name in ("counts", "offsets", "telling"):
