@@ -56,4 +56,4 @@ def run(arguments: argparse.Namespace) -> int:
             action="Run 'python -m attnscope bench' in the root of a checkout of its source.",
         )
     import_file(benchmarks, "bench")
-    return int(import_file(benchmarks.with_name("command.py"), "bench.command").run(arguments))
+    return int(import_file(benchmarks.with_name("groups.py"), "bench.groups").run(arguments))

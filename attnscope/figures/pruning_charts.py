@@ -7,7 +7,6 @@ import numpy as np
 from attnscope.counting import counted
 from attnscope.figures.spec import Chart, Series
 from attnscope.records.importance import Importance, PruningCurve, Ranking
-from attnscope.records.redundancy import CollapseCurve
 from attnscope.viewmodels.heads.curve_groups import RANKING_NAMES, CurveGroup, grouped
 
 SCORE_UNITS: dict[Ranking, str] = {
@@ -77,24 +76,3 @@ def _group_series(group: CurveGroup, colour: int) -> list[Series]:
     series = [Series(name="", xs=xs, ys=np.array(ys), colour=colour, is_quiet=True) for ys in quiet]
     line = Series(name=group.name, xs=xs, ys=np.array(group.means), colour=colour, has_points=True)
     return [*series, line]
-
-
-def collapse_chart(curves: Sequence[CollapseCurve]) -> Chart:
-    """How far tokens still differ after each layer, with parts of the model off; a logarithmic axis."""
-    series = tuple(
-        Series(
-            name=curve.label,
-            xs=np.arange(float(len(curve.ratios))),
-            ys=np.array(curve.ratios),
-            colour=colour,
-            has_points=True,
-        )
-        for colour, curve in enumerate(curves)
-    )
-    return Chart(
-        title=f"Rank collapse, {curves[0].stack}",
-        x_label="layers passed",
-        y_label="‖res‖ / ‖X‖",
-        series=series,
-        is_log_y=True,
-    )

@@ -19,7 +19,6 @@ import torch
 
 from attnscope.analysis.corpus_texts import Text, own_texts
 from attnscope.analysis.rank import rank_collapse
-from attnscope.figures.pruning_charts import collapse_chart
 from attnscope.figures.spec import Chart, Series
 from attnscope.models import Model, ModelCard, load
 from attnscope.models.own import OwnNetwork
@@ -231,6 +230,27 @@ def _full(found: Sequence[_Found]) -> list[_Found]:
 def _ratios(curves: Sequence[CollapseCurve], has_skips: bool, has_feed_forward: bool) -> tuple[float, ...]:
     wanted = (has_skips, has_feed_forward)
     return next(curve.ratios for curve in curves if (curve.has_skips, curve.has_feed_forward) == wanted)
+
+
+def collapse_chart(curves: Sequence[CollapseCurve]) -> Chart:
+    """How far tokens still differ after each layer, with parts of the model off; a logarithmic axis."""
+    series = tuple(
+        Series(
+            name=curve.label,
+            xs=np.arange(float(len(curve.ratios))),
+            ys=np.array(curve.ratios),
+            colour=colour,
+            has_points=True,
+        )
+        for colour, curve in enumerate(curves)
+    )
+    return Chart(
+        title=f"Rank collapse, {curves[0].stack}",
+        x_label="layers passed",
+        y_label="‖res‖ / ‖X‖",
+        series=series,
+        is_log_y=True,
+    )
 
 
 def _chart(name: str, curves: Sequence[CollapseCurve]) -> Chart:

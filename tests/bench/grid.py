@@ -8,8 +8,7 @@ from attnscope.app import make_application
 from attnscope.records.maps import SiteGrid
 from attnscope.records.sites import Site
 from attnscope.widgets.explore.grid_view import GridView
-from bench.frames import circle, measure_frames, show_and_wait
-from bench.mouse import move_to, press, release, turn_wheel
+from bench.frames import circle, measure_frames, move_to, press, release, show_and_wait, turn_wheel
 from bench.report import Measurement
 
 N_LAYERS = N_HEADS = 12

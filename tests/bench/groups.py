@@ -1,10 +1,34 @@
-"""The groups of measurements by name; each imports what it needs when it runs."""
+"""The groups of measurements by name, and `attnscope bench`, which measures them one after the other.
 
-from collections.abc import Callable
+Each group imports what it needs when it runs; each row is printed as it comes, and the JSON written at last.
+"""
+
+import argparse
+import sys
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from types import MappingProxyType
 
-from bench.report import Doing, Rows
+from attnscope import boot
+from attnscope.cli.terminal import json_text, say, say_progress
+from attnscope.errors import UserError
+from attnscope.files import replace_file
+from bench.report import (
+    Doing,
+    NotRun,
+    Row,
+    Rows,
+    busy_words,
+    has_failed,
+    machine,
+    report,
+    row_facts,
+    summary,
+)
+
+KEPT, MISSED = 0, 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,8 +40,7 @@ class Wish:
 
 
 def _start(wish: Wish) -> Rows:
-    from bench.opening import measure_opening
-    from bench.start import measure_start
+    from bench.start import measure_opening, measure_start
 
     yield Doing("whole starts of the program")
     yield from measure_start()
@@ -83,8 +106,7 @@ def _lag(wish: Wish) -> Rows:
 
 
 def _analysis(wish: Wish) -> Rows:
-    from bench.analysis import measure_corpus_cost
-    from bench.importance import measure_across_layers
+    from bench.analysis import measure_across_layers, measure_corpus_cost
 
     yield Doing("measures of a corpus, and its plain passes")
     yield measure_corpus_cost(wish.n_texts) if wish.n_texts else measure_corpus_cost()
@@ -138,3 +160,57 @@ GROUPS: MappingProxyType[str, Group] = MappingProxyType(
     }
 )
 """In the order they run: whole processes first, while this one is still small. Each takes the wish."""
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Measure one group or all, print each row as it comes, write the JSON; 1 when a promise was missed."""
+    application = boot.offscreen_application(has_widgets=True)
+    busy = busy_words()
+    is_lines, begin_s = arguments.json is True, time.monotonic()
+    wish = Wish(device=arguments.device, n_texts=max(0, arguments.texts))
+    names = (arguments.group,) if arguments.group else tuple(GROUPS)
+    done: dict[str, list[Row]] = {}
+    try:
+        for number, name in enumerate(names, start=1):
+            group = GROUPS[name]
+            if not is_lines:
+                say(f"{name}: {group.about}")
+            done[name] = []
+            for row in _measured(name, group.measure(wish), f"{number} of {len(names)}"):
+                done[name].append(row)
+                if is_lines:
+                    say(json_text({"group": name, **row_facts(row)}, indent=None))
+                else:
+                    say(f"  {row.sentence}")
+    finally:
+        if isinstance(arguments.json, Path):
+            replace_file(arguments.json, json_text(report(done)).encode())
+    rows = [row for found in done.values() for row in found]
+    told = f"{summary(rows)}. {time.monotonic() - begin_s:.0f} s. {busy}".strip()
+    if is_lines:
+        say(json_text({"machine": machine(), "summary": told}, indent=None))
+    else:
+        say(told)
+    del application
+    return MISSED if has_failed(rows) else KEPT
+
+
+def _measured(name: str, rows: Rows, place: str) -> Iterator[Row]:
+    """The rows of a group; one that says why where the group had to end. Progress is told between them."""
+    begin_s, what = time.monotonic(), ""
+    try:
+        for row in rows:
+            _tell_progress("")
+            if isinstance(row, Doing):
+                what = row.what
+            else:
+                yield row
+            _tell_progress(f"{name} ({place}), {time.monotonic() - begin_s:.0f} s: {what}")
+    except UserError as error:
+        yield NotRun(name=f"the rest of {name}", reason=str(error), is_fault=True)
+    _tell_progress("")
+
+
+def _tell_progress(text: str) -> None:
+    if sys.stderr.isatty():
+        say_progress(text)

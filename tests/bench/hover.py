@@ -7,10 +7,9 @@ from pathlib import Path
 from PySide6.QtWidgets import QApplication
 
 from attnscope.app import Program
-from bench.frames import measure_frames
+from bench.frames import measure_frames, move_to
 from bench.lines import point_at_token
 from bench.long_model import long_text, write_long_model
-from bench.mouse import move_to
 from bench.report import Measurement
 from bench.window import is_settled, open_program, wait_until
 

@@ -10,8 +10,7 @@ from attnscope.records.maps import HeadMap
 from attnscope.records.sites import HeadRef
 from attnscope.records.tokens import Token
 from attnscope.widgets.explore.lines_view import LinesView
-from bench.frames import circle, measure_frames, show_and_wait
-from bench.mouse import move_to, press, release, turn_wheel
+from bench.frames import circle, measure_frames, move_to, press, release, show_and_wait, turn_wheel
 from bench.report import Measurement
 
 N_HEADS, N_TOKENS = 12, 256

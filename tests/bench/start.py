@@ -1,12 +1,22 @@
-"""How soon a window is there, and attention in it: whole processes, timed from before they exist."""
+"""How soon a window is there, attention in it, a large model: whole processes, timed from before they exist.
 
+A model of Hugging Face's format is opened by this module as a process, once for each way, up to the first
+pass: AttnScope copies the weights and proves its way in, the library maps the file.
+"""
+
+import argparse
+import importlib
+import importlib.util
+import json
 import tempfile
 import time
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 from attnscope.errors import UserError
 from bench.child import told_by
-from bench.report import Measurement, median_of
+from bench.report import Measurement, NotRun, Row, median_of
 
 N_RUNS = 3
 PAINT_TARGET_S, ATTENTION_TARGET_S = 1.0, 5.0
@@ -14,6 +24,9 @@ MILESTONES = {
     "painted": ("first paint", PAINT_TARGET_S),
     "traced": ("first attention shown", ATTENTION_TARGET_S),
 }
+NAME, MAX_RATIO = "opening 1.4 GB of weights / transformers' own way", 1.5
+SHAPE = {"n_pieces": 50_257, "d_model": 1024, "n_layers": 24}
+"""GPT-2 medium's (Radford et al. 2019)."""
 
 
 def measure_start(n_runs: int = N_RUNS) -> Iterator[Measurement]:
@@ -34,3 +47,56 @@ def start_once(compiled: str) -> dict[str, float]:
     if not seen["ok"]:
         raise UserError(f"The program did not start well: {seen['sentence']}")
     return {name: seen["started_at_s"] + seen[f"{name}_s"] - begin_s for name in MILESTONES}
+
+
+def measure_opening(n_runs: int = N_RUNS) -> Iterator[Row]:
+    """Whole processes in turns, so that both find the file in memory; the first round is left out."""
+    if importlib.util.find_spec("transformers") is None:
+        yield NotRun(name=NAME, reason="transformers is not installed")
+        return
+    from bench.loading import make_folder  # a window comes along, which no child needs
+
+    ratios, own_s = [], []
+    with tempfile.TemporaryDirectory(prefix="attnscope-opening-") as made:
+        folder = make_folder(Path(made) / "model", **SHAPE)
+        for _ in range(n_runs + 1):
+            seconds = {way: _run_s(way, folder) for way in ("library", "attnscope")}
+            ratios.append(seconds["attnscope"] / seconds["library"])
+            own_s.append(seconds["attnscope"])
+    note = f"whole processes, to the first pass; ours {sorted(own_s[1:])[n_runs // 2]:.1f} s"
+    yield median_of(NAME, ratios[1:], "×", target=MAX_RATIO, note=note)
+
+
+def _run_s(way: str, folder: Path) -> float:
+    begin_s = time.perf_counter()
+    told_by("bench.start", way, str(folder))
+    return time.perf_counter() - begin_s
+
+
+def main() -> None:
+    """Open the model one way and read a text with it; one line of JSON."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("way", choices=("library", "attnscope"))
+    parser.add_argument("folder")
+    arguments = parser.parse_args()
+    if arguments.way == "attnscope":
+        from attnscope.models import load
+
+        load(arguments.folder, device="cpu").predict("a b c", n_continue=0)
+    else:
+        _read_by_library(arguments.folder)
+    print(json.dumps({"is_read": True}))
+
+
+def _read_by_library(folder: str) -> None:
+    import torch
+
+    library: Any = importlib.import_module("transformers")
+    model = library.AutoModelForCausalLM.from_pretrained(folder)
+    words = library.AutoTokenizer.from_pretrained(folder)
+    with torch.no_grad():
+        model(**words("a b c", return_tensors="pt"))
+
+
+if __name__ == "__main__":
+    main()

@@ -30,13 +30,10 @@ from bench import (
     analysis,
     first_maps,
     frames,
-    importance,
     keystroke,
     lag,
     loading,
     long_window,
-    opening,
-    peers,
     start,
     tiles,
     tracing,
@@ -114,9 +111,9 @@ def test_that_an_opening_much_slower_than_the_librarys_is_too_high(
         clock.now_s += seconds if way == "attnscope" else 2.0
         return {}
 
-    monkeypatch.setattr(opening, "told_by", told)
-    monkeypatch.setattr(opening, "SHAPE", {"n_pieces": 80, "d_model": 8, "n_layers": 1})
-    assert judged(opening.measure_opening(n_runs=2)) == [is_met]
+    monkeypatch.setattr(start, "told_by", told)
+    monkeypatch.setattr(start, "SHAPE", {"n_pieces": 80, "d_model": 8, "n_layers": 1})
+    assert judged(start.measure_opening(n_runs=2)) == [is_met]
 
 
 @pytest.mark.qt
@@ -227,7 +224,7 @@ def test_that_a_slow_probe_in_the_model_of_a_library_is_too_high(
     import transformers
 
     config = transformers.BertConfig(
-        vocab_size=peers.VOCAB_SIZE, hidden_size=8, num_hidden_layers=1, num_attention_heads=2,
+        vocab_size=tracing.VOCAB_SIZE, hidden_size=8, num_hidden_layers=1, num_attention_heads=2,
         intermediate_size=8, max_position_embeddings=64,
     )  # fmt: skip
     monkeypatch.setattr(transformers, "BertConfig", lambda **_: config)
@@ -239,7 +236,7 @@ def test_that_a_slow_probe_in_the_model_of_a_library_is_too_high(
         return forward(module, *given, **named)
 
     monkeypatch.setattr(transformers.BertForMaskedLM, "forward", timed)
-    row = peers.measure_peer("bert-base", "cpu")
+    row = tracing.measure_peer("bert-base", "cpu")
     assert isinstance(row, Measurement)
     assert (row.value, row.is_met) == (pytest.approx(seconds), is_met)
 
@@ -300,18 +297,18 @@ def test_that_intervals_and_stripe_count_as_what_measures_cost(
 
 @pytest.mark.slow
 def test_that_slow_importance_and_rollout_are_too_high(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(importance, "token_losses", clock.taking(3.0, importance.token_losses))
+    monkeypatch.setattr(analysis, "token_losses", clock.taking(3.0, analysis.token_losses))
     for seconds, is_met in ((2.0, True), (4.0, False)):
-        monkeypatch.setattr(importance, "measure_importance", clock.taking(seconds, lambda *_: iter(())))
-        row = importance.measure_importance_cost(n_rounds=1, n_texts=2, n_tokens=4)
+        monkeypatch.setattr(analysis, "measure_importance", clock.taking(seconds, lambda *_: iter(())))
+        row = analysis.measure_importance_cost(n_rounds=1, n_texts=2, n_tokens=4)
         assert (row.value, row.is_met) == (pytest.approx(seconds / 3.0), is_met)
-    assert importance.measure_rollout(n_rounds=1, n_tokens=8).is_met
-    monkeypatch.setattr(importance, "rollout", clock.taking(9.0))
-    assert importance.measure_rollout(n_rounds=1, n_tokens=8).is_met is False
+    assert analysis.measure_rollout(n_rounds=1, n_tokens=8).is_met
+    monkeypatch.setattr(analysis, "rollout", clock.taking(9.0))
+    assert analysis.measure_rollout(n_rounds=1, n_tokens=8).is_met is False
 
 
 def test_that_importance_runs_beside_a_pass_that_computes_gradients() -> None:
-    row = importance.measure_importance_cost(n_rounds=1, n_texts=2, n_tokens=4)
+    row = analysis.measure_importance_cost(n_rounds=1, n_texts=2, n_tokens=4)
     assert row.n_samples == 1
     assert row.value > 0
 

@@ -193,8 +193,6 @@ def test_that_a_study_needs_neither_window_nor_worker_nor_command_line() -> None
 
 def a_study() -> Study:
     curve = CollapseCurve(stack="encoder", has_skips=True, has_feed_forward=True, ratios=(1.0, 0.5))
-    from attnscope.figures.pruning_charts import collapse_chart
-
     rows = (
         Comparison(what="a | b", published="3", where="table 1", ours=2.5, low=2.0, high=3.0, unit="times"),
         Comparison(
@@ -208,7 +206,7 @@ def a_study() -> Study:
         setting=(("seed", "1"),),
         comparisons=rows,
         differences=("Ours is small.",),
-        charts=(collapse_chart((curve,)),),
+        charts=(collapse.collapse_chart((curve,)),),
         columns=("layer", "ratio"),
         data=((0, 1.0), (1, math.nan)),
     )
