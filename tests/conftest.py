@@ -97,6 +97,20 @@ def same_numbers() -> None:
 
 
 @pytest.fixture(autouse=True)
+def same_theme(request: pytest.FixtureRequest) -> Iterator[None]:
+    """The colours and the size of type that a test gives the whole program end with it."""
+    yield
+    if "qapp" in request.fixturenames or "qtbot" in request.fixturenames:
+        from PySide6.QtGui import QPalette
+        from PySide6.QtWidgets import QApplication
+
+        from attnscope.figures.style import set_type_factor
+
+        set_type_factor(1.0)
+        QApplication.setPalette(QPalette())
+
+
+@pytest.fixture(autouse=True)
 def nothing_left_behind(request: pytest.FixtureRequest) -> Iterator[None]:
     """Fail the test that leaves threads, top-level widgets or running timers behind."""
     threads_before = set(threading.enumerate())

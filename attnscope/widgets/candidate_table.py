@@ -5,27 +5,26 @@ from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPaintEvent
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from attnscope.counting import below_text, probability_text
-from attnscope.figures.colours import Palette
 from attnscope.figures.plain import isolated, plain_piece
 from attnscope.figures.style import NORMAL_PX, SMALL_PX, font, type_px
 from attnscope.viewmodels.comparison_rows import CandidateRow
+from attnscope.widgets.theme import Dressed
 
 _ROW_PX, _HEAD_PX = 24, 20
 
 
-class CandidateTable(QWidget):
+class CandidateTable(Dressed):
     """One row a candidate: its piece, then probability and bar before, then after."""
 
     def __init__(
         self,
-        palette: Palette,
         n_rows: int = 8,
         parent: QWidget | None = None,
         *,
         names: tuple[str, str] = ("before", "after"),
     ) -> None:
         super().__init__(parent)
-        self._palette, self._names = palette, names
+        self._names = names
         self._rows: tuple[CandidateRow, ...] = ()
         self._n_rows = n_rows
         self._what = "token"
@@ -45,10 +44,8 @@ class CandidateTable(QWidget):
         self.setAccessibleName(f"Most probable {what}s: {self._names[0]} and {self._names[1]}")
         self.update()
 
-    def set_theme(self, palette: Palette) -> None:
-        self._palette = palette
+    def dress(self) -> None:
         self._fit()
-        self.update()
 
     def sizeHint(self) -> QSize:
         """Room for both columns."""
@@ -59,14 +56,14 @@ class CandidateTable(QWidget):
         piece, before, after = self._columns()
         with QPainter(self) as painter:
             painter.setFont(font(SMALL_PX))
-            painter.setPen(QColor(self._palette.muted))
+            painter.setPen(QColor(self.theme.muted))
             middle = Qt.AlignmentFlag.AlignVCenter
             for column, name in ((piece, self._what), (before, self._names[0]), (after, self._names[1])):
                 painter.drawText(column, middle, name)
             for k, row in enumerate(self._rows):
                 top = type_px(_HEAD_PX + k * _ROW_PX)
                 self._paint_piece(painter, piece.translated(0, top), row)
-                place, palette = before.translated(0, top), self._palette
+                place, palette = before.translated(0, top), self.theme
                 self._paint_side(painter, place, row.before, row.before_below, palette.muted)
                 place = after.translated(0, top)
                 self._paint_side(painter, place, row.after, row.after_below, palette.accent)
@@ -91,7 +88,7 @@ class CandidateTable(QWidget):
         text = plain_piece(row.token.piece)
         text = QFontMetricsF(type_).elidedText(text, Qt.TextElideMode.ElideMiddle, place.width())
         painter.setFont(type_)
-        painter.setPen(QColor(self._palette.muted if row.token.is_special else self._palette.text))
+        painter.setPen(QColor(self.theme.muted if row.token.is_special else self.theme.text))
         painter.drawText(place, Qt.AlignmentFlag.AlignVCenter, isolated(text))
 
     def _paint_side(
@@ -100,11 +97,11 @@ class CandidateTable(QWidget):
         """A value with its bar; of one that is not known, what it is less than."""
         text = probability_text(value) if value is not None else "–" if below is None else below_text(below)
         painter.setFont(font(SMALL_PX))
-        painter.setPen(QColor(self._palette.text if value is not None else self._palette.muted))
+        painter.setPen(QColor(self.theme.text if value is not None else self.theme.muted))
         room, row = type_px(36), type_px(_ROW_PX)
         number = QRectF(place.right() - room, place.y(), room, row)
         painter.drawText(number, Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignRight, text)
         bar = QRectF(place.x(), place.y() + row / 2 - 4, max(place.width() - room - 2, 8), 8)
-        painter.fillRect(bar, QColor(self._palette.grid))
+        painter.fillRect(bar, QColor(self.theme.grid))
         bar.setWidth(bar.width() * min(max(value or 0.0, 0.0), 1.0))
         painter.fillRect(bar, QColor(colour))

@@ -14,20 +14,20 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
-from attnscope.figures.colours import Palette
 from attnscope.figures.plain import plain_text
 from attnscope.figures.style import NORMAL_PX, font
 from attnscope.viewmodels.comparison_rows import Segment
+from attnscope.widgets.theme import Dressed
 
 _MAX_LINES = 12
 
 
-class DifferenceLabel(QWidget):
+class DifferenceLabel(Dressed):
     """Shows segments as one wrapped text; changed ones are underlined and tinted."""
 
-    def __init__(self, name: str, palette: Palette, parent: QWidget | None = None) -> None:
+    def __init__(self, name: str, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._name, self._palette = name, palette
+        self._name = name
         self._segments: tuple[Segment, ...] = ()
         self.is_stale = False
         self.setAccessibleName(name)
@@ -48,10 +48,8 @@ class DifferenceLabel(QWidget):
             self.is_stale = is_stale
             self.update()
 
-    def set_theme(self, palette: Palette) -> None:
-        self._palette = palette
+    def dress(self) -> None:
         self._fit()
-        self.update()
 
     def sizeHint(self) -> QSize:
         """As high as its lines."""
@@ -66,7 +64,7 @@ class DifferenceLabel(QWidget):
         """Paint the text."""
         layout, _ = self._text_layout()
         with QPainter(self) as painter:
-            painter.setPen(QColor(self._palette.text))
+            painter.setPen(QColor(self.theme.text))
             if self.is_stale:
                 painter.setOpacity(0.45)
             layout.draw(painter, QPointF(0, 0))
@@ -104,7 +102,7 @@ class DifferenceLabel(QWidget):
                 marked = QTextLayout.FormatRange()
                 marked.start, marked.length = start + n_spaces, _utf16_length(text) - n_spaces
                 look = QTextCharFormat()
-                look.setForeground(QColor(self._palette.accent))
+                look.setForeground(QColor(self.theme.accent))
                 look.setFontUnderline(True)
                 look.setFontWeight(600)
                 marked.format = look

@@ -15,8 +15,8 @@ from PySide6.QtGui import QColor, QFontMetricsF, QKeyEvent, QMouseEvent
 from PySide6.QtWidgets import QGraphicsSimpleTextItem, QWidget
 
 from attnscope.counting import number_text
-from attnscope.figures.colours import Palette
 from attnscope.figures.style import SMALL_PX, font, text_width, type_px
+from attnscope.widgets.theme import Dressing
 
 # The axes of a plot: how far apart their numbers stand, and which numbers they name.
 
@@ -69,7 +69,7 @@ class Line:
     is_thin: bool = False
 
 
-class LinePlot(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has no types
+class LinePlot(Dressing, pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has no types
     """Lines that fit the picture until the person zooms; a double click or `0` fits them again.
 
     The numbers along the x axis are whole ones, unless `set_whole_x` says otherwise.
@@ -82,14 +82,12 @@ class LinePlot(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has no types
 
     def __init__(
         self,
-        palette: Palette,
         parent: QWidget | None = None,
         *,
         label_px: int = 0,
     ) -> None:
         self._along = LevelAxis(orientation="bottom")
         super().__init__(parent, axisItems={"left": UprightAxis(orientation="left"), "bottom": self._along})
-        self._palette = palette
         self._label_px = label_px
         self._has_values = True
         self._has_x_numbers = True
@@ -124,23 +122,21 @@ class LinePlot(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has no types
         for line in (self._cursor, self._looked_at):
             line.hide()
             plot.addItem(line, ignoreBounds=True)
-        self.set_theme(palette)
+        self.dress()
 
-    def set_theme(self, palette: Palette) -> None:
-        """Take the colours of another theme; the lines keep theirs until they are set again."""
-        self._palette = palette
-        self.setBackground(palette.background)
+    def dress(self) -> None:
+        self.setBackground(self.theme.background)
         plot = self.getPlotItem()
         for side in ("left", "bottom"):
             axis = plot.getAxis(side)
-            axis.setPen(pg.mkPen(palette.line))
-            axis.setTextPen(pg.mkPen(palette.muted))
+            axis.setPen(pg.mkPen(self.theme.line))
+            axis.setTextPen(pg.mkPen(self.theme.muted))
         plot.showGrid(x=False, y=True, alpha=0.25)
         self._fit_type()
-        self._cursor.setPen(pg.mkPen(palette.muted, width=1))
-        self._looked_at.setPen(pg.mkPen(palette.accent, width=2))
+        self._cursor.setPen(pg.mkPen(self.theme.muted, width=1))
+        self._looked_at.setPen(pg.mkPen(self.theme.accent, width=2))
         for mark in self._marks:
-            mark.setPen(pg.mkPen(palette.line, style=Qt.PenStyle.DashLine))
+            mark.setPen(pg.mkPen(self.theme.line, style=Qt.PenStyle.DashLine))
 
     def set_x_numbers(self, has_numbers: bool) -> None:
         """Write numbers along the axis, or leave them to a plot below that has the same axis."""
@@ -219,7 +215,7 @@ class LinePlot(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has no types
         """Vertical lines behind the data."""
         while len(self._marks) < len(xs):
             mark = pg.InfiniteLine(
-                angle=90, movable=False, pen=pg.mkPen(self._palette.line, style=Qt.PenStyle.DashLine)
+                angle=90, movable=False, pen=pg.mkPen(self.theme.line, style=Qt.PenStyle.DashLine)
             )
             mark.setZValue(-10)
             self._marks.append(mark)
@@ -340,7 +336,7 @@ class LinePlot(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has no types
             return
         colour = QColor(line.colour)
         if line.is_pale:
-            colour = _mixed(colour, QColor(self._palette.background), _PALE_SHARE)
+            colour = _mixed(colour, QColor(self.theme.background), _PALE_SHARE)
         style = Qt.PenStyle.DashLine if line.is_dashed else Qt.PenStyle.SolidLine
         ys = np.where(np.isfinite(line.ys), self._shown(line), np.nan)
         is_long = len(line.xs) > _LONG

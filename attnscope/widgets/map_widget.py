@@ -5,26 +5,25 @@ import math
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QWidget
 
-from attnscope.figures.colours import LIGHT, Palette
 from attnscope.figures.style import SMALL_PX, MapStyle, type_px
+from attnscope.widgets.theme import Dressed
 
 _STAGE_SHARE, _MOST_SHARE, _CELL_SHARE = 0.025, 0.045, 0.16
 """The height of labels on a stage: least and most of the window's height, and between them of a cell's."""
 
 
-class MapWidget(QWidget):
+class MapWidget(Dressed):
     """Reached by mouse and keyboard; paints itself by its style, palette, staleness and words when empty."""
 
     def __init__(
         self,
         name: str,
-        palette: Palette = LIGHT,
         parent: QWidget | None = None,
         *,
         empty: tuple[str, str] = ("", ""),
     ) -> None:
         super().__init__(parent)
-        self._style, self._palette = MapStyle(), palette
+        self._style = MapStyle()
         self._is_stale = self._is_on_stage = False
         self._empty = empty
         self.setMouseTracking(True)
@@ -49,11 +48,6 @@ class MapWidget(QWidget):
     def set_style(self, style: MapStyle) -> None:
         """Draw with this colour map and scale."""
         self._style = style
-        self.update()
-
-    def set_theme(self, palette: Palette) -> None:
-        """Draw in these colours."""
-        self._palette = palette
         self.update()
 
     def set_stale(self, is_stale: bool) -> None:

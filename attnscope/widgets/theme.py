@@ -6,10 +6,14 @@ with the property `role`; only this file says how that looks.
 
 import dataclasses
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QEvent, Qt
 from PySide6.QtGui import QColor, QGuiApplication, QPalette
 from PySide6.QtWidgets import QApplication, QWidget
+from shiboken6 import isValid
 
 from attnscope.figures.colours import DARK, LIGHT, PROJECTOR, Palette
 from attnscope.figures.style import NORMAL_PX, font, set_type_factor
@@ -39,10 +43,7 @@ def _palette_of(theme: Theme) -> Palette:
 
 
 def apply_theme(widget: QWidget, palette: Palette) -> None:
-    """Dress `widget` and everything in it, and the program's menus and tooltips.
-
-    Qt then sends all of them a StyleChange: see `Dressed`.
-    """
+    """Dress `widget` and everything in it, and the program's menus and tooltips: see `Dressing`."""
     application = QApplication.instance()
     if isinstance(application, QApplication):
         set_type_factor(palette.type_factor)
@@ -50,7 +51,11 @@ def apply_theme(widget: QWidget, palette: Palette) -> None:
     widget.setProperty(_THEME, palette)
     if widget.styleSheet():
         widget.ensurePolished()  # else Qt tells a window that was never shown of its first style sheet only
-    widget.setStyleSheet(stylesheet(palette))
+    with _all_at_once():
+        widget.setStyleSheet(stylesheet(palette))
+    for part in reversed((widget, *widget.findChildren(QWidget))):
+        if isinstance(part, Dressing) and isValid(part):
+            part.dress()
 
 
 def theme_of(widget: QWidget) -> Palette:
@@ -65,8 +70,27 @@ def theme_of(widget: QWidget) -> Palette:
     return LIGHT
 
 
-class Dressed(QWidget):
-    """A widget that paints in the theme of its window, and may fit itself to each that comes."""
+class _Now:
+    """Whether a style sheet is on its way through a window."""
+
+    is_dressing = False
+
+
+@contextmanager
+def _all_at_once() -> Iterator[None]:
+    _Now.is_dressing = True
+    try:
+        yield
+    finally:
+        _Now.is_dressing = False
+
+
+class Dressing(QWidget if TYPE_CHECKING else object):  # type: ignore[misc]
+    """Lets a widget of any kind paint in the theme of its window, and fit itself to each that comes.
+
+    It is dressed after all that lies in it, so that it can measure its parts; one that joins a window later,
+    when Qt sends it a StyleChange.
+    """
 
     @property
     def theme(self) -> Palette:
@@ -78,8 +102,12 @@ class Dressed(QWidget):
 
     def changeEvent(self, event: QEvent) -> None:
         super().changeEvent(event)
-        if event.type() == QEvent.Type.StyleChange:
+        if event.type() == QEvent.Type.StyleChange and not _Now.is_dressing:
             self.dress()
+
+
+class Dressed(Dressing, QWidget):
+    """A plain widget that does so."""
 
 
 def stylesheet(palette: Palette) -> str:

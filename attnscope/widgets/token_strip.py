@@ -18,12 +18,12 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
 
-from attnscope.figures.colours import Palette
 from attnscope.figures.plain import isolated, plain_piece
 from attnscope.figures.style import NORMAL_PX, font, text_width, type_px
 from attnscope.records.tokens import UNKNOWN_PIECES, Token
 from attnscope.viewmodels.view_state import NO_HIGHLIGHT, Highlight
 from attnscope.widgets.labels import plain_tooltip
+from attnscope.widgets.theme import Dressed
 
 CHIP_PX, ROW_PX, GAP_PX, PAD_PX = 24, 28, 4, 6
 
@@ -67,7 +67,7 @@ def place_chips(tokens: Sequence[Token], width_px: float, typed: str = "") -> tu
     return tuple(chips), row + 1
 
 
-class TokenStrip(QWidget):
+class TokenStrip(Dressed):
     """Shows tokens, tells which one the cursor or the keyboard is on; taller texts get more rows."""
 
     token_hovered = Signal(int)
@@ -79,9 +79,8 @@ class TokenStrip(QWidget):
 
     # Of a text with more than MAX_CHIPS tokens only some are shown: around the token that is lit.
 
-    def __init__(self, name: str, palette: Palette, parent: QWidget | None = None) -> None:
+    def __init__(self, name: str, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._palette = palette
         self._tokens: tuple[Token, ...] = ()
         self._text = self._vocabulary_words = ""
         self._chips: tuple[Chip, ...] = ()
@@ -123,8 +122,7 @@ class TokenStrip(QWidget):
             self._is_stale = is_stale
             self.update()
 
-    def set_theme(self, palette: Palette) -> None:
-        self._palette = palette
+    def dress(self) -> None:
         self.setFixedHeight(self._n_rows * round(type_px(ROW_PX)))
         self._place()
         self.rows_changed.emit(self._n_rows)
@@ -270,7 +268,7 @@ class TokenStrip(QWidget):
         self.update()
 
     def _paint_chip(self, painter: QPainter, index: int, chip: Chip) -> None:
-        palette = self._palette
+        palette = self.theme
         is_key, is_query = index == self._lit.key, index == self._lit.query
         shape = chip_outline(chip)
         if is_key:

@@ -6,7 +6,6 @@ import numpy as np
 from PySide6.QtWidgets import QApplication, QCheckBox
 
 from attnscope.app import make_application
-from attnscope.figures.colours import LIGHT
 from attnscope.viewmodels.training.overlaid_curves import ShownRun
 from attnscope.viewmodels.training.run_axes import AXES, Axis, RunAxis
 from attnscope.viewmodels.training.run_curves import RunCurves
@@ -26,7 +25,7 @@ def measure_curves(
     """Milliseconds to work out every plot anew, their painting aside, on each axis."""
     make_application()
     shown = tuple(made_up_run(index, n_steps) for index in range(n_runs))
-    view = CurvesView(lambda: shown, LIGHT)
+    view = CurvesView(lambda: shown)
     view.resize(1100, 700)
     show_and_wait(view)
     log = view.bar.findChildren(QCheckBox)[0]

@@ -14,6 +14,7 @@ from attnscope.viewmodels.causes.across_layers import AcrossState
 from attnscope.viewmodels.causes.graph import GraphState
 from attnscope.viewmodels.numbers import Numbers
 from attnscope.widgets.causes.across_view import AcrossPanel
+from attnscope.widgets.theme import apply_theme
 
 pytestmark = pytest.mark.qt
 
@@ -26,7 +27,7 @@ def test_that_a_click_on_a_token_asks_and_chips_are_coloured(qtbot: QtBot) -> No
     desk = Desk().open()
     asked: list[ShowInfluence] = []
     state = AcrossState(desk.session, asked.append, Numbers())
-    panel = AcrossPanel(desk.session, state, graph_state(desk, state), LIGHT)
+    panel = AcrossPanel(desk.session, state, graph_state(desk, state))
     qtbot.addWidget(panel)
     panel.resize(280, 420)
     panel.show()
@@ -46,7 +47,7 @@ def test_that_a_click_on_a_token_asks_and_chips_are_coloured(qtbot: QtBot) -> No
     state.handle(InfluenceShown(number=number, position=1, keys=keys, rows=rows, n_source=len(traced.source)))
     grid = panel.grid
     for palette in (LIGHT, DARK):
-        panel.set_theme(palette)
+        apply_theme(panel, palette)
         image = grid.grab().toImage()
         column = grid.width() - 30
         strong, weak = (image.pixelColor(QPoint(column, y * 22 + 4)) for y in (3, 4))
@@ -72,7 +73,7 @@ def test_that_no_empty_table_stands_under_a_refusal(qtbot: QtBot) -> None:
     desk = Desk().open()
     asked: list[ShowInfluence] = []
     state = AcrossState(desk.session, asked.append, Numbers())
-    panel = AcrossPanel(desk.session, state, graph_state(desk, state), LIGHT)
+    panel = AcrossPanel(desk.session, state, graph_state(desk, state))
     qtbot.addWidget(panel)
     panel.show()
     traced = desk.session.traced
@@ -91,7 +92,7 @@ def test_that_the_graph_asks_when_it_is_shown_and_is_walked_with_the_arrow_keys(
     asked: list[object] = []
     across = AcrossState(desk.session, lambda request: None, Numbers())
     state = graph_state(desk, across, asked)
-    panel = AcrossPanel(desk.session, across, state, LIGHT)
+    panel = AcrossPanel(desk.session, across, state)
     qtbot.addWidget(panel)
     panel.resize(280, 420)
     panel.show()
@@ -125,7 +126,7 @@ def test_that_the_graph_asks_when_it_is_shown_and_is_walked_with_the_arrow_keys(
     assert painted[0] == painted[3]
     assert len({bytes(picture.constBits()) for picture in painted}) == 3
     for palette in (LIGHT, DARK):
-        panel.set_theme(palette)
+        apply_theme(panel, palette)
         assert not view.grab().isNull()
     panel.show_mode("table")
     assert not panel.export_button.isEnabled()
@@ -135,7 +136,7 @@ def test_that_the_table_asks_for_nothing_while_the_graph_is_shown(qtbot: QtBot) 
     desk = Desk().open()
     asked: list[object] = []
     across = AcrossState(desk.session, asked.append, Numbers())
-    panel = AcrossPanel(desk.session, across, graph_state(desk, across), LIGHT)
+    panel = AcrossPanel(desk.session, across, graph_state(desk, across))
     qtbot.addWidget(panel)
     panel.show_mode("graph")
     panel.show()

@@ -15,6 +15,7 @@ from attnscope.viewmodels.heads.alike import N_PAIRS, AlikeState
 from attnscope.viewmodels.numbers import Numbers
 from attnscope.widgets.heads.alike_page import AlikePage
 from attnscope.widgets.heads.head_table import SHARE_ROLE
+from attnscope.widgets.theme import apply_theme
 
 pytestmark = pytest.mark.qt
 SHOWN = HEADS[:4]
@@ -32,7 +33,7 @@ class Page:
         self.desk = CurvesDesk().loaded()
         self.asked: list[object] = []
         self.state = AlikeState(self.desk.session, self.asked.append, Numbers())
-        self.widget = AlikePage(self.state, LIGHT, table_path=lambda: "/data/a.txt", ask_open=lambda *_: "")
+        self.widget = AlikePage(self.state, table_path=lambda: "/data/a.txt", ask_open=lambda *_: "")
         qtbot.addWidget(self.widget)
         self.widget.resize(900, 560)
         self.widget.show()
@@ -71,7 +72,7 @@ def test_that_the_pairs_most_alike_stand_first_and_a_click_selects_both(qtbot: Q
         == "L1H1 attends most like L1H0 (0.000800), L0H0 (0.100), L0H1 (0.300)"
     )
     for palette in (DARK, LIGHT):
-        page.widget.set_theme(palette)
+        apply_theme(page.widget, palette)
         assert not page.widget.grab().isNull()
     assert page.state.statement.startswith("every pair; encoder, a text: 1 text, 9 queries")
 

@@ -25,6 +25,7 @@ from attnscope.viewmodels.causes.attributing import AttributingState
 from attnscope.viewmodels.causes.patching import PatchingState
 from attnscope.viewmodels.numbers import Numbers
 from attnscope.widgets.causes.causes_view import CausesPanel
+from attnscope.widgets.theme import apply_theme
 
 pytestmark = pytest.mark.qt
 ANSWER, OTHER = Token(id=6, piece="chat"), Token(id=7, piece="dort")
@@ -35,7 +36,7 @@ def shown(qtbot: QtBot) -> tuple[Desk, CausesPanel, list[Request], tuple[Attribu
     across = AcrossState(desk.session, asked.append, numbers)
     attributing = AttributingState(desk.session, across, asked.append, numbers)
     patching = PatchingState(desk.session, across, asked.append, numbers)
-    panel = CausesPanel(desk.session, attributing, patching, LIGHT)
+    panel = CausesPanel(desk.session, attributing, patching)
     qtbot.addWidget(panel)
     panel.resize(280, 440)
     panel.show()
@@ -72,7 +73,7 @@ def test_that_a_click_on_a_bar_selects_its_head_and_answers_can_be_typed(qtbot: 
     qtbot.keyClick(bars, Qt.Key.Key_Return)
     assert desk.session.selection == (ref(0, 1, "decoder"),)
     for palette in (LIGHT, DARK):
-        panel.set_theme(palette)
+        apply_theme(panel, palette)
         image = bars.grab().toImage()
         middle = bars.row_rect(0).center().y()
         bar, below = (

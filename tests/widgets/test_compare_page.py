@@ -6,7 +6,7 @@ from PySide6.QtCore import QPoint, QPointF, Qt
 from pytestqt.qtbot import QtBot
 from session_samples import ref
 
-from attnscope.figures.colours import DARK, LIGHT
+from attnscope.figures.colours import DARK
 from attnscope.figures.page import is_fitted
 from attnscope.records.messages import Failed
 from attnscope.viewmodels.view_state import ViewState
@@ -17,6 +17,7 @@ from attnscope.widgets.compare.page import (
     compare_handlers,
     heads_off,
 )
+from attnscope.widgets.theme import apply_theme
 
 pytestmark = pytest.mark.qt
 
@@ -28,7 +29,7 @@ class Page:
         self.desk.desk.answer()
         self.state, self.view = self.desk.state, ViewState()
         self.widget = ComparePage(
-            self.state, self.desk.session, self.view, LIGHT, offer_models=lambda: ("stories", "tiny")
+            self.state, self.desk.session, self.view, offer_models=lambda: ("stories", "tiny")
         )
         qtbot.addWidget(self.widget)
         self.said: list[str] = []
@@ -54,7 +55,7 @@ def test_that_before_and_after_appear_when_the_page_is_opened(page: Page, qtbot:
     assert page.widget.maps.shown.names == ("A · untouched", "B · encoder L0H1 off")
     assert "same 4 tokens" in page.widget.aligned.full_text()
     assert not page.widget.grab().isNull()
-    page.widget.set_theme(DARK)
+    apply_theme(page.widget, DARK)
     assert not page.widget.grab().isNull()
     page.widget.hide()
     page.desk.session.head_changes.reset_gates()

@@ -7,7 +7,7 @@ import pytest
 from PySide6.QtCore import QEvent, QPointF, Qt
 from session_samples import SAMPLES, Desk, info, ref, tokens, traced
 
-from attnscope.figures.colours import DARK, LIGHT
+from attnscope.figures.colours import DARK
 from attnscope.records.axes import tokens_of_site
 from attnscope.records.models import Sample
 from attnscope.records.sites import NO_GATES, Site
@@ -20,13 +20,14 @@ from attnscope.widgets.difference_label import DifferenceLabel
 from attnscope.widgets.explore.page import ExplorePage
 from attnscope.widgets.explore.text_bar import TextBar
 from attnscope.widgets.heads.gate_control import GateControl
+from attnscope.widgets.theme import apply_theme
 
 pytestmark = pytest.mark.qt
 
 
 def make(qtbot, desk: Desk) -> tuple[ExplorePage, ViewState]:
     view = ViewState()
-    page = ExplorePage(desk.session, view, LIGHT)
+    page = ExplorePage(desk.session, view)
     qtbot.addWidget(page)
     page.resize(1200, 720)
     page.show()
@@ -47,7 +48,7 @@ def mock_session(**values: object) -> MagicMock:
 
 def test_that_each_key_reaches_the_session(qtbot):
     session = mock_session()
-    bar = TextBar(session, ViewState(), LIGHT)
+    bar = TextBar(session, ViewState())
     qtbot.addWidget(bar)
     qtbot.keyClicks(bar.text_edit, "the")
     assert [call.args for call in session.set_text.call_args_list] == [("t",), ("th",), ("the",)]
@@ -57,7 +58,7 @@ def test_that_each_key_reaches_the_session(qtbot):
 
 def test_that_showing_a_text_does_not_set_it(qtbot):
     session = mock_session(text="shown by the session")
-    bar = TextBar(session, ViewState(), LIGHT)
+    bar = TextBar(session, ViewState())
     qtbot.addWidget(bar)
     assert bar.text_edit.text() == "shown by the session"
     session.set_text.assert_not_called()
@@ -241,14 +242,14 @@ def test_that_pictures_dim_only_when_the_answer_is_slow(qtbot):
 
 
 def test_that_changed_words_are_shown_letter_by_letter(qtbot):
-    label = DifferenceLabel("text", LIGHT)
+    label = DifferenceLabel("text")
     qtbot.addWidget(label)
     label.resize(160, 20)
     label.show_segments(
         (Segment(text="<i>le</i>", is_changed=False), Segment(text=" 😀 chien" * 30, is_changed=True))
     )
     assert label.height() > 40
-    label.set_theme(DARK)
+    apply_theme(label, DARK)
     assert not label.grab().isNull()
 
 
@@ -276,6 +277,6 @@ def test_that_the_target_is_said_to_be_held_fixed_while_heads_change(qtbot):
 def test_that_a_second_text_that_is_left_out_is_empty_only_where_two_are_matched(qtbot, stack, said):
     sites = (Site(stack=stack, layer=0, n_heads=1, n_kv_heads=1),)
     model = dataclasses.replace(info(), form="encoder", sites=sites, reads_pairs=True, labels=("no", "yes"))
-    bar = TextBar(mock_session(model=model, text="the cat"), ViewState(), LIGHT)
+    bar = TextBar(mock_session(model=model, text="the cat"), ViewState())
     qtbot.addWidget(bar)
     assert said in bar.target_edit.placeholderText()

@@ -147,7 +147,7 @@ def test_that_pieces_can_be_read_on_every_colour(name):
 def test_that_the_page_offers_writing_in_a_tab(qtbot):
     desk = WritingDesk()
     view = ViewState()
-    page = ExplorePage(desk.session, view, LIGHT)
+    page = ExplorePage(desk.session, view)
     qtbot.addWidget(page)
     page.offer_writing(desk.state)
     page.show()

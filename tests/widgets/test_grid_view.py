@@ -9,6 +9,7 @@ from pytestqt.qtbot import QtBot
 from attnscope.figures.colours import DARK, LIGHT
 from attnscope.records.sites import Gates, HeadRef
 from attnscope.widgets.explore.grid_view import GridView, switch_rect
+from attnscope.widgets.theme import apply_theme
 
 pytestmark = pytest.mark.qt
 CTRL = Qt.KeyboardModifier.ControlModifier
@@ -159,9 +160,9 @@ def test_that_themes_gates_and_staleness_are_seen(view: GridView) -> None:
     assert picture(view) != plain
     view.set_stale(False)
     assert picture(view) == plain
-    view.set_theme(DARK)
+    apply_theme(view, DARK)
     assert picture(view).pixelColor(1, 200).name() == DARK.background
-    view.set_theme(LIGHT)
+    apply_theme(view, LIGHT)
     assert picture(view) == plain
 
 

@@ -4,7 +4,6 @@ import pytest
 from PySide6.QtCore import Qt
 from session_samples import Desk, ref
 
-from attnscope.figures.colours import LIGHT
 from attnscope.figures.paint_map import weight_text
 from attnscope.records.interventions import MakeUniform, RemoveEdge
 from attnscope.viewmodels.session.intervening import knocked_out
@@ -91,7 +90,7 @@ def test_that_delete_knocks_out_the_cell_walked_to(qtbot, desk):
 
 
 def test_that_nothing_below_moves_however_many_changes_there_are(qtbot, desk):
-    inspector = Inspector(desk.session, LIGHT)
+    inspector = Inspector(desk.session)
     qtbot.addWidget(inspector)
     heights = [(inspector.changes.height(), inspector.minimumHeight())]
     for key in (1, 2, 0):

@@ -10,6 +10,7 @@ from pytestqt.qtbot import QtBot
 from attnscope.figures.colours import DARK
 from attnscope.figures.style import MapStyle
 from attnscope.widgets.explore.head_view import HeadView
+from attnscope.widgets.theme import apply_theme
 
 pytestmark = pytest.mark.qt
 LEFT = Qt.MouseButton.LeftButton
@@ -110,7 +111,7 @@ def test_that_style_theme_gate_and_staleness_are_seen(view: HeadView) -> None:
     pictures = [view.grab().toImage()]
     for change in (
         lambda: view.set_style(MapStyle(scale="row", colour_map="magma")),
-        lambda: view.set_theme(DARK),
+        lambda: apply_theme(view, DARK),
         lambda: view.set_gate(0.0),
         lambda: view.set_stale(True),
     ):

@@ -10,12 +10,13 @@ from PySide6.QtCore import QPoint, Qt
 from PySide6.QtWidgets import QMenu
 from pytestqt.qtbot import QtBot
 
-from attnscope.figures.colours import DARK, LIGHT
+from attnscope.figures.colours import DARK
 from attnscope.records.findings import CardShown, MeasureHeads, MeasuringNews, ShowCard
 from attnscope.records.roles import HeadCard, TellingText
 from attnscope.widgets.heads.head_table import bar_shares
 from attnscope.widgets.heads.page import HeadsPage
 from attnscope.widgets.labels import PlainLabel
+from attnscope.widgets.theme import apply_theme
 
 pytestmark = pytest.mark.qt
 
@@ -27,7 +28,6 @@ class Page:
         self.paths = {"open": "", "save": ""}
         self.widget = HeadsPage(
             self.desk.state,
-            LIGHT,
             ask_open=lambda *_: self.paths["open"],
             ask_save=lambda *_: self.paths["save"],
         )
@@ -130,7 +130,7 @@ def test_that_texts_are_chosen_and_a_theme_is_taken(page: Page) -> None:
     page.widget._on_texts_chosen("own")
     assert page.desk.state.path == ""
     page.desk.measure()
-    page.widget.set_theme(DARK)
+    apply_theme(page.widget, DARK)
     assert not page.widget.grab().isNull()
 
 

@@ -22,6 +22,7 @@ from attnscope.viewmodels.causes.inside_words import STEPS
 from attnscope.viewmodels.numbers import Numbers
 from attnscope.viewmodels.view_state import ViewState
 from attnscope.widgets.explore.head_panel import HeadPanel
+from attnscope.widgets.theme import apply_theme
 
 pytestmark = pytest.mark.qt
 
@@ -32,7 +33,7 @@ def shown(qtbot: QtBot) -> tuple[HeadPanel, InsideState, list[ShowInside], ViewS
     asked: list[ShowInside] = []
     state = InsideState(desk.session, asked.append, Numbers())  # type: ignore[arg-type]
     view = ViewState()
-    panel = HeadPanel(desk.session, view, LIGHT)
+    panel = HeadPanel(desk.session, view)
     panel.offer_inside(state)
     qtbot.addWidget(panel)
     panel.resize(620, 420)
@@ -78,7 +79,7 @@ def test_that_every_step_and_theme_paints_other_pixels(shown: tuple) -> None:  #
     panel, state, _, _ = shown
     seen = set()
     for palette in (LIGHT, DARK):
-        panel.set_theme(palette)
+        apply_theme(panel, palette)
         for step in STEPS:
             state.choose_step(step)
             image = panel.inside.picture.grab().toImage()

@@ -8,7 +8,6 @@ import pytest
 from PySide6.QtCore import Qt
 from pytestqt.qtbot import QtBot
 
-from attnscope.figures.colours import palette
 from attnscope.figures.export import render
 from attnscope.figures.paint_chart import field_words
 from attnscope.figures.spec import ChartField, FigureSpec
@@ -76,7 +75,7 @@ def test_that_the_tab_comes_with_inspections_and_its_cursor_moves_by_key(
 ) -> None:
     posted: list[Request] = []
     state = TrainingState(posted.append, Numbers(), clock=lambda: 100.0)
-    page = TrainingPage(state, palette(is_dark=False))
+    page = TrainingPage(state)
     qtbot.addWidget(page)
     page.resize(1000, 700)
     page.show()

@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QComboBox, QLineEdit
 from pytestqt.qtbot import QtBot
 from session_samples import Desk
 
-from attnscope.figures.colours import DARK, LIGHT
+from attnscope.figures.colours import DARK
 from attnscope.figures.export import save
 from attnscope.records.experiments import ExperimentNews, GradientCurve, GradientFinding, RunExperiment
 from attnscope.records.messages import Request
@@ -30,6 +30,7 @@ from attnscope.widgets.labs.catalogue import LABS, LabEntry
 from attnscope.widgets.labs.cost_view import CostMeter, make_cost_view
 from attnscope.widgets.labs.lab_view import LabView
 from attnscope.widgets.labs.page import LabsPage, lab_offers
+from attnscope.widgets.theme import apply_theme
 from attnscope.widgets.window.main_window import MainWindow
 
 pytestmark = pytest.mark.qt
@@ -48,12 +49,10 @@ def quick_costs(d_model: int) -> Iterator[CostPoint]:
 @pytest.fixture
 def page(qtbot: QtBot) -> LabsPage:
     labs = tuple(
-        replace(entry, make=lambda palette: make_cost_view(palette, quick_costs))
-        if entry.name == "Cost by length"
-        else entry
+        replace(entry, make=lambda: make_cost_view(quick_costs)) if entry.name == "Cost by length" else entry
         for entry in LABS
     )
-    page = LabsPage(LIGHT, labs=labs)
+    page = LabsPage(labs=labs)
     qtbot.addWidget(page)
     page.resize(900, 540)
     page.show()
@@ -72,7 +71,7 @@ def test_that_each_lab_is_drawn_changed_and_exported(page: LabsPage, entry: LabE
     assert lab.isVisible()
     assert lab.sentence.text()
     before = lab.grab().toImage()
-    page.set_theme(DARK)
+    apply_theme(page, DARK)
     assert lab.grab().toImage() != before
     for control in lab.rows.values():
         if isinstance(control.field, JumpSlider) and control.isVisible():

@@ -16,7 +16,6 @@ from training_fakes import started, steps
 
 from attnscope import paths
 from attnscope.app import Leaving, ask_to_leave, bring_draft_back, keep_draft
-from attnscope.figures.colours import LIGHT
 from attnscope.records.messages import ControlTraining, StartTraining, TrainingNews
 from attnscope.records.training import Finished, SaveFailed, TrainingEvent
 from attnscope.viewmodels.numbers import Numbers
@@ -198,7 +197,7 @@ def test_that_several_runs_that_were_left_are_offered_at_the_next_start(qtbot: Q
     wish = SweepWish(values=("model.d_model=16,32",), seeds="4,7", out=str(out))
     before.state.start(wish)
     now = Desk(tmp_path)
-    panel = RunPanel(now.state.training, LIGHT)
+    panel = RunPanel(now.state.training)
     qtbot.addWidget(panel)
     panel.offer_sweep(now.state)
     panel.offer_last(Recents())

@@ -11,6 +11,7 @@ from attnscope.records.lens import LensShown, ShowLens
 from attnscope.viewmodels.causes.layer_lens import LensState
 from attnscope.viewmodels.numbers import Numbers
 from attnscope.widgets.causes.lens_view import LensPanel
+from attnscope.widgets.theme import apply_theme
 
 pytestmark = pytest.mark.qt
 
@@ -24,7 +25,7 @@ def desk() -> Desk:
 def shown(qtbot: QtBot, desk: Desk) -> tuple[LensPanel, LensState, list[ShowLens]]:
     asked: list[ShowLens] = []
     state = LensState(desk.session, asked.append, Numbers())
-    panel = LensPanel(state, LIGHT)
+    panel = LensPanel(state)
     qtbot.addWidget(panel)
     panel.resize(280, 300)
     panel.show()
@@ -54,7 +55,7 @@ def test_that_cells_lie_where_they_are_painted(shown: tuple[LensPanel, LensState
     assert grid.cell_at(grid.width() - 5, 30) == (1, 0)
     assert grid.cell_at(70, 30) == (0, 0)
     for palette in (LIGHT, DARK):
-        panel.set_theme(palette)
+        apply_theme(panel, palette)
         image = grid.grab().toImage()
         weak, strong = (QColor(image.pixel(x, 26)) for x in (70, grid.width() - 8))
         assert weak != strong

@@ -11,6 +11,7 @@ from attnscope.figures.colours import DARK, LIGHT, PROJECTOR, series_colour
 from attnscope.figures.paint_lines import name_rows, strong_lines
 from attnscope.figures.style import MapStyle
 from attnscope.widgets.explore.lines_view import LinesView
+from attnscope.widgets.theme import apply_theme
 
 pytestmark = pytest.mark.qt
 
@@ -46,7 +47,7 @@ def test_that_states_are_seen(view: LinesView) -> None:
     pictures = [view.grab().toImage()]
     for change in (
         lambda: view.set_highlight(1, None),
-        lambda: view.set_theme(DARK),
+        lambda: apply_theme(view, DARK),
         lambda: view.set_stale(True),
         lambda: view.set_maps(()),
         lambda: view.set_empty_text("Nothing", "here"),

@@ -4,20 +4,21 @@ import pytest
 from PySide6.QtCore import Qt
 from session_samples import Desk, info, ref
 
-from attnscope.figures.colours import DARK, LIGHT
+from attnscope.figures.colours import DARK
 from attnscope.records.masks import UseMask
 from attnscope.settings import Settings
 from attnscope.viewmodels.numbers import Numbers
 from attnscope.viewmodels.positions import PositionsState
 from attnscope.viewmodels.training.state import TrainingState
 from attnscope.widgets.explore.mask_dialog import MaskDialog
+from attnscope.widgets.theme import apply_theme
 from attnscope.widgets.window.main_window import MainWindow
 
 pytestmark = pytest.mark.qt
 
 
 def dialog_of(qtbot, desk, path=""):
-    dialog = MaskDialog(desk.session, LIGHT, choose_file=lambda *_: path)
+    dialog = MaskDialog(desk.session, choose_file=lambda *_: path)
     qtbot.addWidget(dialog)
     dialog.show()
     return dialog
@@ -86,7 +87,7 @@ def test_that_an_edge_list_comes_from_a_file_and_wrong_ones_are_told(qtbot, tmp_
     dialog.file_button.click()
     desk.answer()
     assert "cannot be read" in dialog.edges_error.text()
-    dialog.set_theme(DARK)
+    apply_theme(dialog, DARK)
     assert not dialog.grab().isNull()
 
 

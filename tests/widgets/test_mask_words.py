@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from session_samples import Desk, info
 
-from attnscope.figures.colours import LIGHT
 from attnscope.paths import resources_folder
 from attnscope.records.masks import UseMask, mask_of
 from attnscope.viewmodels.session.intervening import in_words
@@ -74,7 +73,7 @@ def test_that_heads_which_allow_different_cells_leave_every_preset_a_drawn_one()
 def test_that_text_the_mask_keeps_from_being_written_is_explained(qtbot):
     desk = Desk().open(info("decoder"))
     session = desk.session
-    panel = OutputPanel(session, ViewState(), LIGHT)
+    panel = OutputPanel(session, ViewState())
     qtbot.addWidget(panel)
     assert panel.unwritten.isHidden()
     MaskState(session).use_preset("itself")

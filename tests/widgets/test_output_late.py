@@ -5,7 +5,6 @@ from dataclasses import replace
 import pytest
 from session_samples import Desk, info, traced
 
-from attnscope.figures.colours import LIGHT
 from attnscope.records.messages import Failed, TraceText
 from attnscope.records.outputs import OutputWritten
 from attnscope.viewmodels.view_state import ViewState
@@ -40,7 +39,7 @@ def shown(panel):
 
 def test_that_the_old_text_stays_dimmed_until_the_new_one_is_written(qtbot):
     desk = LateDesk().open(info("decoder"))
-    panel = OutputPanel(desk.session, ViewState(), LIGHT)
+    panel = OutputPanel(desk.session, ViewState())
     qtbot.addWidget(panel)
     assert shown(panel) == ""
     desk.write("le chat")

@@ -8,6 +8,7 @@ from attnscope.settings import Settings
 from attnscope.viewmodels.numbers import Numbers
 from attnscope.viewmodels.positions import PositionsState
 from attnscope.viewmodels.training.state import TrainingState
+from attnscope.widgets.theme import apply_theme, theme_of
 from attnscope.widgets.window.main_window import MainWindow
 
 pytestmark = pytest.mark.qt
@@ -52,11 +53,8 @@ def test_that_what_a_page_wants_and_says_is_heard(qtbot, monkeypatch) -> None:
     assert view.page == "heads"
     heard.clear()
     own = (pages.explore, pages.compare, pages.heads_tabs, pages.training, pages.labs)
-    for page in own:
-        monkeypatch.setattr(page, "set_theme", lambda palette, page=page: heard.append((page, palette)))
-    pages.set_theme(DARK)
-    assert heard == [(page, DARK) for page in own]
-    heard.clear()
+    apply_theme(pages.window(), DARK)
+    assert all(theme_of(page) == DARK for page in own)
     monkeypatch.setattr(pages.training, "set_style", heard.append)
     view.set_colour_map("magma")
     assert [style.colour_map for style in heard] == ["magma"]

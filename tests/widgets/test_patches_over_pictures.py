@@ -8,7 +8,7 @@ from PySide6.QtCore import Qt
 from pytestqt.qtbot import QtBot
 from session_samples import Desk, info
 
-from attnscope.figures.colours import DARK, LIGHT
+from attnscope.figures.colours import DARK
 from attnscope.figures.paint_cells import layout_cells
 from attnscope.records.attribution import AttributeOutput, Attribution, Contribution, OutputAttributed
 from attnscope.records.influence import METHODS, InfluenceRow, InfluenceShown, ShowInfluence
@@ -23,6 +23,7 @@ from attnscope.viewmodels.causes.patching import PatchingState
 from attnscope.viewmodels.numbers import Numbers
 from attnscope.widgets.causes.across_view import AcrossPanel
 from attnscope.widgets.causes.causes_view import CausesPanel
+from attnscope.widgets.theme import apply_theme
 
 pytestmark = pytest.mark.qt
 CAT, DOG = Token(id=0, piece="cat"), Token(id=1, piece="dog")
@@ -48,7 +49,7 @@ def test_that_the_parts_lie_over_the_picture_until_the_bars_are_asked_for(qtbot:
     across = AcrossState(desk.session, asked.append, numbers)
     attributing = AttributingState(desk.session, across, asked.append, numbers)
     patching = PatchingState(desk.session, across, asked.append, numbers)
-    panel = CausesPanel(desk.session, attributing, patching, LIGHT)
+    panel = CausesPanel(desk.session, attributing, patching)
     qtbot.addWidget(panel)
     panel.resize(280, 440)
     panel.show()
@@ -79,13 +80,13 @@ def test_that_the_parts_lie_over_the_picture_until_the_bars_are_asked_for(qtbot:
     assert panel.patching.corrupt.accessibleName() == "Second picture"
     assert patching.whats[0] == "head"
     assert patching.note == "Type the path of another picture above."
-    panel.set_theme(DARK)
+    apply_theme(panel, DARK)
 
 
 def test_that_methods_lie_over_the_picture_and_the_flow_can_be_stopped(qtbot: QtBot) -> None:
     (desk, picture), asked = desk_of_pictures(), list[Request]()
     state = AcrossState(desk.session, asked.append, Numbers())
-    panel = AcrossPanel(desk.session, state, GraphState(desk.session, state, asked.append, Numbers()), LIGHT)
+    panel = AcrossPanel(desk.session, state, GraphState(desk.session, state, asked.append, Numbers()))
     qtbot.addWidget(panel)
     panel.resize(280, 460)
     panel.show()
@@ -118,4 +119,4 @@ def test_that_methods_lie_over_the_picture_and_the_flow_can_be_stopped(qtbot: Qt
     place = layout_cells(raw._area(), raw._shown).cell(0, 2).center().toPoint()
     qtbot.mouseClick(raw, Qt.MouseButton.LeftButton, pos=place)
     assert state.position == 3
-    panel.set_theme(DARK)
+    apply_theme(panel, DARK)

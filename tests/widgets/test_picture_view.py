@@ -58,7 +58,7 @@ def shown(qtbot: QtBot, desk: Desk) -> tuple[HeadPanel, PictureState, list[ShowP
     asked: list[ShowPicture] = []
     state = PictureState(desk.session, asked.append, Numbers())  # type: ignore[arg-type]
     view = ViewState()
-    panel = HeadPanel(desk.session, view, LIGHT)
+    panel = HeadPanel(desk.session, view)
     panel.offer_picture(state)
     qtbot.addWidget(panel)
     panel.resize(620, 420)
@@ -91,7 +91,7 @@ def test_that_only_models_of_pictures_have_the_view(shown: tuple, qtbot: QtBot) 
     panel, state, _asked, view = shown
     assert panel.picture_button.isVisible()
     text = Desk().open(info("encoder"))
-    other = HeadPanel(text.session, view, LIGHT)
+    other = HeadPanel(text.session, view)
     qtbot.addWidget(other)
     other.offer_picture(PictureState(text.session, lambda _: None, Numbers()))
     other.show()

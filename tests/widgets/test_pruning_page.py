@@ -7,10 +7,11 @@ from curve_samples import CurvesDesk, curve
 from PySide6.QtCore import QPoint, Qt
 from pytestqt.qtbot import QtBot
 
-from attnscope.figures.colours import DARK, LIGHT
+from attnscope.figures.colours import DARK
 from attnscope.records.importance import CurvesNews, MeasureCurves
 from attnscope.viewmodels.heads.curve_groups import PointRef
 from attnscope.widgets.heads.pruning_page import PruningPage
+from attnscope.widgets.theme import apply_theme
 
 pytestmark = pytest.mark.qt
 
@@ -21,7 +22,6 @@ class Page:
         self.paths = {"open": "", "save": "", "table": ""}
         self.widget = PruningPage(
             self.desk.curves,
-            LIGHT,
             table_path=lambda: self.paths["table"],
             ask_open=lambda *_: self.paths["open"],
             ask_save=lambda *_: self.paths["save"],
@@ -108,7 +108,7 @@ def test_that_logarithm_and_theme_keep_points_where_they_are_drawn(page: Page) -
     page.widget.curves.log.click()
     found = PointRef(curve=page.desk.curves.curves[0], index=2)
     assert page.widget.curves.plot.point_at(page.widget.curves.plot.place_of(found)) == found
-    page.widget.set_theme(DARK)
+    apply_theme(page.widget, DARK)
     assert not page.widget.grab().isNull()
 
 

@@ -30,7 +30,7 @@ pytestmark = pytest.mark.qt
 
 def test_that_pages_without_maps_of_the_model_say_nothing_about_them(qtbot):
     desk, view = Desk().open(), ViewState()
-    bar = StatusBar(desk.session, view, LIGHT, undo=QAction(), redo=QAction())
+    bar = StatusBar(desk.session, view, undo=QAction(), redo=QAction())
     qtbot.addWidget(bar)
     parts = (bar.badge, bar.duration, bar.heads_off)
     assert not any(part.isHidden() for part in parts)
@@ -44,7 +44,7 @@ def test_that_pages_without_maps_of_the_model_say_nothing_about_them(qtbot):
 def test_that_a_lab_has_the_title_of_its_name_in_the_list(qtbot):
     seen = 0
     for entry in LABS:
-        lab = entry.make(LIGHT)
+        lab = entry.make()
         qtbot.addWidget(lab)
         if isinstance(lab, LabView):
             assert lab.plan.title == entry.name
@@ -54,7 +54,7 @@ def test_that_a_lab_has_the_title_of_its_name_in_the_list(qtbot):
 
 def test_that_tokenizers_have_no_axes_before_they_are_measured(qtbot):
     state = TokenizersState(lambda _: None, Numbers())
-    view = TokenizersView(LIGHT)
+    view = TokenizersView()
     qtbot.addWidget(view)
     view.offer(state)
     assert view.length_chart.isHidden()
@@ -103,7 +103,7 @@ def test_that_the_clocks_of_the_rotation_fill_their_panel_and_each_has_its_words
     painter.end()
     (left, right), _ = layout.place(np.array([-1.0, 1.0]), np.zeros(2))
     assert right - left > 84
-    plot = LabPlot(LIGHT)
+    plot = LabPlot()
     qtbot.addWidget(plot)
     plot.resize(350, 270)
     plot.show()

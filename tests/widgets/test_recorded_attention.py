@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 from session_samples import Desk, info, ref
 
-from attnscope.figures.colours import LIGHT
 from attnscope.records.messages import LoadModel
 from attnscope.records.models import Sample
 from attnscope.records.sites import NO_GATES
@@ -50,7 +49,7 @@ def test_that_the_recorded_text_is_shown_and_no_other_can_be_read(qtbot):
     assert session.text == "the recorded text"
     assert len(desk.traces()) == n_traces
     assert "cannot read another text" in session.notice.message
-    bar = TextBar(session, ViewState(), LIGHT)
+    bar = TextBar(session, ViewState())
     qtbot.addWidget(bar)
     assert bar.text_edit.isReadOnly()
     assert not bar.samples_button.isEnabled()
@@ -68,7 +67,7 @@ def test_that_heads_can_be_chosen_but_not_changed(qtbot):
     assert not session.history.undo_label
     session.select_heads((ref(1, 1),))
     assert session.primary == ref(1, 1)
-    control, inspector = GateControl(session), Inspector(session, LIGHT)
+    control, inspector = GateControl(session), Inspector(session)
     for widget in (control, inspector):
         qtbot.addWidget(widget)
     assert not control.isEnabled()
@@ -80,7 +79,7 @@ def test_that_heads_can_be_chosen_but_not_changed(qtbot):
 
 def test_that_everything_works_again_when_a_model_is_opened(qtbot):
     desk = opened()
-    bar, control = TextBar(desk.session, ViewState(), LIGHT), GateControl(desk.session)
+    bar, control = TextBar(desk.session, ViewState()), GateControl(desk.session)
     for widget in (bar, control):
         qtbot.addWidget(widget)
     desk.open(info())

@@ -10,7 +10,6 @@ from PySide6.QtGui import QAction
 from session_samples import Desk, ref
 
 from attnscope.figures.caption import caption_lines
-from attnscope.figures.colours import LIGHT
 from attnscope.records.findings import Findings, HeadsMeasured
 from attnscope.records.messages import ModelLoaded
 from attnscope.records.sites import HeadRef
@@ -42,8 +41,8 @@ def measured(desk: Desk, head: HeadRef) -> HeadsState:
 
 def test_that_the_line_about_a_head_begins_with_its_role_once_it_is_known(qtbot):
     desk, view = Desk().open(), ViewState()
-    page = ExplorePage(desk.session, view, LIGHT)
-    bar = StatusBar(desk.session, view, LIGHT, undo=QAction(), redo=QAction())
+    page = ExplorePage(desk.session, view)
+    bar = StatusBar(desk.session, view, undo=QAction(), redo=QAction())
     for widget in (page, bar):
         qtbot.addWidget(widget)
     desk.session.select_heads((ref(0, 1),))
@@ -70,7 +69,7 @@ def test_that_the_thumbnail_under_the_pointer_names_its_role_and_a_switch_itself
     desk = Desk().open()
     desk.session.select_heads((ref(1, 0),))
     desk.answer()
-    panel = GridPanel(desk.session, ViewState(), LIGHT, ())
+    panel = GridPanel(desk.session, ViewState(), ())
     qtbot.addWidget(panel)
     panel.resize(480, 420)
     panel.show()

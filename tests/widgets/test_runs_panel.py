@@ -12,7 +12,6 @@ from PySide6.QtWidgets import QLabel, QPushButton, QWidget
 from pytestqt.qtbot import QtBot
 
 from attnscope import paths
-from attnscope.figures.colours import palette
 from attnscope.records.maps import SiteGrid
 from attnscope.records.messages import Request, TraceText
 from attnscope.records.plans import Plan, PlanRecipe, RecipePlanned
@@ -62,7 +61,7 @@ class Desk:
     def __init__(self, qtbot: QtBot) -> None:
         self.posted: list[Request] = []
         self.state = TrainingState(self.posted.append, Numbers(), clock=Clock())
-        self.page = TrainingPage(self.state, palette(False))
+        self.page = TrainingPage(self.state)
         qtbot.addWidget(self.page)
         self.page.resize(1200, 760)
         self.page.show()
@@ -140,7 +139,7 @@ def test_that_a_recipe_too_large_says_what_it_needs_and_what_to_change(desk: Des
 def test_that_a_folder_without_a_run_is_told_of_each_time_it_is_added(qtbot: QtBot) -> None:
     posted: list[Request] = []
     state = TrainingState(posted.append, Numbers(), clock=Clock())
-    panel = RunsPanel(state, palette_for("light"))
+    panel = RunsPanel(state)
     qtbot.addWidget(panel)
     state.runs.changed.connect(panel.show_runs)
     told: list[tuple[str, str]] = []
@@ -159,7 +158,7 @@ def test_that_a_folder_without_a_run_is_told_of_each_time_it_is_added(qtbot: QtB
 
 def test_that_a_single_head_is_drawn_once(qtbot: QtBot) -> None:
     state = TrainingState(lambda _: None, Numbers(), clock=Clock())
-    panel = WatchPanel(state, palette_for("light"), None)
+    panel = WatchPanel(state, None)
     qtbot.addWidget(panel)
     request = TraceText(number=1, text="a b", model="x")
     reply = traced(request)
@@ -179,10 +178,9 @@ def test_that_no_button_of_the_run_is_cut_in_large_type(qtbot: QtBot) -> None:
     window = QWidget()
     qtbot.addWidget(window)
     large = palette_for("projector")
-    panel = RunPanel(state, large, window)
+    panel = RunPanel(state, window)
     try:
         apply_theme(window, large)
-        panel.set_theme(large)
         state.place.choose(str(paths.resources_folder()))
         panel.resize(panel.minimumWidth(), 700)
         window.show()

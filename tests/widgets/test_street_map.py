@@ -21,6 +21,7 @@ from attnscope.viewmodels.maps.map_tiles import MapTiles
 from attnscope.viewmodels.maps.map_window import MapWindow
 from attnscope.viewmodels.view_state import Highlight
 from attnscope.widgets.explore.street_map import StreetMap, reading_words
+from attnscope.widgets.theme import apply_theme
 from attnscope.widgets.token_strip import MAX_CHIPS, TokenStrip
 
 pytestmark = pytest.mark.qt
@@ -177,7 +178,7 @@ def test_that_the_small_map_moves_the_window(view: StreetMap, qtbot: QtBot) -> N
 @pytest.mark.parametrize("scale", ["fixed", "head", "row"])
 def test_that_every_scale_and_theme_is_painted(view: StreetMap, scale: str) -> None:
     for palette in (LIGHT, DARK):
-        view.set_theme(palette)
+        apply_theme(view, palette)
         view.set_style(MapStyle(scale=scale))  # type: ignore[arg-type]
         view.set_highlight(5, 3)
         view.set_gate(0.0)
@@ -220,7 +221,7 @@ def test_that_a_part_of_a_long_map_is_a_figure_that_says_what_a_pixel_is(
 
 
 def test_that_a_long_strip_shows_some_tokens_around_the_lit_one(qtbot: QtBot) -> None:
-    strip = TokenStrip("Tokens", LIGHT)
+    strip = TokenStrip("Tokens")
     qtbot.addWidget(strip)
     strip.resize(700, 80)
     strip.set_tokens(tuple(Token(id=i, piece=f"w{i}") for i in range(32_768)))

@@ -10,7 +10,6 @@ from pytestqt.qtbot import QtBot
 sys.path.append(str(Path(__file__).parents[1] / "viewmodels"))
 from test_sweeping import Desk
 
-from attnscope.figures.colours import LIGHT
 from attnscope.viewmodels.training.sweep_wish import SweepWish
 from attnscope.widgets.labels import PlainLabel
 from attnscope.widgets.training.run_panel import RunPanel
@@ -70,7 +69,7 @@ def test_that_the_dialog_stands_as_it_was_after_the_runs_were_stopped(qtbot: QtB
 
 def test_that_the_run_panel_tells_of_several_runs_while_none_is_shown(qtbot: QtBot, tmp_path: Path) -> None:
     desk = Desk(tmp_path)
-    panel = RunPanel(desk.state.training, LIGHT)
+    panel = RunPanel(desk.state.training)
     qtbot.addWidget(panel)
     panel.offer_sweep(desk.state)
 

@@ -8,6 +8,7 @@ from attnscope.figures.colours import DARK, LIGHT, ramp_colour
 from attnscope.viewmodels.heads.tinting import OFF, TintState
 from attnscope.viewmodels.view_state import ViewState
 from attnscope.widgets.explore.grid_panel import GridPanel
+from attnscope.widgets.theme import apply_theme
 
 pytestmark = pytest.mark.qt
 
@@ -15,7 +16,7 @@ pytestmark = pytest.mark.qt
 def test_that_the_menu_frames_the_heads_and_the_legend_says_what_it_is(qtbot: QtBot) -> None:
     desk, view = CurvesDesk().loaded(), ViewState()
     tints = TintState(desk.session, desk.heads)
-    panel = GridPanel(desk.session, view, LIGHT)
+    panel = GridPanel(desk.session, view)
     panel.offer_frames(tints)
     qtbot.addWidget(panel)
     panel.resize(420, 420)
@@ -35,7 +36,7 @@ def test_that_the_menu_frames_the_heads_and_the_legend_says_what_it_is(qtbot: Qt
     assert place is not None
     box = layout.box(*place)
     for palette in (LIGHT, DARK):
-        panel.set_theme(palette)
+        apply_theme(panel, palette)
         image = panel.grid.grab().toImage()
         edge = image.pixelColor(round(box.right() + 1), round(box.center().y()))
         assert edge.name() == ramp_colour(palette, 1.0)

@@ -6,7 +6,7 @@ from PySide6.QtGui import QGuiApplication
 from session_samples import tokens
 from token_lab_samples import replay_of_ab, table
 
-from attnscope.figures.colours import DARK, LIGHT
+from attnscope.figures.colours import DARK
 from attnscope.records.requests import StopWork
 from attnscope.records.splits import SplitsReplayed
 from attnscope.records.tokenizers import TokenizerRow, TokenizersNews
@@ -20,6 +20,7 @@ from attnscope.widgets.explore.text_bar import token_menu, word_text
 from attnscope.widgets.labs.merges_view import MergesView
 from attnscope.widgets.labs.tokenizers_view import TokenizersView
 from attnscope.widgets.labs.vocabulary_view import VocabularyView
+from attnscope.widgets.theme import apply_theme
 from attnscope.widgets.token_strip import is_unknown
 
 pytestmark = pytest.mark.qt
@@ -36,7 +37,7 @@ def shown(qtbot, view, state):
 def test_that_a_replay_is_walked_by_rows_buttons_and_keys(qtbot):
     posted = []
     state = MergesState(posted.append, Numbers())
-    view = shown(qtbot, MergesView(LIGHT), state)
+    view = shown(qtbot, MergesView(), state)
     state.handle(SplitsReplayed(number=posted[-1].number, replay=replay_of_ab()))
     assert view.place.text() == "step 1 of 2"
     view.forward.click()
@@ -57,13 +58,13 @@ def test_that_a_replay_is_walked_by_rows_buttons_and_keys(qtbot):
     view.play.click()
     qtbot.waitUntil(lambda: state.step == 1, timeout=3000)
     view.play.click()
-    view.set_theme(DARK)
+    apply_theme(view, DARK)
 
 
 def test_that_choices_ask_for_other_replays(qtbot):
     posted = []
     state = MergesState(posted.append, Numbers())
-    view = shown(qtbot, MergesView(LIGHT), state)
+    view = shown(qtbot, MergesView(), state)
     qtbot.keyClicks(view.text, "x")
     assert posted[-1].text.endswith("x")
     place = view.kind.findText("byte-level BPE")
@@ -77,7 +78,7 @@ def test_that_choices_ask_for_other_replays(qtbot):
 def test_that_rows_are_shown_as_they_come_and_a_run_can_be_stopped(qtbot):
     posted = []
     state = TokenizersState(posted.append, Numbers())
-    view = shown(qtbot, TokenizersView(LIGHT, ask_text=lambda _: "a pasted text"), state)
+    view = shown(qtbot, TokenizersView(ask_text=lambda _: "a pasted text"), state)
     assert view.figure_spec() is None
     view.start.click()  # what began when the lab was looked at
     assert posted[-1] == StopWork(number=posted[-1].number, work="CompareTokenizers")
@@ -106,7 +107,7 @@ def test_that_rows_are_shown_as_they_come_and_a_run_can_be_stopped(qtbot):
 def test_that_a_vocabulary_is_searched_looked_into_and_copied(qtbot):
     posted = []
     state = VocabularyState(posted.append, Numbers())
-    view = shown(qtbot, VocabularyView(LIGHT), state)
+    view = shown(qtbot, VocabularyView(), state)
     state.handle(VocabularyShown(number=posted[-1].number, table=table()))
     assert view.table.model().rowCount() == 3
     view.table.selectRow(2)
@@ -139,7 +140,7 @@ def test_that_the_menu_of_a_token_leads_to_the_merges_of_its_whole_word(qtbot):
     assert [word_text(text, k) for k in range(5)] == ["so", "smarter", "smarter", "x", ""]
     assert [is_unknown(token) for token in text.tokens] == [False, False, False, True, False]
     wanted = []
-    view = MergesView(LIGHT)
+    view = MergesView()
     qtbot.addWidget(view)
     menu = token_menu(text, 2, wanted.append, view)
     menu.actions()[0].trigger()

@@ -5,10 +5,11 @@ from PySide6.QtCore import QPoint, Qt
 from PySide6.QtWidgets import QApplication
 from session_samples import tokens
 
-from attnscope.figures.colours import DARK, LIGHT
+from attnscope.figures.colours import DARK
 from attnscope.records.tokens import Token
 from attnscope.viewmodels.view_state import Highlight
 from attnscope.widgets.explore.text_bar import MAX_ROWS, TokenScroll
+from attnscope.widgets.theme import apply_theme
 from attnscope.widgets.token_strip import ROW_PX, TokenStrip, place_chips
 
 pytestmark = pytest.mark.qt
@@ -18,7 +19,7 @@ ODD = ("", " ", "<script>alert(1)</script>", "\x00", "\ud800", "a" * 5000, *BIDI
 
 
 def make(qtbot, pieces, **kwargs) -> TokenStrip:
-    strip = TokenStrip("Tokens", LIGHT)
+    strip = TokenStrip("Tokens")
     qtbot.addWidget(strip)
     strip.resize(400, 28)
     strip.set_tokens(tuple(Token(id=k, piece=p, **kwargs) for k, p in enumerate(pieces)))
@@ -47,7 +48,7 @@ def test_that_long_texts_get_more_rows_and_chips_stay_inside(qapp):
 
 
 def test_that_a_long_text_scrolls_and_lit_tokens_come_into_view(qtbot):
-    strip = TokenStrip("Tokens", LIGHT)
+    strip = TokenStrip("Tokens")
     scroll = TokenScroll(strip)
     qtbot.addWidget(scroll)
     scroll.resize(300, ROW_PX)
@@ -113,7 +114,7 @@ def test_that_lit_and_stale_tokens_look_different(qtbot):
     strip.set_stale(True)
     assert lit != plain
     assert strip.grab().toImage() != plain
-    strip.set_theme(DARK)
+    apply_theme(strip, DARK)
     assert not strip.grab().isNull()
 
 
@@ -139,7 +140,7 @@ def test_that_lighting_a_token_paints_it_and_what_was_lit_before_and_no_others(q
 
 
 def test_that_an_unknown_piece_shows_what_was_typed_and_where_the_words_are(qtbot):
-    strip = TokenStrip("Tokens", LIGHT)
+    strip = TokenStrip("Tokens")
     qtbot.addWidget(strip)
     unknown = Token(id=1, piece="<unk>", is_special=True, start=4, end=9)
     strip.set_vocabulary_words("the model knows 663 words and signs")

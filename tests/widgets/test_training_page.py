@@ -70,7 +70,7 @@ class Desk:
         self.opened: list[str] = []
         self.clock = Clock()
         self.state = TrainingState(self.posted.append, Numbers(), clock=self.clock)
-        self.page = TrainingPage(self.state, palette(False), open_checkpoint=self.opened.append)
+        self.page = TrainingPage(self.state, open_checkpoint=self.opened.append)
         qtbot.addWidget(self.page)
         self.state.place.choose(str(folder / "run"))
         self.page.resize(1200, 720)
@@ -149,7 +149,7 @@ def test_that_the_page_opens_on_how_the_last_run_went(qtbot: QtBot, tmp_path: Pa
     (tmp_path / "last").mkdir()
     (tmp_path / "last" / "recipe.toml").write_text(RECIPE, encoding="utf-8")
     posted: list[Request] = []
-    page = TrainingPage(TrainingState(posted.append, Numbers()), palette("light"))
+    page = TrainingPage(TrainingState(posted.append, Numbers()))
     qtbot.addWidget(page)
     page.offer_last(Recents(runs=(str(tmp_path / "last"),)))
     page.show()
@@ -525,7 +525,7 @@ def test_that_odd_values_can_be_drawn_on_either_axis(desk: Desk, value: float) -
 
 
 def test_that_one_point_alone_can_be_seen(qtbot: QtBot) -> None:
-    plot = LinePlot(palette(False))
+    plot = LinePlot()
     qtbot.addWidget(plot)
     plot.resize(200, 100)
     with qtbot.waitExposed(plot):
@@ -543,13 +543,13 @@ def test_that_both_themes_and_a_small_window_can_be_drawn(desk: Desk) -> None:
     desk.news(started(), *steps(1, 20))
     desk.answer()
     for is_dark in (True, False):
-        desk.page.set_theme(palette(is_dark))
+        apply_theme(desk.page, palette(is_dark))
         desk.page.resize(700, 500)
         assert not desk.page.grab().isNull()
 
 
 def test_that_a_plot_zooms_and_fits_again(qtbot: QtBot) -> None:
-    plot = LinePlot(palette(False), label_px=80)
+    plot = LinePlot(label_px=80)
     qtbot.addWidget(plot)
     plot.resize(400, 200)
     with qtbot.waitExposed(plot):
@@ -570,7 +570,7 @@ def test_that_names_and_values_of_one_run_are_whole_in_large_type(desk: Desk, qt
     set_type_factor(1.45)
     try:
         apply_theme(desk.page, palette(False))
-        desk.page.set_theme(palette(False))
+        apply_theme(desk.page, palette(False))
         desk.page.resize(1190, 720)
         with qtbot.waitExposed(desk.page):
             desk.page.show()
@@ -595,7 +595,7 @@ def test_that_all_curves_of_a_run_are_seen_at_once_in_large_type(desk: Desk, qtb
     set_type_factor(large.type_factor)
     try:
         apply_theme(desk.page, large)
-        desk.page.set_theme(large)
+        apply_theme(desk.page, large)
         desk.page.resize(1194, 714)  # what bars leave of 1280 × 800
         with qtbot.waitExposed(desk.page):
             desk.page.show()

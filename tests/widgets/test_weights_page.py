@@ -28,6 +28,7 @@ from attnscope.records.tokens import Token
 from attnscope.viewmodels.heads.head_weights import WeightsState, sameness_words
 from attnscope.viewmodels.numbers import Numbers
 from attnscope.widgets.heads.weights_page import WeightsPage
+from attnscope.widgets.theme import apply_theme
 
 pytestmark = pytest.mark.qt
 
@@ -54,7 +55,7 @@ class Page:
         self.desk = Desk().open()
         self.asked: list[object] = []
         self.state = WeightsState(self.desk.session, self.asked.append, Numbers())
-        self.widget = WeightsPage(self.state, LIGHT, ask_save=lambda *_: save_to)
+        self.widget = WeightsPage(self.state, ask_save=lambda *_: save_to)
         qtbot.addWidget(self.widget)
         self.widget.resize(1100, 600)
 
@@ -95,7 +96,7 @@ def test_that_a_head_is_asked_for_once_it_is_seen_and_kept_for_when_it_comes_bac
     page.state.handle(late)
     assert page.state.note("qk") != ""
     for palette in (DARK, PROJECTOR, LIGHT):
-        page.widget.set_theme(palette)
+        apply_theme(page.widget, palette)
         assert not page.widget.grab().isNull()
     page.state.handle(ModelLoaded(number=1, info=page.desk.session.model))  # type: ignore[arg-type]
     assert page.state.found is None

@@ -7,7 +7,6 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QMenu
 from session_samples import Desk, info, traced
 
-from attnscope.figures.colours import LIGHT
 from attnscope.records.messages import ModelLoaded
 from attnscope.records.tokens import Token, Tokens
 from attnscope.viewmodels.view_state import ViewState
@@ -21,7 +20,7 @@ TARGET = ("chat", "chien", "le")
 def make(qtbot, words=(SOURCE, TARGET)) -> tuple[TextBar, Desk]:
     desk = Desk()
     desk.session.handle(ModelLoaded(number=0, info=replace(info(), words=words)))
-    bar = TextBar(desk.session, ViewState(), LIGHT)
+    bar = TextBar(desk.session, ViewState())
     qtbot.addWidget(bar)
     bar.resize(900, 140)
     bar.show()

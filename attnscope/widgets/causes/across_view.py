@@ -28,7 +28,6 @@ from PySide6.QtWidgets import (
 
 from attnscope.figures.cause_maps import influence_cells, table_cells
 from attnscope.figures.cell_map import CellMap
-from attnscope.figures.colours import Palette
 from attnscope.figures.page import sized
 from attnscope.figures.plain import isolated, plain_piece, plain_text
 from attnscope.figures.spec import Caption, FigureSpec
@@ -46,6 +45,7 @@ from attnscope.widgets.export.one_figure import export_one
 from attnscope.widgets.form_parts import row
 from attnscope.widgets.labels import ElidedLabel, PlainLabel, plain_tooltip, tool_button, when_seen
 from attnscope.widgets.labs.cell_panel import CellPanel
+from attnscope.widgets.theme import Dressed
 
 # The table of what an output token owes to the inputs: input tokens down, methods across, coloured chips.
 
@@ -55,18 +55,17 @@ _Line = int | str
 """A key, or the title of those that follow."""
 
 
-class AcrossGrid(QWidget):
+class AcrossGrid(Dressed):
     """The table itself, painted as far as it can be seen."""
 
-    def __init__(self, state: AcrossState, palette: Palette, parent: QWidget | None = None) -> None:
+    def __init__(self, state: AcrossState, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._state, self._palette = state, palette
+        self._state = state
         self._lines: tuple[_Line, ...] = ()
         self.setAccessibleName("What the output token owes to each input")
         self.setSizePolicy(QSizePolicy.Policy.MinimumExpanding, QSizePolicy.Policy.Fixed)
 
-    def set_theme(self, palette: Palette) -> None:
-        self._palette = palette
+    def dress(self) -> None:
         self.show_rows()
 
     def show_rows(self) -> None:
@@ -101,7 +100,7 @@ class AcrossGrid(QWidget):
         with QPainter(self) as painter:
             painter.setRenderHint(QPainter.RenderHint.Antialiasing)
             painter.setFont(font(SMALL_PX))
-            painter.setPen(QColor(self._palette.muted))
+            painter.setPen(QColor(self.theme.muted))
             for k, method in enumerate(METHODS):
                 self._paint_method(painter, self._cell(-1, k), method, is_last=k == len(METHODS) - 1)
             numbers = {method: self._state.numbers(method) for method in METHODS}
@@ -162,7 +161,7 @@ class AcrossGrid(QWidget):
 
     def _paint_title(self, painter: QPainter, line: int, title: str) -> None:
         painter.setFont(font(SMALL_PX))
-        painter.setPen(QColor(self._palette.muted))
+        painter.setPen(QColor(self.theme.muted))
         place = self._cell(line, 0)
         room = QRect(0, place.y(), self.width(), place.height())
         painter.drawText(room, Qt.AlignmentFlag.AlignBottom | Qt.AlignmentFlag.AlignLeft, title)
@@ -171,7 +170,7 @@ class AcrossGrid(QWidget):
         shown = self._state.shown
         if shown is None:
             return
-        token, palette, place = shown.keys[key], self._palette, self._cell(line, 0)
+        token, palette, place = shown.keys[key], self.theme, self._cell(line, 0)
         painter.setFont(font(NORMAL_PX))
         is_output = key - shown.n_source == shown.position
         ink = palette.accent if is_output else palette.muted if token.is_special else palette.text
@@ -184,7 +183,7 @@ class AcrossGrid(QWidget):
     def _paint_cell(self, painter: QPainter, place: QRect, value: float, top: float) -> None:
         if value != value:
             return
-        palette = self._palette
+        palette = self.theme
         colour = QColor(palette.accent)
         colour.setAlphaF(_STRONGEST * min(max(value / top if top > 0 else 0.0, 0.0), 1.0))
         painter.setPen(Qt.PenStyle.NoPen)
@@ -209,7 +208,7 @@ class PatchMaps(QWidget):
 
     pointed = Signal(str)
 
-    def __init__(self, state: AcrossState, palette: Palette, parent: QWidget | None = None) -> None:
+    def __init__(self, state: AcrossState, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._state = state
         self._grid = QGridLayout(self)
@@ -217,16 +216,12 @@ class PatchMaps(QWidget):
         self._grid.setSpacing(8)
         self.panels: dict[Method, CellPanel] = {}
         for method in METHODS:
-            panel = CellPanel(palette)
+            panel = CellPanel()
             panel.setToolTip(plain_tooltip(METHOD_TIPS[method]))
             panel.hovered.connect(lambda i, j, method=method: self._on_hovered(method, i, j))
             panel.clicked.connect(self._on_clicked)
             self.panels[method] = panel
         self._place(2)
-
-    def set_theme(self, palette: Palette) -> None:
-        for panel in self.panels.values():
-            panel.set_theme(palette)
 
     def show_maps(self) -> None:
         """Show what every method says, where the input is a picture."""
@@ -287,7 +282,7 @@ _MODES: dict[AcrossMode, str] = {
 }
 
 
-class AcrossPanel(QWidget):
+class AcrossPanel(Dressed):
     """The choice of the output token over the table or the graph; asks only while it can be seen.
 
     Of a picture there are maps over it in the table's place. `pointed` carries words on what is under the
@@ -301,7 +296,6 @@ class AcrossPanel(QWidget):
         session: Session,
         state: AcrossState,
         graph: GraphState,
-        palette: Palette,
         parent: QWidget | None = None,
     ) -> None:
         super().__init__(parent)
@@ -310,25 +304,21 @@ class AcrossPanel(QWidget):
         self.title = ElidedLabel(role="muted")
         self.numbers = ChoiceButton("numbers", "What the numbers are", _NUMBERS)
         self.numbers.chosen.connect(self._on_numbers_chosen)
-        self.strip = OutputStrip(palette)
+        self.strip = OutputStrip()
         self.strip.chosen.connect(state.choose)
         self.note = PlainLabel(role="hint")
         self.note.setWordWrap(True)
-        self.grid = AcrossGrid(state, palette)
-        self.maps = PatchMaps(state, palette)
+        self.grid = AcrossGrid(state)
+        self.maps = PatchMaps(state)
         self.maps.pointed.connect(self.pointed)
-        self.graph = GraphPanel(graph, palette, lambda: state.note)
+        self.graph = GraphPanel(graph, lambda: state.note)
         self.graph.pointed.connect(self.pointed)
         self._lay_out()
         when_seen(self, self._show, state.changed.all)
         when_seen(self, self._show_export, graph.changed.graph)
         self._show()
 
-    def set_theme(self, palette: Palette) -> None:
-        self.strip.set_theme(palette)
-        self.grid.set_theme(palette)
-        self.maps.set_theme(palette)
-        self.graph.set_theme(palette)
+    def dress(self) -> None:
         self._fit_strip()
 
     def show_mode(self, mode: AcrossMode) -> None:

@@ -18,7 +18,6 @@ from PySide6.QtWidgets import (
 
 from attnscope.counting import number_text
 from attnscope.figures.cause_maps import attribution_cells, patch_cells, reads_cells
-from attnscope.figures.colours import Palette
 from attnscope.figures.plain import plain_piece, plain_text
 from attnscope.figures.spec import Caption, FigureSpec
 from attnscope.figures.style import type_px
@@ -37,6 +36,7 @@ from attnscope.widgets.export.one_figure import export_one
 from attnscope.widgets.form_parts import column, row
 from attnscope.widgets.labels import ElidedLabel, PlainLabel, plain_tooltip, tool_button, when_seen
 from attnscope.widgets.labs.cell_panel import CellPanel
+from attnscope.widgets.theme import Dressed
 
 # Two boxes for the two tokens whose logits are compared: chosen from the likeliest, or typed.
 
@@ -118,7 +118,7 @@ _PATCHES_TIP = (
 _MODES: dict[CausesMode, str] = {"parts": "Parts", "patching": "Patching"}
 
 
-class CausesPanel(QWidget):
+class CausesPanel(Dressed):
     """Two ways to ask for causes, of one output token; asks only while it can be seen."""
 
     pointed = Signal(str)
@@ -128,13 +128,12 @@ class CausesPanel(QWidget):
         session: Session,
         attributing: AttributingState,
         patching: PatchingState,
-        palette: Palette,
         parent: QWidget | None = None,
     ) -> None:
         super().__init__(parent)
         self._session, self._attributing, self._patching = session, attributing, patching
         self.mode: CausesMode = "parts"
-        self.strip = OutputStrip(palette)
+        self.strip = OutputStrip()
         self.strip.chosen.connect(self._on_token)
         self.answers = AnswerBoxes()
         self.answers.chosen.connect(self._on_answers)
@@ -150,12 +149,12 @@ class CausesPanel(QWidget):
         self.picture_button.toggled.connect(self._show_parts)
         self.note = PlainLabel(role="hint")
         self.note.setWordWrap(True)
-        self.bars = PartBars(attributing, palette)
+        self.bars = PartBars(attributing)
         self.bars.pointed.connect(self.pointed)
-        self.patches = CellPanel(palette)
+        self.patches = CellPanel()
         self.patches.setToolTip(plain_tooltip(_PATCHES_TIP))
         self.patches.hovered.connect(self._on_patch)
-        self.patching = PatchingView(patching, palette)
+        self.patching = PatchingView(patching)
         self.patching.pointed.connect(self.pointed)
         self._lay_out()
         parts, patched = attributing.changed, patching.changed
@@ -164,11 +163,7 @@ class CausesPanel(QWidget):
         when_seen(self, self._on_patching, patched.choice, patched.progress, patched.map)
         self.show_mode("parts")
 
-    def set_theme(self, palette: Palette) -> None:
-        self.strip.set_theme(palette)
-        self.bars.set_theme(palette)
-        self.patches.set_theme(palette)
-        self.patching.set_theme(palette)
+    def dress(self) -> None:
         self._fit_strip()
 
     def show_mode(self, mode: CausesMode) -> None:

@@ -16,7 +16,6 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QScrollArea, QSizePolicy, QToolTip, QVBoxLayout, QWidget
 
-from attnscope.figures.colours import Palette
 from attnscope.figures.graph_layout import GraphLayout, graph_layout, natural_graph_height
 from attnscope.figures.paint_graph import (
     kept_words,
@@ -34,22 +33,22 @@ from attnscope.widgets.form_parts import row
 from attnscope.widgets.labels import PlainLabel, plain_tooltip, watch_seen, when_seen
 from attnscope.widgets.panning import ARROWS
 from attnscope.widgets.placeholder import paint_focus
+from attnscope.widgets.theme import Dressed
 
 # Attention as a graph: the picture, walked with the arrow keys.
 
 _LABEL_PX, _LEAST_STEP_PX, _FOOT_PX = 64.0, 14.0, 6.0
 
 
-class GraphView(QWidget):
+class GraphView(Dressed):
     """Rows are tokens, columns levels; `pointed` carries words on the circle under the cursor."""
 
     pointed = Signal(str)
     walked = Signal(object)
     """The place (QPointF) of the circle that the keyboard went to."""
 
-    def __init__(self, palette: Palette, parent: QWidget | None = None) -> None:
+    def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._palette = palette
         self.graph: AttentionGraph | None = None
         self._marked: int | None = None
         self._layout: tuple[QSize, GraphLayout] | None = None
@@ -59,9 +58,7 @@ class GraphView(QWidget):
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setMouseTracking(True)
 
-    def set_theme(self, palette: Palette) -> None:
-        """Paint in other colours, and type of another size."""
-        self._palette = palette
+    def dress(self) -> None:
         self._forget()
         self.show_graph(self.graph)
 
@@ -105,9 +102,9 @@ class GraphView(QWidget):
         with QPainter(self) as painter:
             painter.drawPixmap(event.rect().topLeft(), behind)
             if self._marked is not None:
-                paint_marked(painter, layout, self.graph, self._marked, palette=self._palette)
+                paint_marked(painter, layout, self.graph, self._marked, palette=self.theme)
             if self.hasFocus():
-                paint_focus(painter, self.rect(), self._palette)
+                paint_focus(painter, self.rect(), self.theme)
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
         """Mark the circle under the cursor."""
@@ -151,10 +148,10 @@ class GraphView(QWidget):
             return kept[2]
         picture = QPixmap(part.size() * ratio)
         picture.setDevicePixelRatio(ratio)
-        picture.fill(QColor(self._palette.panel))
+        picture.fill(QColor(self.theme.panel))
         with QPainter(picture) as painter:
             painter.translate(-part.topLeft())
-            paint_graph_field(painter, layout, graph, palette=self._palette, is_quiet=is_quiet)
+            paint_graph_field(painter, layout, graph, palette=self.theme, is_quiet=is_quiet)
         if part.contains(self.visibleRegion().boundingRect()):
             self._painted[is_quiet] = self.size(), part, picture
         return picture
@@ -201,9 +198,7 @@ class GraphPanel(QWidget):
 
     pointed = Signal(str)
 
-    def __init__(
-        self, state: GraphState, palette: Palette, note: Callable[[], str], parent: QWidget | None = None
-    ) -> None:
+    def __init__(self, state: GraphState, note: Callable[[], str], parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._state, self._note = state, note
         self.title = PlainLabel(role="muted")
@@ -212,7 +207,7 @@ class GraphPanel(QWidget):
         self.note = PlainLabel(role="hint")
         self.note.setWordWrap(True)
         self.note.setAlignment(Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignTop)
-        self.view = GraphView(palette)
+        self.view = GraphView()
         self.view.pointed.connect(self.pointed)
         self.view.walked.connect(self._on_walked)
         self.area = QScrollArea()
@@ -230,9 +225,6 @@ class GraphPanel(QWidget):
         watch_seen(self, state.watch)
         when_seen(self, self._show, state.changed.graph)
         self._show()
-
-    def set_theme(self, palette: Palette) -> None:
-        self.view.set_theme(palette)
 
     def show_title(self, text: str) -> None:
         """Which output is explained."""

@@ -12,7 +12,6 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from attnscope.figures.colours import LIGHT, Palette
 from attnscope.figures.inside_layout import InsideLayout, Place, inside_layout
 from attnscope.figures.paint_inside import paint_inside
 from attnscope.figures.plain import isolated, plain_piece
@@ -25,13 +24,14 @@ from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.view_state import Cell, Highlight, ViewState
 from attnscope.widgets.labels import PlainLabel, tool_button, watch_seen, when
 from attnscope.widgets.placeholder import paint_focus, paint_placeholder, paint_veil
+from attnscope.widgets.theme import Dressing
 
 # The picture of one head's inside: rows scroll, what is under the cursor is written out.
 
 _NOWHERE = Place()
 
 
-class InsideView(QAbstractScrollArea):
+class InsideView(Dressing, QAbstractScrollArea):
     """Shows one HeadInside; tells what the cursor is on and where the keyboard wants to go."""
 
     pointed = Signal(object)
@@ -46,7 +46,6 @@ class InsideView(QAbstractScrollArea):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._inside: HeadInside | None = None
-        self._palette = LIGHT
         self._step: Step = "product"
         self._row: int | None = None
         self._dimension: int | None = None
@@ -78,8 +77,7 @@ class InsideView(QAbstractScrollArea):
         self._row, self._dimension = row, dimension
         self.viewport().update()
 
-    def set_theme(self, palette: Palette) -> None:
-        self._palette = palette
+    def dress(self) -> None:
         self._fit()
 
     def set_stale(self, is_stale: bool) -> None:
@@ -111,24 +109,24 @@ class InsideView(QAbstractScrollArea):
     def paintEvent(self, _event: QPaintEvent) -> None:
         with QPainter(self.viewport()) as painter:
             room = self._room()
-            painter.fillRect(room, QColor(self._palette.background))
+            painter.fillRect(room, QColor(self.theme.background))
             if self._inside is None:
-                paint_placeholder(painter, room, self._palette, "One head step by step", self._note)
+                paint_placeholder(painter, room, self.theme, "One head step by step", self._note)
                 return
             layout = paint_inside(
                 painter,
                 room,
                 self._inside,
-                palette=self._palette,
+                palette=self.theme,
                 step=self._step,
                 row=self._row,
                 dimension=self._dimension,
                 offset_px=float(self.verticalScrollBar().value()),
             )
             if self._is_stale:
-                paint_veil(painter, layout.rect, self._palette)
+                paint_veil(painter, layout.rect, self.theme)
             if self.hasFocus():
-                paint_focus(painter, self.viewport().rect(), self._palette)
+                paint_focus(painter, self.viewport().rect(), self.theme)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
@@ -219,7 +217,6 @@ class InsidePanel(QWidget):
         state: InsideState,
         session: Session,
         view: ViewState,
-        palette: Palette,
         parent: QWidget | None = None,
     ) -> None:
         super().__init__(parent)
@@ -238,7 +235,6 @@ class InsidePanel(QWidget):
         self._patience.setInterval(_PATIENCE_MS)
         self._lay_out()
         self._connect()
-        self.set_theme(palette)
         for show in (self._show_step, self._show_inside, self._show_pointed):
             show()
 
@@ -246,9 +242,6 @@ class InsidePanel(QWidget):
     def state(self) -> InsideState:
         """What is looked at."""
         return self._state
-
-    def set_theme(self, palette: Palette) -> None:
-        self.picture.set_theme(palette)
 
     def minimumSizeHint(self) -> QSize:
         """As narrow as with short names of the steps: nothing beside it gives way for long ones."""

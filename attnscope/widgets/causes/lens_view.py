@@ -4,7 +4,6 @@ from PySide6.QtCore import QEvent, QRect, QSize, Qt
 from PySide6.QtGui import QColor, QFontMetricsF, QHelpEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import QHBoxLayout, QScrollArea, QSizePolicy, QToolTip, QVBoxLayout, QWidget
 
-from attnscope.figures.colours import Palette
 from attnscope.figures.plain import isolated, plain_piece
 from attnscope.figures.style import NORMAL_PX, SMALL_PX, font, type_px
 from attnscope.records.lens import LensTable
@@ -20,6 +19,7 @@ from attnscope.viewmodels.causes.layer_lens import (
 )
 from attnscope.widgets.choice_button import ChoiceButton
 from attnscope.widgets.labels import PlainLabel, plain_tooltip, watch_seen, when_seen
+from attnscope.widgets.theme import Dressed
 
 _ROW_PX, _TOKEN_PX, _CELL_PX, _GAP_PX = 22, 54, 37, 2
 _STRONGEST = 0.5
@@ -30,17 +30,16 @@ _EXPLAINED = (
 )
 
 
-class LensGrid(QWidget):
+class LensGrid(Dressed):
     """The table itself, painted as far as it can be seen."""
 
-    def __init__(self, state: LensState, palette: Palette, parent: QWidget | None = None) -> None:
+    def __init__(self, state: LensState, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._state, self._palette = state, palette
+        self._state = state
         self.setAccessibleName("What each layer would say")
         self.setSizePolicy(QSizePolicy.Policy.MinimumExpanding, QSizePolicy.Policy.Fixed)
 
-    def set_theme(self, palette: Palette) -> None:
-        self._palette = palette
+    def dress(self) -> None:
         self.show_table()
 
     def show_table(self) -> None:
@@ -69,7 +68,7 @@ class LensGrid(QWidget):
         last = min(len(table.positions), int(event.rect().bottom() / row_px) + 1)
         with QPainter(self) as painter:
             painter.setFont(font(SMALL_PX))
-            painter.setPen(QColor(self._palette.muted))
+            painter.setPen(QColor(self.theme.muted))
             if event.rect().top() < row_px:
                 painter.drawText(self._token_place(-1), Qt.AlignmentFlag.AlignVCenter, rows_name(table))
                 for level in range(len(table.levels)):
@@ -115,7 +114,7 @@ class LensGrid(QWidget):
         return QRect(0, place.y(), round(type_px(_TOKEN_PX)) - 6, place.height())
 
     def _paint_row(self, painter: QPainter, table: LensTable, column: int) -> None:
-        palette, token = self._palette, table.tokens[column]
+        palette, token = self.theme, table.tokens[column]
         painter.setFont(font(NORMAL_PX))
         painter.setPen(QColor(palette.muted if token.is_special else palette.text))
         self._write(painter, self._token_place(column), token.piece, Qt.AlignmentFlag.AlignLeft)
@@ -142,7 +141,7 @@ class LensGrid(QWidget):
 class LensPanel(QWidget):
     """The table with its heading; asks for it only while it can be seen."""
 
-    def __init__(self, state: LensState, palette: Palette, parent: QWidget | None = None) -> None:
+    def __init__(self, state: LensState, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._state = state
         self.title = PlainLabel("Logit lens", "muted")
@@ -151,14 +150,11 @@ class LensPanel(QWidget):
         self.colour.chosen.connect(state.choose_colour)
         self.note = PlainLabel(role="hint")
         self.note.setWordWrap(True)
-        self.grid = LensGrid(state, palette)
+        self.grid = LensGrid(state)
         self._lay_out()
         watch_seen(self, state.watch)
         when_seen(self, self._show, state.changed.all)
         self._show()
-
-    def set_theme(self, palette: Palette) -> None:
-        self.grid.set_theme(palette)
 
     def _lay_out(self) -> None:
         heading = QHBoxLayout()

@@ -4,23 +4,22 @@ from PySide6.QtCore import QEvent, QSize, Qt, Signal
 from PySide6.QtGui import QColor, QHelpEvent, QKeyEvent, QMouseEvent, QPainter, QPaintEvent, QResizeEvent
 from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
 
-from attnscope.figures.colours import Palette
 from attnscope.figures.plain import isolated
 from attnscope.figures.style import NORMAL_PX, font, type_px
 from attnscope.records.tokens import Token
 from attnscope.widgets.labels import plain_tooltip
 from attnscope.widgets.placeholder import paint_focus
+from attnscope.widgets.theme import Dressed
 from attnscope.widgets.token_strip import ROW_PX, Chip, place_chips
 
 
-class OutputStrip(QWidget):
+class OutputStrip(Dressed):
     """A click or an arrow key chooses; taller texts get more rows."""
 
     chosen = Signal(int)
 
-    def __init__(self, palette: Palette, parent: QWidget | None = None) -> None:
+    def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._palette = palette
         self._tokens: tuple[Token, ...] = ()
         self._chips: tuple[Chip, ...] = ()
         self._n_rows, self._at = 1, 0
@@ -29,8 +28,7 @@ class OutputStrip(QWidget):
         self.setCursor(Qt.CursorShape.PointingHandCursor)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
 
-    def set_theme(self, palette: Palette) -> None:
-        self._palette = palette
+    def dress(self) -> None:
         self._place()
 
     def show_tokens(self, tokens: tuple[Token, ...], at: int) -> None:
@@ -57,7 +55,7 @@ class OutputStrip(QWidget):
 
     def paintEvent(self, event: QPaintEvent) -> None:
         """Paint the chips that can be seen."""
-        palette, seen = self._palette, event.rect()
+        palette, seen = self.theme, event.rect()
         with QPainter(self) as painter:
             painter.setRenderHint(QPainter.RenderHint.Antialiasing)
             painter.setFont(font(NORMAL_PX))

@@ -14,16 +14,17 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
 
 from attnscope.counting import short_change
-from attnscope.figures.colours import Palette, difference_map, lut
+from attnscope.figures.colours import difference_map, lut
 from attnscope.figures.style import SMALL_PX, font, text_width, type_px
 from attnscope.records.attribution import Contribution
 from attnscope.viewmodels.causes.attributing import AttributingState, part_words
 from attnscope.widgets.labels import plain_tooltip
+from attnscope.widgets.theme import Dressed
 
 _ROW_PX, _LABEL_PX, _VALUE_PX, _GAP_PX, _BAR_PX = 19.0, 92.0, 42.0, 6.0, 9.0
 
 
-class PartBars(QWidget):
+class PartBars(Dressed):
     """Paints the parts of an AttributingState, as far as they can be seen.
 
     `pointed` carries the words of the part under the cursor, empty when there is none; `walked` the row that
@@ -33,9 +34,9 @@ class PartBars(QWidget):
     pointed = Signal(str)
     walked = Signal(int)
 
-    def __init__(self, state: AttributingState, palette: Palette, parent: QWidget | None = None) -> None:
+    def __init__(self, state: AttributingState, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._state, self._palette = state, palette
+        self._state = state
         self._parts: tuple[Contribution, ...] = ()
         self._row = -1
         self.setMouseTracking(True)
@@ -43,8 +44,7 @@ class PartBars(QWidget):
         self.setAccessibleName("What each part adds to the difference of the two logits")
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
 
-    def set_theme(self, palette: Palette) -> None:
-        self._palette = palette
+    def dress(self) -> None:
         self.show_parts()
 
     def show_parts(self) -> None:
@@ -146,7 +146,7 @@ class PartBars(QWidget):
             self._state.select(head, is_added=is_added)
 
     def _paint_row(self, painter: QPainter, row: int, low: float, span: float) -> None:
-        part, palette, rect = self._parts[row], self._palette, self.row_rect(row)
+        part, palette, rect = self._parts[row], self.theme, self.row_rect(row)
         is_selected = part.head is not None and part.head in self._state.selected
         if row == self._row:
             painter.fillRect(rect, QColor(palette.grid))
@@ -171,7 +171,7 @@ class PartBars(QWidget):
 
     def _paint_name(self, painter: QPainter, place: QRectF, part: Contribution, *, is_selected: bool) -> None:
         """A head that is off is dimmed and struck, as everywhere."""
-        palette = self._palette
+        palette = self.theme
         is_off = part.head is not None and self._state.gate(part.head) == 0.0
         quiet = is_off or part.kind == "bias"
         painter.setPen(QColor(palette.accent if is_selected else palette.muted if quiet else palette.text))

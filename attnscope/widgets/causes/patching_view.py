@@ -14,7 +14,6 @@ from PySide6.QtWidgets import (
 )
 
 from attnscope.figures.cause_maps import patch_cells
-from attnscope.figures.colours import Palette
 from attnscope.figures.plain import plain_text
 from attnscope.figures.style import type_px
 from attnscope.viewmodels.causes.patch_words import WHAT_NAMES, WHAT_TIPS
@@ -33,7 +32,7 @@ class PatchingView(QWidget):
     token_chosen = Signal(str, int)
     """The text (`source` or `target`) and place of a cell of positions that was clicked."""
 
-    def __init__(self, state: PatchingState, palette: Palette, parent: QWidget | None = None) -> None:
+    def __init__(self, state: PatchingState, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._state = state
         self._cell = (-1, -1)
@@ -52,7 +51,7 @@ class PatchingView(QWidget):
         self.progress.setTextVisible(False)
         self.progress.setAccessibleName("Progress of patching")
         self.statement = ElidedLabel(role="value")
-        self.cells = CellPanel(palette)
+        self.cells = CellPanel()
         self.cells.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.cells.hovered.connect(self._on_hovered)
         self.cells.clicked.connect(self._on_clicked)
@@ -68,9 +67,6 @@ class PatchingView(QWidget):
         when_seen(self, self._show_note, changed.choice, changed.map, changed.progress)
         for show in (self._show_choices, self._show_map, self._show_progress, self._show_note):
             show()
-
-    def set_theme(self, palette: Palette) -> None:
-        self.cells.set_theme(palette)
 
     def _lay_out(self) -> None:
         picture, words = QWidget(), QWidget()

@@ -10,7 +10,6 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QWidget
 
-from attnscope.figures.colours import Palette
 from attnscope.figures.difference_codes import DifferenceCodes, difference_codes
 from attnscope.figures.difference_layout import DifferenceLayout, difference_layout
 from attnscope.figures.map_layout import MapLayout
@@ -37,8 +36,8 @@ class CompareMaps(CellMap):
     cell_pointed = Signal(str)
     """The cell under the cursor in words; empty: none."""
 
-    def __init__(self, palette: Palette, parent: QWidget | None = None) -> None:
-        super().__init__("Attention of A, of B, and B minus A", palette, parent)
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__("Attention of A, of B, and B minus A", parent)
         self._shown: ComparedMaps | None = None
         self._codes: DifferenceCodes | None = None
         self._cache = ImageCache()
@@ -67,18 +66,15 @@ class CompareMaps(CellMap):
             self._cache.clear()
             self.update()
 
-    def set_theme(self, palette: Palette) -> None:
-        """Draw in these colours."""
-        self._palette = palette
+    def dress(self) -> None:
         self._cache.clear()
-        self.update()
 
     def layout_now(self) -> DifferenceLayout | None:
         """Where everything lies at this moment; None without maps."""
         if self._shown is None:
             return None
         view = self._view.getRect() if self._view is not None else None
-        key = (self.width(), self.height(), self._palette.type_factor, view)
+        key = (self.width(), self.height(), self.theme.type_factor, view)
         if self._layout is None or self._layout[0] != key:
             self._layout = (key, difference_layout(QRectF(self.rect()), self._shown, view=self._view))
         return self._layout[1]
@@ -89,9 +85,9 @@ class CompareMaps(CellMap):
     def paintEvent(self, event: QPaintEvent) -> None:
         with QPainter(self) as painter:
             rect = QRectF(self.rect())
-            painter.fillRect(rect, QColor(self._palette.background))
+            painter.fillRect(rect, QColor(self.theme.background))
             if self._shown is None or 0 in self._shown.delta.shape:
-                paint_placeholder(painter, rect, self._palette, *self._empty)
+                paint_placeholder(painter, rect, self.theme, *self._empty)
                 return
             self._codes = self._codes or difference_codes(self._shown, self._style)
             layout = paint_difference(
@@ -99,7 +95,7 @@ class CompareMaps(CellMap):
                 rect,
                 self._shown,
                 style=self._style,
-                palette=self._palette,
+                palette=self.theme,
                 view=self._view,
                 highlight=self._cell or (None, None),
                 cache=self._cache,
@@ -108,13 +104,13 @@ class CompareMaps(CellMap):
             )
             if self._is_stale:
                 for cells in layout.cells:
-                    paint_veil(painter, cells, self._palette)
+                    paint_veil(painter, cells, self.theme)
             if self._cell is not None:
                 painter.setRenderHint(QPainter.RenderHint.Antialiasing, True)
                 value, names = (plain_text(words) for words in cell_words(self._shown, *self._cell))
-                paint_note(painter, rect, value, names, self._cursor, self._palette)
+                paint_note(painter, rect, value, names, self._cursor, self.theme)
             if self.hasFocus():
-                paint_focus(painter, self.rect(), self._palette)
+                paint_focus(painter, self.rect(), self.theme)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -146,8 +142,8 @@ class CompareGrid(MapWidget):
     head_hovered = Signal(str)
     """The head under the cursor in words; empty: none."""
 
-    def __init__(self, palette: Palette, parent: QWidget | None = None) -> None:
-        super().__init__("Differences of all heads", palette, parent)
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__("Differences of all heads", parent)
         self._grids: tuple[DifferenceGrid, ...] = ()
         self._selected: HeadRef | None = None
         self._hovered: ChangedHead | None = None
@@ -191,15 +187,15 @@ class CompareGrid(MapWidget):
     def paintEvent(self, event: QPaintEvent) -> None:
         with QPainter(self) as painter:
             rect = QRectF(self.rect())
-            painter.fillRect(rect, QColor(self._palette.background))
+            painter.fillRect(rect, QColor(self.theme.background))
             if not self._grids:
-                paint_placeholder(painter, rect, self._palette, *self._empty)
+                paint_placeholder(painter, rect, self.theme, *self._empty)
                 return
             layout = paint_changes(
                 painter,
                 rect,
                 self._grids,
-                palette=self._palette,
+                palette=self.theme,
                 colour_map=self._style.colour_map,
                 is_sorted=self._is_sorted,
                 end=self._end,
@@ -209,9 +205,9 @@ class CompareGrid(MapWidget):
                 cache=self._cache,
             )
             if self._is_stale:
-                paint_veil(painter, layout.area, self._palette)
+                paint_veil(painter, layout.area, self.theme)
             if self.hasFocus():
-                paint_focus(painter, self.rect(), self._palette)
+                paint_focus(painter, self.rect(), self.theme)
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
         self._hover(self.layout_now().hit(event.position()))

@@ -16,7 +16,6 @@ from PySide6.QtWidgets import (
 )
 
 from attnscope.counting import counted
-from attnscope.figures.colours import Palette
 from attnscope.figures.page import sized
 from attnscope.figures.paint_changes import top_mean
 from attnscope.figures.spec import Caption, FigureSpec
@@ -44,6 +43,7 @@ from attnscope.widgets.compare.side import CompareMeasures, CompareOutput, Compa
 from attnscope.widgets.labels import ElidedLabel, rule, tool_button, when, when_seen
 from attnscope.widgets.map_style import map_style
 from attnscope.widgets.state_card import StateCard
+from attnscope.widgets.theme import Dressed
 
 # What is said beside the small heads of a comparison: which are off, what the stripes mean.
 
@@ -95,7 +95,7 @@ _ORDERS: dict[Order, tuple[str, str]] = {
 }
 
 
-class ComparePage(QWidget):
+class ComparePage(Dressed):
     """Shows a CompareState; `hover_text` is what is under the cursor, in words."""
 
     hover_text = Signal(str)
@@ -105,7 +105,6 @@ class ComparePage(QWidget):
         state: CompareState,
         session: Session,
         view: ViewState,
-        palette: Palette,
         *,
         offer_models: OfferModels = tuple,
         parent: QWidget | None = None,
@@ -121,10 +120,10 @@ class ComparePage(QWidget):
         self.way = ChoiceButton("Align", "How tokens are aligned", {str(k): v for k, v in WAYS.items()})
         limits = {str(k): v for k, v in LIMITS.items()}
         self.limit = ChoiceButton("Δ scale", "What the ends of the difference's colours stand for", limits)
-        self.maps = CompareMaps(palette)
-        self.grid = CompareGrid(palette)
+        self.maps = CompareMaps()
+        self.grid = CompareGrid()
         self.measures = CompareMeasures(state)
-        self.output = CompareOutput(state, palette)
+        self.output = CompareOutput(state)
         self.card = StateCard()
         self.order_buttons = self._make_order_buttons()
         self.all_stacks = tool_button("All stacks", "Heads of all stacks", role="segment", is_checkable=True)
@@ -132,15 +131,11 @@ class ComparePage(QWidget):
         self._patience = QTimer(self)
         self._lay_out()
         self._connect()
-        self.set_theme(palette)
+        self.dress()
         for show in (self._show_stage, self._check_stale, self._show_maps, self._show_grid, self._show_look):
             show()
 
-    def set_theme(self, palette: Palette) -> None:
-        for side in self.sides:
-            side.set_theme(palette)
-        for part in (self.maps, self.grid, self.output):
-            part.set_theme(palette)
+    def dress(self) -> None:
         self.measures.setMinimumWidth(round(type_px(290)))
         self.output.setMinimumWidth(round(type_px(277)))
         self._take_style()

@@ -8,7 +8,6 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QLineEdit, QMenu, QToolButton, QVBoxLayout, QWidget
 
-from attnscope.figures.colours import Palette
 from attnscope.figures.plain import plain_text, shorten
 from attnscope.figures.style import type_px
 from attnscope.records.compare import Which
@@ -29,6 +28,7 @@ from attnscope.widgets.difference_label import DifferenceLabel
 from attnscope.widgets.folder_dialog import ask_folder
 from attnscope.widgets.form_parts import narrow_combo, row, scrolled_column
 from attnscope.widgets.labels import PlainLabel, plain_tooltip, tool_button, when, when_seen
+from attnscope.widgets.theme import Dressed
 
 # The numbers of a comparison: the head's measures on both sides, and what both models say.
 
@@ -89,7 +89,7 @@ class CompareMeasures(QWidget):
 class CompareOutput(QWidget):
     """What both models say at places that stand for each other, and how far apart it is."""
 
-    def __init__(self, state: CompareState, palette: Palette, parent: QWidget | None = None) -> None:
+    def __init__(self, state: CompareState, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._state = state
         self._is_chosen = False
@@ -97,18 +97,14 @@ class CompareOutput(QWidget):
         self.kl = PlainLabel(role="name")
         self.kl.setToolTip(plain_tooltip(_KL_TOOLTIP))
         self.places = narrow_combo("Prediction to compare")
-        self.table = CandidateTable(palette, n_rows=6, names=("A", "B"))
-        self.texts = (DifferenceLabel("Text of A", palette), DifferenceLabel("Text of B", palette))
+        self.table = CandidateTable(n_rows=6, names=("A", "B"))
+        self.texts = (DifferenceLabel("Text of A"), DifferenceLabel("Text of B"))
         self._names = (PlainLabel("A", "muted"), PlainLabel("B", "muted"))
         self._lay_out()
         self.places.activated.connect(self._on_chosen)
         changed = state.changed
         when(self, self._show, changed.traced, changed.heads, changed.compared, changed.output)
         self._show()
-
-    def set_theme(self, palette: Palette) -> None:
-        for part in (self.table, *self.texts):
-            part.set_theme(palette)
 
     def _lay_out(self) -> None:
         column = scrolled_column(self, spacing=6)
@@ -179,7 +175,7 @@ _HELD = "What the untouched model writes: the maps are read on it, so that both 
 _MODEL_PX, _CHANGES_PX = 148, 196
 
 
-class CompareSide(QWidget):
+class CompareSide(Dressed):
     """Shows one side of a CompareState; what the person chooses becomes its intents."""
 
     def __init__(
@@ -203,6 +199,7 @@ class CompareSide(QWidget):
         self.target_edit.setAccessibleName(f"Second text of {which}")
         self.changes_button = self._menu_button(f"Gates and interventions of {which}", self._fill_changes)
         self._lay_out()
+        self.dress()
         self.text_edit.textEdited.connect(self._on_text_edited)
         self.target_edit.textEdited.connect(self._on_target_edited)
         when_seen(self, self._show, state.changed.sides, state.changed.traced, state.changed.kept)
@@ -232,8 +229,7 @@ class CompareSide(QWidget):
 
     # Showing
 
-    def set_theme(self, _palette: Palette) -> None:
-        """Take the present size of type."""
+    def dress(self) -> None:
         self.label.setFixedWidth(round(type_px(20)))
         self.model_button.setFixedWidth(round(type_px(_MODEL_PX)))
         self.changes_button.setFixedWidth(round(type_px(_CHANGES_PX)))

@@ -17,7 +17,7 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import QButtonGroup, QHBoxLayout, QMenu, QSizePolicy, QToolButton, QVBoxLayout, QWidget
 
 from attnscope.counting import counted, short_number
-from attnscope.figures.colours import Palette, ramp_colour
+from attnscope.figures.colours import ramp_colour
 from attnscope.figures.plain import plain_piece, query_words
 from attnscope.figures.style import SMALL_PX, font, text_width, type_px
 from attnscope.records.axes import row_labels, written_after
@@ -32,16 +32,17 @@ from attnscope.viewmodels.view_state import ViewState
 from attnscope.widgets.explore.grid_view import GridView
 from attnscope.widgets.labels import ElidedLabel, plain_tooltip, tool_button, when
 from attnscope.widgets.map_style import map_style
+from attnscope.widgets.theme import Dressed, Dressing
 
 # The choice of what frames the heads of the grid, and the legend of the frames.
 
 _ROW_PX, _BAR_PX, _RAMP_PX, _PAD_PX, _ICON_PX = 22, 8, 96, 8, 16
 
 
-class TintButton(QToolButton):
+class TintButton(Dressing, QToolButton):
     """Offers every number there is for the heads; the menu is made when it is opened."""
 
-    def __init__(self, state: TintState, palette: Palette, parent: QWidget | None = None) -> None:
+    def __init__(self, state: TintState, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._state = state
         self.setIconSize(QSize(_ICON_PX, _ICON_PX))
@@ -55,16 +56,15 @@ class TintButton(QToolButton):
         menu.aboutToShow.connect(self.fill)
         menu.triggered.connect(lambda action: state.choose(str(action.data())))
         self.setMenu(menu)
-        self.set_theme(palette)
+        self.dress()
         when(self, self._show, state.changed.tint)
 
-    def set_theme(self, palette: Palette) -> None:
-        self._palette = palette
+    def dress(self) -> None:
         self._show()
 
     def _show(self) -> None:
         is_on = self._state.choice is not None
-        self.setIcon(frame_icon(ramp_colour(self._palette, 1.0) if is_on else self._palette.muted))
+        self.setIcon(frame_icon(ramp_colour(self.theme, 1.0) if is_on else self.theme.muted))
 
     def fill(self) -> None:
         """Offer what there is now."""
@@ -101,23 +101,19 @@ def frame_icon(colour: str) -> QIcon:
     return QIcon(pixmap)
 
 
-class TintLegend(QWidget):
+class TintLegend(Dressed):
     """What the frames stand for: the name, a ramp between its ends, and the head under the cursor."""
 
-    def __init__(
-        self, state: TintState, view: ViewState, palette: Palette, parent: QWidget | None = None
-    ) -> None:
+    def __init__(self, state: TintState, view: ViewState, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._state, self._view, self._palette = state, view, palette
+        self._state, self._view = state, view
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         when(self, self._show, state.changed.tint)
         when(self, self.update, view.changed.hovered_head)
         self._show()
 
-    def set_theme(self, palette: Palette) -> None:
-        self._palette = palette
+    def dress(self) -> None:
         self.setFixedHeight(self.sizeHint().height())
-        self.update()
 
     def sizeHint(self) -> QSize:
         """One row."""
@@ -128,7 +124,7 @@ class TintLegend(QWidget):
         choice = self._state.choice
         if choice is None:
             return
-        palette, low_high = self._palette, [short_number(end) for end in self._state.ends]
+        palette, low_high = self.theme, [short_number(end) for end in self._state.ends]
         with QPainter(self) as painter:
             painter.setFont(font(SMALL_PX))
             low_px, high_px = (text_width(end) for end in low_high)
@@ -154,13 +150,13 @@ class TintLegend(QWidget):
         share = self._state.share(head) if head is not None else None
         if head is not None and head in self._state.values:
             words = f"{head.label}  {choice.name} {self._state.words(head)}"
-        painter.setPen(QColor(self._palette.text if head is not None else self._palette.muted))
+        painter.setPen(QColor(self.theme.text if head is not None else self.theme.muted))
         room = QRectF(_PAD_PX, 0, max(0.0, right - _PAD_PX), self.height())
         shown = painter.fontMetrics().elidedText(words, Qt.TextElideMode.ElideRight, int(room.width()))
         painter.drawText(room, Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignRight, shown)
         if share is not None:
             x = ramp.left() + share * ramp.width()
-            painter.fillRect(QRectF(x - 1, ramp.top() - 3, 2, ramp.height() + 6), QColor(self._palette.text))
+            painter.fillRect(QRectF(x - 1, ramp.top() - 3, 2, ramp.height() + 6), QColor(self.theme.text))
 
     def _show(self) -> None:
         choice = self._state.choice
@@ -172,23 +168,21 @@ class TintLegend(QWidget):
         self.update()
 
 
-class GridPanel(QWidget):
+class GridPanel(Dressed):
     """Shows the session's grids of one stack; clicks become the session's intents."""
 
     def __init__(
         self,
         session: Session,
         view: ViewState,
-        palette: Palette,
         head_actions: Sequence[QAction] = (),
         parent: QWidget | None = None,
     ) -> None:
         super().__init__(parent)
-        self._session, self._view, self._palette = session, view, palette
+        self._session, self._view = session, view
         self._tints: TintState | None = None
         self._head_actions = tuple(head_actions)
         self.grid = GridView(has_switches=True)
-        self.grid.set_theme(palette)
         self.grid.set_style(map_style(view))
         self.grid.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
         self._grids: tuple[SiteGrid, ...] = ()
@@ -209,19 +203,15 @@ class GridPanel(QWidget):
         for show in (self._make_tabs, self._show_stack, self._show_selection, self._show_gates):
             show()
 
-    def set_theme(self, palette: Palette) -> None:
-        self._palette = palette
-        self.grid.set_theme(palette)
+    def dress(self) -> None:
         if self._tints is not None:
-            self.legend.set_theme(palette)
-            self.frames_button.set_theme(palette)
             self._show_frames()
 
     def offer_frames(self, state: TintState) -> None:
         """Frame the heads by a number; off at first. The legend stands below the heads."""
         self._tints = state
-        self.legend = TintLegend(state, self._view, self._palette)
-        self.frames_button = TintButton(state, self._palette)
+        self.legend = TintLegend(state, self._view)
+        self.frames_button = TintButton(state)
         self._tab_row.addWidget(self.frames_button)
         self._column.addWidget(self.legend)
         when(self, self._show_frames, state.changed.tint)
@@ -233,7 +223,7 @@ class GridPanel(QWidget):
             return
         shares = {head: state.share(head) for head in state.values} if state.choice is not None else {}
         self.grid.set_frames(
-            {head: ramp_colour(self._palette, s) for head, s in shares.items() if s is not None}
+            {head: ramp_colour(self.theme, s) for head, s in shares.items() if s is not None}
         )
 
     def tab(self, stack: Stack) -> QToolButton:

@@ -211,9 +211,9 @@ class GridView(MapWidget):
 
     def paintEvent(self, event: QPaintEvent) -> None:
         with QPainter(self) as painter:
-            painter.fillRect(self.rect(), QColor(self._palette.background))
+            painter.fillRect(self.rect(), QColor(self.theme.background))
             if not self._grids:
-                paint_placeholder(painter, QRectF(self.rect()), self._palette, *self._empty)
+                paint_placeholder(painter, QRectF(self.rect()), self.theme, *self._empty)
                 return
             with type_at(self._label_type()):
                 layout = paint_grid(
@@ -221,7 +221,7 @@ class GridView(MapWidget):
                     self._room(),
                     self._grids,
                     style=self._style,
-                    palette=self._palette,
+                    palette=self.theme,
                     marks=self._marks(),
                     zoom=self._zoom,
                     offset=None if self._zoom == 1.0 else self._offset,
@@ -230,9 +230,9 @@ class GridView(MapWidget):
                 )
             self._paint_switch(painter, layout)
             if self._is_stale:
-                paint_veil(painter, layout.area, self._palette)
+                paint_veil(painter, layout.area, self.theme)
             if self.hasFocus():
-                paint_focus(painter, self.rect(), self._palette)
+                paint_focus(painter, self.rect(), self.theme)
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
         self._drag = Drag.begun(event)
@@ -361,7 +361,7 @@ class GridView(MapWidget):
         rect = switch_rect(layout.box(*place)) if place is not None else None
         if rect is not None and self._hovered is not None and layout.area.contains(rect):
             is_off = self._gates.value(self._hovered) == 0.0
-            paint_switch(painter, rect, is_off=is_off, is_hot=self._is_on_switch, palette=self._palette)
+            paint_switch(painter, rect, is_off=is_off, is_hot=self._is_on_switch, palette=self.theme)
 
     def _walk(self, current: HeadRef | None, step: tuple[int, int], *, is_additive: bool) -> None:
         layout = self.layout_now()

@@ -6,7 +6,7 @@ from dataclasses import replace
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtWidgets import QButtonGroup, QStackedWidget, QToolButton, QVBoxLayout, QWidget
 
-from attnscope.figures.colours import COLOUR_MAPS, Palette
+from attnscope.figures.colours import COLOUR_MAPS
 from attnscope.figures.paint_part import MapPart
 from attnscope.figures.plain import plain_piece, query_words
 from attnscope.records.alignment import GoldCell
@@ -42,9 +42,7 @@ _INSIDE = "The selected head on one query, step by step (I)"
 class HeadPanel(QWidget):
     """Shows the session's primary head as a heatmap or the selection as lines."""
 
-    def __init__(
-        self, session: Session, view: ViewState, palette: Palette, parent: QWidget | None = None
-    ) -> None:
+    def __init__(self, session: Session, view: ViewState, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._session, self._view = session, view
         self.heatmap, self.lines = HeadView(), LinesView()
@@ -77,24 +75,12 @@ class HeadPanel(QWidget):
         self.back.setToolTip("Show the grid again (Esc)")
         self._lay_out()
         self._connect()
-        self.set_theme(palette)
         for show in (self._show_style, self._show_view, self._show_back, self._show_maps, self._show_gate):
             show()
 
-    def set_theme(self, palette: Palette) -> None:
-        self.heatmap.set_theme(palette)
-        self.lines.set_theme(palette)
-        self._palette = palette
-        if self.street_map is not None:
-            self.street_map.set_theme(palette)
-        if self.inside is not None:
-            self.inside.set_theme(palette)
-        if self.picture is not None:
-            self.picture.set_theme(palette)
-
     def offer_inside(self, state: InsideState) -> None:
         """Let the selected head be looked into."""
-        self.inside = InsidePanel(state, self._session, self._view, self._palette)
+        self.inside = InsidePanel(state, self._session, self._view)
         self._pages.addWidget(self.inside)
         self.heading.addWidget(self.inside.chooser)
         self.inside_button.setVisible(True)
@@ -103,7 +89,7 @@ class HeadPanel(QWidget):
     def offer_picture(self, state: PictureState) -> None:
         """Lay the selected head over the picture, for models that read pictures."""
         self._picturing = state
-        self.picture = PictureView(state, self._palette)
+        self.picture = PictureView(state)
         self.picture.set_style(map_style(self._view))
         self.picture.cell_hovered.connect(self._on_cell_hovered)
         self.picture.left.connect(self._on_left)
@@ -141,7 +127,6 @@ class HeadPanel(QWidget):
     def show_long_maps(self, tiles: MapTiles) -> None:
         """Show maps that are too long to be held whole by tiles."""
         self.street_map = StreetMap(tiles)
-        self.street_map.set_theme(self._palette)
         self.street_map.set_style(map_style(self._view))
         self.street_map.cell_hovered.connect(self._on_long_cell_hovered)
         self.street_map.left.connect(self._on_left)

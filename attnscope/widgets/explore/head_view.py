@@ -155,16 +155,16 @@ class HeadView(CellMap):
     def paintEvent(self, event: QPaintEvent) -> None:
         with QPainter(self) as painter, type_at(self._factor_now()):
             rect = QRectF(self.rect())
-            painter.fillRect(rect, QColor(self._palette.background))
+            painter.fillRect(rect, QColor(self.theme.background))
             if self._map is None or 0 in self._map.weights.shape:
-                paint_placeholder(painter, rect, self._palette, *self._empty)
+                paint_placeholder(painter, rect, self.theme, *self._empty)
                 return
             layout = paint_head_map(
                 painter,
                 rect,
                 self._map,
                 style=self._style,
-                palette=self._palette,
+                palette=self.theme,
                 gate=self._gate,
                 view=self._view,
                 highlight=self._cell or self._highlight,
@@ -176,7 +176,7 @@ class HeadView(CellMap):
             if self._gold:
                 paint_gold(painter, layout, self._gold)
             if self._is_stale:
-                paint_veil(painter, layout.cells, self._palette)
+                paint_veil(painter, layout.cells, self.theme)
             if self._cell is not None:
                 painter.setRenderHint(QPainter.RenderHint.Antialiasing, True)
                 paint_readout(
@@ -185,11 +185,11 @@ class HeadView(CellMap):
                     self._map,
                     self._cell,
                     self._cursor,
-                    self._palette,
+                    self.theme,
                     is_knocked_out=self._cell in self._knocked_out,
                 )
             if self.hasFocus():
-                paint_focus(painter, self.rect(), self._palette)
+                paint_focus(painter, self.rect(), self.theme)
 
     def panel_at(self, position: QPointF | None = None) -> MapLayout | None:
         return self.layout_now()

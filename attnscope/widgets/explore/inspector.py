@@ -5,7 +5,6 @@ from functools import partial
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QHBoxLayout, QMenu, QToolButton, QVBoxLayout, QWidget
 
-from attnscope.figures.colours import Palette
 from attnscope.figures.plain import plain_text
 from attnscope.figures.style import type_px
 from attnscope.records.interventions import Intervention
@@ -16,6 +15,7 @@ from attnscope.viewmodels.session.state import Session
 from attnscope.widgets.explore.measure_rows import MeasureRows
 from attnscope.widgets.heads.gate_control import GateControl
 from attnscope.widgets.labels import ElidedLabel, PlainLabel, plain_tooltip, tool_button, when
+from attnscope.widgets.theme import Dressed
 
 # What is done to single heads beyond gates: one line, which takes it back, and the rest in a menu.
 
@@ -86,10 +86,10 @@ _MODULE_LETTERS = 18
 """A module's path is longer than there is room for: its end tells most, the tooltip all."""
 
 
-class Inspector(QWidget):
+class Inspector(Dressed):
     """Shows the session's primary head."""
 
-    def __init__(self, session: Session, palette: Palette, parent: QWidget | None = None) -> None:
+    def __init__(self, session: Session, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._session = session
         self.name = PlainLabel(role="large")
@@ -100,23 +100,21 @@ class Inspector(QWidget):
         self.line.setAlignment(Qt.AlignmentFlag.AlignTop)
         self.gate = GateControl(session)
         self.changes = ChangeList(session)
-        self.measures = MeasureRows(palette)
+        self.measures = MeasureRows()
         layout = QVBoxLayout(self)
         layout.setContentsMargins(16, 8, 16, 8)
         for widget in (self.name, self.place, self.line, self.gate, self.changes, self.measures):
             layout.addWidget(widget)
         layout.setSpacing(4)
         layout.addStretch(1)
-        self.set_theme(palette)
+        self.dress()
         told = session.changed
         when(self, self._show, told.selection, told.traced, told.model, told.roles)
         self._show()
 
-    def set_theme(self, palette: Palette) -> None:
+    def dress(self) -> None:
         self.line.setFixedHeight(round(type_px(36)))
-        self.gate.set_theme(palette)
         self.changes.fit_type()
-        self.measures.set_theme(palette)
         self._make_room()
 
     def fold_measures(self, is_folded: bool) -> None:

@@ -2,7 +2,6 @@
 
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
-from attnscope.figures.colours import Palette
 from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.view_state import Highlight, ViewState
 from attnscope.widgets.explore.lines_view import LinesView
@@ -13,9 +12,7 @@ from attnscope.widgets.map_style import map_style
 class LinesPanel(QWidget):
     """One lines view, kept up to date."""
 
-    def __init__(
-        self, session: Session, view: ViewState, palette: Palette, parent: QWidget | None = None
-    ) -> None:
+    def __init__(self, session: Session, view: ViewState, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._session, self._view = session, view
         self.lines = LinesView()
@@ -27,12 +24,8 @@ class LinesPanel(QWidget):
         when(self, self._show_maps, told.heads, told.selection, told.traced, told.model)
         when(self, self._show_style, view.changed.style)
         when(self, self._show_highlight, view.changed.highlight)
-        self.set_theme(palette)
         self._show_style()
         self._show_maps()
-
-    def set_theme(self, palette: Palette) -> None:
-        self.lines.set_theme(palette)
 
     def _show_maps(self) -> None:
         maps = self._session.shown_maps if self._session.text.strip() else ()

@@ -135,15 +135,15 @@ class LinesView(MapWidget):
     def paintEvent(self, event: QPaintEvent) -> None:
         with QPainter(self) as painter, type_at(self.type_factor()):
             rect = QRectF(self.rect())
-            painter.fillRect(rect, QColor(self._palette.background))
+            painter.fillRect(rect, QColor(self.theme.background))
             if not self._maps:
-                paint_placeholder(painter, rect, self._palette, *self._empty)
+                paint_placeholder(painter, rect, self.theme, *self._empty)
                 return
             paint_lines(
                 painter,
                 rect,
                 self._maps,
-                palette=self._palette,
+                palette=self.theme,
                 highlight=self._pointed if self._pointed != _NOWHERE else self._highlight,
                 only=self._only,
                 zoom=self._zoom,
@@ -153,9 +153,9 @@ class LinesView(MapWidget):
                 is_rough=self._zooming.isActive(),
             )
             if self._is_stale:
-                paint_veil(painter, rect, self._palette)
+                paint_veil(painter, rect, self.theme)
             if self.hasFocus():
-                paint_focus(painter, self.rect(), self._palette)
+                paint_focus(painter, self.rect(), self.theme)
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
         self._drag = Drag.begun(event)

@@ -23,7 +23,6 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from attnscope.figures.colours import Palette
 from attnscope.figures.plain import plain_text
 from attnscope.figures.style import type_px
 from attnscope.viewmodels.session.mask_presets import PRESETS, Preset, graph_text
@@ -33,6 +32,7 @@ from attnscope.widgets.explore.mask_grid import MaskGrid
 from attnscope.widgets.form_parts import column, inset_text, row
 from attnscope.widgets.labels import PlainLabel, plain_tooltip, tool_button, when
 from attnscope.widgets.possible import allow
+from attnscope.widgets.theme import Dressing
 
 _SIDE_PX = 288
 ChooseFile = Callable[[QWidget, str], str]
@@ -42,13 +42,12 @@ def _ask_file(parent: QWidget, title: str) -> str:
     return QFileDialog.getOpenFileName(parent, title, str(Path.home()))[0]
 
 
-class MaskDialog(QDialog):
+class MaskDialog(Dressing, QDialog):
     """Draws the mask of the open text; closing it leaves the mask in use."""
 
     def __init__(
         self,
         session: Session,
-        palette: Palette,
         parent: QWidget | None = None,
         *,
         choose_file: ChooseFile = _ask_file,
@@ -59,7 +58,7 @@ class MaskDialog(QDialog):
         self._session, self._choose_file = session, choose_file
         self._pointed = (-1, -1)
         self.state = MaskState(session)
-        self.grid = MaskGrid(self.state, palette)
+        self.grid = MaskGrid(self.state)
         self.presets: dict[Preset, QToolButton] = {}
         self.count = PlainLabel(role="name")
         self.scope, self.pointed = PlainLabel(role="hint"), PlainLabel(role="hint")
@@ -69,12 +68,11 @@ class MaskDialog(QDialog):
         self.edges_error = PlainLabel(role="error")
         self._build()
         when(self, self._show, self.state.changed)
-        self.set_theme(palette)
+        self.dress()
         self._show()
 
-    def set_theme(self, palette: Palette) -> None:
+    def dress(self) -> None:
         self._side.setFixedWidth(round(type_px(_SIDE_PX)))
-        self.grid.set_theme(palette)
 
     def closeEvent(self, event: QCloseEvent) -> None:
         self.state.close()
@@ -304,8 +302,8 @@ def _scope_words(state: MaskState) -> str:
 class MaskEditing:
     """Opens the editor, one at a time, and keeps its action up to date."""
 
-    def __init__(self, session: Session, window: QWidget, palette_now: Callable[[], Palette]) -> None:
-        self._session, self._window, self._palette_now = session, window, palette_now
+    def __init__(self, session: Session, window: QWidget) -> None:
+        self._session, self._window = session, window
         self._probe = MaskState(session)
         self.dialog: MaskDialog | None = None
 
@@ -329,17 +327,12 @@ class MaskEditing:
             self._session.tell_person(f"Masks are drawn for the {stack}: its heads are shown now.")
             self._session.select_stack(stack)
         if self.dialog is None:
-            self.dialog = MaskDialog(self._session, self._palette_now(), self._window)
+            self.dialog = MaskDialog(self._session, self._window)
             self.dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
             self.dialog.destroyed.connect(self._on_destroyed)
         self.dialog.show()
         self.dialog.raise_()
         self.dialog.grid.setFocus()
-
-    def set_theme(self, palette: Palette) -> None:
-        """Dress the editor."""
-        if self.dialog is not None:
-            self.dialog.set_theme(palette)
 
     def _on_destroyed(self) -> None:
         self.dialog = None

@@ -12,25 +12,25 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
-from attnscope.figures.colours import Palette
 from attnscope.figures.plain import isolated, plain_piece
 from attnscope.figures.style import SMALL_PX, font, text_width, type_px
 from attnscope.viewmodels.session.masking import Cell, MaskState
 from attnscope.widgets.panning import ARROWS
+from attnscope.widgets.theme import Dressed
 
 _LEAST_PX, _MOST_PX, _PAD_PX, _MARK_PX = 15, 48, 6, 14
 _LONGEST = 14
 
 
-class MaskGrid(QWidget):
+class MaskGrid(Dressed):
     """Shows and paints the cells of `state`; `pointed_at` carries the cell under cursor or keys."""
 
     pointed_at = Signal(int, int)
     cell_moved = Signal(QRect)
 
-    def __init__(self, state: MaskState, palette: Palette, parent: QWidget | None = None) -> None:
+    def __init__(self, state: MaskState, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._state, self._palette = state, palette
+        self._state = state
         self._cells = state.cells
         self._names: tuple[str, ...] = ()
         self._cell_px, self._left_px, self._top_px = 20, 80, 80
@@ -43,8 +43,7 @@ class MaskGrid(QWidget):
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
 
-    def set_theme(self, palette: Palette) -> None:
-        self._palette = palette
+    def dress(self) -> None:
         self._measure()
 
     def show_state(self) -> None:
@@ -161,11 +160,11 @@ class MaskGrid(QWidget):
             for cell, width in ((self._hovered, 1.0), (self._cursor if self.hasFocus() else None, 2.0)):
                 if cell is not None:
                     painter.setBrush(Qt.BrushStyle.NoBrush)
-                    painter.setPen(QPen(QColor(self._palette.text), width))
+                    painter.setPen(QPen(QColor(self.theme.text), width))
                     painter.drawRect(self.cell_rect(cell))
 
     def _paint_cells(self, painter: QPainter, area: QRect) -> None:
-        palette, n = self._palette, len(self._names)
+        palette, n = self.theme, len(self._names)
         first_row, last_row = self._span(area.top() - self._top_px, area.bottom() - self._top_px, n)
         first, last = self._span(area.left() - self._left_px, area.right() - self._left_px, n)
         painter.setPen(QPen(QColor(palette.line), 1.0))
@@ -182,7 +181,7 @@ class MaskGrid(QWidget):
                 painter.drawRect(rect)
 
     def _paint_names(self, painter: QPainter, area: QRect) -> None:
-        palette, blind = self._palette, set(self._state.blind)
+        palette, blind = self.theme, set(self._state.blind)
         row, column = self._hovered or (-1, -1)
         painter.setFont(font(SMALL_PX))
         side, flags = self._cell_px, Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter

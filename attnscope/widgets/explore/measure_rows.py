@@ -6,10 +6,10 @@ from PySide6.QtCore import QRectF, QSize, Qt
 from PySide6.QtGui import QColor, QPainter, QPaintEvent
 from PySide6.QtWidgets import QSizePolicy, QVBoxLayout, QWidget
 
-from attnscope.figures.colours import Palette
 from attnscope.figures.style import NORMAL_PX, SMALL_PX, font, text_width, type_px
 from attnscope.viewmodels.session.head_measures import MEASURES, MeasureKind, MeasureShown
 from attnscope.widgets.labels import plain_tooltip
+from attnscope.widgets.theme import Dressed
 
 _ROW_PX, _VALUE_PX = 24, 40
 
@@ -19,12 +19,12 @@ def names_px() -> float:
     return max(text_width(kind.name, NORMAL_PX) for kind in MEASURES)
 
 
-class MeasureRow(QWidget):
+class MeasureRow(Dressed):
     """One measure: name, bar with a tick for every head, value."""
 
-    def __init__(self, kind: MeasureKind, palette: Palette, parent: QWidget | None = None) -> None:
+    def __init__(self, kind: MeasureKind, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._kind, self._palette = kind, palette
+        self._kind = kind
         self._shown: MeasureShown | None = None
         self._name_px = names_px()
         self.setFixedHeight(round(type_px(_ROW_PX)))
@@ -40,10 +40,9 @@ class MeasureRow(QWidget):
             self.setAccessibleDescription(f"{shown.text} {shown.kind.unit}")
         self.update()
 
-    def set_theme(self, palette: Palette) -> None:
-        self._palette, self._name_px = palette, names_px()
+    def dress(self) -> None:
+        self._name_px = names_px()
         self.setFixedHeight(round(type_px(_ROW_PX)))
-        self.update()
 
     def sizeHint(self) -> QSize:
         """Room for name, bar and value."""
@@ -51,7 +50,7 @@ class MeasureRow(QWidget):
 
     def paintEvent(self, _event: QPaintEvent) -> None:
         """Paint name, bar and value."""
-        palette, shown = self._palette, self._shown
+        palette, shown = self.theme, self._shown
         middle = Qt.AlignmentFlag.AlignVCenter
         with QPainter(self) as painter:
             painter.setFont(font(NORMAL_PX))
@@ -70,8 +69,8 @@ class MeasureRow(QWidget):
     def _paint_bar(self, painter: QPainter, bar: QRectF, shown: MeasureShown) -> None:
         if math.isfinite(shown.place):
             width = bar.width() * min(max(shown.place, 0.0), 1.0)
-            painter.fillRect(QRectF(bar.x(), bar.y(), width, bar.height()), QColor(self._palette.accent))
-        tick = QColor(self._palette.muted)
+            painter.fillRect(QRectF(bar.x(), bar.y(), width, bar.height()), QColor(self.theme.accent))
+        tick = QColor(self.theme.muted)
         for place in set(shown.others):
             x = bar.x() + (bar.width() - 1) * min(max(place, 0.0), 1.0)
             painter.fillRect(QRectF(x, bar.bottom() + 1, 1, 4), tick)
@@ -80,9 +79,9 @@ class MeasureRow(QWidget):
 class MeasureRows(QWidget):
     """Every measure of one head."""
 
-    def __init__(self, palette: Palette, parent: QWidget | None = None) -> None:
+    def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.rows = tuple(MeasureRow(kind, palette) for kind in MEASURES)
+        self.rows = tuple(MeasureRow(kind) for kind in MEASURES)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(0)
@@ -93,7 +92,3 @@ class MeasureRows(QWidget):
         """Show other values; none are shown when there are none."""
         for k, row in enumerate(self.rows):
             row.show_measure(measures[k] if k < len(measures) else None)
-
-    def set_theme(self, palette: Palette) -> None:
-        for row in self.rows:
-            row.set_theme(palette)

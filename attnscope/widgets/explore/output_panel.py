@@ -2,7 +2,6 @@
 
 from PySide6.QtWidgets import QWidget
 
-from attnscope.figures.colours import Palette
 from attnscope.figures.plain import plain_text
 from attnscope.records.outputs import Comparison
 from attnscope.viewmodels.comparison_rows import (
@@ -42,15 +41,13 @@ class OutputPanel(QWidget):
     It begins at the prediction that the gates moved most, until the person chooses one.
     """
 
-    def __init__(
-        self, session: Session, view: ViewState, palette: Palette, parent: QWidget | None = None
-    ) -> None:
+    def __init__(self, session: Session, view: ViewState, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._session, self._view = session, view
         self.title = PlainLabel("Output", "name")
         self.kind = PlainLabel(role="muted")
         self.positions = narrow_combo("Prediction to show")
-        self.table = CandidateTable(palette)
+        self.table = CandidateTable()
         self.kl = PlainLabel(role="name")
         self.kl.setToolTip(plain_tooltip(_KL_TOOLTIP))
         self.follows = PlainLabel()
@@ -58,8 +55,8 @@ class OutputPanel(QWidget):
         self.follows.setToolTip(plain_tooltip(_FOLLOWS_TOOLTIP))
         self._text_titles = (PlainLabel(role="muted"), PlainLabel(role="muted"))
         self.texts = (
-            DifferenceLabel("Text before the gates", palette),
-            DifferenceLabel("Text after the gates", palette),
+            DifferenceLabel("Text before the gates"),
+            DifferenceLabel("Text after the gates"),
         )
         self.unwritten = PlainLabel(_UNWRITTEN, "hint")
         self._lay_out()
@@ -72,10 +69,6 @@ class OutputPanel(QWidget):
         when(self, self._stale.check, told.traced, told.output, told.stale)
         when(self, self._show_prediction, view.changed.position)
         self._show_all()
-
-    def set_theme(self, palette: Palette) -> None:
-        for widget in (self.table, *self.texts):
-            widget.set_theme(palette)
 
     def _lay_out(self) -> None:
         column = scrolled_column(self)

@@ -8,7 +8,6 @@ from PySide6.QtCore import QEvent, QObject, QSize, Qt
 from PySide6.QtGui import QAction, QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QSplitter, QStackedWidget, QToolButton, QVBoxLayout, QWidget
 
-from attnscope.figures.colours import Palette
 from attnscope.figures.style import type_at, type_px
 from attnscope.records.axes import ROWS, Rows
 from attnscope.records.messages import Traced
@@ -52,6 +51,7 @@ from attnscope.widgets.labels import ElidedLabel, plain_tooltip, rule, tool_butt
 from attnscope.widgets.side_tabs import SideTabs
 from attnscope.widgets.stale_watch import StaleWatch
 from attnscope.widgets.state_card import StateCard
+from attnscope.widgets.theme import Dressed
 from attnscope.widgets.writing.generation_panel import GenerationPanel
 
 # How the pictures are made, in one line above them: heads blended, keys left out, words, which lines.
@@ -247,27 +247,26 @@ _ROOM_PX = 1180
 """Beside a panel that leaves less than this the side goes: the maps keep their size."""
 
 
-class ExplorePage(QWidget):
+class ExplorePage(Dressed):
     """Places the parts; shows a state card instead of pictures when there are none."""
 
     def __init__(
         self,
         session: Session,
         view: ViewState,
-        palette: Palette,
         head_actions: Sequence[QAction] = (),
         parent: QWidget | None = None,
     ) -> None:
         super().__init__(parent)
-        self._session, self._view, self._palette = session, view, palette
+        self._session, self._view = session, view
         self.setProperty("role", "page")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
-        self.text_bar = TextBar(session, view, palette)
-        self.grid_panel = GridPanel(session, view, palette, head_actions)
+        self.text_bar = TextBar(session, view)
+        self.grid_panel = GridPanel(session, view, head_actions)
         self.text_bar.left.connect(self.grid_panel.grid.setFocus)
-        self.head_panel = HeadPanel(session, view, palette)
-        self.inspector = Inspector(session, palette)
-        self.output = OutputPanel(session, view, palette)
+        self.head_panel = HeadPanel(session, view)
+        self.inspector = Inspector(session)
+        self.output = OutputPanel(session, view)
         self.generation: GenerationPanel | None = None
         self.lens: LensPanel | None = None
         self.across: AcrossPanel | None = None
@@ -294,18 +293,9 @@ class ExplorePage(QWidget):
         when(self, self._fold, view.changed.folded)
         self._show_stage()
 
-    def set_theme(self, palette: Palette) -> None:
-        for part in (self.text_bar, self.grid_panel, self.head_panel, self.inspector, self.output):
-            part.set_theme(palette)
-        self._palette = palette
+    def dress(self) -> None:
         self.side.setMinimumWidth(round(type_px(_SIDE_PX)))
         self._fit_room()
-        if self.lens is not None:
-            self.lens.set_theme(palette)
-        if self.across is not None:
-            self.across.set_theme(palette)
-        if self.causes is not None:
-            self.causes.set_theme(palette)
 
     def offer_writing(self, state: GenerationState) -> None:
         """Let the model write, in a tab beside what it says."""
@@ -317,7 +307,7 @@ class ExplorePage(QWidget):
 
     def offer_lens(self, state: LensState) -> None:
         """What each layer would say, in a tab beside what the model says."""
-        self.lens = LensPanel(state, self._palette)
+        self.lens = LensPanel(state)
         self.answers.add(
             "Layers",
             self.lens,
@@ -339,14 +329,14 @@ class ExplorePage(QWidget):
 
     def offer_across(self, state: AcrossState, graph: GraphState) -> None:
         """What an output token owes to the inputs, in a tab beside what the model says."""
-        self.across = AcrossPanel(self._session, state, graph, self._palette)
+        self.across = AcrossPanel(self._session, state, graph)
         self.across.pointed.connect(self._view.set_pointer_text)
         tip = "Rollout and flow: how much each input contributes to an output token through all layers"
         self.answers.add("Across", self.across, label="Rollout", tip=tip)
 
     def offer_causes(self, attributing: AttributingState, patching: PatchingState) -> None:
         """Which parts made an output, in a tab beside what the model says."""
-        self.causes = CausesPanel(self._session, attributing, patching, self._palette)
+        self.causes = CausesPanel(self._session, attributing, patching)
         tip = "Attribution and patching: which parts of the model produced an output"
         self.answers.add("Causes", self.causes, label="Attribution", tip=tip)
         self.causes.pointed.connect(self._view.set_pointer_text)

@@ -4,7 +4,6 @@ from PySide6.QtCore import QEvent, QPointF, QRectF, Qt, Signal
 from PySide6.QtGui import QColor, QKeyEvent, QMouseEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import QWidget
 
-from attnscope.figures.colours import Palette
 from attnscope.figures.paint_map import paint_readout
 from attnscope.figures.paint_picture import paint_picture
 from attnscope.figures.picture_layout import PictureLayout, Side, picture_layout
@@ -30,8 +29,8 @@ class PictureView(MapWidget):
     """Query, key and weight of the patch under the cursor; NaN where there is none."""
     left = Signal()
 
-    def __init__(self, state: PictureState, palette: Palette, parent: QWidget | None = None) -> None:
-        super().__init__("Attention on the picture", palette, parent)
+    def __init__(self, state: PictureState, parent: QWidget | None = None) -> None:
+        super().__init__("Attention on the picture", parent)
         self._state = state
         self._pointed: tuple[Side, int] | None = None
         self._cursor = QPointF()
@@ -59,10 +58,10 @@ class PictureView(MapWidget):
     def paintEvent(self, _event: QPaintEvent) -> None:
         with QPainter(self) as painter:
             room = QRectF(self.rect())
-            painter.fillRect(room, QColor(self._palette.background))
+            painter.fillRect(room, QColor(self.theme.background))
             shown = self._state.shown
             if shown is None:
-                paint_placeholder(painter, room, self._palette, "Attention on a picture", self._state.note)
+                paint_placeholder(painter, room, self.theme, "Attention on a picture", self._state.note)
                 return
             picture, head_map = shown
             query, pointed = self._state.query, self._pointed
@@ -73,16 +72,16 @@ class PictureView(MapWidget):
                 head_map,
                 query,
                 style=self._style,
-                palette=self._palette,
+                palette=self.theme,
                 pointed=pointed,
             )
             if self._is_stale:
-                paint_veil(painter, room, self._palette)
+                paint_veil(painter, room, self.theme)
             elif pointed is not None:
                 cell = (query, pointed[1])
-                paint_readout(painter, room, head_map, cell, self._cursor, self._palette)
+                paint_readout(painter, room, head_map, cell, self._cursor, self.theme)
             if self.hasFocus():
-                paint_focus(painter, self.rect(), self._palette)
+                paint_focus(painter, self.rect(), self.theme)
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
         self._cursor = event.position()

@@ -104,17 +104,17 @@ class StreetMap(MapWidget):
     def paintEvent(self, event: QPaintEvent) -> None:
         with QPainter(self) as painter:
             rect = QRectF(self.rect())
-            painter.fillRect(rect, QColor(self._palette.background))
+            painter.fillRect(rect, QColor(self.theme.background))
             shown, layout = self.state.shown, self.layout_now()
             if shown is None or layout is None or self.state.window is None:
-                paint_placeholder(painter, rect, self._palette, "No head chosen", "Click a small map.")
+                paint_placeholder(painter, rect, self.theme, "No head chosen", "Click a small map.")
                 return
             self._paint_map(painter, layout, shown)
             reading = self.state.reading
             if self._cell is not None and reading is not None:
-                _paint_reading(painter, rect, shown, reading, self._cursor, self._palette)
+                _paint_reading(painter, rect, shown, reading, self._cursor, self.theme)
             if self.hasFocus():
-                paint_focus(painter, self.rect(), self._palette)
+                paint_focus(painter, self.rect(), self.theme)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
@@ -203,7 +203,7 @@ class StreetMap(MapWidget):
         self.cell_hovered.emit(reading.query, reading.key, weight)
 
     def _paint_map(self, painter: QPainter, layout: TileLayout, shown: LongMap) -> None:
-        state, style, palette = self.state, self._style, self._palette
+        state, style, palette = self.state, self._style, self.theme
         window = state.window
         if window is None:
             return
@@ -272,9 +272,9 @@ class StreetMap(MapWidget):
             box = part_rect(layout, window, rows, cols)
             if min(box.width(), box.height()) < 4.0:
                 box.adjust(-2, -2, 2, 2)
-            painter.setPen(QPen(QColor(self._palette.background), 3.0))
+            painter.setPen(QPen(QColor(self.theme.background), 3.0))
             painter.drawRect(box)
-            painter.setPen(QPen(QColor(self._palette.accent), 1.5))
+            painter.setPen(QPen(QColor(self.theme.accent), 1.5))
             painter.drawRect(box)
         painter.restore()
 

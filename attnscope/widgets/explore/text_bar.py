@@ -20,7 +20,6 @@ from PySide6.QtWidgets import (
 )
 
 from attnscope.counting import counted
-from attnscope.figures.colours import Palette
 from attnscope.figures.plain import plain_piece, plain_text, shorten
 from attnscope.figures.style import type_px
 from attnscope.records.axes import Axis
@@ -35,6 +34,7 @@ from attnscope.viewmodels.stage import wanted_input
 from attnscope.viewmodels.view_state import Highlight, ViewState, sides_of
 from attnscope.widgets.aspect_steps import writes
 from attnscope.widgets.labels import PlainLabel, plain_tooltip, tool_button, when
+from attnscope.widgets.theme import Dressed
 from attnscope.widgets.token_strip import ROW_PX, TokenStrip, is_unknown, own_letters
 
 # A list under the field in which a word is begun that a small vocabulary knows how to end.
@@ -219,7 +219,7 @@ _PAIR_TOOLTIPS = (
 )
 
 
-class TextBar(QWidget):
+class TextBar(Dressed):
     """Shows the session's texts and tokens; typing changes the session at every key.
 
     `merges_wanted` carries a word whose tokens somebody wants to see made.
@@ -229,9 +229,7 @@ class TextBar(QWidget):
     left = Signal()
     """Esc or Return in a field: the keys are for the pictures again."""
 
-    def __init__(
-        self, session: Session, view: ViewState, palette: Palette, parent: QWidget | None = None
-    ) -> None:
+    def __init__(self, session: Session, view: ViewState, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._session, self._view = session, view
         self._is_history_newer = False
@@ -242,8 +240,8 @@ class TextBar(QWidget):
         self.samples_button = tool_button("Samples ▾", "Sample sentences")
         self.samples_button.setPopupMode(self.samples_button.ToolButtonPopupMode.InstantPopup)
         self.samples_button.setMenu(QMenu(self.samples_button))
-        self.source_strip = TokenStrip("Tokens of the text", palette)
-        self.target_strip = TokenStrip("Tokens of the target", palette)
+        self.source_strip = TokenStrip("Tokens of the text")
+        self.target_strip = TokenStrip("Tokens of the target")
         self._source_scroll = TokenScroll(self.source_strip)
         self._target_scroll = TokenScroll(self.target_strip)
         self._source_notes = PlainLabel(role="warning")
@@ -267,7 +265,7 @@ class TextBar(QWidget):
             strip.token_left.connect(self._on_token_left)
         self.source_strip.menu_wanted.connect(self._on_source_menu)
         self.target_strip.menu_wanted.connect(self._on_target_menu)
-        self.set_theme(palette)
+        self.dress()
         told = session.changed
         when(self, self._on_model, told.model)
         when(self, self._show_texts, told.text)
@@ -278,12 +276,9 @@ class TextBar(QWidget):
         for show in (self._on_model, self._show_texts, self._show_tokens, self._show_notes, self._show_lit):
             show()
 
-    def set_theme(self, palette: Palette) -> None:
-        """Paint the tokens in other colours."""
+    def dress(self) -> None:
         for label in (self._text_label, self._target_label):
             label.setFixedWidth(round(type_px(40)))
-        self.source_strip.set_theme(palette)
-        self.target_strip.set_theme(palette)
 
     def set_stale(self, is_stale: bool) -> None:
         """Dim the tokens while they are not those of the text."""

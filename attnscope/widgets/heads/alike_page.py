@@ -16,7 +16,6 @@ from PySide6.QtWidgets import (
 )
 
 from attnscope.counting import short_number
-from attnscope.figures.colours import Palette
 from attnscope.figures.style import type_px
 from attnscope.records.redundancy import PairsSource
 from attnscope.records.sites import STACKS
@@ -28,26 +27,26 @@ from attnscope.widgets.heads.head_table import SHARE_ROLE, BarDelegate
 from attnscope.widgets.heads.page import AskPath, ask_open_path
 from attnscope.widgets.labels import ElidedLabel, tool_button, watch_seen, when
 from attnscope.widgets.state_card import StateCard
+from attnscope.widgets.theme import Dressed
 
 _STACKS: dict[str, str] = {stack: stack for stack in STACKS}
 _COLUMNS = ("head", "attends like", "divergence, nats")
 _HEAD_PX, _BAR_PX, _ROW_PX = 120, 320, 26
 
 
-class AlikePage(QWidget):
+class AlikePage(Dressed):
     """Shows an AlikeState: the pairs that attend most alike, and what is nearest to the selected head."""
 
     def __init__(
         self,
         state: AlikeState,
-        palette: Palette,
         parent: QWidget | None = None,
         *,
         table_path: Callable[[], str] = str,
         ask_open: AskPath = ask_open_path,
     ) -> None:
         super().__init__(parent)
-        self._state, self._bars = state, BarDelegate(palette, self)
+        self._state, self._bars = state, BarDelegate(self)
         self._table_path, self._ask_open = table_path, ask_open
         self.setProperty("role", "page")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
@@ -73,10 +72,8 @@ class AlikePage(QWidget):
             show()
         watch_seen(self, state.first_look.look)
 
-    def set_theme(self, palette: Palette) -> None:
-        self._bars.palette = palette
+    def dress(self) -> None:
         self._fit()
-        self.table.viewport().update()
 
     def _dress_table(self) -> None:
         table = self.table

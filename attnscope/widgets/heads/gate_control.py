@@ -3,18 +3,18 @@
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QHBoxLayout, QWidget
 
-from attnscope.figures.colours import Palette
 from attnscope.figures.style import type_px
 from attnscope.viewmodels.session.recorded import is_recorded
 from attnscope.viewmodels.session.state import Session
 from attnscope.widgets.jump_slider import JumpSlider
 from attnscope.widgets.labels import PlainLabel, plain_tooltip, tool_button, when
+from attnscope.widgets.theme import Dressed
 
 _STEPS = 100
 _FIXED = "This is recorded attention: only the heads of a model can be turned down."
 
 
-class GateControl(QWidget):
+class GateControl(Dressed):
     """Shows and changes the gate of the primary head; the switch works on every selected head."""
 
     def __init__(self, session: Session, parent: QWidget | None = None) -> None:
@@ -48,10 +48,10 @@ class GateControl(QWidget):
         self.switch.clicked.connect(self._on_switch_clicked)
         told = session.changed
         when(self, self._show, told.gates, told.selection, told.model)
+        self.dress()
         self._show()
 
-    def set_theme(self, _palette: Palette) -> None:
-        """Make room for the type of another theme."""
+    def dress(self) -> None:
         self.value.setFixedWidth(round(type_px(36)))
         self.switch.setFixedWidth(round(type_px(40)))
 

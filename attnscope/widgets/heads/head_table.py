@@ -21,12 +21,12 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from attnscope.figures.colours import Palette
 from attnscope.figures.style import type_px
 from attnscope.viewmodels.heads.columns import cell_text, cell_tip
 from attnscope.viewmodels.heads.state import HEAD_COLUMN, ROLE_COLUMN, HeadsState
 from attnscope.widgets.form_parts import dress_table
 from attnscope.widgets.labels import plain_tooltip, when
+from attnscope.widgets.theme import Dressing, theme_of
 
 Index = QModelIndex | QPersistentModelIndex
 SHARE_ROLE = Qt.ItemDataRole.UserRole
@@ -134,34 +134,30 @@ class HeadTableModel(QAbstractTableModel):
 class BarDelegate(QStyledItemDelegate):
     """Paints a bar behind each number, as long as it is large: of 1 for shares, else among its column."""
 
-    def __init__(self, palette: Palette, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self.palette = palette
-
     def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
         share = index.data(SHARE_ROLE)
         if isinstance(share, float):
             rect = QRectF(option.rect).adjusted(3, 4, -3, -4)
-            colour = QColor(self.palette.accent)
+            colour = QColor(theme_of(option.widget).accent)
             colour.setAlphaF(0.22)
             width = rect.width() * share
             painter.fillRect(QRectF(rect.right() - width, rect.y(), width, rect.height()), colour)
         super().paint(painter, option, index)
 
 
-class HeadTableView(QTableView):
+class HeadTableView(Dressing, QTableView):
     """Shows the heads of a HeadsState; a click on a column's name sorts, one on a row selects its head."""
 
     frames_wanted = Signal(str)
     """The column that is to frame the heads of the grid."""
 
-    def __init__(self, state: HeadsState, palette: Palette, parent: QWidget | None = None) -> None:
+    def __init__(self, state: HeadsState, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._state = state
         dress_table(self, "Heads and their measures")
         self._rows = HeadTableModel(state)
         self._rows.setParent(self)
-        self._delegate = BarDelegate(palette, self)
+        self._delegate = BarDelegate(self)
         self.setModel(self._rows)
         self.setItemDelegate(self._delegate)
         header = self.horizontalHeader()
@@ -175,15 +171,12 @@ class HeadTableView(QTableView):
         changed = state.changed
         when(self, self._show_rows, changed.table, changed.order)
         when(self, self._show_selection, changed.table, changed.order, changed.selection)
-        self.set_theme(palette)
+        self.dress()
         self._fit()
 
-    def set_theme(self, palette: Palette) -> None:
-        """Paint in other colours and at another size."""
-        self._delegate.palette = palette
+    def dress(self) -> None:
         self.verticalHeader().setDefaultSectionSize(round(type_px(_ROW_PX)))
         self._fit()
-        self.viewport().update()
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Arrow keys select the head they come to."""

@@ -18,7 +18,6 @@ from PySide6.QtWidgets import (
 )
 
 from attnscope.counting import counted
-from attnscope.figures.colours import Palette
 from attnscope.figures.plain import isolated, plain_piece
 from attnscope.files import replace_file
 from attnscope.records.findings import OWN_TEXTS, Findings
@@ -144,7 +143,6 @@ class HeadsPage(QWidget):
     def __init__(
         self,
         state: HeadsState,
-        palette: Palette,
         parent: QWidget | None = None,
         *,
         ask_open: AskPath = ask_open_path,
@@ -158,7 +156,7 @@ class HeadsPage(QWidget):
         layout.addLayout(self._build_run_row())
         layout.addLayout(self._build_filter_row())
         self._stage = StateCard()
-        self.table = HeadTableView(state, palette)
+        self.table = HeadTableView(state)
         self.card = HeadCardPanel(state)
         self.card.look_wanted.connect(self._on_look_wanted)
         self._splitter = QSplitter(Qt.Orientation.Horizontal)
@@ -178,9 +176,6 @@ class HeadsPage(QWidget):
         when(self, self._show_all, changed.choice, changed.progress, changed.table, changed.order)
         self._show_all()
         watch_seen(self, state.first_look.look)
-
-    def set_theme(self, palette: Palette) -> None:
-        self.table.set_theme(palette)
 
     def splitters(self) -> tuple[QSplitter, ...]:
         """The splitters whose places are worth remembering."""

@@ -17,7 +17,6 @@ from PySide6.QtWidgets import (
 )
 
 from attnscope.counting import counted
-from attnscope.figures.colours import Palette
 from attnscope.figures.curve_tables import csv_of_curves
 from attnscope.figures.pruning_charts import pruning_chart
 from attnscope.figures.spec import Caption, FigureSpec
@@ -61,7 +60,6 @@ class PruningPage(QWidget):
     def __init__(
         self,
         state: CurvesState,
-        palette: Palette,
         parent: QWidget | None = None,
         *,
         table_path: Callable[[], str] = str,
@@ -71,7 +69,6 @@ class PruningPage(QWidget):
         super().__init__(parent)
         self._state, self._table_path = state, table_path
         self._ask_open, self._ask_save = ask_open, ask_save
-        self._palette = palette
         self.curves: PruningView | None = None
         self.setProperty("role", "page")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
@@ -84,11 +81,6 @@ class PruningPage(QWidget):
             when(self, show, state.changed.choice, state.changed.progress, state.changed.curves)
             show()
         watch_seen(self, state.first_look.look)
-
-    def set_theme(self, palette: Palette) -> None:
-        self._palette = palette
-        if self.curves is not None:
-            self.curves.plot.set_theme(palette)
 
     def figure_spec(self) -> FigureSpec | None:
         """The curves as a figure."""
@@ -168,7 +160,7 @@ class PruningPage(QWidget):
         if self.curves is None:
             from attnscope.widgets.heads.pruning_view import PruningView
 
-            self.curves = PruningView(self._state, self._palette)
+            self.curves = PruningView(self._state)
             self.curves.explore_wanted.connect(self.explore_wanted)
             self.curves.remove_wanted.connect(self.remove_wanted)
             self._pages.addWidget(self.curves)

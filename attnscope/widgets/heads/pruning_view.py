@@ -18,7 +18,7 @@ from PySide6.QtWidgets import (
 )
 
 from attnscope.counting import short_number
-from attnscope.figures.colours import Palette, series_colour
+from attnscope.figures.colours import series_colour
 from attnscope.records.importance import UNITS, CurvePoint, PruningCurve
 from attnscope.records.intervals import interval_said
 from attnscope.records.sites import STACKS, HeadRef, Stack
@@ -59,8 +59,8 @@ class PruningPlot(LinePlot):
     """PointRef under the cursor, or None."""
     point_clicked = Signal(object)
 
-    def __init__(self, palette: Palette, parent: QWidget | None = None) -> None:
-        super().__init__(palette, parent, label_px=_NAMES_PX)
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent, label_px=_NAMES_PX)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setAccessibleName("Pruning curves")
         self._groups: tuple[CurveGroup, ...] = ()
@@ -75,8 +75,8 @@ class PruningPlot(LinePlot):
         self._pressed = QPointF()
         self._has_log = False
 
-    def set_theme(self, palette: Palette) -> None:
-        super().set_theme(palette)
+    def dress(self) -> None:
+        super().dress()
         if hasattr(self, "_rings"):
             self.set_groups(self._groups)
 
@@ -85,7 +85,7 @@ class PruningPlot(LinePlot):
         self._groups = groups
         lines: list[Line] = []
         for k, group in enumerate(groups):
-            lines += _lines(group, series_colour(self._palette, k))
+            lines += _lines(group, series_colour(self.theme, k))
         n_heads = groups[0].curves[0].n_heads if groups else 1
         self.set_x_range((-0.015 * n_heads, 1.01 * n_heads))
         self.set_lines(tuple(lines))
@@ -192,7 +192,7 @@ class PruningPlot(LinePlot):
             if any(p.y() != p.y() for p in edge):
                 continue
             band = QGraphicsPolygonItem(QPolygonF(edge))
-            colour = QColor(series_colour(self._palette, k))
+            colour = QColor(series_colour(self.theme, k))
             colour.setAlphaF(_BAND)
             band.setBrush(colour)
             band.setPen(QColor(0, 0, 0, 0))
@@ -201,7 +201,7 @@ class PruningPlot(LinePlot):
             self._bands.append(band)
 
     def _draw_rings(self) -> None:
-        accent = QColor(self._palette.accent)
+        accent = QColor(self.theme.accent)
         for ring, found, is_full in (
             (self._rings[0], self._chosen, self._is_loaded),
             (self._rings[1], self._hovered, False),
@@ -209,7 +209,7 @@ class PruningPlot(LinePlot):
             if found is None or found.curve not in self._curves():
                 ring.setData([], [])
                 continue
-            colour = accent if ring is self._rings[0] else QColor(self._palette.text)
+            colour = accent if ring is self._rings[0] else QColor(self.theme.text)
             brush = pg.mkBrush(colour) if is_full else pg.mkBrush(None)
             place = self._place(found.point.n_removed, found.point.value)
             ring.setData(
@@ -340,10 +340,10 @@ class PruningView(QSplitter):
     explore_wanted = Signal()
     remove_wanted = Signal()
 
-    def __init__(self, state: CurvesState, palette: Palette, parent: QWidget | None = None) -> None:
+    def __init__(self, state: CurvesState, parent: QWidget | None = None) -> None:
         super().__init__(Qt.Orientation.Horizontal, parent)
         self._state = state
-        self.plot = PruningPlot(palette)
+        self.plot = PruningPlot()
         self.plot.point_hovered.connect(state.hover)
         self.plot.point_clicked.connect(state.load)
         self.panel = PointPanel(state)

@@ -5,7 +5,6 @@ from collections.abc import Callable
 from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtWidgets import QSplitter, QVBoxLayout, QWidget
 
-from attnscope.figures.colours import Palette
 from attnscope.figures.spec import FigureSpec
 from attnscope.viewmodels.heads.alike import AlikeState
 from attnscope.viewmodels.heads.head_weights import WeightsState
@@ -24,9 +23,8 @@ class HeadsTabs(QWidget):
     explore_wanted = Signal()
     remove_wanted = Signal()
 
-    def __init__(self, table: HeadsPage, palette: Palette, parent: QWidget | None = None) -> None:
+    def __init__(self, table: HeadsPage, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._palette = palette
         self.setProperty("role", "page")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         self.table = table
@@ -42,7 +40,7 @@ class HeadsTabs(QWidget):
 
     def offer_pruning(self, state: CurvesState, table_path: Callable[[], str]) -> None:
         """Pruning curves, in a tab of their own; `table_path` names the file measured for the table."""
-        page = PruningPage(state, self._palette, table_path=table_path)
+        page = PruningPage(state, table_path=table_path)
         page.failed.connect(self.failed)
         page.explore_wanted.connect(self.explore_wanted)
         page.remove_wanted.connect(self.remove_wanted)
@@ -51,24 +49,14 @@ class HeadsTabs(QWidget):
 
     def offer_alike(self, state: AlikeState, table_path: Callable[[], str]) -> None:
         """Which heads attend alike, in a tab of its own."""
-        self.alike = AlikePage(state, self._palette, table_path=table_path)
+        self.alike = AlikePage(state, table_path=table_path)
         self.tabs.add("Alike", self.alike, label="Similar heads")
 
     def offer_weights(self, state: WeightsState) -> None:
         """What the selected head's weights say, in a tab of its own."""
-        self.weights = WeightsPage(state, self._palette)
+        self.weights = WeightsPage(state)
         self.weights.failed.connect(self.failed)
         self.tabs.add("Weights", self.weights)
-
-    def set_theme(self, palette: Palette) -> None:
-        self._palette = palette
-        self.table.set_theme(palette)
-        if self.pruning is not None:
-            self.pruning.set_theme(palette)
-        if self.alike is not None:
-            self.alike.set_theme(palette)
-        if self.weights is not None:
-            self.weights.set_theme(palette)
 
     def minimumSizeHint(self) -> QSize:
         """The width of the tab in front: a panel at the right edge leaves it no less."""

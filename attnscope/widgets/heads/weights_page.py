@@ -18,7 +18,6 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from attnscope.figures.colours import Palette
 from attnscope.figures.paint_chart import paint_chart
 from attnscope.figures.plain import isolated, plain_piece
 from attnscope.figures.spec import Caption, Chart, FigureSpec
@@ -44,6 +43,7 @@ from attnscope.widgets.form_parts import column, row
 from attnscope.widgets.heads.page import AskPath, ask_save_path
 from attnscope.widgets.labels import ElidedLabel, PlainLabel, plain_tooltip, tool_button, watch_seen, when
 from attnscope.widgets.state_card import StateCard
+from attnscope.widgets.theme import Dressed
 
 # Token pairs of one of a head's products: two tokens, a bar and the value of each, one under the other.
 
@@ -51,14 +51,12 @@ _ROW_PX, _HEAD_PX, _NUMBER_PX, _ARROW_PX, _RIGHT_PX = 22, 22, 52, 18, 12
 _TOKEN_SHARE = 0.3
 
 
-class PairTable(QWidget):
+class PairTable(Dressed):
     """One row a pair; `joint` stands between its tokens, `columns` over them."""
 
-    def __init__(
-        self, palette: Palette, columns: tuple[str, str], joint: str, parent: QWidget | None = None
-    ) -> None:
+    def __init__(self, columns: tuple[str, str], joint: str, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._palette, self._columns, self._joint = palette, columns, joint
+        self._columns, self._joint = columns, joint
         self._pairs: tuple[TokenPair, ...] = ()
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self._fit()
@@ -70,8 +68,7 @@ class PairTable(QWidget):
             self.setAccessibleDescription("; ".join(self._words(pair) for pair in pairs))
             self._fit()
 
-    def set_theme(self, palette: Palette) -> None:
-        self._palette = palette
+    def dress(self) -> None:
         self._fit()
 
     def sizeHint(self) -> QSize:
@@ -98,9 +95,9 @@ class PairTable(QWidget):
         largest = max((abs(pair.value) for pair in self._pairs), default=1.0) or 1.0
         row = type_px(_ROW_PX)
         with QPainter(self) as painter:
-            painter.fillRect(self.rect(), QColor(self._palette.background))
+            painter.fillRect(self.rect(), QColor(self.theme.background))
             painter.setFont(font(SMALL_PX))
-            painter.setPen(QColor(self._palette.muted))
+            painter.setPen(QColor(self.theme.muted))
             first, second, _bar, number = self._places(0.0)
             middle = Qt.AlignmentFlag.AlignVCenter
             painter.drawText(first, middle, self._columns[0])
@@ -124,7 +121,7 @@ class PairTable(QWidget):
         )
 
     def _paint_row(self, painter: QPainter, top: float, pair: TokenPair, share: float) -> None:
-        palette, middle = self._palette, Qt.AlignmentFlag.AlignVCenter
+        palette, middle = self.theme, Qt.AlignmentFlag.AlignVCenter
         first, second, bar, number = self._places(top)
         painter.setFont(font(NORMAL_PX))
         for place, token in ((first, pair.first), (second, pair.second)):
@@ -140,7 +137,7 @@ class PairTable(QWidget):
         painter.drawText(number, middle | Qt.AlignmentFlag.AlignRight, value_text(pair.value))
 
     def _write(self, painter: QPainter, place: QRectF, token: Token) -> None:
-        painter.setPen(QColor(self._palette.muted if token.is_special else self._palette.text))
+        painter.setPen(QColor(self.theme.muted if token.is_special else self.theme.text))
         metrics = QFontMetricsF(painter.font())
         text = metrics.elidedText(plain_piece(token.piece), Qt.TextElideMode.ElideMiddle, place.width())
         painter.drawText(place, Qt.AlignmentFlag.AlignVCenter, isolated(text))
@@ -165,12 +162,11 @@ _ENDS = {str(key): name for key, name in END_NAMES.items()}
 _JOINTS: dict[CircuitKind, str] = {"ov": "→", "qk": "↔"}
 
 
-class ChartsView(QWidget):
+class ChartsView(Dressed):
     """Some charts under each other."""
 
-    def __init__(self, palette: Palette, parent: QWidget | None = None) -> None:
+    def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._palette = palette
         self._charts: tuple[Chart, ...] = ()
         self.setMinimumSize(280, 320)
         self.setAccessibleName("Singular values of the head, and of all heads of its layer")
@@ -180,26 +176,21 @@ class ChartsView(QWidget):
         self._charts = charts
         self.update()
 
-    def set_theme(self, palette: Palette) -> None:
-        """Draw in other colours."""
-        self._palette = palette
-        self.update()
-
     def paintEvent(self, _event: QPaintEvent) -> None:
         with QPainter(self) as painter:
-            painter.fillRect(self.rect(), QColor(self._palette.background))
+            painter.fillRect(self.rect(), QColor(self.theme.background))
             n, whole = len(self._charts), QRectF(self.rect()).adjusted(4, 4, -8, -4)
             height = (whole.height() - _GAP_PX * (n - 1)) / max(n, 1)
             for k, chart in enumerate(self._charts):
                 top = whole.top() + k * (height + _GAP_PX)
                 place = QRectF(whole.left(), top, whole.width(), height)
-                paint_chart(painter, place, chart, palette=self._palette)
+                paint_chart(painter, place, chart, palette=self.theme)
 
 
 class PairPanel(QWidget):
     """The pairs of one product under its name, with what is said of all of it."""
 
-    def __init__(self, state: WeightsState, kind: CircuitKind, palette: Palette) -> None:
+    def __init__(self, state: WeightsState, kind: CircuitKind) -> None:
         super().__init__()
         self._state, self.kind = state, kind
         title = PlainLabel(KIND_NAMES[kind], "section")
@@ -207,7 +198,7 @@ class PairPanel(QWidget):
         self.note = PlainLabel(role="hint")
         self.note.setWordWrap(True)
         self.note.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-        self.table = PairTable(palette, KIND_COLUMNS[kind], _JOINTS[kind])
+        self.table = PairTable(KIND_COLUMNS[kind], _JOINTS[kind])
         self.table.setAccessibleName(KIND_NAMES[kind])
         area = QScrollArea()
         area.setWidget(self.table)
@@ -234,7 +225,6 @@ class WeightsPage(QWidget):
     def __init__(
         self,
         state: WeightsState,
-        palette: Palette,
         parent: QWidget | None = None,
         *,
         ask_save: AskPath = ask_save_path,
@@ -245,17 +235,12 @@ class WeightsPage(QWidget):
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         layout = column(self, margin=12, spacing=8)
         layout.addLayout(self._build_top_row())
-        layout.addWidget(self._build_pages(palette), 1)
+        layout.addWidget(self._build_pages(), 1)
         self._statement = ElidedLabel(role="muted", n_lines=2)
         layout.addWidget(self._statement)
         watch_seen(self, state.watch)
         when(self, self._show_all, state.changed.all)
         self._show_all()
-
-    def set_theme(self, palette: Palette) -> None:
-        self.charts.set_theme(palette)
-        for panel in self.panels:
-            panel.table.set_theme(palette)
 
     def figure_spec(self) -> FigureSpec | None:
         """The singular values as a figure."""
@@ -297,10 +282,10 @@ class WeightsPage(QWidget):
         parts = (self.back, self._title, self.forward, self._end, self.run_button, self.stop_button)
         return row(*parts, self._progress, self._words, None, self._export)
 
-    def _build_pages(self, palette: Palette) -> QStackedWidget:
+    def _build_pages(self) -> QStackedWidget:
         self._stage = StateCard()
-        self.panels = tuple(PairPanel(self._state, kind, palette) for kind in ("ov", "qk"))
-        self.charts = ChartsView(palette)
+        self.panels = tuple(PairPanel(self._state, kind) for kind in ("ov", "qk"))
+        self.charts = ChartsView()
         self._no_charts = PlainLabel(role="hint")
         self._no_charts.setWordWrap(True)
         right = QWidget()

@@ -10,7 +10,6 @@ from typing import Any, Literal, Protocol, get_args, runtime_checkable
 
 from PySide6.QtWidgets import QWidget
 
-from attnscope.figures.colours import Palette
 from attnscope.figures.spec import FigureSpec
 from attnscope.viewmodels.labs.controls import LabControls
 
@@ -24,8 +23,6 @@ class LabWidget(Protocol):
 
     hover_text: Any
     export_wanted: Any
-
-    def set_theme(self, palette: Palette) -> None: ...
 
     def figure_spec(self) -> FigureSpec | None:
         """What Ctrl+E exports; None while there is nothing to export."""
@@ -65,108 +62,108 @@ class LabEntry:
     group: LabGroup
     name: str
     shows: str
-    make: Callable[[Palette], QWidget]
+    make: Callable[[], QWidget]
 
 
-def _regression(palette: Palette) -> QWidget:
+def _regression() -> QWidget:
     from attnscope.widgets.labs.lab_view import LabView
     from attnscope.widgets.labs.regression_plan import regression_plan
 
-    return LabView(regression_plan(), palette)
+    return LabView(regression_plan())
 
 
-def _saturation(palette: Palette) -> QWidget:
+def _saturation() -> QWidget:
     from attnscope.widgets.labs.lab_view import LabView
     from attnscope.widgets.labs.saturation_plan import saturation_plan
 
-    return LabView(saturation_plan(), palette)
+    return LabView(saturation_plan())
 
 
-def _masks(palette: Palette) -> QWidget:
+def _masks() -> QWidget:
     from attnscope.widgets.labs.lab_view import LabView
     from attnscope.widgets.labs.mask_plan import mask_plan
 
-    return LabView(mask_plan(), palette)
+    return LabView(mask_plan())
 
 
-def _order(palette: Palette) -> QWidget:
+def _order() -> QWidget:
     from attnscope.widgets.labs.lab_view import LabView
     from attnscope.widgets.labs.order_plan import order_plan
 
-    return LabView(order_plan(), palette)
+    return LabView(order_plan())
 
 
-def _offsets(palette: Palette) -> QWidget:
+def _offsets() -> QWidget:
     from attnscope.widgets.labs.lab_view import LabView
     from attnscope.widgets.labs.offset_plan import offset_plan
 
-    return LabView(offset_plan(), palette)
+    return LabView(offset_plan())
 
 
-def _cost(palette: Palette) -> QWidget:
+def _cost() -> QWidget:
     from attnscope.widgets.labs.cost_view import make_cost_view
 
-    return make_cost_view(palette)
+    return make_cost_view()
 
 
-def _collapse(palette: Palette) -> QWidget:
+def _collapse() -> QWidget:
     from attnscope.widgets.labs.experiment_desk import make_asking_view
     from attnscope.widgets.labs.reach_plan import collapse_plan
 
-    return make_asking_view(collapse_plan(), palette, lambda _, state: state.own_question())
+    return make_asking_view(collapse_plan(), lambda _, state: state.own_question())
 
 
-def _placement(palette: Palette) -> QWidget:
+def _placement() -> QWidget:
     from attnscope.widgets.labs.experiment_desk import make_asking_view
     from attnscope.widgets.labs.first_steps_plans import placement_plan
 
-    return make_asking_view(placement_plan(), palette, lambda choice, _: choice.question)
+    return make_asking_view(placement_plan(), lambda choice, _: choice.question)
 
 
-def _warmup(palette: Palette) -> QWidget:
+def _warmup() -> QWidget:
     from attnscope.widgets.labs.experiment_desk import make_asking_view
     from attnscope.widgets.labs.first_steps_plans import warmup_plan
 
-    return make_asking_view(warmup_plan(), palette, lambda choice, _: choice.question)
+    return make_asking_view(warmup_plan(), lambda choice, _: choice.question)
 
 
-def _longer(palette: Palette) -> QWidget:
+def _longer() -> QWidget:
     from attnscope.widgets.labs.experiment_desk import make_asking_view
     from attnscope.widgets.labs.first_steps_plans import longer_plan
 
-    return make_asking_view(longer_plan(), palette, lambda choice, _: choice.question)
+    return make_asking_view(longer_plan(), lambda choice, _: choice.question)
 
 
-def _reach(palette: Palette) -> QWidget:
+def _reach() -> QWidget:
     from attnscope.widgets.labs.lab_view import LabView
     from attnscope.widgets.labs.reach_plan import reach_plan
 
-    return LabView(reach_plan(), palette)
+    return LabView(reach_plan())
 
 
-def _quality(palette: Palette) -> QWidget:
+def _quality() -> QWidget:
     from attnscope.widgets.labs.experiment_desk import make_asking_view
     from attnscope.widgets.labs.quality_plan import quality_plan
 
-    return make_asking_view(quality_plan(), palette, lambda choice, _: choice.question)
+    return make_asking_view(quality_plan(), lambda choice, _: choice.question)
 
 
-def _merges(palette: Palette) -> QWidget:
+def _merges() -> QWidget:
     from attnscope.widgets.labs.merges_view import MergesView
 
-    return MergesView(palette)
+    return MergesView()
 
 
-def _tokenizers(palette: Palette) -> QWidget:
+def _tokenizers() -> QWidget:
     from attnscope.widgets.labs.tokenizers_view import TokenizersView
 
-    return TokenizersView(palette)
+    return TokenizersView()
 
 
-def _vocabulary(palette: Palette) -> QWidget:
+def _vocabulary() -> QWidget:
     from attnscope.widgets.labs.vocabulary_view import VocabularyView
 
-    return VocabularyView(palette)
+    return VocabularyView()
 
 
 LABS: tuple[LabEntry, ...] = (

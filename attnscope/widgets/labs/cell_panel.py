@@ -6,12 +6,12 @@ from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from attnscope.counting import counted, number_text
 from attnscope.figures.cell_map import CellMap
-from attnscope.figures.colours import Palette
 from attnscope.figures.paint_cells import layout_cells, paint_cells
 from attnscope.widgets.panning import ARROWS
+from attnscope.widgets.theme import Dressed
 
 
-class CellPanel(QWidget):
+class CellPanel(Dressed):
     """Shows a CellMap; `hovered` carries row and column, (-1, -1) when the cursor leaves.
 
     `clicked` carries those of the cell that is clicked, or framed when Enter is pressed. Where it can have
@@ -21,9 +21,8 @@ class CellPanel(QWidget):
     hovered = Signal(int, int)
     clicked = Signal(int, int)
 
-    def __init__(self, palette: Palette, parent: QWidget | None = None) -> None:
+    def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._palette = palette
         self._shown: CellMap | None = None
         self._cursor = (-1, -1)
         self.setMouseTracking(True)
@@ -39,10 +38,6 @@ class CellPanel(QWidget):
     def shape(self) -> tuple[int, ...]:
         """Rows and columns of the map."""
         return self._shown.values.shape if self._shown is not None else ()
-
-    def set_theme(self, palette: Palette) -> None:
-        self._palette = palette
-        self.update()
 
     def set_cursor(self, i: int, j: int) -> None:
         """Frame one cell; −1 frames none."""
@@ -98,14 +93,14 @@ class CellPanel(QWidget):
         if self._shown is None:
             return
         with QPainter(self) as painter:
-            layout = paint_cells(painter, self._area(), self._shown, palette=self._palette)
+            layout = paint_cells(painter, self._area(), self._shown, palette=self.theme)
             i, j = self._cursor
             if 0 <= i < layout.n_rows and 0 <= j < layout.n_columns:
                 painter.setBrush(Qt.BrushStyle.NoBrush)
-                painter.setPen(QPen(QColor(self._palette.accent), 1.0))
+                painter.setPen(QPen(QColor(self.theme.accent), 1.0))
                 row, cell = layout.cell(i, 0), layout.cell(i, j)
                 painter.drawRect(QRectF(layout.cells.left(), row.top(), layout.cells.width(), row.height()))
-                painter.setPen(QPen(QColor(self._palette.text), 2.0))
+                painter.setPen(QPen(QColor(self.theme.text), 2.0))
                 painter.drawRect(cell)
 
     def _area(self) -> QRectF:

@@ -6,24 +6,23 @@ from PySide6.QtCore import QEvent, QSize, Qt, Signal
 from PySide6.QtGui import QColor, QMouseEvent, QPainter, QPaintEvent, QPen, QResizeEvent
 from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
 
-from attnscope.figures.colours import Palette
 from attnscope.figures.plain import isolated, plain_piece
 from attnscope.figures.style import NORMAL_PX, font, type_px
 from attnscope.records.tokens import Token
 from attnscope.widgets.labels import plain_tooltip
+from attnscope.widgets.theme import Dressed
 from attnscope.widgets.token_strip import ROW_PX, Chip, chip_outline, place_chips
 
 MAX_SHOWN = 1_500
 
 
-class ChipFlow(QWidget):
+class ChipFlow(Dressed):
     """Shows tokens; as high as its rows. `hovered` carries what a chip says, or nothing."""
 
     hovered = Signal(str)
 
-    def __init__(self, name: str, palette: Palette, parent: QWidget | None = None) -> None:
+    def __init__(self, name: str, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._palette = palette
         self._tokens: tuple[Token, ...] = ()
         self._marked: frozenset[int] = frozenset()
         self._unknown_id: int | None = None
@@ -42,8 +41,7 @@ class ChipFlow(QWidget):
         self.setAccessibleDescription(" ".join(token.piece for token in tokens[:100]))
         self._place()
 
-    def set_theme(self, palette: Palette) -> None:
-        self._palette = palette
+    def dress(self) -> None:
         self._place()
 
     def sentence_of(self, index: int) -> str:
@@ -86,7 +84,7 @@ class ChipFlow(QWidget):
                 self._paint(painter, k, chip)
 
     def _paint(self, painter: QPainter, k: int, chip: Chip) -> None:
-        palette, token = self._palette, chip.token
+        palette, token = self.theme, chip.token
         shape = chip_outline(chip)
         is_unknown = token.id == self._unknown_id and token.id >= 0
         is_marked = k in self._marked

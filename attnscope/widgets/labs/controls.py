@@ -7,7 +7,6 @@ from typing import Generic, TypeVar
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QCheckBox, QComboBox, QLineEdit, QPushButton, QWidget
 
-from attnscope.figures.colours import Palette
 from attnscope.figures.style import type_px
 from attnscope.widgets.form_parts import column, row
 from attnscope.widgets.formula_label import FormulaLabel
@@ -215,9 +214,8 @@ class ControlRow(QWidget, Generic[C]):
 class WordsPanel(QWidget):
     """The formula, and the live numbers in it."""
 
-    def __init__(self, palette: Palette, parent: QWidget | None = None) -> None:
+    def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._palette = palette
         self._formula = FormulaLabel()
         self._rows: list[tuple[PlainLabel, PlainLabel]] = []
         self._layout = column(self, spacing=2)

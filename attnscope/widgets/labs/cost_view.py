@@ -6,7 +6,6 @@ from dataclasses import replace
 from PySide6.QtCore import QObject, Qt, QThread, Signal, Slot
 from PySide6.QtWidgets import QPushButton
 
-from attnscope.figures.colours import Palette
 from attnscope.figures.lab_charts import cost_charts
 from attnscope.viewmodels.labs.cost import (
     LENGTHS,
@@ -119,9 +118,9 @@ class CostMeter(QObject):
             self._stop()
 
 
-def make_cost_view(palette: Palette, measure: Measure = measure_costs) -> LabView[CostChoice, Cost]:
+def make_cost_view(measure: Measure = measure_costs) -> LabView[CostChoice, Cost]:
     """The lab with its meter; the meter is a child called `meter`."""
-    view = LabView(cost_plan(), palette)
+    view = LabView(cost_plan())
     meter = CostMeter(view, measure)
     meter.setObjectName("meter")
     view.looked_at.connect(meter.look)

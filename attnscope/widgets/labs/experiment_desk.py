@@ -6,7 +6,6 @@ from typing import Any, Generic, TypeVar
 
 from PySide6.QtCore import QObject, QTimer, Slot
 
-from attnscope.figures.colours import Palette
 from attnscope.records.experiments import NO_ANSWER, Answer, Question
 from attnscope.viewmodels.labs.experiments import ExperimentsState
 from attnscope.widgets.labels import when
@@ -95,9 +94,9 @@ class ExperimentDesk(QObject, Generic[C]):
             self._lab.choose(replace(choice, answer=answer))
 
 
-def make_asking_view(plan: LabPlan[C, Any], palette: Palette, question_of: QuestionOf[C]) -> LabView[C, Any]:
+def make_asking_view(plan: LabPlan[C, Any], question_of: QuestionOf[C]) -> LabView[C, Any]:
     """A lab whose choice has a field `answer`, with its desk as a child called `desk`."""
-    view: LabView[C, Any] = LabView(plan, palette)
+    view: LabView[C, Any] = LabView(plan)
     desk = ExperimentDesk(view, question_of)
     desk.setObjectName("desk")
     return view

@@ -5,14 +5,14 @@ from typing import Any
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QPushButton, QWidget
 
-from attnscope.figures.colours import Palette
 from attnscope.viewmodels.labs.controls import LabControls
 from attnscope.widgets.form_parts import row
 from attnscope.widgets.icons import icon
 from attnscope.widgets.labels import tool_button
+from attnscope.widgets.theme import Dressed
 
 
-class LabFoot(QWidget):
+class LabFoot(Dressed):
     """Works on the controls of a lab once it is shown them; `export_wanted` asks for the export dialog."""
 
     export_wanted = Signal()
@@ -35,6 +35,7 @@ class LabFoot(QWidget):
         self.export_button.clicked.connect(self.export_wanted)
         for button in (self.undo_button, self.redo_button, self.reset_button):
             button.setEnabled(False)
+        self.dress()
 
     def work_on(self, controls: LabControls[Any]) -> None:
         """Let the buttons undo, redo and reset these controls."""
@@ -49,7 +50,6 @@ class LabFoot(QWidget):
         self.redo_button.setEnabled(controls.can_redo)
         self.reset_button.setEnabled(not controls.is_example)
 
-    def set_theme(self, palette: Palette) -> None:
-        """Draw the arrows in another colour."""
-        self.undo_button.setIcon(icon("undo", palette.text, side_px=16))
-        self.redo_button.setIcon(icon("redo", palette.text, side_px=16))
+    def dress(self) -> None:
+        self.undo_button.setIcon(icon("undo", self.theme.text, side_px=16))
+        self.redo_button.setIcon(icon("redo", self.theme.text, side_px=16))

@@ -7,7 +7,6 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QResizeEvent, QShowEvent
 from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
-from attnscope.figures.colours import Palette
 from attnscope.figures.style import type_px
 from attnscope.viewmodels.labs.controls import LabControls
 from attnscope.widgets.form_parts import column
@@ -15,22 +14,21 @@ from attnscope.widgets.labels import PlainLabel
 from attnscope.widgets.labs.controls import WordsPanel
 from attnscope.widgets.labs.lab_foot import LabFoot
 from attnscope.widgets.labs.lab_side import lab_side, sentence_px
+from attnscope.widgets.theme import Dressed
 
 _SIDE_PX = 258
 
 
-class LabFrame(QWidget):
+class LabFrame(Dressed):
     """`side` and `picture` are the layouts to fill; `looked_at` when the lab is shown."""
 
     export_wanted = Signal()
     hover_text = Signal(str)
     looked_at = Signal()
 
-    def __init__(
-        self, title: str, palette: Palette, parent: QWidget | None = None, *, has_words: bool = True
-    ) -> None:
+    def __init__(self, title: str, parent: QWidget | None = None, *, has_words: bool = True) -> None:
         super().__init__(parent)
-        self.words = WordsPanel(palette) if has_words else None
+        self.words = WordsPanel() if has_words else None
         self.sentence = PlainLabel(role="name")
         self.sentence.setWordWrap(True)
         self.sentence.setAlignment(Qt.AlignmentFlag.AlignTop)
@@ -71,9 +69,7 @@ class LabFrame(QWidget):
         """What is set in the lab; None until it has been offered its state."""
         return None
 
-    def dress_frame(self, palette: Palette) -> None:
-        """Take the colours and the size of type of another theme."""
-        self.foot.set_theme(palette)
+    def dress(self) -> None:
         self.fit_frame()
 
     def fit_frame(self) -> None:

@@ -7,7 +7,7 @@ from PySide6.QtGui import QColor, QMouseEvent, QResizeEvent
 from PySide6.QtWidgets import QGraphicsSimpleTextItem, QWidget
 
 from attnscope.counting import number_text
-from attnscope.figures.colours import Palette, series_colour
+from attnscope.figures.colours import series_colour
 from attnscope.figures.paint_chart import equal_ranges
 from attnscope.figures.spec import Chart, Series
 from attnscope.figures.style import SMALL_PX, font, text_width, type_px
@@ -15,6 +15,7 @@ from attnscope.figures.ticks import log_ticks, nice_ticks, tick_text
 from attnscope.widgets.form_parts import column, row
 from attnscope.widgets.labels import ElidedLabel, PlainLabel
 from attnscope.widgets.line_plot import Line, LinePlot
+from attnscope.widgets.theme import Dressed
 
 _NAMES_SHARE = 0.46
 
@@ -25,20 +26,20 @@ class LabPlot(LinePlot):
     dragged = Signal(float)
     let_go = Signal()
 
-    def __init__(self, palette: Palette, parent: QWidget | None = None, *, label_px: int = 0) -> None:
+    def __init__(self, parent: QWidget | None = None, *, label_px: int = 0) -> None:
         self._chart: Chart | None = None
         self._loose: list[pg.ScatterPlotItem] = []
         self._stems: list[pg.PlotCurveItem] = []
         self._words: list[QGraphicsSimpleTextItem] = []
         self._notes: list[QGraphicsSimpleTextItem] = []
-        super().__init__(palette, parent, label_px=label_px)
+        super().__init__(parent, label_px=label_px)
         self.getPlotItem().getViewBox().setMouseEnabled(False, False)
         for side in ("left", "bottom"):
             self.getPlotItem().getAxis(side).setStyle(hideOverlappingLabels=False)
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
 
-    def set_theme(self, palette: Palette) -> None:
-        super().set_theme(palette)
+    def dress(self) -> None:
+        super().dress()
         if self._chart is not None:
             self.show_chart(self._chart)
 
@@ -129,7 +130,7 @@ class LabPlot(LinePlot):
         return Line(
             xs=self._xs(series.xs),
             ys=series.ys,
-            colour=series_colour(self._palette, series.colour),
+            colour=series_colour(self.theme, series.colour),
             label=series.name,
             is_dashed=series.is_quiet,
             has_points=series.has_points,
@@ -142,7 +143,7 @@ class LabPlot(LinePlot):
             self.getPlotItem().addItem(self._loose[-1], ignoreBounds=True)
         for item, series in zip(self._loose, every, strict=False):
             size = 11 if len(series.xs) == 1 else 6
-            brush = pg.mkBrush(QColor(series_colour(self._palette, series.colour)))
+            brush = pg.mkBrush(QColor(series_colour(self.theme, series.colour)))
             item.setData(self._xs(series.xs), self._heights(series.ys), size=size, brush=brush, pen=None)
         for k, item in enumerate(self._loose):
             item.setVisible(k < len(every))
@@ -152,7 +153,7 @@ class LabPlot(LinePlot):
             self._stems.append(pg.PlotCurveItem(connect="pairs"))
             self.getPlotItem().addItem(self._stems[-1], ignoreBounds=True)
         for item, series in zip(self._stems, every, strict=False):
-            pen = pg.mkPen(QColor(series_colour(self._palette, series.colour)), width=2)
+            pen = pg.mkPen(QColor(series_colour(self.theme, series.colour)), width=2)
             ys = np.stack([np.zeros(len(series.ys)), series.ys], axis=1).ravel()
             item.setData(np.repeat(self._xs(series.xs), 2), ys, pen=pen, connect="pairs")
         for k, item in enumerate(self._stems):
@@ -188,7 +189,7 @@ class LabPlot(LinePlot):
             if k < len(marks):
                 item.setFont(font(SMALL_PX))
                 item.setText(marks[k][1])
-                item.setBrush(QColor(self._palette.muted))
+                item.setBrush(QColor(self.theme.muted))
                 x = view.mapViewToScene(QPointF(self._x(marks[k][0]), 0.0)).x()
                 width = item.boundingRect().width()
                 left = x + 4 if x + 4 + width <= area.right() else x - 4 - width
@@ -207,7 +208,7 @@ class LabPlot(LinePlot):
                 x, y, word = notes[k]
                 item.setFont(font(SMALL_PX))
                 item.setText(word)
-                item.setBrush(QColor(self._palette.muted))
+                item.setBrush(QColor(self.theme.muted))
                 middle = self.getPlotItem().mapFromScene(view.mapViewToScene(QPointF(self._x(x), y)))
                 item.setPos(middle - item.boundingRect().center())
         self._part_notes(n_notes=len(notes))
@@ -222,17 +223,17 @@ class LabPlot(LinePlot):
                 shown.append(place)
 
 
-class ChartPanel(QWidget):
+class ChartPanel(Dressed):
     """A chart with its title and units; `dragged` and `let_go` as of the plot."""
 
     dragged = Signal(float)
     let_go = Signal()
     hover_text = Signal(str)
 
-    def __init__(self, palette: Palette, parent: QWidget | None = None, *, names_px: int = 84) -> None:
+    def __init__(self, parent: QWidget | None = None, *, names_px: int = 84) -> None:
         super().__init__(parent)
         self._names_px = names_px
-        self.plot = LabPlot(palette, label_px=round(type_px(names_px)))
+        self.plot = LabPlot(label_px=round(type_px(names_px)))
         self._title, self._unit = PlainLabel("", "name"), ElidedLabel("", "muted")
         self._below = PlainLabel("", "muted")
         self._below.setAlignment(Qt.AlignmentFlag.AlignHCenter)
@@ -256,9 +257,8 @@ class ChartPanel(QWidget):
         self.plot.setAccessibleName(f"{chart.title} {chart.y_label}")
         self.plot.show_chart(chart)
 
-    def set_theme(self, palette: Palette) -> None:
+    def dress(self) -> None:
         self._fit_names()
-        self.plot.set_theme(palette)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)

@@ -11,7 +11,6 @@ from PySide6.QtGui import QHideEvent, QResizeEvent, QShowEvent
 from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
 from attnscope.figures.cell_map import CellMap
-from attnscope.figures.colours import Palette
 from attnscope.figures.spec import Caption, Chart, FigureSpec
 from attnscope.figures.style import type_px
 from attnscope.figures.views.lab import LabFigure, row_sizes
@@ -25,6 +24,7 @@ from attnscope.widgets.labs.controls import Control, ControlRow, WordsPanel, cou
 from attnscope.widgets.labs.lab_foot import LabFoot
 from attnscope.widgets.labs.lab_plot import ChartPanel
 from attnscope.widgets.labs.lab_side import lab_side, sentence_px
+from attnscope.widgets.theme import Dressed
 
 _SIDE_PX, _GAP_PX = 248, 24
 _LEAST_CHART_PX = 210
@@ -78,7 +78,7 @@ class LabPlan(Generic[C, S]):
     figure_mm: tuple[float, float] = field(default=(180.0, 130.0))
 
 
-class LabView(QWidget, Generic[C, S]):
+class LabView(Dressed, Generic[C, S]):
     """Shows a plan; `export_wanted` asks for the export dialog, `page_wanted` for another page.
 
     `offered` passes on a state of the window, for those who work things out for the lab.
@@ -91,7 +91,7 @@ class LabView(QWidget, Generic[C, S]):
     looked_at = Signal()
     left = Signal()
 
-    def __init__(self, plan: LabPlan[C, S], palette: Palette, parent: QWidget | None = None) -> None:
+    def __init__(self, plan: LabPlan[C, S], parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.plan = plan
         self.lab: Lab[C, S] = Lab(plan.example, plan.resolve)
@@ -103,9 +103,8 @@ class LabView(QWidget, Generic[C, S]):
             is_example=plan.is_example,
             allows=lambda choice: all(could_set(control, choice) for control in plan.controls),
         )
-        self._palette = palette
         self.rows: dict[str, ControlRow[C]] = {}
-        self.words = WordsPanel(palette)
+        self.words = WordsPanel()
         self.sentence = PlainLabel(role="name")
         self.sentence.setWordWrap(True)
         self.sentence.setAlignment(Qt.AlignmentFlag.AlignTop)
@@ -118,21 +117,15 @@ class LabView(QWidget, Generic[C, S]):
         layout.addWidget(self._side)
         layout.addWidget(self._build_picture(), 1)
         when(self, self._show, self.lab.changed)
-        self.set_theme(palette)
+        self.dress()
         self._show()
 
-    def set_theme(self, palette: Palette) -> None:
-        self._palette = palette
+    def dress(self) -> None:
         self._side.setFixedWidth(round(type_px(_SIDE_PX)))
         self._fit_sentence()
         self._fit_panels()
-        self.foot.set_theme(palette)
         for control in self.rows.values():
             control.set_size()
-        for panel in self.cell_panels:
-            panel.set_theme(palette)
-        for chart_panel in self.chart_panels:
-            chart_panel.set_theme(palette)
 
     def offer(self, state: object) -> None:
         """Pass a state of the window on."""
@@ -195,10 +188,8 @@ class LabView(QWidget, Generic[C, S]):
     def _build_picture(self) -> QWidget:
         shown = self.lab.shown
         n_cells, n_charts = len(self.plan.cells(shown)), len(self.plan.charts(shown))
-        self.cell_panels = tuple(CellPanel(self._palette) for _ in range(n_cells))
-        self.chart_panels = tuple(
-            ChartPanel(self._palette, names_px=self.plan.names_px) for _ in range(n_charts)
-        )
+        self.cell_panels = tuple(CellPanel() for _ in range(n_cells))
+        self.chart_panels = tuple(ChartPanel(names_px=self.plan.names_px) for _ in range(n_charts))
         picture = QWidget()
         layout = QVBoxLayout(picture)
         layout.setContentsMargins(16, 12, 12, 8)

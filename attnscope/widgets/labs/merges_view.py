@@ -8,7 +8,6 @@ from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import QComboBox, QFrame, QHBoxLayout, QLineEdit, QScrollArea, QVBoxLayout, QWidget
 
 from attnscope.counting import fixed
-from attnscope.figures.colours import Palette
 from attnscope.figures.plain import plain_text
 from attnscope.figures.spec import Caption, Chart, FigureSpec, Series
 from attnscope.figures.style import type_px
@@ -42,9 +41,8 @@ _RULE_COLUMNS = (
 class MergesView(LabFrame):
     """Shows a MergesState once it has been offered one."""
 
-    def __init__(self, palette: Palette, parent: QWidget | None = None) -> None:
-        super().__init__("Merges replayed", palette, parent)
-        self._palette = palette
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__("Merges replayed", parent)
         self.state: MergesState | None = None
         self.text = QLineEdit()
         self.text.setAccessibleName("Text to split")
@@ -57,7 +55,7 @@ class MergesView(LabFrame):
         self.pieces_value, self.place = PlainLabel("", "value"), PlainLabel("", "hint")
         self.play = tool_button("", "Play the steps")
         self.back, self.forward = tool_button("◂", "One step back"), tool_button("▸", "One step on")
-        self.chips = ChipFlow("The words at this step", palette)
+        self.chips = ChipFlow("The words at this step")
         self._step_rows = TextTableModel(_STEP_COLUMNS, self._step_cells, left=frozenset({1, 4}))
         self._rule_rows = TextTableModel(_RULE_COLUMNS, self._rule_cells, left=frozenset({1}))
         self.steps = TextTable(self._step_rows, "Steps")
@@ -68,7 +66,7 @@ class MergesView(LabFrame):
         self._build_side()
         self._build_picture()
         self.looked_at.connect(self._on_looked_at)
-        self.set_theme(palette)
+        self.dress()
 
     @property
     def controls(self) -> LabControls[ReplaySplits] | None:
@@ -88,10 +86,8 @@ class MergesView(LabFrame):
             if self.isVisible():
                 state.start()
 
-    def set_theme(self, palette: Palette) -> None:
-        self._palette = palette
-        self.dress_frame(palette)
-        self.chips.set_theme(palette)
+    def dress(self) -> None:
+        super().dress()
         self._area.setFixedHeight(round(type_px(_CHIPS_PX)))
         self.rules.setFixedWidth(round(type_px(236)))
         self.rules.set_widths((44, 110, 56), stretched=1)
@@ -250,7 +246,7 @@ class MergesView(LabFrame):
         self._show_play()
 
     def _show_play(self) -> None:
-        self.play.setIcon(play_icon(self._palette.text, is_playing=self._timer.isActive()))
+        self.play.setIcon(play_icon(self.theme.text, is_playing=self._timer.isActive()))
 
     def _step_cells(self, k: int) -> tuple[str, ...]:
         state = self.state

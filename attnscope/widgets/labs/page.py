@@ -19,7 +19,6 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from attnscope.figures.colours import Palette
 from attnscope.figures.spec import FigureSpec
 from attnscope.figures.style import type_px
 from attnscope.viewmodels.labs.controls import LabControls, LabValues
@@ -38,12 +37,13 @@ from attnscope.widgets.labs.catalogue import (
     labs_of,
 )
 from attnscope.widgets.offers import Offer
+from attnscope.widgets.theme import Dressed
 
 _LIST_PX, _NARROW_PX = 168, 1000
 _OVERRIDE = QEvent.Type.ShortcutOverride
 
 
-class LabsPage(QWidget):
+class LabsPage(Dressed):
     """Labs that show what attention computes and why it is built as it is; most need no model.
 
     `controls_changed` when another lab is shown or something else is set in it.
@@ -54,11 +54,8 @@ class LabsPage(QWidget):
     page_wanted = Signal(str)
     controls_changed = Signal()
 
-    def __init__(
-        self, palette: Palette, parent: QWidget | None = None, *, labs: tuple[LabEntry, ...] = LABS
-    ) -> None:
+    def __init__(self, parent: QWidget | None = None, *, labs: tuple[LabEntry, ...] = LABS) -> None:
         super().__init__(parent)
-        self._palette = palette
         self._entries = {entry.name: entry for group in GROUPS for entry in labs_of(group, labs)}
         self._offered: list[object] = []
         self._followed: LabControls[Any] | None = None
@@ -130,11 +127,8 @@ class LabsPage(QWidget):
         self._stack.setCurrentWidget(self.labs[name])
         self._follow()
 
-    def set_theme(self, palette: Palette) -> None:
-        self._palette = palette
+    def dress(self) -> None:
         self._fit_list()
-        for lab in self.labs.values():
-            cast("LabWidget", lab).set_theme(palette)
 
     def figure_spec(self) -> FigureSpec | None:
         """The lab that is looked at, as a figure; None while the page is not."""
@@ -162,7 +156,7 @@ class LabsPage(QWidget):
     # Building
 
     def _make(self, entry: LabEntry) -> QWidget:
-        widget = entry.make(self._palette)
+        widget = entry.make()
         lab = cast("LabWidget", widget)
         lab.hover_text.connect(self.hover_text)
         lab.export_wanted.connect(self.export_wanted)

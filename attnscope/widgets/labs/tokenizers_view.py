@@ -23,7 +23,6 @@ from PySide6.QtWidgets import (
 )
 
 from attnscope.counting import counted
-from attnscope.figures.colours import Palette
 from attnscope.figures.plain import plain_text
 from attnscope.figures.spec import Caption, Chart, FigureSpec, Series
 from attnscope.figures.style import type_px
@@ -58,21 +57,20 @@ class TokenizersView(LabFrame):
 
     def __init__(
         self,
-        palette: Palette,
         parent: QWidget | None = None,
         *,
         choose_file: ChooseFile = _ask_file,
         ask_text: AskText = _ask_text,
     ) -> None:
-        super().__init__("Tokenizers compared", palette, parent, has_words=False)
-        self._palette, self._choose_file, self._ask_text = palette, choose_file, ask_text
+        super().__init__("Tokenizers compared", parent, has_words=False)
+        self._choose_file, self._ask_text = choose_file, ask_text
         self.state: TokenizersState | None = None
         self.text_name = PlainLabel("the sample text", "small")
         self.kinds = {kind: QCheckBox(name) for kind, name in KINDS.items()}
         self.sizes, self.typed = QLineEdit(), QLineEdit()
         self.held_out = QCheckBox("Measure on the last fifth")
         self.start, self.progress = QPushButton("Train and compare"), QProgressBar()
-        self.length_chart, self.density_chart = ChartPanel(palette), ChartPanel(palette)
+        self.length_chart, self.density_chart = ChartPanel(), ChartPanel()
         self.empty = PlainLabel(_EMPTY, "hint")
         self._rows = TextTableModel(COLUMNS, self._cells)
         self.table = TextTable(self._rows, "Tokenizers")
@@ -82,7 +80,7 @@ class TokenizersView(LabFrame):
         self._build_picture()
         self._show_empty(True)
         self.looked_at.connect(self._on_looked_at)
-        self.set_theme(palette)
+        self.dress()
 
     @property
     def controls(self) -> LabControls[CompareTokenizers] | None:
@@ -99,14 +97,10 @@ class TokenizersView(LabFrame):
             self._show_rows(state)
             self._on_looked_at()
 
-    def set_theme(self, palette: Palette) -> None:
-        self._palette = palette
-        self.dress_frame(palette)
-        for chart in (self.length_chart, self.density_chart):
-            chart.set_theme(palette)
-        for name, flow in self._flows:
+    def dress(self) -> None:
+        super().dress()
+        for name, _flow in self._flows:
             name.setFixedWidth(round(type_px(_NAME_PX)))
-            flow.set_theme(palette)
         self.table.fit_rows()
         self.table.set_widths((122, 58, 58, 66, 64, 48, 70, 74, 74, 58, 62))
 
@@ -253,7 +247,7 @@ class TokenizersView(LabFrame):
     def _show_chips(self, state: TokenizersState) -> None:
         good = [row for row in state.rows if not row.refusal]
         while len(self._flows) < len(good):
-            name, flow = PlainLabel("", "small"), ChipFlow("Sentence", self._palette)
+            name, flow = PlainLabel("", "small"), ChipFlow("Sentence")
             name.setFixedWidth(round(type_px(_NAME_PX)))
             name.setAlignment(Qt.AlignmentFlag.AlignTop)
             name.setContentsMargins(0, 6, 0, 0)

@@ -8,7 +8,6 @@ from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtGui import QShowEvent
 from PySide6.QtWidgets import QComboBox, QFrame, QHBoxLayout, QLineEdit, QScrollArea, QVBoxLayout, QWidget
 
-from attnscope.figures.colours import Palette
 from attnscope.figures.plain import plain_piece, plain_text
 from attnscope.figures.spec import Caption, Chart, FigureSpec, Series
 from attnscope.figures.style import type_px
@@ -21,6 +20,7 @@ from attnscope.widgets.labels import PlainLabel, tool_button, when
 from attnscope.widgets.labs.chip_flow import ChipFlow
 from attnscope.widgets.labs.lab_foot import LabFoot
 from attnscope.widgets.labs.text_table import TextTable, TextTableModel
+from attnscope.widgets.theme import Dressed
 
 _SIDE_PX, _TYPING_MS = 288, 120
 _COLUMNS = (
@@ -34,13 +34,13 @@ _SORT: tuple[SortKey, ...] = get_args(SortKey)
 _HINTS = {"id": "ids, such as 5 17 300", "regex": "regular expression, such as ing$"}
 
 
-class VocabularyView(QWidget):
+class VocabularyView(Dressed):
     """Shows a VocabularyState once it has been offered one."""
 
     export_wanted = Signal()
     hover_text = Signal(str)
 
-    def __init__(self, palette: Palette, parent: QWidget | None = None) -> None:
+    def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.state: VocabularyState | None = None
         self.query, self.typed = QLineEdit(), QLineEdit()
@@ -50,14 +50,14 @@ class VocabularyView(QWidget):
         self.count, self.spelled = PlainLabel("", "hint"), PlainLabel("", "hint")
         self._rows = TextTableModel(_COLUMNS, self._cells, left=frozenset({1, 2}))
         self.table = TextTable(self._rows, "Pieces")
-        self.flow = ChipFlow("Tokens of the typed text", palette)
+        self.flow = ChipFlow("Tokens of the typed text")
         self.detail, self.foot = _PieceCard(), LabFoot()
         self._timer = QTimer(self)
         self._timer.setSingleShot(True)
         self._timer.setInterval(_TYPING_MS)
         self._timer.timeout.connect(self._on_typing_ended)
         self._build()
-        self.set_theme(palette)
+        self.dress()
 
     @property
     def controls(self) -> LabControls[FindPieces] | None:
@@ -80,10 +80,8 @@ class VocabularyView(QWidget):
             if self.isVisible():
                 state.start()
 
-    def set_theme(self, palette: Palette) -> None:
+    def dress(self) -> None:
         self._side.setFixedWidth(round(type_px(_SIDE_PX)))
-        self.flow.set_theme(palette)
-        self.foot.set_theme(palette)
         self._area.setFixedHeight(round(type_px(64)))
         self.table.fit_rows()
         self.table.set_widths((80, 240, 110, 70, 110), stretched=1)

@@ -8,14 +8,13 @@ from attnscope.records.positions import PositionTable
 from attnscope.widgets.form_parts import row
 from attnscope.widgets.labels import ElidedLabel, PlainLabel, tool_button
 from attnscope.widgets.line_plot import Line, LinePlot
-from attnscope.widgets.theme import Dressed
 
 _LABEL_PX = 128
 _DASHED = ("rotary",)
 """Its similarities are those of the sinusoidal encoding: dashes let both be seen."""
 
 
-class OffsetPlots(Dressed):
+class OffsetPlots(QWidget):
     """Mean cosine similarity at the left, mean dot product at the right, against the offset."""
 
     offset_hovered = Signal(int)
@@ -26,8 +25,8 @@ class OffsetPlots(Dressed):
         self._tables: tuple[PositionTable, ...] = ()
         self._titles: tuple[str, ...] = ()
         self._colours: tuple[str, ...] = ()
-        self._cosine = LinePlot(self.theme, label_px=_LABEL_PX)
-        self._dot = LinePlot(self.theme, label_px=_LABEL_PX)
+        self._cosine = LinePlot(label_px=_LABEL_PX)
+        self._dot = LinePlot(label_px=_LABEL_PX)
         self._cosine.setAccessibleName("Cosine similarity against offset")
         self._dot.setAccessibleName("Dot product against offset")
         self._is_relative = QCheckBox("Relative to offset 0")
@@ -54,10 +53,6 @@ class OffsetPlots(Dressed):
         self._dot.setXLink(self._cosine)
         layout.setContentsMargins(0, 8, 0, 0)
         self.setLayout(layout)
-
-    def dress(self) -> None:
-        self._cosine.set_theme(self.theme)
-        self._dot.set_theme(self.theme)
 
     def show_tables(
         self, tables: tuple[PositionTable, ...], titles: tuple[str, ...], colours: tuple[str, ...]

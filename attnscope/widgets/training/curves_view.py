@@ -9,7 +9,7 @@ from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QCheckBox, QGridLayout, QSlider, QVBoxLayout, QWidget
 
 from attnscope.counting import number_text
-from attnscope.figures.colours import Palette, series_colour
+from attnscope.figures.colours import series_colour
 from attnscope.figures.run_charts import LINEAR, PARTS, shown_charts
 from attnscope.figures.spec import Chart
 from attnscope.figures.style import text_width, type_px
@@ -31,6 +31,7 @@ from attnscope.widgets.choice_button import ChoiceButton
 from attnscope.widgets.form_parts import column, row
 from attnscope.widgets.labels import ElidedLabel, PlainLabel, plain_tooltip
 from attnscope.widgets.line_plot import X_NUMBERS_PX, Line, LinePlot
+from attnscope.widgets.theme import Dressed
 
 # What is chosen above the curves: the axis, which losses, how smooth, and a logarithmic axis.
 
@@ -145,28 +146,25 @@ _ALWAYS = 4
 """So many plots stand there always; the rest come with their data."""
 
 
-class CurvesView(QWidget):
+class CurvesView(Dressed):
     """Draws the runs that `shown` gives when `redraw` is called and something changed."""
 
     hover_text = Signal(str)
     step_pointed = Signal(float)
     step_chosen = Signal(float)
 
-    def __init__(
-        self, shown: Callable[[], tuple[ShownRun, ...]], palette: Palette, parent: QWidget | None = None
-    ) -> None:
+    def __init__(self, shown: Callable[[], tuple[ShownRun, ...]], parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._source = shown
         self._shown: tuple[ShownRun, ...] = shown()
-        self._palette = palette
         self._n_steps = 0
         self._drawn_settings: tuple[object, ...] = ()
         self._last_drawn = -1
         self._cursor: float | None = None
         self.last_redraw_ms = 0.0
         self._parts = (
-            _Part(*PARTS[0], palette, label_px=_LABEL_PX),
-            *(_Part(*part, palette) for part in PARTS[1:]),
+            _Part(*PARTS[0], label_px=_LABEL_PX),
+            *(_Part(*part) for part in PARTS[1:]),
         )
         self._drawn: list[object] = [None] * len(self._parts)
         self._is_there = [i < _ALWAYS for i in range(len(self._parts))]
@@ -183,11 +181,8 @@ class CurvesView(QWidget):
         """The factor of the running mean, 0…0.999; fine steps near 1."""
         return self.bar.drawing.smoothing
 
-    def set_theme(self, palette: Palette) -> None:
-        self._palette = palette
+    def dress(self) -> None:
         self._drawn_settings = ()
-        for part in self._parts:
-            part.plot.set_theme(palette)
         self._share_axis()
         self.redraw()
 
@@ -317,7 +312,7 @@ class CurvesView(QWidget):
         return Line(
             xs=line.xs,
             ys=line.ys,
-            colour=series_colour(self._palette, line.colour),
+            colour=series_colour(self.theme, line.colour),
             label=line.name,
             is_pale=line.is_pale,
             has_points=line.has_points and len(line.xs) <= 200,
@@ -450,7 +445,6 @@ class _Part(QWidget):
         title: str,
         unit: str,
         quantity: Quantity,
-        palette: Palette,
         *,
         label_px: int = 0,
     ) -> None:
@@ -458,7 +452,7 @@ class _Part(QWidget):
         self.title, self.quantity, self.values = title, quantity, ""
         self._value = ElidedLabel(role="value")
         self._value.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
-        self.plot = LinePlot(palette, label_px=label_px)
+        self.plot = LinePlot(label_px=label_px)
         self.plot.setAccessibleName(title)
         layout: QVBoxLayout = column(self, spacing=0)
         self._unit = PlainLabel(unit, "muted")

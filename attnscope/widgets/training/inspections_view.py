@@ -8,7 +8,6 @@ from PySide6.QtGui import QColor, QKeyEvent, QMouseEvent, QPainter, QPaintEvent,
 from PySide6.QtWidgets import QWidget
 
 from attnscope.counting import number_text
-from attnscope.figures.colours import Palette
 from attnscope.figures.inspection_charts import inspection_charts
 from attnscope.figures.paint_chart import ChartLayout, paint_chart
 from attnscope.figures.spec import Chart
@@ -21,6 +20,7 @@ from attnscope.viewmodels.training.run_inspections import (
 )
 from attnscope.widgets.form_parts import column, row
 from attnscope.widgets.labels import ElidedLabel, PlainLabel
+from attnscope.widgets.theme import Dressed
 
 READING = (
     "Gradients: with the norm after the residual, the layers near the output get the large ones at first, "
@@ -47,7 +47,6 @@ class InspectionsView(QWidget):
     def __init__(
         self,
         state: InspectionsState,
-        palette: Palette,
         loss_at: Callable[[float], str],
         parent: QWidget | None = None,
     ) -> None:
@@ -57,7 +56,7 @@ class InspectionsView(QWidget):
         self._step = float("inf")
         self._values = ElidedLabel(role="value")
         self._values.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
-        self.plot = _StepsPlot(palette)
+        self.plot = _StepsPlot()
         self.plot.pointed.connect(self._on_pointed)
         self.plot.moved.connect(self._on_moved)
         reading = PlainLabel(_SHORT, "small")
@@ -69,9 +68,6 @@ class InspectionsView(QWidget):
         layout.addLayout(top)
         layout.addWidget(self.plot, 1)
         layout.addWidget(reading)
-
-    def set_theme(self, palette: Palette) -> None:
-        self.plot.set_theme(palette)
 
     def charts(self) -> tuple[Chart, ...]:
         """Both charts as an export shows them, with the typical size and the learning rate; none without."""
@@ -127,15 +123,14 @@ class InspectionsView(QWidget):
             self._on_pointed(float(history.steps[min(max(0, i + by), len(history.steps) - 1)]))
 
 
-class _StepsPlot(QWidget):
+class _StepsPlot(Dressed):
     """Both charts side by side, painted once, with the cursor over them."""
 
     pointed = Signal(float)
     moved = Signal(int)
 
-    def __init__(self, palette: Palette) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self._palette = palette
         self._charts: tuple[Chart, ...] = ()
         self._picture: QPixmap | None = None
         self._layouts: tuple[ChartLayout, ...] = ()
@@ -146,8 +141,7 @@ class _StepsPlot(QWidget):
         self.setAccessibleName("Gradients by layer, and sizes of updates, over the steps that were looked at")
         self.setToolTip(READING)
 
-    def set_theme(self, palette: Palette) -> None:
-        self._palette = palette
+    def dress(self) -> None:
         self._redraw()
 
     def show_charts(self, charts: tuple[Chart, ...]) -> None:
@@ -170,7 +164,7 @@ class _StepsPlot(QWidget):
             if self._cursor is not None:
                 self._paint_cursor(painter, self._cursor)
             if self.hasFocus():
-                painter.setPen(QPen(QColor(self._palette.accent), 1.0))
+                painter.setPen(QPen(QColor(self.theme.accent), 1.0))
                 painter.drawRect(QRectF(self.rect()).adjusted(0.5, 0.5, -0.5, -0.5))
 
     def resizeEvent(self, event: QResizeEvent) -> None:
@@ -210,7 +204,7 @@ class _StepsPlot(QWidget):
         ratio = self.devicePixelRatioF()
         self._picture = QPixmap(round(self.width() * ratio), round(self.height() * ratio))
         self._picture.setDevicePixelRatio(ratio)
-        self._picture.fill(QColor(self._palette.background))
+        self._picture.fill(QColor(self.theme.background))
         whole = QRectF(self.rect()).adjusted(4, 2, -8, -4)
         first = (whole.width() - _GAP_PX) * _FIRST_SHARE
         places = (
@@ -219,7 +213,7 @@ class _StepsPlot(QWidget):
         )
         with QPainter(self._picture) as painter:
             self._layouts = tuple(
-                paint_chart(painter, place, chart, palette=self._palette)
+                paint_chart(painter, place, chart, palette=self.theme)
                 for place, chart in zip(places, self._charts, strict=True)
             )
 
@@ -227,7 +221,7 @@ class _StepsPlot(QWidget):
         for layout in self._layouts:
             x = float(layout.place(np.array([step]), np.ones(1))[0][0])
             if layout.plot.left() - 1 <= x <= layout.plot.right() + 1:
-                painter.setPen(QPen(QColor(self._palette.background), 3.0))
+                painter.setPen(QPen(QColor(self.theme.background), 3.0))
                 painter.drawLine(QPointF(x, layout.plot.top()), QPointF(x, layout.plot.bottom()))
-                painter.setPen(QPen(QColor(self._palette.text), 1.0))
+                painter.setPen(QPen(QColor(self.theme.text), 1.0))
                 painter.drawLine(QPointF(x, layout.plot.top()), QPointF(x, layout.plot.bottom()))

@@ -9,7 +9,6 @@ from PySide6.QtWidgets import QSplitter, QWidget
 
 from attnscope import paths
 from attnscope.counting import number_text
-from attnscope.figures.colours import Palette
 from attnscope.figures.spec import Caption, FigureSpec
 from attnscope.figures.style import MapStyle
 from attnscope.figures.views.curves import CurvesFigure
@@ -51,7 +50,6 @@ class TrainingPage(QWidget):
     def __init__(
         self,
         state: TrainingState,
-        palette: Palette,
         parent: QWidget | None = None,
         *,
         open_checkpoint: Callable[[str], None] | None = None,
@@ -60,16 +58,15 @@ class TrainingPage(QWidget):
         self._state = state
         self.setProperty("role", "page")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
-        self._run = RunPanel(state, palette)
-        self._palette = palette
+        self._run = RunPanel(state)
         self._curves: CurvesView | None = None
         self.sweep_line: SweepLine | None = None
-        self._watch = WatchPanel(state, palette, open_checkpoint)
-        self._scaling = ScalingView(state.runs, palette)
-        self._inside = InspectionsView(state.runs.inspections, palette, self._loss_at)
+        self._watch = WatchPanel(state, open_checkpoint)
+        self._scaling = ScalingView(state.runs)
+        self._inside = InspectionsView(state.runs.inspections, self._loss_at)
         self._inside.hover_text.connect(self.hover_text)
         self._inside.step_pointed.connect(self._on_step_pointed)
-        self._runs = RunsPanel(state, palette)
+        self._runs = RunsPanel(state)
         self._runs.failed.connect(self.failed)
         self._scaling.hover_text.connect(self.hover_text)
         self._scaling.run_clicked.connect(self._runs.choose)
@@ -94,16 +91,6 @@ class TrainingPage(QWidget):
             run.open_recipe_action,
             run.save_recipe_action,
         )
-
-    def set_theme(self, palette: Palette) -> None:
-        self._palette = palette
-        self._run.set_theme(palette)
-        if self._curves is not None:
-            self._curves.set_theme(palette)
-        self._watch.set_theme(palette)
-        self._scaling.set_theme(palette)
-        self._inside.set_theme(palette)
-        self._runs.set_theme(palette)
 
     def set_style(self, style: MapStyle) -> None:
         """Draw the watched heads in another way."""
@@ -189,7 +176,7 @@ class TrainingPage(QWidget):
         if self._curves is None:
             from attnscope.widgets.training.curves_view import CurvesView
 
-            self._curves = CurvesView(lambda: self._state.runs.shown, self._palette)
+            self._curves = CurvesView(lambda: self._state.runs.shown)
             self._curves.hover_text.connect(self.hover_text)
             self._curves.step_pointed.connect(self._inside.stand_at)
             self._curves.step_chosen.connect(self._state.watch.go_to_step)

@@ -18,9 +18,9 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QPlainTextEdit, QTextEdit, QWidget
 
-from attnscope.figures.colours import Palette
 from attnscope.figures.style import type_px
 from attnscope.widgets.form_parts import monospaced_font
+from attnscope.widgets.theme import Dressing
 
 _FONT = """
 QPlainTextEdit { font-family: monospace; font-size: @type@px; padding: 0; }
@@ -29,15 +29,14 @@ QAbstractScrollArea::corner { background: transparent; border: none; }
 _SECTION = re.compile(r"^\s*\[.*")
 
 
-class RecipeEditor(QPlainTextEdit):
+class RecipeEditor(Dressing, QPlainTextEdit):
     """Shows and edits the text of a recipe; `textChanged` tells when it differs."""
 
-    def __init__(self, palette: Palette, parent: QWidget | None = None) -> None:
+    def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._palette = palette
         self._marked: int | None = None
         self._numbers = _LineNumbers(self)
-        self._highlighter = _TomlHighlighter(self.document(), palette)
+        self._highlighter = _TomlHighlighter(self.document(), self.theme.muted)
         self._fit_type()
         self.setWordWrapMode(QTextOption.WrapMode.WrapAtWordBoundaryOrAnywhere)
         self.setTabChangesFocus(True)
@@ -46,15 +45,17 @@ class RecipeEditor(QPlainTextEdit):
         self.updateRequest.connect(self._on_scrolled)
         self._on_lines_counted()
 
-    def set_theme(self, palette: Palette) -> None:
-        self._palette = palette
+    def dress(self) -> None:
         self._fit_type()
-        self._highlighter.set_theme(palette)
+        self._highlighter.set_quiet(self.theme.muted)
         self.set_marked_line(self._marked)
 
     def _fit_type(self) -> None:
         """Take type at its present size."""
-        self.setStyleSheet(_FONT.replace("@type@", str(round(type_px(12)))))
+        sheet = _FONT.replace("@type@", str(round(type_px(12))))
+        if sheet == self.styleSheet():
+            return
+        self.setStyleSheet(sheet)
         self.ensurePolished()
         self.setTabStopDistance(4 * self.fontMetrics().horizontalAdvance(" "))
         self._on_lines_counted()
@@ -81,7 +82,7 @@ class RecipeEditor(QPlainTextEdit):
             self.setExtraSelections([])
         else:
             mark = QTextEdit.ExtraSelection()
-            colour = QColor(self._palette.error)
+            colour = QColor(self.theme.error)
             colour.setAlpha(40)
             mark.format.setBackground(colour)
             mark.format.setProperty(QTextFormat.Property.FullWidthSelection, True)
@@ -103,14 +104,14 @@ class RecipeEditor(QPlainTextEdit):
     def paint_numbers(self, widget: QWidget, area: QRect) -> None:
         """Paint the line numbers that stand in `area` on `widget`."""
         with QPainter(widget) as painter:
-            painter.fillRect(area, QColor(self._palette.panel))
+            painter.fillRect(area, QColor(self.theme.panel))
             painter.setFont(monospaced_font(round(type_px(11))))
             block = self.firstVisibleBlock()
             top = self.blockBoundingGeometry(block).translated(self.contentOffset()).top()
             while block.isValid() and top <= area.bottom():
                 height = self.blockBoundingRect(block).height()
                 is_marked = block.blockNumber() + 1 == self._marked
-                painter.setPen(QColor(self._palette.error if is_marked else self._palette.muted))
+                painter.setPen(QColor(self.theme.error if is_marked else self.theme.muted))
                 place = QRect(0, round(top), widget.width() - 8, round(height))
                 painter.drawText(place, Qt.AlignmentFlag.AlignRight, str(block.blockNumber() + 1))
                 top += height
@@ -148,15 +149,16 @@ class _LineNumbers(QWidget):
 class _TomlHighlighter(QSyntaxHighlighter):
     """Sections bold, comments quiet; nothing else is coloured."""
 
-    def __init__(self, document: QTextDocument, palette: Palette) -> None:
+    def __init__(self, document: QTextDocument, quiet: str) -> None:
         super().__init__(document)
-        self.set_theme(palette)
+        self.set_quiet(quiet)
 
-    def set_theme(self, palette: Palette) -> None:
+    def set_quiet(self, colour: str) -> None:
+        """Take the colour of comments."""
         self._section = QTextCharFormat()
         self._section.setFontWeight(QFont.Weight.Bold)
         self._comment = QTextCharFormat()
-        self._comment.setForeground(QColor(palette.muted))
+        self._comment.setForeground(QColor(colour))
         self.rehighlight()
 
     def highlightBlock(self, text: str) -> None:

@@ -23,7 +23,6 @@ from PySide6.QtWidgets import (
 from attnscope import paths
 from attnscope.counting import bytes_text, counted
 from attnscope.errors import LoadError
-from attnscope.figures.colours import Palette
 from attnscope.figures.style import type_px
 from attnscope.viewmodels.session.recents import Recents
 from attnscope.viewmodels.training.preset_recipe import take_preset
@@ -36,6 +35,7 @@ from attnscope.widgets.folder_dialog import ask_folder
 from attnscope.widgets.form_parts import column, inset_text, narrow_combo, row
 from attnscope.widgets.labels import ElidedLabel, PlainLabel, plain_tooltip, rule, tool_button, when
 from attnscope.widgets.possible import allow
+from attnscope.widgets.theme import Dressed
 from attnscope.widgets.training.cost_bar import CostBar
 from attnscope.widgets.training.recipe_editor import RecipeEditor
 from attnscope.widgets.training.run_places import RunPlaces
@@ -288,12 +288,12 @@ _RECIPE, _NO_DATA = "recipe file", "Give the file to train on, after Data."
 _TOML = "Recipes (*.toml);;All files (*)"
 
 
-class RunPanel(QWidget):
+class RunPanel(Dressed):
     """Shows the state's recipe and run, and reports what the person wants of them."""
 
     failed = Signal(str, str)
 
-    def __init__(self, state: TrainingState, palette: Palette, parent: QWidget | None = None) -> None:
+    def __init__(self, state: TrainingState, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setProperty("role", "panel")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
@@ -303,7 +303,7 @@ class RunPanel(QWidget):
         self._build_actions()
         layout = column(self, margin=12)
         layout.addLayout(self._build_recipe_row())
-        self._editor = RecipeEditor(palette)
+        self._editor = RecipeEditor()
         self._editor.textChanged.connect(self._on_text_changed)
         layout.addWidget(self._editor, 1)
         self._problem = ElidedLabel(role="good")
@@ -318,23 +318,21 @@ class RunPanel(QWidget):
         layout.addLayout(self._buttons)
         layout.addWidget(rule())
         self._build_status(layout)
-        self._fit_width(palette)
+        self._fit_width()
         self.show_recipes()
         self.show_recipe()
         self.show_devices()
         self.show_status()
 
-    def set_theme(self, palette: Palette) -> None:
-        self._editor.set_theme(palette)
-        self._fit_width(palette)
+    def dress(self) -> None:
+        self._fit_width()
 
-    def _fit_width(self, palette: Palette) -> None:
+    def _fit_width(self) -> None:
         """Leave room for the buttons in type of this size, whatever they are called now."""
-        self._palette = palette
         layout = self.layout()
         margins = layout.contentsMargins() if layout is not None else QMargins()
         needed = self._buttons.minimumSize().width() + margins.left() + margins.right()
-        self.setMinimumWidth(max(round(_LEAST_PX * min(palette.type_factor, _MOST_FACTOR)), needed))
+        self.setMinimumWidth(max(round(_LEAST_PX * min(self.theme.type_factor, _MOST_FACTOR)), needed))
 
     # --- building ---------------------------------------------------------------------------------
 
@@ -495,7 +493,7 @@ class RunPanel(QWidget):
             control.setEnabled(state.can_start or state.can_lengthen)
         goes_on = _MORE if state.is_complete else "Continue"
         self._start.setText(goes_on if state.place.holds_run and not state.is_active else "Start")
-        self._fit_width(self._palette)
+        self._fit_width()
         reason = "Another process writes this run: Start needs a folder of its own."
         if state.recipe.lacks_data:
             reason = _NO_DATA

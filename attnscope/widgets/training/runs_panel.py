@@ -40,6 +40,7 @@ from attnscope.widgets.form_parts import column, dress_table, row
 from attnscope.widgets.labels import ElidedLabel, plain_tooltip
 from attnscope.widgets.possible import allow
 from attnscope.widgets.state_card import StateCard
+from attnscope.widgets.theme import Dressing
 
 # The table of runs: a tick and a colour, how each stands, and the values in which they differ.
 
@@ -131,17 +132,17 @@ class RunsModel(QAbstractTableModel):
 _BAD = ("diverged", "broken off")
 
 
-class RunsTable(QTableView):
+class RunsTable(Dressing, QTableView):
     """Shows a RunsState; `run_chosen` carries the folder of a row clicked, `run_opened` of one opened."""
 
     run_chosen = Signal(str)
     run_opened = Signal(str)
     menu_wanted = Signal(str, QPoint)
 
-    def __init__(self, state: RunsState, palette: Palette, parent: QWidget | None = None) -> None:
+    def __init__(self, state: RunsState, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._state = state
-        self._rows = RunsModel(state, palette)
+        self._rows = RunsModel(state, self.theme)
         self._rows.setParent(self)
         dress_table(self, "Runs")
         self.setModel(self._rows)
@@ -154,15 +155,13 @@ class RunsTable(QTableView):
         self.clicked.connect(self._on_clicked)
         self.doubleClicked.connect(self._on_opened)
         self.customContextMenuRequested.connect(self._on_menu)
-        self.set_theme(palette)
+        self.dress()
         self.show_runs()
 
-    def set_theme(self, palette: Palette) -> None:
-        """Paint in other colours and at another size."""
-        self._rows.palette = palette
+    def dress(self) -> None:
+        self._rows.palette = self.theme
         self.verticalHeader().setDefaultSectionSize(round(type_px(_ROW_PX)))
         self._fit()
-        self.viewport().update()
 
     def show_runs(self) -> None:
         """Show the list as it is now."""
@@ -273,13 +272,13 @@ class RunsPanel(QWidget):
 
     failed = Signal(str, str)
 
-    def __init__(self, state: TrainingState, palette: Palette, parent: QWidget | None = None) -> None:
+    def __init__(self, state: TrainingState, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._state, self._runs = state, state.runs
         self._told: str | None = ""
         self._card = StateCard()
         self._card.show_stage(_EMPTY)
-        self.table = RunsTable(self._runs, palette)
+        self.table = RunsTable(self._runs)
         self.table.run_chosen.connect(self.choose)
         self.table.run_opened.connect(self._on_opened)
         self.table.menu_wanted.connect(self._on_menu)
@@ -294,9 +293,6 @@ class RunsPanel(QWidget):
     def add_line(self, line: QWidget) -> None:
         """Put a line above everything else."""
         self._lines.insertWidget(0, line)
-
-    def set_theme(self, palette: Palette) -> None:
-        self.table.set_theme(palette)
 
     def show_runs(self) -> None:
         """Show the list as it is now."""

@@ -9,7 +9,7 @@ from PySide6.QtGui import QColor, QMouseEvent, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QStackedWidget, QWidget
 
 from attnscope.counting import number_text
-from attnscope.figures.colours import Palette, series_colour
+from attnscope.figures.colours import series_colour
 from attnscope.figures.paint_chart import ChartLayout, paint_chart
 from attnscope.figures.scaling_charts import scaling_charts
 from attnscope.figures.spec import Chart
@@ -21,6 +21,7 @@ from attnscope.widgets.choice_button import ChoiceButton
 from attnscope.widgets.form_parts import column, row
 from attnscope.widgets.labels import ElidedLabel, PlainLabel
 from attnscope.widgets.state_card import StateCard
+from attnscope.widgets.theme import Dressed
 
 _NEAR_PX = 12.0
 _DOT_PX = 4.5
@@ -38,7 +39,7 @@ class ScalingView(QWidget):
     hover_text = Signal(str)
     run_clicked = Signal(str)
 
-    def __init__(self, state: RunsState, palette: Palette, parent: QWidget | None = None) -> None:
+    def __init__(self, state: RunsState, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._state = state
         self._scale: Scale = "parameters"
@@ -48,7 +49,7 @@ class ScalingView(QWidget):
         self._law = ElidedLabel(role="small")
         self._card = StateCard()
         self._card.show_stage(_EMPTY)
-        self.plot = _ScalingPlot(palette)
+        self.plot = _ScalingPlot()
         self.plot.hover_text.connect(self.hover_text)
         self.plot.run_clicked.connect(self.run_clicked)
         self._pages = QStackedWidget()
@@ -60,9 +61,6 @@ class ScalingView(QWidget):
         layout.addLayout(top)
         layout.addWidget(self._pages, 1)
         self.show_runs()
-
-    def set_theme(self, palette: Palette) -> None:
-        self.plot.set_theme(palette)
 
     def charts(self) -> tuple[Chart, ...]:
         """All three scales, as an export shows them."""
@@ -118,13 +116,12 @@ class Dot:
     is_chosen: bool
 
 
-class _ScalingPlot(QWidget):
+class _ScalingPlot(Dressed):
     hover_text = Signal(str)
     run_clicked = Signal(str)
 
-    def __init__(self, palette: Palette) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self._palette = palette
         self._chart: Chart | None = None
         self._dots: tuple[Dot, ...] = ()
         self._unit = ""
@@ -132,10 +129,6 @@ class _ScalingPlot(QWidget):
         self._near = -1
         self.setMouseTracking(True)
         self.setMinimumHeight(120)
-
-    def set_theme(self, palette: Palette) -> None:
-        self._palette = palette
-        self.update()
 
     def show_chart(self, chart: Chart, dots: tuple[Dot, ...], unit: str) -> None:
         self._chart, self._dots, self._unit, self._near = chart, dots, unit, -1
@@ -148,7 +141,7 @@ class _ScalingPlot(QWidget):
             return
         with QPainter(self) as painter:
             self._layout = paint_chart(
-                painter, QRectF(self.rect()).adjusted(0, 0, -8, -2), self._chart, palette=self._palette
+                painter, QRectF(self.rect()).adjusted(0, 0, -8, -2), self._chart, palette=self.theme
             )
             painter.setRenderHint(QPainter.RenderHint.Antialiasing)
             places = self._places()
@@ -156,9 +149,9 @@ class _ScalingPlot(QWidget):
                 dot = self._dots[i]
                 n_above = sum(_are_one(place, other) for other in places[i + 1 :])
                 size = _DOT_PX * (1 + 0.6 * n_above) + (1.0 if i == self._near else 0.0)
-                ink = self._palette.text if dot.is_chosen else self._palette.background
+                ink = self.theme.text if dot.is_chosen else self.theme.background
                 painter.setPen(QPen(QColor(ink), 1.5))
-                painter.setBrush(QColor(series_colour(self._palette, dot.colour)))
+                painter.setBrush(QColor(series_colour(self.theme, dot.colour)))
                 painter.drawEllipse(place, size, size)
 
     def _places(self) -> list[QPointF]:

@@ -15,7 +15,6 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from attnscope.figures.colours import Palette
 from attnscope.figures.plain import query_words
 from attnscope.figures.style import MapStyle
 from attnscope.records.outputs import Output
@@ -29,6 +28,7 @@ from attnscope.widgets.explore.head_view import HeadView
 from attnscope.widgets.form_parts import column, play_icon, row
 from attnscope.widgets.labels import ElidedLabel, PlainLabel, tool_button
 from attnscope.widgets.state_card import StateCard
+from attnscope.widgets.theme import Dressed
 
 # The slider over saved checkpoints: play, drag, and open one in Explore.
 
@@ -36,19 +36,17 @@ _OPEN = "Open this checkpoint as the model of the Explore page"
 _NO_MODEL = "Of this step the attention of the watched sentence was kept, not the model"
 
 
-class ReplayBar(QWidget):
+class ReplayBar(Dressed):
     """Shows where the watched sentence is looked at, and reports where the person wants to look."""
 
     def __init__(
         self,
         state: WatchState,
-        palette: Palette,
         open_checkpoint: Callable[[str], None] | None,
         parent: QWidget | None = None,
     ) -> None:
         super().__init__(parent)
         self._state = state
-        self._palette = palette
         self._open_checkpoint = open_checkpoint
         self._play = QToolButton()
         self._play.setAccessibleName("Play the checkpoints")
@@ -67,8 +65,7 @@ class ReplayBar(QWidget):
         self.setLayout(layout)
         self.show_state()
 
-    def set_theme(self, palette: Palette) -> None:
-        self._palette = palette
+    def dress(self) -> None:
         self.show_state()
 
     def show_state(self) -> None:
@@ -80,7 +77,7 @@ class ReplayBar(QWidget):
         self._slider.setRange(0, max(0, state.n_places - 1))
         self._slider.setSliderPosition(place)
         self._play.setEnabled(has_any)
-        colour = self._palette.text if has_any else self._palette.no_data
+        colour = self.theme.text if has_any else self.theme.no_data
         self._play.setIcon(play_icon(colour, is_playing=state.is_playing))
         found = state.checkpoint
         self._open.setEnabled(found is not None and found.has_model)
@@ -126,7 +123,6 @@ class WatchPanel(QWidget):
     def __init__(
         self,
         state: TrainingState,
-        palette: Palette,
         open_checkpoint: Callable[[str], None] | None,
         parent: QWidget | None = None,
     ) -> None:
@@ -150,20 +146,14 @@ class WatchPanel(QWidget):
         self._pages.addWidget(self._card)
         self._pages.addWidget(self._maps)
         layout.addWidget(self._pages, 1)
-        self._replay = ReplayBar(self._watch, palette, open_checkpoint)
+        self._replay = ReplayBar(self._watch, open_checkpoint)
         layout.addWidget(self._replay)
         self._head.set_compact(True)  # the line above names the head; the cells need the height
         self._head.installEventFilter(self)
         self._grid.head_selected.connect(self._on_head_selected)
         self._head.cell_hovered.connect(self._on_cell_hovered)
         self._head.left.connect(self._on_left)
-        self.set_theme(palette)
         self.show_state()
-
-    def set_theme(self, palette: Palette) -> None:
-        self._grid.set_theme(palette)
-        self._head.set_theme(palette)
-        self._replay.set_theme(palette)
 
     def set_style(self, style: MapStyle) -> None:
         """Draw the maps in another way."""

@@ -6,19 +6,19 @@ from PySide6.QtCore import QElapsedTimer, QSize, QTimer
 from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QSizePolicy, QWidget
 
-from attnscope.figures.colours import Palette
 from attnscope.figures.plain import plain_text
 from attnscope.figures.style import type_px
 from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.view_state import ViewState
 from attnscope.widgets.icons import icon
 from attnscope.widgets.labels import PlainLabel, tool_button, when
+from attnscope.widgets.theme import Dressing
 
 _NOTE_MS, _LEAST_MS = 6000, 1500
 """How long a note stays when nothing is done, and at least, whatever is done."""
 
 
-class Banner(QFrame):
+class Banner(Dressing, QFrame):
     """Shows the session's notice; errors and questions stay until dismissed.
 
     A note goes after some seconds, and before with the next thing that a person does. A notice that
@@ -29,7 +29,6 @@ class Banner(QFrame):
         self,
         session: Session,
         view: ViewState,
-        palette: Palette,
         actions: Mapping[str, QAction] | None = None,
         parent: QWidget | None = None,
     ) -> None:
@@ -39,7 +38,6 @@ class Banner(QFrame):
         self._help = QPushButton()
         self._help.clicked.connect(self._on_help_clicked)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
-        self._palette = palette
         self._sign, self._label = PlainLabel(), PlainLabel()
         self._label.setWordWrap(True)
         self._close = tool_button("", "Dismiss the message", role="flat")
@@ -55,22 +53,20 @@ class Banner(QFrame):
         layout.addWidget(self._close)
         self._close.clicked.connect(session.dismiss_notice)
         self._timer.timeout.connect(session.dismiss_notice)
-        self.set_theme(palette)
+        self.dress()
         when(self, self._show, session.changed.notice)
         when(self, self._leave, session.changed.history, view.changed.page)
         self._show()
 
-    def set_theme(self, palette: Palette) -> None:
-        """Draw the cross in another colour."""
-        self._palette = palette
-        self._close.setIcon(icon("close", palette.muted, side_px=16))
+    def dress(self) -> None:
+        self._close.setIcon(icon("close", self.theme.muted, side_px=16))
         self._show_sign()
 
     def _show_sign(self) -> None:
         """A sign besides the colour: not everybody can tell red from blue."""
         notice, side = self._session.notice, round(type_px(16))
         is_error = notice is not None and notice.is_error
-        name, colour = ("error", self._palette.error) if is_error else ("note", self._palette.accent)
+        name, colour = ("error", self.theme.error) if is_error else ("note", self.theme.accent)
         self._sign.setPixmap(icon(name, colour, side_px=16).pixmap(QSize(side, side)))
 
     @property

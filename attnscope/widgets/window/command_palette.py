@@ -26,11 +26,11 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from attnscope.figures.colours import Palette
 from attnscope.figures.style import NORMAL_PX, SMALL_PX, font, text_width, type_px
 from attnscope.viewmodels.palette import KIND_NAMES, Kind, Match, find
 from attnscope.widgets.labels import PlainLabel
 from attnscope.widgets.offers import Offer
+from attnscope.widgets.theme import theme_of
 
 # How one row of the command palette is painted: title with marked letters, detail, kind, shortcut.
 
@@ -40,13 +40,6 @@ _PAD_PX = 12.0
 
 class MatchDelegate(QStyledItemDelegate):
     """Paints matches; letters that the query found are bold."""
-
-    def __init__(self, palette: Palette, parent: QObject) -> None:
-        super().__init__(parent)
-        self._palette = palette
-
-    def set_theme(self, palette: Palette) -> None:
-        self._palette = palette
 
     def row_px(self) -> int:
         """The height of a row."""
@@ -64,7 +57,7 @@ class MatchDelegate(QStyledItemDelegate):
         match = index.data(Qt.ItemDataRole.UserRole)
         if not isinstance(match, Match):
             return
-        palette = self._palette
+        palette = theme_of(option.widget)
         rect = QRectF(option.rect)
         is_chosen = bool(option.state & QStyle.StateFlag.State_Selected)
         painter.save()
@@ -173,7 +166,7 @@ class MatchModel(QAbstractListModel):
 class CommandPalette(QFrame):
     """Lies over `window`; `gather` is asked for every offer each time it opens."""
 
-    def __init__(self, window: QWidget, palette: Palette, gather: Callable[[], Iterable[Offer]]) -> None:
+    def __init__(self, window: QWidget, gather: Callable[[], Iterable[Offer]]) -> None:
         super().__init__(window)
         self._window, self._gather = window, gather
         self._offers: dict[str, Offer] = {}
@@ -191,7 +184,7 @@ class CommandPalette(QFrame):
         self.list.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.rows = MatchModel(self)
         self.list.setModel(self.rows)
-        self._delegate = MatchDelegate(palette, self)
+        self._delegate = MatchDelegate(self)
         self.list.setItemDelegate(self._delegate)
         self.nothing = PlainLabel("No matches", "hint")
         layout = QVBoxLayout(self)
@@ -204,10 +197,6 @@ class CommandPalette(QFrame):
         self.field.installEventFilter(self)
         window.installEventFilter(self)
         self.hide()
-
-    def set_theme(self, palette: Palette) -> None:
-        self._delegate.set_theme(palette)
-        self.list.viewport().update()
 
     def open(self, query: str = "", *, only: Kind | None = None) -> None:
         """Show the palette, with all there is or offers of one kind, and take the keyboard."""

@@ -11,23 +11,23 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from attnscope.figures.colours import Palette
 from attnscope.figures.plain import plain_text
 from attnscope.figures.style import font
 from attnscope.viewmodels.session.state import Session
 from attnscope.widgets.icons import icon
 from attnscope.widgets.labels import PlainLabel, plain_tooltip, tool_button, when
+from attnscope.widgets.theme import Dressed
 from attnscope.widgets.window.right_edge import RightEdge
 
 _WIDTH_PX = 280
 
 
-class HistoryPanel(QWidget):
+class HistoryPanel(Dressed):
     """The session's history, newest below; undone steps stay, quietly, until something new is done."""
 
-    def __init__(self, session: Session, palette: Palette, over: QWidget) -> None:
+    def __init__(self, session: Session, over: QWidget) -> None:
         super().__init__(over)
-        self._session, self._palette = session, palette
+        self._session = session
         self._edge = RightEdge(self, over, _WIDTH_PX)
         self.setProperty("role", "panel")
         self.setProperty("edge", "left")
@@ -44,13 +44,12 @@ class HistoryPanel(QWidget):
         self._lay_out()
         self.steps.itemClicked.connect(self._on_chosen)
         self.steps.itemActivated.connect(self._on_chosen)
-        self.set_theme(palette)
+        self.dress()
         when(self, self.show_steps, session.changed.history)
 
-    def set_theme(self, palette: Palette) -> None:
-        self._palette = palette
+    def dress(self) -> None:
         self._edge.place()
-        self.close_button.setIcon(icon("close", palette.muted, side_px=16))
+        self.close_button.setIcon(icon("close", self.theme.muted, side_px=16))
         self.show_steps()
 
     def show_steps(self) -> None:
@@ -69,7 +68,7 @@ class HistoryPanel(QWidget):
             item.setText(shown)
             item.setToolTip(plain_tooltip(shown))
             item.setFont(font(13, is_bold=is_now, is_italic=is_undone))
-            item.setForeground(QColor(self._palette.muted if is_undone else self._palette.text))
+            item.setForeground(QColor(self.theme.muted if is_undone else self.theme.text))
             state = "present step" if is_now else "undone" if is_undone else "done"
             item.setData(Qt.ItemDataRole.AccessibleTextRole, f"{shown}, {state}")
         while self.steps.count() > len(texts):

@@ -16,7 +16,6 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from attnscope.figures.colours import Palette
 from attnscope.figures.plain import plain_text
 from attnscope.figures.style import font, type_px
 from attnscope.viewmodels.palette import Item
@@ -29,6 +28,7 @@ from attnscope.widgets.icons import icon
 from attnscope.widgets.labels import ElidedLabel, PlainLabel, plain_tooltip, tool_button, when
 from attnscope.widgets.offers import Offer
 from attnscope.widgets.possible import allow
+from attnscope.widgets.theme import Dressed
 from attnscope.widgets.window.right_edge import RightEdge
 
 _WIDTH_PX, _ARROW_PX = 336, 28
@@ -44,10 +44,10 @@ _TURNS = (
 )
 
 
-class KeptPanel(QWidget):
+class KeptPanel(Dressed):
     """Shows KeptViews. F2 renames, Delete removes, Alt+↑ and Alt+↓ move, Ctrl+Z takes a change back."""
 
-    def __init__(self, kept: KeptViews, session: Session, palette: Palette, over: QWidget) -> None:
+    def __init__(self, kept: KeptViews, session: Session, over: QWidget) -> None:
         super().__init__(over)
         self._kept, self._session = kept, session
         self._edge = RightEdge(self, over, _WIDTH_PX)
@@ -72,7 +72,7 @@ class KeptPanel(QWidget):
         self.close_button = tool_button("", "Close the kept views", role="flat")
         self._lay_out()
         self._connect()
-        self.set_theme(palette)
+        self.dress()
         changed = kept.changed
         when(self, self._show_views, changed.views)
         when(self, self._show_notes, changed.notes)
@@ -80,11 +80,11 @@ class KeptPanel(QWidget):
         self._show_views()
         self._show_notes()
 
-    def set_theme(self, palette: Palette) -> None:
+    def dress(self) -> None:
         self._edge.place()
-        self.close_button.setIcon(icon("close", palette.muted, side_px=16))
-        self.undo_button.setIcon(icon("undo", palette.text, side_px=16))
-        self.redo_button.setIcon(icon("redo", palette.text, side_px=16))
+        self.close_button.setIcon(icon("close", self.theme.muted, side_px=16))
+        self.undo_button.setIcon(icon("undo", self.theme.text, side_px=16))
+        self.redo_button.setIcon(icon("redo", self.theme.text, side_px=16))
         for button in (self.up_button, self.down_button):
             button.setFixedWidth(round(type_px(_ARROW_PX)))
         self._show_place()

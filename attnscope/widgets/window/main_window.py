@@ -347,7 +347,7 @@ class MainWindow(QMainWindow):
         handlers |= compare_handlers(self._compare, session, self.view)
         handlers["page-learn"] = functools.partial(self.view.show_page, "learn")
         handlers["help-here"] = lambda: self.learning.show_help_here()
-        self.mask_editing = MaskEditing(session, self, lambda: self._palette)
+        self.mask_editing = MaskEditing(session, self)
         handlers |= self.mask_editing.handlers()
         self.undoing = Undoing(session, self.view, self)
         handlers |= self.undoing.handlers()
@@ -360,7 +360,6 @@ class MainWindow(QMainWindow):
         self.pages = Pages(
             session,
             self.view,
-            self._palette,
             self.actions_by_name,
             compare=self._compare,
             heads=heads or HeadsState(session, _post_nothing, Numbers()),
@@ -374,9 +373,7 @@ class MainWindow(QMainWindow):
         self.undoing.attach(self.actions_by_name, self.pages.labs)
         self._build_bars()
         self.learning = Learning(self.pages, self.page_bar, self.workspace, session, training, self.view)
-        self.workspace.attach(
-            self.actions_by_name, self.pages.explore, self.pages.splitters(), self._palette, self.pages
-        )
+        self.workspace.attach(self.actions_by_name, self.pages.explore, self.pages.splitters(), self.pages)
         kept_line = KeptLine(self.workspace.files.kept, session, self.view, self.actions_by_name)
         self.pages.labs.controls_changed.connect(kept_line.look_again)
         self.learning.toured.connect(kept_line.set_touring)
@@ -419,13 +416,6 @@ class MainWindow(QMainWindow):
             QTimer.singleShot(0, self, self._stand_as_before)
         apply_theme(self, palette)
         self.setMinimumSize(*(_LARGE_LEAST if palette.type_factor > _LARGE_FROM else _LEAST))
-        for part in (
-            *(self.top_bar, self.page_bar, self.status_bar, self.banner),
-            self.workspace,
-            self.pages,
-            self.mask_editing,
-        ):
-            part.set_theme(palette)
 
     def _stand_as_before(self) -> None:
         """What stood otherwise in type of this size stands so again; at a desk, else, as at first."""
@@ -517,22 +507,19 @@ class MainWindow(QMainWindow):
         self.top_bar = TopBar(
             self._session,
             self.view,
-            self._palette,
             actions=actions,
             model_menu=self.model_menu,
             recent_menu=self.workspace.recent_menu(),
         )
         pages: dict[Page, QAction] = {page: actions[f"page-{page}"] for page in _PAGES}
-        self.page_bar = PageBar(self.view, self._palette, pages, actions["help-here"])
-        self.status_bar = StatusBar(
-            self._session, self.view, self._palette, undo=actions["undo"], redo=actions["redo"]
-        )
+        self.page_bar = PageBar(self.view, pages, actions["help-here"])
+        self.status_bar = StatusBar(self._session, self.view, undo=actions["undo"], redo=actions["redo"])
 
     def _lay_out(self) -> None:
         self.setMenuWidget(self.top_bar)
         centre = QWidget()
         helping = {**self.actions_by_name, "undo": self.undoing.of_session}
-        self.banner = Banner(self._session, self.view, self._palette, helping)
+        self.banner = Banner(self._session, self.view, helping)
         self.model_watch = ModelWatch(self._session, self)
         self.setAcceptDrops(True)
         column = QVBoxLayout(centre)

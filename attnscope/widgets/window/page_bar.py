@@ -6,22 +6,21 @@ from PySide6.QtCore import QSize, Qt
 from PySide6.QtGui import QAction, QResizeEvent
 from PySide6.QtWidgets import QButtonGroup, QToolButton, QVBoxLayout, QWidget
 
-from attnscope.figures.colours import Palette
 from attnscope.figures.style import type_px
 from attnscope.viewmodels.view_state import Page, ViewState
 from attnscope.widgets.icons import icon
 from attnscope.widgets.labels import tool_button, when
+from attnscope.widgets.theme import Dressed
 
 WIDTH_PX = 64
 
 
-class PageBar(QWidget):
+class PageBar(Dressed):
     """Shows which page is open; `pages` are the actions that turn to each."""
 
     def __init__(
         self,
         view: ViewState,
-        palette: Palette,
         pages: Mapping[Page, QAction],
         help_action: QAction | None = None,
         parent: QWidget | None = None,
@@ -53,16 +52,15 @@ class PageBar(QWidget):
             self.help_button.clicked.connect(help_action.trigger)
         layout.addWidget(self.help_button)
         when(self, self._show_page, view.changed.page)
-        self.set_theme(palette)
+        self.dress()
         self._show_page()
 
-    def set_theme(self, palette: Palette) -> None:
-        """Draw the icons in another colour."""
+    def dress(self) -> None:
         side, width = round(type_px(22)), round(type_px(WIDTH_PX))
         self.setFixedWidth(width)
         for page, button in self.buttons.items():
             button.setIconSize(QSize(side, side))
-            button.setIcon(icon(page, palette.text, side_px=22))
+            button.setIcon(icon(page, self.theme.text, side_px=22))
         self.help_button.setFixedSize(width - 1, round(type_px(40)))
         self._fit()
 

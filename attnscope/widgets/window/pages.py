@@ -6,7 +6,6 @@ from PySide6.QtCore import Signal, Slot
 from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QSplitter, QStackedWidget, QWidget
 
-from attnscope.figures.colours import Palette
 from attnscope.figures.spec import FigureSpec
 from attnscope.viewmodels.compare.state import CompareState
 from attnscope.viewmodels.heads.state import HeadsState
@@ -36,7 +35,6 @@ class Pages(QStackedWidget):
         self,
         session: Session,
         view: ViewState,
-        palette: Palette,
         actions: Mapping[str, QAction],
         *,
         compare: CompareState,
@@ -49,13 +47,13 @@ class Pages(QStackedWidget):
         super().__init__()
         self._session, self._view = session, view
         head_actions = tuple(actions[name] for name in HEAD_ACTIONS)
-        self.explore = ExplorePage(session, view, palette, head_actions)
-        self.compare = ComparePage(compare, session, view, palette, offer_models=offer_models)
-        self.heads = HeadsPage(heads, palette)
-        self.heads_tabs = HeadsTabs(self.heads, palette)
+        self.explore = ExplorePage(session, view, head_actions)
+        self.compare = ComparePage(compare, session, view, offer_models=offer_models)
+        self.heads = HeadsPage(heads)
+        self.heads_tabs = HeadsTabs(self.heads)
         self.positions = PositionsPage(positions)
-        self.training = TrainingPage(training, palette, open_checkpoint=open_checkpoint)
-        self.labs = LabsPage(palette)
+        self.training = TrainingPage(training, open_checkpoint=open_checkpoint)
+        self.labs = LabsPage()
         self._pages: dict[Page, QWidget] = {}
         self.add("explore", self.explore)
         self.add("compare", self.compare)
@@ -75,11 +73,6 @@ class Pages(QStackedWidget):
     def show_page(self) -> None:
         """Bring the page that the view state names to the front."""
         self.setCurrentWidget(self._pages[self._view.page])
-
-    def set_theme(self, palette: Palette) -> None:
-        """Dress every page of one's own."""
-        for page in (self.explore, self.compare, self.heads_tabs, self.training, self.labs):
-            page.set_theme(palette)
 
     def splitters(self) -> dict[str, QSplitter]:
         """Every splitter that remembers where it was put, by a name that stays."""

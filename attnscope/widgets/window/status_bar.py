@@ -5,7 +5,6 @@ from PySide6.QtGui import QAction, QKeyEvent
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QProgressBar, QPushButton, QVBoxLayout, QWidget
 
 from attnscope.counting import counted
-from attnscope.figures.colours import Palette
 from attnscope.figures.plain import plain_text
 from attnscope.figures.style import type_px
 from attnscope.records.maps import SelfCheck
@@ -15,6 +14,7 @@ from attnscope.viewmodels.view_state import ViewState
 from attnscope.viewmodels.work import Task, WorkState
 from attnscope.widgets.icons import icon
 from attnscope.widgets.labels import ElidedLabel, PlainLabel, plain_tooltip, tool_button, when
+from attnscope.widgets.theme import Dressed
 
 # What is under way: a line in the status bar, and a list with progress and Stop that it opens.
 
@@ -137,7 +137,7 @@ class WorkList(QFrame):
         self.empty.setVisible(not jobs)
 
 
-class WorkLine(QWidget):
+class WorkLine(Dressed):
     """Says in the status bar what is under way, once it takes longer than a moment; a click lists it."""
 
     def __init__(self, work: WorkState, parent: QWidget | None = None) -> None:
@@ -162,8 +162,7 @@ class WorkLine(QWidget):
         self.hide()
         when(self, self._on_work, work.changed)
 
-    def set_theme(self, _palette: Palette) -> None:
-        """Take the present size of type."""
+    def dress(self) -> None:
         self.bar.setFixedWidth(round(type_px(_BAR_PX)))
         self.setMaximumWidth(round(type_px(_WIDTH_PX + _BAR_PX)))
 
@@ -195,14 +194,13 @@ class WorkLine(QWidget):
 _WITHOUT_MAPS = ("labs", "learn")
 
 
-class StatusBar(QWidget):
+class StatusBar(Dressed):
     """Shows the self-check, the tracing time, the exact value under the cursor, and undo."""
 
     def __init__(
         self,
         session: Session,
         view: ViewState,
-        palette: Palette,
         *,
         undo: QAction,
         redo: QAction,
@@ -235,7 +233,7 @@ class StatusBar(QWidget):
         for button, action in ((self._undo, undo), (self._redo, redo)):
             button.setDefaultAction(action)
             button.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonIconOnly)
-        self.set_theme(palette)
+        self.dress()
         told, seen = session.changed, view.changed
         when(self, self._show_trace, told.traced)
         when(self, self._show_gates, told.gates, told.interventions, told.model)
@@ -251,12 +249,10 @@ class StatusBar(QWidget):
         if isinstance(layout, QHBoxLayout):
             layout.insertWidget(layout.indexOf(self.cell), place, 1)
 
-    def set_theme(self, palette: Palette) -> None:
-        """Draw the arrows in another colour."""
+    def dress(self) -> None:
         self.setFixedHeight(round(type_px(24)))
-        self.work.set_theme(palette)
         for button, name in ((self._undo, "undo"), (self._redo, "redo")):
-            button.defaultAction().setIcon(icon(name, palette.text, side_px=16))
+            button.defaultAction().setIcon(icon(name, self.theme.text, side_px=16))
 
     def _show_pointed(self) -> None:
         self.cell.set_full_text(plain_text(self._under_cursor()))

@@ -7,7 +7,6 @@ from PySide6.QtGui import QAction, QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QMenu, QMenuBar, QProgressBar, QSizePolicy, QWidget
 
 from attnscope.counting import counted, short_count
-from attnscope.figures.colours import Palette
 from attnscope.figures.plain import plain_text, shorten
 from attnscope.figures.style import type_px
 from attnscope.records.models import ModelInfo
@@ -17,19 +16,19 @@ from attnscope.widgets.actions import ACTIONS, MENUS
 from attnscope.widgets.choice_button import ChoiceButton
 from attnscope.widgets.icons import icon
 from attnscope.widgets.labels import PlainLabel, plain_tooltip, tool_button, when
+from attnscope.widgets.theme import Dressed
 
 HEIGHT_PX = 40
 _NAME_FROM_PX, _FACTS_FROM_PX, _WORDS_FROM_PX = 760, 900, 820
 
 
-class TopBar(QWidget):
+class TopBar(Dressed):
     """Shows the open model and what is being loaded; holds the menu bar."""
 
     def __init__(
         self,
         session: Session,
         view: ViewState,
-        palette: Palette,
         *,
         actions: Mapping[str, QAction],
         model_menu: QMenu,
@@ -37,7 +36,7 @@ class TopBar(QWidget):
         parent: QWidget | None = None,
     ) -> None:
         super().__init__(parent)
-        self._session, self._view, self._palette = session, view, palette
+        self._session, self._view = session, view
         self.setProperty("role", "bar")
         self.setProperty("edge", "bottom")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
@@ -68,18 +67,16 @@ class TopBar(QWidget):
         when(self, self._show_model, session.changed.model)
         when(self, self._show_busy, session.changed.busy)
         when(self, self._on_theme, view.changed.theme)
-        self.set_theme(palette)
+        self.dress()
         self._show_model()
         self._show_busy()
 
-    def set_theme(self, palette: Palette) -> None:
-        """Draw the icons in other colours."""
-        self._palette = palette
+    def dress(self) -> None:
         self.setFixedHeight(round(type_px(HEIGHT_PX)))
         side = round(type_px(20))
-        self._brand.setPixmap(icon("brand", palette.accent, side_px=20).pixmap(side, side))
-        self.palette_button.setIcon(icon("search", palette.text, side_px=16))
-        self.theme_button.setIcon(icon(self._view.theme, palette.text, side_px=16))
+        self._brand.setPixmap(icon("brand", self.theme.accent, side_px=20).pixmap(side, side))
+        self.palette_button.setIcon(icon("search", self.theme.text, side_px=16))
+        self.theme_button.setIcon(icon(self._view.theme, self.theme.text, side_px=16))
         self.theme_button.show_choice(self._view.theme)
         tip = f"Theme: {THEME_NAMES[self._view.theme]}"
         self.theme_button.setToolTip(tip)
@@ -110,7 +107,7 @@ class TopBar(QWidget):
         layout.addWidget(self.theme_button)
 
     def _on_theme(self) -> None:
-        self.set_theme(self._palette)
+        self.dress()
 
     def _on_theme_chosen(self, name: str) -> None:
         self._view.set_theme(next(theme for theme in THEME_NAMES if theme == name))

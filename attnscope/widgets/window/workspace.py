@@ -9,7 +9,6 @@ from PySide6.QtGui import QAction, QGuiApplication
 from PySide6.QtWidgets import QApplication, QDialog, QMainWindow, QMenu, QSplitter, QWidget
 
 from attnscope.errors import LoadError
-from attnscope.figures.colours import Palette
 from attnscope.figures.plain import plain_text, shorten
 from attnscope.records.shelf import ShelfRequest
 from attnscope.settings import Settings
@@ -34,7 +33,6 @@ from attnscope.widgets.offers import (
     session_offers,
 )
 from attnscope.widgets.possible import allow
-from attnscope.widgets.theme import palette_for
 from attnscope.widgets.window.autosave import Autosave
 from attnscope.widgets.window.command_palette import CommandPalette
 from attnscope.widgets.window.commands import PRESENTING
@@ -175,20 +173,19 @@ class Workspace(QObject):
         actions: Mapping[str, QAction],
         explore: ExplorePage,
         splitters: Mapping[str, QSplitter],
-        palette: Palette,
         over: QWidget,
     ) -> None:
         """Make what needs the window's actions and pages; the history lies over the pages, `over`."""
         self._actions, self._splitters = actions, splitters
         self._default_sizes = {name: splitter.sizes() for name, splitter in splitters.items()}
         self._default_sizes.update(DEFAULT_SIZES)
-        self.palette = CommandPalette(self._window, palette, self._offers)
-        self.history = HistoryPanel(self._session, palette, over)
+        self.palette = CommandPalette(self._window, self._offers)
+        self.history = HistoryPanel(self._session, over)
         self.history.close_button.clicked.connect(self.toggle_history)
         self.history.python_button.clicked.connect(self.copy_python)
         self.history.command_button.clicked.connect(self.copy_command)
         self.history.hide()
-        self.kept = KeptPanel(self.files.kept, self._session, palette, over)
+        self.kept = KeptPanel(self.files.kept, self._session, over)
         self.kept.close_button.clicked.connect(self.toggle_kept)
         self.kept.hide()
         self.add_offers(partial(view_offers, self.files.kept))
@@ -204,11 +201,6 @@ class Workspace(QObject):
         when(self._window, self._keep_copy, told.history, told.text, told.model)
         when(self._window, self._keep_copy, view.style, view.view, view.page, kept.all)
         when(self._window, self._on_folded, view.folded)
-
-    def set_theme(self, palette: Palette) -> None:
-        for part in (self.palette, self.history, self.kept, self._lines):
-            if part is not None:
-                part.set_theme(palette)
 
     def add_scripts(self, page: str, make: Callable[[], Scripts | None]) -> None:
         """Let a page say for itself what makes again what it shows."""
@@ -376,12 +368,9 @@ class Workspace(QObject):
         return run
 
     def _make_lines(self) -> LinesPanel:
-        self._lines = LinesPanel(self._session, self._view, self._window_palette())
+        self._lines = LinesPanel(self._session, self._view)
         self._lines.destroyed.connect(self._on_lines_gone)
         return self._lines
-
-    def _window_palette(self) -> Palette:
-        return palette_for(self._view.theme, self._view.size_percent)
 
     def _on_lines_gone(self) -> None:
         self._lines = None
