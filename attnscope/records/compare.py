@@ -47,11 +47,6 @@ class TokenAlignment:
     def __len__(self) -> int:
         return len(self.first)
 
-    @property
-    def is_one_to_one(self) -> bool:
-        """Whether every token of either side has one on the other."""
-        return NO_TOKEN not in self.first and NO_TOKEN not in self.second
-
     def side(self, which: Which) -> tuple[int, ...]:
         """The index of one side's token in each slot."""
         return self.first if which == "A" else self.second

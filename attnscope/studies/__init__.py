@@ -1,1 +1,1 @@
-"""Reproductions of published results: each is one command, one figure and one table, theirs beside ours."""
+"""Reproductions of published results, each a file of resources/studies; here is what they share."""

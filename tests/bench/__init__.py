@@ -1,1 +1,1 @@
-"""Measuring what the program promises: each group of measurements is a file, its result is JSON."""
+"""`attnscope bench`: what the program promises of speed and memory, measured; run from a checkout."""

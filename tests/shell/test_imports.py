@@ -103,5 +103,9 @@ def test_that_the_shelf_is_listed_without_the_engine() -> None:
     assert _imported(statement, HEAVY) == []
 
 
+def test_that_studies_are_listed_without_the_engine() -> None:
+    assert _imported("from attnscope.cli.main import main; assert main(['study']) == 0", HEAVY) == []
+
+
 def test_that_the_desk_of_downloads_needs_no_engine() -> None:
     assert _imported("import attnscope.workers.fetch_desk", HEAVY) == []
