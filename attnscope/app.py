@@ -163,7 +163,7 @@ def ask_to_leave(parent: QWidget, what: str) -> bool:
     box.setWindowTitle("Close AttnScope?")
     box.setTextFormat(Qt.TextFormat.PlainText)
     box.setText(what)
-    box.setInformativeText("It trains no further while the program is closed, and goes on from there later.")
+    box.setInformativeText("Training pauses while the program is closed and can be continued later.")
     save = box.addButton("Save and close", QMessageBox.ButtonRole.AcceptRole)
     keep = box.addButton("Keep training", QMessageBox.ButtonRole.RejectRole)
     box.setDefaultButton(keep)

@@ -321,4 +321,4 @@ def place_of(offset: int) -> str:
     """The token at an offset, in words."""
     names = {-1: "the previous token", 0: "the token itself", 1: "the next token"}
     side = "before" if offset < 0 else "after"
-    return names.get(offset, f"the token {abs(offset)} places {side}")
+    return names.get(offset, f"the token {abs(offset)} positions {side}")

@@ -38,7 +38,10 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         help="for beams, 0: none (default: 0.6)",
     )
     parser.add_argument(
-        "--temperature", type=real(0, 1_000), metavar="T", help="below 1 bolder, above 1 more surprising"
+        "--temperature",
+        type=real(0, 1_000),
+        metavar="T",
+        help="below 1 more predictable, above 1 more varied",
     )
     parser.add_argument("--top-k", type=whole(1), metavar="K", help="draw from the K most probable tokens")
     parser.add_argument("--top-p", type=real(), metavar="P", help="draw from the fewest tokens that hold P")

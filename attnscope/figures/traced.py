@@ -126,5 +126,5 @@ class Wanted:
 
     @property
     def rows(self) -> Rows:
-        """What the rows of cross-attention are called after."""
+        """What the rows of cross-attention are named after."""
         return self.aspect.rows

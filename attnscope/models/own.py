@@ -213,7 +213,7 @@ class OwnNetwork:
             raise UserError(
                 "The heads of this model look at slots that keys were projected to, and not at tokens.",
                 expected="no mask of the text",
-                action="Take the mask away, or open a model without n_projected.",
+                action="Remove the mask, or open a model without n_projected.",
             )
         with evaluating(self.module):
             hidden = hidden_stream(self.module, inputs, probe, n_copies=n_copies)

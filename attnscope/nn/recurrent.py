@@ -249,7 +249,7 @@ class Recurrent(OwnModule):
             raise UserError(
                 "This model's encoder is recurrent and has no self-attention.",
                 expected="no mask of one's own",
-                action="Take the mask away, or open a Transformer.",
+                action="Remove the mask, or open a Transformer.",
             )
         if segments is not None:
             raise ValueError("segments were given to a model without a segment embedding")

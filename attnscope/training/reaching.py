@@ -4,7 +4,7 @@
     L        trained length; texts that are read are FURTHER times as long      one number
     loss     nats a token at each place, mean over N_READ new texts             [FURTHER · L]
 
-The task says the token again that stood `look_back` places before: it needs the offset between two tokens,
+The task says the token again that stood `look_back` positions before: it needs the offset between two tokens,
 and nothing else. Press et al. 2022 measure the same on English, with large models.
 """
 

@@ -1,4 +1,4 @@
-"""Tiny decoders and the task that labs train them on: say again the token that stood some places before.
+"""Tiny decoders and the task that labs train them on: say again the token that stood some positions before.
 
     symbol    meaning                                              shape
     ids       random tokens                                        [batch, n_tokens]

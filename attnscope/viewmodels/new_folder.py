@@ -17,8 +17,8 @@ Purpose = Literal["model", "run", "runs"]
 """What the folder will hold: a model, which replaces an older one, or runs, which are gone on with."""
 _GOES_ON: dict[Purpose, tuple[tuple[str, ...], str]] = {
     "model": ((), ""),
-    "run": (("recipe.toml",), "It holds a run: training goes on with it."),
-    "runs": (("sweep.toml", "*/recipe.toml"), "It holds runs: what is complete is kept."),
+    "run": (("recipe.toml",), "It contains a run, which will be continued."),
+    "runs": (("sweep.toml", "*/recipe.toml"), "It contains runs: complete ones are kept."),
 }
 
 
@@ -36,7 +36,7 @@ def find_folder(place: str, name: str, purpose: Purpose) -> FolderFound:
     """What saving in the folder `name` of `place` would do."""
     name = name.strip()
     if not name or name in (".", "..") or any(mark in name for mark in ("/", "\\", "\0")):
-        words = "Give the folder a name." if not name else "A name without / and \\, please."
+        words = "Give the folder a name." if not name else "A name cannot contain / or \\."
         return FolderFound(path="", words=words, is_possible=False)
     path = Path(place.strip() or ".").expanduser().absolute() / name
     try:
@@ -45,7 +45,9 @@ def find_folder(place: str, name: str, purpose: Purpose) -> FolderFound:
         return FolderFound(path=str(path), words=str(error), is_possible=False)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
-        return FolderFound(path=str(path), words=f"It cannot be a folder here: {reason}.", is_possible=False)
+        return FolderFound(
+            path=str(path), words=f"No such folder can be made here: {reason}.", is_possible=False
+        )
 
 
 def place_problem(folder: str, purpose: Purpose) -> str:
@@ -67,11 +69,11 @@ def _look(path: Path, purpose: Purpose) -> FolderFound:
     is_empty = path.is_dir() and next(path.iterdir(), None) is None
     if not marks or is_empty:
         refuse_foreign_content(path)
-        words = "It is empty." if is_empty else "AttnScope saved a model there before. Saving replaces it."
+        words = "It is empty." if is_empty else "It contains a model saved by AttnScope. Saving replaces it."
         return FolderFound(path=str(path), words=words, is_replaced=not is_empty)
     return FolderFound(
         path=str(path),
-        words=f"{path.name} is there already and holds no run of AttnScope. Give another name.",
+        words=f"{path.name} exists already and contains no AttnScope run. Choose another name.",
         is_possible=False,
     )
 

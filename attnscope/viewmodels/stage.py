@@ -22,8 +22,8 @@ class Stage:
 NO_ATTENTION = Stage(
     kind="empty",
     title="This model has no attention",
-    hint="There are no weights to draw. What it says stands at the right; it can be trained, compared by its "
-    "output, and asked to write like any other.",
+    hint="There are no weights to draw. Its output is on the right; it can be trained, compared by its "
+    "output, and used for generation like any other.",
 )
 
 
@@ -35,7 +35,7 @@ def stage_of(session: Session) -> Stage:
         return Stage(
             kind="empty",
             title=wanted_input(session.model.reads),
-            hint="Every head of every layer is drawn as you type. The samples show where to start.",
+            hint="Every head of every layer is drawn as you type. Try a sample to start with.",
         )
     if session.traced is None:
         if session.notice and session.notice.request == "TraceText":

@@ -40,7 +40,7 @@ THEME_NAMES: dict[Theme, str] = {
 }
 COLOUR_MAP_NAMES: dict[str, str] = {
     "viridis": "viridis",
-    "cividis": "cividis, made for colour-blind people",
+    "cividis": "cividis, colour-blind friendly",
     "magma": "magma",
     "greys": "greys, for print",
     "diverging": "diverging",
@@ -50,7 +50,7 @@ SIZES: tuple[int, ...] = (80, 90, 100, 110, 125, 150, 175, 200, 250)
 LEAST_WEIGHTS: tuple[float, ...] = (0.0, 0.02, 0.05, 0.1, 0.25, 0.5)
 STRONGEST: tuple[int, ...] = (0, 1, 2, 3, 5, 10)
 LINES: dict[str, str] = {
-    **{f"weight:{w:g}": f"weights from {w:g}" if w else "all that can be seen" for w in LEAST_WEIGHTS},
+    **{f"weight:{w:g}": f"weights from {w:g}" if w else "all visible ones" for w in LEAST_WEIGHTS},
     "strongest:1": "the strongest of each query",
     **{f"strongest:{n}": f"the {n} strongest of each query" for n in STRONGEST if n > 1},
 }

@@ -124,7 +124,7 @@ def watch_writing(work: WorkState, generation: GenerationState) -> None:
         if generation.is_writing:
             n = len(generation.tokens)
             what = f"{counted(n, 'token')} so far" if n else _WAITING
-            yield Task(name="Writing text", what=what, stop=generation.stop)
+            yield Task(name="Generating text", what=what, stop=generation.stop)
 
     work.watch(generation.changed, find)
 

@@ -63,8 +63,8 @@ def looking(offset: int, weight: float) -> torch.Tensor:
     [
         (1, "the next token"),
         (-1, "the previous token"),
-        (2, "the token 2 places after"),
-        (-3, "the token 3 places before"),
+        (2, "the token 2 positions after"),
+        (-3, "the token 3 positions before"),
     ],
 )
 def test_that_a_head_with_two_thirds_of_its_weight_at_an_offset_is_told_to_look_there(
@@ -158,9 +158,9 @@ def test_that_nothing_stands_out_below_a_fifth() -> None:
 
 def test_that_places_have_names() -> None:
     assert [place_of(offset) for offset in (-2, -1, 0, 1, 5)] == [
-        "the token 2 places before",
+        "the token 2 positions before",
         "the previous token",
         "the token itself",
         "the next token",
-        "the token 5 places after",
+        "the token 5 positions after",
     ]

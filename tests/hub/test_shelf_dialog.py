@@ -158,7 +158,7 @@ def test_that_what_an_earlier_start_left_is_shown_and_can_be_removed(bench: Benc
     assert later.state.chosen == GPT2, "what was begun stands before what is not here"
     assert dialog.main_button.text() == f"Ask {hub.host}…"
     assert "bytes of it are here" in dialog.told.text()
-    assert dialog.cancel_button.text() == "Remove what came"
+    assert dialog.cancel_button.text() == "Delete what has arrived"
     dialog.cancel_button.click()
     later.work()
     assert part_paths(GPT2) == []
@@ -194,7 +194,7 @@ def test_that_words_find_models_and_what_fits_nothing_says_so(dialog: ShelfDialo
     dialog.filter.clear()
     QTest.keyClicks(dialog.filter, "xyzzy")
     assert bench.state.rows == ()
-    assert dialog.told.text().startswith("Nothing fits.")
+    assert dialog.told.text().startswith("No matches.")
     assert not dialog.main_button.isEnabled()
 
 
@@ -334,6 +334,6 @@ def test_that_a_package_says_that_it_carries_the_model(bench: Bench, qtbot) -> N
     state.handle(ShelfShown(number=1, rows=(ShelfRow(entry=entry, place="package", source="a/b"),), host=""))
     dialog = ShelfDialog(state)
     qtbot.addWidget(dialog)
-    assert "carries it" in dialog.told.text()
+    assert "contains it" in dialog.told.text()
     assert dialog.main_button.text() == "Open"
     assert place_words(state.rows[0]) == "Installed"

@@ -1,4 +1,4 @@
-"""What the rows of cross-attention are called after: the token written there, or the one read last."""
+"""What the rows of cross-attention are named after: the token written there, or the one read last."""
 
 import csv
 import io

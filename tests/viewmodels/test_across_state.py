@@ -79,7 +79,7 @@ def test_that_late_answers_change_nothing_and_refusals_are_told() -> None:
     state.choose(1)
     state.handle(answer(desk, asked[0]))
     assert state.shown is None
-    assert state.note == "Following the attention…"
+    assert state.note == "Computing rollout and flow…"
     state.handle(answer(desk, asked[1]))
     assert state.note == "flow: only for texts of up to 40 tokens; these are 57"
     shares = state.numbers("rollout")

@@ -148,7 +148,7 @@ def test_that_models_without_such_parts_are_refused_without_being_asked() -> Non
 def test_that_a_map_is_asked_for_its_texts_and_told_as_it_grows() -> None:
     _, _, state, asked = states()
     assert (state.corrupt, state.is_runnable) == ("the cat sleeps", False)
-    assert "Exchange a word" in state.note
+    assert "Replace a word" in state.note
     state.set_corrupt("the dog sleeps")
     assert (state.is_runnable, state.position, state.what) == (True, -1, "encoder")
     state.run()
@@ -161,10 +161,8 @@ def test_that_a_map_is_asked_for_its_texts_and_told_as_it_grows() -> None:
     state.handle(patched(first.number))
     assert (state.phase, state.position) == ("done", 1)
     assert state.statement == "chat − dort after “chat”: 3 → −1 logits"
-    assert state.sentence(0, 1) == "What enters encoder layer 0 at “dog” brings back 20 % of the difference."
-    assert state.sentence(-1, -1).startswith(
-        "Strongest: what enters encoder layer 1 at “dog” brings back −90 %"
-    )
+    assert state.sentence(0, 1) == "What enters encoder layer 0 at “dog” restores 20 % of the difference."
+    assert state.sentence(-1, -1).startswith("Strongest: what enters encoder layer 1 at “dog” restores −90 %")
     assert (state.select(0, 0), state.side_of(0)) == (None, "source")
 
 

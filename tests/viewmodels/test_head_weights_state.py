@@ -38,12 +38,12 @@ def test_that_sameness_is_said_by_its_sign_and_translations_by_their_words() -> 
     alike, other = pair("the", " The", 2.0), pair("the", "le", 1.0)
     assert sameness_words(circuit("ov", 0.5, alike)) == "Σ Re λ / Σ |λ| = +0.50: mixed"
     assert sameness_words(circuit("ov", 0.51, alike)) == "Σ Re λ / Σ |λ| = +0.51: it copies"
-    assert sameness_words(circuit("ov", -0.9, alike)).endswith("= −0.90: it takes away what it reads")
-    assert sameness_words(circuit("qk", 0.9, alike)).endswith("it looks for its like")
-    assert sameness_words(circuit("qk", -0.51, alike)).endswith("it shuns its like")
+    assert sameness_words(circuit("ov", -0.9, alike)).endswith("= −0.90: it suppresses what it reads")
+    assert sameness_words(circuit("qk", 0.9, alike)).endswith("it looks for tokens like itself")
+    assert sameness_words(circuit("qk", -0.51, alike)).endswith("it avoids tokens like itself")
     assert sameness_words(circuit("qk", -0.5, alike)).endswith("= −0.50: mixed")
     crossing = circuit("ov", 0.9, other, other, alike, stack="cross")
-    assert sameness_words(crossing).endswith("what it looks at it writes, translated")
+    assert sameness_words(crossing).endswith("it writes a translation of what it looks at")
     assert sameness_words(circuit("ov", 0.9, other, alike, stack="cross")).endswith("it copies")
     assert sameness_words(circuit("ov", 0.9, other, other, alike)).endswith("it copies")
 

@@ -87,7 +87,7 @@ def test_that_weights_sum_to_one_and_a_wide_kernel_gives_the_mean(score: str) ->
 @pytest.mark.parametrize(
     ("choice", "words"),
     [
-        (RegressionChoice(score="gaussian", sigma=0.02), "runs after the noise of single samples"),
+        (RegressionChoice(score="gaussian", sigma=0.02), "follows the noise of single samples"),
         (RegressionChoice(score="gaussian", sigma=50.0), "the curve flattens to the mean"),
         (RegressionChoice(score="gaussian"), "Drag the query"),
         (RegressionChoice(score="dot", features="waves"), "to rounding"),
@@ -154,7 +154,9 @@ def test_that_counts_and_layers_of_known_masks_are_right() -> None:
 @pytest.mark.parametrize(("is_causal", "whom"), [(False, "every other one"), (True, "every earlier token")])
 def test_that_one_layer_of_a_full_mask_is_enough(is_causal: bool, whom: str) -> None:
     shown = show_mask(MaskChoice(mask="full", n_tokens=4, is_causal=is_causal))
-    assert shown.words.sentence.endswith(f": one layer is enough for every token to hear {whom}.")
+    assert shown.words.sentence.endswith(
+        f": one layer is enough for every token to receive information from {whom}."
+    )
     assert dict(shown.words.numbers)["cells seen"] == ("10" if is_causal else "16")
 
 
@@ -226,7 +228,7 @@ def test_that_the_measured_crossing_lies_between_its_points() -> None:
     [
         (0.5, 1.0, "attention stays ahead: its operations"),
         (0.5, 1.2, "attention stays ahead until T ≈ "),
-        (2.0, 1.2, "attention is the slower one from the shortest text on"),
+        (2.0, 1.2, "attention is slower from the shortest text on"),
         (2.0, 0.5, "attention stays ahead: its operations"),
     ],
 )

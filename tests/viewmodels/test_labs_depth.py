@@ -155,7 +155,7 @@ def test_that_every_scheme_says_of_an_offset_what_its_paper_says() -> None:
         sum(math.cos(10 * angle) for angle in turned) / 2
     )
     assert (numbers["m"], numbers["ALiBi, head 4: −m·Δ"]) == ("0.0625", "−0.625")
-    assert numbers["pairs under one turn in L"] == f"{sum(16 * a < 2 * math.pi for a in angles)} of 8"
+    assert numbers["pairs under one rotation in L"] == f"{sum(16 * a < 2 * math.pi for a in angles)} of 8"
     assert numbers["the same, rotary"] == f"{sum(16 * a < 2 * math.pi for a in turned)} of 2"
     assert [pair.pair for pair in shown.pairs] == [0, 2, 5, 7]
     assert shown.pairs[1].after == pytest.approx(13 * angles[2])
@@ -167,7 +167,7 @@ def test_that_only_the_learned_table_ends_at_the_trained_length() -> None:
     assert np.isfinite(shown.learned[:32]).all()
     assert np.isnan(shown.learned[32:]).all()
     assert all(np.isfinite(ys).all() for ys in (shown.sinusoidal, shown.rotary, shown.alibi, shown.t5))
-    assert "31 tokens turn" in shown.words.sentence
+    assert "31 tokens rotate" in shown.words.sentence
     assert (
         "A learned table has nothing there" in look_past(OffsetChoice(n_trained=32, offset=32)).words.sentence
     )
@@ -214,7 +214,7 @@ def test_that_updates_of_a_step_are_shares_and_the_sentence_follows_the_losses()
     numbers = dict(shown.words.numbers)
     assert numbers["η now, warm-up"] == "0.0025"
     assert [value for name, value in numbers.items() if "at the end" in name] == ["2.7", "0.1", "0.2"]
-    assert "thrown off" in shown.words.sentence
+    assert "derailed" in shown.words.sentence
     empty = warm_up(WarmupChoice())
     assert np.isnan(empty.losses["none"]).all()
 
@@ -237,5 +237,5 @@ def test_that_losses_are_averaged_within_and_past_the_trained_length() -> None:
     started = replace(finding, curves=curves[:2])
     answer = Answer(finding=started, is_asked=True, n_done=40, n_total=240)
     half = read_longer(LongerChoice(n_trained=2, answer=answer)).words.sentence
-    assert half.startswith("Past the trained length the kind of positions decides")
+    assert half.startswith("Past the trained length everything depends on the kind of positions")
     assert half.endswith("Measured here now (40 of 240)…")

@@ -152,7 +152,7 @@ def test_that_a_mask_goes_with_its_text_and_undo_brings_both_back():
     desk.answer()
     session.set_text("a dog barks")
     assert state.mask is None
-    assert "drawn for the text before" in session.notice.message
+    assert "drawn for the previous text" in session.notice.message
     assert session.notice.action == "undo"
     assert desk.traces()[-1].interventions == ()
     desk.answer()

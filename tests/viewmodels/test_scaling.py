@@ -86,7 +86,7 @@ def test_that_only_runs_that_made_all_their_steps_count() -> None:
     assert points.law is not None
     assert points.law.b == pytest.approx(0.2)
     assert points.note == "3 unfinished left out"
-    assert scaling_points(runs, "data").note == "no line: the runs are too alike"
+    assert scaling_points(runs, "data").note == "no line: the runs are too similar"
     assert scaling_points(runs[:2], "data").note == "no line: 2 of 3 runs that it needs"
 
 
@@ -101,7 +101,7 @@ def test_that_charts_show_every_finished_run_by_name_and_the_law() -> None:
     way = charts[2].series[0]
     np.testing.assert_allclose(way.xs, [3e7, 6e7])  # half the steps, half the operations
     assert "L = " in charts[0].y_label
-    assert "too alike" in charts[1].y_label
+    assert "too similar" in charts[1].y_label
     assert scaling_charts([_run("cut", 500, 0.1, end="stopped")]) == ()
 
 

@@ -232,8 +232,8 @@ def test_that_a_step_is_told_with_its_page_only_where_it_is_not_seen():
     assert unseen_words("Undid", compared, "labs") == "Undid on the page Compare: B reads x."
     assert unseen_words("Undid", compared, "compare") == ""
     gates = Change(label="switch off L0H1", before=before, after=replace(before, gates=gates_off(ref(0, 1))))
-    assert unseen_words("Did again", gates, "train") == "Did again on the page Explore: switch off L0H1."
-    assert unseen_words("Did again", gates, "heads") == ""
+    assert unseen_words("Redid", gates, "train") == "Redid on the page Explore: switch off L0H1."
+    assert unseen_words("Redid", gates, "heads") == ""
     assert unseen_words("Undid", None, "labs") == ""
 
 

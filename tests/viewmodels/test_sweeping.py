@@ -84,7 +84,7 @@ def test_that_it_is_the_command_lines_sweep_followed_by_its_log(desk: Desk) -> N
     desk.state.tick()
     assert desk.state.phase == "stopped"
     assert desk.state.suggested == _wish(desk)
-    assert "2 of them are in this folder already and go on." in desk.state.summary(_wish(desk))
+    assert "2 of them are in this folder already and will be continued." in desk.state.summary(_wish(desk))
 
 
 def test_that_it_is_under_way_from_its_start_to_its_end(desk: Desk) -> None:

@@ -153,7 +153,7 @@ def test_that_a_run_that_breaks_off_says_where(desk: Desk) -> None:
     number = desk.posted[-1].number
     desk.news(started(), *steps(1, 7))
     desk.state.handle(Failed(number=number, request="StartTraining", message="Out of memory."))
-    assert desk.state.status.title == "The run broke off at step 7"
+    assert desk.state.status.title == "The run was interrupted at step 7"
     assert len(desk.state.curves.train_loss) == 7
 
 
@@ -271,13 +271,13 @@ def test_that_a_complete_run_goes_on_for_more_steps_and_says_so_in_its_recipe(de
 def test_that_the_words_about_more_steps_follow_the_schedule() -> None:
     steady = longer_words('[schedule]\nkind = "noam"\n', 100, 50)
     assert "150 steps long" in steady
-    assert "as if it had been so long from the start" in steady
+    assert "as if it had been that long from the start" in steady
     for text in ("", '[schedule]\nkind = "linear"\n'):
         assert "jumps at step 102" in longer_words(text, 101, 50)
         assert "warm-up is not over" in longer_words(text, 100, 50)
     pool = longer_words('[schedule]\nkind = "noam"\n[data]\nrepeated_share = 0.5\n', 100, 50)
     assert "jumps" not in pool
-    assert "other weights" in pool
+    assert "different weights" in pool
     assert (SchedulePart().kind, SchedulePart().warmup_steps) == (DEFAULT_SCHEDULE, DEFAULT_WARMUP)
 
 
@@ -312,7 +312,7 @@ def test_that_a_kept_run_is_shown_and_the_recipe_and_its_place_stay(desk: Desk) 
     assert len(desk.state.curves.train_loss) == 50
     assert [c.step for c in desk.state.watch.checkpoints] == [1, 50]
     assert desk.posted[1].text == "a b"
-    assert desk.state.status.title == "As it went before: reverse"
+    assert desk.state.status.title == "An earlier run: reverse"
     assert desk.state.can_start
     desk.state.start()
     assert len(desk.state.curves.train_loss) == 0

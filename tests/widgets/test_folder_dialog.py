@@ -69,7 +69,7 @@ def test_that_asking_gives_the_folder_that_was_named(qtbot, tmp_path):
 def test_that_an_older_model_is_replaced_only_when_a_person_says_so(qtbot, tmp_path):
     save_model(tmp_path / "old")
     dialog = shown(qtbot, tmp_path / "old")
-    assert dialog.told.text() == "AttnScope saved a model there before. Saving replaces it."
+    assert dialog.told.text() == "It contains a model saved by AttnScope. Saving replaces it."
     answer_question("Cancel")
     dialog.accept()
     assert dialog.isVisible()
@@ -85,7 +85,7 @@ def test_that_what_attnscope_did_not_save_is_refused_in_words(qtbot, tmp_path, p
     dialog = shown(qtbot, tmp_path / "mine", purpose)
     assert not dialog.save_button.isEnabled()
     assert dialog.told.property("role") == "error"
-    assert ("'thesis.tex'" if purpose == "model" else "holds no run") in dialog.told.text()
+    assert ("'thesis.tex'" if purpose == "model" else "contains no AttnScope run") in dialog.told.text()
     qtbot.keyClick(dialog.name, Qt.Key.Key_Return)
     assert dialog.isVisible()
 
@@ -103,9 +103,9 @@ def test_that_foreign_content_that_came_meanwhile_is_seen(qtbot, tmp_path):
     ("name", "words"),
     [
         ("", "Give the folder a name."),
-        ("..", "without"),
-        ("a/b", "without"),
-        ("n" * 300, "cannot be a folder"),
+        ("..", "cannot contain"),
+        ("a/b", "cannot contain"),
+        ("n" * 300, "No such folder can be made"),
     ],
 )
 def test_that_an_impossible_name_is_told(tmp_path, name, words):
@@ -128,8 +128,8 @@ def test_that_runs_are_gone_on_with_and_not_replaced(tmp_path):
     (tmp_path / "run" / "recipe.toml").write_text("")
     found = find_folder(str(tmp_path), "run", "run")
     assert (found.is_possible, found.is_replaced) == (True, False)
-    assert "goes on" in found.words
-    assert find_folder(str(tmp_path.parent), tmp_path.name, "runs").words.startswith("It holds runs")
+    assert "will be continued" in found.words
+    assert find_folder(str(tmp_path.parent), tmp_path.name, "runs").words.startswith("It contains runs")
 
 
 def test_that_a_model_goes_among_the_persons_documents_under_a_name_that_is_free(qtbot):

@@ -38,7 +38,7 @@ def test_that_the_menu_knocks_out_the_edge_under_the_cursor_and_puts_it_back(qtb
     assert session.interventions == ()
     press(head_menu(session, shown, None, (), parent), "Uniform")
     assert session.interventions == (MakeUniform(head=ref(0, 1)),)
-    press(head_menu(session, shown, None, (), parent), "Take back all")
+    press(head_menu(session, shown, None, (), parent), "Undo all")
     assert session.interventions == ()
 
 

@@ -245,7 +245,7 @@ def test_that_what_is_set_in_a_lab_is_undone_by_button(page: LabsPage) -> None:
     assert not lab.foot.undo_button.isEnabled()
     slider.setValue(4)
     slider.setValue(7)  # one drag
-    lab.rows["causal besides"].field.click()
+    lab.rows["also causal"].field.click()
     assert (lab.lab.choice.window, lab.lab.choice.is_causal) == (7, True)
     for _ in range(2):
         lab.foot.undo_button.click()

@@ -200,7 +200,7 @@ def test_that_the_help_is_searched_and_its_links_lead_into_the_program(program):
 def test_that_the_palette_finds_tours_and_help(program):
     titles = [offer.item.title for offer in program.window.learning.offers()]
     assert "Tour: What attention computes" in titles
-    assert "Help: Words" in titles
+    assert "Help: Glossary" in titles
 
 
 def test_that_progress_survives_the_settings_file():

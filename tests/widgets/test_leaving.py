@@ -203,7 +203,7 @@ def test_that_several_runs_that_were_left_are_offered_at_the_next_start(qtbot: Q
     panel.offer_last(Recents())
     button = panel.findChild(LastRunButton)
     assert button is not None
-    assert button.text() == "Go on with several runs: reverse-several"
+    assert button.text() == "Continue several runs: reverse-several"
     with qtbot.waitSignal(button.several_wanted):
         button.click()
     assert now.state.suggested == wish

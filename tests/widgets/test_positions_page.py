@@ -74,7 +74,7 @@ def test_that_tables_are_asked_for_when_the_page_is_seen(qtbot: QtBot) -> None:
     hidden = Desk(qtbot)
     assert not hidden.posted
     hidden.page.show()
-    assert "Working out" in hidden.texts()
+    assert "Computing" in hidden.texts()
     hidden.answer()
     assert [c.table.name for c in hidden.columns() if c.table] == list(hidden.state.names)
     hidden.page.hide()

@@ -89,7 +89,7 @@ def test_that_a_point_tells_about_itself_and_a_click_loads_it(page: Page, qtbot:
         panel.explore_button.click()
     desk.session.undo()
     assert panel.again_button.isVisible()
-    assert "Not loaded any more" in panel.loaded.text()
+    assert "No longer loaded" in panel.loaded.text()
 
 
 def test_that_keys_walk_the_points(page: Page, qtbot: QtBot) -> None:

@@ -25,7 +25,7 @@ def test_that_on_labs_the_window_undoes_what_was_set_in_the_lab(
     assert window.undoing.of_session.text() == "Undo: switch off L0H1 (encoder)"
     slider.setValue(4)
     slider.setValue(7)  # one drag
-    lab.rows["causal besides"].field.click()
+    lab.rows["also causal"].field.click()
     assert (undo.text(), undo.isEnabled()) == ("Undo in Masks as structure", True)
     for target in (slider, window.pages.labs.list):  # wherever the focus is
         target.setFocus()

@@ -81,7 +81,7 @@ def test_that_a_head_is_asked_for_once_it_is_seen_and_kept_for_when_it_comes_bac
     assert (page.state.stage, page.state.note("ov")) == (None, "Multiplying…")
     page.answer()
     assert page.state.note("ov") == "Σ Re λ / Σ |λ| = +0.75: it copies"
-    assert page.state.note("qk") == "Σ Re λ / Σ |λ| = −0.90: it shuns its like"
+    assert page.state.note("qk") == "Σ Re λ / Σ |λ| = −0.90: it avoids tokens like itself"
     # Head 1 has all of Σσ² in one dimension, head 0 needs two of two; all together 13 of 14 in two.
     assert "QK: 90% of Σσ² in 1 of 2 dimensions (the layer's heads one by one 3, together 2)" in (
         page.state.statement()
@@ -176,6 +176,6 @@ def test_that_a_head_between_two_texts_that_writes_other_words_translates() -> N
         head = HeadRef(stack=stack, layer=1, head=7)  # type: ignore[arg-type]
         return HeadCircuit(head=head, kind="ov", largest=(pair,), smallest=(pair,), sameness=0.8)
 
-    assert sameness_words(circuit("cross", "ponts")).endswith("what it looks at it writes, translated")
+    assert sameness_words(circuit("cross", "ponts")).endswith("it writes a translation of what it looks at")
     assert sameness_words(circuit("cross", "bridges")).endswith("it copies")
     assert sameness_words(circuit("decoder", "ponts")).endswith("it copies")

@@ -22,14 +22,14 @@ from attnscope.viewmodels.session.state import Session
 MAX_TOKENS = 1024
 METHOD_TIPS: dict[Method, str] = {
     "raw": "The last attention module's weights, mean over heads, as if it read the inputs themselves."
-    " They leave out everything that the layers before have mixed.",
+    " They ignore all mixing in the layers before.",
     "rollout": "Attention through all layers: the product of ½ mean attention + ½ identity, layer upon layer."
     " (Abnar & Zuidema 2020)",
-    "flow": "Attention through all layers as pipes: the maximum flow from the input to the output token, each"
-    " layer a capacity of ½ mean attention + ½ identity. (Abnar & Zuidema 2020)\nFor texts of up to 256"
-    " tokens: the time grows with their third power.",
-    "relevance": "Attention weighted by its gradient, (∇a ∘ a)⁺, mean over heads, through all layers: what"
-    " the logit of the token told here owes to the input; without the 1 that each token starts with."
+    "flow": "Attention through all layers as a network of pipes: the maximum flow from the input to the"
+    " output token, each layer a capacity of ½ mean attention + ½ identity."
+    " (Abnar & Zuidema 2020)\nFor texts of up to 256 tokens: the time grows with their third power.",
+    "relevance": "Attention weighted by its gradient, (∇a ∘ a)⁺, mean over heads, through all layers: how"
+    " much the input contributes to the logit of the token shown; without the 1 that each token starts with."
     " (Chefer, Gur & Wolf 2021)",
 }
 """What each method is and where it comes from."""
@@ -125,14 +125,14 @@ class AcrossState:
         if self.error:
             return self.error
         if not session.text.strip():
-            return "Enter a text to see what an output token owes to the inputs."
+            return "Enter a text to see how much each input contributes to an output token."
         traced = self._traced()
         if traced is not None and _n_keys(traced) > MAX_TOKENS:
             return (
                 f"These are {_n_keys(traced):,} tokens; up to {MAX_TOKENS:,} can be followed across layers."
             )
         if self.shown is None:
-            return "Following the attention…"
+            return "Computing rollout and flow…"
         reasons: dict[str, list[str]] = {}
         for row in self.shown.rows:
             if row.refusal:

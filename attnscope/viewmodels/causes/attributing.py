@@ -103,7 +103,7 @@ class AttributingState:
     @property
     def refusal_title(self) -> str:
         """What the reason is a reason against."""
-        return "The parts cannot be added up"
+        return "No attribution for this model"
 
     @property
     def selected(self) -> tuple[HeadRef, ...]:
@@ -135,7 +135,7 @@ class AttributingState:
             return f"{what} to see which parts of the model made an output."
         if self.found is None:
             return "Adding up the parts…"
-        changes = "Without the changes inside heads; gates count." if session.interventions else ""
+        changes = "Changes inside heads are ignored; gates count." if session.interventions else ""
         return " ".join(part for part in (changes, self.found.note) if part)
 
     @property
@@ -234,17 +234,17 @@ def refusal_of(model: ModelInfo | None) -> str:
     if model is None:
         return ""
     if model.is_recorded:
-        return "This is recorded attention: it has no output that could be taken apart."
+        return "This is recorded attention: it has no output to attribute."
     if model.body:
         return f"The model is recurrent ({model.body}): it has no stream that layers add to."
     if model.labels:
-        return f"{model.name} tells labels of whole texts, and no tokens that could be compared."
+        return f"{model.name} predicts labels of whole texts, not tokens that could be compared."
     if model.architecture and (model.objective not in TELLING or model.reads == "recording"):
         if model.reads == "picture":
-            return f"{model.name} has no output layer: it tells no classes that could be compared."
+            return f"{model.name} has no output layer: it predicts no classes that could be compared."
         if model.reads == "recording":
-            return f"{model.name} reads recordings, whose parts cannot be told apart here."
-        return f"{model.name} tells no tokens of a text that could be compared."
+            return f"{model.name} reads recordings, whose parts cannot be separated here."
+        return f"{model.name} predicts no tokens of a text that could be compared."
     return ""
 
 

@@ -99,9 +99,9 @@ class InsideState:
         if self.error:
             return self.error
         if not session.text.strip():
-            return "Enter a text to look inside a head."
+            return "Enter a text to see a head step by step."
         if self.inside is None:
-            return "Looking inside…"
+            return "Computing the steps…"
         head = self.inside.head
         if any(isinstance(change, MakeMean) and change.head == head for change in session.interventions):
             return "The head gives its mean over all queries instead of this output."

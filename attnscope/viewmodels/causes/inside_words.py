@@ -15,7 +15,7 @@ STEPS: tuple[Step, ...] = get_args(Step)
 STEP_TIPS: dict[Step, str] = {
     "product": "The query and a key, compared dimension by dimension; their sum",
     "scale": "The sum times the scale; capped and with a bias where the model does so",
-    "mask": "What the query may not see gets the score −∞",
+    "mask": "Keys the query may not see get the score −∞",
     "softmax": "exp(score), divided so that the row sums to 1",
     "values": "Each key's value times its weight",
     "output": "The sum of the weighted values: what the head gives for this query",
@@ -155,7 +155,7 @@ def _value_words(inside: HeadInside, row: int, dimension: int | None) -> tuple[s
     product = number_text(weight * norm)
     formula = f"‖weight · v‖ = {number_text(weight)} · {number_text(norm)} = {product}"
     if dimension is None or dimension >= inside.v.shape[1]:
-        return (formula, "the length of what this key adds to the output")
+        return (formula, "the norm of this key's contribution to the output")
     v, term = inside.v[row, dimension], inside.weighted[row, dimension]
     return (formula, f"dimension {dimension}: {number_text(weight)} · {_operand(v)} = {number_text(term)}")
 

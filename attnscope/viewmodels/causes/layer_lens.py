@@ -17,8 +17,8 @@ from attnscope.viewmodels.session.state import Session
 
 LensColour = Literal["probability", "kl"]
 LENS_COLOURS: dict[str, str] = {
-    "probability": "first tokens, coloured by probability",
-    "kl": "KL to the output in nats, coloured by nearness",
+    "probability": "top tokens, coloured by probability",
+    "kl": "KL to the output in nats, coloured by closeness",
 }
 LENS_SHORT: dict[LensColour, str] = {"probability": "tokens", "kl": "KL, nats"}
 
@@ -68,7 +68,7 @@ class LensState:
                 f"A recurrent model ({session.model.body}) has no stream that layers add to: nothing to read."
             )
         if not session.text.strip():
-            return "Enter a text to see what each layer would say."
+            return "Enter a text to see what the model would predict after each layer."
         return "" if self.table is not None else "Reading the layers…"
 
     def watch(self, is_watched: bool) -> None:

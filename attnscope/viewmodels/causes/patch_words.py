@@ -42,7 +42,7 @@ def patch_sentence(found: PatchMap, row: int, column: int) -> str:
         else f"what enters {name} layer {layer} at “{found.columns[column]}”"
     )
     share = f"{100 * value:.4g} %".replace("-", "−")
-    says = f"{where} brings back {share} of the difference."
+    says = f"{where} restores {share} of the difference."
     return f"Strongest: {says}" if is_largest else says[:1].upper() + says[1:]
 
 

@@ -22,7 +22,7 @@ from attnscope.viewmodels.job import Job, Phase
 from attnscope.viewmodels.numbers import Numbers
 from attnscope.viewmodels.session.state import Session
 
-_SAME = "Exchange a word of the second text for another of as many tokens."
+_SAME = "Replace a word of the second text by another with the same number of tokens."
 _OTHER_PICTURE = "Type the path of another picture above."
 _NEW = "The text, its gates or the choices have changed. Press Patch again."
 
@@ -186,7 +186,7 @@ class PatchingState:
         if self.job.is_running:
             return self.progress or "Waiting…"
         if self.phase == "stopped":
-            return "Cancelled. Press Patch to begin again."
+            return "Cancelled. Press Patch to start again."
         if self._is_outdated and self.is_runnable:
             return _NEW
         if self.corrupt.strip() == self._session.text.strip():

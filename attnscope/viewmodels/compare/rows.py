@@ -45,7 +45,7 @@ class MeasureDifference:
 class PairedAnswer:
     """A prediction of A, of B, or of both at places that stand for each other.
 
-    `pair` are their numbers in both outputs; None where one side has no such place.
+    `pair` are their numbers in both outputs; None where one side has no such position.
     """
 
     label: str

@@ -95,7 +95,7 @@ def comparison_script(shown: ShownComparison, out: str = "comparison.svg") -> st
     lines += [f"    {argument}," for argument in _figure_arguments(shown)]
     lines += [")", f"figure.save({out!r})"]
     if shown.is_before_and_after and not is_second_recorded:
-        lines += ["", "# What the model says before (A) and after (B), and how far apart."]
+        lines += ["", "# What the model predicts before (A) and after (B), and the KL divergence."]
         lines.append(f"answers = model.compare({', '.join(_inputs(second, 'second'))})")
         lines.append("print(answers.kl_nats)")
     return "\n".join([*lines, ""])

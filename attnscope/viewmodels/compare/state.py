@@ -183,7 +183,7 @@ class CompareState:
             return ""
         heads = {which: self.head_of(which) or self.head for which in WHICH}
         is_too_long = any(self._traces.is_too_long(which, head) for which, head in heads.items())
-        too_long = "This map is too long to be compared cell by cell." if is_too_long else ""
+        too_long = "This map is too long to compare cell by cell." if is_too_long else ""
         return missing_head(self.head, heads, self.sides) or too_long
 
     # Intents

@@ -110,9 +110,9 @@ class WeightsState:
         if self.model is None or head is None:
             return Stage(
                 kind="empty",
-                title="What do a head's weights say?",
-                hint="Open a model and select a head: its strongest token pairs and its singular values stand"
-                " here, without any text.",
+                title="What do a head's weights do?",
+                hint="Open a model and select a head: its strongest token pairs and its singular values "
+                "appear here, without any text.",
             )
         refusals = {part.refusal or part.no_spectrum for part in found.parts} if found is not None else set()
         is_refused = found is not None and all(
@@ -125,7 +125,7 @@ class WeightsState:
         if found is not None and not is_refused:
             return None
         if self.job.phase == "stopped":
-            return Stage(kind="empty", title="Stopped", hint="Press Compute to go on with this head.")
+            return Stage(kind="empty", title="Stopped", hint="Press Compute to continue with this head.")
         return Stage(
             kind="waiting",
             title=self.progress or "Reading the weights…",
@@ -268,8 +268,14 @@ def sameness_words(circuit: HeadCircuit) -> str:
     if value != value:
         return "Σ Re λ / Σ |λ| is not known: the head's weights are not all finite numbers"
     if circuit.kind == "ov":
-        copies = "what it looks at it writes, translated" if _translates(circuit) else "it copies"
-        word = copies if value > 0.5 else "it takes away what it reads" if value < -0.5 else "mixed"
+        copies = "it writes a translation of what it looks at" if _translates(circuit) else "it copies"
+        word = copies if value > 0.5 else "it suppresses what it reads" if value < -0.5 else "mixed"
     else:
-        word = "it looks for its like" if value > 0.5 else "it shuns its like" if value < -0.5 else "mixed"
+        word = (
+            "it looks for tokens like itself"
+            if value > 0.5
+            else "it avoids tokens like itself"
+            if value < -0.5
+            else "mixed"
+        )
     return f"Σ Re λ / Σ |λ| = {with_sign(value)}: {word}"

@@ -166,7 +166,9 @@ def folded_sentence(gates: Gates) -> str:
     if not n_folded:
         return ""
     heads = counted(n_folded, "head is", "heads are")
-    return f"{heads} partly on: the gates are multiplied into the weights, so that nothing else changes."
+    return (
+        f"{heads} partly on: their gates are multiplied into the weights, so that the output stays the same."
+    )
 
 
 def report_rows(report: PruningReport) -> tuple[PruningRow, ...]:

@@ -188,7 +188,7 @@ def _words(choice: CostChoice, crossing: float | None) -> LabWords:
         ("recurrent held, measured", bytes_text(at.recurrent_bytes) if at else "–"),
         ("attention, measured", f"{format_number(at.attention_ms)} ms" if at else "–"),
         ("recurrent, measured", f"{format_number(at.recurrent_ms)} ms" if at else "–"),
-        ("crossing on paper, T = d", str(d)),
+        ("crossing in theory, T = d", str(d)),
         ("crossing measured", f"T ≈ {format_number(crossing, 2)}" if crossing else "–"),
     )
     return LabWords(
@@ -200,20 +200,19 @@ def _words(choice: CostChoice, crossing: float | None) -> LabWords:
 
 def _sentence(choice: CostChoice, crossing: float | None) -> str:
     paper = (
-        f"Twice the length is four times the attention but twice the recurrence; on paper they cost the same "
-        f"at T = d = {choice.d_model}. "
+        f"Twice the length means four times the operations of attention, but only twice those of a "
+        f"recurrence; in theory they cost the same at T = d = {choice.d_model}. "
     )
     if len(choice.points) < len(MEASURED):
         return paper + f"Measuring on this machine: {len(choice.points)} of {len(MEASURED)} lengths…"
     longest = max(choice.points, key=lambda p: p.n_tokens)
     if crossing is None and longest.attention_ms > longest.recurrent_ms:
-        return paper + "Measured here, attention is the slower one from the shortest text on."
+        return paper + "Measured here, attention is slower from the shortest text on."
     if crossing is None:
         return (
-            paper + "Measured here, attention stays ahead: its operations run side by side, the others wait."
+            paper + "Measured here, attention stays ahead: its operations run in parallel, the others wait."
         )
     return paper + (
-        f"Measured here, attention stays ahead until T ≈ {format_number(crossing, 2)}: its "
-        "operations run side by "
-        "side, a recurrence waits for each token."
+        f"Measured here, attention stays ahead until T ≈ {format_number(crossing, 2)}: its operations run "
+        f"in parallel, a recurrence waits for each token."
     )

@@ -34,7 +34,7 @@ Features = Literal["place", "waves"]
 Numbers = NDArray[np.float64]
 
 LEARNED_AT = 0.35
-FEATURES: dict[Features, str] = {"place": "place, d = 1", "waves": "waves, d = 16"}
+FEATURES: dict[Features, str] = {"place": "position, d = 1", "waves": "waves, d = 16"}
 ENDS = (-3.0, 3.0)
 _WAVES = np.arange(1, 9) / 4.0
 _N_CURVE = 241
@@ -204,21 +204,23 @@ def _sentence(choice: RegressionChoice, n_effective: float, difference: float) -
     if choice.score == "gaussian":
         same = "With this score attention is kernel regression: near samples count, far ones do not. "
         if n_effective < 2.5:
-            return same + "σ is so small that the curve runs after the noise of single samples."
+            return same + "σ is so small that the curve follows the noise of single samples."
         if n_effective > 0.55 * choice.n_samples:
-            return same + "σ is so large that nearly all samples count alike: the curve flattens to the mean."
+            return (
+                same + "σ is so large that nearly all samples count equally: the curve flattens to the mean."
+            )
         return same + "Drag the query; a larger σ lets more samples vote and smooths the curve."
     if SCORES[choice.score].learned:
         return _learned_sentence(choice)
     if choice.features == "waves":
         if difference < 1e-9:
             return (
-                "All keys are equally long here, so the dot product ranks them as the distance does: "
+                "All keys have the same norm here, so the dot product ranks them as the distance does: "
                 "the curve is that of the Gaussian score, to rounding."
             )
         return (
-            "With sines and cosines as features the product is largest for near places, so it works as a "
-            "kernel; only the temperature differs from the Gaussian's. Try a smaller σ."
+            "With sines and cosines as features the product is largest for near positions, so it works as "
+            "a kernel; only the temperature differs from the Gaussian's. Try a smaller σ."
         )
     return SCORES[choice.score].on_a_line
 
@@ -226,13 +228,13 @@ def _sentence(choice: RegressionChoice, n_effective: float, difference: float) -
 def _learned_sentence(choice: RegressionChoice) -> str:
     sharper = f" It was learned at σ = {LEARNED_AT}: another σ only makes the weights sharper or flatter."
     if choice.score == "additive":
-        bump = "two tanh make a bump, so plain places are enough, where no product of places is."
-        waves = "it needs no product, whatever a place is made of."
+        bump = "two tanh make a bump, so plain positions are enough, where no product of positions is."
+        waves = "it needs no product, however a position is represented."
         told = f"A network of {N_UNITS} tanh units learned from the samples who is near: "
         return told + (bump if choice.features == "place" else waves) + sharper
     if choice.features == "place":
         return (
-            "W is one number here, and a product of two places knows nothing but sides, however it is "
+            "W is one number here, and a product of two positions knows only their signs, however it is "
             "scaled: learning cannot help. Choose sines and cosines as features."
         )
     fitted, numbers = min(choice.n_samples, MAX_FITTED), (2 * len(_WAVES)) ** 2

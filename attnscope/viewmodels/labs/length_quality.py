@@ -145,7 +145,7 @@ def _sentence(choice: QualityChoice, found: WritingFinding | None) -> str:
         told = f": {answer.n_done:,} of {answer.n_total:,} steps" if answer.n_total else ""
         return (
             f"Four small models learn to write rows of tokens {TASK_NAMES[choice.task]}{told}… "
-            "Watch the curves: how far to the right does each stay up?"
+            "Watch the curves: how far to the right does each stay high?"
         )
     if found is None:
         return ""
@@ -160,7 +160,9 @@ def _of_vector(found: WritingFinding) -> str:
             f"Through one vector of {found.question.d_model} numbers {_share(none, found, 0)} of the rows of "
             f"3 tokens are right, {_share(none, found, at)} of those of {found.question.n_trained}."
         )
-    return f"One vector of {found.question.d_model} numbers does not yet tell short rows from long ones."
+    return (
+        f"One vector of {found.question.d_model} numbers does not yet distinguish short rows from long ones."
+    )
 
 
 def _of_attention(found: WritingFinding) -> str:

@@ -5,7 +5,7 @@
     loss     nats a token at each place of texts of 4·L tokens           [4·L]
 
 The numbers are the worker's, which really trains each model when the lab is looked at; the task is to say
-again the token that stood k places before. A guess costs ln 16 = 2.77 nats.
+again the token that stood k positions before. A guess costs ln 16 = 2.77 nats.
 """
 
 from dataclasses import dataclass
@@ -24,8 +24,8 @@ STEPS: tuple[int, ...] = (100, 200, 300, 600, 1000)
 LOOK_BACKS: tuple[int, ...] = (1, 2, 3, 4)
 FURTHER = 4
 CLAIM = (
-    "Past the trained length the kind of positions decides: a learned table ends, others lose the thread, "
-    "those that only count how far back a token is can go on."
+    "Past the trained length everything depends on the kind of positions: a learned table ends, others "
+    "lose track, those that only use the distance back to a token can go on."
 )
 SCHEME_NAMES: dict[str, str] = {name: POSITIONS[name].title for name in SCHEMES}
 
@@ -103,9 +103,9 @@ def _words(
         ("layers, width, heads", "2, 32, 4"),
         ("parameters", f"{finding.n_parameters:,}" if finding is not None else "–"),
     )
-    back = "the token before" if choice.look_back == 1 else f"the token {choice.look_back} places before"
+    back = "the token before" if choice.look_back == 1 else f"the token {choice.look_back} positions back"
     return LabWords(
-        formula=(f"say again {back}", "loss = −ln p(right), nats", f"trained on {choice.n_trained} tokens"),
+        formula=(f"repeat {back}", "loss = −ln p(right), nats", f"trained on {choice.n_trained} tokens"),
         numbers=numbers,
         sentence=_sentence(choice, question.n_steps, within, past, len(is_known)),
     )

@@ -1,4 +1,4 @@
-"""Masks as structure: who may see whom in one layer, and after how many layers a token is reached.
+"""Masks as structure: which keys a query may see in one layer, and how many layers reach a token.
 
     symbol    meaning                                                           shape
     kinds     why a query sees a key (see KINDS), NaN where it does not         [T, T]
@@ -62,7 +62,7 @@ class MaskChoice:
         if not 2 <= self.n_tokens <= MAX_TOKENS or self.dilation < 1 or self.block < 1:
             raise ValueError(f"no mask for {self.n_tokens} tokens")
         if min(self.window, self.n_global, self.n_random, self.n_prefix, self.n_padding) < 0:
-            raise ValueError("a mask has no negative numbers")
+            raise ValueError("a mask takes no negative numbers")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -214,7 +214,7 @@ def _words(choice: MaskChoice, n_seen: int, share: float, n_layers: int, never: 
         ("cells seen", f"{n_seen:,}"),
         ("share of T²", f"{share:.1%}"),
         ("keys of a query, mean", format_number(n_seen / choice.n_tokens)),
-        ("longest way, layers", str(n_layers)),
+        ("longest path, layers", str(n_layers)),
         ("all reach all after", reach),
     )
     causal = "and j ≤ i" if choice.is_causal and choice.mask in ("full", *BANDED) else ""
@@ -226,14 +226,15 @@ def _sentence(choice: MaskChoice, share: float, n_layers: int, never: float) -> 
     whom = "every earlier token" if choice.is_causal or choice.mask in ("causal", "prefix") else "every other"
     cost = f"{share:.0%} of the cells are computed"
     if never:
-        why = "the steps of the dilation never mix" if choice.mask == "dilated" else "some ways are closed"
+        why = "the steps of the dilation never mix" if choice.mask == "dilated" else "some paths are closed"
         return f"{cost}, but {never:.0%} of the pairs never meet, however many layers there are: {why}."
     if n_layers == 1:
-        return f"{cost}: one layer is enough for every token to hear {whom.replace('other', 'other one')}."
+        others = whom.replace("other", "other one")
+        return f"{cost}: one layer is enough for every token to receive information from {others}."
     what = {
-        "window": "What lies further than the window is heard through the layers between, like gossip. ",
+        "window": "Information from beyond the window arrives through the layers in between. ",
         "dilated": "Steps of the dilation reach further at the same cost. ",
         "global": "Two steps through a global token join any two. ",
-        "bigbird": "Global tokens and random blocks are shortcuts between far places. ",
+        "bigbird": "Global tokens and random blocks are shortcuts between distant positions. ",
     }.get(choice.mask, "")
-    return f"{what}{cost}; after {counted(n_layers, 'layer')} every token has heard of {whom}."
+    return f"{what}{cost}; after {counted(n_layers, 'layer')} every token has information from {whom}."

@@ -153,7 +153,7 @@ class MergesState:
             return self.error
         replay = self.replay
         if replay is None:
-            return "Taking the tokenizer apart…" if self._query.is_busy else ""
+            return "Analysing the tokenizer…" if self._query.is_busy else ""
         if not replay.text.strip():
             return "Type a text to see how it is split."
         present = self.present
@@ -202,7 +202,7 @@ class MergesState:
     def _step_sentence(self, replay: SplitReplay, step: SplitStep) -> str:
         if replay.kind == "merges":
             n = len(step.changed)
-            places = "one place" if n == 1 else f"{n} places"
+            places = "one position" if n == 1 else f"{n} places"
             rule = self.rule
             seen = f", seen {rule.count:,} times in training" if rule is not None and rule.count else ""
             return f"Merge {step.rank}: {step.left} + {step.right} → {step.made}, in {places}{seen}."
@@ -211,13 +211,13 @@ class MergesState:
             return f"The longest entry that fits here is {step.made}, found {tried}."
         if replay.kind == "lattice":
             return self._lattice_sentence(step)
-        return "Each word is looked up as it is: one entry, or unknown."
+        return "Each word is looked up whole: one entry, or unknown."
 
     def _lattice_sentence(self, step: SplitStep) -> str:
         best, *others = step.alternatives
         told = f"{step.made}: {_joined(best.pieces)} has log p = {format_number(best.log_p)}"
         if not others:
-            return told + "; there is no other way."
+            return told + "; there is no other split."
         gap = best.log_p - others[0].log_p
         return f"{told}, {format_number(gap)} nats more than {_joined(others[0].pieces)}."
 
@@ -254,14 +254,14 @@ def _joined(pieces: tuple[str, ...]) -> str:
 
 
 _START = {
-    "merges": "Every word begins as its letters. Step on: the rule learnt first is applied first.",
-    "longest-match": "Words are matched from the left, each time with the longest entry that fits.",
-    "lattice": "Each word can be split in many ways; the most probable one is taken.",
+    "merges": "Every word starts as its letters. Step on: the rule learnt first is applied first.",
+    "longest-match": "Words are matched from the left, always with the longest entry that fits.",
+    "lattice": "Each word can be split in many ways; the most probable split is used.",
     "lookup": "Words are looked up whole.",
 }
 _FORMULA: dict[str, tuple[str, ...]] = {
     "merges": ("x y → xy, lowest rank first", "rank: order of learning,", "most frequent pair first"),
-    "longest-match": ("piece = longest entry", "that the rest begins with"),
+    "longest-match": ("piece = longest entry", "that the rest starts with"),
     "lattice": ("max Σ log p(piece)", "over all ways to split"),
     "lookup": ("piece = word, or unknown",),
 }

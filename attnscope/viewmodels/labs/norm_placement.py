@@ -36,8 +36,8 @@ DRAWINGS: dict[Drawing, str] = {
     "small": "0.02, GPT-2",
 }
 CLAIM = (
-    "With norms after each branch the last layer begins with a large gradient, however deep the model; with "
-    "norms before it gets smaller as layers are added. So only norms after need warm-up."
+    "With norms after each branch the last layer starts with a large gradient, however deep the model; "
+    "with norms before, it gets smaller as layers are added. So only norms after need warm-up."
 )
 STACK_NAMES: dict[GradientStack, str] = {"decoder": "decoder", "encoder": "encoder"}
 _ALIKE = 1.25

@@ -156,7 +156,7 @@ def _words(choice: OrderChoice, first: Sentence, second: Sentence, largest: floa
 
 def _sentence(choice: OrderChoice, first: Sentence, second: Sentence, largest: float) -> str:
     if not first.words or first.counts != second.counts:
-        return "Type the same words in both lines, in another order: then their outputs can be compared."
+        return "Type the same words in both lines, in a different order, to compare the outputs."
     if [word.lower() for word in first.words] == [word.lower() for word in second.words]:
         return "Both lines are the same sentence. Change the order of the words in one of them."
     if largest == 0:
@@ -166,12 +166,10 @@ def _sentence(choice: OrderChoice, first: Sentence, second: Sentence, largest: f
         )
     if choice.position_scale:
         return (
-            f"With positions the outputs differ by up to {format_number(largest)}: a word now "
-            "means something else in "
-            "another place."
+            f"With positions the outputs differ by up to {format_number(largest)}: a word now means "
+            f"something else in another position."
         )
     return (
-        f"No positions, and yet the outputs differ by up to {format_number(largest)}: the causal "
-        "mask shows each word "
-        "only what came before, which gives the order away."
+        f"No positions, and yet the outputs differ by up to {format_number(largest)}: the causal mask "
+        f"shows each word only what came before, which reveals the order."
     )

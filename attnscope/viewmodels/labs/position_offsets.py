@@ -174,11 +174,11 @@ def _words(
         ("offset Δ", f"{offset}, trained below {choice.n_trained}"),
         ("sinusoidal cosine", format_number(float(sinusoidal[offset]))),
         (f"rotary score, d_head {choice.d_head}", format_number(float(rotary[offset]))),
-        ("learned cosine", format_number(float(learned[offset])) if has_place else "no such place"),
+        ("learned cosine", format_number(float(learned[offset])) if has_place else "no such position"),
         (f"ALiBi, head {choice.head}: −m·Δ", format_number(-slope(choice.head) * offset)),
         ("m", format_number(slope(choice.head))),
         ("T5 bucket", f"{buckets(np.array([float(offset)]))[0]:.0f} of {N_BUCKETS}"),
-        ("pairs under one turn in L", new_pairs),
+        ("pairs under one rotation in L", new_pairs),
         ("the same, rotary", new_rotary),
     )
     return LabWords(
@@ -203,11 +203,11 @@ def _new_pairs(choice: OffsetChoice, width: int, base: float) -> str:
 def _sentence(choice: OffsetChoice, offset: int, new_pairs: str, new_rotary: str) -> str:
     if offset < choice.n_trained:
         return (
-            f"{offset} tokens turn each pair by the same angle wherever the text begins: move t and see. "
-            f"Drag Δ past {choice.n_trained}, the trained length: learned positions end there."
+            f"{offset} tokens rotate each pair by the same angle wherever the text begins: move t to see "
+            f"this. Drag Δ past {choice.n_trained}, the trained length: learned positions end there."
         )
     return (
         f"{offset} tokens apart was never seen in training, which ended at {choice.n_trained}. A learned "
-        f"table has nothing there; sinusoidal turns {new_pairs} pairs, rotary {new_rotary}, to angles they "
-        "never met; ALiBi and T5 only count how far, and go on."
+        f"table has nothing there; sinusoidal turns {new_pairs} pairs, rotary {new_rotary}, to angles "
+        f"they never met; ALiBi and T5 only use the distance, and can go on."
     )

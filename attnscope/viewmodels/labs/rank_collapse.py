@@ -279,19 +279,19 @@ def _sentence(choice: CollapseChoice, layer: int, ratios: dict[Setting, Numbers]
         return (
             f"With skips the tokens are still {format_number(float(shown[-1]), 2)} different from "
             "their mean after "
-            f"{choice.n_layers} layers. Take the skips away: they become one token within a few layers."
+            f"{choice.n_layers} layers. Remove the skips: the tokens become identical within a few layers."
         )
     alive = np.isfinite(shown)
     if alive.all():
         return (
             f"Without skips {format_number(float(shown[-1]), 2)} of the difference is left after "
             f"{choice.n_layers} "
-            "layers. Less sharp attention, or more layers, and nothing is left."
+            "layers. With less sharp attention, or more layers, nothing is left."
         )
     n_left = int(np.flatnonzero(~alive)[0])
     return (
         f"Without skips all {choice.n_tokens} tokens are the same vector, to 13 digits, after {n_left} "
         f"layers; with skips and feed-forward {format_number(float(kept[-1]), 2)} of the stream "
         "still tells them "
-        f"apart after {choice.n_layers}. Drag along the layers: the rows of the maps become one row."
+        f"apart after {choice.n_layers}. Drag along the layers: the rows of the maps become identical."
     )

@@ -142,8 +142,8 @@ def _both(plain: Numbers, scaled: Numbers, at: int) -> str:
 def _sentence(d_k: int, at: int, plain: Softness, scaled: Softness) -> str:
     if d_k <= 4:
         return (
-            f"At d = {d_k} scores are small and both ways agree. Drag to the right: "
-            "the wider the vectors, the further plain scores spread."
+            f"At d = {d_k} scores are small and both versions agree. Drag to the right: the wider the "
+            f"vectors, the further unscaled scores spread."
         )
     share, soft = float(plain.largest[at]), float(scaled.largest[at])
     left = float(plain.gradient[at] / max(float(scaled.gradient[at]), 1e-12))

@@ -15,18 +15,18 @@ from attnscope.viewmodels.numbers import Numbers
 
 SENTENCE = "The smarter rabbit shall not perish: naïve, unbelievably fortunate."
 MAX_SIZES = 12
-_CLAIM = "Larger vocabularies make shorter texts, and each piece is met less often"
+_CLAIM = "Larger vocabularies make shorter texts, and each piece occurs less often"
 COLUMNS: tuple[tuple[str, str], ...] = (
     ("tokenizer", "Kind, and the pieces asked for"),
-    ("pieces", "Pieces it has: a small text may not fill the vocabulary"),
+    ("pieces", "Actual vocabulary: a small text may not fill it"),
     ("tokens", "Tokens of the measured text"),
-    ("per word", "Tokens for each word between blanks (fertility, Rust et al. 2021)"),
+    ("per word", "Tokens for each word between spaces (fertility, Rust et al. 2021)"),
     ("per char.", "Tokens for each character"),
     ("used", "Share of the vocabulary that the measured text uses"),
-    ("unknown", "Share of tokens that stand for something the vocabulary lacks"),
+    ("unknown", "Share of tokens for text that the vocabulary lacks"),
     ("bits/token", "Entropy of single tokens, −Σ p log₂ p (Shannon 1948)"),
-    ("bits/char.", "The same for each character of the text; unknown tokens hide what they stand for"),
-    ("density", "Tokens for each piece that is used: how often a piece is met"),
+    ("bits/char.", "The same for each character of the text; unknown tokens hide the text they replace"),
+    ("density", "Tokens for each piece in use: how often a piece occurs"),
     ("training", "Time to train it here, ms"),
 )
 
@@ -76,7 +76,7 @@ class TokenizersState:
     def handle(self, reply: Reply) -> None:
         """Take a reply of the worker; those of older requests change nothing."""
         if isinstance(reply, ModelLoaded):
-            self._stop("Stopped: another model was opened.")
+            self._stop("Stopped because another model was opened.")
         elif self.job.take(reply):
             self.changed.rows.emit()
 

@@ -172,7 +172,7 @@ class VocabularyState:
         n, n_all = len(self.ids), len(self.table)
         told = f"{n_all:,} pieces" if n == n_all else f"{n:,} of {n_all:,} pieces"
         if n == 0:
-            told = f"None of {n_all:,} pieces fits."
+            told = f"No matches among {n_all:,} pieces."
         return f"{told} · {self.note}" if self.note else told
 
     @property

@@ -34,8 +34,8 @@ N_STEPS = 80
 _N_LAST = 10
 WARMING_NAMES: dict[Warming, str] = {"none": "no warm-up", "warmup": "warm-up", "radam": "RAdam"}
 CLAIM = (
-    "Adam's first step moves every parameter by the whole learning rate, however small its gradient: without "
-    "warm-up that can throw a model off for good."
+    "Adam's first step moves every parameter by the whole learning rate, however small its gradient: "
+    "without warm-up this can derail a model for good."
 )
 CHANCE = float(np.log(16))
 """The loss of a guess: the tiny models read 16 different tokens."""
@@ -150,20 +150,20 @@ def _sentence(choice: WarmupChoice, losses: dict[Warming, Numbers]) -> str:
         return claimed(CLAIM, choice.answer)
     if plain > 2 * warm:
         return (
-            f"Adam's first step moves every parameter by the whole rate, however small its gradient. Without "
-            f"warm-up this model is thrown off and stays at {format_number(plain, 2)} nats (a guess is "
+            f"Adam's first step moves every parameter by the whole rate, however small its gradient. "
+            f"Without warm-up this model is derailed and stays at {format_number(plain, 2)} nats (a guess is "
             f"{format_number(CHANCE, 2)}); with {choice.n_warmup} steps of it, it ends at "
             f"{format_number(warm, 2)}."
         )
     if warm > 0.8 * CHANCE:
         return (
-            "Warm-up does not help here: this rate is too much for this model. With a lower one, with fewer "
-            "layers, or with norms before it learns."
+            "Warm-up does not help here: this rate is too high for this model. It learns with a lower "
+            "rate, with fewer layers, or with norms before."
         )
     return (
         f"Here it learns without warm-up as well ({format_number(plain, 2)} and "
-        f"{format_number(warm, 2)} nats): a low rate, or "
-        "norms before, can do without. Raise the rate with norms after."
+        f"{format_number(warm, 2)} nats): with a low rate, or norms before, warm-up is not needed. Raise "
+        f"the rate with norms after."
     )
 
 

@@ -78,7 +78,7 @@ class PictureState:
             self.picture is not None and traced is not None and self.picture.text == traced.source.text
         )
         if is_of_text and self._session.map_of(self._session.primary) is not None:
-            return "These weights are not between single patches. Show one head, patch by patch."
+            return "These weights are not between single patches. Show a single head, patch by patch."
         return "Reading the picture…"
 
     def watch(self, is_watched: bool) -> None:

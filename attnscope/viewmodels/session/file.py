@@ -139,7 +139,7 @@ def session_from_bytes(data: bytes, *, what: str, folder: Path | None = None) ->
     if found > FORMAT:
         warning = (
             f"The session was saved by a newer AttnScope (format {found}, known: {FORMAT}). "
-            "What is known of it is shown; saving over it would lose the rest."
+            "Only what this version knows is shown; overwriting the file would lose the rest."
         )
     views = tuple(replace(view, name=" ".join(view.name.split()) or "view") for view in saved.views)
     return replace(saved, warning=warning, views=views)

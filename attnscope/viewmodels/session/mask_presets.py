@@ -11,11 +11,11 @@ from attnscope.records.tokens import Token
 Preset = Literal["full", "causal", "window", "sentences", "words", "same", "others", "itself"]
 PRESETS: dict[Preset, tuple[str, str]] = {
     "full": ("Everything", "Every token sees every token"),
-    "causal": ("Causal", "A token sees itself and what stands before it"),
-    "window": ("Window", "A token sees so many places to each side, and itself"),
+    "causal": ("Causal", "A token sees itself and what comes before it"),
+    "window": ("Window", "A token sees this many positions on each side, and itself"),
     "sentences": ("Sentences", "A token sees the tokens of its own sentence"),
     "words": ("Words", "A token sees the pieces of its own word"),
-    "same": ("Same token", "A token sees every place with the same piece as its own"),
+    "same": ("Same token", "A token sees every position with the same piece as its own"),
     "others": ("All but itself", "A token sees every token but itself"),
     "itself": ("Only itself", "Nothing passes from one token to another"),
 }

@@ -89,7 +89,7 @@ class MaskState:
         if model is None:
             return "Open a model first."
         if model.is_recorded:
-            return "This is recorded attention: only a model can attend under another mask."
+            return "This is recorded attention: a different mask needs a model."
         if self.stack is None:
             return f"{model.name} has no self-attention over its text that a mask could change."
         if not self.tokens:
@@ -144,8 +144,8 @@ class MaskState:
         more = f" and {len(blind) - 4} more" if len(blind) > 4 else ""
         verb = "sees" if len(blind) == 1 else "see"
         return (
-            f"{named}{more} {verb} nothing: such a row has no distribution. Its weights are no numbers, its "
-            "heads give 0, and the token keeps only what its residual stream has."
+            f"{named}{more} {verb} nothing: such a row has no distribution. Its weights are NaN, its "
+            f"heads output 0, and the token keeps only its residual stream."
         )
 
     @property
@@ -169,7 +169,7 @@ class MaskState:
         if not (0 <= query < len(tokens) and 0 <= key < len(tokens)):
             return ""
         if self.is_locked(query, key):
-            said = "not allowed by causality, whatever is drawn"
+            said = "not allowed by causality, whatever you draw"
         else:
             said = "allowed" if self.cells[query, key] else "not allowed"
         return f"query {query} “{tokens[query].piece}” → key {key} “{tokens[key].piece}”: {said}"
@@ -210,7 +210,7 @@ class MaskState:
         self._use(preset_cells(preset, self.tokens, self.window), name, f"mask: {name}")
 
     def invert(self) -> None:
-        """What was allowed is not, and the other way round."""
+        """Allowed cells become not allowed, and vice versa."""
         self._use(~self.cells, DRAWN, "mask: invert")
 
     def use_edges(self, text: str, name: str = "of an edge list") -> bool:
@@ -221,7 +221,7 @@ class MaskState:
                 raise UserError(
                     "The edge list has no edge.",
                     expected="a query and a key in each line",
-                    action="Write some.",
+                    action="Add at least one.",
                 )
         except UserError as error:
             self.error = str(error)

@@ -12,7 +12,7 @@ READ_ONLY_TIP = (
     "This attention was recorded, or given as arrays. There is no model behind it: it cannot read another "
     "text, and its heads cannot be changed."
 )
-NO_INSIDE = "Recorded attention keeps queries and keys, and no values: only a model can be looked into"
+NO_INSIDE = "Recorded attention has queries and keys but no values: the steps need a model"
 """Why a head cannot be stepped through."""
 _TOLD = "This is recorded attention without a model: it cannot read another text, nor can heads be changed."
 

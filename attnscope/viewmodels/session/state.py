@@ -46,7 +46,7 @@ from attnscope.viewmodels.session.typed_text import TypedText, clean_text
 
 # The trace a session waits for: whether there is one, giving it up, asking for it again. No Qt.
 
-STOPPED = "Tracing was stopped: the pictures are of what was traced before."
+STOPPED = "Tracing was stopped: the maps still show the previous trace."
 STOPPED_AT = "Tracing was stopped: {}."
 
 
@@ -527,7 +527,7 @@ class Session:
         kept = fitting(before, sites, is_same_text=False)
         self.change(label, replace(self.setting, text=text, target=target, interventions=kept), group="text")
         if mask_in(before) is not None and mask_in(self.interventions) is None:
-            self.tell_person("The mask was drawn for the text before; undo brings both back.", action="undo")
+            self.tell_person("The mask was drawn for the previous text; undo restores both.", action="undo")
 
     def _leave_out_unfit_mask(self, traced: Traced) -> None:
         """A mask for another number of tokens, of a file for instance, was not used for a trace."""

@@ -43,9 +43,9 @@ def jobs_of(scene: Scene, states: TourStates, label: str) -> Iterator[Job]:
         yield Job("Opening the model", lambda: _open(scene, states), lambda: _is_open(scene, states))
     if scene.text is not None:
         yield Job("Reading the text", lambda: _set(scene, states, label), lambda: _is_shown(scene, states))
-    yield Job("Turning the page", lambda: _turn(scene, states), lambda: True)
+    yield Job("Changing the page", lambda: _turn(scene, states), lambda: True)
     if scene.text is not None:
-        yield Job("Looking inside", lambda: _look(scene, states), lambda: _is_looked_at(scene, states))
+        yield Job("Computing the steps", lambda: _look(scene, states), lambda: _is_looked_at(scene, states))
     if scene.schemes is not None:
         yield Job("Computing positions", lambda: _choose(scene, states), lambda: _has_tables(states))
     if scene.measures:

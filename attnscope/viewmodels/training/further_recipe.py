@@ -22,16 +22,17 @@ _WORDS = {
     "labelled": "a label, a tab and a text in each line",
 }
 _SEGMENTS = [
-    "# Of two texts, a tab between them, it reads both at once; of one text it becomes a model of one.",
+    "# It reads two texts at once if a tab separates them; trained on single texts it becomes a model of "
+    "one text.",
 ]
 
 
 def why_not_further(model: ModelInfo | None) -> str:
     """Why the open model cannot be trained on texts, in words; empty where it can, as far as is known."""
     if model is None:
-        return "Open a model first; then it can be trained further."
+        return "Open a model first; then it can be fine-tuned."
     if model.reads != "text":
-        return f"{model.name} reads no text. Models that read text can be trained further."
+        return f"{model.name} reads no text. Only models that read text can be fine-tuned."
     return ""
 
 
@@ -41,8 +42,8 @@ def further_recipe(model: ModelInfo) -> str:
     kind = _DATA_OF[objective]
     name = " ".join(model.name.split())
     lines = [
-        f"# {name}, trained further. Give it data of yours: a file of {_WORDS[kind]}.",
-        "# To tell labels instead, write classification under [objective] and labelled under [data]:",
+        f"# Fine-tuning {name}. Give it your own data: a file of {_WORDS[kind]}.",
+        "# To predict labels instead, write classification under [objective] and labelled under [data]:",
         f"# {_WORDS['labelled']}.",
         *_SEGMENTS * model.reads_pairs,
         "",

@@ -41,7 +41,7 @@ def problem_of(plan: Plan) -> str:
 
 def size_rows(plan: Plan) -> tuple[Row, ...]:
     """Parameters by part."""
-    learned = () if plan.n_learned is None else (("low-rank changes that learn", f"{plan.n_learned:,}"),)
+    learned = () if plan.n_learned is None else (("trainable low-rank changes", f"{plan.n_learned:,}"),)
     parts = tuple((name, f"{n:,}") for name, n in plan.parameters)
     return (*parts, ("all parameters", f"{plan.n_parameters:,}"), *learned)
 
@@ -76,7 +76,7 @@ def disk_rows(plan: Plan) -> tuple[Row, ...]:
     """What the run writes."""
     rows = [
         ("a checkpoint", bytes_text(plan.checkpoint_bytes)),
-        (f"all {plan.n_checkpoints:,} and the last states", bytes_text(plan.disk_bytes)),
+        (f"all {plan.n_checkpoints:,} and the latest states", bytes_text(plan.disk_bytes)),
     ]
     if plan.free_disk_bytes is not None:
         rows.append(("free on the disk", bytes_text(plan.free_disk_bytes)))

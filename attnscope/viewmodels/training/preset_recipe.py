@@ -42,7 +42,7 @@ def new_recipe(row: PresetRow) -> str:
     rate = _MASKED_RATE if masked else next(r for most, r in _RATES if row.n_parameters < most)
     keys = "\n".join(f"{key} = {value}" for key, value in row.keys)
     data = "pairs: a source, a tab, its translation" if _data_kind(row) == "pairs" else "text in UTF-8"
-    return f"""# {row.name}, a model of the literature. Give it data of yours: a file of {data}.
+    return f"""# {row.name}, a published model. Give it your own data: a file of {data}.
 
 [model]
 {keys}

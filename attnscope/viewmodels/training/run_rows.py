@@ -21,12 +21,13 @@ END_WORDS = {
 FIXED_COLUMNS = ("run", "state", "step", "last loss", "best loss", "accuracy", "parameters")
 COLUMN_TIPS = {
     "run": "Ticked runs are drawn; a click puts the run's recipe into the editor.",
-    "state": "live: it is being written; broken off: nobody writes it and it never said that it ended.",
-    "step": "Optimiser steps made",
-    "last loss": "The newest held-out loss in nats: per token, or per text where labels are told",
-    "best loss": "The least held-out loss in nats: per token, or per text where labels are told",
-    "accuracy": "The newest share of held-out tokens that are told right, or of texts where labels are told",
-    "parameters": "Numbers the model learns",
+    "state": "live: in progress; broken off: nothing writes it any more, and it did not end properly.",
+    "step": "Optimiser steps taken",
+    "last loss": "The newest held-out loss in nats: per token, or per text where labels are predicted",
+    "best loss": "The lowest held-out loss in nats: per token, or per text where labels are predicted",
+    "accuracy": "The newest share of held-out tokens that are predicted correctly, or of texts where "
+    "labels are predicted",
+    "parameters": "Number of trainable parameters",
 }
 
 

@@ -32,7 +32,7 @@ _LETTERS: dict[Scale, str] = {"parameters": "N", "data": "D", "compute": "C"}
 UNITS: dict[Scale, str] = {
     "parameters": "parameters without embeddings",
     "data": "tokens read in training",
-    "compute": "operations of the training (on paper)",
+    "compute": "operations of the training (estimated)",
 }
 
 
@@ -129,7 +129,7 @@ def _note(xs: Sequence[float], law: PowerLaw | None, n_left_out: int) -> str:
     if law is None and len(xs) < MIN_POINTS:
         parts.append(f"no line: {len(xs)} of {MIN_POINTS} runs that it needs")
     elif law is None:
-        parts.append("no line: the runs are too alike")
+        parts.append("no line: the runs are too similar")
     if n_left_out:
         parts.append(f"{n_left_out} unfinished left out")
     return "; ".join(parts)

@@ -293,7 +293,7 @@ class TrainingState:
         self.watch.keep(self.recipe.watched)
         self._run_number = self._numbers.next()
         self.run_folder, self._save_failure = out, None
-        self._show_status(starting_status("The recipe is checked and the data is read."))
+        self._show_status(starting_status("Checking the recipe and reading the data."))
         wish = dataclasses.asdict(self._wish)
         self._post(StartTraining(number=self._run_number, **wish, may_lengthen=may_lengthen))
         self.changed.curves.emit()

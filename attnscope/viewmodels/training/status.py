@@ -49,9 +49,9 @@ IDLE = TrainingStatus(
 )
 
 
-PAUSING = TrainingStatus(phase="pausing", title="Pausing…", detail="The step in progress is being finished.")
+PAUSING = TrainingStatus(phase="pausing", title="Pausing…", detail="Finishing the current step.")
 STOPPING = TrainingStatus(
-    phase="stopping", title="Stopping…", detail="The step in progress is finished and saved."
+    phase="stopping", title="Stopping…", detail="Finishing and saving the current step."
 )
 
 
@@ -78,10 +78,10 @@ def finished_status(event: Finished, accuracy: float = math.nan) -> TrainingStat
     match event.reason:
         case "done":
             title = f"Finished: {counted(event.step, 'step')}"
-            detail = "Replay its checkpoints below, open one in Explore, or Go on… for more steps."
+            detail = "Replay its checkpoints below, open one in Explore, or use Go on… for more steps."
         case "stopped":
             title = f"Stopped at step {event.step:,}"
-            detail = "Everything is saved. Continue goes on from here."
+            detail = "Everything is saved. Continue resumes from here."
         case "diverged":
             title = f"Diverged at step {event.step:,}"
             detail = (
@@ -104,13 +104,13 @@ def following_status(step: int, n_steps: int, writer: RunWriter | None) -> Train
         return TrainingStatus(
             phase="opened",
             title=f"Ended at step {step:,}{of}",
-            detail="The process that wrote it has gone. Its checkpoints can be replayed below.",
+            detail="The process that wrote it has ended. Its checkpoints can be replayed below.",
         )
     return TrainingStatus(
         phase="opened",
         title=f"Following: step {step:,}{of}",
-        detail=f"Written by {writer.words}; what it learns is drawn here as it comes. To train beside it, "
-        "choose a new folder.",
+        detail=f"Written by {writer.words}; its progress is drawn here live. To train alongside it, "
+        f"choose a new folder.",
     )
 
 
@@ -118,9 +118,7 @@ def opened_status(step: int, n_steps: int, n_checkpoints: int, *, is_complete: b
     """How a run stands that was read from its folder."""
     of = f" of {n_steps:,}" if n_steps else ""
     onwards = (
-        "It is complete; Go on… gives it more steps."
-        if is_complete
-        else "Continue goes on with it in its folder."
+        "It is complete; Go on… gives it more steps." if is_complete else "Continue resumes it in its folder."
     )
     return TrainingStatus(
         phase="opened",
@@ -133,9 +131,9 @@ def film_status(name: str, step: int) -> TrainingStatus:
     """A run that was kept is shown, so that there is something to see before one is begun."""
     return TrainingStatus(
         phase="idle",
-        title=f"As it went before: {name}",
-        detail=f"Play below how its attention came to be in {counted(step, 'step')}. Start trains the recipe "
-        "above, in a folder of its own.",
+        title=f"An earlier run: {name}",
+        detail=f"Replay below how its attention formed in {counted(step, 'step')}. Start trains the "
+        f"recipe above in a new folder.",
     )
 
 
@@ -147,7 +145,7 @@ def unopened_status(message: str) -> TrainingStatus:
 
 def failed_status(message: str, step: int, tried: Wish | None) -> TrainingStatus:
     """A run that broke off after `step`, or where one was `tried`, that could not be started."""
-    title = f"The run broke off at step {step:,}" if tried is None else "The run did not start"
+    title = f"The run was interrupted at step {step:,}" if tried is None else "The run did not start"
     return TrainingStatus(phase="failed", title=title, detail=message, tried=tried)
 
 
@@ -162,11 +160,11 @@ def paused_status(step: int) -> TrainingStatus:
     return TrainingStatus(
         phase="paused",
         title=f"Paused at step {step:,}",
-        detail="Resume goes on from here. Stop saves and ends the run.",
+        detail="Resume continues from here. Stop saves and ends the run.",
     )
 
 
 def unsaved_words(failure: SaveFailed, is_active: bool) -> str:
     """Which checkpoint could not be saved, and what happens now."""
     what = f"The checkpoint of step {failure.step:,} could not be saved: {failure.reason}"
-    return f"{what} Training goes on and saving is tried again." if is_active else what
+    return f"{what} Training continues and saving will be tried again." if is_active else what

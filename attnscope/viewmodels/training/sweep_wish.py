@@ -130,10 +130,10 @@ def read_unfinished(folder: Path) -> tuple[SweepWish, str]:
         return wish, read_recipe_text(folder / RECIPE_FILE)
     except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
         raise LoadError(
-            f"What was asked for in {folder} cannot be read any more.",
+            f"The settings of the runs in {folder} cannot be read.",
             kind="run",
             expected="the files sweep.wish and sweep.toml",
-            action="Ask for the runs anew, in the same folder: what is complete is kept.",
+            action="Set up the runs again in the same folder: complete runs are kept.",
         ) from error
 
 

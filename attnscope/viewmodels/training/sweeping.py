@@ -108,15 +108,15 @@ class SweepState:
         if wish.place_problem:
             raise UserError(wish.place_problem)
         n_begun = _n_begun(wish.out, wish.runs)
-        begun = "1 of them is in this folder already and goes on"
+        begun = "1 of them is in this folder already and will be continued"
         if n_begun > 1:
-            begun = f"{n_begun} of them are in this folder already and go on"
+            begun = f"{n_begun} of them are in this folder already and will be continued"
         return f"{words} {begun}." if n_begun and wish.out else words
 
     def start(self, wish: SweepWish) -> None:
         """Check and train the runs, one after another; raises UserError for what cannot be begun."""
         if self.is_active:
-            raise UserError("Several runs are in training already.", action="Stop them, or wait.")
+            raise UserError("Several runs are already in training.", action="Stop them, or wait.")
         runs = wish.runs
         if not wish.out.strip():
             raise UserError("There is no folder for the runs.", action="Name one.")

@@ -62,7 +62,7 @@ class AcrossGrid(Dressed):
         super().__init__(parent)
         self._state = state
         self._lines: tuple[_Line, ...] = ()
-        self.setAccessibleName("What the output token owes to each input")
+        self.setAccessibleName("How much each input contributes to the output token")
         self.setSizePolicy(QSizePolicy.Policy.MinimumExpanding, QSizePolicy.Policy.Fixed)
 
     def dress(self) -> None:
@@ -274,11 +274,11 @@ class PatchMaps(QWidget):
 
 
 _LOW_PX = 360
-_NUMBERS = {"shares": "shares of each method's sum", "computed": "numbers as they were computed"}
+_NUMBERS = {"shares": "shares of each method's sum", "computed": "raw values"}
 AcrossMode = Literal["table", "graph"]
 _MODES: dict[AcrossMode, str] = {
-    "table": "What the output token owes to each input, by four methods",
-    "graph": "Which tokens of which layers the output token is made of (Abnar & Zuidema 2020)",
+    "table": "How much each input contributes to the output token, by four methods",
+    "graph": "Which tokens of which layers contribute to the output token (Abnar & Zuidema 2020)",
 }
 
 
@@ -400,7 +400,7 @@ class AcrossPanel(Dressed):
             group.addButton(button)
             button.clicked.connect(lambda _, mode=mode: self.show_mode(mode))
         self.modes["table"].setChecked(True)
-        self.export_button = tool_button("Export…", "Export what is shown, or its numbers", role="flat")
+        self.export_button = tool_button("Export…", "Export the view, or its numbers", role="flat")
         self.export_button.clicked.connect(self._on_export)
         column.addLayout(row(*self.modes.values(), None, self.export_button, spacing=0))
         column.addWidget(self._strip_area)

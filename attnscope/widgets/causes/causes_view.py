@@ -248,7 +248,7 @@ class CausesPanel(Dressed):
             button.setToolTip(plain_tooltip(_TIPS[mode]))
             button.clicked.connect(lambda _, mode=mode: self.show_mode(mode))
         self.export_button = tool_button(
-            "Export…", "Export what is shown as a figure or its numbers", role="flat"
+            "Export…", "Export the view as a figure, or its numbers", role="flat"
         )
         self.export_button.clicked.connect(self._on_export)
         outer = QVBoxLayout()

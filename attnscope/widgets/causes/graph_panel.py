@@ -202,7 +202,7 @@ class GraphPanel(QWidget):
         super().__init__(parent)
         self._state, self._note = state, note
         self.title = PlainLabel(role="muted")
-        self.threshold = ChoiceButton("lines", "Leave out lines that carry less of the output", _CHOICES)
+        self.threshold = ChoiceButton("lines", "Hide lines that carry less of the output", _CHOICES)
         self.threshold.chosen.connect(lambda key: state.choose_threshold(float(key)))
         self.note = PlainLabel(role="hint")
         self.note.setWordWrap(True)

@@ -223,8 +223,8 @@ class InsidePanel(QWidget):
         self._state, self._session, self._view = state, session, view
         self.picture = InsideView()
         self.steps: dict[Step, QToolButton] = {}
-        self.back = tool_button("◂", "The query before (↑)", role="flat")
-        self.on = tool_button("▸", "The next query (↓)", role="flat")
+        self.back = tool_button("◂", "Previous query (↑)", role="flat")
+        self.on = tool_button("▸", "Next query (↓)", role="flat")
         self.query = PlainLabel()
         self.chooser = QWidget()
         self.note = PlainLabel(role="hint")
@@ -280,7 +280,7 @@ class InsidePanel(QWidget):
         chooser.setSpacing(0)
         for widget in (self.back, self.query, self.on):
             chooser.addWidget(widget)
-        self.query.setToolTip("The query; ↑ and ↓ walk, a double click on a key's row goes there")
+        self.query.setToolTip("The query; ↑ and ↓ move, double-click a key's row to go there")
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(0)

@@ -40,7 +40,7 @@ class PatchingView(QWidget):
         self.corrupt.textEdited.connect(state.set_corrupt)
         self.corrupt.returnPressed.connect(state.run)
         self.what = QComboBox()
-        self.what.setAccessibleName("What is exchanged between the runs")
+        self.what.setAccessibleName("What is patched from one run into the other")
         self.what.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
         self.what.activated.connect(self._on_what)
         self.run_button = QPushButton("Patch")
@@ -122,13 +122,13 @@ class PatchingView(QWidget):
         self.what.setToolTip(WHAT_TIPS[state.what])
         is_picture = state.reads_pictures
         self.corrupt.setPlaceholderText(
-            "The path of another picture" if is_picture else "The text with a word exchanged"
+            "The path of another picture" if is_picture else "The text with a word replaced"
         )
         self.corrupt.setAccessibleName("Second picture" if is_picture else "Second text")
         self.corrupt.setToolTip(
             "The path of a second picture. Enter patches."
             if is_picture
-            else "The second text: the one above with a word exchanged. Enter patches."
+            else "The second text: the one above with a word replaced. Enter patches."
         )
 
     def _show_map(self) -> None:

@@ -47,7 +47,8 @@ from attnscope.widgets.theme import Dressed
 
 # What is said beside the small heads of a comparison: which are off, what the stripes mean.
 
-ALIKE_BUT_OFF = "These heads look the same; what they add is gone, so weights change in later layers only."
+ALIKE_BUT_OFF = "These heads attend as before; only their output is gone, so weights change in later "
+    "layers only."
 
 
 def heads_off(state: CompareState) -> frozenset[HeadRef]:
@@ -119,7 +120,7 @@ class ComparePage(Dressed):
         self.aligned = ElidedLabel(role="muted")
         self.way = ChoiceButton("Align", "How tokens are aligned", {str(k): v for k, v in WAYS.items()})
         limits = {str(k): v for k, v in LIMITS.items()}
-        self.limit = ChoiceButton("Δ scale", "What the ends of the difference's colours stand for", limits)
+        self.limit = ChoiceButton("Δ scale", "What the ends of the difference's colour scale mean", limits)
         self.maps = CompareMaps()
         self.grid = CompareGrid()
         self.measures = CompareMeasures(state)
@@ -317,7 +318,7 @@ class ComparePage(Dressed):
         state = self._state
         missing = state.missing
         if state.is_shown and state.head is None:
-            missing = "A model without attention has no maps. What both sides say stands at the right."
+            missing = "A model without attention has no maps. The outputs of both sides are on the right."
         self.maps.set_empty_text(
             "Nothing to compare here" if missing else "Comparing…",
             missing or "The maps of both sides appear here.",
@@ -370,7 +371,7 @@ def compare_stage(state: CompareState, session: Session) -> Stage:
     if None in wishes:
         return Stage(
             kind="empty",
-            title="Two of anything, side by side",
+            title="Any two things, side by side",
             hint="Open a model and type a sentence in Explore, or choose a model and a text for A and for B.",
         )
     if state.is_shown:

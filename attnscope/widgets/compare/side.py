@@ -34,7 +34,7 @@ from attnscope.widgets.theme import Dressed
 
 _KL_TOOLTIP = (
     "Kullback–Leibler divergence KL(A ‖ B) = Σ p·ln(p/q) over the whole vocabulary, in nats.\n"
-    "A dash: the two models do not answer from one vocabulary, or only one side has this place."
+    "A dash: the two models do not answer from one vocabulary, or only one side has this position."
 )
 
 

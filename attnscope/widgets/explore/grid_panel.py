@@ -351,7 +351,7 @@ _STACK_HINTS: dict[Stack, str] = {
     "cross": "Cross-attention: target tokens look at source tokens",
     "pool": "Pooling: one learned query, the summary, looks at the whole text",
     "second": "The encoder reading the second text: its tokens look at each other",
-    "back": "Matching: tokens of the first text look for their like in the second",
+    "back": "Matching: tokens of the first text look for similar ones in the second",
     "second-pool": "Pooling: the summary looks at the second text",
     "sentence": "Pooling: each sentence looks at its own words",
 }

@@ -65,10 +65,10 @@ class HeadPanel(QWidget):
         self.inside_button.setToolTip(_INSIDE)
         self.inside_button.setVisible(False)
         self.picture_button = tool_button("Picture", "Show the picture", role="segment", is_checkable=True)
-        self.picture_button.setToolTip("Where one patch of the picture looks, laid over the picture (P)")
+        self.picture_button.setToolTip("Where one patch of the picture looks, overlaid on it (P)")
         self.picture_button.setVisible(False)
         self.scale = ChoiceButton(
-            "Scale", "How colours stand for weights", {str(name): text for name, text in SCALES.items()}
+            "Scale", "How colours represent weights", {str(name): text for name, text in SCALES.items()}
         )
         self.colours = ChoiceButton("Colours", "Colour map", {name: name for name in COLOUR_MAPS})
         self.back = tool_button("Show grid", "Show the grid again", role="flat")

@@ -24,7 +24,7 @@ from attnscope.widgets.labels import plain_tooltip
 from attnscope.widgets.placeholder import paint_focus, paint_placeholder, paint_veil
 
 _RENAMING = (
-    "Written: a row is called after the word written there.\nQuery: after the word read last. (Shift+R)"
+    "Written: a row is named after the word written there.\nQuery: after the word read last. (Shift+R)"
 )
 _NO_HEAD = ("No head chosen", "Click a small map to see it here with its tokens and exact weights.")
 

@@ -30,7 +30,7 @@ class ChangeList(QWidget):
         self._session = session
         self._shown: tuple[Intervention, ...] = ()
         self.label = ElidedLabel()
-        self.back = tool_button("×", "Take this change back", role="status")
+        self.back = tool_button("×", "Undo this change", role="status")
         self.more = tool_button("", "The other changes", role="status")
         self.more.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
         self.more.setMenu(QMenu(self.more))

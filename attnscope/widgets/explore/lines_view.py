@@ -35,7 +35,7 @@ NO_HEADS = (
     "No heads chosen",
     "Click a small map, and Ctrl+click more, to see their weights as lines.",
 )
-FINDING = ("Finding the strongest lines", "All weights of a long text are being looked through.")
+FINDING = ("Finding the strongest lines", "Searching all weights of a long text.")
 """Title and text that stand where there are no lines."""
 _STILL_MS = 120
 """So long after the last zoom, very many lines are drawn sharply again on a fine screen."""

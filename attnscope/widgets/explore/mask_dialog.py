@@ -145,7 +145,7 @@ class MaskDialog(Dressing, QDialog):
         self.symmetric.setToolTip("A cell is painted with its mirror image; edges go both ways")
         self.symmetric.clicked.connect(self.state.set_symmetric)
         self.invert_button = tool_button("Invert", "Invert the mask")
-        self.invert_button.setToolTip("What was allowed is not, and the other way round")
+        self.invert_button.setToolTip("Allowed cells become not allowed, and vice versa")
         self.invert_button.clicked.connect(lambda _checked=False: self.state.invert())
         layout.addLayout(row(self.symmetric, None, self.invert_button))
         layout.addSpacing(6)
@@ -154,7 +154,7 @@ class MaskDialog(Dressing, QDialog):
         self.undo_button.clicked.connect(lambda _checked=False: self._session.undo())
         self.redo_button.clicked.connect(lambda _checked=False: self._session.redo())
         self.own_button = QPushButton("The model's own")
-        self.own_button.setToolTip("Take the mask away")
+        self.own_button.setToolTip("Remove the mask")
         self.own_button.clicked.connect(self._on_own)
         for button in (self.undo_button, self.redo_button, self.own_button):
             button.setAutoDefault(False)
@@ -174,7 +174,7 @@ class MaskDialog(Dressing, QDialog):
         self.window_box = QSpinBox()
         self.window_box.setRange(0, 64)
         inset_text(self.window_box)
-        self.window_box.setAccessibleName("Places to each side of the window")
+        self.window_box.setAccessibleName("Positions to each side of the window")
         self.window_box.setValue(self.state.window)
         self.window_box.valueChanged.connect(self.state.set_window)
         n_rows = (len(PRESETS) + 1) // 2
@@ -183,7 +183,7 @@ class MaskDialog(Dressing, QDialog):
         return grid
 
     def _build_edges(self, layout: QVBoxLayout) -> None:
-        graphs = tool_button("Example", "Edge lists to begin with")
+        graphs = tool_button("Example", "Example edge lists")
         graphs.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
         menu = QMenu(graphs)
         for kind, text in (
@@ -208,7 +208,7 @@ class MaskDialog(Dressing, QDialog):
         self.edges_error.setWordWrap(True)
         layout.addWidget(self.edges_error)
         self.loops = QCheckBox("and itself")
-        self.loops.setToolTip("Each token sees itself besides")
+        self.loops.setToolTip("Each token also sees itself")
         self.loops.clicked.connect(self.state.set_loops)
         self.file_button, self.use_button = QPushButton("From file…"), QPushButton("Use")
         self.file_button.clicked.connect(self._on_file)
@@ -286,7 +286,7 @@ class MaskDialog(Dressing, QDialog):
             self.state.read_file(path)
 
 
-_HOW = "Click or drag to allow and forbid; arrow keys walk, Space changes, Shift+arrows paint."
+_HOW = "Click or drag to allow or forbid; arrow keys move, Space toggles, Shift+arrows paint."
 
 
 def _scope_words(state: MaskState) -> str:

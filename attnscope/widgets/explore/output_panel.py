@@ -29,7 +29,7 @@ _KL_TOOLTIP = (
     "0: the gates change nothing here."
 )
 _FOLLOWS_TOOLTIP = (
-    "Next-sentence prediction: how probable the model holds it that the second text follows the first; 0.5 is"
+    "Next-sentence prediction: the probability, by the model, that the second text follows the first; 0.5 is"
     " undecided. Read from the first token's last state. (Devlin et al. 2018)\n"
     "With changes to heads: before → after."
 )

@@ -73,9 +73,9 @@ class AspectBar(QWidget):
         self.hidden = ChoiceButton("Keys", keys_name, _texts(HIDDEN))
         texts_name = "Queries and keys of which of the two texts, A and B"
         self.block = ChoiceButton("Texts", texts_name, _texts(BLOCKS))
-        self.renormalise = _switch("Rows to 1", "Let what is left of each row sum to 1 again (N)")
+        self.renormalise = _switch("Rows to 1", "Renormalise what is left of each row (N)")
         self.words = _switch("Words", "Merge subwords: keys summed, queries averaged (W)")
-        rows_name = "What the rows of cross-attention are called after"
+        rows_name = "What the rows of cross-attention are named after"
         self.rows = ChoiceButton("Rows", rows_name, _texts(ROW_WORDS))
         self.lines = ChoiceButton("Lines", "Which lines are drawn", LINES)
         self.note = ElidedLabel(role="muted")

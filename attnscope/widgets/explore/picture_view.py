@@ -35,7 +35,7 @@ class PictureView(MapWidget):
         self._pointed: tuple[Side, int] | None = None
         self._cursor = QPointF()
         self.setToolTip(
-            "Click a patch or a special token to see where it looks; arrows walk, Home: the first token"
+            "Click a patch or a special token to see where it looks; arrow keys move, Home: the first token"
         )
         watch_seen(self, state.watch)
         when(self, self._on_picture, state.changed.picture)

@@ -426,7 +426,7 @@ class TextBar(Dressed):
             self.past_button.setToolTip(
                 plain_tooltip(
                     f"The model was trained on texts of up to {model.max_tokens:,} tokens. Its positions are "
-                    "computed, so it can read on, but nothing it does there was ever trained."
+                    "computed, so it can read on, but it was never trained there."
                 )
             )
 

@@ -161,9 +161,9 @@ class AlikePage(Dressed):
             case _:
                 return Stage(
                     kind="empty",
-                    title="Which heads do the same?",
+                    title="Which heads attend alike?",
                     hint="The pairs of heads that attend most alike, first. Choose texts and press Compare;"
-                    " a click on a pair selects both heads."
+                    " click a pair to select both heads."
                     f"{self._state.first_look.words}",
                 )
 

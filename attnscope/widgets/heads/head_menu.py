@@ -33,9 +33,9 @@ def head_menu(
         edge = RemoveEdge(head=head, query=cell[0], key=cell[1])
         names = f"{_name(shown.queries[cell[0]].piece)} → {_name(shown.keys[cell[1]].piece)}"
         verb = "Put back the edge" if edge in done else "Knock out the edge"
-        _add(menu, session, f"{verb} {names}\tDel", edge, "The row's weight goes to its other keys")
+        _add(menu, session, f"{verb} {names}\tDel", edge, "Its weight is shared among the row's other keys")
     uniform, mean = MakeUniform(head=head), MakeMean(head=head)
-    _add(menu, session, _ticked("Uniform weights", uniform in done), uniform, "Look at every key alike")
+    _add(menu, session, _ticked("Uniform weights", uniform in done), uniform, "The same weight on every key")
     _add(menu, session, _ticked("Its mean output", mean in done), mean, "The same output at every query")
     menu.addSeparator()
     _add_plain(menu, f"Copy the pattern of {head.label}", lambda: session.head_changes.copy_pattern(head))
@@ -49,15 +49,15 @@ def head_menu(
             session,
             _ticked(f"Use the pattern of {clip.head.label}{where}", copied in done),
             copied,
-            "Needs a text of as many tokens",
+            "Needs a text with the same number of tokens",
         )
-        allow(action, "This is the head and the text that it was copied from" if is_own else "")
+        allow(action, "The pattern was copied from this head and text" if is_own else "")
     if any(isinstance(change, CopyPattern) for change in done) and clip is None:
         change = next(change for change in done if isinstance(change, CopyPattern))
-        _add(menu, session, f"Give up the pattern of {change.from_head.label}", change, "")
+        _add(menu, session, f"Remove the pattern of {change.from_head.label}", change, "")
     if session.interventions:
         menu.addSeparator()
-        _add_plain(menu, "Take back all head changes", lambda: session.head_changes.intervene(()))
+        _add_plain(menu, "Undo all head changes", lambda: session.head_changes.intervene(()))
     menu.addSeparator()
     menu.addActions(list(head_actions))
     return menu

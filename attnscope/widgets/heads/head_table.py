@@ -33,7 +33,7 @@ SHARE_ROLE = Qt.ItemDataRole.UserRole
 """Where a number lies between the least and the most of its column, 0…1; None without one."""
 _NAME_TIPS = (
     "Stack, layer and head, both counted from 0",
-    "A role only where a measure is above a published threshold; in brackets: its strongest"
+    "A role is given only if a measure exceeds a published threshold; in brackets: its strongest"
     " tendency, below the bar of a role",
 )
 _IN_BRACKETS = "In brackets: its strongest tendency, below the bar of a role."

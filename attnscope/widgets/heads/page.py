@@ -34,7 +34,7 @@ from attnscope.widgets.heads.head_table import HeadTableView
 from attnscope.widgets.labels import ElidedLabel, PlainLabel, rule, tool_button, watch_seen, when
 from attnscope.widgets.state_card import StateCard
 
-# What one head does: a sentence, its roles with their numbers, and the texts that tell most.
+# What one head does: a sentence, its roles with their numbers, and the texts that show it best.
 
 _N_EDGES = 5
 
@@ -65,7 +65,7 @@ class HeadCardPanel(QScrollArea):
     def _fill(self) -> None:
         card = self._state.card
         if card is None:
-            self._add("Choose a head in the table: what it does stands here.", "hint")
+            self._add("Choose a head in the table to see what it does.", "hint")
             self._layout.addStretch(1)
             return
         self._add(f"{card.head.stack} {card.head.label}", "large")
@@ -73,7 +73,7 @@ class HeadCardPanel(QScrollArea):
         self._add_roles(card)
         if card.texts:
             self._layout.addWidget(rule())
-            self._add("Most telling texts", "section")
+            self._add("Most typical texts", "section")
         for index, text in enumerate(card.texts):
             self._add_text(index, text)
         self._layout.addWidget(rule())
@@ -297,7 +297,7 @@ class HeadsPage(QWidget):
                     kind="empty",
                     title="What does each head do?",
                     hint="Choose texts and press Measure: every head in numbers with intervals, what it does"
-                    f" in one sentence, and the texts that tell most.{state.first_look.words}",
+                    f" in one sentence, and the texts that show it best.{state.first_look.words}",
                 )
 
     # --- what the person does ---------------------------------------------------------------------

@@ -32,7 +32,7 @@ from attnscope.viewmodels.heads.pruning import (
 from attnscope.widgets.labels import PlainLabel, rule, when
 
 _SHAPES: dict[PruneShape, str] = {
-    "small": "Smaller: what the heads weighed is gone",
+    "small": "Smaller: the parameters of the heads are gone",
     "same": "Same shape: removed heads become zeros",
 }
 _WIDTH_PX, _LIST_PX = 660, 148

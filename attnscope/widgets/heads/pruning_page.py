@@ -43,7 +43,7 @@ _RANKING_TIPS: dict[Ranking, str] = {
     "gradient": "E |∂ loss / ∂ gate| of each head (Michel, Levy & Neubig 2019); quick.",
     "leave-one-out": "How much the loss rises without the head alone; as many passes as heads.",
     "learned": "Gates learned under a penalty on open ones (Voita et al. 2019); the weights stay.",
-    "random": "Heads in any order, the control: a useful ranking must do better.",
+    "random": "Heads in random order, the control: a useful ranking must do better.",
 }
 
 
@@ -110,7 +110,7 @@ class PruningPage(QWidget):
         self._amount.setSuffix(" texts")
         self._amount.setAccessibleName("Most texts to read")
         metrics = {str(name): words for name, words in METRIC_NAMES.items()}
-        self._metric = ChoiceButton("Metric", "What is measured as heads go", metrics)
+        self._metric = ChoiceButton("Metric", "What is measured as heads are removed", metrics)
         self._metric.chosen.connect(self._state.choose_metric)
         self.run_button = QPushButton("Run")
         self.run_button.setDefault(True)
@@ -143,7 +143,7 @@ class PruningPage(QWidget):
         inset_text(self._amount, self._orders)
         self._again = QCheckBox("score again after each removal")
         self._again.setToolTip(
-            plain_tooltip("A head whose twin has gone can become important (Michel et al. 2019).")
+            plain_tooltip("A head can become important once a similar head is gone (Michel et al. 2019).")
         )
         self._again.clicked.connect(self._state.rescore)
         ranked = PlainLabel("Ranked by", "hint")

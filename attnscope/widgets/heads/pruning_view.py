@@ -237,8 +237,8 @@ def _lines(group: CurveGroup, colour: str) -> list[Line]:
 # One point of a pruning curve in words, and what can be done with it.
 
 _HINT = (
-    "Point at a curve: how many heads are off there, what that does, and which went last.\n\n"
-    "A click switches those heads off in the whole window; undo brings them back."
+    "Hover over a curve to see how many heads are off there, the effect, and which went last.\n\n"
+    "Click to switch those heads off in the whole window; undo brings them back."
 )
 
 
@@ -257,7 +257,7 @@ class PointPanel(QWidget):
         self.title, self.ranking = PlainLabel(role="large"), PlainLabel(role="hint")
         self.value, self.unit = PlainLabel(role="name"), PlainLabel(role="muted")
         self.untouched = PlainLabel(role="hint")
-        self.taken_title, self.taken = PlainLabel("Taken last", "section"), PlainLabel()
+        self.taken_title, self.taken = PlainLabel("Removed last", "section"), PlainLabel()
         self.hint = PlainLabel(_HINT, role="hint")
         self.loaded = PlainLabel(role="name")
         self.again_button = QPushButton("Load it again")
@@ -312,7 +312,7 @@ class PointPanel(QWidget):
         self._bottom.setVisible(chosen is not None)
         if chosen is not None:
             words = pruning_label(chosen).removeprefix("pruning: ")
-            self.loaded.setText(f"Loaded: {words}" if state.is_loaded else f"Not loaded any more: {words}")
+            self.loaded.setText(f"Loaded: {words}" if state.is_loaded else f"No longer loaded: {words}")
         self.again_button.setVisible(not state.is_loaded)
         self.explore_button.setVisible(state.is_loaded)
         self.remove_button.setVisible(state.is_loaded)

@@ -294,8 +294,8 @@ class WeightsPage(QWidget):
         title = PlainLabel("How many dimensions it uses", "section")
         title.setToolTip(
             plain_tooltip(
-                "Singular values of W_Q W_Kᵀ and W_V W_O. Heads that need fewer dimensions all together than"
-                " one by one share them. (Cordonnier et al. 2020)"
+                "Singular values of W_Q W_Kᵀ and W_V W_O. Heads that need fewer dimensions together than one"
+                " by one share them. (Cordonnier et al. 2020)"
             )
         )
         lines.addWidget(title)

@@ -182,7 +182,7 @@ LABS: tuple[LabEntry, ...] = (
     LabEntry(
         group="Masks",
         name="Masks as structure",
-        shows="Causal, windowed, dilated and sparse masks, and after how many layers a token is reached",
+        shows="Causal, windowed, dilated and sparse masks, and how many layers it takes to reach a token",
         make=_masks,
     ),
     LabEntry(
@@ -194,7 +194,7 @@ LABS: tuple[LabEntry, ...] = (
     LabEntry(
         group="Positions",
         name="Past the trained length",
-        shows="What sinusoidal, rotary, learned, T5 and ALiBi positions say at offsets never trained",
+        shows="What sinusoidal, rotary, learned, T5 and ALiBi positions do at offsets never trained",
         make=_offsets,
     ),
     LabEntry(

@@ -148,14 +148,14 @@ def cost_plan() -> LabPlan[CostChoice, Cost]:
             ),
             slide(
                 "tokens T",
-                "Length looked at; click or drag in the pictures",
+                "The length shown; click or drag in the plots",
                 "n_tokens",
                 LENGTHS,
                 text=lambda v: f"{v:,.0f}",
             ),
             Push(
                 name="Measure again",
-                tip="Time both in numpy on this machine, the best of three runs for each length",
+                tip="Time both on this machine with numpy, the best of three runs for each length",
                 change=lambda c: c,
             ),
         ),

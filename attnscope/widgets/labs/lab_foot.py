@@ -19,13 +19,13 @@ class LabFoot(Dressed):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.undo_button = tool_button("", "Undo what was set in this lab")
-        self.redo_button = tool_button("", "Redo what was set in this lab")
+        self.undo_button = tool_button("", "Undo the last change in this lab")
+        self.redo_button = tool_button("", "Redo the change in this lab")
         self.reset_button = QPushButton("Reset")
         self.export_button = QPushButton("Export…")
-        self.undo_button.setToolTip("Undo what was set in this lab (Ctrl+Z)")
-        self.redo_button.setToolTip("Redo what was set in this lab (Ctrl+Y)")
-        self.reset_button.setToolTip("Back to the example: every control as it was at first")
+        self.undo_button.setToolTip("Undo the last change in this lab (Ctrl+Z)")
+        self.redo_button.setToolTip("Redo the change in this lab (Ctrl+Y)")
+        self.reset_button.setToolTip("Restore the example: every control at its default")
         self.export_button.setToolTip("The picture as SVG, PDF or PNG, its numbers as CSV or NPZ (Ctrl+E)")
         layout = row(
             self.undo_button, self.redo_button, self.reset_button, None, self.export_button, spacing=4

@@ -175,7 +175,7 @@ class LabView(Dressed, Generic[C, S]):
         layout.addWidget(self.words)
         if self.plan.other_page is not None:
             self.page_button = tool_button(self.plan.other_page[0], self.plan.other_page[0])
-            self.page_button.setToolTip(f"Turn to the page {self.plan.other_page[1].capitalize()}")
+            self.page_button.setToolTip(f"Go to the page {self.plan.other_page[1].capitalize()}")
             self.page_button.clicked.connect(self._on_page_clicked)
             layout.addSpacing(8)
             layout.addLayout(row(self.page_button, None))

@@ -32,7 +32,7 @@ def mask_plan() -> LabPlan[MaskChoice, MaskShown]:
         controls=(
             pick("mask", "Which keys a query may see", "mask", MASKS),
             Switch(
-                name="causal besides",
+                name="also causal",
                 tip="No key after the query, as in a decoder",
                 get=lambda c: c.is_causal or c.mask in ("causal", "prefix"),
                 change=lambda c, v: replace(c, is_causal=v),
@@ -41,14 +41,14 @@ def mask_plan() -> LabPlan[MaskChoice, MaskShown]:
             slide("tokens", "Length of the text, T", "n_tokens", range(8, MAX_TOKENS + 1)),
             slide(
                 "window",
-                "Places a query sees to each side",
+                "Positions a query sees on each side",
                 "window",
                 range(17),
                 is_used=_with(*BANDED),
             ),
             slide(
                 "dilation",
-                "Only every n-th place is seen",
+                "Only every n-th position is seen",
                 "dilation",
                 range(1, 9),
                 is_used=_with("dilated"),
@@ -75,8 +75,8 @@ def mask_plan() -> LabPlan[MaskChoice, MaskShown]:
                 range(33),
                 is_used=_with("prefix"),
             ),
-            slide("padding", "Tokens at the end that are no text", "n_padding", range(8)),
-            redraw("Other random blocks", "Draw the random blocks anew", is_used=_with("bigbird")),
+            slide("padding", "Padding tokens at the end", "n_padding", range(8)),
+            redraw("Other random blocks", "Draw new random blocks", is_used=_with("bigbird")),
         ),
         cells=mask_cells,
         figure_mm=(220.0, 130.0),

@@ -28,13 +28,13 @@ _STEP_COLUMNS = (
     ("step", "Which step; click to go there"),
     ("what happens", "The pair that becomes one piece, or the piece that is found"),
     ("rank", "When the rule was learnt: lower ranks are applied first"),
-    ("here", "In how many places of this text"),
+    ("here", "How often in this text"),
     ("words", "The words it touches, as they are split after the step"),
 )
 _RULE_COLUMNS = (
     ("rank", "When the rule was learnt"),
     ("rule", "Two neighbours and what they become; ␣ is the space before a word"),
-    ("seen", "How often the pair stood in the training text when it was merged"),
+    ("seen", "How often the pair occurred in the training text when it was merged"),
 )
 
 

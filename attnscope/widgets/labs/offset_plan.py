@@ -34,8 +34,8 @@ def offset_plan() -> LabPlan[OffsetChoice, Offsets]:
                 text=lambda v: f"{v:.0f}",
             ),
             slide(
-                "place t",
-                "Where the first of the two tokens stands: the turn from it does not depend on it",
+                "position t",
+                "The position of the first of the two tokens: the relative rotation does not depend on it",
                 "place",
                 range(65),
             ),
@@ -43,7 +43,7 @@ def offset_plan() -> LabPlan[OffsetChoice, Offsets]:
             slide("width d", "d_model; a rotary head is a quarter of it", "d_model", WIDTHS),
             slide(
                 "base",
-                "Base of the rotary angles: a larger one turns the slow pairs still more slowly",
+                "Base of the rotary angles: a larger one rotates the slow pairs even more slowly",
                 "base",
                 BASES,
                 text=lambda v: f"{v:,.0f}" if v < 1e5 else f"{v / 1000:,.0f} k",

@@ -33,7 +33,7 @@ def quality_plan() -> LabPlan[QualityChoice, Quality]:
             ),
             slide(
                 "width d",
-                "Numbers in a state, and so in the one vector that a GRU without attention hands over",
+                "Numbers in a state, and so in the single vector that a GRU without attention passes on",
                 "d_model",
                 WIDTHS,
             ),

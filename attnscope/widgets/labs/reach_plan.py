@@ -35,7 +35,7 @@ def collapse_plan() -> LabPlan[CollapseChoice, Collapse]:
             ),
             switch(
                 "layer norm",
-                "Each token to mean 0 and variance 1 before each branch: it does not stop the collapse",
+                "Each token to mean 0 and variance 1 before each branch; this does not stop the collapse",
                 "has_norm",
             ),
             slide(

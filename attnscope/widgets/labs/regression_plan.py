@@ -31,7 +31,7 @@ def regression_plan() -> LabPlan[RegressionChoice, Regression]:
             pick("score", "How a query scores a key", "score", scores_offered()),
             pick(
                 "features",
-                "What a query and a key are made of: the place itself, or sines and cosines of it",
+                "What a query and a key consist of: the position itself, or sines and cosines of it",
                 "features",
                 FEATURES,
             ),
@@ -44,14 +44,14 @@ def regression_plan() -> LabPlan[RegressionChoice, Regression]:
             ),
             slide(
                 "query",
-                "Where the query stands; it can be dragged in the picture",
+                "The position of the query; drag it in the plot",
                 "query",
                 _QUERIES,
                 text=fixed,
             ),
             slide(
                 "samples",
-                "How many keys with their values there are",
+                "The number of keys and values",
                 "n_samples",
                 (5, 10, 20, 40, 60, 100, 150, 200),
             ),

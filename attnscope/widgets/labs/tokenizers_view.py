@@ -38,7 +38,7 @@ from attnscope.widgets.labs.lab_plot import ChartPanel
 from attnscope.widgets.labs.text_table import TextTable, TextTableModel
 
 _NAME_PX = 132
-_EMPTY = "Nothing is measured yet.\n“Train and compare” trains every ticked kind on the text at the left."
+_EMPTY = "Nothing measured yet.\n“Train and compare” trains every ticked kind on the text on the left."
 ChooseFile = Callable[[QWidget], str]
 AskText = Callable[[QWidget], str]
 
@@ -143,7 +143,7 @@ class TokenizersView(LabFrame):
             self.text_name,
             self.held_out,
         )
-        self.held_out.setToolTip("Train on the first four fifths alone, so that unknown words are met")
+        self.held_out.setToolTip("Train on the first four fifths only, so that unknown words occur")
         self.held_out.clicked.connect(self._on_held_out)
         grid = QGridLayout()
         grid.setSpacing(4)

@@ -25,7 +25,7 @@ from attnscope.widgets.theme import Dressed
 _SIDE_PX, _TYPING_MS = 288, 120
 _COLUMNS = (
     ("id", "Number of the piece"),
-    ("piece", "As people read it: ␣ is a space, ⟨E2⟩ a byte that is part of a character"),
+    ("piece", "Readable form: ␣ is a space, ⟨E2⟩ a byte that is part of a character"),
     ("kind", "Special, begins a word, continues one, a byte, or not used"),
     ("length", "Characters; bytes for a piece of bytes"),
     ("score", "Rank of the merge that makes it, or its log-probability"),

@@ -35,7 +35,7 @@ class OffsetPlots(QWidget):
         self._offset = PlainLabel(role="value")
         words = "Past the trained length →"
         self.lab_button = tool_button(words, f"Lab: {words}", role="status")
-        self.lab_button.setToolTip("Turn to the lab: these and relative schemes at offsets never trained")
+        self.lab_button.setToolTip("Open the lab: these and relative encodings at offsets never trained")
         layout = QGridLayout()  # one row for both headings: the plots begin at the same height
         layout.setHorizontalSpacing(16)
         layout.setVerticalSpacing(0)

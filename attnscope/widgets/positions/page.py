@@ -42,7 +42,7 @@ def position_point(tables: Iterable[PositionTable], title_of: Callable[[str], st
         return ""
     numbers = (f"{title_of(t.name)} {_cosine(t, 1)} and {_cosine(t, far)}" for t in found)
     return (
-        "A code of places is useful when near ones are more alike than far ones: "
+        "An encoding is useful when near positions are more similar than distant ones: "
         f"mean cosine 1 token and {far} tokens apart, {', '.join(numbers)}."
     )
 
@@ -400,13 +400,13 @@ class PositionsPage(Dressed):
         if state.error:
             return Stage(kind="failed", title="These encodings cannot be drawn", hint=state.error)
         if state.is_busy:
-            return Stage(kind="waiting", title="Working out the encodings…", is_working=True)
+            return Stage(kind="waiting", title="Computing the encodings…", is_working=True)
         if state.model_note:
             return Stage(kind="failed", title="No table to show", hint=state.model_note)
         return Stage(
             kind="empty",
             title="Choose an encoding",
-            hint="Tick one or more above: their matrices and similarities stand side by side here.",
+            hint="Tick one or more above to see their matrices and similarities side by side.",
         )
 
     def _colour(self, name: str) -> str:

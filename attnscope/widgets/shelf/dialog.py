@@ -255,20 +255,18 @@ class ShelfDialog(QDialog):
         """What the state of the chosen model means, and what the button would do."""
         state = self._state
         if chosen is None:
-            return (
-                "Nothing fits. Type the owner/name of a model as its page has it." if state.is_listed else ""
-            )
+            return "No matches. Type the owner/name of a model as on its page." if state.is_listed else ""
         host, offer = state.host or "the Hub", state.offer
         match state.step:
             case "open" if chosen.place == "package":
                 return (
-                    f"The package {chosen.entry.package} carries it. Its weights are verified when it opens."
+                    f"The package {chosen.entry.package} contains it. Its weights are verified when it opens."
                 )
             case "open":
                 return "It opens without the network."
             case "ask":
                 kept = f"{chosen.n_bytes:,} bytes of it are here. " if chosen.n_bytes else ""
-                return f"{kept}Asking {host} tells its exact size and licence; nothing is downloaded yet."
+                return f"{kept}Asking {host} for its exact size and licence does not download anything yet."
             case "asking":
                 return f"Asking {host}…"
             case "busy":
@@ -277,7 +275,7 @@ class ShelfDialog(QDialog):
                 there = f"{offer.host} has {offer.n_bytes:,} bytes in {counted(len(offer.files), 'file')}."
                 return f"{there} {offer.n_here:,} of them are here already." if offer.n_here else there
             case "fetching":
-                return "The model that is open stays open. This window may be closed: the download goes on."
+                return "The open model stays open. You can close this window; the download continues."
             case _:
                 return ""
 
@@ -305,11 +303,11 @@ class ShelfDialog(QDialog):
         is_paused = chosen is not None and chosen.place == "partial" and not state.fetching
         self.pause_button.setVisible(bool(state.fetching))
         self.cancel_button.setVisible(bool(state.fetching) or is_paused)
-        self.cancel_button.setText("Cancel" if state.fetching else "Remove what came")
+        self.cancel_button.setText("Cancel" if state.fetching else "Delete what has arrived")
         self.bar.setVisible(bool(state.fetching))
         if is_paused and chosen is not None:
             self.progress.set_full_text(
-                f"Paused: {chosen.n_bytes:,} bytes are kept, and a download goes on from there."
+                f"Paused: {chosen.n_bytes:,} bytes are kept, and the download will continue from there."
             )
         elif not state.fetching:
             self.progress.set_full_text("")

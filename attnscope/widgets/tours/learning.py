@@ -194,10 +194,10 @@ class Invitation(Dressed):
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         self.setAccessibleName("Invitation to the tours")
         self.open_button = QPushButton("Open Learn")
-        self.close_button = tool_button("", "Send the invitation away", role="flat")
+        self.close_button = tool_button("", "Dismiss the invitation", role="flat")
         layout = QHBoxLayout(self)
         layout.setContentsMargins(16, 3, 8, 3)
-        layout.addWidget(PlainLabel("New here? Guided tours show on this window what attention computes."))
+        layout.addWidget(PlainLabel("New here? Guided tours show in this window what attention computes."))
         layout.addWidget(self.open_button)
         layout.addStretch(1)
         layout.addWidget(self.close_button)
@@ -331,7 +331,7 @@ class Learning(QObject):
         training, session = self._training, self._session
         self._view.show_page("train")
         if training.is_active:
-            session.tell_person("A run is in progress. Stop it first, or wait until it is done.")
+            session.tell_person("A run is in progress. Stop it first, or wait until it finishes.")
             return
         found = [known.path for known in training.recipes if Path(known.path).stem == recipe]
         try:
@@ -365,7 +365,7 @@ class Learning(QObject):
                         key=f"help:{TOPICS}#{slug_of(topic)}",
                         kind="page",
                         title=f"Topic: {topic}",
-                        detail="Where it is",
+                        detail="Where to find it",
                     ),
                     run=lambda topic=topic: self.show_help(TOPICS, slug_of(topic)),  # type: ignore[misc]
                 )

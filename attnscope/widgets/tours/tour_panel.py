@@ -218,10 +218,10 @@ class TourPanel(Dressed):
         self.leave_button.clicked.connect(lambda: state.leave())
         self.keep_button.clicked.connect(lambda: state.leave(is_keeping=True))
         self.next_button.setDefault(True)
-        self.back_button.setToolTip("The step before (←)")
-        self.leave_button.setToolTip("Leave the tour; what was open before comes back (Esc)")
-        self.keep_button.setToolTip("Leave the tour and go on with what is shown now")
-        self.do_button.setAccessibleName("Do what is asked here")
+        self.back_button.setToolTip("Previous step (←)")
+        self.leave_button.setToolTip("Leave the tour and restore what was open before (Esc)")
+        self.keep_button.setToolTip("Leave the tour and keep what is shown now")
+        self.do_button.setAccessibleName("Do this step for me")
         for button in self.findChildren(QAbstractButton):
             button.installEventFilter(self)
         when(self, self._show_tour, state.changed.tour)
@@ -275,9 +275,7 @@ class TourPanel(Dressed):
         self.back_button.setEnabled(state.index > 0)
         self.next_button.setText("Finish" if state.is_last else "Next")
         self.next_button.setToolTip(
-            "The tour is over; what was open before comes back"
-            if state.is_last
-            else "The next step (→, Enter)"
+            "Finish the tour and restore what was open before" if state.is_last else "Next step (→, Enter)"
         )
         self._say(filled(step.text, numbers, is_waiting=is_waiting))
 

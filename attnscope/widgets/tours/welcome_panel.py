@@ -101,7 +101,8 @@ EXAMPLES = {
     " word being translated; type a sentence of your own.",
     "grammar": "Translates 600 words of a made-up grammar whose word links are known exactly, so that"
     " alignment can be measured to the last link.",
-    "stories": "Tells small stories, piece by piece. In words written twice one head finds what followed them"
+    "stories": "Writes small stories, piece by piece. When words are repeated, one head finds what "
+    "followed them"
     " before; another looks at the piece just read.",
     "stories-masked": "Fills in `<mask>` from both sides of it. Watch which words a hidden one looks at.",
     "shakespeare-masked": "Fills in words of old plays. It has learned a vector for each position.",
@@ -110,8 +111,8 @@ EXAMPLES = {
 LESSONS = {
     "copy": ("Copy a row of letters", "1,000 steps. The cross-attention grows into a diagonal."),
     "reverse": (
-        "Write a row of letters backwards",
-        "1,500 steps. The cross-attention grows into the other diagonal.",
+        "Reverse a row of letters",
+        "1,500 steps. The cross-attention grows into the anti-diagonal.",
     ),
 }
 """The smallest recipes, by name: what they learn, and what is seen."""
@@ -190,8 +191,8 @@ class WelcomePanel(QScrollArea):
         self._grid.setVerticalSpacing(4)
         self._title = PlainLabel("See what attention does", "large")
         self._hint = PlainLabel(
-            "Each tour works on the live window, ten short steps with the formula in numbers. "
-            "Leave whenever you like: what you had open comes back.",
+            "Each tour runs in the live window: about ten short steps with the formula in numbers. "
+            "When you leave, you get back what you had open.",
             "hint",
         )
         self._hint.setWordWrap(True)

@@ -48,7 +48,7 @@ class CostDialog(QDialog):
     def __init__(self, state: TrainingState, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._state = state
-        self.setWindowTitle("Cost on paper")
+        self.setWindowTitle("Cost in advance")
         self.setModal(False)
         self._summary = PlainLabel(role="name")
         self._problem = PlainLabel(role="error")
@@ -132,7 +132,7 @@ class CostDialog(QDialog):
         self._groups["work"].show_rows(work_rows(plan))
         self._groups["disk"].show_rows(disk_rows(plan))
         pace = (
-            f"The time is {plan.pace.words}; looks at held-out data and saving come on top."
+            f"The time is {plan.pace.words}; evaluation on held-out data and saving come on top."
             if plan.pace
             else ""
         )
@@ -158,7 +158,7 @@ class CostDialog(QDialog):
             f"Sizes are exact. Operations are of the forward pass over the longest text; memory is with one "
             f"such text at a time: {n_fitting} of {len(rows)} fit the {free} that are free here."
             if rows
-            else "The presets are being counted…"
+            else "Counting the presets…"
         )
         self._show_take()
 
@@ -259,7 +259,7 @@ class CostBar(QWidget):
             if self._state.recipe.is_changed:
                 parts.append("edited")
             self._line.set_full_text(" · ".join(parts))
-            self._line.setToolTip(f"Trained it takes {memory_line(plan)} on {plan.device}")
+            self._line.setToolTip(f"Training takes {memory_line(plan)} on {plan.device}")
         self._problem.setVisible(bool(problem))
         self._problem.setText(problem)
 

@@ -56,7 +56,7 @@ class CurvesBar(QWidget):
         super().__init__(parent)
         self._axis: Axis = "step"
         self._losses: Losses = "both"
-        self._axes = ChoiceButton("against", "What the curves are drawn against", _AXIS_CHOICES)
+        self._axes = ChoiceButton("against", "The horizontal axis of the curves", _AXIS_CHOICES)
         self._axes.show_choice("step")
         self._axes.chosen.connect(self._on_axis)
         self._loss_choice = ChoiceButton("losses", "Which losses are drawn", _LOSS_CHOICES)

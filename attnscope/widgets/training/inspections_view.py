@@ -29,7 +29,7 @@ READING = (
     "the model, gradients and updates then shrink by powers of ten (Liu et al. 2019)."
 )
 _SHORT = (
-    "Are the gradients of all layers alike at first (Xiong et al. 2020)? "
+    "Are the gradients of all layers similar at first (Xiong et al. 2020)? "
     "Are the first updates as large as the rate, the later ones tiny (Liu et al. 2019)?"
 )
 _GAP_PX, _FIRST_SHARE = 24.0, 0.5
@@ -98,7 +98,7 @@ class InspectionsView(QWidget):
             self._loss_at(step),
             f"rate {number_text(float(history.learning_rates[i]))}",
             f"median update {number_text(float(typical))}" if np.isfinite(typical) else "",
-            f"{still_shares(history)[i]:.0%} of the weights stood still",
+            f"{still_shares(history)[i]:.0%} of the weights did not change",
         )
         return " · ".join(part for part in parts if part)
 
@@ -138,7 +138,7 @@ class _StepsPlot(Dressed):
         self.setMouseTracking(True)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setMinimumHeight(120)
-        self.setAccessibleName("Gradients by layer, and sizes of updates, over the steps that were looked at")
+        self.setAccessibleName("Gradients by layer, and sizes of updates, over the inspected steps")
         self.setToolTip(READING)
 
     def dress(self) -> None:

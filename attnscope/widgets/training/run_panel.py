@@ -71,7 +71,7 @@ class LastRunButton(QPushButton):
         self.show_run()
 
     def offer_sweep(self, sweep: SweepState) -> None:
-        """Go on with several runs as well."""
+        """Continue several runs as well."""
         self._sweep = sweep
         self.show_run()
 
@@ -79,7 +79,7 @@ class LastRunButton(QPushButton):
         """Name what would be opened now."""
         folder, is_sweep = self._found
         name = Path(folder).name
-        what = "Go on with several runs" if is_sweep else "Open the last run"
+        what = "Continue several runs" if is_sweep else "Open the last run"
         self.setText(f"{what}: {name if len(name) <= _LONG else name[: _LONG - 1] + '…'}")
         self.setToolTip(plain_tooltip(folder))
         self.setVisible(bool(folder))
@@ -129,7 +129,7 @@ def _time_of(run: str) -> float:
 # The models of the literature behind one button: each with its size, chosen into the recipe.
 
 _GROUPS = {
-    "causal": "Decoders: tell the next token",
+    "causal": "Decoders: predict the next token",
     "masked": "Encoders: fill in hidden tokens",
     "translation": "Encoder and decoder: translate",
     "span-corruption": "Encoder and decoder: write hidden spans",
@@ -146,7 +146,7 @@ class PresetButton(QToolButton):
         self._state = state
         self.setText("Preset ▾")
         self.setAccessibleName("Preset")
-        self.setToolTip("Write a model of the literature into the recipe, or a new recipe around it")
+        self.setToolTip("Insert a published model into the recipe, or start a new recipe from it")
         self.setProperty("role", "flat")
         self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         self.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
@@ -204,14 +204,14 @@ _STEADY = ("constant", "noam")
 def longer_words(recipe: str, step: int, n_more: int) -> str:
     """How long the run of a recipe will be, and what becomes of its learning rate."""
     n_steps = step + n_more
-    told = [f"The run will be {counted(n_steps, 'step')} long and go on in its own folder."]
+    told = [f"The run will be {counted(n_steps, 'step')} long and continue in its own folder."]
     kind = recipe_value(recipe, "schedule", "kind") or DEFAULT_SCHEDULE
     has_pool = bool(recipe_value(recipe, "data", "repeated_share"))
     warmup = recipe_value(recipe, "schedule", "warmup_steps")
     is_warming = step <= (warmup if isinstance(warmup, int) else DEFAULT_WARMUP)
     if (kind in _STEADY or is_warming) and not has_pool:
         why = f"Its schedule is {kind}" if kind in _STEADY else "Its warm-up is not over"
-        told.append(f"{why}: it goes on as if it had been so long from the start.")
+        told.append(f"{why}: it continues as if it had been that long from the start.")
         return " ".join(told)
     if kind not in _STEADY:
         told.append(
@@ -220,7 +220,7 @@ def longer_words(recipe: str, step: int, n_more: int) -> str:
         )
     if has_pool:
         told.append("Repeated words are drawn as in a run of that length.")
-    told.append("A run that was so long from the start would end with other weights.")
+    told.append("A run of that length from the start would end with different weights.")
     return " ".join(told)
 
 
@@ -239,7 +239,7 @@ class LongerDialog(QDialog):
         self.setWindowTitle("More steps")
         self.setMinimumWidth(round(type_px(_WIDTH_PX)))
         self.n_more = QSpinBox()
-        self.n_more.setAccessibleName("Steps more")
+        self.n_more.setAccessibleName("More steps")
         self.n_more.setGroupSeparatorShown(True)
         self.n_more.setRange(1, max(1, _MOST - state.step))
         self.n_more.setValue(max(state.recipe.n_steps - state.step, 0) or max(1, state.step))
@@ -257,7 +257,7 @@ class LongerDialog(QDialog):
         layout.setSpacing(12)
         layout.addLayout(
             row(
-                PlainLabel(f"{counted(state.step, 'step is', 'steps are')} made. Steps more"),
+                PlainLabel(f"{counted(state.step, 'step is', 'steps are')} made. More steps"),
                 self.n_more,
                 None,
             )
@@ -386,7 +386,7 @@ class RunPanel(Dressed):
         ):
             button.clicked.connect(action.trigger)
             key = _key_text(action)
-            button.setToolTip(f"{button.text()} ({key})" if key else "Open a run, finished or still written")
+            button.setToolTip(f"{button.text()} ({key})" if key else "Open a run, finished or in progress")
         self.several_button = tool_button("×n", "Several runs")
         self.several_button.setToolTip("Several runs: seeds and values")
         self.several_button.hide()
@@ -432,7 +432,7 @@ class RunPanel(Dressed):
         self._shown_path = recipe.path
         self._show_problem()
         self._places.show_recipe()
-        allow(self.revert_action, "" if recipe.is_changed and recipe.path else "It is as it was opened")
+        allow(self.revert_action, "" if recipe.is_changed and recipe.path else "There are no edits")
         self.show_status()
 
     def show_plan(self) -> None:

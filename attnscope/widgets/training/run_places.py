@@ -31,7 +31,7 @@ class RunPlaces(QWidget):
             "Data", _DATA_HINT, self._on_data_typed, self._on_browse_data
         )
         self._out, browse_out = self._path_row(
-            "Run folder", "Where the run is written", self._on_out_typed, self._on_browse_out
+            "Run folder", "Folder for the run", self._on_out_typed, self._on_browse_out
         )
         self._device = QComboBox()
         self._device.setAccessibleName("Device")
@@ -75,7 +75,7 @@ class RunPlaces(QWidget):
         """Show the data of the recipe and the folder of the run."""
         recipe = self._state.recipe
         self._data.setText(recipe.data_path)
-        self._data.setPlaceholderText(_DATA_HINT if recipe.needs_data else "It makes its own data")
+        self._data.setPlaceholderText(_DATA_HINT if recipe.needs_data else "The task generates its own data")
         self._data.setEnabled(recipe.needs_data)
         self._browse_data.setEnabled(recipe.needs_data)
         self._data.setCursorPosition(0)
@@ -94,7 +94,7 @@ class RunPlaces(QWidget):
         state = self._state
         problem = state.place.problem
         self._out_row.setVisible((state.place.holds_run or bool(problem)) and not state.is_active)
-        words = "Holds a complete run." if state.is_complete else "Holds a run to go on with."
+        words = "Holds a complete run." if state.is_complete else "Holds a run that can be continued."
         words = problem or words
         writer = state.writer if state.is_followed else None
         self._out_note.setText(f"Following, written by process {writer.pid}" if writer else words)

@@ -262,7 +262,7 @@ def _tip(row: RunRow, column: str) -> str:
 _EMPTY = Stage(
     kind="empty",
     title="Compare runs here",
-    hint="Add a run, or a whole folder of runs: their curves are laid over each other above, each in a "
+    hint="Add a run, or a whole folder of runs: their curves are drawn together above, each in its own "
     "colour, and this table shows only the recipe values in which they differ.",
 )
 
@@ -319,7 +319,7 @@ class RunsPanel(QWidget):
 
     def _build_bar(self) -> QHBoxLayout:
         add = QPushButton("Add run…")
-        add.setToolTip("Lay the curves of a run over the others")
+        add.setToolTip("Add the curves of a run to the plot")
         add.clicked.connect(self._on_add)
         folder = QPushButton("Add folder of runs…")
         folder.setToolTip("Add every run of a folder, for instance of a sweep")
@@ -381,8 +381,8 @@ class RunsPanel(QWidget):
         menu.addAction("Draw none").triggered.connect(partial(self._runs.show_all, False))
         menu.addSeparator()
         menu.addAction("Copy the table").triggered.connect(self._on_copy)
-        menu.addAction("Take off the list").triggered.connect(partial(self._runs.remove, folder))
-        menu.addAction("Empty the list").triggered.connect(self._runs.clear)
+        menu.addAction("Remove from the list").triggered.connect(partial(self._runs.remove, folder))
+        menu.addAction("Clear the list").triggered.connect(self._runs.clear)
         menu.popup(place)
 
     @Slot()

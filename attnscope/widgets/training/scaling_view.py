@@ -43,7 +43,7 @@ class ScalingView(QWidget):
         super().__init__(parent)
         self._state = state
         self._scale: Scale = "parameters"
-        self._choice = ChoiceButton("loss against", "What the loss is drawn against", {s: s for s in SCALES})
+        self._choice = ChoiceButton("loss against", "The horizontal axis of the loss", {s: s for s in SCALES})
         self._choice.show_choice(self._scale)
         self._choice.chosen.connect(self._on_scale)
         self._law = ElidedLabel(role="small")

@@ -43,10 +43,10 @@ class SweepDialog(QDialog):
         wish = state.suggested
         self.seeds = QLineEdit(wish.seeds)
         self.seeds.setAccessibleName("Seeds")
-        self.seeds.setToolTip("3 means the seeds 0, 1 and 2; a list such as 4,7 is taken as it is")
+        self.seeds.setToolTip("3 means the seeds 0, 1 and 2; a list such as 4,7 names the seeds")
         self.rows = [self._value_row(k) for k in range(_N_ROWS)]
         self.is_early = QCheckBox("Keep best")
-        self.is_early.setToolTip("All runs make their first steps, then only these go on")
+        self.is_early.setToolTip("All runs take their first steps, then only these continue")
         self.keep, self.after = QSpinBox(), QSpinBox()
         inset_text(self.keep, self.after)
         self.out = QLineEdit(wish.out)
@@ -100,7 +100,10 @@ class SweepDialog(QDialog):
         return key, values
 
     def _build(self) -> None:
-        for box, name in ((self.keep, "How many runs go on"), (self.after, "The step at which is chosen")):
+        for box, name in (
+            (self.keep, "How many runs continue"),
+            (self.after, "The step at which the runs are chosen"),
+        ):
             box.setAccessibleName(name)
             box.setGroupSeparatorShown(True)
             box.setEnabled(False)
@@ -184,7 +187,7 @@ class SweepDialog(QDialog):
             self.start_button.setEnabled(False)
             return
         if not recipe.can_run:
-            text = "The recipe cannot run yet: see what is said below it on the page."
+            text = "The recipe cannot run yet: see the message below it on the page."
         self._tell(text, "" if recipe.can_run else "error")
         self.start_button.setEnabled(recipe.can_run)
 

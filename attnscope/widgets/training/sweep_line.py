@@ -16,7 +16,7 @@ _TITLES = {
     "stopping": "Stopping…",
     "done": "Done",
     "stopped": "Stopped",
-    "failed": "Not all went well",
+    "failed": "Some runs failed",
 }
 
 
@@ -37,7 +37,7 @@ class SweepLine(QWidget):
         self.best_button.setToolTip("Show the run with the lowest held-out loss: curves and checkpoints")
         self.best_button.clicked.connect(state.open_best)
         self.stop_button = QPushButton("Stop")
-        self.stop_button.setToolTip("Save what is in training; the same folder goes on later")
+        self.stop_button.setToolTip("Save the run in training; the folder can be continued later")
         self.stop_button.setAccessibleName("Stop: several runs")
         self.stop_button.clicked.connect(state.stop)
         layout = row(self.title, self.words, self.best_button, self.stop_button)
@@ -76,7 +76,7 @@ class SweepLine(QWidget):
     def _show(self) -> None:
         state = self._state
         words = [state.best.words] if state.best else []
-        words += ["start them again in the same folder to go on"] if state.phase == "stopped" else []
+        words += ["start them again in the same folder to continue"] if state.phase == "stopped" else []
         text = state.what if state.is_active else " · ".join(words)
         self.title.setText(f"Several runs: {_TITLES[state.phase].lower()}")
         self.words.setText(text)

@@ -33,7 +33,7 @@ from attnscope.widgets.theme import Dressed
 # The slider over saved checkpoints: play, drag, and open one in Explore.
 
 _OPEN = "Open this checkpoint as the model of the Explore page"
-_NO_MODEL = "Of this step the attention of the watched sentence was kept, not the model"
+_NO_MODEL = "For this step only the attention of the watched sentence was kept, not the model"
 
 
 class ReplayBar(Dressed):

@@ -33,7 +33,7 @@ class HistoryPanel(Dressed):
         self.setProperty("edge", "left")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         self.steps = QListWidget()
-        self.steps.setAccessibleName("Steps that can be gone back to")
+        self.steps.setAccessibleName("Steps you can go back to")
         self.steps.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.steps.setWordWrap(True)
         self.close_button = tool_button("", "Close the history", role="flat")

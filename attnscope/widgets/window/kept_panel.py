@@ -33,10 +33,13 @@ from attnscope.widgets.window.right_edge import RightEdge
 
 _WIDTH_PX, _ARROW_PX = 336, 28
 _EMPTY = (
-    "Show what you want to speak about, then press Keep this view. A view holds the page, the model, "
+    "Set up what you want to talk about, then press Keep this view. A view stores the page, the model, "
     "the text, the heads, what is switched off and how it is drawn."
 )
-_FULL = "A click or Enter goes to a view. While presenting (F11), Page Down and Page Up step through them."
+_FULL = (
+    "Click a view, or press Enter, to go to it. While presenting (F11), Page Down and Page Up step "
+    "through them."
+)
 _NO_NOTES = "What you see, what to try next, what to say. Plain text, saved with the session."
 _TURNS = (
     (QKeySequence.StandardKey.Undo, KeptViews.undo),
@@ -58,7 +61,7 @@ class KeptPanel(Dressed):
         self.hint = PlainLabel("", "muted")
         self.hint.setWordWrap(True)
         self.keep_button = QPushButton("Keep this view")
-        self.again_button = tool_button("Replace", "Let the view hold what is shown now")
+        self.again_button = tool_button("Replace", "Update the view to what is shown now")
         self.rename_button = tool_button("Rename", "Rename the view")
         self.up_button = tool_button("↑", "Move the view up")
         self.down_button = tool_button("↓", "Move the view down")
@@ -138,8 +141,8 @@ class KeptPanel(Dressed):
 
     def _connect(self) -> None:
         kept, chosen = self._kept, self.list.currentRow
-        self.keep_button.setToolTip("A view with what is shown now, after the present one (Ctrl+Shift+K)")
-        self.again_button.setToolTip("The view keeps its name and holds what is shown now")
+        self.keep_button.setToolTip("Add a view of what is shown now, after the current one (Ctrl+Shift+K)")
+        self.again_button.setToolTip("Update the view to what is shown now; it keeps its name")
         self.rename_button.setToolTip("Rename (F2)")
         self.up_button.setToolTip("Up (Alt+↑)")
         self.down_button.setToolTip("Down (Alt+↓)")
@@ -314,7 +317,7 @@ class KeptLine(ElidedLabel):
         """Show what is so now: another lab may be looked at."""
         kept, n = self._kept, len(self._kept.views)
         for action in self._turns:
-            allow(action, "" if n else "No kept view is kept yet (Ctrl+Shift+K keeps one)")
+            allow(action, "" if n else "There are no kept views yet (Ctrl+Shift+K adds one)")
         is_there = not self._is_touring and (kept.at is None or kept.is_shown)
         words = kept.place or (f"{n} kept views: Page Down begins" if n > 1 else "")
         self.setVisible(self._view.is_presenting and bool(words) and is_there)

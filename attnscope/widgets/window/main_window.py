@@ -75,7 +75,7 @@ _SEEN_ON: dict[str, tuple[Page, ...]] = {
 def unseen_words(verb: str, change: Change | None, page: Page) -> str:
     """A sentence for a step that changes nothing on `page`; empty where it does, or there is none.
 
-    `verb` is what was done with the step: "Undid" or "Did again".
+    `verb` is what was done with the step: "Undid" or "Redid".
     """
     if change is None:
         return ""
@@ -93,7 +93,7 @@ def unseen_words(verb: str, change: Change | None, page: Page) -> str:
 # Undo and redo of what is looked at: on the page Labs the lab's own, elsewhere the session's.
 
 Way = Literal["undo", "redo"]
-_TOLD: dict[Way, str] = {"undo": "Undid", "redo": "Did again"}
+_TOLD: dict[Way, str] = {"undo": "Undid", "redo": "Redid"}
 
 
 class Undoing:
@@ -211,7 +211,7 @@ class ModelWatch(QObject):
         what = "have changed" if found else "are gone"
         self._session.tell_person(
             f"The files of {self._folder.name} {what} since they were opened. "
-            "What is shown is still what was read then.",
+            "The window still shows the old version.",
             action="reload-model" if found else "",
             about="Open",
         )
@@ -300,7 +300,7 @@ def reasons(session: Session) -> dict[str, str]:
 def show_dismiss(action: QAction, session: Session, *, is_enlarged: bool, is_waiting: bool) -> None:
     """Enable Esc while there is a message, something enlarged or presented, or work that it would stop."""
     is_possible = session.notice is not None or is_enlarged or is_waiting
-    allow(action, "" if is_possible else "No message is shown, and nothing is enlarged or waited for")
+    allow(action, "" if is_possible else "There is no message to dismiss, and nothing is enlarged or running")
 
 
 _LEAST, _LARGE_LEAST, _LARGE_FROM = (960, 600), (1200, 720), 1.2

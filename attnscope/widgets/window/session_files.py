@@ -198,8 +198,8 @@ class SessionGuard:
         except (OSError, OverflowError, ValueError):
             saved = "some time"
         return (
-            f"{path.name} has changed on the disk since it was opened or saved here: another program wrote "
-            f"it at {saved}. Overwriting it loses what was saved there."
+            f"{path.name} has changed on disk since it was opened or saved here: another program wrote it "
+            f"at {saved}. Overwriting it discards that version."
         )
 
 
@@ -216,7 +216,7 @@ def ask_overwrite(parent: QWidget, warning: str) -> Answer:
     """Ask what to do about a file that has changed; Esc writes nothing."""
     box = QMessageBox(parent)
     box.setIcon(QMessageBox.Icon.Warning)
-    box.setWindowTitle("The session changed on the disk")
+    box.setWindowTitle("The session has changed on disk")
     box.setText(warning)
     elsewhere = box.addButton("Save as…", QMessageBox.ButtonRole.AcceptRole)
     overwrite = box.addButton("Overwrite", QMessageBox.ButtonRole.DestructiveRole)
@@ -507,7 +507,8 @@ class SessionFiles(QObject):
         if is_download(saved.source):
             told = (
                 f"The file asks for the model {name[:100]}, which is not on this machine. Nothing was "
-                f"downloaded. Download… fetches it from huggingface.co/{name[:100]}, where its size is told."
+                f"downloaded. Download… fetches it from huggingface.co/{name[:100]} and shows its size "
+                "first."
             )
         action = "download-model" if is_download(saved.source) else "locate-model"
         self._session.tell_person(told, is_error=True, action=action, about="Open")

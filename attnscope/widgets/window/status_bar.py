@@ -62,8 +62,8 @@ class WorkRow(QWidget):
         if job.fraction is not None:
             self.progress.setValue(round(1000 * job.fraction))
         self.stop_button.setEnabled(job.stop is not None)
-        tip = "Esc stops it as well" if job.is_waited_for else ""
-        tip = tip if job.stop else "This ends by itself in a moment."
+        tip = "Esc stops it too" if job.is_waited_for else ""
+        tip = tip if job.stop else "This will finish in a moment."
         self.stop_button.setToolTip(tip)
 
     def _on_stop(self) -> None:
@@ -186,7 +186,7 @@ class WorkLine(Dressed):
         self.bar.setValue(round(1000 * (fraction or 0.0)))
         self.setVisible(bool(summary))
         self.button.setText(f"{plain_text(summary)} ▴".replace("&", "&&"))
-        stops = "; Esc stops what is waited for" if self.state.waited_for else ""
+        stops = "; Esc stops the current one" if self.state.waited_for else ""
         self.button.setAccessibleName(f"Background tasks: {plain_text(summary)}")
         self.button.setToolTip("Show background tasks" + stops)
 

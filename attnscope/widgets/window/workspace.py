@@ -215,7 +215,7 @@ class Workspace(QObject):
         self.autosave = Autosave(folder, self.files.content, self)
         if self.autosave.start() is not None:
             self._session.tell_person(
-                "AttnScope ended unexpectedly the last time; what was open is still there.",
+                "AttnScope ended unexpectedly last time; what was open has been saved.",
                 action="restore-session",
             )
 
@@ -267,15 +267,15 @@ class Workspace(QObject):
         scripts = self._scripts_now()
         if scripts is not None:
             QGuiApplication.clipboard().setText(scripts.python)
-            self._session.tell_person("A Python script that makes this figure is on the clipboard.")
+            self._session.tell_person("Copied a Python script that draws this figure.")
 
     def copy_command(self) -> None:
         """Put a command line that makes what is shown on the clipboard."""
         scripts = self._scripts_now()
         if scripts is not None:
             QGuiApplication.clipboard().setText(scripts.command)
-            lacks = " It leaves out the changes of single heads: Copy as Python has them."
-            told = "A command that makes this figure is on the clipboard."
+            lacks = " It leaves out changes to single heads; Copy as Python includes them."
+            told = "Copied a command that draws this figure."
             self._session.tell_person(told + ("" if scripts.is_command_whole else lacks))
 
     def restore_last(self) -> None:

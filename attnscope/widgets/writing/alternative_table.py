@@ -13,8 +13,8 @@ from attnscope.widgets.theme import Dressed
 
 _ROW_PX = 22
 _DRAWN_TIP = (
-    "model: the model's own probability, softmax of the logits. drawn: what temperature, top-k and top-p made"
-    " of it before the token was drawn; cut: it could not be drawn."
+    "model: the model's own probability, softmax of the logits. drawn: its probability after temperature,"
+    " top-k and top-p; cut: it could not be drawn."
 )
 
 

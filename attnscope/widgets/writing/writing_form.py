@@ -50,7 +50,7 @@ def invitation(state: GenerationState, session: Session) -> str:
     if model is None:
         return "Open a model first."
     if model.is_recorded:
-        return "Recorded attention has no model that could write."
+        return "Recorded attention has no model to generate text with."
     if model.form == "encoder":
         fills = "fills in words; it " if model.objective == "masked" else ""
         return f"This model {fills}does not write text."
@@ -97,16 +97,16 @@ def tree_sentence(tree: BeamTree) -> str:
 _MODES: dict[WriteMode, tuple[str, str]] = {
     "greedy": ("Greedy", "Always the most probable token."),
     "sample": ("Sample", "Draw each token by its probability."),
-    "beams": ("Beams", "Follow the best texts side by side and take the one with the best score."),
+    "beams": ("Beams", "Follow the best texts in parallel and keep the one with the best score."),
 }
 _TIPS = {
-    "temperature": "Logits are divided by this: below 1 bolder, above 1 more surprising, 0 greedy.",
+    "temperature": "Logits are divided by this: below 1 more predictable, above 1 more varied, 0 greedy.",
     "top_k": "Only the k most probable tokens are drawn from; 0: all.\n(Fan et al. 2018)",
     "top_p": "Only the fewest tokens that hold this share of the probability.\n(Holtzman et al. 2020)",
     "seed": "The same seed draws the same text.",
-    "n_beams": "Texts that are followed at a time.",
+    "n_beams": "Number of texts followed at a time.",
     "length_penalty": "α of score = Σ log p / ((5 + n) / 6)^α; 0: none.\n(Wu et al. 2016, equation 14)",
-    "max_tokens": "Tokens that are written at most.",
+    "max_tokens": "Maximum number of tokens to generate.",
 }
 
 
