@@ -12,7 +12,7 @@ def test_that_a_file_is_known_by_whatever_path_and_as_it_was_read(tmp_path: Path
     guard, read = SessionGuard(), digest_of(path)
     path.write_text("written by another program while it was read")
     guard.remember(path, read)
-    assert "changed on the disk" in guard.warning(path)
-    assert "changed on the disk" in guard.warning(other)
+    assert "changed on disk" in guard.warning(path)
+    assert "changed on disk" in guard.warning(other)
     guard.remember(path)
     assert guard.warning(other) == ""

@@ -47,8 +47,9 @@ from attnscope.widgets.theme import Dressed
 
 # What is said beside the small heads of a comparison: which are off, what the stripes mean.
 
-ALIKE_BUT_OFF = "These heads attend as before; only their output is gone, so weights change in later "
-    "layers only."
+ALIKE_BUT_OFF = (
+    "These heads attend as before; only their output is gone, so weights change in later layers only."
+)
 
 
 def heads_off(state: CompareState) -> frozenset[HeadRef]:
