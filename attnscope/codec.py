@@ -15,7 +15,7 @@ import math
 import types
 import typing
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
 from attnscope.errors import UserError
@@ -23,20 +23,26 @@ from attnscope.errors import UserError
 MAX_ARRAY_BYTES = 256_000_000
 """Of all arrays of a file together: a short file may unpack to much more than itself."""
 _ODD_NUMBERS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
-_WORDS = {str: "a text", float: "a number", int: "a whole number", bool: "true or false"}
+_WORDS = {
+    str: "a text", float: "a finite number", int: "a whole number without quotes", bool: "true or false"
+}  # fmt: skip
 _R = TypeVar("_R")
 
 
 class Fault(ValueError):
-    """What is wrong with a document: the reason, and the place of the value in it, such as `look.page`."""
+    """What is wrong with a document: the reason, and the place of the value in it, such as `look.page`.
 
-    def __init__(self, reason: str, place: str = "") -> None:
-        self.reason, self.place = reason, place
+    `expected` says what the value may be, where that can be said in a few words.
+    """
+
+    def __init__(self, reason: str, place: str = "", *, expected: str = "") -> None:
+        self.reason, self.place, self.expected = reason, place, expected
         super().__init__(f"the key '{place}': {reason}" if place else reason)
 
     def within(self, name: str) -> "Fault":
         """The fault as the object tells it that holds the value under this name."""
-        return Fault(self.reason, f"{name[:40]}.{self.place}" if self.place else name[:40])
+        place = f"{name[:40]}.{self.place}" if self.place else name[:40]
+        return Fault(self.reason, place, expected=self.expected)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -69,6 +75,13 @@ class Between:
 
     low: float
     high: float
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class OneOf:
+    """The names that a text may be, for instance those of a registry."""
+
+    names: Collection[str]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -105,7 +118,8 @@ class Codec:
     written as a list of their fields, with what a reader is told that they are. `tag` is the class variable
     that tells records apart where several kinds may stand, and its key in a file. With `is_strict` unknown
     keys are refused, but for those `of_others` in a record that has a tag. With `is_sparse` what is empty is
-    not written. Odd numbers (NaN, infinite) are refused, or stand as texts, or all of them as null.
+    not written. Odd numbers (NaN, infinite) are refused, or stand as texts, or all of them as null. Where one
+    of some names is expected, a fault lists them in quotes if there is a `quote`.
     """
 
     def __init__(
@@ -118,9 +132,11 @@ class Codec:
         of_others: frozenset[str] = frozenset(),
         is_sparse: bool = False,
         odd: Literal["refused", "texts", "null"] = "refused",
+        quote: str = "",
         caps: Caps = Caps(),
     ) -> None:
-        self._own, self._rows, self._tag, self._caps, self._odd = forms, rows, tag, caps, odd
+        self._own, self._rows, self._tag, self._quote = forms, rows, tag, quote
+        self._caps, self._odd = caps, odd
         self._is_strict, self._of_others, self._is_sparse = is_strict, of_others, is_sparse
         self._known: dict[Any, Form] = {}
         self._room = MAX_ARRAY_BYTES
@@ -142,6 +158,14 @@ class Codec:
         found: _R = self._tagged(tuple(kinds.values())).read(value)
         return found
 
+    def expected(self, hint: Any) -> str:
+        """What a value of a type may be, in a few words."""
+        try:
+            self.form(hint).read(object())
+        except Fault as fault:
+            return fault.expected
+        return "anything"
+
     def form(self, hint: Any) -> Form:
         """How values of a type stand in this document."""
         if hint not in self._known:  # a record may hold others of its own kind
@@ -161,8 +185,10 @@ class Codec:
         origin, inner = typing.get_origin(plain), typing.get_args(plain)
         if dataclasses.is_dataclass(plain):
             return self._record(plain)  # type: ignore[arg-type]
+        if (names := _beside(OneOf, hint)) is not None:
+            return Form(_same, functools.partial(_one_of, names.names, self._quote))
         if origin is Literal:
-            return Form(_same, functools.partial(_one_of, inner))
+            return Form(_same, functools.partial(_one_of, inner, self._quote))
         if origin in (typing.Union, types.UnionType):
             return self._union(inner)
         if origin is tuple and inner[-1] is Ellipsis:
@@ -182,10 +208,11 @@ class Codec:
         if plain is bool:
             return Form(bool, _flag)
         cap = self._caps.whole if plain is int else self._caps.number
-        between = _beside(Between, hint, Between(-cap, cap))
+        between = _beside(Between, hint) or Between(-cap, cap)
+        words = _WORDS[plain], _range_words(plain, _beside(Between, hint))
         if plain is int:
-            return Form(int, functools.partial(_number, int, between))
-        return Form(self._float_as_json, functools.partial(self._float, between))
+            return Form(int, functools.partial(_number, int, between, words))
+        return Form(self._float_as_json, functools.partial(self._float, between, words))
 
     def _record(self, kind: type[Any]) -> Form:
         hints = typing.get_type_hints(kind, include_extras=True)
@@ -224,7 +251,7 @@ class Codec:
                 elif once is not None:
                     found[field.name] = form.read(once.value)
                 elif field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
-                    raise Fault("it is missing", at)
+                    raise Fault("it is missing", at, expected=self.expected(hints[field.name]))
             return _built(kind, **found)
 
         return Form(write, read)
@@ -331,14 +358,14 @@ class Codec:
             return float(value)
         return None if self._odd == "null" else json.dumps(float(value))
 
-    def _float(self, between: Between, value: Any) -> object:
+    def _float(self, between: Between, words: tuple[str, str], value: Any) -> object:
         if self._odd == "null" and value is None:
             return math.nan
         if self._odd == "texts" and isinstance(value, str) and value in _ODD_NUMBERS:
             return _ODD_NUMBERS[value]
         if type(value) is int and abs(value) <= self._caps.whole:
             value = float(value)
-        return _number(float, between, value)
+        return _number(float, between, words, value)
 
     def _array(self, kind: Any) -> Form:
         import numpy as np
@@ -376,6 +403,12 @@ class Codec:
             return array
 
         return Form(write, read)
+
+
+def keys_of(kind: type[Any]) -> tuple[str, ...]:
+    """The keys under which the fields of a record stand."""
+    hints = typing.get_type_hints(kind, include_extras=True)
+    return tuple(_beside(At, hints[one.name], At(one.name)).place for one in dataclasses.fields(kind))
 
 
 class _Place(NamedTuple):
@@ -431,35 +464,48 @@ def _same(value: Any) -> Any:
 
 def _flag(value: object) -> object:
     if not isinstance(value, bool):
-        raise Fault(f"{_shown(value)} is not {_WORDS[bool]}")
+        raise _wrong(value, _WORDS[bool])
     return value
 
 
 def _text(most: int, value: object) -> object:
+    expected = f"a text of at most {most:,} characters"
     if not isinstance(value, str):
-        raise Fault(f"{_shown(value)} is not {_WORDS[str]}")
+        raise _wrong(value, expected)
     if len(value) > most:
-        raise Fault(f"it has {len(value):,} characters, at most {most:,} are read")
+        raise Fault(f"it has {len(value):,} characters, at most {most:,} are read", expected=expected)
     if "\0" in value:
-        raise Fault("it holds a zero byte")
+        raise Fault("it holds a zero byte", expected=expected)
     return value
 
 
-def _number(kind: Any, between: Between, value: Any) -> object:
-    if type(value) is not kind or not math.isfinite(value):
-        raise Fault(f"{_shown(value)} is not {_WORDS[kind]}")
-    if value < between.low:
-        raise Fault(f"{_shown(value)} is below {between.low:,}")
-    if value > between.high:
-        raise Fault(f"{_shown(value)} is above {between.high:,}")
+def _number(kind: Any, between: Between, words: tuple[str, str], value: Any) -> object:
+    if type(value) is not kind or (kind is float and not math.isfinite(value)):
+        raise _wrong(value, words[1] if kind is float and words[1] else words[0])
+    if not between.low <= value <= between.high:
+        way, end = ("below", between.low) if value < between.low else ("above", between.high)
+        raise Fault(f"{_shown(value)} is {way} {end:,}", expected=words[1] or words[0])
     return value
 
 
-def _one_of(known: tuple[object, ...], value: object) -> object:
+def _range_words(kind: Any, between: Between | None) -> str:
+    if between is None:
+        return ""
+    if kind is int:
+        return f"a whole number from {between.low:,} to {between.high:,}"
+    return f"a number from {between.low:g} to {between.high:g}"
+
+
+def _one_of(known: Collection[object], quote: str, value: object) -> object:
     for one in known:
         if type(one) is type(value) and one == value:
             return one
-    raise Fault(f"{_shown(value)} is none of {', '.join(map(str, known))}")
+    names = ", ".join(f"{quote}{one}{quote}" for one in known)
+    raise Fault(f"{_shown(value)} is none of {names}", expected=f"one of {names}")
+
+
+def _wrong(value: object, expected: str) -> Fault:
+    return Fault(f"{_shown(value)} is not {expected}", expected=expected)
 
 
 def _is_nothing(default: object, value: object) -> bool:
@@ -469,4 +515,7 @@ def _is_nothing(default: object, value: object) -> bool:
 
 
 def _shown(value: object) -> str:
-    return repr(value)[:42]
+    try:
+        return repr(value)[:42]
+    except ValueError:  # Python refuses to write whole numbers of more than 4,300 digits
+        return "a number of thousands of digits"

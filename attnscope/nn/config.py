@@ -8,9 +8,10 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Annotated, Any, Literal, Self, get_type_hints
 
+from attnscope.codec import Between, OneOf
 from attnscope.counting import bytes_text
 from attnscope.errors import RecipeError
-from attnscope.nn.config_checks import check_together, check_types, expected_of, unknown_key
+from attnscope.nn.config_checks import KEYS, check_together, check_types, unknown_key
 from attnscope.nn.kept_heads import HeadLayout, KeptHeads, build_layout, kept_from_mapping, site_name
 from attnscope.nn.recurrent_size import recurrent_parts
 from attnscope.records.models import Form
@@ -21,9 +22,9 @@ from attnscope.schemes.scores import SCORES
 
 Body = Literal["transformer", "rnn", "gru", "lstm"]
 RandomLinks = Literal["each", "both"]
-Mask = Annotated[str, MASKS]
-Position = Annotated[str, POSITIONS]
-Score = Annotated[str, SCORES]
+Mask = Annotated[str, OneOf(MASKS)]
+Position = Annotated[str, OneOf(POSITIONS)]
+Score = Annotated[str, OneOf(SCORES)]
 Norm = Literal["layer", "rms", "none"]
 NormPlace = Literal["pre", "post", "sandwich"]
 Pooling = Literal["first", "last", "mean", "max", "attention", "hierarchical"]
@@ -71,32 +72,32 @@ class ModelConfig:
     """
 
     form: Form
-    vocab_size: int
+    vocab_size: Annotated[int, Between(1, 4_000_000)]
     body: Body = "transformer"
     has_attention: bool = True
     feeds_context: bool = True
-    local_reach: int = 0
-    d_model: int = 128
-    n_layers: int = 2
-    n_decoder_layers: int | None = None
-    n_heads: int = 4
-    n_kv_heads: int | None = None
-    d_head: int | None = None
-    d_ff: int = 512
-    max_tokens: int = 128
+    local_reach: Annotated[int, Between(0, 1_048_576)] = 0
+    d_model: Annotated[int, Between(1, 65_536)] = 128
+    n_layers: Annotated[int, Between(1, 1_024)] = 2
+    n_decoder_layers: Annotated[int, Between(1, 1_024)] | None = None
+    n_heads: Annotated[int, Between(1, 1_024)] = 4
+    n_kv_heads: Annotated[int, Between(1, 1_024)] | None = None
+    d_head: Annotated[int, Between(1, 65_536)] | None = None
+    d_ff: Annotated[int, Between(1, 1_048_576)] = 512
+    max_tokens: Annotated[int, Between(1, 1_048_576)] = 128
     position: Position = "learned"
     rope_base: float = 10000.0
-    n_buckets: int = 32
-    max_distance: int = 128
+    n_buckets: Annotated[int, Between(4, 4_096)] = 32
+    max_distance: Annotated[int, Between(1, 65_536)] = 128
     mask: Mask = "full"
-    window: int = 16
-    dilation: int = 2
-    global_tokens: int = 1
-    random_blocks: int = 2
-    mask_block: int = 8
-    mask_seed: int = 0
+    window: Annotated[int, Between(0, 1_048_576)] = 16
+    dilation: Annotated[int, Between(2, 65_536)] = 2
+    global_tokens: Annotated[int, Between(0, 1_048_576)] = 1
+    random_blocks: Annotated[int, Between(0, 64)] = 2
+    mask_block: Annotated[int, Between(1, 65_536)] = 8
+    mask_seed: Annotated[int, Between(0, 2**31 - 1)] = 0
     random_links: RandomLinks = "each"
-    prefix_tokens: int = 16
+    prefix_tokens: Annotated[int, Between(1, 1_048_576)] = 16
     score: Score = "scaled-dot"
     temperature: float = 0.1
     sigma: float | None = None
@@ -112,18 +113,18 @@ class ModelConfig:
     tie_embeddings: bool = True
     scale_embeddings: bool = False
     embedding_norm: bool = False
-    n_segments: int = 0
+    n_segments: Annotated[int, Between(0, 1_024)] = 0
     transform_head: bool = False
     output_bias: bool = False
     has_pooler: bool = False
     has_next_sentence: bool = False
     kept_heads: KeptHeads | None = None
-    n_labels: int = 0
+    n_labels: Annotated[int, Between(0, 100_000)] = 0
     pooling: Pooling = "attention"
     sentence_ends: tuple[int, ...] = ()
     sentence_encoder: SentenceEncoding = "none"
     reads_pair: bool = False
-    n_projected: int = 0
+    n_projected: Annotated[int, Between(0, 65_536)] = 0
 
     @property
     def head_width(self) -> int:
@@ -229,7 +230,7 @@ class ModelConfig:
             if key not in values:
                 raise RecipeError(
                     f"{where}.{key} is missing.",
-                    expected=expected_of(get_type_hints(cls, include_extras=True)[key]),
+                    expected=KEYS.expected(get_type_hints(cls, include_extras=True)[key]),
                     action=f"Add the key {key}.",
                 )
         read = {k: kept_from_mapping(v) if k == "kept_heads" else v for k, v in values.items()}

@@ -6,8 +6,10 @@ torch, and of `config` only what the type checker needs.
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin
+from typing import TYPE_CHECKING, Any
 
+from attnscope.codec import Caps, Codec
+from attnscope.codec import Fault as WrongValue
 from attnscope.errors import RecipeError, meant
 from attnscope.nn.kept_heads import fault_in_kept, site_name
 from attnscope.schemes.masks import MASKS
@@ -68,31 +70,8 @@ def slot_faults(config: "ModelConfig") -> Iterator[tuple[str, str]]:
         yield "position", "learned, sinusoidal, binary or none: a slot stands at no place of the text"
 
 
-SIZES: dict[str, tuple[int, int]] = {
-    "vocab_size": (1, 4_000_000),
-    "local_reach": (0, 1_048_576),
-    "d_model": (1, 65_536),
-    "n_layers": (1, 1_024),
-    "n_decoder_layers": (1, 1_024),
-    "n_heads": (1, 1_024),
-    "n_kv_heads": (1, 1_024),
-    "d_head": (1, 65_536),
-    "d_ff": (1, 1_048_576),
-    "max_tokens": (1, 1_048_576),
-    "n_segments": (0, 1_024),
-    "window": (0, 1_048_576),
-    "dilation": (2, 65_536),
-    "global_tokens": (0, 1_048_576),
-    "random_blocks": (0, 64),
-    "mask_block": (1, 65_536),
-    "mask_seed": (0, 2**31 - 1),
-    "prefix_tokens": (1, 1_048_576),
-    "n_buckets": (4, 4_096),
-    "max_distance": (1, 65_536),
-    "n_labels": (0, 100_000),
-    "n_projected": (0, 65_536),
-}
-"""Least and most; no model known in 2026 is larger in any of these, so it is a slip of the keyboard."""
+KEYS = Codec(caps=Caps(whole=2**53, number=math.inf))
+"""Least and most of the sizes: no model known in 2026 is larger in any, so it is a slip of the keyboard."""
 _MOST_IN_TABLE = 2**25
 """Numbers of a position table that is worked out when a model opens: about three seconds of it."""
 _ACTIONS = {
@@ -107,12 +86,10 @@ Fault = tuple[str, str]
 def check_types(config: "ModelConfig", hints: Mapping[str, Any], where: str) -> None:
     """Raise RecipeError for a value of the wrong type or out of range, whatever the others are."""
     for key, hint in hints.items():
-        if not _is_of_type(getattr(config, key), hint):
-            raise impossible(where, key, getattr(config, key), expected_of(hint))
-    for key, (least, most) in SIZES.items():
-        value = getattr(config, key)
-        if value is not None and not least <= value <= most:
-            raise impossible(where, key, value, f"a whole number from {least} to {most:,}")
+        try:
+            KEYS.form(hint).read(getattr(config, key))
+        except WrongValue as fault:
+            raise impossible(where, key, getattr(config, key), fault.expected) from fault
     for key, is_right, expected in _number_ranges(config):
         if not is_right:
             raise impossible(where, key, getattr(config, key), expected)
@@ -130,16 +107,6 @@ def check_together(config: "ModelConfig", where: str) -> None:
         fault = fault_in_kept(config.kept_heads, site_names=names, n_heads=config.n_heads)
         if fault:
             raise impossible(where, "kept_heads", config.kept_heads, fault)
-
-
-def expected_of(hint: Any) -> str:
-    """What a field of this type may hold, in words."""
-    names = _names_of(hint)
-    if names:
-        return "one of " + ", ".join(names)
-    if hint is bool:
-        return "true or false"
-    return "a finite number" if float in (hint, *get_args(hint)) else "a whole number without quotes"
 
 
 def impossible(where: str, key: str, value: object, expected: str) -> RecipeError:
@@ -225,33 +192,3 @@ def _position_faults(config: "ModelConfig") -> Iterator[Fault]:
     if config.max_tokens * width > _MOST_IN_TABLE:
         yield "max_tokens", f"at most {_MOST_IN_TABLE // width:,} beside positions of {width:,} numbers each"
     yield from positions.faults(config)
-
-
-def _is_of_type(value: object, hint: Any) -> bool:
-    names = _names_of(hint)
-    if names:
-        return isinstance(value, str) and value in names
-    if hint is bool:
-        return isinstance(value, bool)
-    kinds = get_args(hint) or (hint,)
-    if value is None:
-        return type(None) in kinds
-    if isinstance(value, bool):
-        return False
-    if float in kinds:
-        return isinstance(value, int | float) and _is_finite(value)
-    return isinstance(value, int)
-
-
-def _names_of(hint: Any) -> tuple[str, ...]:
-    """The names that a key may have: those listed in its type, or of the registry beside it."""
-    if get_origin(hint) is Literal:
-        return get_args(hint)
-    return tuple(hint.__metadata__[0]) if get_origin(hint) is Annotated else ()
-
-
-def _is_finite(value: float) -> bool:
-    try:
-        return math.isfinite(value)
-    except OverflowError:
-        return False

@@ -32,8 +32,7 @@ from attnscope.text.examples import Example
 from attnscope.text.tasks import make_task
 from attnscope.training.distributed import ALONE
 from attnscope.training.evaluation import has_quick_bfloat16
-from attnscope.training.fields import Value
-from attnscope.training.parts import WATCHED_STEPS
+from attnscope.training.parts import WATCHED_STEPS, Value
 from attnscope.training.recipe import Recipe
 from attnscope.training.resume_points import N_KEPT
 from attnscope.training.row_workers import can_divide

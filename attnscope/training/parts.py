@@ -1,14 +1,17 @@
 """What a recipe consists of: its sections, their keys, ranges and defaults."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Annotated, Any, Literal, TypeVar
 
+from attnscope.codec import At, AtMost, Between, Codec, Fault, OneOf, keys_of
+from attnscope.errors import RecipeError, meant, shown
 from attnscope.nn.config import ModelConfig
 from attnscope.nn.guiding import Guide
 from attnscope.records.models import Form
 from attnscope.schemes.tokenizers import KINDS
-from attnscope.training.fields import Choice, Real, Switch, Value, Whole, Words, key
 
+Value = str | int | float | bool
 Objective = Literal["causal", "masked", "translation", "span-corruption", "classification"]
 FORM_OF_OBJECTIVE: dict[str, Form] = {
     "causal": "decoder",
@@ -23,8 +26,8 @@ FORM_OF_OBJECTIVE: dict[str, Form] = {
 class TokenizerPart:
     """How text becomes tokens; tasks bring their own tokenizer."""
 
-    kind: str = key(Choice(tuple(KINDS)), "byte-bpe")
-    vocab_size: int = key(Whole(8, 100_000), 1024)
+    kind: Annotated[str, OneOf(KINDS)] = "byte-bpe"
+    vocab_size: Annotated[int, Between(8, 100_000)] = 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,16 +45,16 @@ class DataPart:
     capital they begin with and the mark they end with.
     """
 
-    kind: str = key(Choice(("text", "pairs", "labelled", "task")))
-    path: str = key(Words(), "")
-    task: str = key(Words(64), "")
-    validation_share: float = key(Real(0.0001, 0.9), 0.1)
-    held_out_by: str = key(Choice(("characters", "lines", "crc32")), "characters")
-    repeated_share: float = key(Real(0.0, 1.0), 0.0)
-    n_examples: int = key(Whole(2, 10_000_000), 20_000)
-    similar_lengths: bool = key(Switch(), False)
-    careless_share: float = key(Real(0.0, 1.0), 0.0)
-    about: str = key(Words(1000), "")
+    kind: Literal["text", "pairs", "labelled", "task"]
+    path: Annotated[str, AtMost(4096)] = ""
+    task: Annotated[str, AtMost(64)] = ""
+    validation_share: Annotated[float, Between(0.0001, 0.9)] = 0.1
+    held_out_by: Literal["characters", "lines", "crc32"] = "characters"
+    repeated_share: Annotated[float, Between(0.0, 1.0)] = 0.0
+    n_examples: Annotated[int, Between(2, 10_000_000)] = 20_000
+    similar_lengths: bool = False
+    careless_share: Annotated[float, Between(0.0, 1.0)] = 0.0
+    about: Annotated[str, AtMost(1000)] = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,15 +70,15 @@ class ObjectivePart:
     learns where a statistical aligner finds the source of each target token; it counts `guided_share`.
     """
 
-    kind: Objective = key(Choice(("causal", "masked", "translation", "span-corruption", "classification")))  # noqa: RUF009
-    mask_share: float = key(Real(0.01, 0.9), 0.15)
-    whole_words: bool = key(Switch(), False)
-    next_sentence: bool = key(Switch(), False)
-    corrupted_share: float = key(Real(0.01, 0.9), 0.15)
-    mean_span: float = key(Real(1.0, 100.0), 3.0)
-    label_smoothing: float = key(Real(0.0, 0.9), 0.0)
-    guided_head: str = key(Words(16), "")
-    guided_share: float = key(Real(0.0001, 100.0), 0.05)
+    kind: Objective
+    mask_share: Annotated[float, Between(0.01, 0.9)] = 0.15
+    whole_words: bool = False
+    next_sentence: bool = False
+    corrupted_share: Annotated[float, Between(0.01, 0.9)] = 0.15
+    mean_span: Annotated[float, Between(1.0, 100.0)] = 3.0
+    label_smoothing: Annotated[float, Between(0.0, 0.9)] = 0.0
+    guided_head: Annotated[str, AtMost(16)] = ""
+    guided_share: Annotated[float, Between(0.0001, 100.0)] = 0.05
 
     @property
     def guide(self) -> Guide | None:
@@ -91,11 +94,11 @@ class OptimizerPart:
     matrices of linear layers; what else there is learns by adamw, at the same rate.
     """
 
-    kind: str = key(Choice(("adamw", "adam", "radam", "sgd", "muon")), "adamw")
-    learning_rate: float = key(Real(1e-9, 100.0), 1e-3)
-    weight_decay: float = key(Real(0.0, 10.0), 0.01)
-    beta1: float = key(Real(0.0, 0.9999), 0.9)
-    beta2: float = key(Real(0.0, 0.999999), 0.98)
+    kind: Literal["adamw", "adam", "radam", "sgd", "muon"] = "adamw"
+    learning_rate: Annotated[float, Between(1e-9, 100.0)] = 1e-3
+    weight_decay: Annotated[float, Between(0.0, 10.0)] = 0.01
+    beta1: Annotated[float, Between(0.0, 0.9999)] = 0.9
+    beta2: Annotated[float, Between(0.0, 0.999999)] = 0.98
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,11 +109,11 @@ class SchedulePart:
     steps (Hägele et al. 2024): until then it is the same for a run of any length.
     """
 
-    kind: str = key(Choice(("noam", "linear", "cosine", "trapezoid", "constant")), "cosine")
-    warmup_steps: int = key(Whole(0, 10_000_000), 100)
-    factor: float = key(Real(1e-6, 1000.0), 1.0)
-    final_share: float = key(Real(0.0, 1.0), 0.0)
-    decay_share: float = key(Real(0.001, 1.0), 0.2)
+    kind: Literal["noam", "linear", "cosine", "trapezoid", "constant"] = "cosine"
+    warmup_steps: Annotated[int, Between(0, 10_000_000)] = 100
+    factor: Annotated[float, Between(1e-6, 1000.0)] = 1.0
+    final_share: Annotated[float, Between(0.0, 1.0)] = 0.0
+    decay_share: Annotated[float, Between(0.001, 1.0)] = 0.2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,21 +126,21 @@ class TrainingPart:
     for models that fit into none of them; `tensorboard` mirrors the curves into event files.
     """
 
-    n_steps: int = key(Whole(1, 100_000_000))
-    batch_size: int = key(Whole(1, 65_536), 16)
-    accumulate: int = key(Whole(1, 4096), 1)
-    clip_norm: float = key(Real(0.0, 1e6), 1.0)
-    seed: int = key(Whole(0, 2**31 - 1), 0)
-    precision: str = key(Choice(("auto", "float32", "bfloat16")), "auto")
-    checkpointing: bool = key(Switch(), False)
-    compile: str = key(Choice(("auto", "on", "off")), "auto")
-    inspect_every: int = key(Whole(0, 100_000_000), 0)
-    evaluate_every: int = key(Whole(1, 100_000_000), 250)
-    evaluation_batches: int = key(Whole(1, 10_000), 8)
-    save_every: int = key(Whole(1, 100_000_000), 1000)
-    sharded: bool = key(Switch(), False)
-    tensorboard: bool = key(Switch(), False)
-    name: str = key(Words(80), "model")
+    n_steps: Annotated[int, Between(1, 100_000_000)]
+    batch_size: Annotated[int, Between(1, 65_536)] = 16
+    accumulate: Annotated[int, Between(1, 4096)] = 1
+    clip_norm: Annotated[float, Between(0.0, 1e6)] = 1.0
+    seed: Annotated[int, Between(0, 2**31 - 1)] = 0
+    precision: Literal["auto", "float32", "bfloat16"] = "auto"
+    checkpointing: bool = False
+    compile: Literal["auto", "on", "off"] = "auto"
+    inspect_every: Annotated[int, Between(0, 100_000_000)] = 0
+    evaluate_every: Annotated[int, Between(1, 100_000_000)] = 250
+    evaluation_batches: Annotated[int, Between(1, 10_000)] = 8
+    save_every: Annotated[int, Between(1, 100_000_000)] = 1000
+    sharded: bool = False
+    tensorboard: bool = False
+    name: Annotated[str, AtMost(80)] = "model"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,11 +152,11 @@ class StartPart:
     the attention's matrices are learned (Hu et al. 2021), scaled by `lora_alpha` / `lora_rank`.
     """
 
-    source: str = key(Words(), "", name="from")
-    reinit_layers: int = key(Whole(0, 1024), 0)
-    layer_decay: float = key(Real(0.01, 1.0), 1.0)
-    lora_rank: int = key(Whole(0, 4096), 0)
-    lora_alpha: float = key(Real(0.001, 10_000.0), 16.0)
+    source: Annotated[str, AtMost(4096), At("from")] = ""
+    reinit_layers: Annotated[int, Between(0, 1024)] = 0
+    layer_decay: Annotated[float, Between(0.01, 1.0)] = 1.0
+    lora_rank: Annotated[int, Between(0, 4096)] = 0
+    lora_alpha: Annotated[float, Between(0.001, 10_000.0)] = 16.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,9 +166,9 @@ class GatesPart:
     `l0_penalty` is in nats per open head. `stacks` names those whose heads may close, all when empty.
     """
 
-    l0_penalty: float = key(Real(0.0, 100.0), 0.0)
-    stacks: str = key(Words(80), "")
-    learning_rate: float = key(Real(1e-6, 10.0), 0.05)
+    l0_penalty: Annotated[float, Between(0.0, 100.0)] = 0.0
+    stacks: Annotated[str, AtMost(80)] = ""
+    learning_rate: Annotated[float, Between(1e-6, 10.0)] = 0.05
 
 
 WATCHED_STEPS = frozenset(n * 10**k for k in range(9) for n in (1, 2, 5))
@@ -176,8 +179,8 @@ WATCHED_STEPS = frozenset(n * 10**k for k in range(9) for n in (1, 2, 5))
 class Watch:
     """A sentence whose attention is kept at every checkpoint, and after each of `WATCHED_STEPS`."""
 
-    text: str = key(Words(100_000))
-    target: str = key(Words(100_000), "")
+    text: Annotated[str, AtMost(100_000)]
+    target: Annotated[str, AtMost(100_000)] = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,3 +198,42 @@ class Recipe:
     gates: GatesPart = field(default_factory=GatesPart)
     task_options: tuple[tuple[str, Value], ...] = ()
     watch: tuple[Watch, ...] = ()
+
+
+_CODEC = Codec(quote='"')
+_S = TypeVar("_S")
+
+
+def table_of(part: object) -> dict[str, Any]:
+    """A section's record as the table that a recipe writes."""
+    return _CODEC.write(part)
+
+
+def read_section(kind: type[_S], name: str, table: object) -> _S:
+    """Build the section record `kind` from a TOML table; raises RecipeError naming `name.key`."""
+    if not isinstance(table, Mapping):
+        raise RecipeError(
+            f"[{name}] is {_shown(table)}.",
+            expected=f"a table headed [{name}]",
+            action="Write it as a table.",
+        )
+    known = keys_of(kind)
+    for given in table:
+        if given not in known:
+            near = meant(str(given), known)
+            raise RecipeError(
+                f"The key {shown(f'{name}.{given}')} is unknown. {near}".rstrip(),
+                expected="" if near else "one of " + ", ".join(known),
+                action="Correct its spelling, or remove it.",
+            )
+    try:
+        return _CODEC.read(kind, table)
+    except Fault as fault:
+        key, is_there = f"{name}.{fault.place}", fault.place in table
+        found = f"{key} is {_shown(table[fault.place])}." if is_there else f"The key {key} is missing."
+        action = "Change it and start again." if is_there else f"Add it under [{name}]."
+        raise RecipeError(found, expected=fault.expected, action=action) from fault
+
+
+def _shown(value: object) -> str:
+    return shown(f'"{value}"' if isinstance(value, str) else repr(value))

@@ -24,7 +24,6 @@ from attnscope.schemes.tokenizers import SPECIALS
 from attnscope.strict_toml import parse_toml
 from attnscope.text.examples import TOKENIZER_KIND
 from attnscope.text.tasks import TASKS, Task, labels_of, make_task, task_options
-from attnscope.training.fields import Value, key_name, read_section
 from attnscope.training.parts import (
     FORM_OF_OBJECTIVE,
     DataPart,
@@ -36,7 +35,10 @@ from attnscope.training.parts import (
     StartPart,
     TokenizerPart,
     TrainingPart,
+    Value,
     Watch,
+    read_section,
+    table_of,
 )
 from attnscope.training.schedules import follows_length
 from attnscope.training.starting import anchored_source, model_of_start
@@ -287,8 +289,7 @@ def tables_of(recipe: Recipe) -> dict[str, dict[str, Value]]:
     }
     tables: dict[str, dict[str, Value]] = {"model": cast("dict[str, Value]", model)}
     for name in _PARTS:
-        part = getattr(recipe, name)
-        tables[name] = {key_name(f): getattr(part, f.name) for f in fields(part)}
+        tables[name] = table_of(getattr(recipe, name))
     tables["data"].update(recipe.task_options)
     return tables
 
