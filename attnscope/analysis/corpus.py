@@ -77,11 +77,11 @@ Measured = tuple[Sequence[NumberedInputs], Mapping[SiteKey, SiteMeasures]]
 
 
 class _Pass:
-    """The texts of a pass, and what its sites did: the call and the lse of each."""
+    """The texts of a pass, and what its sites did: the call, the lse, and the norms of values where known."""
 
     def __init__(self, texts: Sequence[NumberedInputs]) -> None:
         self.texts = texts
-        self.calls: dict[SiteKey, tuple[Call, Tensor]] = {}
+        self.calls: dict[SiteKey, tuple[Call, Tensor, Tensor | None]] = {}
         self.n_cells = self.n_numbers = 0
 
 
@@ -99,7 +99,6 @@ class MeasureProbe(QuietProbe):
         facts_of: Callable[[Sequence[NumberedInputs]], Mapping[Stack, Facts]],
     ) -> None:
         self._grams, self._stacks, self._facts_of = grams, stacks, facts_of
-        self._joined_grams: dict[tuple[SiteKey, ...], Tensor] = {}
         self._earlier: list[_Pass] = []
         self._now = _Pass(())
         self._measured: dict[SiteKey, SiteMeasures] = {}  # what of this pass could not wait for its end
@@ -118,7 +117,9 @@ class MeasureProbe(QuietProbe):
         """Take the call; nothing of it is kept once it is measured."""
         if self._earlier and not _is_like(call, self._earlier[0].calls[site][0]):
             self._finish(self._earlier)
-        self._now.calls[site] = (call, lse)
+        # What is in the processor's cache now will not be later.
+        norms = value_norms(call.v, self._grams[site]) if site in self._grams else None
+        self._now.calls[site] = (call, lse, norms)
         self._now.n_cells += lse.numel() * call.k.shape[2]
         self._now.n_numbers += call.q.numel() + call.k.numel() + call.v.numel()
         if self._now.n_cells > BLOCK_CELLS and not self._earlier:
@@ -129,7 +130,7 @@ class MeasureProbe(QuietProbe):
     def end(self) -> Iterator[Measured]:
         """End a pass; gives the texts whose maps need not wait any longer."""
         self._earlier.append(self._now)
-        can_wait = not self._measured and all(_can_join(call) for call, _ in self._now.calls.values())
+        can_wait = not self._measured and all(_can_join(call) for call, *_ in self._now.calls.values())
         n_more = len(self._earlier) + 1
         is_full = n_more * self._now.n_cells > BLOCK_CELLS or n_more * self._now.n_numbers > _HELD_NUMBERS
         if not can_wait or is_full:
@@ -159,31 +160,30 @@ class MeasureProbe(QuietProbe):
             if not self._facts:
                 self._facts = self._facts_of([text for one in passes for text in one.texts])
             groups: dict[object, list[SiteKey]] = {}
-            for site, (call, _) in passes[0].calls.items():
+            for site, (call, *_) in passes[0].calls.items():
                 kind = _kind(site, call)
                 groups.setdefault(site if kind is None else (kind, site in self._grams), []).append(site)
             found: dict[SiteKey, SiteMeasures] = {}
             for sites in groups.values():
                 stop_if_unwanted()
-                found |= self._measure_together(tuple(sites), [one.calls for one in passes])
+                found |= self._measure_together(
+                    sites, [[one.calls[site] for site in sites] for one in passes]
+                )
             return found
 
     def _measure_together(
-        self, sites: tuple[SiteKey, ...], passes: Sequence[Mapping[SiteKey, tuple[Call, Tensor]]]
+        self, sites: Sequence[SiteKey], rows: Sequence[Sequence[tuple[Call, Tensor, Tensor | None]]]
     ) -> dict[SiteKey, SiteMeasures]:
-        calls = [[one[site][0] for site in sites] for one in passes]
-        q, k = (_joined([[getattr(call, name) for call in row] for row in calls]) for name in ("q", "k"))
-        lse = _joined([[one[site][1] for site in sites] for one in passes])
+        calls = [[call for call, *_ in row] for row in rows]
+        q, k = (
+            _joined([[call.q for call in row] for row in calls]),
+            _joined([[call.k for call in row] for row in calls]),
+        )
+        lse = _joined([[lse for _, lse, _ in row] for row in rows])
         facts, rule = self._facts[sites[0][0]], _joined_rule([row[0] for row in calls])
         sums = sum_site(q, k, rule=rule, score=calls[0][0].score, lse=lse, facts=facts)
-        norms = None
-        if sites[0] in self._grams:
-            if sites not in self._joined_grams:
-                self._joined_grams[sites] = torch.cat([self._grams[site] for site in sites])
-            norms = value_norms(
-                _joined([[call.v for call in row] for row in calls]), self._joined_grams[sites]
-            )
-        found, shares = sums.values(norms), sums.offset_shares()
+        norms = [[norms for one in row if (norms := one[2]) is not None] for row in rows]
+        found, shares = sums.values(_joined(norms) if norms[0] else None), sums.offset_shares()
         nothing = torch.full_like(shares[..., 0], math.nan)
         values = torch.stack([found.get(name, nothing) for name in _STREAMED], dim=-1)
         measured, end = {}, 0
@@ -241,7 +241,7 @@ def _said(call: Call) -> tuple[object, ...]:
 
 
 def _shapes(call: Call) -> tuple[object, ...]:
-    return (call.q.shape[2:], call.k.shape[2:], call.v.shape[2:], call.q.dtype)
+    return (call.q.shape[2:], call.k.shape[2:], call.q.dtype)
 
 
 def measure_corpus(

@@ -71,6 +71,6 @@ def value_norms(v: Tensor, gram: Tensor) -> Tensor:
     if values.shape[1] != n_heads:
         values = values.repeat_interleave(n_heads // values.shape[1], dim=1)  # [B, H, T, D]
     rows = values.transpose(0, 1).flatten(1, 2)  # [H, B · T, D]: one product a head, whatever the texts
-    squares: Tensor = ((rows @ gram.to(rows)) * rows).sum(dim=-1)
+    squares: Tensor = (rows @ gram.to(rows)).mul_(rows).sum(dim=-1)
     norms = squares.clamp_(min=0.0).sqrt_()  # [H, B · T]
     return norms.view(n_heads, len(v), v.shape[2]).transpose(0, 1)
