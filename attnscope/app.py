@@ -491,7 +491,7 @@ class Program(QObject):
 
     def _refine(self, traced: Traced) -> None:
         """Have the rough thumbnails of a long text made exact when there is time."""
-        if not traced.view and traced.known is None and any(grid.is_sampled for grid in traced.grids):
+        if not traced.view and traced.is_whole and any(grid.is_sampled for grid in traced.grids):
             self.tiles.post(RefineGrids(number=traced.number, model=traced.model, trace=traced.number))
 
     @Slot(str)

@@ -16,6 +16,8 @@ N_GUESSES = 8
 
 NextTokens = Callable[[Sequence[int], int], list[int]]
 """(ids, n) → the most probable next token after each of the last n of `ids`."""
+HearIds = Callable[[Sequence[int]], None]
+"""Takes all ids that are written so far, where more are to come."""
 
 
 def write_greedily(
@@ -26,10 +28,12 @@ def write_greedily(
     end_id: int | None,
     guess: Sequence[int] = (),
     is_causal: bool = True,
+    hear: HearIds | None = None,
 ) -> list[int]:
     """At most `n_tokens` ids that follow `prefix`, without the end token that may have stopped them.
 
     Where a model is not causal, what is guessed would change the answers before it: nothing is guessed then.
+    `hear` gets what is written after each pass but the last.
     """
     written: list[int] = []
     coming = list(guess) or _look_up(prefix)
@@ -44,6 +48,8 @@ def write_greedily(
         if end_id in accepted:
             return [*written, *accepted[: accepted.index(end_id)]]
         written += accepted
+        if hear is not None and len(written) < n_tokens:
+            hear(written)
         coming = _look_up([*prefix, *written]) or answers[n_right + 1 :][:N_GUESSES]
     return written
 

@@ -75,7 +75,8 @@ class Look:
     """Everything about one text from the fewest passes: the gated trace, and before against after.
 
     `log_p` [n_predictions, n_answers] is the whole output behind `comparison.after`, when it was asked for.
-    Where writing was put off, `write` does it and gives the whole comparison.
+    Where writing was put off, `write` does it and gives the whole comparison. Of a target that the model is
+    still writing, `comparison.is_writing` holds and there is no `write`.
     """
 
     inputs: Inputs
@@ -154,6 +155,17 @@ class Model:
         same target stays in place while gates are changed. `past_trained` lets our own models with computed
         positions read texts longer than they were trained for.
         """
+        return self._encode(text, target, past_trained=past_trained)
+
+    def _encode(
+        self,
+        text: str,
+        target: str | None,
+        *,
+        past_trained: bool,
+        hear: Callable[[Inputs], None] | None = None,
+    ) -> Inputs:
+        """`encode`; while the model writes the target, `hear` gets the inputs with what stands of it."""
         check_strings(text, target)
         if past_trained:
             inputs = self.own.encode(text, target, past_trained=True)
@@ -162,7 +174,12 @@ class Model:
         if target is not None or self.network.form != "encoder-decoder":
             return with_segments(inputs)
         probe = GateProbe(self.sites, self.first_gates) if self.first_gates else None
-        self._last_written = self.network.write(inputs, probe, guess=self._last_written)
+
+        def hear_ids(ids: Sequence[int]) -> None:
+            if hear is not None:
+                hear(self.network.own_target(inputs, ids))
+
+        self._last_written = self.network.write(inputs, probe, guess=self._last_written, hear=hear_ids)
         return self.network.own_target(inputs, self._last_written)
 
     def trace(
@@ -269,11 +286,14 @@ class Model:
         keep_output: bool = False,
         is_writing_later: bool = False,
         hear: Callable[[Trace], None] | None = None,
+        hear_target: Callable[[Callable[[], Look]], None] | None = None,
     ) -> Look:
         """`trace` (without its logits) and `compare` at once, for the price of one of them.
 
         With `is_writing_later`, texts that take passes of their own to write are left to `Look.write`. Of a
-        long text `hear` gets a trace of the sites that are known, after each of them.
+        long text `hear` gets a trace of the sites that are known, after each of them. While the model writes
+        its own target, `hear_target` gets after each pass what looks at the target as far as it is written:
+        its rows are those that the whole target will have. Interventions wait for the whole.
         """
         change = self._change(gates, interventions)
 
@@ -281,30 +301,33 @@ class Model:
             if hear is not None:
                 hear(self._trace_of(inputs, change, records))
 
-        probe = TraceProbe(
-            self.sites,
-            change.gates,
-            is_paired=bool(change),
-            edits=change.edits,
-            hear=None if hear is None else hear_records,
-        )
-        inputs = self.encode(text, target, past_trained=past_trained)
-        done = self.network.run(inputs, probe, n_copies=2 if change else 1)
-        trace = self._build_trace(inputs, change, probe, done, has_logits=False)
+        def hear_inputs(part: Inputs) -> None:
+            if hear_target is not None and not change.interventions:
+                hear_target(partial(self._look_at_part, part, change, top))
+
+        inputs = self._encode(text, target, past_trained=past_trained, hear=hear_inputs)
+        done, trace = self._run(inputs, change, None if hear is None else hear_records)
         try:
             comparison = compare_outputs(self.network, inputs, done, is_changed=bool(change), top=top)
             write = self._writer(inputs, change, comparison, n_continue)
             if write is not None and not is_writing_later:
                 comparison, write = write(), None
         except NotFiniteError as error:  # its maps can be looked at all the same
-            nothing = Output(kind=self.network.output_kind, predictions=())
-            comparison = Comparison(before=nothing, after=nothing, kl_nats=(), refused=str(error))
-            write = None
+            comparison, write = self._refused(error), None
         is_output_kept = keep_output and not comparison.refused
         positions = self.network.shown_positions(inputs) if is_output_kept else []
         log_p = log_probabilities(done.logits(positions)) if positions else None
         comparison = replace(comparison, is_writing=write is not None)
         return Look(inputs=inputs, trace=trace, comparison=comparison, log_p=log_p, write=write)
+
+    def _look_at_part(self, inputs: Inputs, change: _Change, top: int) -> Look:
+        """`look` at a target that the model is still writing."""
+        done, trace = self._run(inputs, change)
+        try:
+            comparison = compare_outputs(self.network, inputs, done, is_changed=bool(change), top=top)
+        except NotFiniteError as error:
+            comparison = self._refused(error)
+        return Look(inputs=inputs, trace=trace, comparison=replace(comparison, is_writing=True))
 
     def generate(self, text: str, gates: GateSetting = None, max_tokens: int = 50) -> str:
         """What the model writes greedily: a continuation, or a translation.
@@ -381,6 +404,22 @@ class Model:
         probe = TraceProbe(self.sites, NO_GATES, wanted=frozenset((key,)))
         self.network.run(self.encode(pattern.text, pattern.target), probe)
         return probe.records[key]
+
+    def _refused(self, error: NotFiniteError) -> Comparison:
+        """What is told of an output that was no number."""
+        nothing = Output(kind=self.network.output_kind, predictions=())
+        return Comparison(before=nothing, after=nothing, kl_nats=(), refused=str(error))
+
+    def _run(
+        self,
+        inputs: Inputs,
+        change: _Change,
+        hear: Callable[[Mapping[SiteKey, SiteRecord]], None] | None = None,
+    ) -> tuple[Pass, Trace]:
+        """One pass with its trace: of the text as it was changed, after the text as it is."""
+        probe = TraceProbe(self.sites, change.gates, is_paired=bool(change), edits=change.edits, hear=hear)
+        done = self.network.run(inputs, probe, n_copies=2 if change else 1)
+        return done, self._build_trace(inputs, change, probe, done, has_logits=False)
 
     def _trace_of(self, inputs: Inputs, change: _Change, records: Mapping[SiteKey, SiteRecord]) -> Trace:
         """A trace of the sites that are recorded, while the pass goes on."""

@@ -13,6 +13,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from attnscope.models.generate import HearIds
 from attnscope.models.inputs import Inputs
 from attnscope.nn.attention import Probe
 from attnscope.records.models import Form, ModelInfo
@@ -136,10 +137,12 @@ class Network(Protocol):
         *,
         n_tokens: int | None = None,
         guess: Sequence[int] = (),
+        hear: HearIds | None = None,
     ) -> list[int]:
         """What it writes greedily: after the source (decoder), or as the target; without the end token.
 
-        `guess` is what it may well write; a right one saves passes and never changes the result.
+        `guess` is what it may well write; a right one saves passes and never changes the result. `hear` gets
+        what stands of a target after each pass.
         """
         ...
 

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from attnscope.errors import UserError
 from attnscope.models.card import ModelCard, closed_gates, closed_note
+from attnscope.models.generate import HearIds
 from attnscope.models.inputs import (
     Inputs,
     encode_second,
@@ -226,6 +227,7 @@ class OwnNetwork:
         *,
         n_tokens: int | None = None,
         guess: Sequence[int] = (),
+        hear: HearIds | None = None,
     ) -> list[int]:
         """What the model writes greedily."""
         ids = inputs.source.ids
@@ -243,6 +245,7 @@ class OwnNetwork:
                 end_id=self.vocabulary.end_id,
                 n_tokens=3 * len(ids) // 2 + 10 if n_tokens is None else n_tokens,
                 guess=guess,
+                hear=hear,
             )
 
     def writer(self, probe: Probe | None = None) -> Writer:

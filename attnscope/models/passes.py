@@ -14,7 +14,7 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor
 
-from attnscope.models.generate import write_greedily
+from attnscope.models.generate import HearIds, write_greedily
 from attnscope.models.inputs import Inputs
 from attnscope.models.outputs import best_ids
 from attnscope.nn.attention import Probe
@@ -86,6 +86,7 @@ def translate(
     end_id: int,
     n_tokens: int,
     guess: Sequence[int],
+    hear: HearIds | None = None,
 ) -> list[int]:
     """What an encoder–decoder writes for `source`, without begin and end tokens."""
     memory = module.encode(ids_tensor(module, source), probe=probe)
@@ -95,7 +96,7 @@ def translate(
         return _best(module, hidden, n_last)
 
     n_free = min(n_tokens, module.config.max_tokens - 1)
-    return write_greedily(next_tokens, [begin_id], n_tokens=n_free, end_id=end_id, guess=guess)
+    return write_greedily(next_tokens, [begin_id], n_tokens=n_free, end_id=end_id, guess=guess, hear=hear)
 
 
 def ids_tensor(module: OwnModule, ids: Sequence[int], n_copies: int = 1) -> Tensor:

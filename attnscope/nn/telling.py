@@ -26,6 +26,11 @@ def telling(hear: Callable[[object], None]) -> Iterator[None]:
         _heard.hear = before
 
 
+def is_heard() -> bool:
+    """Whether somebody listens on this thread."""
+    return getattr(_heard, "hear", None) is not None
+
+
 def tell(what: object) -> None:
     """Say what comes next, or what is known so far, where somebody listens on this thread."""
     hear = getattr(_heard, "hear", None)

@@ -153,7 +153,9 @@ class Traced(Reply):
     `source` and `target` are the tokens of both texts. `grids` has one entry for each site, in the
     model's order. `measures` covers every head. `comparison` is without gates against with gates; where it
     is being written, an `OutputWritten` follows. Of a trace for a `view`, `info` is its model. While a long
-    pass goes on, only the maps of the `known` sites are there, no measure and no output; None: all are.
+    pass goes on, only the maps of the `known` sites are there, no measure and no output; None: all are. While
+    the model writes its own target, `is_target_whole` is False: the target, its rows and its predictions
+    are there as far as it is written, and no measure.
     """
 
     model: str
@@ -172,6 +174,12 @@ class Traced(Reply):
     view: str = ""
     info: ModelInfo | None = None
     known: frozenset[SiteKey] | None = None
+    is_target_whole: bool = True
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether this is all, so that no other trace follows under its number."""
+        return self.known is None and self.is_target_whole
 
     def knows(self, site: SiteKey) -> bool:
         """Whether the maps of a site are there."""
@@ -180,7 +188,9 @@ class Traced(Reply):
     @property
     def part_words(self) -> str:
         """How much of it is there, where that is not all."""
-        return "" if self.known is None else f"only {len(self.known)} of {len(self.grids)} layers are known"
+        if self.known is not None:
+            return f"only {len(self.known)} of {len(self.grids)} layers are known"
+        return "" if self.is_target_whole else "the translation is not whole yet"
 
     @property
     def place(self) -> str:

@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -11,9 +11,9 @@ from attnscope.analysis.measures import measure, measured_grids
 from attnscope.analysis.positions import position_tables
 from attnscope.counting import counted
 from attnscope.errors import UserError
-from attnscope.models.model import N_CONTINUE, Model
+from attnscope.models.model import N_CONTINUE, Look, Model
 from attnscope.nn.stopping import stop_if_unwanted
-from attnscope.nn.telling import tell
+from attnscope.nn.telling import is_heard, tell
 from attnscope.records.axes import tokens_of_site
 from attnscope.records.interventions import Interventions
 from attnscope.records.maps import SiteGrid
@@ -49,7 +49,7 @@ def trace_text(request: TraceText, desk: Desk) -> Iterator[Reply]:
     is_long = len(request.text) > MAX_CONTINUED
     if is_long:  # a place to give up before the long pass, and another one after it
         yield Progress(number=request.number, what=f"Reading {counted(len(request.text), 'character')}")
-    layers = LayersComing(request, model, views)
+    layers, target = LayersComing(request, model, views), TargetComing(request, begin_s)
     is_target_read = not request.view or model.info.takes_target
     interventions = request.interventions if request.view else _fitting(request, model)
     look = model.look(
@@ -63,6 +63,7 @@ def trace_text(request: TraceText, desk: Desk) -> Iterator[Reply]:
         keep_output=bool(request.view),
         is_writing_later=True,
         hear=layers.hear if is_long and request.place == OPEN_MODEL else None,
+        hear_target=target.hear if request.place == OPEN_MODEL and is_heard() else None,
     )
     trace = look.trace
     if is_long:
@@ -199,3 +200,45 @@ class LayersComing:
         levels = np.zeros((site.n_heads, min(n_queries, most), min(n_keys, most)), np.uint8)
         peaks = np.zeros(site.n_heads, np.float32)
         return SiteGrid(site=site, n_queries=n_queries, n_keys=n_keys, levels=levels, peaks=peaks)
+
+
+_PART_AFTER_S, _NEXT_PART_AFTER_S = 0.03, 0.25
+"""Quicker translations come at once, whole; each part shown costs as much as some of its tokens."""
+
+
+class TargetComing:
+    """Looks at what a model has written of its own target when that takes long, and tells the window."""
+
+    def __init__(self, request: TraceText, begin_s: float) -> None:
+        self._request, self._begin_s = request, begin_s
+        self._due_s = begin_s + _PART_AFTER_S
+
+    def hear(self, look: Callable[[], Look]) -> None:
+        """More of the target is known; `look` looks at it."""
+        if time.perf_counter() < self._due_s:
+            return
+        part = look()
+        if not any(part.trace.is_long(site) for site in part.trace.sites):  # tiles are of whole traces
+            traced = self._traced(part)
+            stop_if_unwanted()
+            tell(traced)
+        self._due_s = time.perf_counter() + _NEXT_PART_AFTER_S
+
+    def _traced(self, part: Look) -> Traced:
+        request, trace = self._request, part.trace
+        return Traced(
+            number=request.number,
+            model=request.model,
+            text=request.text,
+            source=trace.source,
+            target=trace.target,
+            gates=request.gates,
+            grids=trace.grids(request.thumbnail_px),
+            maps=head_maps(trace, request.heads),
+            measures=(),
+            comparison=part.comparison,
+            check=trace.check(),
+            duration_ms=(time.perf_counter() - self._begin_s) * 1e3,
+            interventions=trace.interventions,
+            is_target_whole=False,
+        )

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from attnscope.errors import UserError
-from attnscope.models.generate import NextTokens, write_greedily
+from attnscope.models.generate import HearIds, NextTokens, write_greedily
 from attnscope.models.huggingface.head import DetachedPass, NoPass, WholePass, run_detached, said
 from attnscope.models.huggingface.inputs import PictureReader, Reader
 from attnscope.models.huggingface.site_map import Attached
@@ -183,6 +183,7 @@ class HuggingFaceNetwork:
         *,
         n_tokens: int | None = None,
         guess: Sequence[int] = (),
+        hear: HearIds | None = None,
     ) -> list[int]:
         """What the model writes greedily, without the end token; nothing when it has no such head."""
         if not self.task.is_writing:
@@ -205,8 +206,16 @@ class HuggingFaceNetwork:
 
         if tuple(guess[: len(forced)]) == forced:
             guess = guess[len(forced) :]
+
+        def hear_all(ids: Sequence[int]) -> None:
+            if hear is not None and is_double:
+                hear([*forced, *ids])
+
         n_tokens = max(0, min(n_tokens, n_free))
-        return [*forced, *write_greedily(next_tokens, prefix, n_tokens=n_tokens, end_id=end_id, guess=guess)]
+        written = write_greedily(
+            next_tokens, prefix, n_tokens=n_tokens, end_id=end_id, guess=guess, hear=hear_all
+        )
+        return [*forced, *written]
 
     def writer(self, probe: Probe | None = None) -> Writer:
         """A writer for one prompt: with the library's cache, or reading every text again."""

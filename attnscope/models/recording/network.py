@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from attnscope.errors import UserError
+from attnscope.models.generate import HearIds
 from attnscope.models.inputs import Inputs
 from attnscope.nn.attention import Probe
 from attnscope.nn.edits import Call
@@ -124,6 +125,7 @@ class RecordedNetwork:
         *,
         n_tokens: int | None = None,
         guess: Sequence[int] = (),
+        hear: HearIds | None = None,
     ) -> list[int]:
         """Raises UserError: nothing can write."""
         raise needs_model(self.recorded.name, "Writing")

@@ -444,7 +444,7 @@ class Session:
             self.tell_person(info.note)
 
     def _take_trace(self, reply: Traced) -> None:
-        self.traced, self.maps, self.is_stale = reply, reply.maps, reply.known is not None
+        self.traced, self.maps, self.is_stale = reply, reply.maps, not reply.is_whole
         self.tracing.is_growing = self.is_stale
         self._shown.clear()
         if not self.selection:
@@ -480,7 +480,7 @@ class Session:
     def _take_failure(self, reply: Failed) -> None:
         if reply.number == self._asking.load_number:
             self.give_up_loading()
-        elif self.traced and self.traced.known is None and reply.number == self.traced.number:
+        elif self.traced and self.traced.is_whole and reply.number == self.traced.number:
             self._take_output(self.traced, replace(self.traced.comparison, is_writing=False))
         elif reply.number == self._asking.trace_number:
             self._asking.trace_number = 0  # the old pictures stay, dimmed

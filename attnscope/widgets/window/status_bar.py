@@ -285,8 +285,8 @@ class StatusBar(Dressed):
         is_quiet = check.is_good or check.is_empty
         self.badge.setText(check.badge if is_quiet else f"⚠ {check.sentence}")
         self.badge.setToolTip(plain_tooltip(_check_tooltip(check)))
-        is_whole = traced.known is None
-        self.duration.setText(f"traced in {_time(traced.duration_ms)}" if is_whole else "")
+        said = f"traced in {_time(traced.duration_ms)}" if traced.is_whole else ""
+        self.duration.setText(said if traced.is_target_whole else "translating…")
 
     def _show_gates(self) -> None:
         gates = self._session.gates
