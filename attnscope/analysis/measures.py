@@ -13,6 +13,7 @@ The sums are those of `head_sums.py`, in blocks of rows: a text of any length ne
 
 import math
 from collections.abc import Mapping, Sequence
+from itertools import islice
 
 import torch
 from torch import Tensor
@@ -25,14 +26,17 @@ from attnscope.nn.scores import log_weights
 from attnscope.nn.stopping import stop_if_unwanted
 from attnscope.records.axes import is_self_attention
 from attnscope.records.maps import HeadMeasures, SiteGrid
-from attnscope.records.sites import HeadRef, Site, Stack
+from attnscope.records.sites import HeadRef, Site, SiteKey, Stack
 from attnscope.records.tokens import Token
 from attnscope.schemes.measures import TEXT_MEASURES
-from attnscope.trace.thumbnails import grid_of_logs
+from attnscope.trace.record import SiteRecord
+from attnscope.trace.thumbnails import grids_of_logs
 from attnscope.trace.trace import Trace
 
 MAX_CELLS = 64_000_000
 """Longer traces are estimated from rows with so many cells in all (less than a second)."""
+_TOGETHER_CELLS = 50_000
+"""Sites with larger maps gain nothing from being read together."""
 
 
 def measure(trace: Trace, *, max_cells: int | None = MAX_CELLS) -> tuple[HeadMeasures, ...]:
@@ -58,25 +62,52 @@ def measure(trace: Trace, *, max_cells: int | None = MAX_CELLS) -> tuple[HeadMea
 
 
 def measured_grids(trace: Trace, max_px: int) -> tuple[tuple[SiteGrid, ...], tuple[HeadMeasures, ...]]:
-    """`trace.grids` and `measure` at once: maps that can be laid out whole are laid out once for both."""
-    grids: list[SiteGrid] = []
-    found: list[HeadMeasures] = []
+    """`trace.grids` and `measure` at once: maps that can be laid out whole are laid out once for both.
+
+    Small maps of the layers of a stack are read together: their cost is that of calls.
+    """
+    grids: dict[SiteKey, SiteGrid] = {}
+    found: dict[SiteKey, list[HeadMeasures]] = {}
     facts: dict[Stack, Facts] = {}
-    records = [trace.records[site.key] for site in trace.sites]
-    if any(len(one.q) * one.n_queries * one.n_keys > BLOCK_CELLS for one in records):
+    if any(_n_cells(record) > BLOCK_CELLS for record in trace.records.values()):
         return trace.grids(max_px), measure(trace)
-    for site, record in zip(trace.sites, records, strict=True):
+    for sites in _alike(trace):
         stop_if_unwanted()
-        if site.stack not in facts:
-            facts[site.stack] = _facts_of(trace, site)
-        q, k, rule = record.q[None], record.k[None], record.rule
-        logs = log_weights(q, k, record.lse[None], rule=rule, score=record.score)
-        grids.append(grid_of_logs(site, record, logs[0], max_px))
-        allowed = rule.allowed(record.n_queries, record.n_keys, device=q.device).to(q.device)
-        sums = HeadSums(facts[site.stack], site.n_heads, has_offsets=False)
-        sums.add(logs, allowed, slice(0, record.n_queries), slice(0, record.n_keys))
-        found += _named(site.heads, sums.values())
-    return tuple(grids), tuple(found)
+        stack, records = sites[0].stack, [trace.records[site.key] for site in sites]
+        if stack not in facts:
+            facts[stack] = _facts_of(trace, sites[0])
+        rule, n_queries, n_keys = records[0].rule, records[0].n_queries, records[0].n_keys
+        laid_out = [
+            log_weights(one.q[None], one.k[None], one.lse[None], rule=one.rule, score=one.score)
+            for one in records
+        ]
+        logs = laid_out[0] if len(sites) == 1 else torch.cat(laid_out, dim=1)  # [1, heads of all, Q, T]
+        small = grids_of_logs(sites, n_queries, n_keys, logs[0], max_px)
+        allowed = rule.allowed(n_queries, n_keys, device=logs.device).to(logs.device)
+        sums = HeadSums(facts[stack], logs.shape[1], has_offsets=False)
+        sums.add(logs, allowed, slice(0, n_queries), slice(0, n_keys))
+        measured = iter(_named([head for site in sites for head in site.heads], sums.values()))
+        for site, grid in zip(sites, small, strict=True):
+            grids[site.key], found[site.key] = grid, [*islice(measured, site.n_heads)]
+    keys = [site.key for site in trace.sites]
+    return tuple(grids[key] for key in keys), tuple(one for key in keys for one in found[key])
+
+
+def _alike(trace: Trace) -> list[list[Site]]:
+    """The sites, those together whose small maps have the same rows and columns under the same mask."""
+    groups: dict[tuple[object, ...], list[Site]] = {}
+    for site in trace.sites:
+        record = trace.records[site.key]
+        is_small = _n_cells(record) <= _TOGETHER_CELLS and record.rule.removed is None
+        size = (record.n_queries, record.n_keys, record.q.dtype, record.q.device, record.rule.kind)
+        key = (site.stack, *size) if is_small else (site.key,)
+        groups.setdefault(key, []).append(site)
+    return list(groups.values())
+
+
+def _n_cells(record: SiteRecord) -> int:
+    """Cells of the maps of all heads of a site."""
+    return len(record.q) * record.n_queries * record.n_keys
 
 
 def _facts_of(trace: Trace, site: Site) -> Facts:

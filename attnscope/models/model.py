@@ -177,7 +177,7 @@ class Model:
 
         def hear_ids(ids: Sequence[int]) -> None:
             if hear is not None:
-                hear(self.network.own_target(inputs, ids))
+                hear(self._part_of_own(inputs, ids))
 
         self._last_written = self.network.write(inputs, probe, guess=self._last_written, hear=hear_ids)
         return self.network.own_target(inputs, self._last_written)
@@ -320,6 +320,13 @@ class Model:
         comparison = replace(comparison, is_writing=write is not None)
         return Look(inputs=inputs, trace=trace, comparison=comparison, log_p=log_p, write=write)
 
+    def _part_of_own(self, inputs: Inputs, ids: Sequence[int]) -> Inputs:
+        """The inputs with what is written of the target but its last token, which follows it."""
+        part = self.network.own_target(inputs, ids[:-1])
+        if part.target is None:
+            return part
+        return replace(part, target=replace(part.target, following=self.network.answer(ids[-1])))
+
     def _look_at_part(self, inputs: Inputs, change: _Change, top: int) -> Look:
         """`look` at a target that the model is still writing."""
         done, trace = self._run(inputs, change)
@@ -452,7 +459,7 @@ class Model:
 
     def _follows(self, target: Tokens | None, done: Pass) -> Callable[[], Token] | None:
         """What the model writes after the target, where its tokens are read to write the next one."""
-        if not target or self.network.output_kind != "translation":
+        if not target or target.following is not None or self.network.output_kind != "translation":
             return None
         best = done.logits([len(target) - 1])[0].argmax()
         return lambda: self.network.answer(int(best))

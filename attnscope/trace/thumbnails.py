@@ -6,8 +6,9 @@
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import accumulate
 from typing import Any
 
 import torch
@@ -36,9 +37,20 @@ def site_grid(site: Site, record: SiteRecord, max_px: int) -> SiteGrid:
     return _finished(site, record, *pooled_levels(record, max_px))
 
 
-def grid_of_logs(site: Site, record: SiteRecord, logs: Tensor, max_px: int) -> SiteGrid:
-    """The exact thumbnails of a site whose logarithms are laid out anyway; see `levels_of_logs`."""
-    return _finished(site, record, *levels_of_logs(logs, max_px))
+def grids_of_logs(
+    sites: Sequence[Site], n_queries: int, n_keys: int, logs: Tensor, max_px: int
+) -> list[SiteGrid]:
+    """The exact thumbnails of sites whose logarithms are laid out anyway, the heads of one after another.
+
+    See `levels_of_logs`.
+    """
+    levels, peaks = (frozen_array(found) for found in levels_of_logs(logs, max_px))
+    ends = accumulate(site.n_heads for site in sites)
+    parts = [slice(end - site.n_heads, end) for site, end in zip(sites, ends, strict=True)]
+    return [
+        SiteGrid(site=site, n_queries=n_queries, n_keys=n_keys, levels=levels[part], peaks=peaks[part])
+        for site, part in zip(sites, parts, strict=True)
+    ]
 
 
 def sampled_grid(site: Site, record: SiteRecord, max_px: int) -> SiteGrid:

@@ -15,8 +15,9 @@ from attnscope.errors import UserError
 from attnscope.nn.attention import row_lse
 from attnscope.nn.masks import MaskRule
 from attnscope.nn.scores import ScoreRule, log_weights
+from attnscope.records.interventions import RemoveEdge
 from attnscope.records.maps import HeadMeasures
-from attnscope.records.sites import Site
+from attnscope.records.sites import HeadRef, Site
 from attnscope.records.tokens import Token
 from attnscope.trace import weights as weights_file
 
@@ -203,6 +204,18 @@ def test_that_maps_laid_out_once_give_the_same_thumbnails_and_measures(
         assert measures == measure(trace)
     monkeypatch.setattr(measures_file, "BLOCK_CELLS", 0)
     assert measured_grids(trace, 4)[1] == measures
+
+
+def test_that_layers_are_measured_together_only_where_their_masks_are_alike() -> None:
+    removed = RemoveEdge(head=HeadRef(stack="decoder", layer=1, head=2), query=3, key=1)
+    for n_layers, interventions in ((3, ()), (3, (removed,)), (1, ())):
+        trace = tiny_model("decoder", n_layers=n_layers).trace(SENTENCE, interventions=interventions)
+        grids, measures = measured_grids(trace, 96)
+        assert [grid.site for grid in grids] == list(trace.sites)
+        assert [found.head for found in measures] == [head for site in trace.sites for head in site.heads]
+        assert measures == measure(trace)
+        for grid, expected in zip(grids, trace.grids(96), strict=True):
+            assert np.abs(grid.levels.astype(int) - expected.levels).max() <= 1
 
 
 def test_that_the_reply_to_a_text_lays_each_map_out_once(monkeypatch: pytest.MonkeyPatch) -> None:

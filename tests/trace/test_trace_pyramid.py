@@ -10,13 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from long_records import KINDS, long_record
 
+from attnscope.records.maps import SiteGrid
 from attnscope.records.sites import HeadRef, Site
 from attnscope.trace.edges import Edges, strongest_edges
 from attnscope.trace.pooling import OneHead, pool_strip
 from attnscope.trace.pyramid import Level, build_pyramid, bytes_of, finest_block, sample_blocks
 from attnscope.trace.thumbnails import (
     build_thumbnail,
-    grid_of_logs,
+    grids_of_logs,
     sample_thumbnail,
     sampled_grid,
     site_grid,
@@ -270,12 +271,17 @@ def test_that_thumbnails_hold_the_largest_weight_of_each_part(kind: str, n_queri
             cols = slice(j * n_keys // width, -(-(j + 1) * n_keys // width))
             expected[:, i, j] = weights[:, rows, cols].amax(dim=(1, 2))
     logs = weights.where(weights >= 0, 0.0).log().masked_fill(weights < 0, -math.inf)
-    for grid in (site_grid(site, record, px), grid_of_logs(site, record, logs, px)):
+    for grid in (site_grid(site, record, px), one_grid_of_logs(site, logs, px)):
         shown = torch.from_numpy(grid.levels.astype(np.float32))
         peaks = torch.from_numpy(grid.peaks.copy())[:, None, None]
         assert torch.equal(shown > 0, expected >= 0)
         found = (shown - 1.0) / 254.0 * peaks
         assert float((found - expected).where(expected >= 0, 0.0).abs().max()) <= 0.003 * float(peaks.max())
+
+
+def one_grid_of_logs(site: Site, logs: torch.Tensor, px: int) -> SiteGrid:
+    (grid,) = grids_of_logs((site,), *logs.shape[1:], logs, px)
+    return grid
 
 
 def test_that_what_is_no_number_takes_no_neighbour_along() -> None:
@@ -284,7 +290,7 @@ def test_that_what_is_no_number_takes_no_neighbour_along() -> None:
     logs = site_weights(record).log().nan_to_num(nan=-math.inf)
     logs[0, 7, 3], logs[1, 9, 0] = math.nan, math.inf
     weights = logs.exp()
-    sound = grid_of_logs(site, record, logs.masked_fill(~weights.isfinite(), -math.inf), 10)
-    found = grid_of_logs(site, record, logs, 10)
+    sound = one_grid_of_logs(site, logs.masked_fill(~weights.isfinite(), -math.inf), 10)
+    found = one_grid_of_logs(site, logs, 10)
     np.testing.assert_array_equal(found.levels, sound.levels)
     np.testing.assert_array_equal(found.peaks, sound.peaks)
