@@ -12,7 +12,7 @@ The sums are those of `head_sums.py`, in blocks of rows: a text of any length ne
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 
 import torch
@@ -66,34 +66,41 @@ def measured_grids(trace: Trace, max_px: int) -> tuple[tuple[SiteGrid, ...], tup
 
     Small maps of the layers of a stack are read together: their cost is that of calls.
     """
-    grids: dict[SiteKey, SiteGrid] = {}
-    found: dict[SiteKey, list[HeadMeasures]] = {}
-    facts: dict[Stack, Facts] = {}
     if any(_n_cells(record) > BLOCK_CELLS for record in trace.records.values()):
         return trace.grids(max_px), measure(trace)
+    facts: dict[Stack, Facts] = {}
+    small: dict[SiteKey, SiteGrid] = {}
+    measured: dict[SiteKey, list[HeadMeasures]] = {}
     for sites in _alike(trace):
         stop_if_unwanted()
-        stack, records = sites[0].stack, [trace.records[site.key] for site in sites]
+        stack = sites[0].stack
+        heads: list[HeadRef] = []
+        laid_out: list[Tensor] = []
         if stack not in facts:
             facts[stack] = _facts_of(trace, sites[0])
-        rule, n_queries, n_keys = records[0].rule, records[0].n_queries, records[0].n_keys
-        laid_out = [
-            log_weights(one.q[None], one.k[None], one.lse[None], rule=one.rule, score=one.score)
-            for one in records
-        ]
+        for site in sites:
+            record = trace.records[site.key]
+            q, k, lse = record.q[None], record.k[None], record.lse[None]
+            laid_out.append(log_weights(q, k, lse, rule=record.rule, score=record.score))
+            heads += site.heads
         logs = laid_out[0] if len(sites) == 1 else torch.cat(laid_out, dim=1)  # [1, heads of all, Q, T]
-        small = grids_of_logs(sites, n_queries, n_keys, logs[0], max_px)
+        rule, n_queries, n_keys = record.rule, record.n_queries, record.n_keys
+        small |= grids_of_logs(sites, n_queries, n_keys, logs[0], max_px)
         allowed = rule.allowed(n_queries, n_keys, device=logs.device).to(logs.device)
-        sums = HeadSums(facts[stack], logs.shape[1], has_offsets=False)
+        sums = HeadSums(facts[stack], len(heads), has_offsets=False)
         sums.add(logs, allowed, slice(0, n_queries), slice(0, n_keys))
-        measured = iter(_named([head for site in sites for head in site.heads], sums.values()))
-        for site, grid in zip(sites, small, strict=True):
-            grids[site.key], found[site.key] = grid, [*islice(measured, site.n_heads)]
-    keys = [site.key for site in trace.sites]
-    return tuple(grids[key] for key in keys), tuple(one for key in keys for one in found[key])
+        named = iter(_named(heads, sums.values()))
+        for site in sites:
+            measured[site.key] = [*islice(named, site.n_heads)]
+    grids: list[SiteGrid] = []
+    found: list[HeadMeasures] = []
+    for site in trace.sites:
+        grids.append(small[site.key])
+        found += measured[site.key]
+    return tuple(grids), tuple(found)
 
 
-def _alike(trace: Trace) -> list[list[Site]]:
+def _alike(trace: Trace) -> Iterable[list[Site]]:
     """The sites, those together whose small maps have the same rows and columns under the same mask."""
     groups: dict[tuple[object, ...], list[Site]] = {}
     for site in trace.sites:
@@ -102,7 +109,7 @@ def _alike(trace: Trace) -> list[list[Site]]:
         size = (record.n_queries, record.n_keys, record.q.dtype, record.q.device, record.rule.kind)
         key = (site.stack, *size) if is_small else (site.key,)
         groups.setdefault(key, []).append(site)
-    return list(groups.values())
+    return groups.values()
 
 
 def _n_cells(record: SiteRecord) -> int:

@@ -175,11 +175,14 @@ class Model:
             return with_segments(inputs)
         probe = GateProbe(self.sites, self.first_gates) if self.first_gates else None
 
+        guess = self._last_written
+
         def hear_ids(ids: Sequence[int]) -> None:
+            self._last_written = [*ids, *guess[len(ids) :]]  # should writing be stopped here
             if hear is not None:
                 hear(self._part_of_own(inputs, ids))
 
-        self._last_written = self.network.write(inputs, probe, guess=self._last_written, hear=hear_ids)
+        self._last_written = self.network.write(inputs, probe, guess=guess, hear=hear_ids)
         return self.network.own_target(inputs, self._last_written)
 
     def trace(
@@ -302,10 +305,11 @@ class Model:
                 hear(self._trace_of(inputs, change, records))
 
         def hear_inputs(part: Inputs) -> None:
-            if hear_target is not None and not change.interventions:
+            if hear_target is not None:
                 hear_target(partial(self._look_at_part, part, change, top))
 
-        inputs = self._encode(text, target, past_trained=past_trained, hear=hear_inputs)
+        is_grown = hear_target is not None and not change.interventions
+        inputs = self._encode(text, target, past_trained=past_trained, hear=hear_inputs if is_grown else None)
         done, trace = self._run(inputs, change, None if hear is None else hear_records)
         try:
             comparison = compare_outputs(self.network, inputs, done, is_changed=bool(change), top=top)

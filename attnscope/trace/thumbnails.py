@@ -8,7 +8,6 @@
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import accumulate
 from typing import Any
 
 import torch
@@ -17,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from attnscope.records.maps import SiteGrid
-from attnscope.records.sites import Site
+from attnscope.records.sites import Site, SiteKey
 from attnscope.records.tiles import is_long
 from attnscope.trace.pooling import OneHead, pool_strip, strips
 from attnscope.trace.pyramid import FINEST_BLOCK, Level, bytes_of
@@ -39,18 +38,22 @@ def site_grid(site: Site, record: SiteRecord, max_px: int) -> SiteGrid:
 
 def grids_of_logs(
     sites: Sequence[Site], n_queries: int, n_keys: int, logs: Tensor, max_px: int
-) -> list[SiteGrid]:
+) -> dict[SiteKey, SiteGrid]:
     """The exact thumbnails of sites whose logarithms are laid out anyway, the heads of one after another.
 
     See `levels_of_logs`.
     """
-    levels, peaks = (frozen_array(found) for found in levels_of_logs(logs, max_px))
-    ends = accumulate(site.n_heads for site in sites)
-    parts = [slice(end - site.n_heads, end) for site, end in zip(sites, ends, strict=True)]
-    return [
-        SiteGrid(site=site, n_queries=n_queries, n_keys=n_keys, levels=levels[part], peaks=peaks[part])
-        for site, part in zip(sites, parts, strict=True)
-    ]
+    levels, peaks = levels_of_logs(logs, max_px)
+    shades, tops = frozen_array(levels), frozen_array(peaks)
+    found: dict[SiteKey, SiteGrid] = {}
+    start = 0
+    for site in sites:
+        part = slice(start, start + site.n_heads)
+        found[site.key] = SiteGrid(
+            site=site, n_queries=n_queries, n_keys=n_keys, levels=shades[part], peaks=tops[part]
+        )
+        start = part.stop
+    return found
 
 
 def sampled_grid(site: Site, record: SiteRecord, max_px: int) -> SiteGrid:

@@ -49,7 +49,8 @@ def trace_text(request: TraceText, desk: Desk) -> Iterator[Reply]:
     is_long = len(request.text) > MAX_CONTINUED
     if is_long:  # a place to give up before the long pass, and another one after it
         yield Progress(number=request.number, what=f"Reading {counted(len(request.text), 'character')}")
-    layers, target = LayersComing(request, model, views), TargetComing(request, begin_s)
+    layers = LayersComing(request, model, views)
+    is_grown = request.place == OPEN_MODEL and is_heard()
     is_target_read = not request.view or model.info.takes_target
     interventions = request.interventions if request.view else _fitting(request, model)
     look = model.look(
@@ -63,7 +64,7 @@ def trace_text(request: TraceText, desk: Desk) -> Iterator[Reply]:
         keep_output=bool(request.view),
         is_writing_later=True,
         hear=layers.hear if is_long and request.place == OPEN_MODEL else None,
-        hear_target=target.hear if request.place == OPEN_MODEL and is_heard() else None,
+        hear_target=TargetComing(request, begin_s).hear if is_grown else None,
     )
     trace = look.trace
     if is_long:

@@ -5,7 +5,7 @@ from dataclasses import replace
 from session_samples import Desk, info, ref, traced
 
 from attnscope.records.messages import Failed, Traced, TraceText
-from attnscope.viewmodels.maps.shown_maps import sides_of_site
+from attnscope.viewmodels.maps.shown_maps import sides_of_site, with_room
 
 
 class WritingDesk(Desk):
@@ -75,3 +75,18 @@ def test_that_writing_that_is_stopped_or_fails_leaves_the_part_and_says_so():
     session.handle(Failed(number=session.traced.number, request="TraceText", message="No memory."))
     assert session.notice.message == "No memory."
     assert not session.tracing.is_waiting
+
+
+def test_that_rows_to_come_are_drawn_as_no_data():
+    desk = WritingDesk().open(info("encoder-decoder"))
+    for grid in desk.session.traced.grids:
+        n_queries, n_keys = grid.n_queries, grid.n_keys
+        roomy = with_room(grid, 6, 5)
+        stack = grid.site.stack
+        assert roomy.n_queries == (n_queries if stack == "encoder" else 6)
+        assert roomy.n_keys == (5 if stack == "decoder" else n_keys)
+        assert roomy.levels.shape[1:] == (roomy.n_queries, roomy.n_keys)
+        assert (roomy.levels[:, :n_queries, :n_keys] == grid.levels).all()
+        assert not roomy.levels[:, n_queries:].any()
+        assert not roomy.levels[:, :, n_keys:].any()
+        assert with_room(grid, 1, 1) is grid  # nothing is ever taken away

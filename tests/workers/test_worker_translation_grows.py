@@ -102,6 +102,20 @@ def test_that_a_newer_text_ends_it_after_the_first_part(desk: Desk) -> None:
     assert {part.text for part in desk.parts[1:]} == {"a dog and a bird"}
 
 
+def test_that_what_was_written_of_a_stopped_translation_is_guessed_the_next_time(desk: Desk) -> None:
+    desk.trace()
+    lengths = [len(part.target or ()) for part in desk.parts]
+    desk.told.clear()
+    desk.trace(number=3, text="a dog and a bird")  # another guess stands in between
+    desk.told.clear()
+    with stoppable(lambda: len(desk.parts) == 5):
+        assert desk.trace(number=4) == []
+    desk.told.clear()
+    desk.trace(number=5)
+    assert len(desk.parts[0].target or ()) >= 5
+    assert len(desk.parts) < len(lengths)
+
+
 def test_that_a_part_that_nobody_waits_for_any_more_is_not_told(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:

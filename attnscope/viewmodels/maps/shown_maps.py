@@ -5,6 +5,8 @@ from collections import OrderedDict
 from collections.abc import Hashable, Iterable
 from dataclasses import replace
 
+import numpy as np
+
 from attnscope.records.axes import tokens_of_site
 from attnscope.records.maps import HeadMap, SiteGrid
 from attnscope.records.messages import Traced
@@ -107,6 +109,25 @@ def shown_tokens(tokens: Tokens, aspect: Aspect) -> tuple[Token, ...]:
     """The tokens as the maps name them: words, or pieces; the maps of long texts have pieces."""
     is_by_word = aspect.is_by_word and not is_long(len(tokens), len(tokens))
     return words_of_tokens(tokens.tokens) if is_by_word else tokens.tokens
+
+
+def with_room(grid: SiteGrid, n_queries: int, n_keys: int) -> SiteGrid:
+    """The thumbnails of a target that is still being written, with no data where rows are to come.
+
+    Of decoder self-attention the columns come with the rows. Thumbnails of fewer cells than their map stay.
+    """
+    more_rows = max(0, n_queries - grid.n_queries)
+    more_columns = max(0, n_keys - grid.n_keys) if grid.site.stack == "decoder" else 0
+    if grid.is_pooled or grid.site.stack == "encoder" or not (more_rows or more_columns):
+        return grid
+    room = ((0, 0), (0, more_rows), (0, more_columns))
+    return replace(
+        grid,
+        n_queries=grid.n_queries + more_rows,
+        n_keys=grid.n_keys + more_columns,
+        levels=np.pad(grid.levels, room),
+        left_out=None if grid.left_out is None else np.pad(grid.left_out, room),
+    )
 
 
 def with_grid(traced: Traced, grid: SiteGrid) -> Traced:

@@ -24,7 +24,7 @@ from attnscope.records.axes import row_labels, written_after
 from attnscope.records.maps import SiteGrid
 from attnscope.records.sites import HeadRef, Stack
 from attnscope.viewmodels.heads.tinting import OFF, TintState
-from attnscope.viewmodels.maps.shown_maps import sides_of_site
+from attnscope.viewmodels.maps.shown_maps import sides_of_site, with_room
 from attnscope.viewmodels.maps.word_map import words_of_tokens
 from attnscope.viewmodels.session.recorded import is_recorded
 from attnscope.viewmodels.session.state import Session
@@ -186,6 +186,7 @@ class GridPanel(Dressed):
         self.grid.set_style(map_style(view))
         self.grid.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
         self._grids: tuple[SiteGrid, ...] = ()
+        self._sizes: dict[Stack, tuple[int, int]] = {}  # rows and columns of the maps that were whole last
         self._tabs: dict[Stack, QToolButton] = {}
         self._group = QButtonGroup(self)
         self._tab_row = QHBoxLayout()
@@ -282,6 +283,10 @@ class GridPanel(Dressed):
             button.setChecked(name == stack)
         traced = session.traced if session.text.strip() else None
         grids = tuple(session.shown_grid(g) for g in traced.grids if g.site.stack == stack) if traced else ()
+        if traced and not traced.is_target_whole:
+            grids = tuple(with_room(grid, *self._sizes.get(grid.site.stack, (0, 0))) for grid in grids)
+        elif grids:
+            self._sizes[grids[0].site.stack] = (grids[0].n_queries, grids[0].n_keys)
         if len(grids) != len(self._grids) or any(a is not b for a, b in zip(grids, self._grids, strict=True)):
             self._grids = grids
             self.grid.set_grids(grids)

@@ -381,6 +381,8 @@ class TextBar(Dressed):
         ):
             strip.set_tokens(shown_tokens(side, aspect) if side else (), side.text if side else "")
         written = shorten(plain_text(traced.comparison.before.generated), 120) if traced else ""
+        if written and traced and not traced.is_target_whole:
+            written += " …"
         if written and traced and (traced.gates or traced.interventions):
             written = f"{written}   (written with all heads on; held fixed)"
         model = self._session.model
