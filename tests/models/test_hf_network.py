@@ -140,13 +140,12 @@ def test_that_what_is_written_is_what_reading_again_would_write(
             read = Inputs(source=replace(inputs.source, tokens=inputs.source.tokens + more))
             last = len(read.source) - 1
         assert int(network.run(read).logits([last]).argmax()) == written[n]
+    heard: list[tuple[int, ...]] = []
     for guess in (written, [*written[:2], 9, 9], [7]):
-        heard: list[list[int]] = []
-        assert (
-            network.write(inputs, n_tokens=6, guess=guess, hear=lambda ids: heard.append([*ids])) == written
-        )
-        assert all(0 < len(ids) < len(written) and ids == written[: len(ids)] for ids in heard)
-        assert not heard or network.form == "encoder-decoder"
+        found = network.write(inputs, n_tokens=6, guess=guess, hear=lambda ids: heard.append(tuple(ids)))
+        assert found == written
+    assert all(0 < len(ids) < len(written) and list(ids) == written[: len(ids)] for ids in heard)
+    assert not heard or network.form == "encoder-decoder"
 
 
 @pytest.mark.parametrize("kind", ["gpt2", "mistral", "bart", "whisper"])
