@@ -29,7 +29,6 @@ from attnscope.records.maps import HeadMeasures, SiteGrid
 from attnscope.records.sites import HeadRef, Site, SiteKey, Stack
 from attnscope.records.tokens import Token
 from attnscope.schemes.measures import TEXT_MEASURES
-from attnscope.trace.record import SiteRecord
 from attnscope.trace.thumbnails import grids_of_logs
 from attnscope.trace.trace import Trace
 
@@ -66,12 +65,13 @@ def measured_grids(trace: Trace, max_px: int) -> tuple[tuple[SiteGrid, ...], tup
 
     Small maps of the layers of a stack are read together: their cost is that of calls.
     """
-    if any(_n_cells(record) > BLOCK_CELLS for record in trace.records.values()):
+    groups = _alike(trace)
+    if groups is None:
         return trace.grids(max_px), measure(trace)
     facts: dict[Stack, Facts] = {}
     small: dict[SiteKey, SiteGrid] = {}
     measured: dict[SiteKey, list[HeadMeasures]] = {}
-    for sites in _alike(trace):
+    for sites in groups:
         stop_if_unwanted()
         stack = sites[0].stack
         heads: list[HeadRef] = []
@@ -100,21 +100,21 @@ def measured_grids(trace: Trace, max_px: int) -> tuple[tuple[SiteGrid, ...], tup
     return tuple(grids), tuple(found)
 
 
-def _alike(trace: Trace) -> Iterable[list[Site]]:
-    """The sites, those together whose small maps have the same rows and columns under the same mask."""
+def _alike(trace: Trace) -> Iterable[list[Site]] | None:
+    """The sites, those together whose small maps have the same rows and columns under the same mask.
+
+    None where a map is too large to be laid out whole.
+    """
     groups: dict[tuple[object, ...], list[Site]] = {}
     for site in trace.sites:
         record = trace.records[site.key]
-        is_small = _n_cells(record) <= _TOGETHER_CELLS and record.rule.removed is None
+        n_cells = len(record.q) * record.n_queries * record.n_keys
+        if n_cells > BLOCK_CELLS:
+            return None
         size = (record.n_queries, record.n_keys, record.q.dtype, record.q.device, record.rule.kind)
-        key = (site.stack, *size) if is_small else (site.key,)
-        groups.setdefault(key, []).append(site)
+        is_small = n_cells <= _TOGETHER_CELLS and record.rule.removed is None
+        groups.setdefault((site.stack, *size) if is_small else (site.key,), []).append(site)
     return groups.values()
-
-
-def _n_cells(record: SiteRecord) -> int:
-    """Cells of the maps of all heads of a site."""
-    return len(record.q) * record.n_queries * record.n_keys
 
 
 def _facts_of(trace: Trace, site: Site) -> Facts:

@@ -49,8 +49,7 @@ def trace_text(request: TraceText, desk: Desk) -> Iterator[Reply]:
     is_long = len(request.text) > MAX_CONTINUED
     if is_long:  # a place to give up before the long pass, and another one after it
         yield Progress(number=request.number, what=f"Reading {counted(len(request.text), 'character')}")
-    layers = LayersComing(request, model, views)
-    is_grown = request.place == OPEN_MODEL and is_heard()
+    is_shown = request.place == OPEN_MODEL and is_heard()  # in the window, as it comes
     is_target_read = not request.view or model.info.takes_target
     interventions = request.interventions if request.view else _fitting(request, model)
     look = model.look(
@@ -63,8 +62,8 @@ def trace_text(request: TraceText, desk: Desk) -> Iterator[Reply]:
         n_continue=0 if is_long else N_CONTINUE,
         keep_output=bool(request.view),
         is_writing_later=True,
-        hear=layers.hear if is_long and request.place == OPEN_MODEL else None,
-        hear_target=TargetComing(request, begin_s).hear if is_grown else None,
+        hear=LayersComing(request, model, views).hear if is_long and is_shown else None,
+        hear_target=TargetComing(request, begin_s).hear if is_shown else None,
     )
     trace = look.trace
     if is_long:
