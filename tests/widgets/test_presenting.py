@@ -18,6 +18,7 @@ from attnscope.viewmodels.positions import PositionsState
 from attnscope.viewmodels.session.head_measures import MEASURES
 from attnscope.viewmodels.training.state import TrainingState
 from attnscope.widgets.explore.measure_rows import names_px
+from attnscope.widgets.token_strip import ROW_PX
 from attnscope.widgets.window.layout_memory import usable_geometry
 from attnscope.widgets.window.main_window import MainWindow
 
@@ -213,6 +214,34 @@ def test_that_large_type_takes_no_room_from_the_map_and_gives_the_columns_back(
         )
         assert explore.pictures.indexOf(explore.grid_panel) == 0
     assert side_of_map(window) == side
+
+
+@pytest.mark.parametrize("n_words", [1, 6, 13, 30])
+def test_that_large_type_takes_no_room_from_the_map_of_a_sentence_of_any_length(
+    qtbot: QtBot, n_words: int
+) -> None:
+    desk = Desk().open()
+    words = " ".join(["a", "bought", "small", "village"][k % 4] for k in range(n_words))
+    desk.session.set_text(words)
+    desk.session.set_target(words)
+    desk.answer()
+    sides = []
+    for theme in ("light", "projector"):
+        training = TrainingState(lambda request: None, Numbers())
+        positions = PositionsState(lambda request: None, Numbers())
+        made = MainWindow(desk.session, training, positions, Settings(theme=theme))
+        qtbot.addWidget(made)
+        made.resize(1280, 800)
+        made.show()
+        explore = made.pages.explore
+        qtbot.waitUntil(lambda page=explore: page.pictures.isVisible(), timeout=2000)
+        qtbot.wait(20)
+        sides.append(side_of_map(made))
+    assert sides[1] >= sides[0]
+    heading = explore.head_panel.heading
+    assert heading.geometry().height() == heading.sizeHint().height()  # all of it in one line
+    strip = explore.text_bar.source_strip
+    assert strip.visibleRegion().boundingRect().height() <= round(type_px(ROW_PX))
 
 
 def test_that_a_window_of_a_larger_screen_opens_within_this_one() -> None:

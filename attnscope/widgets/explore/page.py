@@ -224,12 +224,13 @@ class Presented:
         """
         if not self.is_on:
             return
-        width, height = self._columns.width(), self._columns.height()
+        columns = self._columns
+        width, height = columns.width() - columns.handleWidth(), columns.height()
         beside, above = (type_px(px) for px in _AROUND_HEAD_PX)
         head = max(height - heading.height() - above + beside, heading.width())
         left = max(width - head, self._side.minimumWidth())
         left = min(left, _MOST_SHARE * width)
-        self._columns.setSizes([round(left), round(width - left)])
+        columns.setSizes([int(left), width - int(left)])
         answers = min(type_px(_ANSWERS_PX), _MOST_ANSWERS * height)
         rest = [0] * (self._side.count() - 2)
         self._side.setSizes([round(height - answers), *rest, round(answers)])
@@ -283,8 +284,10 @@ class ExplorePage(Dressed):
         self.bars = QWidget()
         self._presented = Presented(self.bars, self.columns, self.pictures, self.side, self.grid_panel)
         self._is_touring = self._gives_way = self._is_tight = self._was_stage = False
+        self._fitted_heading = QSize()
         self._lay_out()
-        self.columns.installEventFilter(self)
+        for part in (self.columns, self.head_panel):
+            part.installEventFilter(self)
         self._stale = StaleWatch(self._is_late, self._show_stale, self)
         told = session.changed
         when(self, self._stale.check, told.traced, told.stale)
@@ -359,8 +362,10 @@ class ExplorePage(Dressed):
         self._fit_room()
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        """The stage is fitted whenever the bars above leave it another height."""
-        if watched is self.columns and event.type() == QEvent.Type.Resize:
+        """The stage is fitted whenever the bars above leave it another height, or its heading grows."""
+        is_resized = watched is self.columns and event.type() == QEvent.Type.Resize
+        is_laid_out = watched is self.head_panel and event.type() == QEvent.Type.LayoutRequest
+        if is_resized or (is_laid_out and self.head_panel.heading.sizeHint() != self._fitted_heading):
             self._fit_stage()
         return super().eventFilter(watched, event)
 
@@ -373,6 +378,7 @@ class ExplorePage(Dressed):
 
     def _fit_stage(self) -> None:
         heading, map_view = self.head_panel.heading.sizeHint(), self.head_panel.heatmap
+        self._fitted_heading = heading
         with type_at(map_view.type_factor()):
             self._presented.fit(QSize(0, 0) if self._view.hides("looks") else heading)
 

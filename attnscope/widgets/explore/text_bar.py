@@ -112,14 +112,17 @@ class WordHelp(QCompleter):
 # A token strip of at most a few rows; longer texts scroll inside it, and lit tokens come into view.
 
 MAX_ROWS = 3
+_MAX_ROWS_LOW = 1
+"""Where the pictures need the height."""
 
 
 class TokenScroll(QScrollArea):
-    """Holds one strip; as high as its rows, up to MAX_ROWS."""
+    """Holds one strip; as high as its rows, up to `max_rows`."""
 
     def __init__(self, strip: TokenStrip, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._strip = strip
+        self._n_rows, self._max_rows = 1, MAX_ROWS
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setWidgetResizable(True)
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
@@ -128,7 +131,7 @@ class TokenScroll(QScrollArea):
         self.viewport().setAutoFillBackground(False)
         self.setWidget(strip)
         strip.setAutoFillBackground(False)  # setWidget turns it on
-        self.setFixedHeight(round(type_px(ROW_PX)))
+        self._fit()
         strip.rows_changed.connect(self._on_rows_changed)
         strip.token_hovered.connect(self._on_token_hovered)
 
@@ -139,8 +142,17 @@ class TokenScroll(QScrollArea):
         if index is not None and not self._strip.underMouse():
             self._bring_into_view(index)
 
+    def set_max_rows(self, max_rows: int) -> None:
+        """So many rows at most are seen at once."""
+        self._max_rows = max_rows
+        self._fit()
+
     def _on_rows_changed(self, n_rows: int) -> None:
-        self.setFixedHeight(min(n_rows, MAX_ROWS) * round(type_px(ROW_PX)))
+        self._n_rows = n_rows
+        self._fit()
+
+    def _fit(self) -> None:
+        self.setFixedHeight(min(self._n_rows, self._max_rows) * round(type_px(ROW_PX)))
 
     def _on_token_hovered(self, index: int) -> None:
         if self._strip.hasFocus():
@@ -289,6 +301,8 @@ class TextBar(Dressed):
         """Take so much height: all, one line of fields above one of tokens, or the fields alone."""
         if room != self._room:
             self._room = room
+            for scroll in (self._source_scroll, self._target_scroll):
+                scroll.set_max_rows(_MAX_ROWS_LOW if room == "low" else MAX_ROWS)
             self._place()
 
     def _lay_out(self) -> None:
