@@ -129,6 +129,18 @@ def test_that_pixels_are_resized_cut_and_normalised_as_the_files_say(tmp_path: P
         read_preparation(tmp_path, (4, 4))
 
 
+@pytest.mark.parametrize(("height", "width"), [(43, 64), (64, 43), (50, 75), (97, 33)])
+def test_that_the_longer_side_is_cut_off_to_whole_pixels_as_the_library_does(height: int, width: int) -> None:
+    rows, columns = np.arange(height)[:, None, None] / height, np.arange(width)[None, :, None] / width
+    picture = (np.sin(5 * rows + np.arange(3)) * np.cos(4 * columns) * 100 + 120).astype(np.uint8)
+    how = Preparation(height=16, width=16, shortest=20, mode="bicubic", mean=(0.0,) * 3, deviation=(1.0,) * 3)
+    size = (int(20 * width / min(height, width)), int(20 * height / min(height, width)))
+    whole = np.asarray(Image.fromarray(picture).resize(size, Image.Resampling.BICUBIC), np.float64)
+    top, left = (size[1] - 16) // 2, (size[0] - 16) // 2
+    found = prepare(picture, how)[0].permute(1, 2, 0).numpy() * 255
+    assert abs(found - whole[top : top + 16, left : left + 16]).max() < 1.5  # Pillow rounds twice
+
+
 def test_that_patches_are_named_by_row_and_column_after_the_special_tokens() -> None:
     assert patch_tokens("x", (2, 2), 4).pieces == ("0,0", "0,1", "1,0", "1,1")
     assert patch_tokens("x", (1, 2), 4).pieces == ("[CLS]", "[DIST]", "0,0", "0,1")

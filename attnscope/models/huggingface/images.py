@@ -152,8 +152,9 @@ def prepare(picture: NDArray[np.uint8], how: Preparation) -> Tensor:
     if how.shortest is None:
         size = (how.height, how.width)
     else:
-        scale = how.shortest / min(pixels.shape[-2:])
-        size = (max(1, round(pixels.shape[-2] * scale)), max(1, round(pixels.shape[-1] * scale)))
+        height, width = pixels.shape[-2:]
+        short = min(height, width)
+        size = (height * how.shortest // short, width * how.shortest // short)  # as the library cuts it off
     if how.mode == "nearest":
         pixels = functional.interpolate(pixels, size=size, mode=how.mode)
     else:
