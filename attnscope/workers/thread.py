@@ -5,6 +5,7 @@ only frozen records, through one signal.
 """
 
 import dataclasses
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -20,6 +21,11 @@ from attnscope.records.requests import Reply, Request
 from attnscope.workers.mailbox import Mailbox
 
 STOP_WITHIN_S = 3.0
+SWITCH_S = 0.0005
+"""How long the window waits for the interpreter while another thread computes in Python.
+
+It waits at each call of Qt: with Python's 5 ms, painting takes a tenth of a second while libraries load.
+"""
 CrashWriter = Callable[[BaseException, str], Path | None]
 
 
@@ -117,6 +123,7 @@ class WorkerThread(QThread):
 
     def run(self) -> None:
         """The thread's life. Called by Qt."""
+        sys.setswitchinterval(SWITCH_S)
         engine = self._start_engine()
         while not self._is_stopping:
             request = self._next_request(wait=not engine.is_training)

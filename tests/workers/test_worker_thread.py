@@ -1,5 +1,6 @@
 """The worker thread, with engines written here: order, newest wins, failure, cancel, stopping while busy."""
 
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -279,3 +280,15 @@ def test_that_an_engine_that_cannot_be_built_fails_every_request_with_a_sentence
     assert "libtorch is missing" in last.message
     assert last.crash_log == "crash.log"
     assert written == ["starting the engine"]
+
+
+def test_that_the_window_need_not_wait_long_for_the_interpreter(
+    qtbot: QtBot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_to: list[float] = []
+    monkeypatch.setattr(sys, "setswitchinterval", set_to.append)
+    worker = WorkerThread(lambda _write: EchoEngine(), lambda _error, _what: None)
+    with qtbot.waitSignal(worker.replied):
+        worker.start()
+    assert worker.stop()
+    assert max(set_to) <= 0.001
