@@ -341,7 +341,7 @@ class Program(QObject):
         self.window.pages.explore.offer_causes(self.attributing, self.patching)
         self.curves = join(functools.partial(CurvesState, self.session, post), ModelLoaded)
         self.window.pages.heads_tabs.offer_pruning(self.curves, lambda: self.heads.path)
-        self.curves.changed.importance.connect(self._rank_heads)
+        self.curves.changed.importance.connect(self._rank_heads, max_args=0)
         self.alike = join(functools.partial(AlikeState, self.session, post), ModelLoaded)
         self.window.pages.heads_tabs.offer_alike(self.alike, lambda: self.heads.path)
         self.weights = join(functools.partial(WeightsState, self.session, post), ModelLoaded)

@@ -48,7 +48,7 @@ class WorkState:
     def watch(self, changed: SignalGroup | SignalInstance, find: FindTasks) -> None:
         """Collect the jobs that `find` gives whenever the state has `changed` that they are of."""
         self._found[find] = ()
-        changed.connect(partial(self._look, find))
+        changed.connect(partial(self._look, find), max_args=0)
 
     @property
     def summary(self) -> str:

@@ -54,8 +54,8 @@ class AcrossState:
         self.has_shares = True
         self._chosen: int | None = None
         self._of_tokens: tuple[Token, ...] = ()
-        session.changed.model.connect(self._on_model)
-        session.changed.traced.connect(self._on_traced)
+        session.changed.model.connect(self._on_model, max_args=0)
+        session.changed.traced.connect(self._on_traced, max_args=0)
 
     # What can be read
 

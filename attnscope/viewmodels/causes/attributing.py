@@ -58,10 +58,10 @@ class AttributingState:
         self.other: WishedToken = None
         self.order: PartOrder = "size"
         self.candidates: tuple[Candidate, ...] = ()
-        session.changed.model.connect(self._on_model)
-        session.changed.text.connect(self._forget_answers)
-        session.changed.traced.connect(self._ask)
-        across.changed.choice.connect(self._on_position)
+        session.changed.model.connect(self._on_model, max_args=0)
+        session.changed.text.connect(self._forget_answers, max_args=0)
+        session.changed.traced.connect(self._ask, max_args=0)
+        across.changed.choice.connect(self._on_position, max_args=0)
 
     # What can be read
 

@@ -37,8 +37,8 @@ class GraphState:
         self._query = Query(GraphShown, post, numbers)
         self.changed = GraphChanges()
         self.threshold = DEFAULT_THRESHOLD
-        across.changed.choice.connect(self._ask)
-        session.changed.model.connect(self._on_model)
+        across.changed.choice.connect(self._ask, max_args=0)
+        session.changed.model.connect(self._on_model, max_args=0)
 
     @property
     def graph(self) -> AttentionGraph | None:

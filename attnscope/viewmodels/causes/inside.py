@@ -44,10 +44,10 @@ class InsideState:
         self._chosen: int | None = None
         self._of_tokens: tuple[Token, ...] = ()
         self._awaited_query: int | None = None
-        session.changed.model.connect(self._on_model)
-        session.changed.text.connect(self._on_text)
-        session.changed.traced.connect(self._look_again)
-        session.changed.selection.connect(self._look_again)
+        session.changed.model.connect(self._on_model, max_args=0)
+        session.changed.text.connect(self._on_text, max_args=0)
+        session.changed.traced.connect(self._look_again, max_args=0)
+        session.changed.selection.connect(self._look_again, max_args=0)
 
     # What can be read
 

@@ -39,8 +39,8 @@ class LensState:
         self._query = Query(LensShown, post, numbers)
         self.changed = LensChanges()
         self.colour: LensColour = "probability"
-        session.changed.model.connect(self._on_model)
-        session.changed.traced.connect(self._ask)
+        session.changed.model.connect(self._on_model, max_args=0)
+        session.changed.traced.connect(self._ask, max_args=0)
 
     @property
     def is_busy(self) -> bool:

@@ -56,11 +56,11 @@ class PatchingState:
         self.other: WishedToken = None
         self._is_outdated = False
         self._for_text = ""
-        session.changed.model.connect(self._on_model_or_trace)
-        session.changed.traced.connect(self._on_model_or_trace)
-        session.changed.text.connect(self._propose)
-        session.changed.gates.connect(self._on_gates)
-        session.changed.selection.connect(self._on_selection)
+        session.changed.model.connect(self._on_model_or_trace, max_args=0)
+        session.changed.traced.connect(self._on_model_or_trace, max_args=0)
+        session.changed.text.connect(self._propose, max_args=0)
+        session.changed.gates.connect(self._on_gates, max_args=0)
+        session.changed.selection.connect(self._on_selection, max_args=0)
         self._propose()
 
     # What can be read

@@ -60,11 +60,11 @@ class CompareState:
         self._maps: tuple[object, ComparedMaps] | None = None
         self._is_watched = False
         told = session.changed
-        told.selection.connect(self._on_selection)
-        told.model.connect(self._on_model)
-        told.compared.connect(self._take_choices)
+        told.selection.connect(self._on_selection, max_args=0)
+        told.model.connect(self._on_model, max_args=0)
+        told.compared.connect(self._take_choices, max_args=0)
         for followed in (told.text, told.gates, told.interventions, told.model, told.history):
-            followed.connect(self._follow)
+            followed.connect(self._follow, max_args=0)
 
     @property
     def choices(self) -> Comparing:

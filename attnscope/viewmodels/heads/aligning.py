@@ -51,9 +51,9 @@ class AligningState:
         self.rows: AlignmentRows = "predicting"
         self.files: GoldFiles | None = None
         self._of = ("", "")
-        session.changed.model.connect(self._on_model)
+        session.changed.model.connect(self._on_model, max_args=0)
         for signal in (session.changed.traced, session.changed.selection, session.changed.heads):
-            signal.connect(self._look_again)
+            signal.connect(self._look_again, max_args=0)
 
     # What can be read
 

@@ -48,9 +48,9 @@ class AlikeState:
         self.path = ""
         self._stack: Stack | None = None
         self.first_look = FirstLook(session, lambda: _N_PASSES, lambda: self.job.phase == "empty", self.run)
-        session.changed.selection.connect(self._on_selection)
-        session.changed.model.connect(self._on_shown)
-        session.changed.traced.connect(self._on_shown)
+        session.changed.selection.connect(self._on_selection, max_args=0)
+        session.changed.model.connect(self._on_shown, max_args=0)
+        session.changed.traced.connect(self._on_shown, max_args=0)
 
     # What can be read
 

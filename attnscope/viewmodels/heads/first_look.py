@@ -26,7 +26,7 @@ class FirstLook:
         self._session, self._n_passes = session, n_passes
         self._is_wanted, self._measure = is_wanted, measure
         self._is_seen = False
-        session.changed.traced.connect(self._on_traced)
+        session.changed.traced.connect(self._on_traced, max_args=0)
 
     @property
     def words(self) -> str:

@@ -60,8 +60,8 @@ class WeightsState:
         self._known: dict[HeadRef, HeadWeightsFound] = {}
         self._asked: HeadRef | None = None
         self._is_watched = False
-        session.changed.selection.connect(self._on_head)
-        session.changed.model.connect(self._on_head)
+        session.changed.selection.connect(self._on_head, max_args=0)
+        session.changed.model.connect(self._on_head, max_args=0)
 
     # What can be read
 

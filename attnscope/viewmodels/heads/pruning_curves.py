@@ -81,7 +81,7 @@ class CurvesState:
             lambda: self.job.phase == "empty",
             self._run_first,
         )
-        session.changed.gates.connect(self._on_gates)
+        session.changed.gates.connect(self._on_gates, max_args=0)
 
     # What can be read
 

@@ -138,7 +138,7 @@ class HeadsState:
         self.has_intervals = False
         self._card_number = 0
         self.first_look = FirstLook(session, lambda: _N_PASSES, lambda: self.phase == "empty", self.run)
-        session.changed.selection.connect(self._on_selection)
+        session.changed.selection.connect(self._on_selection, max_args=0)
 
     # What can be read
 

@@ -44,9 +44,9 @@ class TintState:
         self.changed = TintChanges()
         self.key = OFF
         self.values: dict[HeadRef, float] = {}
-        session.changed.traced.connect(self._on_measures)
-        session.changed.model.connect(self._on_measures)
-        heads.changed.table.connect(self._read)
+        session.changed.traced.connect(self._on_measures, max_args=0)
+        session.changed.model.connect(self._on_measures, max_args=0)
+        heads.changed.table.connect(self._read, max_args=0)
 
     @property
     def choices(self) -> tuple[TintChoice, ...]:

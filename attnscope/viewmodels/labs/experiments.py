@@ -61,7 +61,10 @@ class ExperimentsState:
         self._latest: dict[type, Finding] = {}
         self._pending: dict[type, _Pending] = {}
         for signal in (session.changed.model, session.changed.traced, session.changed.text):
-            signal.connect(self.changed.model.emit)
+            signal.connect(self._on_session, max_args=0)
+
+    def _on_session(self) -> None:
+        self.changed.model.emit()
 
     @property
     def under_way(self) -> tuple[tuple[type, int, int], ...]:

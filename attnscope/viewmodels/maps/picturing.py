@@ -31,10 +31,10 @@ class PictureState:
         self.changed = PictureChanges()
         self._query = 0
         told = session.changed
-        told.model.connect(self._on_model)
+        told.model.connect(self._on_model, max_args=0)
         for signal in (told.traced, told.selection, told.heads, told.text):
-            signal.connect(self._tell_picture)
-        told.traced.connect(self._ask)
+            signal.connect(self._tell_picture, max_args=0)
+        told.traced.connect(self._ask, max_args=0)
 
     @property
     def is_offered(self) -> bool:

@@ -28,5 +28,5 @@ def open_and_explore(session: Session, view: ViewState, source: str, device: str
         if session.busy is None or session.busy.source != source:
             end()  # it failed, was given up, or another is opened instead
 
-    told.model.connect(explore)
-    told.busy.connect(look)
+    told.model.connect(explore, max_args=0)
+    told.busy.connect(look, max_args=0)

@@ -62,7 +62,7 @@ class MaskState:
             (told.output, self._tell),
         )
         for signal, react in self._followed:
-            signal.connect(react)
+            signal.connect(react, max_args=0)
         self._learn_own()
 
     def close(self) -> None:

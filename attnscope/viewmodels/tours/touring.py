@@ -59,13 +59,13 @@ class TourState:
         self._is_working = False
         self._own_source = ""
         self._is_other_coming = False
-        states.session.changed.busy.connect(self._watch_opening)
-        states.session.changed.model.connect(self._make_way)
+        states.session.changed.busy.connect(self._watch_opening, max_args=0)
+        states.session.changed.model.connect(self._make_way, max_args=0)
         watched = (states.session, states.view, states.inside, states.heads)
         for state in (*watched, states.curves, states.training, states.positions):
             for name, signal in state.changed.signals.items():
                 if name not in _IGNORED:
-                    signal.connect(self._on_changed)
+                    signal.connect(self._on_changed, max_args=0)
 
     # What can be read
 

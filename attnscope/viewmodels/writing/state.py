@@ -67,10 +67,10 @@ class GenerationState:
         self._traced: Traced | None = None
         self._own_traced: Traced | None = None
         self._written_for: tuple[str, Gates] | None = None
-        session.changed.model.connect(self._on_model)
-        session.changed.text.connect(self._on_text_or_gates)
-        session.changed.gates.connect(self._on_text_or_gates)
-        session.changed.traced.connect(self._on_traced)
+        session.changed.model.connect(self._on_model, max_args=0)
+        session.changed.text.connect(self._on_text_or_gates, max_args=0)
+        session.changed.gates.connect(self._on_text_or_gates, max_args=0)
+        session.changed.traced.connect(self._on_traced, max_args=0)
 
     # What can be read
 
