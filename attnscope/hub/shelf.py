@@ -1,20 +1,18 @@
 """The shelf in resources/shelf.toml, read strictly: a person may add to it."""
 
-import dataclasses
 import re
 from functools import cache
 from pathlib import Path, PurePosixPath
 from tomllib import TOMLDecodeError
 
+from attnscope.codec import Codec, Fault, keys_of
 from attnscope.errors import LoadError
 from attnscope.paths import resources_folder
 from attnscope.records.shelf import ShelfEntry
 from attnscope.strict_toml import parse_toml, read_toml_text
 
-_FIELDS = {field.name: field.type for field in dataclasses.fields(ShelfEntry)}
-_NEEDED = frozenset(
-    field.name for field in dataclasses.fields(ShelfEntry) if field.default is dataclasses.MISSING
-)
+_FIELDS = keys_of(ShelfEntry)
+_CODEC = Codec()
 _OF_PACKAGE = ("package", "file", "sha256")
 _ID = re.compile(r"(?:[A-Za-z0-9][\w.-]{0,95}/)?[A-Za-z0-9][\w.-]{0,95}", re.ASCII)
 _SHORT = re.compile(r"[a-z][a-z0-9-]{0,30}")
@@ -65,13 +63,12 @@ def _entry(path: Path, number: int, values: object) -> ShelfEntry:
     what = f"{what} ({str(values.get('name', ''))[:80]})"
     if unknown := sorted(set(values) - set(_FIELDS)):
         raise _wrong(path, f"{what} has the unknown key {unknown[0][:40]!r}")
-    if lacking := sorted(_NEEDED - set(values)):
-        raise _wrong(path, f"{what} has no {lacking[0]}")
-    for key, value in values.items():
-        is_right = type(value) is int and value > 0 if _FIELDS[key] is int else isinstance(value, str)
-        if not is_right:
-            raise _wrong(path, f"{what}: {key} is {str(value)[:40]!r}")
-    entry = ShelfEntry(**values)
+    try:
+        entry = _CODEC.read(ShelfEntry, values)
+    except Fault as fault:
+        key = fault.place
+        reason = f"{what}: {key} is {str(values[key])[:40]!r}" if key in values else f"{what} has no {key}"
+        raise _wrong(path, reason) from fault
     if not is_model_id(entry.name) or "/" not in entry.name:
         raise _wrong(path, f"{what} is no owner/name")
     _check_package(path, what, entry)

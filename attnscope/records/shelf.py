@@ -1,8 +1,9 @@
 """The shelf of well-known open models, what the Hub offers of one, and how far a download is."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
+from attnscope.codec import Between
 from attnscope.counting import bytes_text, time_left
 from attnscope.records.requests import Reply, Request
 
@@ -23,8 +24,8 @@ class ShelfEntry:
     title: str
     kind: str
     look_for: str
-    n_parameters: int
-    about_mb: int
+    n_parameters: Annotated[int, Between(1, 2**53)]
+    about_mb: Annotated[int, Between(1, 2**31)]
     licence: str
     package: str = ""
     file: str = ""

@@ -13,10 +13,12 @@ It is done while the pass runs, so that values and outputs need not be kept.
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from typing import Annotated
 
 import torch
 from torch import Tensor
 
+from attnscope.codec import At
 from attnscope.nn.masks import MaskRule
 from attnscope.nn.scores import DenseBias, ScoreRule, log_weights, scores
 from attnscope.records.maps import SelfCheck
@@ -45,7 +47,7 @@ class SiteProof:
     n_queries: int
     is_training: bool
     is_given: bool = False
-    is_read: bool = False
+    is_read: Annotated[bool, At(None)] = False
 
 
 @torch.no_grad()

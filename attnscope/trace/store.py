@@ -6,14 +6,16 @@ everything else as JSON in the file's metadata, with a SHA-256 of both. Opening 
 
 import hashlib
 import json
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast, get_args
 
 import torch
 from torch import Tensor
 
+from attnscope.codec import Caps, Codec
 from attnscope.errors import LoadError, SaveError, of_wrong_kind
 from attnscope.nn.masks import MaskRule, RemovedCells
 from attnscope.nn.patterns import PATTERNS, kind_of
@@ -22,7 +24,7 @@ from attnscope.outside import open_outside
 from attnscope.records.interventions import interventions_as_json, interventions_from_json
 from attnscope.records.models import Recorded
 from attnscope.records.outputs import Candidate, Output, OutputKind, Prediction
-from attnscope.records.sites import KEY_KINDS, STACKS, Gates, HeadRef, Site, SiteKey
+from attnscope.records.sites import Gates, HeadRef, Site, SiteKey
 from attnscope.records.tokens import Token, Tokens, own_letters
 from attnscope.strict_json import as_object, parse_json
 from attnscope.trace.check import SiteProof, prove_again
@@ -32,6 +34,7 @@ from attnscope.trace.trace import Trace
 
 FORMAT = 2
 _KEY = "attnscope_traces"
+_CODEC = Codec(is_sparse=True, caps=Caps(number=math.inf))
 _TENSORS = ("q", "k", "lse")
 _VALUES = ("v", "out")
 _MAX_NAME, _MAX_NOTE, _MAX_NOTES = 200, 1000, 20
@@ -179,14 +182,8 @@ def _token_as_json(token: Token) -> list[object]:
 
 def _site_as_json(site: Site, record: SiteRecord) -> dict[str, object]:
     return {
-        "stack": site.stack,
-        "layer": site.layer,
-        "n_heads": site.n_heads,
-        "n_kv_heads": site.n_kv_heads,
-        "keys": site.keys,
-        "n_slots": site.n_slots,
-        **({"former": list(site.former)} if site.former else {}),
-        "proof": asdict(record.proof),
+        **_CODEC.write(site),
+        "proof": _CODEC.write(record.proof),
         **rules_as_json(record.rule, record.score),
     }
 
@@ -269,20 +266,8 @@ def _digest(described: object, tensors: Mapping[str, Tensor]) -> str:
 
 
 def _site(values: dict[str, Any]) -> Site:
-    if values["stack"] not in STACKS:
-        raise ValueError(f"unknown stack {str(values['stack'])[:20]!r}")
-    if values.get("keys", "tokens") not in KEY_KINDS:
-        raise ValueError(f"unknown columns {str(values['keys'])[:20]!r}")
-    n_heads = int(values["n_heads"])
-    return Site(
-        stack=values["stack"],
-        layer=int(values["layer"]),
-        n_heads=n_heads,
-        n_kv_heads=int(values["n_kv_heads"]),
-        keys=values.get("keys", "tokens"),
-        n_slots=int(values.get("n_slots", 0)),
-        former=tuple(int(once) for once in values.get("former", ())[:n_heads]),
-    )
+    site = _CODEC.read(Site, values)
+    return replace(site, former=site.former[: site.n_heads])
 
 
 def _record(prefix: str, values: dict[str, Any], site: Site, tensors: Mapping[str, Tensor]) -> SiteRecord:
@@ -308,7 +293,9 @@ def _record(prefix: str, values: dict[str, Any], site: Site, tensors: Mapping[st
         if name.startswith(f"{prefix}.rule.")
     }
     rule, score = read_rules(values, own, n_heads=n_heads, n_queries=n_queries, n_keys=n_keys, d_head=d_head)
-    return SiteRecord(q=q, k=k, lse=lse, v=v, out=out, rule=rule, score=score, proof=_proof(values["proof"]))
+    return SiteRecord(
+        q=q, k=k, lse=lse, v=v, out=out, rule=rule, score=score, proof=_CODEC.read(SiteProof, values["proof"])
+    )
 
 
 def _proved(record: SiteRecord, *, is_causal_site: bool) -> SiteRecord:
@@ -325,18 +312,6 @@ def _proved(record: SiteRecord, *, is_causal_site: bool) -> SiteRecord:
         is_causal_site=is_causal_site,
     )
     return replace(record, proof=proof)
-
-
-def _proof(values: dict[str, Any]) -> SiteProof:
-    return SiteProof(
-        row_sum_error=float(values["row_sum_error"]),
-        forbidden_weight=float(values["forbidden_weight"]),
-        output_error=float(values["output_error"]),
-        n_rows=int(values["n_rows"]),
-        n_queries=int(values["n_queries"]),
-        is_training=bool(values["is_training"]),
-        is_given=bool(values.get("is_given", False)),
-    )
 
 
 def _tokens_from_json(values: dict[str, Any]) -> Tokens:
