@@ -2,7 +2,7 @@
 
 from PySide6.QtCore import QRectF, QSize, Qt
 from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPaintEvent
-from PySide6.QtWidgets import QSizePolicy, QWidget
+from PySide6.QtWidgets import QSizePolicy
 
 from attnscope.counting import below_text, probability_text
 from attnscope.figures.plain import isolated, plain_piece
@@ -16,14 +16,8 @@ _ROW_PX, _HEAD_PX = 24, 20
 class CandidateTable(Dressed):
     """One row a candidate: its piece, then probability and bar before, then after."""
 
-    def __init__(
-        self,
-        n_rows: int = 8,
-        parent: QWidget | None = None,
-        *,
-        names: tuple[str, str] = ("before", "after"),
-    ) -> None:
-        super().__init__(parent)
+    def __init__(self, n_rows: int = 8, *, names: tuple[str, str] = ("before", "after")) -> None:
+        super().__init__()
         self._names = names
         self._rows: tuple[CandidateRow, ...] = ()
         self._n_rows = n_rows

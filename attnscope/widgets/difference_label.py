@@ -12,7 +12,7 @@ from PySide6.QtGui import (
     QTextLayout,
     QTextOption,
 )
-from PySide6.QtWidgets import QSizePolicy, QWidget
+from PySide6.QtWidgets import QSizePolicy
 
 from attnscope.figures.plain import plain_text
 from attnscope.figures.style import NORMAL_PX, font
@@ -25,8 +25,8 @@ _MAX_LINES = 12
 class DifferenceLabel(Dressed):
     """Shows segments as one wrapped text; changed ones are underlined and tinted."""
 
-    def __init__(self, name: str, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, name: str) -> None:
+        super().__init__()
         self._name = name
         self._segments: tuple[Segment, ...] = ()
         self.is_stale = False

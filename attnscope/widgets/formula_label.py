@@ -14,8 +14,8 @@ from attnscope.widgets.labels import plain_tooltip
 class FormulaLabel(QWidget):
     """Formulas below each other, broken at spaces where there is no room; as high as they are."""
 
-    def __init__(self, size_px: int = NORMAL_PX, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, size_px: int = NORMAL_PX) -> None:
+        super().__init__()
         self._size_px = size_px
         self._texts: tuple[str, ...] = ()
         policy = QSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Fixed)

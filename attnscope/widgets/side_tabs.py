@@ -24,8 +24,8 @@ class SideTabs(QWidget):
 
     shown = Signal()
 
-    def __init__(self, parent: QWidget | None = None, *, is_narrow: bool = False) -> None:
-        super().__init__(parent)
+    def __init__(self, *, is_narrow: bool = False) -> None:
+        super().__init__()
         self._role = "side-tab" if is_narrow else "tab"
         self.tabs: dict[str, QToolButton] = {}
         self._pages = QStackedWidget()

@@ -58,8 +58,8 @@ _Line = int | str
 class AcrossGrid(Dressed):
     """The table itself, painted as far as it can be seen."""
 
-    def __init__(self, state: AcrossState, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, state: AcrossState) -> None:
+        super().__init__()
         self._state = state
         self._lines: tuple[_Line, ...] = ()
         self.setAccessibleName("How much each input contributes to the output token")
@@ -208,8 +208,8 @@ class PatchMaps(QWidget):
 
     pointed = Signal(str)
 
-    def __init__(self, state: AcrossState, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, state: AcrossState) -> None:
+        super().__init__()
         self._state = state
         self._grid = QGridLayout(self)
         self._grid.setContentsMargins(0, 0, 0, 0)
@@ -291,14 +291,8 @@ class AcrossPanel(Dressed):
 
     pointed = Signal(str)
 
-    def __init__(
-        self,
-        session: Session,
-        state: AcrossState,
-        graph: GraphState,
-        parent: QWidget | None = None,
-    ) -> None:
-        super().__init__(parent)
+    def __init__(self, session: Session, state: AcrossState, graph: GraphState) -> None:
+        super().__init__()
         self._session, self._state, self._graph = session, state, graph
         self.mode: AcrossMode = "table"
         self.title = ElidedLabel(role="muted")

@@ -46,8 +46,8 @@ class AnswerBoxes(QWidget):
 
     chosen = Signal(object, object)
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self) -> None:
+        super().__init__()
         self.answer = _box("Answer", "The token whose logit is explained. Choose one, or type a token.")
         self.other = _box("Other answer", "The token it is compared with. Choose one, or type a token.")
         self._wishes: list[WishedToken] = [None, None]
@@ -123,14 +123,8 @@ class CausesPanel(Dressed):
 
     pointed = Signal(str)
 
-    def __init__(
-        self,
-        session: Session,
-        attributing: AttributingState,
-        patching: PatchingState,
-        parent: QWidget | None = None,
-    ) -> None:
-        super().__init__(parent)
+    def __init__(self, session: Session, attributing: AttributingState, patching: PatchingState) -> None:
+        super().__init__()
         self._session, self._attributing, self._patching = session, attributing, patching
         self.mode: CausesMode = "parts"
         self.strip = OutputStrip()

@@ -47,8 +47,8 @@ class GraphView(Dressed):
     walked = Signal(object)
     """The place (QPointF) of the circle that the keyboard went to."""
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self) -> None:
+        super().__init__()
         self.graph: AttentionGraph | None = None
         self._marked: int | None = None
         self._layout: tuple[QSize, GraphLayout] | None = None
@@ -198,8 +198,8 @@ class GraphPanel(QWidget):
 
     pointed = Signal(str)
 
-    def __init__(self, state: GraphState, note: Callable[[], str], parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, state: GraphState, note: Callable[[], str]) -> None:
+        super().__init__()
         self._state, self._note = state, note
         self.title = PlainLabel(role="muted")
         self.threshold = ChoiceButton("lines", "Hide lines that carry less of the output", _CHOICES)

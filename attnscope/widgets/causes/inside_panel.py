@@ -43,8 +43,8 @@ class InsideView(Dressing, QAbstractScrollArea):
     query_chosen = Signal(int)
     """The place in the text of a key that was clicked twice, to be the query."""
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self) -> None:
+        super().__init__()
         self._inside: HeadInside | None = None
         self._step: Step = "product"
         self._row: int | None = None
@@ -212,14 +212,8 @@ class InsidePanel(QWidget):
     `chooser` is the query, to be placed by whoever holds the panel.
     """
 
-    def __init__(
-        self,
-        state: InsideState,
-        session: Session,
-        view: ViewState,
-        parent: QWidget | None = None,
-    ) -> None:
-        super().__init__(parent)
+    def __init__(self, state: InsideState, session: Session, view: ViewState) -> None:
+        super().__init__()
         self._state, self._session, self._view = state, session, view
         self.picture = InsideView()
         self.steps: dict[Step, QToolButton] = {}

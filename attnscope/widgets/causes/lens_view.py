@@ -33,8 +33,8 @@ _EXPLAINED = (
 class LensGrid(Dressed):
     """The table itself, painted as far as it can be seen."""
 
-    def __init__(self, state: LensState, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, state: LensState) -> None:
+        super().__init__()
         self._state = state
         self.setAccessibleName("What each layer would say")
         self.setSizePolicy(QSizePolicy.Policy.MinimumExpanding, QSizePolicy.Policy.Fixed)
@@ -141,8 +141,8 @@ class LensGrid(Dressed):
 class LensPanel(QWidget):
     """The table with its heading; asks for it only while it can be seen."""
 
-    def __init__(self, state: LensState, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, state: LensState) -> None:
+        super().__init__()
         self._state = state
         self.title = PlainLabel("Logit lens", "muted")
         self.title.setToolTip(plain_tooltip(_EXPLAINED))

@@ -2,7 +2,7 @@
 
 from PySide6.QtCore import QEvent, QSize, Qt, Signal
 from PySide6.QtGui import QColor, QHelpEvent, QKeyEvent, QMouseEvent, QPainter, QPaintEvent, QResizeEvent
-from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
+from PySide6.QtWidgets import QSizePolicy, QToolTip
 
 from attnscope.figures.plain import isolated
 from attnscope.figures.style import NORMAL_PX, font, type_px
@@ -18,8 +18,8 @@ class OutputStrip(Dressed):
 
     chosen = Signal(int)
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self) -> None:
+        super().__init__()
         self._tokens: tuple[Token, ...] = ()
         self._chips: tuple[Chip, ...] = ()
         self._n_rows, self._at = 1, 0

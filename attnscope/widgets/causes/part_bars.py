@@ -11,7 +11,7 @@ from PySide6.QtGui import (
     QPaintEvent,
     QPen,
 )
-from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
+from PySide6.QtWidgets import QSizePolicy, QToolTip
 
 from attnscope.counting import short_change
 from attnscope.figures.colours import difference_map, lut
@@ -34,8 +34,8 @@ class PartBars(Dressed):
     pointed = Signal(str)
     walked = Signal(int)
 
-    def __init__(self, state: AttributingState, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, state: AttributingState) -> None:
+        super().__init__()
         self._state = state
         self._parts: tuple[Contribution, ...] = ()
         self._row = -1

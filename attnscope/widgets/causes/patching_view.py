@@ -32,8 +32,8 @@ class PatchingView(QWidget):
     token_chosen = Signal(str, int)
     """The text (`source` or `target`) and place of a cell of positions that was clicked."""
 
-    def __init__(self, state: PatchingState, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, state: PatchingState) -> None:
+        super().__init__()
         self._state = state
         self._cell = (-1, -1)
         self.corrupt = QLineEdit()

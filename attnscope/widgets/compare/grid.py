@@ -8,7 +8,6 @@ from PySide6.QtGui import (
     QPainter,
     QPaintEvent,
 )
-from PySide6.QtWidgets import QWidget
 
 from attnscope.figures.difference_codes import DifferenceCodes, difference_codes
 from attnscope.figures.difference_layout import DifferenceLayout, difference_layout
@@ -36,8 +35,8 @@ class CompareMaps(CellMap):
     cell_pointed = Signal(str)
     """The cell under the cursor in words; empty: none."""
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__("Attention of A, of B, and B minus A", parent)
+    def __init__(self) -> None:
+        super().__init__("Attention of A, of B, and B minus A")
         self._shown: ComparedMaps | None = None
         self._codes: DifferenceCodes | None = None
         self._cache = ImageCache()
@@ -142,8 +141,8 @@ class CompareGrid(MapWidget):
     head_hovered = Signal(str)
     """The head under the cursor in words; empty: none."""
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__("Differences of all heads", parent)
+    def __init__(self) -> None:
+        super().__init__("Differences of all heads")
         self._grids: tuple[DifferenceGrid, ...] = ()
         self._selected: HeadRef | None = None
         self._hovered: ChangedHead | None = None

@@ -109,9 +109,8 @@ class ComparePage(Dressed):
         view: ViewState,
         *,
         offer_models: OfferModels = tuple,
-        parent: QWidget | None = None,
     ) -> None:
-        super().__init__(parent)
+        super().__init__()
         self._state, self._session, self._view = state, session, view
         self.setProperty("role", "page")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)

@@ -41,8 +41,8 @@ _KL_TOOLTIP = (
 class CompareMeasures(QWidget):
     """The measures of the head that is looked at: A, B and B − A."""
 
-    def __init__(self, state: CompareState, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, state: CompareState) -> None:
+        super().__init__()
         self._state = state
         self.title = PlainLabel("Measures", "name")
         self.numbers: dict[str, tuple[PlainLabel, PlainLabel, PlainLabel]] = {}
@@ -89,8 +89,8 @@ class CompareMeasures(QWidget):
 class CompareOutput(QWidget):
     """What both models say at places that stand for each other, and how far apart it is."""
 
-    def __init__(self, state: CompareState, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, state: CompareState) -> None:
+        super().__init__()
         self._state = state
         self._is_chosen = False
         self.kind = PlainLabel(role="muted")
@@ -186,9 +186,8 @@ class CompareSide(Dressed):
         *,
         offer_models: OfferModels = tuple,
         choose_folder: AskFolder = ask_folder,
-        parent: QWidget | None = None,
     ) -> None:
-        super().__init__(parent)
+        super().__init__()
         self._which, self._state, self._session = which, state, session
         self._offer_models, self._choose_folder = offer_models, choose_folder
         self.label = PlainLabel(which, "large")

@@ -46,15 +46,8 @@ class GoldMark(QWidget):
 class AlignmentBar(QWidget):
     """Shows an AligningState while it is on; `switch` stands elsewhere, where there is something to show."""
 
-    def __init__(
-        self,
-        state: AligningState,
-        session: Session,
-        parent: QWidget | None = None,
-        *,
-        ask: AskPath = ask_path,
-    ) -> None:
-        super().__init__(parent)
+    def __init__(self, state: AligningState, session: Session, *, ask: AskPath = ask_path) -> None:
+        super().__init__()
         self._state, self._session, self._ask = state, session, ask
         self.switch = tool_button("Gold links", "Show gold word links", role="segment", is_checkable=True)
         self.switch.setToolTip("Gold word links over this map, and how well its heads agree with them")

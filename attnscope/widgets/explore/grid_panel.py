@@ -14,7 +14,7 @@ from PySide6.QtGui import (
     QPen,
     QPixmap,
 )
-from PySide6.QtWidgets import QButtonGroup, QHBoxLayout, QMenu, QSizePolicy, QToolButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QButtonGroup, QHBoxLayout, QMenu, QSizePolicy, QToolButton, QVBoxLayout
 
 from attnscope.counting import counted, short_number
 from attnscope.figures.colours import ramp_colour
@@ -42,8 +42,8 @@ _ROW_PX, _BAR_PX, _RAMP_PX, _PAD_PX, _ICON_PX = 22, 8, 96, 8, 16
 class TintButton(Dressing, QToolButton):
     """Offers every number there is for the heads; the menu is made when it is opened."""
 
-    def __init__(self, state: TintState, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, state: TintState) -> None:
+        super().__init__()
         self._state = state
         self.setIconSize(QSize(_ICON_PX, _ICON_PX))
         self.setAccessibleName("What frames the heads")
@@ -104,8 +104,8 @@ def frame_icon(colour: str) -> QIcon:
 class TintLegend(Dressed):
     """What the frames stand for: the name, a ramp between its ends, and the head under the cursor."""
 
-    def __init__(self, state: TintState, view: ViewState, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, state: TintState, view: ViewState) -> None:
+        super().__init__()
         self._state, self._view = state, view
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         when(self, self._show, state.changed.tint)
@@ -171,14 +171,8 @@ class TintLegend(Dressed):
 class GridPanel(Dressed):
     """Shows the session's grids of one stack; clicks become the session's intents."""
 
-    def __init__(
-        self,
-        session: Session,
-        view: ViewState,
-        head_actions: Sequence[QAction] = (),
-        parent: QWidget | None = None,
-    ) -> None:
-        super().__init__(parent)
+    def __init__(self, session: Session, view: ViewState, head_actions: Sequence[QAction] = ()) -> None:
+        super().__init__()
         self._session, self._view = session, view
         self._tints: TintState | None = None
         self._head_actions = tuple(head_actions)

@@ -42,8 +42,8 @@ _INSIDE = "The selected head on one query, step by step (I)"
 class HeadPanel(QWidget):
     """Shows the session's primary head as a heatmap or the selection as lines."""
 
-    def __init__(self, session: Session, view: ViewState, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, session: Session, view: ViewState) -> None:
+        super().__init__()
         self._session, self._view = session, view
         self.heatmap, self.lines = HeadView(), LinesView()
         self.street_map: StreetMap | None = None

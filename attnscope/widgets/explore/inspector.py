@@ -25,8 +25,8 @@ _ROW_PX = 24
 class ChangeList(QWidget):
     """The session's interventions, the selected head's first; as high with many as with none."""
 
-    def __init__(self, session: Session, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, session: Session) -> None:
+        super().__init__()
         self._session = session
         self._shown: tuple[Intervention, ...] = ()
         self.label = ElidedLabel()

@@ -12,8 +12,8 @@ from attnscope.widgets.map_style import map_style
 class LinesPanel(QWidget):
     """One lines view, kept up to date."""
 
-    def __init__(self, session: Session, view: ViewState, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, session: Session, view: ViewState) -> None:
+        super().__init__()
         self._session, self._view = session, view
         self.lines = LinesView()
         layout = QVBoxLayout(self)

@@ -10,7 +10,7 @@ from PySide6.QtGui import (
     QPaintEvent,
     QPen,
 )
-from PySide6.QtWidgets import QSizePolicy, QWidget
+from PySide6.QtWidgets import QSizePolicy
 
 from attnscope.figures.plain import isolated, plain_piece
 from attnscope.figures.style import SMALL_PX, font, text_width, type_px
@@ -28,8 +28,8 @@ class MaskGrid(Dressed):
     pointed_at = Signal(int, int)
     cell_moved = Signal(QRect)
 
-    def __init__(self, state: MaskState, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, state: MaskState) -> None:
+        super().__init__()
         self._state = state
         self._cells = state.cells
         self._names: tuple[str, ...] = ()

@@ -22,8 +22,8 @@ def names_px() -> float:
 class MeasureRow(Dressed):
     """One measure: name, bar with a tick for every head, value."""
 
-    def __init__(self, kind: MeasureKind, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, kind: MeasureKind) -> None:
+        super().__init__()
         self._kind = kind
         self._shown: MeasureShown | None = None
         self._name_px = names_px()
@@ -79,8 +79,8 @@ class MeasureRow(Dressed):
 class MeasureRows(QWidget):
     """Every measure of one head."""
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self) -> None:
+        super().__init__()
         self.rows = tuple(MeasureRow(kind) for kind in MEASURES)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)

@@ -41,8 +41,8 @@ class OutputPanel(QWidget):
     It begins at the prediction that the gates moved most, until the person chooses one.
     """
 
-    def __init__(self, session: Session, view: ViewState, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, session: Session, view: ViewState) -> None:
+        super().__init__()
         self._session, self._view = session, view
         self.title = PlainLabel("Output", "name")
         self.kind = PlainLabel(role="muted")

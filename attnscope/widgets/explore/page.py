@@ -62,8 +62,8 @@ T = TypeVar("T")
 class AspectBar(QWidget):
     """Shows and changes the session's aspect; what it takes away from the maps is said at the right."""
 
-    def __init__(self, session: Session, view: ViewState, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, session: Session, view: ViewState) -> None:
+        super().__init__()
         self._session, self._view = session, view
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         self.setProperty("role", "panel")
@@ -251,14 +251,8 @@ _ROOM_PX = 1180
 class ExplorePage(Dressed):
     """Places the parts; shows a state card instead of pictures when there are none."""
 
-    def __init__(
-        self,
-        session: Session,
-        view: ViewState,
-        head_actions: Sequence[QAction] = (),
-        parent: QWidget | None = None,
-    ) -> None:
-        super().__init__(parent)
+    def __init__(self, session: Session, view: ViewState, head_actions: Sequence[QAction] = ()) -> None:
+        super().__init__()
         self._session, self._view = session, view
         self.setProperty("role", "page")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)

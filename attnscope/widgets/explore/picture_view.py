@@ -2,7 +2,6 @@
 
 from PySide6.QtCore import QEvent, QPointF, QRectF, Qt, Signal
 from PySide6.QtGui import QColor, QKeyEvent, QMouseEvent, QPainter, QPaintEvent
-from PySide6.QtWidgets import QWidget
 
 from attnscope.figures.paint_map import paint_readout
 from attnscope.figures.paint_picture import paint_picture
@@ -29,8 +28,8 @@ class PictureView(MapWidget):
     """Query, key and weight of the patch under the cursor; NaN where there is none."""
     left = Signal()
 
-    def __init__(self, state: PictureState, parent: QWidget | None = None) -> None:
-        super().__init__("Attention on the picture", parent)
+    def __init__(self, state: PictureState) -> None:
+        super().__init__("Attention on the picture")
         self._state = state
         self._pointed: tuple[Side, int] | None = None
         self._cursor = QPointF()

@@ -119,8 +119,8 @@ _MAX_ROWS_LOW = 1
 class TokenScroll(QScrollArea):
     """Holds one strip; as high as its rows, up to `max_rows`."""
 
-    def __init__(self, strip: TokenStrip, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, strip: TokenStrip) -> None:
+        super().__init__()
         self._strip = strip
         self._n_rows, self._max_rows = 1, MAX_ROWS
         self.setFrameShape(QFrame.Shape.NoFrame)
@@ -241,8 +241,8 @@ class TextBar(Dressed):
     left = Signal()
     """Esc or Return in a field: the keys are for the pictures again."""
 
-    def __init__(self, session: Session, view: ViewState, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, session: Session, view: ViewState) -> None:
+        super().__init__()
         self._session, self._view = session, view
         self._is_history_newer = False
         self.text_edit = _LineEdit("Text", "Type a sentence…", self._leaves_undo)

@@ -100,9 +100,8 @@ class ExportChoices(QWidget):
         *,
         keeps_panels: bool = False,
         kept: KeptChoices | None = None,
-        parent: QWidget | None = None,
     ) -> None:
-        super().__init__(parent)
+        super().__init__()
         self._offered = {name: kept.on(one) if kept is not None else one for name, one in offered.items()}
         spec = self._offered[shown]
         self._page = offered[shown].width_mm, offered[shown].font_pt

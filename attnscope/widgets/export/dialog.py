@@ -38,8 +38,8 @@ _N_LINES = 24
 class FigurePreview(QWidget):
     """Shows one figure, fitted into the room there is."""
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self) -> None:
+        super().__init__()
         self._picture = QImage()
         self._lines: tuple[str, ...] = ()
         self.setAccessibleName("Preview of the figure")

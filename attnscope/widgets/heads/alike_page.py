@@ -12,7 +12,6 @@ from PySide6.QtWidgets import (
     QStackedWidget,
     QTableWidget,
     QTableWidgetItem,
-    QWidget,
 )
 
 from attnscope.counting import short_number
@@ -40,12 +39,11 @@ class AlikePage(Dressed):
     def __init__(
         self,
         state: AlikeState,
-        parent: QWidget | None = None,
         *,
         table_path: Callable[[], str] = str,
         ask_open: AskPath = ask_open_path,
     ) -> None:
-        super().__init__(parent)
+        super().__init__()
         self._state, self._bars = state, BarDelegate(self)
         self._table_path, self._ask_open = table_path, ask_open
         self.setProperty("role", "page")

@@ -1,7 +1,7 @@
 """The gate of the selected head: a slider from 0 to 1, its value, and a switch."""
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QHBoxLayout, QWidget
+from PySide6.QtWidgets import QHBoxLayout
 
 from attnscope.figures.style import type_px
 from attnscope.viewmodels.session.recorded import is_recorded
@@ -17,8 +17,8 @@ _FIXED = "This is recorded attention: only the heads of a model can be turned do
 class GateControl(Dressed):
     """Shows and changes the gate of the primary head; the switch works on every selected head."""
 
-    def __init__(self, session: Session, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, session: Session) -> None:
+        super().__init__()
         self._session = session
         self.slider = JumpSlider(Qt.Orientation.Horizontal)
         self.slider.setRange(0, _STEPS)

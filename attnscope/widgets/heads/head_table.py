@@ -18,7 +18,6 @@ from PySide6.QtWidgets import (
     QStyledItemDelegate,
     QStyleOptionViewItem,
     QTableView,
-    QWidget,
 )
 
 from attnscope.figures.style import type_px
@@ -46,8 +45,8 @@ _COLUMN_PX, _WIDE_PX, _NAME_PX, _ROLE_PX, _ROW_PX = 76, 136, 104, 126, 26
 class HeadTableModel(QAbstractTableModel):
     """The rows of a HeadsState for Qt: head, role, then one column for each measure."""
 
-    def __init__(self, state: HeadsState, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, state: HeadsState) -> None:
+        super().__init__()
         self._state = state
         self.rows: tuple[int, ...] = ()
         self.names: tuple[str, ...] = ()
@@ -151,8 +150,8 @@ class HeadTableView(Dressing, QTableView):
     frames_wanted = Signal(str)
     """The column that is to frame the heads of the grid."""
 
-    def __init__(self, state: HeadsState, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, state: HeadsState) -> None:
+        super().__init__()
         self._state = state
         dress_table(self, "Heads and their measures")
         self._rows = HeadTableModel(state)

@@ -44,8 +44,8 @@ class HeadCardPanel(QScrollArea):
 
     look_wanted = Signal(int)
 
-    def __init__(self, state: HeadsState, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, state: HeadsState) -> None:
+        super().__init__()
         self._state = state
         self.setWidgetResizable(True)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
@@ -143,12 +143,11 @@ class HeadsPage(QWidget):
     def __init__(
         self,
         state: HeadsState,
-        parent: QWidget | None = None,
         *,
         ask_open: AskPath = ask_open_path,
         ask_save: AskPath = ask_save_path,
     ) -> None:
-        super().__init__(parent)
+        super().__init__()
         self._state, self._ask_open, self._ask_save = state, ask_open, ask_save
         self.setProperty("role", "page")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)

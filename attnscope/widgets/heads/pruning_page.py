@@ -60,13 +60,12 @@ class PruningPage(QWidget):
     def __init__(
         self,
         state: CurvesState,
-        parent: QWidget | None = None,
         *,
         table_path: Callable[[], str] = str,
         ask_open: AskPath = ask_open_path,
         ask_save: AskPath = ask_save_path,
     ) -> None:
-        super().__init__(parent)
+        super().__init__()
         self._state, self._table_path = state, table_path
         self._ask_open, self._ask_save = ask_open, ask_save
         self.curves: PruningView | None = None

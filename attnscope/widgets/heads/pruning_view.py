@@ -59,8 +59,8 @@ class PruningPlot(LinePlot):
     """PointRef under the cursor, or None."""
     point_clicked = Signal(object)
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent, label_px=_NAMES_PX)
+    def __init__(self) -> None:
+        super().__init__(label_px=_NAMES_PX)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setAccessibleName("Pruning curves")
         self._groups: tuple[CurveGroup, ...] = ()
@@ -248,8 +248,8 @@ class PointPanel(QWidget):
     explore_wanted = Signal()
     remove_wanted = Signal()
 
-    def __init__(self, state: CurvesState, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, state: CurvesState) -> None:
+        super().__init__()
         self._state = state
         self.setProperty("role", "panel")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
@@ -340,8 +340,8 @@ class PruningView(QSplitter):
     explore_wanted = Signal()
     remove_wanted = Signal()
 
-    def __init__(self, state: CurvesState, parent: QWidget | None = None) -> None:
-        super().__init__(Qt.Orientation.Horizontal, parent)
+    def __init__(self, state: CurvesState) -> None:
+        super().__init__(Qt.Orientation.Horizontal)
         self._state = state
         self.plot = PruningPlot()
         self.plot.point_hovered.connect(state.hover)

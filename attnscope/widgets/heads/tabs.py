@@ -23,8 +23,8 @@ class HeadsTabs(QWidget):
     explore_wanted = Signal()
     remove_wanted = Signal()
 
-    def __init__(self, table: HeadsPage, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, table: HeadsPage) -> None:
+        super().__init__()
         self.setProperty("role", "page")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         self.table = table

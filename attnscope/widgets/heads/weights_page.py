@@ -54,8 +54,8 @@ _TOKEN_SHARE = 0.3
 class PairTable(Dressed):
     """One row a pair; `joint` stands between its tokens, `columns` over them."""
 
-    def __init__(self, columns: tuple[str, str], joint: str, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, columns: tuple[str, str], joint: str) -> None:
+        super().__init__()
         self._columns, self._joint = columns, joint
         self._pairs: tuple[TokenPair, ...] = ()
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
@@ -165,8 +165,8 @@ _JOINTS: dict[CircuitKind, str] = {"ov": "→", "qk": "↔"}
 class ChartsView(Dressed):
     """Some charts under each other."""
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self) -> None:
+        super().__init__()
         self._charts: tuple[Chart, ...] = ()
         self.setMinimumSize(280, 320)
         self.setAccessibleName("Singular values of the head, and of all heads of its layer")
@@ -222,14 +222,8 @@ class WeightsPage(QWidget):
 
     failed = Signal(str, str)
 
-    def __init__(
-        self,
-        state: WeightsState,
-        parent: QWidget | None = None,
-        *,
-        ask_save: AskPath = ask_save_path,
-    ) -> None:
-        super().__init__(parent)
+    def __init__(self, state: WeightsState, *, ask_save: AskPath = ask_save_path) -> None:
+        super().__init__()
         self._state, self._ask_save = state, ask_save
         self.setProperty("role", "page")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)

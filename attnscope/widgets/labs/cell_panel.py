@@ -2,7 +2,7 @@
 
 from PySide6.QtCore import QEvent, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QColor, QKeyEvent, QMouseEvent, QPainter, QPaintEvent, QPen
-from PySide6.QtWidgets import QSizePolicy, QWidget
+from PySide6.QtWidgets import QSizePolicy
 
 from attnscope.counting import counted, number_text
 from attnscope.figures.cell_map import CellMap
@@ -21,8 +21,8 @@ class CellPanel(Dressed):
     hovered = Signal(int, int)
     clicked = Signal(int, int)
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self) -> None:
+        super().__init__()
         self._shown: CellMap | None = None
         self._cursor = (-1, -1)
         self.setMouseTracking(True)

@@ -103,8 +103,8 @@ class ControlRow(QWidget, Generic[C]):
     asked = Signal(object)
     settled = Signal()
 
-    def __init__(self, control: Control[C], choice: C, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, control: Control[C], choice: C) -> None:
+        super().__init__()
         self._control, self._choice = control, choice
         self.group = control.name if isinstance(control, Slide | Write) else ""
         self._index = -1
@@ -214,8 +214,8 @@ class ControlRow(QWidget, Generic[C]):
 class WordsPanel(QWidget):
     """The formula, and the live numbers in it."""
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self) -> None:
+        super().__init__()
         self._formula = FormulaLabel()
         self._rows: list[tuple[PlainLabel, PlainLabel]] = []
         self._layout = column(self, spacing=2)

@@ -3,7 +3,7 @@
 from typing import Any
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QPushButton, QWidget
+from PySide6.QtWidgets import QPushButton
 
 from attnscope.viewmodels.labs.controls import LabControls
 from attnscope.widgets.form_parts import row
@@ -17,8 +17,8 @@ class LabFoot(Dressed):
 
     export_wanted = Signal()
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self) -> None:
+        super().__init__()
         self.undo_button = tool_button("", "Undo the last change in this lab")
         self.redo_button = tool_button("", "Redo the change in this lab")
         self.reset_button = QPushButton("Reset")

@@ -4,7 +4,7 @@ import numpy as np
 import pyqtgraph as pg
 from PySide6.QtCore import QPointF, QRectF, Qt, Signal
 from PySide6.QtGui import QColor, QMouseEvent, QResizeEvent
-from PySide6.QtWidgets import QGraphicsSimpleTextItem, QWidget
+from PySide6.QtWidgets import QGraphicsSimpleTextItem
 
 from attnscope.counting import number_text
 from attnscope.figures.colours import series_colour
@@ -26,13 +26,13 @@ class LabPlot(LinePlot):
     dragged = Signal(float)
     let_go = Signal()
 
-    def __init__(self, parent: QWidget | None = None, *, label_px: int = 0) -> None:
+    def __init__(self, *, label_px: int = 0) -> None:
         self._chart: Chart | None = None
         self._loose: list[pg.ScatterPlotItem] = []
         self._stems: list[pg.PlotCurveItem] = []
         self._words: list[QGraphicsSimpleTextItem] = []
         self._notes: list[QGraphicsSimpleTextItem] = []
-        super().__init__(parent, label_px=label_px)
+        super().__init__(label_px=label_px)
         self.getPlotItem().getViewBox().setMouseEnabled(False, False)
         for side in ("left", "bottom"):
             self.getPlotItem().getAxis(side).setStyle(hideOverlappingLabels=False)
@@ -230,8 +230,8 @@ class ChartPanel(Dressed):
     let_go = Signal()
     hover_text = Signal(str)
 
-    def __init__(self, parent: QWidget | None = None, *, names_px: int = 84) -> None:
-        super().__init__(parent)
+    def __init__(self, *, names_px: int = 84) -> None:
+        super().__init__()
         self._names_px = names_px
         self.plot = LabPlot(label_px=round(type_px(names_px)))
         self._title, self._unit = PlainLabel("", "name"), ElidedLabel("", "muted")

@@ -41,8 +41,8 @@ _RULE_COLUMNS = (
 class MergesView(LabFrame):
     """Shows a MergesState once it has been offered one."""
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__("Merges replayed", parent)
+    def __init__(self) -> None:
+        super().__init__("Merges replayed")
         self.state: MergesState | None = None
         self.text = QLineEdit()
         self.text.setAccessibleName("Text to split")

@@ -54,8 +54,8 @@ class LabsPage(Dressed):
     page_wanted = Signal(str)
     controls_changed = Signal()
 
-    def __init__(self, parent: QWidget | None = None, *, labs: tuple[LabEntry, ...] = LABS) -> None:
-        super().__init__(parent)
+    def __init__(self, *, labs: tuple[LabEntry, ...] = LABS) -> None:
+        super().__init__()
         self._entries = {entry.name: entry for group in GROUPS for entry in labs_of(group, labs)}
         self._offered: list[object] = []
         self._followed: LabControls[Any] | None = None

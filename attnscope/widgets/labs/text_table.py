@@ -5,7 +5,7 @@ from typing import Any
 
 from PySide6.QtCore import QAbstractTableModel, QEvent, QModelIndex, QPersistentModelIndex, Qt, Signal
 from PySide6.QtGui import QGuiApplication, QKeyEvent, QKeySequence
-from PySide6.QtWidgets import QAbstractItemView, QHeaderView, QTableView, QWidget
+from PySide6.QtWidgets import QAbstractItemView, QHeaderView, QTableView
 
 from attnscope.figures.style import type_px
 from attnscope.widgets.labels import plain_tooltip
@@ -78,8 +78,8 @@ class TextTable(QTableView):
 
     row_chosen = Signal(int)
 
-    def __init__(self, model: TextTableModel, name: str, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, model: TextTableModel, name: str) -> None:
+        super().__init__()
         self._texts = model
         self.setModel(model)
         self.setAccessibleName(name)

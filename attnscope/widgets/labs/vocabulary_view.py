@@ -40,8 +40,8 @@ class VocabularyView(Dressed):
     export_wanted = Signal()
     hover_text = Signal(str)
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self) -> None:
+        super().__init__()
         self.state: VocabularyState | None = None
         self.query, self.typed = QLineEdit(), QLineEdit()
         self.mode, self.kind = QComboBox(), QComboBox()
@@ -273,8 +273,8 @@ class _PieceCard(QWidget):
 
     piece_wanted = Signal(int)
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self) -> None:
+        super().__init__()
         self._layout = column(self, margin=12, spacing=4)
         self.show_piece(None, "")
 

@@ -193,8 +193,8 @@ _BAR_PX = 96
 class ScaleBar(Dressed):
     """The diverging colour map from `low` to `high`."""
 
-    def __init__(self, low: str, high: str, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, low: str, high: str) -> None:
+        super().__init__()
         self._low, self._high = low, high
         words = lut_argb("diverging").reshape(1, 256).copy()
         self._image = QImage(words.data, 256, 1, 1024, QImage.Format.Format_RGB32).copy()
@@ -226,8 +226,8 @@ class PositionsPage(Dressed):
     hover_text = Signal(str)
     lab_wanted = Signal(str)
 
-    def __init__(self, state: PositionsState, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, state: PositionsState) -> None:
+        super().__init__()
         self._state = state
         self.setProperty("role", "page")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)

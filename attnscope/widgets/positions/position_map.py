@@ -16,7 +16,7 @@ from PySide6.QtGui import (
     QResizeEvent,
     QWheelEvent,
 )
-from PySide6.QtWidgets import QSizePolicy, QWidget
+from PySide6.QtWidgets import QSizePolicy
 
 from attnscope.figures.colours import Palette, argb, lut_argb
 from attnscope.figures.style import SMALL_PX, font, type_px
@@ -56,15 +56,8 @@ class PositionMap(Dressed):
     left = Signal()
     view_moved = Signal(QRectF)
 
-    def __init__(
-        self,
-        x_label: str,
-        y_label: str,
-        *,
-        is_square: bool = False,
-        parent: QWidget | None = None,
-    ) -> None:
-        super().__init__(parent)
+    def __init__(self, x_label: str, y_label: str, *, is_square: bool = False) -> None:
+        super().__init__()
         self._labels = (x_label, y_label)
         self._is_square = is_square
         self._values: Matrix | None = None

@@ -86,8 +86,8 @@ class ShelfTable(QTableView):
 
     opened = Signal()
 
-    def __init__(self, state: ShelfState, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, state: ShelfState) -> None:
+        super().__init__()
         self._state = state
         self._rows = ShelfModel(state, self)
         dress_table(self, "Models")

@@ -35,8 +35,8 @@ class HelpPanel(Dressed):
 
     link_wanted = Signal(str)
 
-    def __init__(self, pages: tuple[HelpPage, ...], parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, pages: tuple[HelpPage, ...]) -> None:
+        super().__init__()
         self._pages = {page.name: page for page in pages}
         self._history: list[str] = []
         self.shown = ""

@@ -148,8 +148,8 @@ class LearnPage(QWidget):
 
     link_wanted = Signal(str)
 
-    def __init__(self, make: MakeParts, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, make: MakeParts) -> None:
+        super().__init__()
         self._make = make
         self.setProperty("role", "page")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
@@ -187,8 +187,8 @@ class Invitation(Dressed):
 
     accepted = Signal()
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self) -> None:
+        super().__init__()
         self.setProperty("role", "panel")
         self.setProperty("edge", "bottom")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)

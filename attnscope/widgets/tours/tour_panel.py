@@ -71,8 +71,8 @@ def html_of(text: str, numbers: Mapping[str, str | None], *, is_waiting: bool = 
 class RichText(QTextBrowser):
     """A text without a frame that is as high as what it holds."""
 
-    def __init__(self, size_px: int, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, size_px: int) -> None:
+        super().__init__()
         self._size_px, self._html = size_px, ""
         self._measured = QTextDocument(self)  # PySide never frees a clone of the document
         self._measured.setDefaultTextOption(self.document().defaultTextOption())
@@ -130,8 +130,8 @@ class TourPanel(Dressed):
     Right and Enter go on, Left goes back, Esc leaves, while the panel has the focus.
     """
 
-    def __init__(self, state: TourState, view: ViewState, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, state: TourState, view: ViewState) -> None:
+        super().__init__()
         self._state, self._view = state, view
         self.setProperty("role", "panel")
         self.setProperty("edge", "top")

@@ -142,9 +142,8 @@ class WelcomePanel(QScrollArea):
         tours: TourState | None,
         recents: Recents,
         doors: Doors,
-        parent: QWidget | None = None,
     ) -> None:
-        super().__init__(parent)
+        super().__init__()
         self._session, self._tours, self._recents, self._doors = session, tours, recents, doors
         self._training = training
         self.tour_cards: dict[str, TourCard] = {}

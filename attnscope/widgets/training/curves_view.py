@@ -52,8 +52,8 @@ class CurvesBar(QWidget):
 
     changed = Signal()
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self) -> None:
+        super().__init__()
         self._axis: Axis = "step"
         self._losses: Losses = "both"
         self._axes = ChoiceButton("against", "The horizontal axis of the curves", _AXIS_CHOICES)

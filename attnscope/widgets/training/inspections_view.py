@@ -44,13 +44,8 @@ class InspectionsView(QWidget):
     hover_text = Signal(str)
     step_pointed = Signal(float)
 
-    def __init__(
-        self,
-        state: InspectionsState,
-        loss_at: Callable[[float], str],
-        parent: QWidget | None = None,
-    ) -> None:
-        super().__init__(parent)
+    def __init__(self, state: InspectionsState, loss_at: Callable[[float], str]) -> None:
+        super().__init__()
         self._state, self._loss_at = state, loss_at
         self._shown: InspectionHistory | None = None
         self._step = float("inf")

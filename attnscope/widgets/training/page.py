@@ -47,14 +47,8 @@ class TrainingPage(QWidget):
     hover_text = Signal(str)
     failed = Signal(str, str)
 
-    def __init__(
-        self,
-        state: TrainingState,
-        parent: QWidget | None = None,
-        *,
-        open_checkpoint: Callable[[str], None] | None = None,
-    ) -> None:
-        super().__init__(parent)
+    def __init__(self, state: TrainingState, *, open_checkpoint: Callable[[str], None] | None = None) -> None:
+        super().__init__()
         self._state = state
         self.setProperty("role", "page")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)

@@ -141,8 +141,8 @@ class PresetButton(QToolButton):
 
     table_wanted = Signal()
 
-    def __init__(self, state: TrainingState, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, state: TrainingState) -> None:
+        super().__init__()
         self._state = state
         self.setText("Preset ▾")
         self.setAccessibleName("Preset")

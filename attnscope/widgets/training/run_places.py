@@ -24,8 +24,8 @@ _DATA_HINT = "Text or pairs to train on"
 class RunPlaces(QWidget):
     """Shows the places of the state's recipe and run, and reports other ones."""
 
-    def __init__(self, state: TrainingState, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, state: TrainingState) -> None:
+        super().__init__()
         self._state = state
         self._data, self._browse_data = self._path_row(
             "Data", _DATA_HINT, self._on_data_typed, self._on_browse_data

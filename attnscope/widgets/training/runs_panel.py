@@ -52,8 +52,8 @@ _ROW_PX, _NAME_PX, _LEAST_PX, _MOST_PX = 26, 190, 64, 170
 class RunsModel(QAbstractTableModel):
     """The rows of a RunsState for Qt."""
 
-    def __init__(self, state: RunsState, palette: Palette, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, state: RunsState, palette: Palette) -> None:
+        super().__init__()
         self._state = state
         self.palette = palette
         self.rows: tuple[RunRow, ...] = ()

@@ -26,8 +26,8 @@ class SweepLine(QWidget):
     begun = Signal()
     failed = Signal(str, str)
 
-    def __init__(self, state: SweepState, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, state: SweepState) -> None:
+        super().__init__()
         self._state = state
         self.dialog: SweepDialog | None = None
         self.title = PlainLabel(role="name")

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from PySide6.QtCore import QElapsedTimer, QSize, QTimer
 from PySide6.QtGui import QAction
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QSizePolicy, QWidget
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QSizePolicy
 
 from attnscope.figures.plain import plain_text
 from attnscope.figures.style import type_px
@@ -30,9 +30,8 @@ class Banner(Dressing, QFrame):
         session: Session,
         view: ViewState,
         actions: Mapping[str, QAction] | None = None,
-        parent: QWidget | None = None,
     ) -> None:
-        super().__init__(parent)
+        super().__init__()
         self._session, self._actions = session, dict(actions or {})
         self._age = QElapsedTimer()
         self._help = QPushButton()

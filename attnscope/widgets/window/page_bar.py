@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from PySide6.QtCore import QSize, Qt
 from PySide6.QtGui import QAction, QResizeEvent
-from PySide6.QtWidgets import QButtonGroup, QToolButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QButtonGroup, QToolButton, QVBoxLayout
 
 from attnscope.figures.style import type_px
 from attnscope.viewmodels.view_state import Page, ViewState
@@ -23,9 +23,8 @@ class PageBar(Dressed):
         view: ViewState,
         pages: Mapping[Page, QAction],
         help_action: QAction | None = None,
-        parent: QWidget | None = None,
     ) -> None:
-        super().__init__(parent)
+        super().__init__()
         self._view = view
         self.setProperty("role", "bar")
         self.setProperty("edge", "right")

@@ -140,8 +140,8 @@ class WorkList(QFrame):
 class WorkLine(Dressed):
     """Says in the status bar what is under way, once it takes longer than a moment; a click lists it."""
 
-    def __init__(self, work: WorkState, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, work: WorkState) -> None:
+        super().__init__()
         self.state = work
         self.button = tool_button("", "Background tasks", role="status")
         self.button.clicked.connect(self.open_list)
@@ -197,16 +197,8 @@ _WITHOUT_MAPS = ("labs", "learn")
 class StatusBar(Dressed):
     """Shows the self-check, the tracing time, the exact value under the cursor, and undo."""
 
-    def __init__(
-        self,
-        session: Session,
-        view: ViewState,
-        *,
-        undo: QAction,
-        redo: QAction,
-        parent: QWidget | None = None,
-    ) -> None:
-        super().__init__(parent)
+    def __init__(self, session: Session, view: ViewState, *, undo: QAction, redo: QAction) -> None:
+        super().__init__()
         self._session, self._view = session, view
         self.setProperty("role", "bar")
         self.setProperty("edge", "top")

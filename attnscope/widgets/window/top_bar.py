@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QAction, QResizeEvent
-from PySide6.QtWidgets import QHBoxLayout, QMenu, QMenuBar, QProgressBar, QSizePolicy, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QMenu, QMenuBar, QProgressBar, QSizePolicy
 
 from attnscope.counting import counted, short_count
 from attnscope.figures.plain import plain_text, shorten
@@ -33,9 +33,8 @@ class TopBar(Dressed):
         actions: Mapping[str, QAction],
         model_menu: QMenu,
         recent_menu: QMenu | None = None,
-        parent: QWidget | None = None,
     ) -> None:
-        super().__init__(parent)
+        super().__init__()
         self._session, self._view = session, view
         self.setProperty("role", "bar")
         self.setProperty("edge", "bottom")

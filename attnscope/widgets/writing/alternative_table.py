@@ -2,7 +2,7 @@
 
 from PySide6.QtCore import QRectF, QSize, Qt
 from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPaintEvent
-from PySide6.QtWidgets import QSizePolicy, QWidget
+from PySide6.QtWidgets import QSizePolicy
 
 from attnscope.counting import probability_text
 from attnscope.figures.plain import isolated, plain_piece
@@ -21,8 +21,8 @@ _DRAWN_TIP = (
 class AlternativeTable(Dressed):
     """One row a candidate, the written one in the accent colour; what it was drawn with, if it was."""
 
-    def __init__(self, n_rows: int = 8, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, n_rows: int = 8) -> None:
+        super().__init__()
         self._n_rows = n_rows
         self._rows: tuple[Candidate, ...] = ()
         self._written_id = -1

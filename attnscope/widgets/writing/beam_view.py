@@ -5,7 +5,7 @@ from typing import Literal
 
 from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QColor, QFontMetricsF, QMouseEvent, QPainter, QPainterPath, QPaintEvent, QPen
-from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
+from PySide6.QtWidgets import QSizePolicy, QToolTip
 
 from attnscope.counting import fixed
 from attnscope.figures.plain import isolated, plain_piece
@@ -77,8 +77,8 @@ class BeamView(Dressed):
 
     step_chosen = Signal(int)
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self) -> None:
+        super().__init__()
         self._tree: BeamTree | None = None
         self._placed: tuple[PlacedNode, ...] = ()
         self._has_dropped = True

@@ -6,7 +6,6 @@ from PySide6.QtWidgets import (
     QProgressBar,
     QPushButton,
     QScrollArea,
-    QWidget,
 )
 
 from attnscope.figures.plain import plain_text
@@ -31,14 +30,8 @@ from attnscope.widgets.writing.written_strip import ProbabilityKey, WrittenStrip
 class GenerationPanel(Dressed):
     """Shows a GenerationState; the chosen token's row is lit in the maps of the page."""
 
-    def __init__(
-        self,
-        state: GenerationState,
-        session: Session,
-        view: ViewState,
-        parent: QWidget | None = None,
-    ) -> None:
-        super().__init__(parent)
+    def __init__(self, state: GenerationState, session: Session, view: ViewState) -> None:
+        super().__init__()
         self._state, self._session, self._view = state, session, view
         self._is_lighting = False
         self.form = WritingForm(state)

@@ -113,8 +113,8 @@ _TIPS = {
 class WritingForm(QWidget):
     """Shows and changes the settings of a GenerationState."""
 
-    def __init__(self, state: GenerationState, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, state: GenerationState) -> None:
+        super().__init__()
         self._state = state
         self.modes = {
             mode: tool_button(text, f"Generate: {text}", role="segment", is_checkable=True)

@@ -11,7 +11,7 @@ from PySide6.QtGui import (
     QPen,
     QResizeEvent,
 )
-from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
+from PySide6.QtWidgets import QSizePolicy, QToolTip
 
 from attnscope.counting import probability_text
 from attnscope.figures.colours import contrast, lut
@@ -37,8 +37,8 @@ class WrittenStrip(Dressed):
 
     step_chosen = Signal(int)
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self) -> None:
+        super().__init__()
         self._colour_map = "viridis"
         self._tokens: tuple[WrittenToken, ...] = ()
         self._chips: tuple[Chip, ...] = ()
@@ -161,8 +161,8 @@ class WrittenStrip(Dressed):
 class ProbabilityKey(Dressed):
     """The colours of probabilities from 0 to 1, in one line."""
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self) -> None:
+        super().__init__()
         self._colour_map = "viridis"
         self.setAccessibleName("Colours of probabilities")
         self.setToolTip("Probability that the model gave each token, from 0 to 1.")
