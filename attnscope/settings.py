@@ -140,7 +140,7 @@ def reset_settings(folder: Path) -> Path | None:
     except OSError as error:
         raise UserError(
             f"The settings file {path} cannot be moved: {error.strerror}.",
-            action="Delete it by hand, or start with --safe-mode, which does not read it.",
+            action="Delete it yourself, or start with --safe-mode, which does not read it.",
         ) from error
     return aside
 

@@ -40,7 +40,7 @@ def build_batches(model: Model, samples: Sequence[Sample], batch_size: int = 16)
     """
     if isinstance(samples, str):
         raise UserError(
-            "One text was given in the place of several.", expected="a list of texts", action="Write [text]."
+            "One text was given instead of several.", expected="a list of texts", action="Write [text]."
         )
     form = model.info.form
     if model.info.labels:
@@ -52,7 +52,7 @@ def build_batches(model: Model, samples: Sequence[Sample], batch_size: int = 16)
     rows = [row for row in rows if row.has_scored]
     if not rows:
         raise UserError(
-            "There is no text in which anything could be told.",
+            "There is no text with anything to predict.",
             expected="texts of two tokens or more",
             action="Give other texts.",
         )
@@ -141,7 +141,7 @@ def _row_of(model: Model, sample: Sample) -> _Row:
     if form == "encoder-decoder":
         if target is None:
             raise UserError(
-                f"The model {model.info.name} translates: a text alone has nothing to be told.",
+                f"The model {model.info.name} translates: a source without a target has nothing to predict.",
                 expected="pairs of two texts",
                 action="Give source and target, separated by a tab.",
             )
@@ -162,7 +162,7 @@ def _labelled_row(model: Model, sample: Sample) -> _Row:
     labels = model.info.labels
     if not isinstance(sample, Example) or sample.label not in labels:
         raise UserError(
-            f"The model {model.info.name} tells labels: a text alone has none to be told.",
+            f"The model {model.info.name} predicts labels: a text without a label has none to predict.",
             expected=f"the texts of its own task, with the labels {', '.join(labels)[:80]}",
             action="Use its own texts.",
         )

@@ -94,7 +94,7 @@ def tell_text(model: Model, text: str, gates: Gates = NO_GATES) -> TextTold:
     """
     if model.info.form == "encoder-decoder":
         raise UserError(
-            f"The model {model.info.name} translates: it does not tell running text.",
+            f"The model {model.info.name} translates: it does not model running text.",
             expected="a causal or a masked model",
             action="Count BLEU with attnscope translate, or open another model.",
         )

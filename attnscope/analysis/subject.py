@@ -224,11 +224,11 @@ def refuse_gateless(network: HuggingFaceNetwork) -> None:
 
 
 def _cannot_be_scored(network: HuggingFaceNetwork) -> UserError:
-    tells = {"class": "it tells classes", "nothing": "it has no output layer"}
+    tells = {"class": "it predicts classes", "nothing": "it has no output layer"}
     why = tells.get(network.output_kind, "its attention is computed out of reach")
     return UserError(
         f"{network.info.name} is a model whose heads cannot be scored: {why}.",
-        expected="a model that tells tokens, with heads that can be gated",
+        expected="a model that predicts tokens, with heads that can be gated",
         action="Open another model for this.",
     )
 
@@ -258,10 +258,10 @@ def no_vocabulary(model: Model) -> UserError:
     if reads != "text":
         why = f"it reads {reads}s"
     else:
-        why = "it tells classes" if output == "class" else "it has no output layer"
+        why = "it predicts classes" if output == "class" else "it has no output layer"
     return UserError(
-        f"{model.info.name} has no vocabulary of text tokens to tell from ({why}).",
-        expected="a model that reads text and has a vocabulary to tell tokens from",
+        f"{model.info.name} has no vocabulary of text tokens to predict from ({why}).",
+        expected="a model that reads text and has a vocabulary to predict tokens from",
         action="Look at its maps, gates or measures, or open another model for this.",
     )
 
@@ -279,8 +279,8 @@ def require_tokens(model: Model) -> None:
     config = model.own.config
     if config.n_labels:
         raise UserError(
-            f"{model.info.name} tells labels of whole texts, and no tokens.",
-            expected="a model that tells tokens",
+            f"{model.info.name} predicts labels of whole texts, not tokens.",
+            expected="a model that predicts tokens",
             action="Look at its maps, gates, measures or importance, or open another model for this.",
         )
     if config.n_projected:

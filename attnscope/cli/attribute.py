@@ -52,7 +52,7 @@ def add_answer_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="the token whose output is explained, from 0, or from the end if negative",
     )
-    parser.add_argument("--answer", metavar="TOKEN", help="default: what the model says there")
+    parser.add_argument("--answer", metavar="TOKEN", help="default: the model's prediction there")
     parser.add_argument("--other", metavar="TOKEN", help="the token to compare it with")
     add_gate_argument(parser)
 
@@ -66,7 +66,7 @@ def run(arguments: argparse.Namespace) -> int:
     found = _attribute(model, arguments, target)
     if arguments.position is None:
         token = f"token {found.position} “{found.token.piece}”"
-        say_error(f"attnscope: the output at {token} is taken; --position N asks for that of another.")
+        say_error(f"attnscope: the output at {token} is used; --position N chooses another.")
     if arguments.csv is not None:
         replace_file(arguments.csv, csv_of_parts(found).encode())
     if arguments.out is not None:

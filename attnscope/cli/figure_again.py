@@ -60,7 +60,7 @@ def _kept_figure(arguments: argparse.Namespace, kept: "FigureSpec") -> "Figure":
     _check_columns(arguments, kept.view)
     if arguments.caption and kept.caption is None:
         raise UserError(
-            f"{arguments.model} was saved without a caption.", action="Leave out --caption, or save it anew."
+            f"{arguments.model} was saved without a caption.", action="Leave out --caption, or save it again."
         )
     if _ROWS in given:
         raise UserError(

@@ -119,7 +119,7 @@ def plan(
             if found.setdefault(str(path).casefold(), made) is not made:
                 raise UserError(
                     f"Two figures would be written to {path}.",
-                    expected="a name that tells them apart",
+                    expected="a name that distinguishes them",
                     action="Use {n} in the name, and {head} when there are several heads.",
                 )
     return tuple(found.values())

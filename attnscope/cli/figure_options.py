@@ -48,24 +48,28 @@ def add_page_arguments(parser: argparse.ArgumentParser) -> None:
         "--dpi", type=whole(1, 100_000), default=300, help="dots per inch of a .png (default: 300)"
     )
     parser.add_argument("--title", default="", help="a line above the figure")
-    parser.add_argument("--caption", action="store_true", help="say below which model, text and head it is")
+    parser.add_argument("--caption", action="store_true", help="state the model, text and head below")
 
 
 def add_look_arguments(parser: argparse.ArgumentParser) -> None:
     """Colours, labels and panels."""
     parser.add_argument("--colour-map", default="viridis", help=f"{COLOURS} (default: %(default)s)")
-    parser.add_argument("--scale", default="fixed", choices=SCALES, help="what the largest colour stands for")
-    parser.add_argument("--values", action="store_true", help="write each weight into its cell")
-    parser.add_argument("--turn", default="auto", choices=TURNS, help="degrees that key labels turn")
+    parser.add_argument(
+        "--scale", default="fixed", choices=SCALES, help="what the top of the colour scale means"
+    )
+    parser.add_argument("--values", action="store_true", help="print each weight in its cell")
+    parser.add_argument("--turn", default="auto", choices=TURNS, help="rotation of key labels in degrees")
     parser.add_argument(
         "--label-every", type=whole(), default=0, metavar="N", help="label every N-th token (0: as they fit)"
     )
-    parser.add_argument("--no-bar", action="store_true", help="leave out the colour bar")
+    parser.add_argument("--no-bar", action="store_true", help="omit the colour bar")
     parser.add_argument(
         "--plain", action="store_true", help="leave out the head's name and the self-check above a map"
     )
-    parser.add_argument("--badge", action="store_true", help="tell of a self-check that found nothing wrong")
-    parser.add_argument("--no-special", action="store_true", help="no rows and columns of special tokens")
+    parser.add_argument(
+        "--badge", action="store_true", help="show the self-check even if it found nothing wrong"
+    )
+    parser.add_argument("--no-special", action="store_true", help="omit rows and columns of special tokens")
     parser.add_argument(
         "--key-name", default="", metavar="WORDS", help="the columns, such as 'Key (English)'"
     )
@@ -83,7 +87,7 @@ def add_look_arguments(parser: argparse.ArgumentParser) -> None:
         type=whole(),
         default=0,
         metavar="N",
-        help="panels beside each other: 3 puts three into one row (default: as many as suit the width)",
+        help="panels side by side: 3 puts three in one row (default: as many as suit the width)",
     )
     parser.add_argument(
         "--also",
@@ -99,7 +103,7 @@ def add_aspect_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--blend", default="none", choices=BLENDS, help="one map of several heads")
     parser.add_argument("--over", default="selection", choices=OVERS, help="which heads are blended")
     parser.add_argument("--hidden", default="nothing", choices=HIDDEN, help="keys to leave out")
-    parser.add_argument("--renormalised", action="store_true", help="let what is left of a row sum to 1")
+    parser.add_argument("--renormalised", action="store_true", help="renormalise what is left of each row")
     parser.add_argument("--by-word", action="store_true", help="merge subwords into words")
     parser.add_argument(
         "--block", default="all", choices=BLOCKS, help="of two texts read as one: queries and keys of which"
@@ -108,7 +112,7 @@ def add_aspect_arguments(parser: argparse.ArgumentParser) -> None:
         "--rows",
         default="written",
         choices=ROWS,
-        help="rows of cross-attention are called after the token written there, or the one read last "
+        help="name the rows of cross-attention after the token written there, or the one read last "
         "(default: %(default)s)",
     )
     parser.add_argument("--least-weight", type=real(), default=0.0, metavar="W", help="no thinner line")
@@ -118,7 +122,7 @@ def add_aspect_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def turn_of(arguments: argparse.Namespace) -> "Turn | None":
-    """The degrees that key labels turn; None: as there is room."""
+    """The rotation of key labels in degrees; None: as there is room."""
     return TURNS[arguments.turn]
 
 

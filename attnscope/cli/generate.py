@@ -24,10 +24,10 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         description="Greedy unless --beams, or any of --temperature, --top-k, --top-p and --seed, is given.",
     )
     parser.add_argument("model", metavar="MODEL", help="a demo model's name, a model folder or a run folder")
-    parser.add_argument("--text", required=True, help="the text to go on from, or to translate")
-    parser.add_argument("--prefix", default="", help="how the translation begins")
+    parser.add_argument("--text", required=True, help="the text to continue, or to translate")
+    parser.add_argument("--prefix", default="", help="the beginning of the translation")
     parser.add_argument(
-        "--max-tokens", type=whole(1), default=50, metavar="N", help="tokens at most (default: 50)"
+        "--max-tokens", type=whole(1), default=50, metavar="N", help="at most this many tokens (default: 50)"
     )
     parser.add_argument("--beams", type=whole(1), metavar="N", help="follow the N best texts")
     parser.add_argument(
@@ -44,7 +44,9 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         help="below 1 more predictable, above 1 more varied",
     )
     parser.add_argument("--top-k", type=whole(1), metavar="K", help="draw from the K most probable tokens")
-    parser.add_argument("--top-p", type=real(), metavar="P", help="draw from the fewest tokens that hold P")
+    parser.add_argument(
+        "--top-p", type=real(), metavar="P", help="draw from the fewest tokens with total probability P"
+    )
     parser.add_argument("--seed", type=seed, metavar="S", help="the same seed draws the same text")
     add_gate_argument(parser)
     parser.add_argument(
@@ -67,7 +69,7 @@ def run(arguments: argparse.Namespace) -> int:
         )
     if not arguments.text.strip():
         raise UserError(
-            "There is no text to go on from.", expected="at least one word", action="Give one with --text."
+            "There is no text to continue.", expected="at least one word", action="Give one with --text."
         )
     model = open_model(arguments)
     if arguments.prefix and not model.info.takes_target:

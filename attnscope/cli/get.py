@@ -24,8 +24,10 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     parser.add_argument(
         "name", nargs="?", metavar="NAME", help="a model of the shelf, or any owner/name of the Hub"
     )
-    parser.add_argument("--list", action="store_true", help="instead, list the shelf; asks nobody")
-    parser.add_argument("--yes", action="store_true", help="download without the question")
+    parser.add_argument(
+        "--list", action="store_true", help="instead, list the shelf; does not use the network"
+    )
+    parser.add_argument("--yes", action="store_true", help="download without asking")
     parser.add_argument("--json", action="store_true", help="print JSON instead of text")
     parser.set_defaults(run=run)
 
@@ -47,7 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
         fetch_now(offer, _Progress())
     except KeyboardInterrupt:
         say_progress("")
-        say_error(f"attnscope: stopped. What came is kept: attnscope get {name} goes on from there.")
+        say_error(f"attnscope: stopped. What has arrived is kept: attnscope get {name} continues from there.")
         return STOPPED
     return _tell_here(find_row(name), is_json=arguments.json, offer=offer)
 
@@ -60,7 +62,7 @@ def _name_of(given: str) -> str:
         raise UserError(
             f"There is no model {name[:100]!r} on the shelf.",
             expected="a name of attnscope get --list, or owner/name",
-            action=f"{meant(name, known)}Nothing was asked of the network.",
+            action=f"{meant(name, known)}The network was not used.",
         )
     return name
 

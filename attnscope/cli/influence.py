@@ -67,7 +67,7 @@ def run(arguments: argparse.Namespace) -> int:
     token = found.queries[0].piece
     if arguments.position is None:
         say_error(
-            f"attnscope: the output at token {position} “{token}” is taken; --position N asks for another."
+            f"attnscope: the output at token {position} “{token}” is used; --position N chooses another."
         )
     rows = [_row_of(found, place, float(value)) for place, value in enumerate(row)]
     if arguments.csv is not None:

@@ -29,9 +29,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         nargs="?",
         help="a demo model's or preset's name, or a model or run folder",
     )
-    parser.add_argument(
-        "--presets", action="store_true", help="instead, the models of the literature as a table"
-    )
+    parser.add_argument("--presets", action="store_true", help="instead, a table of published models")
     parser.add_argument(
         "--tokens",
         type=whole(1),

@@ -52,7 +52,7 @@ def add_gate_argument(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="[STACK:]L0H1=0",
-        help="multiply a head's output: 0 removes it, 1 leaves it alone; may be given again",
+        help="multiply a head's output: 0 removes it, 1 leaves it unchanged; may be given again",
     )
 
 

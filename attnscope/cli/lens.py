@@ -26,8 +26,9 @@ _HEADER = (
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     parser = commands.add_parser(
         "lens",
-        description="The logit lens (nostalgebraist 2020): the stream after each layer goes through the"
-        " model's own last norm and output. What the last layer says is what the model says.",
+        description="The logit lens (nostalgebraist 2020): the stream after each layer is passed through "
+        "the model's own last norm and output layer. The result after the last layer is the model's "
+        "own prediction.",
     )
     parser.add_argument("model", metavar="MODEL", help="a demo model's name, a model folder or a run folder")
     parser.add_argument("--text", required=True, help="the text to look at")

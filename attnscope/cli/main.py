@@ -26,34 +26,34 @@ _DEVICES = {"bench": "cpu"}
 _COMMANDS = {
     "train": "train a recipe into a run folder; resumes what it holds",
     "trace": "write the attention of a text to a file",
-    "predict": "say what a model takes for probable",
-    "generate": "let a model write a text",
-    "translate": "translate a text, or a file line by line, and count BLEU",
+    "predict": "show what a model predicts",
+    "generate": "generate a text",
+    "translate": "translate a text, or a file line by line, and compute BLEU",
     "figure": "draw a figure: attention, positions, training curves, or a .figure.json again",
     "measure": "measure every head on a text or over a corpus",
     "importance": "score how much each head matters to the loss",
-    "curve": "remove heads one tenth after the other and measure",
-    "attribute": "say what each head and layer adds to an output",
-    "patch": "put pieces of one text's run into that of another",
-    "lens": "say what each layer would say if it were the last (logit lens)",
-    "rollout": "follow an output to the inputs by attention rollout",
-    "flow": "follow an output to the inputs by attention flow",
-    "relevance": "follow an output to the inputs by attention and its gradient",
-    "weights": "say what a head's weights write and look for, and how many dimensions it uses",
-    "prune": "remove heads for good: a smaller model that says the same as with the heads off",
-    "get": "get a well-known open model: list the shelf, download one after a question",
-    "info": "say what a model is, what it weighs and what it costs",
-    "study": "make a published result again: a figure, a table, a report",
+    "curve": "remove heads a tenth at a time and measure",
+    "attribute": "show what each head and layer adds to an output",
+    "patch": "patch pieces of one text's run into that of another",
+    "lens": "show what the model would predict after each layer (logit lens)",
+    "rollout": "trace an output back to the inputs by attention rollout",
+    "flow": "trace an output back to the inputs by attention flow",
+    "relevance": "trace an output back to the inputs by attention and its gradient",
+    "weights": "show what a head's weights write and look for, and how many dimensions it uses",
+    "prune": "remove heads permanently: a smaller model with the same output as with the heads off",
+    "get": "get a well-known open model: list the shelf, download one after confirmation",
+    "info": "describe a model: its parts, parameters and cost",
+    "study": "reproduce a published result: a figure, a table, a report",
     "bench": "measure speed on this machine, from a checkout",
 }
 """Each has its module beside this one, which is imported when its name is given."""
 _GONE = {"average": "`average` went with version 0.10. Instead: attnscope open RUN, its last checkpoint."}
 """Commands of earlier versions, and what to do without them."""
 _WINDOW_FLAGS = {
-    "--smoke": "open offscreen, trace, export, leave; for tests",
+    "--smoke": "open offscreen, trace, export, exit; for tests",
     "--json": "with --smoke: print its times as JSON",
     "--reset": "start with default settings; the old file is kept",
-    "--safe-mode": "neither read nor write settings",
+    "--safe-mode": "do not read or write settings",
 }
 
 
@@ -73,7 +73,7 @@ def build_parser(given: Sequence[str]) -> argparse.ArgumentParser:
         description="See every attention head of a Transformer: train, prune, compare, export. "
         "Without a command the window opens.",
     )
-    parser.add_argument("--version", action="store_true", help="print the version and leave")
+    parser.add_argument("--version", action="store_true", help="print the version and exit")
     _add_window_options(parser)
     parser.set_defaults(run=_open_window, source="")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", dest="command")

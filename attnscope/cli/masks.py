@@ -21,7 +21,7 @@ def add_mask_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of a mask."""
     group = parser.add_argument_group(
         "mask",
-        "which tokens see which, in every head of the self-attention over the text, in the place of the "
+        "which tokens see which, in every head of the self-attention over the text, instead of the "
         "model's own mask; causality and padding stay",
     )
     group.add_argument(

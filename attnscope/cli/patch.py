@@ -1,4 +1,4 @@
-"""`attnscope patch`: put pieces of one text's run into that of another, and see how much comes back."""
+"""`attnscope patch`: patch pieces of one text's run into that of another, and see how much comes back."""
 
 import argparse
 from typing import TYPE_CHECKING

@@ -27,15 +27,15 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         "predict",
         description="The next token, each <mask> (or each token, where there is none), each token of the "
         "second text, or the label; with --gate or a mask before and after, and the KL divergence between "
-        "them. <0.02 is a token that is not among the best there, and below the least of them. With -f how "
-        "well a causal or masked model tells a whole text: nats a token and a character.",
+        "them. <0.02 is a token that is not among the best there, and below the least of them. With -f "
+        "how well a causal or masked model predicts a whole text: nats per token and per character.",
     )
     add_input_arguments(parser, needs_text=False)
     parser.add_argument(
-        "-f", "--file", type=path_of, metavar="FILE", help="tell a text of any length, part by part"
+        "-f", "--file", type=path_of, metavar="FILE", help="score a text of any length, part by part"
     )
     parser.add_argument(
-        "--top", type=whole(1, 1_000), default=5, metavar="N", help="candidates at each place (default: 5)"
+        "--top", type=whole(1, 1_000), default=5, metavar="N", help="candidates at each position (default: 5)"
     )
     parser.add_argument("--json", action="store_true", help="print everything as JSON")
     parser.set_defaults(run=run)
@@ -62,8 +62,8 @@ def run(arguments: argparse.Namespace) -> int:
     info = model.info
     if model.network.output_kind == "nothing":
         raise UserError(
-            f"{info.name} has no output layer: it says nothing of a text.",
-            expected="a model that tells tokens or labels",
+            f"{info.name} has no output layer: it predicts nothing for a text.",
+            expected="a model that predicts tokens or labels",
             action="Look at its attention: attnscope figure or attnscope measure.",
         )
     refuse_second(model, arguments.target)

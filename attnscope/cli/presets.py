@@ -48,7 +48,7 @@ def tell_preset(row: "PresetRow", arguments: argparse.Namespace) -> int:
         return 0
     rows = {
         "name": row.name,
-        "source": "a configuration of the literature, without weights",
+        "source": "a published configuration, without weights",
         "form": f"{config.form}, {row.objective}",
         "parameters": f"{row.n_parameters:,}",
         "tokens": f"at most {row.n_tokens:,}, {row.vocab_size:,} pieces",

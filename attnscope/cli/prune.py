@@ -47,7 +47,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         "--shape",
         choices=("small", "same"),
         default="small",
-        help="small: what a removed head weighed is gone, and the folder opens in AttnScope, elsewhere "
+        help="small: the parameters of removed heads are gone, and the folder opens in AttnScope, elsewhere "
         "only as the report's line “opens in” says; same (Hugging Face models only): removed heads become "
         "zeros, nothing is smaller or faster, and the folder opens wherever the model did",
     )
@@ -90,7 +90,7 @@ def _wanted_gates(arguments: argparse.Namespace, model: "Model") -> Gates:
         return model.first_gates
     else:
         raise UserError(
-            f"Nothing says which heads of {model.info.name} to remove.",
+            f"It is not specified which heads of {model.info.name} to remove.",
             expected="--heads or --gates, since its training closed none",
             action="For instance: --heads 'L0H1 L2H3'.",
         )

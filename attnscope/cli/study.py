@@ -37,7 +37,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     parser.add_argument(
         "--quick",
         action="store_true",
-        help="in seconds, to see that it runs: its numbers mean nothing",
+        help="finish in seconds, to check that it runs; the numbers mean nothing",
     )
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     add_device_argument(parser)
@@ -98,4 +98,4 @@ def _tell(study: Study, is_quick: bool) -> None:
         say(f"  {one.what}")
         say(f"    published {one.published}; ours {ours_text(one)}; as published: {agreement_text(one)}")
     if is_quick:
-        say("Quick: these numbers mean nothing, only that the study runs.")
+        say("Quick: these numbers mean nothing; they only show that the study runs.")

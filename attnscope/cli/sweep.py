@@ -96,17 +96,17 @@ _ENDS = ("done", "stopped")
 
 def add_sweep_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of a sweep."""
-    group = parser.add_argument_group("many runs", "each in a folder below DIR; what is finished stays")
+    group = parser.add_argument_group("many runs", "each in a folder below DIR; finished runs are kept")
     group.add_argument(
         "--sweep",
         metavar="KEY=V1,V2,…",
         action="append",
         default=[],
-        help="train with each of these values; several --sweep make every combination",
+        help="train with each of these values; several --sweep give every combination",
     )
     group.add_argument("--seeds", metavar="0,1,2", default="", help="train with each of these seeds")
     group.add_argument(
-        "--jobs", type=whole(1, 10_000), default=1, metavar="N", help="as many runs at a time (default 1)"
+        "--jobs", type=whole(1, 10_000), default=1, metavar="N", help="run this many at a time (default 1)"
     )
     group.add_argument(
         "--keep-best", type=whole(1), metavar="K", help="continue only the K best after --after"
@@ -200,7 +200,7 @@ class _Sweep:
             if spreads:
                 say("± is the standard deviation of the seeds' best losses (n − 1).")
         if not is_whole:
-            say_error("attnscope: stopped; the same command goes on from here.")
+            say_error("attnscope: stopped; the same command continues from here.")
             return self._signals.exit_code
         for message in self._failed:
             say_error(f"attnscope: {message}")

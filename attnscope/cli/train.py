@@ -47,13 +47,13 @@ def add_resume_arguments(parser: argparse.ArgumentParser) -> None:
         type=name_of,
         metavar="RUN",
         default="",
-        help="go on with the run in this folder, from its own recipe; without RECIPE and --out",
+        help="continue the run in this folder, from its own recipe; without RECIPE and --out",
     )
     parser.add_argument(
         "--steps",
         type=whole(1),
         metavar="N",
-        help="with --resume: how long the whole run is to be, also where it is finished; with the schedules "
+        help="with --resume: the total number of steps, even if the run is finished; with the schedules "
         "linear and cosine the learning rate is then that of the new length, and a note says so",
     )
 
@@ -67,7 +67,7 @@ def take_resumed(arguments: argparse.Namespace, overrides: dict[str, str]) -> No
     given = [name for name, value in {**named, "--seeds": arguments.seeds}.items() if value]
     if given:
         raise UserError(
-            f"--resume goes on with a run from its own recipe, in its own folder; {given[0]} was given too.",
+            f"--resume continues a run from its own recipe, in its own folder; {given[0]} was given too.",
             expected="--resume RUN alone, with --steps N for more steps",
             action=f"Leave out {given[0]}.",
         )
@@ -90,7 +90,7 @@ def resumed_words(arguments: argparse.Namespace) -> list[str]:
 def _refuse_without_resume(arguments: argparse.Namespace) -> None:
     if arguments.steps is not None:
         raise UserError(
-            "--steps tells how long a run is to be that goes on.",
+            "--steps is the length of a run that is resumed.",
             expected="--resume RUN beside it",
             action="Name the run, or give a new one its length with --set training.n_steps=N.",
         )
@@ -105,8 +105,9 @@ def _refuse_without_resume(arguments: argparse.Namespace) -> None:
 _BAR_WIDTH = 24
 _REDRAW_S, _LOOK_S = 0.1, 0.2
 _EPILOG = (
-    "Fine-tuning: --set start.from=MODEL goes on from a trained model, start.lora_rank=4 with low-rank "
-    "adapters (LoRA) alone, start.layer_decay and start.reinit_layers with care. --set gates.l0_penalty=0.1 "
+    "Fine-tuning: --set start.from=MODEL starts from a trained model, start.lora_rank=4 trains only "
+    "low-rank adapters (LoRA), start.layer_decay and start.reinit_layers fine-tune gently. --set "
+    "gates.l0_penalty=0.1 "
     "learns which heads to close. The window's help has a page on recipes."
 )
 
@@ -149,7 +150,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     parser.add_argument(
         "--plan",
         action="store_true",
-        help="only say what it would cost: parameters, operations, memory, time, disk; nothing is allocated",
+        help="only show what it would cost: parameters, operations, memory, time, disk; nothing is allocated",
     )
     parser.set_defaults(run=run)
 

@@ -145,7 +145,7 @@ def check_width(spec: FigureSpec) -> None:
         raise UserError(
             f"The figure is to be {spec.width_mm:g} mm wide, too narrow in {spec.font_pt:g} pt.",
             expected=f"at least {least:g} mm",
-            action="Choose a wider page, smaller type, or leave out the colour bar.",
+            action="Choose a wider page, smaller type, or omit the colour bar.",
         )
 
 

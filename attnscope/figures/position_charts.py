@@ -23,7 +23,7 @@ def offset_charts(shown: Offsets) -> tuple[Chart, ...]:
         Chart(
             title="Likeness",
             x_label="offset Δ in tokens",
-            y_label="cosine of two places; rotary: score of equal vectors",
+            y_label="cosine of two positions; rotary: score of equal vectors",
             series=(
                 line("learned, new", shown.learned, GREEN),
                 line("sinusoidal", shown.sinusoidal, BLUE),

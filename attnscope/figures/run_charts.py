@@ -20,7 +20,7 @@ PARTS: tuple[tuple[str, str, Quantity], ...] = (
     ("Speed", "tokens/s", "speed"),
     ("Accuracy", "share of held-out tokens or labels", "accuracy"),
     ("Open heads", "expected, gates are learned", "heads"),
-    ("Next sentence", "share of pairs told right", "pairs"),
+    ("Next sentence", "share of pairs predicted correctly", "pairs"),
 )
 """Title, unit and quantity of each chart, in order; what a loss is the mean over, only the runs tell."""
 LINEAR: tuple[Quantity, ...] = ("speed", "accuracy", "heads", "pairs")

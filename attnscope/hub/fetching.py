@@ -285,7 +285,7 @@ def _unwritable(folder: Path, error: OSError) -> LoadError:
     return LoadError(
         f"Nothing more can be written into {folder}: {error.strerror or error}.",
         kind="full",
-        action="What came is kept. Free some space, or set HF_HOME to another folder, and go on.",
+        action="What has arrived is kept. Free some space, or set HF_HOME to another folder, and continue.",
     )
 
 
@@ -293,7 +293,7 @@ def _broken_off(offer: ModelOffer) -> LoadError:
     return LoadError(
         f"The connection to {offer.host} broke off.",
         kind="unreachable",
-        action="What came is kept. Check the connection, and go on.",
+        action="What has arrived is kept. Check the connection, and continue.",
     )
 
 

@@ -119,7 +119,7 @@ def _family(folder: Path) -> AdoptableFamily:
             f"The model of {folder} is of the type {kind[:40]!r}, which cannot be taken over for training.",
             kind="architecture",
             expected="one of " + ", ".join(known),
-            action="Open it to look at it, or go on from another model.",
+            action="Open it to look at it, or start from another model.",
         )
     return known[kind]
 

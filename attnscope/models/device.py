@@ -68,6 +68,7 @@ def lost_device(error: BaseException) -> UserError | None:
     return UserError(
         f"The graphics device stopped answering: {first.rstrip('.')}.",
         expected="a device that works until the end",
-        action="What is on the disk is whole: a run goes on from its last checkpoint. Start AttnScope again "
+        action="What is on the disk is intact: a run continues from its last checkpoint. Start AttnScope "
+        "again "
         "to use the device, or open the model on the CPU (--device cpu).",
     )

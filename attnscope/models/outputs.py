@@ -101,7 +101,8 @@ def _refuse_not_finite(largest: Tensor) -> None:
     raise NotFiniteError(
         "The model's output is no number: its logits are NaN or infinite.",
         expected="finite numbers",
-        action="Its weights are damaged, or too large: attnscope info tells. Open it from an undamaged copy.",
+        action="Its weights are damaged, or too large: attnscope info says which. Open it from an "
+        "undamaged copy.",
     )
 
 

@@ -114,7 +114,7 @@ def finite_note(weights: Mapping[str, Tensor]) -> str:
     more = f" and {len(bad) - 3} more" if len(bad) > 3 else ""
     return (
         f"Some weights are not finite numbers: {', '.join(bad[:3])}{more}. "
-        "Maps that they reach are grey, and what the model says is not to be believed."
+        "Maps affected by them are grey, and the model's output cannot be trusted."
     )
 
 

@@ -37,19 +37,19 @@ def label_faults(config: "ModelConfig") -> Iterator[tuple[str, str]]:
         yield "d_model", "an even number: the sentence encoder has one half for each direction"
     if not config.n_labels:
         if config.reads_pair:
-            yield "reads_pair", "false, since only a model that tells labels matches two texts"
+            yield "reads_pair", "false, since only a model that predicts labels matches two texts"
         return
     if config.n_labels == 1:
         yield "n_labels", "at least 2 labels"
     if config.form == "encoder-decoder":
-        yield "form", "encoder or decoder: labels are told of what was read, and nothing is written"
+        yield "form", "encoder or decoder: labels are predicted from what was read, and nothing is generated"
     if config.has_pooler:
         yield "has_pooler", "false: pooling says how a text becomes one row"
     if config.form == "decoder":
         if config.reads_pair:
             yield "reads_pair", "false, since only the form encoder matches two texts"
         if MASKS[config.mask].has_prefix:
-            yield "mask", "another mask: a text of which a label is told has no prefix"
+            yield "mask", "another mask: a text to be labelled has no prefix"
         if config.pooling == "first":
             yield "pooling", "another way: the first token of a decoder sees nothing but itself"
     if config.pooling == "hierarchical" and config.reads_pair:
@@ -67,7 +67,7 @@ def slot_faults(config: "ModelConfig") -> Iterator[tuple[str, str]]:
     if not MASKS[config.mask].is_full:
         yield "mask", "full: the columns of a projected head are slots and no tokens that a mask could hide"
     if POSITIONS[config.position].is_of_text:
-        yield "position", "learned, sinusoidal, binary or none: a slot stands at no place of the text"
+        yield "position", "learned, sinusoidal, binary or none: a slot has no position in the text"
 
 
 KEYS = Codec(caps=Caps(whole=2**53, number=math.inf))
@@ -118,7 +118,7 @@ def unknown_key(where: str, key: str, known: Sequence[str]) -> RecipeError:
     """The error for a key that no configuration has, with the one that was meant where one is near."""
     action = "Remove the key or correct its spelling."
     if key == "preset":
-        action = "A preset stands in place of the recipe: attnscope info --presets lists their names."
+        action = "A preset replaces the recipe: attnscope info --presets lists their names."
     near = meant(str(key), known)
     return RecipeError(
         f"{where} has the unknown key {shown(key)}. {near}".rstrip(),

@@ -24,7 +24,7 @@ def check_size(cells: Tensor, n_queries: int, n_keys: int) -> None:
         raise UserError(
             f"The mask is for {counted(cells.shape[0], 'token')}, but here it is {n_queries} × {n_keys}.",
             expected="a mask for as many tokens as the text has, special tokens counted in",
-            action="Draw the mask anew for this text.",
+            action="Draw the mask again for this text.",
         )
 
 

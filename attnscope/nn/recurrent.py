@@ -450,5 +450,5 @@ def _lengths(valid: Tensor | None) -> Tensor | None:
         if bool(valid.all()):
             return None
         if not bool(valid[:, 0].all()) or bool((valid[:, 1:] & ~valid[:, :-1]).any()):
-            raise ValueError("padding must stand at the end of a text that has a token")
+            raise ValueError("padding must be at the end of a text that has a token")
     return valid.sum(dim=1)

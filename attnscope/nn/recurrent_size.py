@@ -28,7 +28,7 @@ def recurrent_parts(config: "ModelConfig") -> Iterator[tuple[str, int]]:
     yield "first states", d * n_first + (n_first if bias else 0)
     if config.has_attention:
         yield "attention", _attention(config) + (_attention_biases(config) if bias else 0)
-        yield "predicted place", _centre(config)
+        yield "predicted position", _centre(config)
     elif config.feeds_context:
         yield "source vector", d * d + (d if bias else 0)
     yield "readout", _readout(config)

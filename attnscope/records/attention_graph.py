@@ -54,7 +54,7 @@ class AttentionGraph:
 
     def __post_init__(self) -> None:
         if any(not 0 <= node.level < len(self.levels) for node in self.nodes):
-            raise ValueError("a node stands at a level that is not there")
+            raise ValueError("a node is at a level that does not exist")
         ends = {end for edge in self.edges for end in (edge.upper, edge.lower)}
         if not self.nodes or not ends <= set(range(len(self.nodes))):
             raise ValueError("an edge leads to a node that is not there")

@@ -14,7 +14,7 @@ METRICS: tuple[MetricName, ...] = get_args(MetricName)
 UNITS: dict[MetricName, str] = {
     "loss": "nats per token",
     "accuracy": "share of tokens predicted correctly",
-    "exact-match": "share of texts told whole",
+    "exact-match": "share of texts predicted completely",
     "alignment-error": "alignment error rate",
     "bleu": "BLEU",
 }

@@ -66,7 +66,11 @@ class PruningProof:
     @property
     def sentence(self) -> str:
         """The proof in words."""
-        verdict = "the pruned model says the same" if self.is_good else "the pruned model says something else"
+        verdict = (
+            "the pruned model gives the same output"
+            if self.is_good
+            else "the pruned model gives different output"
+        )
         return (
             f"max |Δlogit| {self.max_difference:.1e} of {self.largest_logit:.3g} "
             f"over {self.n_logits:,} logits of {counted(self.n_texts, 'text')}: {verdict}"

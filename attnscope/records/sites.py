@@ -99,7 +99,7 @@ HeadName = HeadRef | tuple[Stack, int, int] | tuple[SiteName, int] | str
 class Gates:
     """Multipliers of head outputs before the output projection; heads not named are at 1.
 
-    Values lie in 0…1: 0 removes the head, 1 leaves it alone. Entries at exactly 1 are never stored,
+    Values lie in 0…1: 0 removes the head, 1 leaves it unchanged. Entries at exactly 1 are never stored,
     so two equal settings compare equal.
     """
 

@@ -38,7 +38,7 @@ def read_labelled(path: Path) -> list[LabelledText]:
             f"{path} has {shown}.",
             kind="labels",
             expected=f"2 to {MAX_LABELS:,} labels in the first column",
-            action="Check that the label stands before the first tab of each line.",
+            action="Check that the label comes before the first tab of each line.",
         )
     n_texts = len({(text.text, text.second) for text in found})
     if len(labels) > n_texts:  # else some text would have several labels

@@ -259,7 +259,7 @@ class Trace:
 
         if Path(path).suffix.lower() in (".npz", ".npy", ".csv"):
             raise SaveError(
-                f"{path} would hold safetensors, not what its name says.",
+                f"{path} would contain safetensors, not what its name suggests.",
                 expected="a name such as attention.safetensors",
                 action="For the numbers: attnscope trace FILE -o numbers.npz, or all_weights() of each site.",
             )

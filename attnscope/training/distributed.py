@@ -174,7 +174,7 @@ def _meet(ranks: Ranks, device: torch.device) -> None:
         raise UserError(
             f"Process {ranks.index + 1} of {ranks.n} cannot reach the others: {error}",
             expected="all of them running, each able to connect to the others",
-            action="Start the same command again; the run goes on from its last checkpoint.",
+            action="Run the same command again; the run continues from its last checkpoint.",
         ) from error
 
 

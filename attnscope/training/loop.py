@@ -489,4 +489,4 @@ def _out_of_memory_note(recipe: Recipe, step: int, kept: int | None, device: tor
         advice = "training.checkpointing = true needs less, and so does a smaller model.max_tokens"
     else:
         advice = "A smaller model.max_tokens or a smaller model needs less"
-    return f"{what} {saved} {advice}. To go on from here, start a run in another folder with start.from."
+    return f"{what} {saved} {advice}. To continue from here, start a run in another folder with start.from."

@@ -186,7 +186,7 @@ def loss_and_hits(module: OwnModule, batch: Batch) -> Told:
 
 def _pair_logits(module: OwnModule, hidden: Tensor) -> Tensor:
     if not isinstance(module, Transformer):
-        raise ValueError("only a Transformer tells whether a sentence follows")
+        raise ValueError("only a Transformer predicts whether a sentence follows")
     return module.next_sentence_logits(hidden).float()
 
 

@@ -29,7 +29,7 @@ def mended_recipe(text: str) -> tuple[str, str]:
     if not ignored:
         return text, ""
     found = ", ".join(f"model.{name} = {value}" for name, value in ignored.items())
-    note = f"Left out of the recipe, since the body does not use it: {found}."
+    note = f"Removed from the recipe, since the body does not use it: {found}."
     return _without(text, tuple(ignored)), note
 
 

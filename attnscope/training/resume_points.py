@@ -158,8 +158,8 @@ def _set_one_aside(folder: RunFolder, state: Path) -> str:
     try:
         place.rename(place.parent / name)
     except OSError:
-        return f"{place} is damaged and was passed over."
-    return f"{place} is damaged: it is now called {name}, and the steps after this are made again."
+        return f"{place} is damaged and was skipped."
+    return f"{place} is damaged: it has been renamed to {name}, and the steps after this are repeated."
 
 
 def lengthened(overrides: Mapping[str, str], folder: Path, n_steps: int | None) -> dict[str, str]:
@@ -200,7 +200,7 @@ def length_note(earlier: Recipe, recipe: Recipe, step: int) -> str:
         == recipe.optimizer.learning_rate
     )
     if (is_level and not recipe.data.repeated_share) or not follows_length(recipe):
-        told.append("Its learning rate goes on as if it had been so from the start.")
+        told.append("Its learning rate continues as if it had been so from the start.")
         return " ".join(told)
     if recipe.schedule.kind in ("linear", "cosine", "trapezoid"):
         jump = ""

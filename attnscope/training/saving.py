@@ -106,7 +106,7 @@ class Saver:
             self._write(step, tensors)
         except SaveError as error:
             self._retry_at = self._clock() + self.pause_s
-            next_try = f" Training goes on; the next try is in {self.pause_s:.0f} s."
+            next_try = f" Training continues; the next try is in {self.pause_s:.0f} s."
             is_over = is_last or self.is_gone or step == self._recipe.training.n_steps
             yield SaveFailed(step=step, reason=f"{error}{'' if is_over else next_try}")
             self.pause_s = min(2 * self.pause_s, _LONGEST_PAUSE_S)

@@ -187,7 +187,7 @@ def _check_agrees(start: ModelConfig, wanted: ModelConfig, where: str) -> None:
         raise RecipeError(
             f"The model in {where} is not the recipe's: {'; '.join(odd)}.",
             expected="the same architecture and form",
-            action='Set model.form = "decoder" to let it tell labels.'
+            action='Set model.form = "decoder" to let it predict labels.'
             if wanted.n_labels and start.form == "decoder" and len(odd) == 1
             else "Leave these keys out of [model] to take the model's own, or choose another objective "
             "or another model to start from.",

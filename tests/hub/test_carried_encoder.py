@@ -85,8 +85,8 @@ def test_that_what_needs_no_output_layer_works(
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
-        (("predict", "--text", TEXT), "small has no output layer: it says nothing of a text."),
-        (("predict", "--text", TEXT, "--json"), "small has no output layer: it says nothing of a text."),
+        (("predict", "--text", TEXT), "small has no output layer: it predicts nothing for a text."),
+        (("predict", "--text", TEXT, "--json"), "small has no output layer: it predicts nothing for a text."),
         (
             ("generate", "--text", TEXT),
             "does not write text. Expected: a causal or a translation model. It",

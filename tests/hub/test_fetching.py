@@ -105,7 +105,7 @@ def test_that_a_server_that_always_drops_is_given_up_and_what_came_is_kept(hub: 
     with pytest.raises(LoadError, match="broke off") as caught:
         fetch_all()
     assert caught.value.kind == "unreachable"
-    assert "What came is kept" in str(caught.value)
+    assert "What has arrived is kept" in str(caught.value)
     require_nothing_half(cache)
     assert len([path for path, _ in hub.asked if path.endswith(WEIGHTS)]) == 1 + len(fetching.PAUSES_S)
 

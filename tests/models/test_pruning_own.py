@@ -152,7 +152,7 @@ def test_that_a_model_which_says_something_else_is_not_to_be_had(monkeypatch: py
 
     monkeypatch.setattr(importlib.import_module("attnscope.models.pruning.prune"), "prune_module", spoil)
     model = tiny_model("decoder")
-    with pytest.raises(SaveError, match="Nothing was saved: the pruned model does not say"):
+    with pytest.raises(SaveError, match="Nothing was saved: the output of the pruned model differs"):
         prune_model(model, gates_of(model, "one head"), text=SENTENCE)
 
 

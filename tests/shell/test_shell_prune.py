@@ -28,7 +28,7 @@ def test_that_heads_are_removed_and_the_report_is_printed(translator, tmp_path, 
     )
     printed = capsys.readouterr().out
     assert "3 heads: encoder L0H1, encoder L0H2, cross L1H3" in printed
-    assert "the pruned model says the same" in printed
+    assert "the pruned model gives the same output" in printed
     assert "→" in printed
     sites = {site.key: site.n_heads for site in load(out, device="cpu").sites}
     assert (sites["encoder", 0], sites["encoder", 1], sites["cross", 1]) == (2, 4, 3)

@@ -208,7 +208,7 @@ def test_that_a_damaged_recording_is_refused(trace: Trace, tmp_path: Path, damag
 
 def test_that_a_name_that_promises_another_format_is_refused(trace: Trace, tmp_path: Path) -> None:
     for name in ("one.npz", "one.CSV"):
-        with pytest.raises(SaveError, match="would hold safetensors"):
+        with pytest.raises(SaveError, match="would contain safetensors"):
             trace.save(tmp_path / name)
     trace.save(tmp_path / "one")  # a name without one promises nothing
     assert [path.name for path in tmp_path.iterdir()] == ["one"]

@@ -91,7 +91,7 @@ def test_that_a_decoder_is_told_how_it_can_tell_labels(tiny_recipe: str, tmp_pat
     causal = tmp_path / "causal"
     list(train(tiny_recipe, causal, "cpu", {"training.n_steps": "1"}))
     recipe = _recipe(tmp_path, causal)
-    with pytest.raises(RecipeError, match=r'Set model\.form = "decoder" to let it tell labels'):
+    with pytest.raises(RecipeError, match=r'Set model\.form = "decoder" to let it predict labels'):
         list(train(recipe, tmp_path / "no", "cpu"))
     list(train(recipe, tmp_path / "yes", "cpu", {"model.form": "decoder"}))
     assert load(tmp_path / "yes", device="cpu").info.labels == ("glad", "sad")

@@ -19,7 +19,7 @@ def test_that_a_key_is_left_out_under_model_alone(body: str) -> None:
     text = OLD.format(body=body)
     mended, note = mended_recipe(text)
     assert mended == text.replace('activation = "relu"  # does nothing\n', "")
-    assert note == "Left out of the recipe, since the body does not use it: model.activation = relu."
+    assert note == "Removed from the recipe, since the body does not use it: model.activation = relu."
 
 
 def test_that_a_begun_run_on_a_text_goes_on_with_the_lines_it_held_out() -> None:

@@ -159,7 +159,7 @@ def test_that_a_damaged_checkpoint_is_noticed_and_the_one_before_it_taken(
     started = events[0]
     assert isinstance(started, Started)
     assert started.step == 2
-    assert "4 is damaged: it is now called 4.damaged" in started.note
+    assert "4 is damaged: it has been renamed to 4.damaged" in started.note
     assert (tmp_path / "run" / "checkpoints" / "4.damaged").is_dir()
     assert_same_run(tmp_path / "run", tmp_path / "whole")
 

@@ -105,7 +105,7 @@ def test_that_a_run_whose_folder_is_deleted_ends_and_hands_its_model_over(
     assert isinstance(last, Finished)
     assert (last.reason, last.step) == ("stopped", ends_at)
     assert "is gone" in last.note
-    assert "Training goes on" not in "".join(e.reason for e in events if isinstance(e, SaveFailed))
+    assert "Training continues" not in "".join(e.reason for e in events if isinstance(e, SaveFailed))
     assert not run.is_saved
     assert not (tmp_path / "run").exists()
     (model,) = _handed_over()

@@ -67,5 +67,5 @@ def test_that_a_graph_with_an_edge_to_nowhere_cannot_be() -> None:
     lost = (*whole.edges, GraphEdge(upper=0, lower=9, weight=0.1, is_stream=False))
     with pytest.raises(ValueError, match="node that is not there"):
         AttentionGraph(levels=whole.levels, nodes=whole.nodes, edges=lost, threshold=0.0, kept_share=1.0)
-    with pytest.raises(ValueError, match="level that is not there"):
+    with pytest.raises(ValueError, match="level that does not exist"):
         AttentionGraph(levels=("in",), nodes=whole.nodes, edges=(), threshold=0.0, kept_share=1.0)

@@ -31,7 +31,7 @@ def test_that_a_change_is_traced_and_undone_by_name():
     assert desk.traces()[-1].interventions == (EDGE,)
     assert session.history.undo_label == "L0H1: no edge from query 1 to key 2"
     session.head_changes.intervene(())
-    assert session.history.undo_label == "take back: L0H1: no edge from query 1 to key 2"
+    assert session.history.undo_label == "undo: L0H1: no edge from query 1 to key 2"
     session.undo()
     session.undo()
     assert session.interventions == ()

@@ -23,7 +23,7 @@ _STEP = '[[step]]\ntitle = "One"\ntext = "See {weight}."\n'
         (_HEAD + _STEP + '[step.do]\nhead = "L1H2"\n', "'L1H2' is not a head like"),
         (_HEAD + _STEP + '[step.do]\ngates = ["cross L1H2 2"]\n', "is not a gate like"),
         (_HEAD + _STEP + "[step.do]\ntrains = false\n", "'trains' can only be true"),
-        (_HEAD + _STEP + '[step.do]\ntarget = "la"\n', "'target' stands without 'text'"),
+        (_HEAD + _STEP + '[step.do]\ntarget = "la"\n', "'target' is given without 'text'"),
         (_HEAD + _STEP + 'task = "Do it."\n', "'task' and 'ask' go together"),
         (_HEAD + _STEP + 'expect = ["weight about 1"]\n', "is not a claim like"),
     ],

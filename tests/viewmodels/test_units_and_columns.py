@@ -25,7 +25,7 @@ from attnscope.viewmodels.heads.columns import cell_text, cell_tip
         ("loss", False, "nats per token"),
         ("loss", True, "nats per text"),
         ("accuracy", True, "share of texts told"),
-        ("exact-match", True, "share of texts told whole"),
+        ("exact-match", True, "share of texts predicted completely"),
     ],
 )
 def test_that_a_curve_says_what_its_metric_is_a_mean_over(

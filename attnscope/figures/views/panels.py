@@ -98,7 +98,7 @@ class PanelsFigure(FigureSpec):
     def faults(self) -> Iterator[UserError]:
         if not 0 <= self.columns <= MAX_COLUMNS:
             yield UserError(
-                f"The panels are to stand in {self.columns} columns.",
+                f"The panels should be placed in {self.columns} columns.",
                 expected=f"1 to {MAX_COLUMNS}, or 0 for as many as suit the page",
                 action="Choose a number within that range.",
             )

@@ -70,7 +70,7 @@ class Choices:
             f"The model of {self.where} cannot be taken over: {reason}.",
             kind="architecture",
             expected=expected,
-            action="Open it to look at it, or go on from another model.",
+            action="Open it to look at it, or start from another model.",
         )
 
 

@@ -43,8 +43,8 @@ def read_levels(model: Any, arguments: Mapping[str, Any]) -> Levels:
     kind, known = model.config.model_type, last_norms()
     if kind not in known:
         raise UserError(
-            f"It is not known where the layers of a {kind} model end: the place of its last norm has not been"
-            " checked.",
+            f"It is not known where the layers of a {kind} model end: the location of its last norm has "
+            f"not been checked.",
             expected="one of " + ", ".join(sorted(known)),
             action="Look at its maps, gates or importance, or open another model for this.",
         )
@@ -90,11 +90,11 @@ def _prove(model: Any, levels: Levels, said: Tensor) -> None:
         raise _not_so(model, "its head does not read the last stream") from error
     both = torch.isfinite(found) & torch.isfinite(wanted) if found.shape == wanted.shape else None
     if both is None or not bool(both.any()):
-        raise _not_so(model, "its head says something of another shape")
+        raise _not_so(model, "its head gives output of another shape")
     scale = float(wanted[both].abs().max().clamp(min=1e-6))
     difference = float((found - wanted)[both].abs().max())
     if difference > TOLERANCES.get(next(model.parameters()).dtype, 1e-4) * scale:
-        raise _not_so(model, f"the last layer says something else than the model, by {difference:.3g}")
+        raise _not_so(model, f"the last layer differs from the model's output by {difference:.3g}")
 
 
 class _Kept:

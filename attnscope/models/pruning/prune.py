@@ -451,7 +451,8 @@ def require_proof(proof: PruningProof) -> None:
     """Raise SaveError unless the proof is good."""
     if not proof.is_good:
         raise SaveError(
-            f"Nothing was saved: the pruned model does not say what the gated one says ({proof.sentence}).",
+            f"Nothing was saved: the output of the pruned model differs from that of the gated one "
+            f"({proof.sentence}).",
             expected=f"a difference of at most {MAX_RELATIVE_DIFFERENCE:g} of the largest logit",
             action="Where weights have 16 bits, set gates between 0 and 1 to 0 or 1 and try again.",
         )

@@ -38,7 +38,7 @@ def removal_name(name: str, sites: tuple[SiteHeads, ...]) -> str:
 
 def removed_heads_card(sites: tuple[SiteHeads, ...], *, made_from: str) -> str:
     """The part of a model's card that says which head was which, in Markdown."""
-    lines = ["", "## Removed heads", "", f"Made from {made_from}. Heads are counted anew at each site:", ""]
+    lines = ["", "## Removed heads", "", f"Made from {made_from}. Heads are renumbered at each site:", ""]
     for site in sites:
         if list(site.heads) == list(range(site.n_before)):
             continue

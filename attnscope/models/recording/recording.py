@@ -253,8 +253,9 @@ class Recording:
     def _nothing_seen(self) -> UserError:
         named = ", ".join(self._modules.unseen[:_MAX_TOLD])
         by_hand = (
-            "Attention written by hand is seen by its softmax: attnscope.record(module, softmax=True). "
-            "Own kernels (flash_attn, xformers, flex_attention), scripted and compiled modules are not seen."
+            "Hand-written attention is recorded by its softmax: attnscope.record(module, softmax=True). "
+            "Custom kernels (flash_attn, xformers, flex_attention), scripted and compiled modules cannot "
+            "be recorded."
         )
         return UserError(
             "No attention call was seen"

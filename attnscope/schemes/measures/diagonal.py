@@ -8,7 +8,7 @@ class Diagonal(AtOffset):
     title = "itself"
     order = 20
     offset = 0
-    definition = "The weight of rows of words on the key at the query's own place."
+    definition = "The weight of rows of words on the key at the query's own position."
     on_text = OnText(
         order=60,
         title="same position",

@@ -5,5 +5,5 @@ from attnscope.schemes.positions.scheme import PositionScheme
 
 class NoPositions(PositionScheme):
     name, title, order = "none", "none", 7
-    words = "nothing: only the mask tells what stands before what"
+    words = "nothing: only the mask reveals the order"
     is_compared = True

@@ -98,7 +98,7 @@ class AttributingState:
     @property
     def automatic(self) -> tuple[str, str]:
         """What an answer stands for that nobody has chosen."""
-        return "what it says", "its runner-up"
+        return "its prediction", "its runner-up"
 
     @property
     def refusal_title(self) -> str:

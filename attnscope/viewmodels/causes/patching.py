@@ -141,7 +141,7 @@ class PatchingState:
     @property
     def automatic(self) -> tuple[str, str]:
         """What an answer stands for that nobody has chosen."""
-        return "what the first text says", "what the second says"
+        return "the first text's prediction", "the second's prediction"
 
     @property
     def refusal_title(self) -> str:

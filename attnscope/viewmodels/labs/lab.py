@@ -49,7 +49,7 @@ def claimed(claim: str, answer: Answer) -> str:
 
 def said_trained(answer: Answer, n_steps: int) -> str:
     """How long each model of an answer was trained, and where, as the end of a sentence."""
-    return f" {n_steps:,} steps each{', beforehand' if answer.is_kept else ''}."
+    return f" {n_steps:,} steps each{', in advance' if answer.is_kept else ''}."
 
 
 def where_trained(answer: Answer) -> str:

@@ -144,8 +144,9 @@ def _sentence(choice: PlacementChoice, by_layer: dict[Place, Numbers], last: dic
     ratio = float(post[-1] / pre[-1])
     if ratio < 1.3:
         return (
-            f"With weights as small as these, {len(post)} layers hardly add to the stream and both places "
-            "have the same gradients. Draw them as the paper does to see the difference."
+            f"With weights as small as these, {len(post)} layers hardly add to the stream and both "
+            f"positions of the norm have the same gradients. Initialise them as in the paper to see the "
+            f"difference."
         )
     shallow, deep = (format_number(float(last["post"][k]), 2) for k in (0, -1))
     depth = "less in deeper models" if _ALIKE * last["post"][-1] < last["post"][0] else "of any depth"

@@ -68,8 +68,8 @@ def label_of(before: Interventions, after: Interventions) -> str:
         return added[-1].sentence
     gone = [change for change in before if change not in after]
     if len(gone) == 1:
-        return f"take back: {gone[0].sentence}"
-    return f"take back {len(gone)} changes of heads"
+        return f"undo: {gone[0].sentence}"
+    return f"undo {len(gone)} changes of heads"
 
 
 def changes_counted(interventions: Interventions) -> str:

@@ -270,7 +270,7 @@ def _scene(table: _Table) -> Scene:
         inside=table.choice("inside", STEPS),  # type: ignore[arg-type]
     )
     if scene.target is not None and scene.text is None:
-        raise table.refuse("'target' stands without 'text'")
+        raise table.refuse("'target' is given without 'text'")
     return scene
 
 

@@ -284,7 +284,7 @@ def _anchored(text: str, folder: Path) -> str:
 
 def _read(path: Path) -> str:
     try:
-        data = read_outside(path, expected="what a training told", max_bytes=_MAX_TOLD_BYTES)
+        data = read_outside(path, expected="the output of a training", max_bytes=_MAX_TOLD_BYTES)
         return data.decode(errors="replace")
     except LoadError:
         return ""

@@ -107,8 +107,8 @@ CausesMode = Literal["parts", "patching"]
 _TIPS: dict[CausesMode, str] = {
     "parts": "Direct logit attribution: what each part writes towards one token and away from another. With"
     " the norms' scales held, the parts add up to the difference of the two logits. (Elhage et al. 2021)",
-    "patching": "Activation patching: a piece of one text's run is put into that of another; the map says how"
-    " much of the difference comes back. (Meng et al. 2022, Wang et al. 2022)",
+    "patching": "Activation patching: a piece of one text's run is put into that of another; the map "
+    "shows how much of the difference it restores. (Meng et al. 2022, Wang et al. 2022)",
 }
 _LOW_PX = 480
 _PATCHES_TIP = (

@@ -24,8 +24,9 @@ from attnscope.widgets.theme import Dressed
 _ROW_PX, _TOKEN_PX, _CELL_PX, _GAP_PX = 22, 54, 37, 2
 _STRONGEST = 0.5
 _EXPLAINED = (
-    "The logit lens: the stream after each layer, through the model's last norm and output.\n"
-    "Columns are layers (in: what enters layer 0), rows are positions. Bold: already what the model says.\n"
+    "The logit lens: the stream after each layer, passed through the model's last norm and output "
+    "layer.\nColumns are layers (in: what enters layer 0), rows are positions. Bold: already the model's "
+    "prediction.\n"
     "nostalgebraist 2020"
 )
 

@@ -52,7 +52,7 @@ class AlignmentBar(QWidget):
         self.switch = tool_button("Gold links", "Show gold word links", role="segment", is_checkable=True)
         self.switch.setToolTip("Gold word links over this map, and how well its heads agree with them")
         self.rows = ChoiceButton(
-            "Row", "Which row of the map stands for a word", {str(k): v for k, v in ROWS.items()}
+            "Row", "Which row of the map represents a word", {str(k): v for k, v in ROWS.items()}
         )
         self.files = ChoiceButton(
             "Links",

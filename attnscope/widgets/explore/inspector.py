@@ -66,7 +66,7 @@ class ChangeList(QWidget):
         menu = self.more.menu()
         menu.clear()
         for change in others:
-            words = f"Take back {self._words(change)}"
+            words = f"Undo {self._words(change)}"
             menu.addAction(words.replace("&", "&&"), partial(self._take_back, change))
 
     def _words(self, change: Intervention) -> str:

@@ -293,7 +293,7 @@ def _scope_words(state: MaskState) -> str:
     if state.stack is None:
         return ""
     words = f"Rows are queries, columns the keys they may see. Holds in every head of the {state.stack}"
-    words += ", in the place of the model's own mask."
+    words += ", instead of the model's own mask."
     if state.is_causal:
         words += " Later tokens stay not allowed, and what is written on after the text is left out."
     return words

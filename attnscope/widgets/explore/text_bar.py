@@ -201,7 +201,7 @@ def token_menu(
     merges = _add(menu, f"Show how “{shown}” is split", lambda: show_merges(word))
     merges.setEnabled(bool(word))
     if not word:
-        merges.setText("This token stands in no text")
+        merges.setText("This token comes from no text")
     menu.addSeparator()
     clipboard = QGuiApplication.clipboard()
     _add(menu, "Copy the piece", lambda: clipboard.setText(token.piece))

@@ -27,7 +27,7 @@ class GateControl(Dressed):
         self.slider.setToolTip(
             plain_tooltip(
                 "The head's output is multiplied by this before the output projection.\n"
-                "0 removes the head, 1 leaves it alone."
+                "0 removes the head, 1 leaves it unchanged."
             )
         )
         self.value = PlainLabel()

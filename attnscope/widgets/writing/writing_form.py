@@ -102,7 +102,7 @@ _MODES: dict[WriteMode, tuple[str, str]] = {
 _TIPS = {
     "temperature": "Logits are divided by this: below 1 more predictable, above 1 more varied, 0 greedy.",
     "top_k": "Only the k most probable tokens are drawn from; 0: all.\n(Fan et al. 2018)",
-    "top_p": "Only the fewest tokens that hold this share of the probability.\n(Holtzman et al. 2020)",
+    "top_p": "Only the fewest tokens whose total probability reaches this share.\n(Holtzman et al. 2020)",
     "seed": "The same seed draws the same text.",
     "n_beams": "Number of texts followed at a time.",
     "length_penalty": "α of score = Σ log p / ((5 + n) / 6)^α; 0: none.\n(Wu et al. 2016, equation 14)",
