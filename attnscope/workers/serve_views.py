@@ -202,7 +202,7 @@ class LayersComing:
         return SiteGrid(site=site, n_queries=n_queries, n_keys=n_keys, levels=levels, peaks=peaks)
 
 
-_PART_AFTER_S, _NEXT_PART_AFTER_S = 0.03, 0.25
+_PART_AFTER_S, _NEXT_PART_AFTER_S = 0.03, 0.5
 """Quicker translations come at once, whole; each part shown costs as much as some of its tokens."""
 
 

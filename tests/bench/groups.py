@@ -87,10 +87,12 @@ def _trace(wish: Wish) -> Rows:
 
 
 def _typing(wish: Wish) -> Rows:
-    from bench.keystroke import measure_large_typing, measure_typing
+    from bench.keystroke import measure_large_typing, measure_translating, measure_typing
 
     yield Doing("typing into a small decoder")
     yield from measure_typing()
+    yield Doing("typing into the translator")
+    yield from measure_translating()
     yield Doing("typing into GPT-2's shape")
     yield from measure_large_typing()
 

@@ -1,6 +1,7 @@
 """How soon the maps follow a keystroke: text typed, traced on the worker, painted.
 
-At 64 tokens of a small decoder, and at 250 of a model of GPT-2's shape against the plain pass, in turns.
+At 64 tokens of a small decoder, at 250 of a model of GPT-2's shape against the plain pass, in turns, and in
+the translator that the program opens on, whose first maps come before its translation is whole.
 """
 
 import tempfile
@@ -20,6 +21,8 @@ N_KEYSTROKES = 30
 TARGET_MS = 100.0
 PAUSE_S = 0.12
 """Between two keystrokes: a quick typist, eight a second."""
+SENTENCE = "The dog sees that my sister wants to buy a red car and drive it."
+TRANSLATED_MS = 1000.0
 N_LARGE_TOKENS, N_LARGE_KEYSTROKES = 250, 6
 MAX_RATIO = 1.5
 """Milliseconds to the painted maps over those of the plain pass with as many threads."""
@@ -61,6 +64,40 @@ def measure_large_typing(n_keystrokes: int = N_LARGE_KEYSTROKES) -> Iterator[Mea
         target=MAX_RATIO,
         note=f"plain {percentile(plain_ms[2:], 50):.0f} ms, {N_LARGE_TOKENS} tokens",
     )
+
+
+def measure_translating(n_keystrokes: int = N_KEYSTROKES) -> Iterator[Measurement]:
+    """A sentence typed letter by letter: milliseconds to its first maps, and to its translation."""
+    maps_ms, whole_ms = [], []
+    with open_program("english-french") as program:
+        for n in range(len(SENTENCE) - n_keystrokes, len(SENTENCE)):
+            first_ms, last_ms = translate_once(program, SENTENCE[: n + 1])
+            maps_ms.append(first_ms)
+            whole_ms.append(last_ms)
+    note = f"english-french, {n_keystrokes} letters one by one"
+    name = "translator: keystroke to first painted maps"
+    yield worst_of(name, maps_ms, "ms", target=TARGET_MS, note=note)
+    name = "translator: keystroke to the painted translation"
+    yield worst_of(name, whole_ms, "ms", target=TRANSLATED_MS, note=note)
+
+
+def translate_once(program: Program, text: str) -> tuple[float, float]:
+    """Take another text; milliseconds until its first maps are painted, and all of them. A pause follows."""
+    begin_s = time.perf_counter()
+    program.session.set_text(text)
+    wait_until(program, lambda: has_maps(program), "maps")
+    program.window.repaint()
+    first_ms = (time.perf_counter() - begin_s) * 1e3
+    wait_until(program, lambda: is_written(program), "the translation")
+    program.window.repaint()
+    whole_ms = (time.perf_counter() - begin_s) * 1e3
+    turn_loop(PAUSE_S)
+    return first_ms, whole_ms
+
+
+def has_maps(program: Program) -> bool:
+    """Whether maps of the newest text are there, of all of its translation or of its first words."""
+    return is_settled(program) or program.session.tracing.is_growing
 
 
 def is_written(program: Program) -> bool:

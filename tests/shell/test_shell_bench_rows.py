@@ -260,7 +260,9 @@ def test_that_slow_keystrokes_are_too_high(clock: Clock, monkeypatch: pytest.Mon
     monkeypatch.setattr(keystroke, "write_gpt2_model", lambda _: module)
     for key_ms, is_met in ((90.0, True), (2_000.0, False)):
         monkeypatch.setattr(keystroke, "type_text", lambda *_, key_ms=key_ms: key_ms)
+        monkeypatch.setattr(keystroke, "translate_once", lambda *_, key_ms=key_ms: (key_ms, key_ms))
         assert judged(keystroke.measure_typing(3)) == [is_met]
+        assert judged(keystroke.measure_translating(3)) == [is_met, is_met]
         assert judged(keystroke.measure_large_typing(2)) == [is_met]
 
 

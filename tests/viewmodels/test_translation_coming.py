@@ -5,7 +5,11 @@ from dataclasses import replace
 from session_samples import Desk, info, ref, traced
 
 from attnscope.records.messages import Failed, Traced, TraceText
+from attnscope.viewmodels.causes.across_layers import AcrossState
+from attnscope.viewmodels.causes.patching import PatchingState
+from attnscope.viewmodels.heads.alike import AlikeState
 from attnscope.viewmodels.maps.shown_maps import sides_of_site, with_room
+from attnscope.viewmodels.numbers import Numbers
 
 
 class WritingDesk(Desk):
@@ -90,3 +94,17 @@ def test_that_rows_to_come_are_drawn_as_no_data():
         assert not roomy.levels[:, n_queries:].any()
         assert not roomy.levels[:, :, n_keys:].any()
         assert with_room(grid, 1, 1) is grid  # nothing is ever taken away
+
+
+def test_that_no_pass_begins_from_a_part():
+    desk = WritingDesk().open(info("encoder-decoder"))
+    session, post = desk.session, desk.posted.append
+    across = AcrossState(session, post, Numbers())
+    patching = PatchingState(session, across, post, Numbers())
+    alike = AlikeState(session, post, Numbers())
+    patching.set_corrupt("a dog sleeps")
+    assert not patching.is_runnable
+    assert not alike.can_run
+    desk.finish()
+    assert patching.is_runnable
+    assert alike.can_run

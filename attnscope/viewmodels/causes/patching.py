@@ -156,7 +156,8 @@ class PatchingState:
     @property
     def is_runnable(self) -> bool:
         """Whether there are two texts, and no map under way."""
-        is_open = self._session.traced is not None and not self.reason
+        traced = self._session.traced
+        is_open = traced is not None and traced.is_whole and not self.reason
         corrupt = self.corrupt.strip()
         return is_open and bool(corrupt) and corrupt != self._session.text.strip() and not self.job.is_running
 

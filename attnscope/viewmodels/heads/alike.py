@@ -67,7 +67,8 @@ class AlikeState:
     @property
     def can_run(self) -> bool:
         """Whether there is something to compare, and no pass under way."""
-        has_text = self.source != "shown" or self._session.traced is not None
+        traced = self._session.traced
+        has_text = self.source != "shown" or (traced is not None and traced.is_whole)
         return self.stack is not None and has_text and not self.job.is_running
 
     @property
