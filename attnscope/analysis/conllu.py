@@ -16,7 +16,7 @@ from attnscope.outside import open_outside
 _N_COLUMNS = 10
 _MAX_DIGITS = 9
 _EXPECTED = "a CoNLL-U file, plain or gzipped"
-_MAX_BYTES = 512 * 2**20
+_MAX_BYTES, _MAX_LINE_BYTES = 512 * 2**20, 1_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,10 +59,21 @@ def read_conllu(path: Path, max_trees: int | None = None) -> list[Tree]:
 
 
 def _lines(path: Path) -> Iterator[str]:
+    """The lines, read as they are wanted: a small file may unpack to a very large one."""
+    n_bytes = 0
     try:
         with open_outside(path, expected=_EXPECTED, max_bytes=_MAX_BYTES) as file:
             stream = gzip.GzipFile(fileobj=file) if path.suffix == ".gz" else file
-            data = stream.read(_MAX_BYTES + 1)
+            while line := stream.readline(_MAX_LINE_BYTES + 1):
+                if len(line) > _MAX_LINE_BYTES or n_bytes + len(line) > _MAX_BYTES:
+                    raise LoadError(
+                        f"{path} is too large.",
+                        kind="too-large",
+                        expected=f"at most {_MAX_BYTES:,} bytes unpacked, and {_MAX_LINE_BYTES:,} in a line",
+                        action="Split it.",
+                    )
+                yield _decoded(line, n_bytes, path)
+                n_bytes += len(line)
     except (OSError, EOFError, zlib.error) as error:
         raise LoadError(
             f"{path} cannot be read: {getattr(error, 'strerror', None) or error}.",
@@ -70,18 +81,19 @@ def _lines(path: Path) -> Iterator[str]:
             expected=_EXPECTED,
             action="Check the path.",
         ) from error
-    if len(data) > _MAX_BYTES:
-        raise LoadError(f"{path} is larger than {_MAX_BYTES} bytes.", kind="too-large", action="Split it.")
+
+
+def _decoded(line: bytes, place: int, path: Path) -> str:
+    """A line without its end; `place` is where it begins."""
     try:
-        text = data.decode("utf-8-sig")
+        return line.decode("utf-8-sig" if place == 0 else "utf-8").removesuffix("\n")
     except UnicodeDecodeError as error:
         raise LoadError(
-            f"{path} is not UTF-8 from byte {error.start} on.",
+            f"{path} is not UTF-8 from byte {place + error.start} on.",
             kind="not-utf-8",
             expected="a CoNLL-U file in UTF-8",
             action="Save the file as UTF-8.",
         ) from error
-    yield from text.split("\n")
 
 
 def _trees(lines: Iterator[str], path: Path) -> Iterator[Tree]:

@@ -1,5 +1,6 @@
 import gzip
 import math
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -72,6 +73,24 @@ def test_that_broken_trees_are_told_with_their_line(tmp_path: Path, content: byt
         read_conllu(path)
     with pytest.raises(LoadError, match="cannot be read"):
         read_conllu(tmp_path / "none.conllu")
+
+
+def test_that_a_small_file_which_unpacks_to_a_very_large_one_is_not_unpacked_whole(tmp_path: Path) -> None:
+    one = b"1\tGo\tgo\tX\tX\t_\t0\troot\t_\t_\n\n"
+    path = tmp_path / "trees.conllu.gz"
+    path.write_bytes(gzip.compress(one * 2 + b"\n" * 20_000_000))
+    tracemalloc.start()
+    try:
+        assert len(read_conllu(path, max_trees=2)) == 2
+        assert tracemalloc.get_traced_memory()[1] < 2_000_000
+    finally:
+        tracemalloc.stop()
+    path.write_bytes(gzip.compress(one + b"#" * 2_000_000))
+    with pytest.raises(LoadError, match="too large"):
+        read_conllu(path)
+    path.write_bytes(gzip.compress(one * 100)[:-20])
+    with pytest.raises(LoadError, match="cannot be read"):
+        read_conllu(path)
 
 
 def test_that_pieces_are_merged_into_words_by_their_places() -> None:
