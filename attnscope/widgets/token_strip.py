@@ -1,5 +1,6 @@
 """The tokens of one text as chips: joined where they continue a word, quiet where they are special."""
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -84,6 +85,7 @@ class TokenStrip(Dressed):
         self._tokens: tuple[Token, ...] = ()
         self._text = self._vocabulary_words = ""
         self._chips: tuple[Chip, ...] = ()
+        self._outlines: dict[int, QPainterPath] = {}
         self._start = 0
         self._n_rows = 1
         self._lit = NO_HIGHLIGHT
@@ -148,12 +150,18 @@ class TokenStrip(Dressed):
     def paintEvent(self, event: QPaintEvent) -> None:
         """Paint the chips that are in sight and not as they were."""
         wanted = event.region()
+        bounds = wanted.boundingRect().adjusted(-3, -3, 3, 3)
+        first = bisect_left(self._chips, float(bounds.top()), key=lambda chip: chip.rect.bottom())
         with QPainter(self) as painter:
             painter.setRenderHint(QPainter.RenderHint.Antialiasing)
             painter.setClipRect(self.rect())
+            painter.setFont(font(NORMAL_PX))
             if self._is_stale:
                 painter.setOpacity(0.45)
-            for k, chip in enumerate(self._chips):
+            for k in range(first, len(self._chips)):
+                chip = self._chips[k]
+                if chip.rect.top() > bounds.bottom():
+                    break
                 if wanted.intersects(_painted(chip)):
                     index = k + self._first_index if self._is_token(k) else -1
                     self._paint_chip(painter, index, chip)
@@ -261,6 +269,7 @@ class TokenStrip(Dressed):
 
     def _place(self) -> None:
         self._chips, n_rows = place_chips(self._shown(), max(self.width() - 2, 40), self._text)
+        self._outlines.clear()
         if n_rows != self._n_rows:
             self._n_rows = n_rows
             self.setFixedHeight(n_rows * round(type_px(ROW_PX)))
@@ -270,7 +279,11 @@ class TokenStrip(Dressed):
     def _paint_chip(self, painter: QPainter, index: int, chip: Chip) -> None:
         palette = self.theme
         is_key, is_query = index == self._lit.key, index == self._lit.query
-        shape = chip_outline(chip)
+        shape = self._outlines.get(index)
+        if shape is None:
+            shape = chip_outline(chip)
+            if index >= 0:
+                self._outlines[index] = shape
         if is_key:
             painter.fillPath(shape, QColor(palette.accent))
         elif not chip.token.is_special:
@@ -286,7 +299,6 @@ class TokenStrip(Dressed):
         painter.drawPath(shape)
         ink = palette.accent_text if is_key else palette.muted if chip.token.is_special else palette.text
         painter.setPen(QColor(ink))
-        painter.setFont(font(NORMAL_PX))
         painter.drawText(chip.rect, Qt.AlignmentFlag.AlignCenter, isolated(chip.text))
 
 
