@@ -153,7 +153,7 @@ def test_that_ctrl_c_keeps_what_came_and_the_next_time_goes_on(
 
     monkeypatch.setattr(fetching, "write_bytes", write)
     assert main(["get", NAME, "--yes"]) == 130
-    assert f"attnscope get {NAME} goes on from there" in capsys.readouterr().err
+    assert f"attnscope get {NAME} continues from there" in capsys.readouterr().err
     n_kept = sum(path.stat().st_size for path in part_paths(NAME))
     assert 0 < n_kept < 512_143
     assert main(["get", "--list"]) == 0

@@ -168,7 +168,7 @@ def test_that_what_is_about_tokens_is_refused_in_words() -> None:
     model, slots = build("entailment", "reads_pair = true"), build("sentiment", "n_projected = 5")
     with pytest.raises(UserError, match="does not write"):
         model.generate("two dogs run")
-    with pytest.raises(UserError, match="tells labels"):
+    with pytest.raises(UserError, match="predicts labels"):
         own_subject(model)
     with pytest.raises(UserError, match="Two texts are matched"):
         trace_levels(model.trace(*PAIR))
@@ -176,7 +176,7 @@ def test_that_what_is_about_tokens_is_refused_in_words() -> None:
         trace_levels(slots.trace(TEXTS["sentiment"][0]))
     with pytest.raises(UserError, match="slots"):
         slots.trace("the song .", pattern=graph_mask([(0, 1)], 5))
-    with pytest.raises(UserError, match="tells labels"):
+    with pytest.raises(UserError, match="predicts labels"):
         build_batches(model, ["a text without a label"])
 
 

@@ -116,7 +116,7 @@ def test_that_a_map_of_heads_is_walked_and_chosen_from(qtbot: QtBot) -> None:
     )  # fmt: skip
     patching.handle(TextsPatched(number=last.number, patched=found, position=1, candidates=()))
     assert view.run_button.isVisible()
-    assert view.sentence.text() == "Strongest: encoder L1H1 brings back 90 % of the difference."
+    assert view.sentence.text() == "Strongest: encoder L1H1 restores 90 % of the difference."
     for key in (Qt.Key.Key_Down, Qt.Key.Key_Right, Qt.Key.Key_Return):
         qtbot.keyClick(view.cells, key)
     head = desk.session.primary

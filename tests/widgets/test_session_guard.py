@@ -53,7 +53,7 @@ def test_that_a_file_saved_by_another_program_is_not_overwritten_silently(
     first.note("of the first")
     first.files.save_to(path)
     assert len(first.warnings) == 1
-    assert "talk.attnscope has changed on the disk" in first.warnings[0]
+    assert "talk.attnscope has changed on disk" in first.warnings[0]
     assert notes_in(path) == "of the second"
     first.answer = "elsewhere"
     first.files.ask_save = lambda *_: str(tmp_path / "mine.attnscope")
