@@ -92,10 +92,12 @@ class Dressing(QWidget if TYPE_CHECKING else object):  # type: ignore[misc]
     when Qt sends it a StyleChange.
     """
 
-    @property
-    def theme(self) -> Palette:
-        """The colours to paint in now."""
-        return theme_of(self)
+    if TYPE_CHECKING:
+
+        @property
+        def theme(self) -> Palette: ...
+    else:
+        theme = property(theme_of, doc="The colours to paint in now.")
 
     def dress(self) -> None:
         """Another theme has come, or type of another size."""
