@@ -405,6 +405,7 @@ class Codec:
         return Form(write, read)
 
 
+@functools.cache
 def keys_of(kind: type[Any]) -> tuple[str, ...]:
     """The keys under which the fields of a record stand."""
     hints = typing.get_type_hints(kind, include_extras=True)

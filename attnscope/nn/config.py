@@ -250,10 +250,7 @@ class ModelConfig:
 
     def check(self, *, where: str = "model") -> None:
         """Raise RecipeError for a value of the wrong type, out of range, or against another value."""
-        hints = get_type_hints(type(self), include_extras=True)
-        hints.pop("kept_heads")  # a table, which `check_together` looks through
-        hints.pop("sentence_ends")  # a list, which it looks through as well
-        check_types(self, hints, where)
+        check_types(self, where)
         check_together(self, where)
 
 

@@ -5,8 +5,9 @@ torch, and of `config` only what the type checker needs.
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Any, get_type_hints
 
 from attnscope.codec import Caps, Codec
 from attnscope.codec import Fault as WrongValue
@@ -83,11 +84,18 @@ Fault = tuple[str, str]
 """The key that is wrong, and what was expected of it."""
 
 
-def check_types(config: "ModelConfig", hints: Mapping[str, Any], where: str) -> None:
+@cache
+def _readers(kind: "type[ModelConfig]") -> Mapping[str, Callable[[Any], Any]]:
+    """What reads each key; the table and the list among them are looked through by `check_together`."""
+    hints = get_type_hints(kind, include_extras=True)
+    return {k: KEYS.form(h).read for k, h in hints.items() if k not in ("kept_heads", "sentence_ends")}
+
+
+def check_types(config: "ModelConfig", where: str) -> None:
     """Raise RecipeError for a value of the wrong type or out of range, whatever the others are."""
-    for key, hint in hints.items():
+    for key, read in _readers(type(config)).items():  # type: ignore[arg-type]  # a class has a hash
         try:
-            KEYS.form(hint).read(getattr(config, key))
+            read(getattr(config, key))
         except WrongValue as fault:
             raise impossible(where, key, getattr(config, key), fault.expected) from fault
     for key, is_right, expected in _number_ranges(config):

@@ -217,7 +217,7 @@ def read_section(kind: type[_S], name: str, table: object) -> _S:
             expected=f"a table headed [{name}]",
             action="Write it as a table.",
         )
-    known = keys_of(kind)
+    known = keys_of(kind)  # type: ignore[arg-type]  # a class has a hash
     for given in table:
         if given not in known:
             near = meant(str(given), known)
