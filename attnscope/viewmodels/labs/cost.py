@@ -200,8 +200,8 @@ def _words(choice: CostChoice, crossing: float | None) -> LabWords:
 
 def _sentence(choice: CostChoice, crossing: float | None) -> str:
     paper = (
-        f"Twice the length means four times the operations of attention, but only twice those of a "
-        f"recurrence; in theory they cost the same at T = d = {choice.d_model}. "
+        f"Twice the length costs four times the attention but twice the recurrence; in theory they cost "
+        f"the same at T = d = {choice.d_model}. "
     )
     if len(choice.points) < len(MEASURED):
         return paper + f"Measuring on this machine: {len(choice.points)} of {len(MEASURED)} lengths…"

@@ -75,7 +75,7 @@ class RunPlaces(QWidget):
         """Show the data of the recipe and the folder of the run."""
         recipe = self._state.recipe
         self._data.setText(recipe.data_path)
-        self._data.setPlaceholderText(_DATA_HINT if recipe.needs_data else "The task generates its own data")
+        self._data.setPlaceholderText(_DATA_HINT if recipe.needs_data else "Generates its own data")
         self._data.setEnabled(recipe.needs_data)
         self._browse_data.setEnabled(recipe.needs_data)
         self._data.setCursorPosition(0)
