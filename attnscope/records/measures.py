@@ -20,6 +20,7 @@ from attnscope.records.arrays import frozen_array
 from attnscope.records.intervals import (
     FEWEST,
     LEVEL,
+    MANY,
     IntervalKind,
     interval_kind,
     interval_said,
@@ -78,8 +79,8 @@ class Estimate:
 
     @property
     def least(self) -> float:
-        """The lower end; of a share that held in every text, that of Clopper and Pearson (1934)."""
-        if self.low == self.low or self.value != 1.0 or self.n < FEWEST:
+        """The lower end; of a share that held in all of many texts, that of Clopper and Pearson (1934)."""
+        if self.low == self.low or self.value != 1.0 or self.n < MANY:
             return self.low
         return float(((1 - LEVEL) / 2) ** (1 / self.n))
 

@@ -89,13 +89,13 @@ def test_that_texts_without_any_spread_tell_no_interval(n: int) -> None:
     assert all(map(math.isnan, interval_of_sums(sums, lambda some: some[..., 0] / some[..., 1])))
 
 
-@pytest.mark.parametrize("n", [10, 30, 100])
+@pytest.mark.parametrize("n", [30, 100])
 def test_that_what_holds_in_every_text_has_a_lower_end_by_the_number_of_texts(n: int) -> None:
     every = Estimate(value=1.0, low=math.nan, high=math.nan, n=n)
     assert every.least**n == pytest.approx(0.025)  # a smaller share would hold in all of them less often
     assert every.interval == ""
     assert Estimate(value=1.0, low=0.9, high=1.0, n=n).least == 0.9
-    for unknown in (Estimate(value=0.7, low=math.nan, high=math.nan, n=n), replace(every, n=4)):
+    for unknown in (Estimate(value=0.7, low=math.nan, high=math.nan, n=n), replace(every, n=29)):
         assert math.isnan(unknown.least)
 
 

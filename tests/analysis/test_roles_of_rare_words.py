@@ -58,7 +58,7 @@ def test_that_fewer_than_ten_texts_tell_nothing_of_rare_words() -> None:
 
 def test_that_rare_words_in_every_text_are_a_role_though_no_interval_is_known() -> None:
     unknown = np.full((1, len(MEASURE_NAMES)), np.nan, np.float32)
-    for n_texts, expected in ((10, ["rare"]), (9, [])):
+    for n_texts, expected in ((30, ["rare"]), (29, [])):
         table = replace(table_of(n_texts, rare=1.0), low=unknown, high=unknown)
         assert [role.name for role in find_roles(HEAD, table)] == expected
 
