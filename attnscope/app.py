@@ -51,8 +51,8 @@ from attnscope.viewmodels.labs.tokenizers import TokenizersState
 from attnscope.viewmodels.labs.vocabulary import VocabularyState
 from attnscope.viewmodels.maps.map_tiles import MapTiles
 from attnscope.viewmodels.maps.picturing import PictureState
-from attnscope.viewmodels.numbers import Numbers
 from attnscope.viewmodels.positions import PositionsState
+from attnscope.viewmodels.request_ids import RequestIds
 from attnscope.viewmodels.session.file import ENDING as SESSION_ENDING
 from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.shelf import ShelfState
@@ -103,12 +103,12 @@ class Replies:
         self._parts: list[Part] = []
         self._heard: dict[type[Reply], list[Part]] = defaultdict(list)
 
-    def join(self, make: Callable[[Numbers], PartT], *hears: type[Reply]) -> PartT:
+    def join(self, make: Callable[[RequestIds], PartT], *hears: type[Reply]) -> PartT:
         """Make a part with numbers of its own; it also gets every reply of the kinds that it `hears`."""
         place = len(self._parts)
         if place == MOST_PARTS:
             raise RuntimeError(f"at most {MOST_PARTS} parts")
-        part = make(Numbers(place or MOST_PARTS, MOST_PARTS))
+        part = make(RequestIds(place or MOST_PARTS, MOST_PARTS))
         self._parts.append(part)
         for kind in hears:
             self._heard[kind].append(part)
@@ -223,7 +223,7 @@ class Leaving(QObject):
 class TokenLabs(QObject):
     """Merges, tokenizers compared, vocabulary: their states, and the way from a token to its merges."""
 
-    def __init__(self, window: MainWindow, post: Callable[[Request], None], numbers: Numbers) -> None:
+    def __init__(self, window: MainWindow, post: Callable[[Request], None], numbers: RequestIds) -> None:
         super().__init__(window)
         self._window = window
         self.merges = MergesState(post, numbers)

@@ -9,14 +9,14 @@ from itertools import pairwise
 # -- counts ---------------------------------------------------------------------------------------------
 
 
-def counted(n: int, thing: str, things: str = "") -> str:
+def plural(n: int, thing: str, things: str = "") -> str:
     """`1 token`, `2,000 tokens`: the number and its thing, `things` where an s does not make it many."""
     return f"{n:,} {thing if n == 1 else things or thing + 's'}"
 
 
 def there_are(n: int, thing: str, things: str = "") -> str:
     """`There is 1 token`, `There are 2,000 tokens`: how many there are, as a sentence begins."""
-    return f"There {'is' if n == 1 else 'are'} {counted(n, thing, things)}"
+    return f"There {'is' if n == 1 else 'are'} {plural(n, thing, things)}"
 
 
 def bytes_text(n: float) -> str:

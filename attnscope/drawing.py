@@ -6,7 +6,7 @@ from pathlib import Path
 
 from attnscope.analysis.attention_graph import attention_graph
 from attnscope.analysis.positions import MAX_POSITIONS, NAMES, position_tables
-from attnscope.counting import counted
+from attnscope.counting import plural
 from attnscope.errors import UserError
 from attnscope.figures.figure import Figure, draw_wanted, ensure_gui
 from attnscope.figures.figure_checks import check_about
@@ -192,7 +192,7 @@ def scaling_figure(
     n_finished = sum(run.is_converged for run in runs)
     if n_finished < MIN_POINTS:
         raise UserError(
-            f"{folder} has {counted(len(runs), 'run')}, of which "
+            f"{folder} has {plural(len(runs), 'run')}, of which "
             f"{n_finished or 'none'} {'has' if n_finished <= 1 else 'have'} made every step and measured "
             "a held-out loss.",
             expected=f"at least {MIN_POINTS} such runs, of {MIN_POINTS} different sizes",

@@ -9,7 +9,7 @@ from difflib import get_close_matches
 
 
 class Stopped(BaseException):
-    """A pass was given up because nobody waits for it; see `nn.stopping`.
+    """A pass was given up because nobody waits for it; see `nn.cancellation`.
 
     Not an Exception: what catches every error of a library, to try another way, must not catch this.
     """

@@ -13,7 +13,7 @@ from attnscope.records.sites import HeadRef
 from attnscope.records.tokens import Tokens
 from attnscope.viewmodels.compare.state import CompareState
 from attnscope.viewmodels.maps.long_maps import tokens_of
-from attnscope.viewmodels.numbers import Numbers
+from attnscope.viewmodels.request_ids import RequestIds
 
 
 class CompareDesk:
@@ -24,7 +24,7 @@ class CompareDesk:
         self.session = self.desk.session
         self.models = {"": self.desk.model, **(models or {})}
         self.asked: list[Request] = []
-        self.state = CompareState(self.session, self.asked.append, Numbers())
+        self.state = CompareState(self.session, self.asked.append, RequestIds())
         self.told = names_told(self.state.changed)
 
     def open(self) -> "CompareDesk":

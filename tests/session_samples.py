@@ -18,7 +18,7 @@ from attnscope.records.outputs import Candidate, Comparison, Output, Prediction
 from attnscope.records.sites import Gates, HeadRef, Site, Stack
 from attnscope.records.texts import OpenText
 from attnscope.records.tokens import Token, Tokens
-from attnscope.viewmodels.numbers import Numbers
+from attnscope.viewmodels.request_ids import RequestIds
 from attnscope.viewmodels.session.state import Session
 from attnscope.workers import desk
 from attnscope.workers.serve_texts import open_text
@@ -106,7 +106,7 @@ class Desk:
 
     def __init__(self) -> None:
         self.posted: list[Request] = []
-        self.session = Session(self.posted.append, Numbers())
+        self.session = Session(self.posted.append, RequestIds())
         self.told = names_told(self.session.changed)
         self.model = info()
 

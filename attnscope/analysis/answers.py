@@ -8,8 +8,8 @@
 from torch import Tensor
 
 from attnscope.analysis.class_logits import reads_classes, told_position
+from attnscope.analysis.model_adapter import require_answers
 from attnscope.analysis.reading import predicting_tokens
-from attnscope.analysis.subject import require_answers
 from attnscope.errors import UserError
 from attnscope.models.model import Model
 from attnscope.models.outputs import log_probabilities

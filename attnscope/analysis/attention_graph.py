@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnscope.analysis.flow import check_position
-from attnscope.analysis.levels import Level, trace_levels
+from attnscope.analysis.rollout import Level, trace_levels
 from attnscope.errors import UserError
-from attnscope.nn.stopping import stop_if_unwanted
+from attnscope.nn.cancellation import stop_if_unwanted
 from attnscope.records.attention_graph import DEFAULT_THRESHOLD, AttentionGraph, GraphEdge, GraphNode
 from attnscope.records.sites import Stack
 from attnscope.trace.trace import Trace

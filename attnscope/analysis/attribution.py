@@ -18,9 +18,7 @@ from attnscope.analysis.class_logits import ClassSubject, reads_classes, told_po
 from attnscope.analysis.flow import check_position
 from attnscope.analysis.foreign_parts import Choose, PartsFound, foreign_parts
 from attnscope.analysis.importance import gate_tensors
-from attnscope.analysis.reading import batch_of, predicting_tokens
-from attnscope.analysis.stream_parts import Addition, Part, stream_parts
-from attnscope.analysis.subject import (
+from attnscope.analysis.model_adapter import (
     Batch,
     OwnSubject,
     Subject,
@@ -29,6 +27,8 @@ from attnscope.analysis.subject import (
     predicting_stack,
     telling_subject,
 )
+from attnscope.analysis.reading import batch_of, predicting_tokens
+from attnscope.analysis.stream_parts import Addition, Part, stream_parts
 from attnscope.analysis.watched_calls import WatchedCalls
 from attnscope.models.huggingface.network import HuggingFaceNetwork
 from attnscope.models.inputs import Inputs

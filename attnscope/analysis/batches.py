@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from attnscope.analysis.gold_links import AlignedPair
-from attnscope.analysis.subject import Batch, Subject
+from attnscope.analysis.model_adapter import Batch, Subject
 from attnscope.errors import UserError
 from attnscope.models.inputs import Inputs
 from attnscope.models.model import Model

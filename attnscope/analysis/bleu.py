@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnscope.analysis.bootstrap import interval_of_sums
-from attnscope.counting import counted, there_are
+from attnscope.counting import plural, there_are
 from attnscope.errors import UserError
 
 Counts = NDArray[np.float64]
@@ -53,7 +53,7 @@ def bleu(hypotheses: Sequence[str], references: Sequence[str | Sequence[str]]) -
     """
     if len(hypotheses) != len(references) or not references:
         raise UserError(
-            f"{there_are(len(hypotheses), 'text')} and {counted(len(references), 'reference')}.",
+            f"{there_are(len(hypotheses), 'text')} and {plural(len(references), 'reference')}.",
             expected="as many of the one as of the other, and at least one",
             action="Give a reference for each text.",
         )

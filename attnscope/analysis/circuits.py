@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 from attnscope.analysis.batches import chunks
 from attnscope.analysis.head_weights import head_weights
-from attnscope.analysis.subject import OwnSubject, own_subject, telling_subject
+from attnscope.analysis.model_adapter import OwnSubject, own_subject, telling_subject
 from attnscope.errors import UserError
 from attnscope.models.huggingface.head_rows import head_rows
 from attnscope.models.huggingface.network import HuggingFaceNetwork

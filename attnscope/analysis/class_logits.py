@@ -15,8 +15,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from attnscope.analysis.model_adapter import Batch, predicting_stack, refuse_gateless
 from attnscope.analysis.reading import batch_of, first_tensor
-from attnscope.analysis.subject import Batch, predicting_stack, refuse_gateless
 from attnscope.errors import UserError
 from attnscope.models.huggingface.anatomy import anatomy_of
 from attnscope.models.huggingface.network import HuggingFaceNetwork

@@ -29,18 +29,18 @@ from attnscope.analysis.corpus_texts import (
     length_batches,
     run_batch,
 )
-from attnscope.analysis.facts import Facts, facts_of_site
 from attnscope.analysis.head_sums import BLOCK_CELLS, sum_site
-from attnscope.analysis.stripes import N_ROWS, stripe_scores
-from attnscope.analysis.subject import QuietProbe
+from attnscope.analysis.induction_score import N_ROWS, stripe_scores
+from attnscope.analysis.model_adapter import QuietProbe
 from attnscope.analysis.telling import TellingTexts
+from attnscope.analysis.token_masks import Facts, facts_of_site
 from attnscope.analysis.value_norms import output_grams, value_norms
 from attnscope.errors import UserError
 from attnscope.models.inputs import Inputs
 from attnscope.models.model import Model
+from attnscope.nn.cancellation import stop_if_unwanted
 from attnscope.nn.edits import Call
 from attnscope.nn.masks import MaskRule
-from attnscope.nn.stopping import stop_if_unwanted
 from attnscope.records.intervals import LEVEL
 from attnscope.records.measures import (
     MEASURE_NAMES,

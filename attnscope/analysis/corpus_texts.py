@@ -21,8 +21,8 @@ from attnscope.models.model import Model
 from attnscope.models.own import OwnNetwork
 from attnscope.models.passes import evaluating
 from attnscope.nn.attention import Probe
+from attnscope.nn.cancellation import stop_if_unwanted
 from attnscope.nn.own_module import OwnModule
-from attnscope.nn.stopping import stop_if_unwanted
 from attnscope.text.corpora import columns_of, read_lines, read_pairs
 from attnscope.text.examples import Example, Task
 from attnscope.text.tasks import TASKS, make_task, task_options

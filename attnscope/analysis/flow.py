@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnscope.analysis.layered_flow import Block, flows_to
-from attnscope.analysis.levels import Level
+from attnscope.analysis.rollout import Level
 from attnscope.errors import UserError
-from attnscope.nn.stopping import stop_if_unwanted
+from attnscope.nn.cancellation import stop_if_unwanted
 
 
 def flow_row(levels: Sequence[Level], query: int) -> NDArray[np.float64]:

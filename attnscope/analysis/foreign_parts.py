@@ -22,7 +22,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from attnscope.analysis.subject import TensorGates, predicting_stack
+from attnscope.analysis.model_adapter import TensorGates, predicting_stack
 from attnscope.analysis.watched_calls import WatchedCalls
 from attnscope.models.huggingface.anatomy import anatomy_of, not_known
 from attnscope.models.huggingface.frozen import FrozenPass, bent_step

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from attnscope.counting import counted, there_are
+from attnscope.counting import plural, there_are
 from attnscope.errors import LoadError
 from attnscope.records.alignment import GoldFiles
 from attnscope.text.corpora import read_lines, read_pair_columns
@@ -75,7 +75,7 @@ def aligned_pairs(
     """Pairs of texts with their links; raises LoadError when counts differ or a link leads nowhere."""
     if len(pairs) != len(links):
         raise LoadError(
-            f"{there_are(len(links), 'line')} of links for {counted(len(pairs), 'pair')} of texts.",
+            f"{there_are(len(links), 'line')} of links for {plural(len(pairs), 'pair')} of texts.",
             kind="lengths",
             expected="one line of links for each pair",
             action="Give the links of these texts.",

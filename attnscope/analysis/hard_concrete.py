@@ -13,7 +13,7 @@ from torch import Tensor
 
 from attnscope.analysis.batches import text_losses
 from attnscope.analysis.importance import heads_of
-from attnscope.analysis.subject import Batch, Subject, TensorGates
+from attnscope.analysis.model_adapter import Batch, Subject, TensorGates
 from attnscope.nn.gating import START_LOG_ALPHA, open_probability, sample_gates, settled_gates
 from attnscope.records.importance import HeadScore, Importance, LearnedGates, Progress
 from attnscope.records.sites import Gates, HeadRef, SiteKey

@@ -22,7 +22,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from attnscope.analysis.facts import Facts
+from attnscope.analysis.token_masks import Facts
 from attnscope.nn.masks import MaskRule
 from attnscope.nn.scores import ScoreRule, log_weights
 from attnscope.records.measures import OFFSET_REACH

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from attnscope.analysis.subject import OwnSubject, own_subject
+from attnscope.analysis.model_adapter import OwnSubject, own_subject
 from attnscope.errors import UserError
 from attnscope.models.huggingface.head_rows import head_rows
 from attnscope.models.huggingface.network import HuggingFaceNetwork

@@ -26,7 +26,7 @@ from torch import Tensor
 
 from attnscope.analysis.batches import Sample, build_batches, count_texts, text_losses
 from attnscope.analysis.bootstrap import RatioBootstrap
-from attnscope.analysis.subject import Batch, Subject, TensorGates, subject_of
+from attnscope.analysis.model_adapter import Batch, Subject, TensorGates, subject_of
 from attnscope.errors import UserError, of_wrong_kind
 from attnscope.models.model import Model
 from attnscope.records.importance import HeadScore, Importance, Progress, Ranking

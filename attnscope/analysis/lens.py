@@ -15,8 +15,7 @@ from torch import Tensor
 from attnscope.analysis.batches import chunks
 from attnscope.analysis.flow import check_position
 from attnscope.analysis.importance import gate_tensors
-from attnscope.analysis.reading import batch_of, predicting_tokens, watched_streams
-from attnscope.analysis.subject import (
+from attnscope.analysis.model_adapter import (
     OwnSubject,
     TensorGates,
     no_vocabulary,
@@ -24,6 +23,7 @@ from attnscope.analysis.subject import (
     predicting_stack,
     subject_of,
 )
+from attnscope.analysis.reading import batch_of, predicting_tokens, watched_streams
 from attnscope.models.huggingface.levels import Levels, read_levels
 from attnscope.models.huggingface.network import HuggingFaceNetwork
 from attnscope.models.inputs import Inputs

@@ -18,12 +18,12 @@ from itertools import islice
 import torch
 from torch import Tensor
 
-from attnscope.analysis.facts import Facts, build_facts, facts_of_site
 from attnscope.analysis.head_sums import BLOCK_CELLS, HeadSums, sum_site
 from attnscope.analysis.row_sample import FEWEST_ROWS, estimate_rows
+from attnscope.analysis.token_masks import Facts, build_facts, facts_of_site
 from attnscope.errors import of_wrong_kind
+from attnscope.nn.cancellation import stop_if_unwanted
 from attnscope.nn.scores import log_weights
-from attnscope.nn.stopping import stop_if_unwanted
 from attnscope.records.axes import is_self_attention
 from attnscope.records.maps import HeadMeasures, SiteGrid
 from attnscope.records.sites import HeadRef, Site, SiteKey, Stack

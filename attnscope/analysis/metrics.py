@@ -27,7 +27,7 @@ from attnscope.analysis.batches import NOT_SCORED, Sample, scored_logits, token_
 from attnscope.analysis.bleu import bleu_of, count_ngrams, require_counter
 from attnscope.analysis.gold_links import AlignedPair, Link
 from attnscope.analysis.importance import gate_tensors
-from attnscope.analysis.subject import Batch, Subject, TensorGates
+from attnscope.analysis.model_adapter import Batch, Subject, TensorGates
 from attnscope.analysis.words import find_spans, word_maps
 from attnscope.errors import UserError
 from attnscope.models.model import Model

@@ -25,8 +25,8 @@ from attnscope.analysis.attribution import choose_answers
 from attnscope.analysis.batches import chunks
 from attnscope.analysis.class_logits import reads_classes, told_position
 from attnscope.analysis.flow import check_position
+from attnscope.analysis.model_adapter import OwnSubject, own_subject, predicting_stack, require_answers
 from attnscope.analysis.reading import batch_of, predicting_tokens
-from attnscope.analysis.subject import OwnSubject, own_subject, predicting_stack, require_answers
 from attnscope.errors import UserError
 from attnscope.models.huggingface.anatomy import anatomy_of
 from attnscope.models.huggingface.network import HuggingFaceNetwork

@@ -16,7 +16,7 @@ from attnscope.analysis.bootstrap import interval_of_sums
 from attnscope.analysis.hard_concrete import importance_of_gates, learn_gates
 from attnscope.analysis.importance import heads_of, measure_importance
 from attnscope.analysis.metrics import Counts, Metric, make_metric
-from attnscope.analysis.subject import Batch, Subject, subject_of
+from attnscope.analysis.model_adapter import Batch, Subject, subject_of
 from attnscope.errors import UserError
 from attnscope.models.model import Model
 from attnscope.records.importance import (

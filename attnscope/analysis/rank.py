@@ -17,8 +17,8 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from attnscope.analysis.model_adapter import Batch, OwnSubject, own_subject, telling_subject
 from attnscope.analysis.reading import batch_of
-from attnscope.analysis.subject import Batch, OwnSubject, own_subject, telling_subject
 from attnscope.errors import UserError
 from attnscope.models.huggingface.network import HuggingFaceNetwork
 from attnscope.models.huggingface.skips import streams_without

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from attnscope.analysis.batches import NOT_SCORED
-from attnscope.analysis.subject import Batch, OwnSubject
+from attnscope.analysis.model_adapter import Batch, OwnSubject
 from attnscope.models.inputs import Inputs
 from attnscope.models.model import Model
 from attnscope.records.sites import SiteKey, Stack

@@ -27,14 +27,14 @@ from torch import Tensor
 from attnscope.analysis.class_logits import ClassSubject, reads_classes, told_position
 from attnscope.analysis.flow import check_position
 from attnscope.analysis.importance import gate_tensors
-from attnscope.analysis.reading import predicting_tokens, read_text
-from attnscope.analysis.subject import (
+from attnscope.analysis.model_adapter import (
     Batch,
     OwnSubject,
     Subject,
     require_tokens,
     subject_of,
 )
+from attnscope.analysis.reading import predicting_tokens, read_text
 from attnscope.analysis.watched_calls import WatchedCalls
 from attnscope.models.huggingface.network import HuggingFaceNetwork
 from attnscope.models.inputs import Inputs

@@ -29,9 +29,9 @@ from collections.abc import Sequence
 
 from attnscope.analysis.corpus_texts import Text
 from attnscope.analysis.telling import show_texts
-from attnscope.counting import counted
+from attnscope.counting import plural
 from attnscope.models.model import Model
-from attnscope.nn.stopping import stop_if_unwanted
+from attnscope.nn.cancellation import stop_if_unwanted
 from attnscope.records.measures import Estimate, HeadTable
 from attnscope.records.roles import HeadCard, Role, RoleName
 from attnscope.records.sites import HeadRef, Site
@@ -107,7 +107,7 @@ def head_card(
 
 
 def _measured(head: HeadRef, table: HeadTable, column: str) -> list[Role | None]:
-    n = f"over {counted(table.n_texts, 'text')}"
+    n = f"over {plural(table.n_texts, 'text')}"
     find = table.estimate
     return [
         _positional(head, table, n),
@@ -232,7 +232,7 @@ def _aligning(head: HeadRef, alignment: AlignmentTable | None) -> Role | None:
     rate, low, high = (float(part[row]) for part in (alignment.error_rate, alignment.low, alignment.high))
     if not 1 - rate >= ALIGNS:
         return None
-    pairs = counted(n, "pair")
+    pairs = plural(n, "pair")
     estimate = Estimate(value=rate, low=low, high=high, n=n, of="pair")
     precision, recall = _alignment_estimates(alignment, row)
     return Role(

@@ -24,8 +24,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attnscope.analysis.facts import Facts, facts_of_site
 from attnscope.analysis.head_sums import LEAST_LOG
+from attnscope.analysis.token_masks import Facts, facts_of_site
 from attnscope.nn.scores import log_weights
 from attnscope.records.sites import Site
 from attnscope.schemes.measures import ESTIMATED, TEXT_MEASURES, AtFirst, AtOffset, Block

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from attnscope.analysis.batches import MASK_SEED, MASK_SHARE, build_batches, hidden_batches, scored_logits
 from attnscope.analysis.bootstrap import interval_of_sums
 from attnscope.analysis.metrics import gate_probe, make_metric, ratio_of
-from attnscope.analysis.subject import Subject, telling_subject
+from attnscope.analysis.model_adapter import Subject, telling_subject
 from attnscope.errors import UserError
 from attnscope.models.model import Model
 from attnscope.records.sites import NO_GATES, Gates

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from attnscope.analysis.model_adapter import Batch, OwnSubject, TensorGates, predicting_stack
 from attnscope.analysis.reading import watched_heads
-from attnscope.analysis.subject import Batch, OwnSubject, TensorGates, predicting_stack
 from attnscope.errors import UserError
 from attnscope.nn.block import Block
 from attnscope.nn.layers import NoHeads

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 
 from torch import Tensor
 
-from attnscope.analysis.subject import OwnSubject
+from attnscope.analysis.model_adapter import OwnSubject
 from attnscope.errors import UserError
 from attnscope.models.huggingface.network import HuggingFaceNetwork
 from attnscope.models.model import Model

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from attnscope.analysis.subject import TensorGates
+from attnscope.analysis.model_adapter import TensorGates
 from attnscope.nn.edits import Call, Edits
 from attnscope.nn.precision import exact
 from attnscope.nn.scores import scores

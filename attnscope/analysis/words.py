@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from attnscope.analysis.subject import QuietProbe
+from attnscope.analysis.model_adapter import QuietProbe
 from attnscope.nn.edits import Call
 from attnscope.nn.scores import log_weights
 from attnscope.records.sites import SiteKey, Stack

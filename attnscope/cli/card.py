@@ -15,10 +15,10 @@ from attnscope import __version__
 from attnscope.analysis.bleu import bleu
 from attnscope.analysis.corpus import measure_corpus
 from attnscope.analysis.gold_links import AlignedPair
+from attnscope.analysis.induction_score import repeated_rows
 from attnscope.analysis.known_links import everyday_pairs
-from attnscope.analysis.stripes import repeated_rows
 from attnscope.analysis.word_alignment import measure_alignment
-from attnscope.counting import counted
+from attnscope.counting import plural
 from attnscope.models.checkpoint import write_model_folder
 from attnscope.models.model import Model
 from attnscope.models.writing.translating import translate_texts
@@ -113,9 +113,9 @@ def card_text(
 
 def _layers(config: ModelConfig) -> str:
     if not config.is_recurrent:
-        return f"{counted(config.n_layers, 'layer')} of {counted(config.n_heads, 'head')}"
-    heads = f"{counted(config.n_heads, 'head')} of" if config.has_attention else "no"
-    return f"{config.body.upper()} cells in {counted(config.n_layers, 'layer')} and {heads} attention"
+        return f"{plural(config.n_layers, 'layer')} of {plural(config.n_heads, 'head')}"
+    heads = f"{plural(config.n_heads, 'head')} of" if config.has_attention else "no"
+    return f"{config.body.upper()} cells in {plural(config.n_layers, 'layer')} and {heads} attention"
 
 
 def _time(wall_s: float, processor_s: float, training: TrainingRun) -> str:

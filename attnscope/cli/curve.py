@@ -15,7 +15,7 @@ from attnscope.cli.samples import (
     tell_progress,
 )
 from attnscope.cli.terminal import say, say_json
-from attnscope.counting import counted
+from attnscope.counting import plural
 from attnscope.errors import UserError
 from attnscope.files import replace_file
 from attnscope.records.importance import METRICS, RANKINGS, PruningCurve, Ranking
@@ -75,7 +75,7 @@ def run(arguments: argparse.Namespace) -> int:
         say_json({**about, "curves": [dataclasses.asdict(curve) for curve in curves]})
         return 0
     first = curves[0]
-    say(f"{model.info.name}: {first.metric} ({first.unit}) over {counted(first.n_texts, 'text')} of {source}")
+    say(f"{model.info.name}: {first.metric} ({first.unit}) over {plural(first.n_texts, 'text')} of {source}")
     say(table_of_curves(curves))
     return 0
 

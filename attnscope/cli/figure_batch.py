@@ -15,7 +15,7 @@ from attnscope.cli.figure_building import build_figure, chosen_heads
 from attnscope.cli.inputs import check_by_word, open_model, parse_gates, parse_stack, read_file_argument
 from attnscope.cli.masks import mask_changes
 from attnscope.cli.terminal import say, say_error
-from attnscope.counting import counted
+from attnscope.counting import plural
 from attnscope.errors import SaveError, UserError
 from attnscope.records.sites import HeadRef, Site
 
@@ -91,7 +91,7 @@ def draw_each(arguments: argparse.Namespace) -> int:
             f"{len(lines) - len(failed)} of {len(lines)} lines were drawn; not line "
             f"{', '.join(map(str, failed[:10]))}{' …' if len(failed) > 10 else ''}."
         )
-    say(f"{counted(len(planned), 'figure')} of {counted(len(lines), 'line')}")
+    say(f"{plural(len(planned), 'figure')} of {plural(len(lines), 'line')}")
     return 0
 
 

@@ -16,7 +16,7 @@ from attnscope.cli.samples import (
 )
 from attnscope.cli.tables import csv_text
 from attnscope.cli.terminal import say, say_error, say_json
-from attnscope.counting import counted
+from attnscope.counting import plural
 from attnscope.files import replace_file
 from attnscope.records.importance import RANKINGS, Importance, LearnedGates
 from attnscope.records.intervals import interval_said
@@ -76,7 +76,7 @@ def run(arguments: argparse.Namespace) -> int:
             }
         )
         return 0
-    say(f"{model.info.name}: {found.ranking} over {counted(found.n_texts, 'text')} of {source}")
+    say(f"{model.info.name}: {found.ranking} over {plural(found.n_texts, 'text')} of {source}")
     if learned is not None:
         say(f"{learned.n_kept} of {len(found.scores)} heads are kept at a penalty of {learned.penalty:g}")
     say(table_of_scores(found))
@@ -132,7 +132,7 @@ def _score(
     from attnscope.analysis.batches import build_batches, count_texts
     from attnscope.analysis.hard_concrete import importance_of_gates, learn_gates
     from attnscope.analysis.importance import measure_importance
-    from attnscope.analysis.subject import subject_of
+    from attnscope.analysis.model_adapter import subject_of
 
     subject, batches = subject_of(model), build_batches(model, samples)
     if arguments.ranking == "learned":

@@ -120,8 +120,8 @@ def influence_row(
     import numpy as np
 
     from attnscope.analysis.flow import flow_values
-    from attnscope.analysis.levels import rollout, trace_levels
     from attnscope.analysis.relevance import relevance
+    from attnscope.analysis.rollout import rollout, trace_levels
     from attnscope.records.importance import Progress
 
     if method == "relevance":

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from attnscope.cli.outputs import path_of
 from attnscope.cli.terminal import say_error
-from attnscope.counting import counted
+from attnscope.counting import plural
 from attnscope.errors import UserError
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ def _tell_blind(mask: "UseMask", pieces: list[str]) -> None:
         named = ", ".join(f"{row} “{pieces[row]}”" for row in blind[:_NAMED] if row < len(pieces))
         more = " …" if len(blind) > _NAMED else ""
         say_error(
-            f"attnscope: {counted(len(blind), 'token sees', 'tokens see')} nothing under the "
+            f"attnscope: {plural(len(blind), 'token sees', 'tokens see')} nothing under the "
             f"mask: {named}{more}."
         )
 
@@ -112,5 +112,5 @@ def _tell_ahead(mask: "UseMask") -> None:
 
     n = n_ahead(mask.cells) if mask.stack == "decoder" else 0
     if n:
-        edges = f"{counted(n, 'edge leads', 'edges lead')} to a later token"
+        edges = f"{plural(n, 'edge leads', 'edges lead')} to a later token"
         say_error(f"attnscope: {edges}, which a causal model never allows; query comes before key in a line.")

@@ -221,7 +221,7 @@ def _texts(
     arguments: argparse.Namespace, model: "Model", trees: "Sequence[Tree]"
 ) -> "Sequence[Text | Inputs]":
     from attnscope.analysis.corpus_texts import read_corpus
-    from attnscope.analysis.stripes import repeated_rows
+    from attnscope.analysis.induction_score import repeated_rows
 
     if arguments.repeated is not None:
         return repeated_rows(model, n_rows=arguments.repeated)

@@ -10,7 +10,7 @@ from attnscope.cli.masks import mask_changes
 from attnscope.cli.outputs import path_of
 from attnscope.cli.ranges import whole
 from attnscope.cli.terminal import one_line, say, say_json
-from attnscope.counting import counted
+from attnscope.counting import plural
 from attnscope.errors import NotFiniteError, UserError
 from attnscope.records.intervals import interval_said, with_interval
 
@@ -116,7 +116,7 @@ def _tell_file(arguments: argparse.Namespace) -> int:
     if told.words is not None:
         right, low, high = (100 * share for share in told.words)
         say(f"{with_interval(right, low, high, 1)} % of the hidden words right, each with all its pieces")
-    counts = f"{counted(told.n_tokens, scored[:-1])} and {counted(told.n_characters, 'character')}"
+    counts = f"{plural(told.n_tokens, scored[:-1])} and {plural(told.n_characters, 'character')}"
     say(f"over {counts}; {interval_said(told.n_windows, 'part')} of at most {model.info.max_tokens:,} tokens")
     return 0
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from attnscope.cli.inputs import add_device_argument, open_model, parse_stack, read_file_argument
 from attnscope.cli.outputs import path_of
 from attnscope.cli.terminal import one_line, say, say_json
-from attnscope.counting import counted
+from attnscope.counting import plural
 from attnscope.errors import UserError
 from attnscope.records.pruning import ModelSize, PruningReport, SpeedChange
 from attnscope.records.sites import Gates, HeadRef, Site, Stack, check_heads
@@ -133,7 +133,7 @@ def report_text(report: PruningReport) -> str:
     rows = {
         "saved in": report.folder,
         "opens in": report.opens_in,
-        "removed": f"{counted(len(removed), 'head')}: {', '.join(removed)}",
+        "removed": f"{plural(len(removed), 'head')}: {', '.join(removed)}",
         "multiplied": ", ".join(f"{head.stack} {head.label} × {value:g}" for head, value in report.folded),
         "proof": report.proof.sentence,
         "parameters": f"{report.before.n_parameters:,} → {report.after.n_parameters:,}",
@@ -152,7 +152,7 @@ def _speed(speed: SpeedChange) -> str:
     words = f"{speed.ratio:.2f}× as fast" if speed.is_certain else "no certain difference"
     return (
         f"{words}: {speed.before_ms:.1f} → {speed.after_ms:.1f} ms for "
-        f"{counted(speed.n_tokens, 'token')}, median of "
+        f"{plural(speed.n_tokens, 'token')}, median of "
         f"{speed.n_turns} turns (half of them {speed.ratio_low:.2f} to {speed.ratio_high:.2f}× as fast)"
     )
 

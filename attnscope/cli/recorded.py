@@ -5,7 +5,7 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 from attnscope.cli.terminal import say, say_error, say_json
-from attnscope.counting import counted
+from attnscope.counting import plural
 from attnscope.errors import UserError
 from attnscope.records.models import needs_model
 
@@ -62,12 +62,12 @@ def tell_recorded(arguments: argparse.Namespace) -> int:
         say_json({**about, "text": info.samples[0].text, "target": info.samples[0].target, "check": check})
         return 0
     n_source = len(trace.source)
-    read = counted(n_source, "token")
+    read = plural(n_source, "token")
     if trace.target is not None:
-        read = f"{n_source:,} and {counted(len(trace.target), 'token')}"
+        read = f"{n_source:,} and {plural(len(trace.target), 'token')}"
     say(f"{info.name}: recorded attention, {read}; {trace.check().sentence}")
     for site in trace.sites:
-        heads = counted(site.n_heads, "head")
+        heads = plural(site.n_heads, "head")
         say(f"  {site.stack} L{site.layer}  {heads}  {names.get(site.key, '')}".rstrip())
     for note in notes:
         say(f"  {note}")

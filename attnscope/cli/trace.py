@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from attnscope.cli.inputs import add_file_argument, add_input_arguments, load_and_trace
 from attnscope.cli.outputs import output_file
 from attnscope.cli.terminal import say_saved
-from attnscope.counting import counted
+from attnscope.counting import plural
 from attnscope.errors import UserError
 from attnscope.files import replace_file
 
@@ -52,7 +52,7 @@ def run(arguments: argparse.Namespace) -> int:
         )
     else:
         _save_weights(trace, arguments.out)
-    say_saved(arguments.out, f"{counted(len(trace.sites), 'site')}, {trace.check().sentence}")
+    say_saved(arguments.out, f"{plural(len(trace.sites), 'site')}, {trace.check().sentence}")
     return 0
 
 

@@ -10,7 +10,7 @@ from attnscope.cli.inputs import add_device_argument, add_gate_argument, open_mo
 from attnscope.cli.outputs import output_file, path_of
 from attnscope.cli.ranges import real, whole
 from attnscope.cli.terminal import say, say_error, say_json
-from attnscope.counting import counted
+from attnscope.counting import plural
 from attnscope.errors import UserError
 from attnscope.files import replace_file
 from attnscope.records.generation import WriteSettings
@@ -304,10 +304,10 @@ def _tell_unknown(model: "Model", texts: list[str]) -> None:
         n = source.n_unknown
         n_texts, n_tokens, n_long = n_texts + bool(n), n_tokens + n, n_long + bool(source.n_dropped)
     if n_long:
-        which, most = f"{n_long} of {counted(len(texts), 'text')}", model.info.max_tokens
+        which, most = f"{n_long} of {plural(len(texts), 'text')}", model.info.max_tokens
         say_error(f"attnscope: {which} cut to the {most} tokens that {model.info.name} reads.")
     if n_tokens:
-        words, where = counted(n_tokens, "word"), f"{n_texts} of {counted(len(texts), 'text')}"
+        words, where = plural(n_tokens, "word"), f"{n_texts} of {plural(len(texts), 'text')}"
         say_error(f"attnscope: {model.info.name} has no token for {words}, in {where}.")
 
 

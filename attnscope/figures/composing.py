@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from attnscope.counting import counted, there_are
+from attnscope.counting import plural, there_are
 from attnscope.errors import UserError, of_wrong_kind
 from attnscope.figures.caption import gate_words
 from attnscope.figures.figure import Figure, ensure_gui
@@ -46,7 +46,7 @@ def panels(
         raise UserError("There is no figure to make a panel of.", expected="at least one figure")
     if titles and len(titles) != len(parts):
         raise UserError(
-            f"{there_are(len(titles), 'title')} for {counted(len(parts), 'panel')}.",
+            f"{there_are(len(titles), 'title')} for {plural(len(parts), 'panel')}.",
             expected="one for each, or none",
             action="Give an empty text for a panel that needs none.",
         )

@@ -13,7 +13,7 @@ import json
 import numpy as np
 from numpy.typing import NDArray
 
-from attnscope.counting import counted
+from attnscope.counting import plural
 from attnscope.errors import UserError
 from attnscope.figures.caption import caption_lines
 from attnscope.figures.colours import LIGHT, lut
@@ -269,7 +269,7 @@ def _heading(maps: tuple[HeadMap, ...]) -> str:
     if len(maps) <= 3:
         return ", ".join(_name(m) for m in maps)
     stacks = dict.fromkeys(m.head.stack for m in maps)
-    return f"{counted(len(maps), 'head')} of the {' and the '.join(stacks)}"
+    return f"{plural(len(maps), 'head')} of the {' and the '.join(stacks)}"
 
 
 def check_page(spec: FigureSpec) -> None:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from PySide6.QtCore import QByteArray, QDataStream, QLineF, QRectF, Qt
 from PySide6.QtGui import QColor, QImage, QPainter, QPainterPath, QPen
 
-from attnscope.counting import counted
+from attnscope.counting import plural
 from attnscope.figures.colours import Palette, series_colour
 from attnscope.figures.paint_map import Highlight
 from attnscope.figures.raster import is_vector
@@ -44,7 +44,7 @@ class StrongLines:
         """What is shown and what is not, in words."""
         n_shown = len(self.weights)
         if n_shown == self.n_all:
-            return f"all {counted(n_shown, 'line')}"
+            return f"all {plural(n_shown, 'line')}"
         share = f"{self.hidden * 100:.1f} %" if self.hidden >= 0.001 else "under 0.1 %"
         return f"{n_shown:,} of {self.n_all:,} lines · {share} of the weight hidden"
 

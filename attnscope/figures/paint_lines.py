@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPen
 
-from attnscope.counting import counted
+from attnscope.counting import plural
 from attnscope.figures.colours import Palette, series_colour
 from attnscope.figures.lines_field import FieldCache, LinesField, StrongLines, paint_field
 from attnscope.figures.map_layout import MARGIN_PX
@@ -260,7 +260,7 @@ def _paint_words(
     key_name, query_name = axis_names(maps[0].queries, style)
     painter.drawText(QPointF(layout.left - 8 - text_width(query_name), y), query_name)
     painter.drawText(QPointF(layout.right + 8, y), key_name)
-    notes = [maps[0].note, lines.sentence, f"{counted(n_left_out, 'head')} with other tokens not drawn"]
+    notes = [maps[0].note, lines.sentence, f"{plural(n_left_out, 'head')} with other tokens not drawn"]
     said = [text for text, is_said in zip(notes, (maps[0].note, True, n_left_out), strict=True) if is_said]
     last = max(s.origin + s.n * s.step for s in (layout.queries, layout.keys))
     bottom = min(last, layout.room.bottom()) + 6

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from attnscope.counting import counted
+from attnscope.counting import plural
 from attnscope.figures.spec import Chart, Series
 from attnscope.records.importance import Importance, PruningCurve, Ranking
 from attnscope.viewmodels.heads.curve_groups import RANKING_NAMES, CurveGroup, grouped
@@ -37,7 +37,7 @@ def importance_chart(found: Importance) -> Chart:
         values = np.array([ranked[i].value for i in places])
         series.append(Series(name=stack, xs=xs, ys=values, colour=colour, style="points"))
     unit = score_unit(found)
-    title = f"Importance of heads: {RANKING_NAMES[found.ranking]}, {counted(found.n_texts, 'text')}"
+    title = f"Importance of heads: {RANKING_NAMES[found.ranking]}, {plural(found.n_texts, 'text')}"
     unit += "; bars: 95 % intervals" if any(one.style == "whiskers" for one in series) else ""
     return Chart(
         title=title,
@@ -55,7 +55,7 @@ def pruning_chart(curves: Sequence[PruningCurve]) -> Chart:
     """
     groups = grouped(curves)
     series = [one for colour, group in enumerate(groups) for one in _group_series(group, colour)]
-    metric, texts = curves[0].metric, counted(curves[0].n_texts, "text")
+    metric, texts = curves[0].metric, plural(curves[0].n_texts, "text")
     return Chart(
         title=f"{metric.replace('-', ' ').capitalize()} as heads are removed, {texts}",
         x_label=f"heads removed of {curves[0].n_heads}",

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
-from attnscope.counting import counted
+from attnscope.counting import plural
 from attnscope.errors import LoadError
 from attnscope.records.models import Form
 from attnscope.records.sites import NO_GATES, Gates, HeadRef, Site
@@ -95,7 +95,7 @@ def closed_gates(training: Mapping[str, object], sites: tuple[Site, ...]) -> Gat
 def closed_note(gates: Gates) -> str:
     """What a person should know about a model that is opened with such gates."""
     n = len(gates.values)
-    return f"Its training closed {counted(n, 'head: it is', 'heads: they are')} off." if n else ""
+    return f"Its training closed {plural(n, 'head: it is', 'heads: they are')} off." if n else ""
 
 
 def without_closed(training: Mapping[str, object]) -> dict[str, object]:

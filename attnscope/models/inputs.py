@@ -11,7 +11,7 @@ from typing import TypeVar
 
 import torch
 
-from attnscope.counting import counted
+from attnscope.counting import plural
 from attnscope.errors import LoadError, UserError, of_wrong_kind
 from attnscope.nn.patterns import Pattern
 from attnscope.nn.pooling import sentence_reach
@@ -135,7 +135,7 @@ def with_pattern(inputs: Inputs, pattern: Pattern) -> Inputs:
         pattern.check(n_tokens, n_tokens)
     except ValueError as error:
         raise UserError(
-            f"The mask does not fit the text of {counted(n_tokens, 'token')}: {error}.",
+            f"The mask does not fit the text of {plural(n_tokens, 'token')}: {error}.",
             expected=f"a mask of {n_tokens} queries and {n_tokens} keys, special tokens counted in",
             action="Make the mask for as many tokens as the text has.",
         ) from error

@@ -25,6 +25,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from attnscope.nn.cancellation import stop_if_unwanted
 from attnscope.nn.cpu_attention import attend_on_cpu
 from attnscope.nn.dropping import attend_dropping, drop, is_quick_on
 from attnscope.nn.edits import Call, Edits, apply_edits
@@ -32,7 +33,6 @@ from attnscope.nn.kernel_attention import attend_by_sums
 from attnscope.nn.masks import MaskRule
 from attnscope.nn.scores import ScoreRule, add_sinks, scores
 from attnscope.nn.sparse import Sparse
-from attnscope.nn.stopping import stop_if_unwanted
 from attnscope.records.sites import SiteKey
 
 BLOCK_BYTES = 32 * 2**20

@@ -14,8 +14,8 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
+from attnscope.nn.cancellation import stop_if_unwanted
 from attnscope.nn.edits import Call
-from attnscope.nn.stopping import stop_if_unwanted
 
 STOP_CELLS = 2**26
 """Most cells of maps, 64 wide, that a thread works out between two places where a pass can be given up.

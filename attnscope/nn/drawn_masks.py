@@ -12,7 +12,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from attnscope.counting import counted
+from attnscope.counting import plural
 from attnscope.errors import UserError
 from attnscope.nn.masks import MaskRule
 from attnscope.nn.patterns import Dense, Edges, Intervals
@@ -22,7 +22,7 @@ def check_size(cells: Tensor, n_queries: int, n_keys: int) -> None:
     """Raise UserError when a mask is of another number of tokens than the call."""
     if tuple(cells.shape) != (n_queries, n_keys):
         raise UserError(
-            f"The mask is for {counted(cells.shape[0], 'token')}, but here it is {n_queries} × {n_keys}.",
+            f"The mask is for {plural(cells.shape[0], 'token')}, but here it is {n_queries} × {n_keys}.",
             expected="a mask for as many tokens as the text has, special tokens counted in",
             action="Draw the mask again for this text.",
         )

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor
 
-from attnscope.counting import counted
+from attnscope.counting import plural
 from attnscope.errors import UserError
 from attnscope.nn.centred import CentredWindow
 from attnscope.nn.drawn_masks import check_size, with_drawn_mask
@@ -198,8 +198,8 @@ def _check_pattern(call: Call, pattern: CopiedPattern) -> None:
     found = (*pattern.q.shape, *pattern.k.shape)
     if expected != found:
         raise UserError(
-            f"The pattern to copy is of {counted(found[0], 'query', 'queries')} on "
-            f"{counted(found[2], 'key')}, {found[1]} wide.",
+            f"The pattern to copy is of {plural(found[0], 'query', 'queries')} on "
+            f"{plural(found[2], 'key')}, {found[1]} wide.",
             expected=f"{expected[0]} queries on {expected[2]} keys, {expected[1]} wide, as this head has",
             action="Choose a text of as many tokens and a head of the same size.",
         )

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from attnscope.nn.attention import Probe, attend
 from attnscope.nn.cache import KeyValueCache
+from attnscope.nn.cancellation import stop_if_unwanted
 from attnscope.nn.config import GATED, Activation, ModelConfig, Norm, NormPlace
 from attnscope.nn.kept_heads import HeadLayout, build_layout
 from attnscope.nn.linformer import Projection
@@ -24,7 +25,6 @@ from attnscope.nn.masks import MaskRule
 from attnscope.nn.relative import bias_of_heads
 from attnscope.nn.scores import Bias, ScoreRule
 from attnscope.nn.scoring import Scoring
-from attnscope.nn.stopping import stop_if_unwanted
 from attnscope.records.sites import SiteKey, Stack
 from attnscope.schemes.positions import POSITIONS
 from attnscope.schemes.scores import SCORES, Score

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from attnscope.nn.attention import Probe
 from attnscope.nn.cache import KeyValueCache
 from attnscope.nn.config import ModelConfig
-from attnscope.nn.ends import Head
+from attnscope.nn.embedding_and_head import Head
 from attnscope.nn.matching import Matching, OfSecond
 from attnscope.nn.patterns import Pattern
 from attnscope.nn.pooling import Summary

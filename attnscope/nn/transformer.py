@@ -21,7 +21,7 @@ from attnscope.nn.block import Block
 from attnscope.nn.cache import KeyValueCache
 from attnscope.nn.config import ModelConfig
 from attnscope.nn.dropping import drop
-from attnscope.nn.ends import Embedding, Head, unfilled_embedding
+from attnscope.nn.embedding_and_head import Embedding, Head, unfilled_embedding
 from attnscope.nn.layers import Rotary, block_shape
 from attnscope.nn.masks import build_rule
 from attnscope.nn.matching import Matching

@@ -22,7 +22,7 @@ from torch import Generator, Tensor, nn
 from attnscope.nn.block import Block
 from attnscope.nn.centred import Centre
 from attnscope.nn.config import GATED, ModelConfig
-from attnscope.nn.ends import Head
+from attnscope.nn.embedding_and_head import Head
 from attnscope.nn.layers import CrossAttention, NoHeads, SelfAttention
 from attnscope.nn.linformer import Projection
 from attnscope.nn.pooling import AttentionPool

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Literal
 
-from attnscope.counting import counted
+from attnscope.counting import plural
 
 IntervalKind = Literal["none", "t", "bootstrap"]
 LEVEL = 0.95
@@ -25,8 +25,8 @@ def interval_said(n: int, of: str = "text", *, level: float = LEVEL) -> str:
     """For instance `95 % t interval over 12 texts`."""
     kind = interval_kind(n)
     if kind == "none":
-        return f"no interval: {counted(n, of)}, and {FEWEST} are needed"
-    return f"{100 * level:g} % {kind} interval over {counted(n, of)}"
+        return f"no interval: {plural(n, of)}, and {FEWEST} are needed"
+    return f"{100 * level:g} % {kind} interval over {plural(n, of)}"
 
 
 def intervals_said(n: int, of: str = "text", *, level: float = LEVEL) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from attnscope.counting import counted
+from attnscope.counting import plural
 from attnscope.errors import UserError
 from attnscope.outside import read_outside_text
 from attnscope.records.sites import STACKS, HeadRef, Site, Stack
@@ -196,7 +196,7 @@ def _ends_of(line: str, named: dict[str, tuple[int, ...]], n_tokens: int) -> End
         for quoted, plain in _FIELD.findall(_ARROWS.sub(" ", line))
     ]
     if len(fields) != 2:
-        entries = counted(len(fields), "entry", "entries")
+        entries = plural(len(fields), "entry", "entries")
         return f"“{line[:40]}” has {entries} instead of a query and a key"
     ends: list[tuple[int, ...]] = []
     for field, is_quoted in fields:

@@ -15,7 +15,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from attnscope.counting import counted
+from attnscope.counting import plural
 from attnscope.records.arrays import frozen_array
 from attnscope.records.intervals import (
     FEWEST,
@@ -94,7 +94,7 @@ class Estimate:
     def basis(self) -> str:
         """What the number rests on, for instance `95 % t interval over 12 texts`."""
         is_told = self.kind == "none" and self.n >= FEWEST  # a number that never has an interval
-        return counted(self.n, self.of) if is_told else interval_said(self.n, self.of)
+        return plural(self.n, self.of) if is_told else interval_said(self.n, self.of)
 
     @property
     def is_known(self) -> bool:
@@ -199,7 +199,7 @@ class HeadTable:
     def statement(self) -> str:
         """What the numbers are of, in one line."""
         parts = [
-            f"{counted(self.n_texts, 'text')}, {counted(self.n_tokens, 'token')}",
+            f"{plural(self.n_texts, 'text')}, {plural(self.n_tokens, 'token')}",
             SPECIALS_SAID[self.specials],
             f"means over texts, {intervals_said(self.n_texts, level=self.level)}",
         ]

@@ -7,7 +7,7 @@ so that the smaller model equals the gated one. Heads are counted anew afterward
 from dataclasses import dataclass
 from typing import Literal
 
-from attnscope.counting import counted
+from attnscope.counting import plural
 from attnscope.records.requests import Reply, Request
 from attnscope.records.sites import NO_GATES, Gates, HeadRef, Stack
 
@@ -73,7 +73,7 @@ class PruningProof:
         )
         return (
             f"max |Δlogit| {self.max_difference:.1e} of {self.largest_logit:.3g} "
-            f"over {self.n_logits:,} logits of {counted(self.n_texts, 'text')}: {verdict}"
+            f"over {self.n_logits:,} logits of {plural(self.n_texts, 'text')}: {verdict}"
         )
 
 

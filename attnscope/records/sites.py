@@ -22,7 +22,7 @@ from functools import lru_cache
 from typing import Annotated, Literal, get_args
 
 from attnscope.codec import Between
-from attnscope.counting import counted
+from attnscope.counting import plural
 from attnscope.errors import UserError
 
 Stack = Literal["encoder", "decoder", "cross", "pool", "second", "back", "second-pool", "sentence"]
@@ -158,7 +158,7 @@ class GateTable(MutableMapping[tuple[Stack, int, int], float]):
         """How many heads there are, and those that are not at 1."""
         n_heads = sum(site.n_heads for site in self.sites)
         turned = [f"{head.stack}:{head.label}={value:g}" for head, value in self._set.items() if value != 1]
-        return f"Gates of {counted(n_heads, 'head')}: {', '.join(turned) or 'all on'}"
+        return f"Gates of {plural(n_heads, 'head')}: {', '.join(turned) or 'all on'}"
 
     def frozen(self) -> Gates:
         """The present setting as an immutable record."""
@@ -246,7 +246,7 @@ def check_heads(heads: Iterable[HeadRef], sites: Iterable[Site]) -> None:
     for head in heads:
         if not 0 <= head.head < n_heads.get(head.site_key, 0):
             known = ", ".join(
-                f"{stack} L{layer} ({counted(n, 'head')})" for (stack, layer), n in n_heads.items()
+                f"{stack} L{layer} ({plural(n, 'head')})" for (stack, layer), n in n_heads.items()
             )
             raise UserError(
                 f"The model has no head {head.label} in the stack '{head.stack}'.",

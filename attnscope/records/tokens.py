@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from attnscope.counting import counted
+from attnscope.counting import plural
 
 UNKNOWN_PIECES = ("<unk>", "[UNK]", "<UNK>", "<|unk|>")
 MAX_OWN = 60
@@ -79,10 +79,10 @@ class Tokens:
         """What was not read, for instance `only the first 128 of 43,943 tokens were read`; else empty."""
         if self.n_dropped:
             n_all = len(self.tokens) + self.n_dropped
-            after = counted(self.n_cut, "character after them was", "characters after them were")
+            after = plural(self.n_cut, "character after them was", "characters after them were")
             more = f", and {after} not counted" if self.n_cut else ""
             return f"only the first {len(self.tokens):,} of {n_all:,} tokens were read{more}"
-        last = counted(self.n_cut, "character was", "characters were")
+        last = plural(self.n_cut, "character was", "characters were")
         return f"the last {last} not read" if self.n_cut else ""
 
     @property
@@ -92,7 +92,7 @@ class Tokens:
             return ""
         found = list(dict.fromkeys(token.own for token in self.tokens if token.own))
         told = ", ".join(found[:_MOST_TOLD]) + (", …" if len(found) > _MOST_TOLD else "")
-        how_many = counted(self.n_unknown, "token is", "tokens are")
+        how_many = plural(self.n_unknown, "token is", "tokens are")
         return f"{how_many} unknown{told and ': '}{told}"
 
     @property

@@ -6,7 +6,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from attnscope.counting import counted
+from attnscope.counting import plural
 from attnscope.records.arrays import frozen_array
 from attnscope.records.intervals import interval_said, intervals_said
 from attnscope.records.measures import Estimate
@@ -86,14 +86,14 @@ class SyntaxTable:
     def statement(self) -> str:
         """What the numbers are of, in one line."""
         parts = [
-            counted(self.n_texts, "sentence"),
+            plural(self.n_texts, "sentence"),
             "weights between words: summed over key pieces, averaged over query pieces",
             "special tokens left out",
             MANNERS_SAID[self.manner],
             intervals_said(self.n_texts, "sentence", level=self.level),
         ]
         if self.n_skipped:
-            parts.append(f"{counted(self.n_skipped, 'sentence')} left out")
+            parts.append(f"{plural(self.n_skipped, 'sentence')} left out")
         return "; ".join(parts)
 
 

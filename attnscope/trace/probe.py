@@ -5,8 +5,8 @@ from collections.abc import Callable, Mapping
 import torch
 from torch import Tensor
 
+from attnscope.nn.cancellation import stop_if_unwanted
 from attnscope.nn.edits import Call, Edits
-from attnscope.nn.stopping import stop_if_unwanted
 from attnscope.records.sites import Gates, Site, SiteKey, check_heads
 from attnscope.trace.record import Pending, SiteRecord
 

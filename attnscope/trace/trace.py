@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from attnscope.counting import counted
+from attnscope.counting import plural
 from attnscope.errors import SaveError, UserError, of_wrong_kind
 from attnscope.records.axes import tokens_of_site, written_after
 from attnscope.records.interventions import Interventions
@@ -84,10 +84,10 @@ class Trace:
         for stack in stacks:
             sites = [site for site in self.sites if site.stack == stack]
             sizes = list(dict.fromkeys(site.n_heads for site in sites))
-            heads = counted(sizes[0], "head") if len(sizes) == 1 else f"{'/'.join(map(str, sizes))} heads"
-            parts.append(f"{stack} {counted(len(sites), 'layer')} × {heads}")
+            heads = plural(sizes[0], "head") if len(sizes) == 1 else f"{'/'.join(map(str, sizes))} heads"
+            parts.append(f"{stack} {plural(len(sites), 'layer')} × {heads}")
         n_source = len(self.source)
-        source = f"{n_source}{n_target} tokens" if n_target else counted(n_source, "token")
+        source = f"{n_source}{n_target} tokens" if n_target else plural(n_source, "token")
         read = [self.source, *([self.target] if self.target is not None else ())]
         n_cut, n_unknown = sum(text.n_dropped for text in read), sum(text.n_unknown for text in read)
         lost = ", ".join(f"{n:,} {what}" for n, what in ((n_cut, "more cut"), (n_unknown, "unknown")) if n)

@@ -18,8 +18,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from attnscope.nn.cancellation import stop_if_unwanted
 from attnscope.nn.scores import ALL, log_weights
-from attnscope.nn.stopping import stop_if_unwanted
 from attnscope.trace.record import SiteRecord
 
 Reduction = Literal["max", "mean"]

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attnscope.counting import counted
+from attnscope.counting import plural
 from attnscope.errors import RecipeError
 from attnscope.models.inputs import fitted_pair
 from attnscope.nn.config import ModelConfig
@@ -280,7 +280,7 @@ def _prepare_text(recipe: Recipe, tokenizer: Tokenizer | None) -> Prepared:
     ids, held_out_ids = _encode_text(tokenizer, training), _encode_text(tokenizer, held_out)
     if len(ids) < 2:
         raise RecipeError(
-            f"{recipe.data.path} has only {counted(len(ids), 'token')} to train on.",
+            f"{recipe.data.path} has only {plural(len(ids), 'token')} to train on.",
             expected="at least 2, better many thousands",
             action="Choose a longer text, or a smaller data.validation_share.",
         )

@@ -24,7 +24,7 @@ from pathlib import Path
 
 from torch import Tensor
 
-from attnscope.counting import counted
+from attnscope.counting import plural
 from attnscope.errors import LoadError, SaveError, UserError
 from attnscope.files import check_listed, drop_listed, manifest_entries
 from attnscope.models.checkpoint import STATE, LoadedFolder, read_model_folder
@@ -180,7 +180,7 @@ def lengthened(overrides: Mapping[str, str], folder: Path, n_steps: int | None) 
     step = max((step for step, _ in require_states(run)), default=0)
     if n_steps <= step:
         raise UserError(
-            f"The run in {folder} has made {counted(step, 'step')} already.",
+            f"The run in {folder} has made {plural(step, 'step')} already.",
             expected=f"more than {step:,}",
             action="Give the length that the whole run is to have.",
         )

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from attnscope.counting import counted
+from attnscope.counting import plural
 from attnscope.errors import LoadError, SaveError
 from attnscope.records.training import TrainingEvent
 from attnscope.strict_toml import read_toml_text
@@ -49,7 +49,7 @@ class RunFolder:
     def leavings(self) -> str:
         """What of a run is there beside its recipe, in words; empty in a folder without any."""
         steps = [step for step, _ in self.checkpoints()]
-        checkpoints = f"{counted(len(steps), 'checkpoint')} to step {steps[-1]:,}" if steps else ""
+        checkpoints = f"{plural(len(steps), 'checkpoint')} to step {steps[-1]:,}" if steps else ""
         probes = "probes" if any((self.folder / "probes").glob("*.safetensors")) else ""
         files = [path.name for path in (self.metrics, self.old_state) if path.exists()]
         return ", ".join(filter(None, (checkpoints, probes, *files)))

@@ -14,7 +14,7 @@ from pathlib import Path
 import torch
 
 from attnscope import __version__, paths
-from attnscope.counting import counted
+from attnscope.counting import plural
 from attnscope.errors import SaveError, UserError
 from attnscope.files import replace_folder, sha256_of
 from attnscope.models.card import CLOSED_HEADS, ModelCard, closed_names
@@ -218,7 +218,7 @@ def card_of(
         training["guided_head"] = recipe.objective.guided_head
     if recipe.data.kind == "task":
         training["task"] = recipe.data.task
-    text = f"# {name}\n\nTrained with AttnScope for {step:,} of {counted(recipe.training.n_steps, 'step')}.\n"
+    text = f"# {name}\n\nTrained with AttnScope for {step:,} of {plural(recipe.training.n_steps, 'step')}.\n"
     if labels:
         text += f"\nIt tells one of {len(labels):,} labels of a text: {', '.join(labels)[:400]}.\n"
     return ModelCard(name=name, objective=recipe.objective.kind, training=training, text=text, labels=labels)

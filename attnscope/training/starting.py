@@ -17,7 +17,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from attnscope.counting import counted
+from attnscope.counting import plural
 from attnscope.errors import LoadError, RecipeError
 from attnscope.models.adopting import adopt, adopted_config, foreign_folder
 from attnscope.models.checkpoint import CONFIG, LoadedFolder, is_model_folder
@@ -148,7 +148,7 @@ def start_note(recipe: Recipe, start: LoadedFolder | None) -> str:
     if start is None:
         return ""
     n = recipe.start.reinit_layers
-    anew = f", the top {counted(n, 'layer')} of each stack anew" if n else ""
+    anew = f", the top {plural(n, 'layer')} of each stack anew" if n else ""
     return f"Goes on from {start.card.name}{anew}."
 
 

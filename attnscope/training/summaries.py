@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from attnscope.counting import counted
+from attnscope.counting import plural
 from attnscope.errors import LoadError, UserError
 from attnscope.models.cost import own_cost
 from attnscope.nn.config import count_parameters
@@ -92,7 +92,7 @@ def find_runs(folders: Iterable[str]) -> tuple[list[Path], list[str]]:
         )
     runs = list(found)
     if len(runs) > MAX_RUNS:
-        left_out.append(f"{counted(len(runs) - MAX_RUNS, 'run')} beyond the first {MAX_RUNS}")
+        left_out.append(f"{plural(len(runs) - MAX_RUNS, 'run')} beyond the first {MAX_RUNS}")
     return runs[:MAX_RUNS], left_out
 
 

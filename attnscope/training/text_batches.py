@@ -31,7 +31,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from attnscope.counting import counted
+from attnscope.counting import plural
 from attnscope.errors import RecipeError
 from attnscope.text.tokenizer import Tokenizer
 from attnscope.training.batches import BatchMaker, Ids, Mask, TextBatches, Vocabulary, masked_batch
@@ -80,7 +80,7 @@ def text_batches(
     is_of_stretches = objective.kind == "span-corruption" or objective.next_sentence
     if is_of_stretches and len(training) < _LEAST:
         raise RecipeError(
-            f"{recipe.data.path} has only {counted(len(training), 'token')} to train on.",
+            f"{recipe.data.path} has only {plural(len(training), 'token')} to train on.",
             expected=f"at least {_LEAST}, better many thousands",
             action="Choose a longer text, or a smaller data.validation_share.",
         )

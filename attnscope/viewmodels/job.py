@@ -6,7 +6,7 @@ from typing import Generic, Literal, TypeVar
 
 from attnscope.records.messages import Failed
 from attnscope.records.requests import News, Reply, Request, StopWork
-from attnscope.viewmodels.numbers import Numbers
+from attnscope.viewmodels.request_ids import RequestIds
 
 Told = TypeVar("Told", bound=News)
 Answer = TypeVar("Answer", bound=Reply)
@@ -25,7 +25,7 @@ class Job(Generic[Told, Answer]):
         told: type[Told],
         kind: type[Answer],
         post: Callable[[Request], None],
-        numbers: Numbers,
+        numbers: RequestIds,
         *,
         is_last: Callable[[Answer], bool] = lambda _: True,
     ) -> None:

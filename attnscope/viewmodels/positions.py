@@ -13,7 +13,7 @@ from attnscope.records.models import ModelInfo
 from attnscope.records.positions import PositionTable
 from attnscope.records.requests import Reply, Request
 from attnscope.schemes.positions import POSITIONS
-from attnscope.viewmodels.numbers import Numbers
+from attnscope.viewmodels.request_ids import RequestIds
 
 _TITLES = {scheme.name: scheme.page_title for scheme in POSITIONS.values() if scheme.page_title}
 SCHEMES = (*_TITLES, "model")
@@ -42,7 +42,7 @@ class PositionsChanges(SignalGroup):
 class PositionsState:
     """At most one request is under way."""
 
-    def __init__(self, post: Callable[[Request], None], numbers: Numbers) -> None:
+    def __init__(self, post: Callable[[Request], None], numbers: RequestIds) -> None:
         self._post = post
         self._numbers = numbers
         self.changed = PositionsChanges()

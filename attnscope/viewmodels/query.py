@@ -6,7 +6,7 @@ from typing import Generic, TypeVar
 
 from attnscope.records.messages import Failed
 from attnscope.records.requests import Reply, Request
-from attnscope.viewmodels.numbers import Numbers
+from attnscope.viewmodels.request_ids import RequestIds
 
 Answer = TypeVar("Answer", bound=Reply)
 
@@ -18,7 +18,7 @@ class Query(Generic[Answer]):
     nobody looks (`is_watched`).
     """
 
-    def __init__(self, kind: type[Answer], post: Callable[[Request], None], numbers: Numbers) -> None:
+    def __init__(self, kind: type[Answer], post: Callable[[Request], None], numbers: RequestIds) -> None:
         self._kind, self._post, self._numbers = kind, post, numbers
         self.answer: Answer | None = None
         self.error = ""

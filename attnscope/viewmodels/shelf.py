@@ -28,7 +28,7 @@ from attnscope.records.shelf import (
     typed_name,
     unlisted,
 )
-from attnscope.viewmodels.numbers import Numbers
+from attnscope.viewmodels.request_ids import RequestIds
 
 Step = Literal["open", "ask", "asking", "download", "fetching", "busy"]
 """What can be done with the chosen model: open it, ask for it, download it; or what is being done."""
@@ -45,7 +45,7 @@ class ShelfChanges(SignalGroup):
 class ShelfState:
     """The models that can be had, and at most one download."""
 
-    def __init__(self, post: Callable[[ShelfRequest], None], numbers: Numbers) -> None:
+    def __init__(self, post: Callable[[ShelfRequest], None], numbers: RequestIds) -> None:
         self._post, self._numbers = post, numbers
         self.changed = ShelfChanges()
         self._rows: tuple[ShelfRow, ...] = ()

@@ -5,7 +5,7 @@ from typing import Any, Protocol
 
 from psygnal import SignalGroup
 
-from attnscope.counting import counted
+from attnscope.counting import plural
 from attnscope.viewmodels.causes.across_layers import AcrossState
 from attnscope.viewmodels.compare.state import CompareState
 from attnscope.viewmodels.heads.alike import AlikeState
@@ -123,7 +123,7 @@ def watch_writing(work: WorkState, generation: GenerationState) -> None:
     def find() -> Iterator[Task]:
         if generation.is_writing:
             n = len(generation.tokens)
-            what = f"{counted(n, 'token')} so far" if n else _WAITING
+            what = f"{plural(n, 'token')} so far" if n else _WAITING
             yield Task(name="Generating text", what=what, stop=generation.stop)
 
     work.watch(generation.changed, find)

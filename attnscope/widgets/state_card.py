@@ -7,7 +7,7 @@ from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QProgressBar, QVBoxLayout, QWidget
 
 from attnscope.figures.style import type_px
-from attnscope.viewmodels.stage import Stage
+from attnscope.viewmodels.placeholder import Placeholder
 from attnscope.widgets.labels import PlainLabel
 
 _WIDTH_PX, _LEAST_PX, _MARGIN_PX = 480, 120, 16
@@ -59,7 +59,7 @@ class StateCard(QWidget):
         even = bisect.bisect_left(range(widest), True, lo=_LEAST_PX, key=lambda width: height(width) <= least)
         self._hint.setFixedWidth(even + 2)
 
-    def show_stage(self, stage: Stage) -> None:
+    def show_stage(self, stage: Placeholder) -> None:
         """Show another state."""
         self._title.setText(stage.title)
         self._hint.setText(stage.hint)

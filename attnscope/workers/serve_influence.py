@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from attnscope.analysis.attention_graph import attention_graph
 from attnscope.analysis.flow import check_position, flow_values
-from attnscope.analysis.levels import Level, raw_attention, roll_out, trace_levels
 from attnscope.analysis.reading import predicting_tokens
 from attnscope.analysis.relevance import relevance
+from attnscope.analysis.rollout import Level, raw_attention, roll_out, trace_levels
 from attnscope.errors import UserError
 from attnscope.models import Model
 from attnscope.models.pictures import picture_under

@@ -9,11 +9,11 @@ import numpy as np
 
 from attnscope.analysis.measures import measure, measured_grids
 from attnscope.analysis.positions import position_tables
-from attnscope.counting import counted
+from attnscope.counting import plural
 from attnscope.errors import UserError
 from attnscope.models.model import N_CONTINUE, Look, Model
-from attnscope.nn.stopping import stop_if_unwanted
-from attnscope.nn.telling import is_heard, tell
+from attnscope.nn.cancellation import stop_if_unwanted
+from attnscope.nn.progress import is_heard, tell
 from attnscope.records.axes import tokens_of_site
 from attnscope.records.interventions import Interventions
 from attnscope.records.maps import SiteGrid
@@ -48,7 +48,7 @@ def trace_text(request: TraceText, desk: Desk) -> Iterator[Reply]:
     step = models.step(request.model)
     is_long = len(request.text) > MAX_CONTINUED
     if is_long:  # a place to give up before the long pass, and another one after it
-        yield Progress(number=request.number, what=f"Reading {counted(len(request.text), 'character')}")
+        yield Progress(number=request.number, what=f"Reading {plural(len(request.text), 'character')}")
     is_shown = request.place == OPEN_MODEL and is_heard()  # in the window, as it comes
     is_target_read = not request.view or model.info.takes_target
     interventions = request.interventions if request.view else _fitting(request, model)

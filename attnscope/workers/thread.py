@@ -14,8 +14,8 @@ from typing import Protocol
 
 from PySide6.QtCore import QObject, QThread, Signal
 
-from attnscope.nn.stopping import stoppable
-from attnscope.nn.telling import telling
+from attnscope.nn.cancellation import stoppable
+from attnscope.nn.progress import telling
 from attnscope.records.messages import Failed, Progress, Ready
 from attnscope.records.requests import Reply, Request
 from attnscope.workers.mailbox import Mailbox

@@ -24,10 +24,10 @@ from numpy.typing import NDArray
 
 from attnscope.analysis.bootstrap import mean_interval
 from attnscope.analysis.flow import flow_row
-from attnscope.analysis.levels import mean_weights, roll_out, trace_levels
+from attnscope.analysis.model_adapter import Batch, subject_of
 from attnscope.analysis.reading import read_text
 from attnscope.analysis.relevance import relevance
-from attnscope.analysis.subject import Batch, subject_of
+from attnscope.analysis.rollout import mean_weights, roll_out, trace_levels
 from attnscope.errors import UserError
 from attnscope.figures.spec import Chart, Series
 from attnscope.models import Model, load

@@ -20,7 +20,7 @@ import numpy as np
 from attnscope.analysis.batches import build_batches, text_losses
 from attnscope.analysis.corpus import measure_corpus
 from attnscope.analysis.importance import heads_of
-from attnscope.analysis.subject import subject_of
+from attnscope.analysis.model_adapter import subject_of
 from attnscope.figures.spec import Chart, Series
 from attnscope.models import Model, load
 from attnscope.records.importance import Progress

@@ -14,8 +14,8 @@ import numpy as np
 from attnscope.analysis.batches import Sample, build_batches
 from attnscope.analysis.importance import importance
 from attnscope.analysis.metrics import Metric, make_metric
+from attnscope.analysis.model_adapter import subject_of
 from attnscope.analysis.pruning_curve import pruning_curves, removal_steps
-from attnscope.analysis.subject import subject_of
 from attnscope.figures.spec import Chart, Series
 from attnscope.models import Model, load
 from attnscope.records.importance import Importance, MetricName, Progress, PruningCurve, Ranking

@@ -29,8 +29,8 @@ from attnscope.analysis.gold_links import AlignedPair
 from attnscope.analysis.hard_concrete import learn_gates
 from attnscope.analysis.importance import heads_of
 from attnscope.analysis.metrics import make_metric
+from attnscope.analysis.model_adapter import Batch, Subject, subject_of
 from attnscope.analysis.roles import find_roles
-from attnscope.analysis.subject import Batch, Subject, subject_of
 from attnscope.analysis.syntax import measure_syntax
 from attnscope.figures.spec import Chart, Series
 from attnscope.models import Model, load

@@ -5,11 +5,11 @@ from tiny_models import FORMS, SENTENCE, target_of, tiny_model
 
 from attnscope.analysis.attribution import attribute_logits, choose_answers
 from attnscope.analysis.importance import importance
-from attnscope.analysis.levels import rollout
 from attnscope.analysis.patching import patch_map
 from attnscope.analysis.rank import rank_collapse
 from attnscope.analysis.reading import batch_of
 from attnscope.analysis.relevance import relevance
+from attnscope.analysis.rollout import rollout
 from attnscope.analysis.weight_parts import site_spectrum
 from attnscope.errors import UserError
 from attnscope.records.sites import Gates, HeadRef
@@ -74,9 +74,9 @@ def test_that_a_norm_of_its_own_would_not_add_up() -> None:
     """The trap: each part through the last norm by itself."""
     model = tiny_model("decoder")
     found = attribute_logits(model, SENTENCE, answer=7, other=5)
+    from attnscope.analysis.model_adapter import subject_of
     from attnscope.analysis.reading import read_text
     from attnscope.analysis.stream_parts import Addition, stream_parts
-    from attnscope.analysis.subject import subject_of
 
     subject, (_, batch) = subject_of(model), read_text(model, SENTENCE)
     parts, _ = stream_parts(subject, batch, len(SENTENCE.split()))

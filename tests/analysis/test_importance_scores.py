@@ -9,7 +9,7 @@ from tiny_models import FORMS, FRENCH, SENTENCE, tiny_model
 from attnscope.analysis.batches import build_batches, text_losses, token_losses
 from attnscope.analysis.hard_concrete import learn_gates
 from attnscope.analysis.importance import gradient_scores, heads_of, importance, measure_importance
-from attnscope.analysis.subject import TensorGates, subject_of
+from attnscope.analysis.model_adapter import TensorGates, subject_of
 from attnscope.errors import UserError
 from attnscope.models import Model
 from attnscope.nn.edits import Call

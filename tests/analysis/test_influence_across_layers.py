@@ -8,7 +8,7 @@ from tiny_models import FORMS, SENTENCE, target_of, tiny_model
 
 from attnscope.analysis.attention_graph import attention_graph, graph_of
 from attnscope.analysis.flow import flow_row
-from attnscope.analysis.levels import (
+from attnscope.analysis.rollout import (
     Level,
     mean_weights,
     raw_attention,

@@ -7,8 +7,8 @@ import torch
 
 from attnscope.analysis.flow import flow_values
 from attnscope.analysis.layered_flow import Block, flows_to, maximum_flow
-from attnscope.analysis.levels import Level
-from attnscope.nn.stopping import Stopped, stoppable
+from attnscope.analysis.rollout import Level
+from attnscope.nn.cancellation import Stopped, stoppable
 from attnscope.records.tokens import Token
 
 _UNITS = 10**9

@@ -8,9 +8,9 @@ from tiny_models import SENTENCE, target_of, tiny_model
 
 from attnscope.analysis import head_sums as head_sums_file
 from attnscope.analysis import measures as measures_file
+from attnscope.analysis.induction_score import induction_stripe
 from attnscope.analysis.measures import measure, measure_heads, measured_grids, row_entropy
 from attnscope.analysis.metrics import head_alignment
-from attnscope.analysis.stripes import induction_stripe
 from attnscope.errors import UserError
 from attnscope.nn.attention import row_lse
 from attnscope.nn.masks import MaskRule

@@ -8,8 +8,8 @@ from tiny_models import FRENCH, SENTENCE, tiny_model
 from attnscope.analysis.batches import build_batches, token_losses
 from attnscope.analysis.importance import importance
 from attnscope.analysis.metrics import make_metric
+from attnscope.analysis.model_adapter import subject_of
 from attnscope.analysis.pruning_curve import pruning_curve, pruning_curves, removal_steps
-from attnscope.analysis.subject import subject_of
 from attnscope.errors import UserError
 from attnscope.records.importance import METRICS, RANKINGS, CurveSoFar, Importance, Progress, PruningCurve
 from attnscope.records.sites import NO_GATES, Gates

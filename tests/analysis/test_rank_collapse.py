@@ -3,9 +3,9 @@ import pytest
 import torch
 from tiny_models import FRENCH, SENTENCE, tiny_model
 
+from attnscope.analysis.model_adapter import subject_of
 from attnscope.analysis.rank import rank_collapse, residual_ratio
 from attnscope.analysis.reading import read_text, watched_streams
-from attnscope.analysis.subject import subject_of
 from attnscope.errors import UserError
 
 

@@ -8,12 +8,12 @@ from tiny_models import FORMS, FRENCH, SENTENCE, target_of, tiny_model
 
 from attnscope.analysis.circuits import head_circuit, token_factors
 from attnscope.analysis.head_weights import head_weights
+from attnscope.analysis.model_adapter import subject_of
 from attnscope.analysis.redundancy import (
     HeadDivergences,
     divergence_sums,
     head_pairs,
 )
-from attnscope.analysis.subject import subject_of
 from attnscope.analysis.weight_parts import product_spectrum, site_spectrum
 from attnscope.errors import UserError
 from attnscope.nn.attention import attend

@@ -9,9 +9,9 @@ from attnscope.analysis.batches import build_batches, token_losses
 from attnscope.analysis.corpus import measure_corpus
 from attnscope.analysis.corpus_texts import encode_corpus, length_batches, run_batch
 from attnscope.analysis.importance import measure_importance
-from attnscope.analysis.levels import rollout
-from attnscope.analysis.subject import QuietProbe, own_subject
-from attnscope.counting import counted
+from attnscope.analysis.model_adapter import QuietProbe, own_subject
+from attnscope.analysis.rollout import rollout
+from attnscope.counting import plural
 from attnscope.models import Model, ModelCard
 from attnscope.models.own import OwnNetwork
 from attnscope.nn.config import ModelConfig
@@ -55,7 +55,7 @@ def measure_corpus_cost(n_texts: int = N_TEXTS, *, model: Model | None = None) -
         ratios,
         "×",
         target=TARGET_RATIO,
-        note=f"{N_LAYERS} layers of BERT-base, {counted(n_texts, 'text')}, intervals and stripe included; "
+        note=f"{N_LAYERS} layers of BERT-base, {plural(n_texts, 'text')}, intervals and stripe included; "
         f"{percentile(plain_ms, 50) / 1e3:.1f} s of plain passes",
     )
 

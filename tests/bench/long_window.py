@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from attnscope.analysis.corpus_texts import encode_corpus, run_batch
-from attnscope.analysis.subject import QuietProbe
+from attnscope.analysis.model_adapter import QuietProbe
 from attnscope.app import Program
 from attnscope.errors import UserError
 from attnscope.models import load

@@ -12,7 +12,7 @@ import numpy as np
 
 from attnscope import __version__
 from attnscope.boot import n_cores
-from attnscope.counting import counted
+from attnscope.counting import plural
 
 FORMAT = 1
 
@@ -120,7 +120,7 @@ def summary(rows: Sequence[Row]) -> str:
     missed = [row.name for row in rows if isinstance(row, Measurement) and row.is_met is False]
     absent = [row.name for row in rows if isinstance(row, NotRun)]
     n_met = sum(isinstance(row, Measurement) and row.is_met is True for row in rows)
-    parts = [f"{counted(len(rows), 'row')}: {n_met} ok"]
+    parts = [f"{plural(len(rows), 'row')}: {n_met} ok"]
     parts += [
         f"{len(names)} {words}: {'; '.join(names)}"
         for names, words in ((missed, "too high"), (absent, "not run"))
@@ -134,9 +134,7 @@ def busy_words() -> str:
     load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
     if load <= n_cores() / 2:
         return ""
-    return (
-        f"The machine had other work (load {load:.1f} on {counted(n_cores(), 'core')}): times are too long."
-    )
+    return f"The machine had other work (load {load:.1f} on {plural(n_cores(), 'core')}): times are too long."
 
 
 def has_failed(rows: Sequence[Row]) -> bool:

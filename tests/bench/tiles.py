@@ -6,7 +6,7 @@ from functools import partial
 
 import torch
 
-from attnscope.counting import counted
+from attnscope.counting import plural
 from attnscope.nn.attention import row_lse
 from attnscope.nn.masks import MaskRule
 from attnscope.nn.scores import ScoreRule
@@ -58,7 +58,7 @@ def make_record(n_tokens: int, device: torch.device) -> SiteRecord:
 def head_measurements(record: SiteRecord) -> Iterator[Measurement]:
     """Times of the tiles of one head: at full zoom, the first picture of all, all of it exactly."""
     n = record.n_queries
-    note = f"d_head {D_HEAD}, causal, {counted(torch.get_num_threads(), 'thread')}"
+    note = f"d_head {D_HEAD}, causal, {plural(torch.get_num_threads(), 'thread')}"
     tiles = HeadTiles(_HEAD, 0, OneHead(record, 0))
     full = [_ms(partial(_last, tiles, *_corner(n, index), 1)) for index in range(N_TILES + 3)][3:]
     yield worst_of(f"exact {TILE_PX}×{TILE_PX} tile, T = {n:,}", full, "ms", target=TILE_MS, note=note)

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from attnscope.counting import counted
+from attnscope.counting import plural
 from attnscope.models import Model, ModelCard, load
 from attnscope.models.device import choose_device
 from attnscope.models.huggingface.library import import_transformers
@@ -99,9 +99,9 @@ def against_library(name: str, model: Model, library: Library, n_tokens: int) ->
         within_s=WITHIN_S,
     )
     speed = 1e3 * len(ids) / percentile(library_ms, 50)
-    note = f"the library writes {speed:.0f} tokens/s with {counted(library.n_threads, 'thread')}"
+    note = f"the library writes {speed:.0f} tokens/s with {plural(library.n_threads, 'thread')}"
     return median_of(
-        f"{name}: {counted(len(ids), 'token')} and attention / library's generate",
+        f"{name}: {plural(len(ids), 'token')} and attention / library's generate",
         ratios,
         "×",
         target=TARGET_RATIO,

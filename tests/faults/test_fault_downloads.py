@@ -13,8 +13,8 @@ from attnscope.models.recording.opening import open_named
 from attnscope.records.messages import Failed, LoadModel
 from attnscope.records.shelf import ShelfRow, ShelfShown, ShowShelf, on_this_machine, unlisted
 from attnscope.settings import Settings
-from attnscope.viewmodels.numbers import Numbers
 from attnscope.viewmodels.positions import PositionsState
+from attnscope.viewmodels.request_ids import RequestIds
 from attnscope.viewmodels.session.file import SavedSession, Setting, read_session, session_bytes
 from attnscope.viewmodels.shelf import ShelfState
 from attnscope.viewmodels.training.state import TrainingState
@@ -62,8 +62,8 @@ def test_that_a_figure_file_downloads_nothing(
 @pytest.mark.parametrize("kind", ["session", "figure"])
 def test_that_the_window_asks_before_it_downloads(qtbot, tmp_path: Path, kind: str) -> None:
     desk = Desk().open()
-    training = TrainingState(lambda request: None, Numbers())
-    positions = PositionsState(lambda request: None, Numbers())
+    training = TrainingState(lambda request: None, RequestIds())
+    positions = PositionsState(lambda request: None, RequestIds())
     window = MainWindow(desk.session, training, positions, Settings(theme="light"))
     qtbot.addWidget(window)
     path = tmp_path / ("a.attnscope" if kind == "session" else "a.figure.json")
@@ -79,7 +79,7 @@ def test_that_the_window_asks_before_it_downloads(qtbot, tmp_path: Path, kind: s
     assert "Nothing was downloaded" in window.banner.message
     assert window.banner._help.text() == "Download…"
     asked: list[object] = []
-    window.workspace.getting.attach(ShelfState(asked.append, Numbers()))
+    window.workspace.getting.attach(ShelfState(asked.append, RequestIds()))
     window.banner._help.click()
     assert [type(request) for request in asked] == [ShowShelf], "the shelf is shown, and nobody asked yet"
     assert not any(isinstance(r, LoadModel) for r in desk.posted)

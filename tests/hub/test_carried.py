@@ -13,8 +13,8 @@ from attnscope.hub.asking import ask_hub
 from attnscope.hub.fetching import fetch
 from attnscope.hub.here import cached_snapshot, carried_folder, shelf_rows
 from attnscope.models import load
-from attnscope.nn.stopping import Stopped, stoppable
-from attnscope.nn.telling import telling
+from attnscope.nn.cancellation import Stopped, stoppable
+from attnscope.nn.progress import telling
 
 pytest.importorskip("transformers")
 

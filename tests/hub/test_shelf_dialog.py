@@ -20,7 +20,7 @@ from attnscope.records.shelf import (
     ShowShelf,
     unlisted,
 )
-from attnscope.viewmodels.numbers import Numbers
+from attnscope.viewmodels.request_ids import RequestIds
 from attnscope.viewmodels.shelf import ShelfState, place_words
 from attnscope.viewmodels.work import WorkState
 from attnscope.viewmodels.work_found import watch_downloads
@@ -39,7 +39,7 @@ class Bench:
         self.now = 0.0
         self.desk = FetchDesk(self.clock)
         self.posted: list[object] = []
-        self.state = ShelfState(self.post, Numbers())
+        self.state = ShelfState(self.post, RequestIds())
 
     def clock(self) -> float:
         self.now += 0.1

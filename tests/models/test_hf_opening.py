@@ -23,7 +23,7 @@ from attnscope.models.huggingface import weight_files
 from attnscope.models.huggingface.cache import find_huggingface
 from attnscope.models.huggingface.facts import labels_of, licence_of
 from attnscope.models.huggingface.head import has_detachable_head, watching_passes
-from attnscope.nn.stopping import stop_if_unwanted
+from attnscope.nn.cancellation import stop_if_unwanted
 from attnscope.records.shelf import FetchStep
 
 hub = pytest.importorskip("huggingface_hub")

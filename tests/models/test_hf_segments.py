@@ -18,7 +18,7 @@ from tokenizers import Tokenizer, processors
 from attnscope.analysis.attribution import attribute_logits
 from attnscope.analysis.batches import build_batches, text_losses
 from attnscope.analysis.corpus_texts import encode_corpus, run_batch, sample_texts
-from attnscope.analysis.subject import subject_of
+from attnscope.analysis.model_adapter import subject_of
 from attnscope.cli.main import main
 from attnscope.models import load
 from attnscope.records.sites import NO_GATES

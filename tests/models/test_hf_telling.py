@@ -10,7 +10,7 @@ from transformers import GPT2Config, GPT2LMHeadModel
 
 from attnscope.models import load
 from attnscope.models.huggingface import tokenizer_files
-from attnscope.nn.telling import tell, tell_and_wait, telling
+from attnscope.nn.progress import tell, tell_and_wait, telling
 
 
 def tiny_folder(folder: Path) -> Path:

@@ -12,11 +12,11 @@ from attnscope.analysis.attribution import attribute_logits
 from attnscope.analysis.circuits import head_circuit
 from attnscope.analysis.importance import importance
 from attnscope.analysis.lens import logit_lens
-from attnscope.analysis.levels import raw_attention, rollout
 from attnscope.analysis.patching import patch_map
 from attnscope.analysis.positions import position_tables
 from attnscope.analysis.rank import rank_collapse
 from attnscope.analysis.relevance import relevance
+from attnscope.analysis.rollout import raw_attention, rollout
 from attnscope.analysis.value_norms import output_grams
 from attnscope.analysis.weight_parts import site_spectrum
 from attnscope.errors import RecipeError, UserError

@@ -14,13 +14,13 @@ from attnscope.analysis.batches import build_batches
 from attnscope.analysis.hard_concrete import learn_gates
 from attnscope.analysis.importance import importance
 from attnscope.analysis.lens import logit_lens
-from attnscope.analysis.levels import rollout
 from attnscope.analysis.measures import measure
+from attnscope.analysis.model_adapter import subject_of
 from attnscope.analysis.patching import patch_map
 from attnscope.analysis.rank import rank_collapse
 from attnscope.analysis.redundancy import head_pairs
 from attnscope.analysis.relevance import relevance
-from attnscope.analysis.subject import subject_of
+from attnscope.analysis.rollout import rollout
 from attnscope.models import Model
 from attnscope.models.own import OwnNetwork
 from attnscope.nn import attention

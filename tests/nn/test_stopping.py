@@ -8,10 +8,10 @@ from torch import Tensor
 
 import attnscope.nn.cpu_attention as cpu_attention
 from attnscope.nn.attention import attend
+from attnscope.nn.cancellation import Stopped, stop_if_unwanted, stoppable
 from attnscope.nn.edits import Call
 from attnscope.nn.masks import MaskRule
 from attnscope.nn.scores import ScoreRule
-from attnscope.nn.stopping import Stopped, stop_if_unwanted, stoppable
 from attnscope.records.sites import NO_GATES, Site
 from attnscope.trace.probe import TraceProbe
 

@@ -1,17 +1,17 @@
 """Numbers of things in words."""
 
-from attnscope.counting import counted, there_are
+from attnscope.counting import plural, there_are
 
 
 def test_that_one_thing_is_one_and_all_else_is_many():
-    assert [counted(n, "token") for n in (0, 1, 2, 2000)] == [
+    assert [plural(n, "token") for n in (0, 1, 2, 2000)] == [
         "0 tokens",
         "1 token",
         "2 tokens",
         "2,000 tokens",
     ]
-    assert counted(1, "query", "queries") == "1 query"
-    assert counted(3, "query", "queries") == "3 queries"
+    assert plural(1, "query", "queries") == "1 query"
+    assert plural(3, "query", "queries") == "3 queries"
 
 
 def test_that_the_verb_goes_with_the_number():

@@ -9,9 +9,9 @@ import pytest
 
 from attnscope.analysis.flow import flow_row
 from attnscope.analysis.lens import logit_lens
-from attnscope.analysis.levels import rollout, trace_levels
 from attnscope.analysis.patching import patch_map
 from attnscope.analysis.relevance import relevance
+from attnscope.analysis.rollout import rollout, trace_levels
 from attnscope.cli.main import main
 from attnscope.models import Model, load
 from attnscope.records.influence import InfluenceShown, ShowInfluence

@@ -5,7 +5,7 @@ import os
 import pytest
 
 from attnscope.errors import LoadError, Stopped
-from attnscope.nn.stopping import stop_if_unwanted, stoppable
+from attnscope.nn.cancellation import stop_if_unwanted, stoppable
 from attnscope.text.guarding import library_errors, without_panic_words
 
 

@@ -16,13 +16,13 @@ from attnscope.viewmodels.heads.aligning import AligningState
 from attnscope.viewmodels.heads.alignment_column import statement_of, with_alignment
 from attnscope.viewmodels.maps.aspect import Aspect
 from attnscope.viewmodels.maps.word_map import cell_of_words
-from attnscope.viewmodels.numbers import Numbers
+from attnscope.viewmodels.request_ids import RequestIds
 
 
 def opened() -> tuple[Desk, AligningState, list[ShowAlignment]]:
     desk = Desk().open()
     asked: list[ShowAlignment] = []
-    state = AligningState(desk.session, asked.append, Numbers())
+    state = AligningState(desk.session, asked.append, RequestIds())
     desk.session.select_heads((HEADS[0],))
     desk.answer()
     return desk, state, asked

@@ -24,7 +24,7 @@ from attnscope.viewmodels.causes.across_layers import AcrossState
 from attnscope.viewmodels.causes.attributing import AttributingState, part_words, refusal_of
 from attnscope.viewmodels.causes.patch_words import counterpart, end_of_change
 from attnscope.viewmodels.causes.patching import PatchingState
-from attnscope.viewmodels.numbers import Numbers
+from attnscope.viewmodels.request_ids import RequestIds
 
 ANSWER, OTHER = Token(id=6, piece="chat"), Token(id=7, piece="dort")
 PARTS = (
@@ -37,7 +37,7 @@ PARTS = (
 
 
 def states() -> tuple[Desk, AttributingState, PatchingState, list[Request]]:
-    desk, asked, numbers = Desk().open(), list[Request](), Numbers()
+    desk, asked, numbers = Desk().open(), list[Request](), RequestIds()
     across = AcrossState(desk.session, asked.append, numbers)
     attributing = AttributingState(desk.session, across, asked.append, numbers)
     return desk, attributing, PatchingState(desk.session, across, asked.append, numbers), asked

@@ -9,11 +9,11 @@ from attnscope.records.attention_graph import AttentionGraph, GraphEdge, GraphSh
 from attnscope.records.messages import Failed
 from attnscope.viewmodels.causes.across_layers import AcrossState
 from attnscope.viewmodels.causes.graph import GraphState, node_words
-from attnscope.viewmodels.numbers import Numbers
+from attnscope.viewmodels.request_ids import RequestIds
 
 
 def watched() -> tuple[Desk, AcrossState, GraphState, list[ShowGraph]]:
-    desk, numbers = Desk().open(), Numbers()
+    desk, numbers = Desk().open(), RequestIds()
     asked: list[ShowGraph] = []
     across = AcrossState(desk.session, lambda request: None, numbers)
     state = GraphState(desk.session, across, asked.append, numbers)

@@ -5,14 +5,14 @@ import pytest
 from attnscope.records.messages import Failed, ModelSaved, OpenRun, Progress
 from attnscope.records.requests import Reply, Request, StopWork
 from attnscope.viewmodels.job import Job
-from attnscope.viewmodels.numbers import Numbers
+from attnscope.viewmodels.request_ids import RequestIds
 
 REQUEST = OpenRun(number=0, folder="a")
 
 
 def made() -> tuple[Job[Progress, ModelSaved], list[Request]]:
     asked: list[Request] = []
-    return Job(Progress, ModelSaved, asked.append, Numbers()), asked
+    return Job(Progress, ModelSaved, asked.append, RequestIds()), asked
 
 
 def test_that_a_pass_is_begun_followed_and_done() -> None:
@@ -83,7 +83,7 @@ def test_that_a_failure_keeps_what_was_found_and_the_next_pass_forgets_it() -> N
 
 
 def test_that_a_pass_that_answers_more_than_once_is_done_with_the_last() -> None:
-    job = Job(Progress, ModelSaved, [].append, Numbers(), is_last=lambda one: one.folder == "whole")
+    job = Job(Progress, ModelSaved, [].append, RequestIds(), is_last=lambda one: one.folder == "whole")
     job.start(REQUEST)
     assert job.take(ModelSaved(number=1, folder="part"))
     assert (job.phase, job.answer) == ("running", ModelSaved(number=1, folder="part"))

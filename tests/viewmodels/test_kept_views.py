@@ -7,10 +7,10 @@ import pytest
 from told import names_told
 
 from attnscope.viewmodels.labs.controls import LabControls
-from attnscope.viewmodels.past import Past
 from attnscope.viewmodels.session.file import MAX_NOTES, MAX_VIEW_NAME, MAX_VIEWS, LookSaved, SavedSession
 from attnscope.viewmodels.session.history import Setting
 from attnscope.viewmodels.session.kept_views import KeptViews, name_of
+from attnscope.viewmodels.undo_stack import UndoStack
 
 
 class Shown:
@@ -175,7 +175,7 @@ def test_that_views_of_one_text_have_names_of_their_own_that_differ_at_their_beg
 
 
 def test_that_changes_of_one_group_in_a_row_are_one_step_until_the_hand_lets_go() -> None:
-    past: Past[int] = Past()
+    past: UndoStack[int] = UndoStack()
     past.leave(1, "slide")
     past.leave(2, "slide")
     past.close_group()
@@ -234,7 +234,7 @@ def test_that_a_lab_takes_only_what_its_own_controls_could_have_set() -> None:
 
 
 def test_that_a_hundred_steps_can_be_taken_back() -> None:
-    past: Past[int] = Past()
+    past: UndoStack[int] = UndoStack()
     for value in range(150):
         past.leave(value)
     now, n_steps = 150, 0

@@ -15,12 +15,12 @@ from attnscope.records.experiments import (
 from attnscope.records.messages import Failed, ModelLoaded, Request
 from attnscope.records.requests import StopWork
 from attnscope.viewmodels.labs.experiments import MAX_KEPT, ExperimentsState
-from attnscope.viewmodels.numbers import Numbers
+from attnscope.viewmodels.request_ids import RequestIds
 
 
 def make() -> tuple[ExperimentsState, list[Request], list[str]]:
     posted: list[Request] = []
-    state = ExperimentsState(Desk().open().session, posted.append, Numbers())
+    state = ExperimentsState(Desk().open().session, posted.append, RequestIds())
     return state, posted, names_told(state.changed)
 
 

@@ -7,8 +7,8 @@ from told import names_told
 from attnscope.records.messages import Failed, ModelLoaded, PositionsShown, Request, ShowPositions
 from attnscope.records.models import ModelInfo
 from attnscope.records.positions import PositionTable
-from attnscope.viewmodels.numbers import Numbers
 from attnscope.viewmodels.positions import PositionsState
+from attnscope.viewmodels.request_ids import RequestIds
 
 INFO = ModelInfo(
     name="tiny",
@@ -38,7 +38,7 @@ def table(name: str, n: int = 4, d: int = 6) -> PositionTable:
 class Desk:
     def __init__(self) -> None:
         self.posted: list[Request] = []
-        self.state = PositionsState(self.posted.append, Numbers())
+        self.state = PositionsState(self.posted.append, RequestIds())
         self.told = names_told(self.state.changed)
 
     @property

@@ -25,12 +25,12 @@ from attnscope.viewmodels.heads.pruning import (
     report_rows,
     speed_words,
 )
-from attnscope.viewmodels.numbers import Numbers
+from attnscope.viewmodels.request_ids import RequestIds
 
 
 def begun() -> tuple[PruningState, list]:
     posted: list = []
-    state = PruningState(posted.append, Numbers())
+    state = PruningState(posted.append, RequestIds())
     state.begin(GATES, "the cat", None)
     return state, posted
 

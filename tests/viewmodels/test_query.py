@@ -2,13 +2,13 @@
 
 from attnscope.records.messages import Failed, ModelSaved, OpenRun, Progress
 from attnscope.records.requests import Request
-from attnscope.viewmodels.numbers import Numbers
 from attnscope.viewmodels.query import Query
+from attnscope.viewmodels.request_ids import RequestIds
 
 
 def made() -> tuple[Query[ModelSaved], list[Request]]:
     asked: list[Request] = []
-    query = Query(ModelSaved, asked.append, Numbers())
+    query = Query(ModelSaved, asked.append, RequestIds())
     query.is_watched = True
     return query, asked
 

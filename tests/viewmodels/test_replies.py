@@ -5,13 +5,13 @@ import pytest
 from attnscope.app import MOST_PARTS, Replies
 from attnscope.records.messages import Failed, ModelSaved, Ready
 from attnscope.records.requests import Reply
-from attnscope.viewmodels.numbers import Numbers
+from attnscope.viewmodels.request_ids import RequestIds
 
 READY = Ready(devices=("cpu",), demo_models=())
 
 
 class Noting:
-    def __init__(self, numbers: Numbers) -> None:
+    def __init__(self, numbers: RequestIds) -> None:
         self.numbers = numbers
         self.taken: list[Reply] = []
 

@@ -21,7 +21,7 @@ from attnscope.records.runs import (
     RunWriter,
 )
 from attnscope.records.training import Evaluated, Step
-from attnscope.viewmodels.numbers import Numbers
+from attnscope.viewmodels.request_ids import RequestIds
 from attnscope.viewmodels.training.overlaid_curves import Drawing, lines_of, value_at
 from attnscope.viewmodels.training.preset_recipe import take_preset
 from attnscope.viewmodels.training.recipe_differences import (
@@ -90,7 +90,7 @@ class Room:
     def __init__(self) -> None:
         self.posted: list[Request] = []
         self.clock = Clock()
-        self.state = TrainingState(self.posted.append, Numbers(), clock=self.clock)
+        self.state = TrainingState(self.posted.append, RequestIds(), clock=self.clock)
         self.runs = self.state.runs
 
     def newest(self, kind: type) -> Request:

@@ -15,6 +15,7 @@ from attnscope.records.outputs import Comparison, Output
 from attnscope.records.sites import Site
 from attnscope.records.tokens import Token, Tokens
 from attnscope.viewmodels.comparison_rows import candidate_rows, kl_text, most_changed, text_difference
+from attnscope.viewmodels.placeholder import stage_of
 from attnscope.viewmodels.session.head_measures import (
     describe,
     describe_head,
@@ -24,7 +25,6 @@ from attnscope.viewmodels.session.head_measures import (
     striking_head,
 )
 from attnscope.viewmodels.session.typed_text import MAX_CHARACTERS, clean_text, text_notes
-from attnscope.viewmodels.stage import stage_of
 from attnscope.viewmodels.view_state import Cell, Highlight, ViewState, sides_of
 
 

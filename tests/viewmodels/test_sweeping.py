@@ -13,7 +13,7 @@ from attnscope import paths
 from attnscope.errors import RecipeError, UserError
 from attnscope.records.messages import Request
 from attnscope.records.runs import OpenRuns
-from attnscope.viewmodels.numbers import Numbers
+from attnscope.viewmodels.request_ids import RequestIds
 from attnscope.viewmodels.training.state import TrainingState
 from attnscope.viewmodels.training.sweep_wish import SweepWish, keep_wish, unfinished_wish
 from attnscope.viewmodels.training.sweeping import SweepState, best_of, share_of
@@ -40,7 +40,7 @@ class Desk:
         self.child = Child()
         self.commands: list[list[str]] = []
         self.out = folder / "several"
-        training = TrainingState(self.posted.append, Numbers())
+        training = TrainingState(self.posted.append, RequestIds())
         training.recipe.take('[data]\nkind = "task"\n')
         self.state = SweepState(training, self.spawn)  # type: ignore[arg-type]
 
@@ -242,7 +242,7 @@ evaluate_every = 10
 
 @pytest.mark.slow
 def test_that_a_process_that_trains_saves_when_it_is_stopped(tmp_path: Path) -> None:
-    training = TrainingState([].append, Numbers())
+    training = TrainingState([].append, RequestIds())
     training.recipe.take(RECIPE, "tiny")
     training.set_device("cpu")
     state = SweepState(training)

@@ -13,7 +13,7 @@ from attnscope.records.requests import StopWork
 from attnscope.viewmodels.heads.alike import AlikeState
 from attnscope.viewmodels.heads.pruning_curves import CurvesState
 from attnscope.viewmodels.heads.state import HeadsState
-from attnscope.viewmodels.numbers import Numbers
+from attnscope.viewmodels.request_ids import RequestIds
 from attnscope.viewmodels.work import WorkState
 from attnscope.viewmodels.work_found import watch_heads, watch_session
 from attnscope.widgets.window.status_bar import WorkLine
@@ -26,7 +26,7 @@ class Bench:
         self.desk = Desk().open()
         self.posted: list[Request] = []
         self.cancelled: list[int] = []
-        numbers = Numbers()
+        numbers = RequestIds()
         self.heads = HeadsState(self.desk.session, self.posted.append, numbers)
         self.curves = CurvesState(self.desk.session, self.posted.append, numbers)
         self.work = WorkState()

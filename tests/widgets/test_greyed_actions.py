@@ -8,8 +8,8 @@ from pytestqt.qtbot import QtBot
 from session_samples import Desk, ref
 
 from attnscope.settings import Settings
-from attnscope.viewmodels.numbers import Numbers
 from attnscope.viewmodels.positions import PositionsState
+from attnscope.viewmodels.request_ids import RequestIds
 from attnscope.viewmodels.training.state import TrainingState
 from attnscope.widgets.actions import ACTIONS
 from attnscope.widgets.window.main_window import MainWindow
@@ -24,8 +24,8 @@ def desk() -> Desk:
 
 @pytest.fixture
 def window(qtbot: QtBot, desk: Desk) -> MainWindow:
-    training = TrainingState(lambda request: None, Numbers())
-    positions = PositionsState(lambda request: None, Numbers())
+    training = TrainingState(lambda request: None, RequestIds())
+    positions = PositionsState(lambda request: None, RequestIds())
     made = MainWindow(desk.session, training, positions, Settings(theme="light"))
     qtbot.addWidget(made)
     made.show()

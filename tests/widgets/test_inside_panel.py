@@ -19,7 +19,7 @@ from attnscope.figures.views.inside import InsideFigure, InsidePart
 from attnscope.records.inside import InsideShown, ShowInside
 from attnscope.viewmodels.causes.inside import InsideState
 from attnscope.viewmodels.causes.inside_words import STEPS
-from attnscope.viewmodels.numbers import Numbers
+from attnscope.viewmodels.request_ids import RequestIds
 from attnscope.viewmodels.view_state import ViewState
 from attnscope.widgets.explore.head_panel import HeadPanel
 from attnscope.widgets.theme import apply_theme
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.qt
 def shown(qtbot: QtBot) -> tuple[HeadPanel, InsideState, list[ShowInside], ViewState]:
     desk = Desk().open(info("decoder"))
     asked: list[ShowInside] = []
-    state = InsideState(desk.session, asked.append, Numbers())  # type: ignore[arg-type]
+    state = InsideState(desk.session, asked.append, RequestIds())  # type: ignore[arg-type]
     view = ViewState()
     panel = HeadPanel(desk.session, view)
     panel.offer_inside(state)

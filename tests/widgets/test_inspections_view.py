@@ -13,7 +13,7 @@ from attnscope.figures.paint_chart import field_words
 from attnscope.figures.spec import ChartField, FigureSpec
 from attnscope.records.inspections import UPDATE_BINS, InspectionHistory, InspectionsShown, ShowInspections
 from attnscope.records.messages import Request
-from attnscope.viewmodels.numbers import Numbers
+from attnscope.viewmodels.request_ids import RequestIds
 from attnscope.viewmodels.training.run_inspections import (
     InspectionsState,
     nearest_step,
@@ -74,7 +74,7 @@ def test_that_the_tab_comes_with_inspections_and_its_cursor_moves_by_key(
     qtbot: QtBot, tmp_path: Path
 ) -> None:
     posted: list[Request] = []
-    state = TrainingState(posted.append, Numbers(), clock=lambda: 100.0)
+    state = TrainingState(posted.append, RequestIds(), clock=lambda: 100.0)
     page = TrainingPage(state)
     qtbot.addWidget(page)
     page.resize(1000, 700)
@@ -114,7 +114,7 @@ def test_that_the_tab_comes_with_inspections_and_its_cursor_moves_by_key(
 def test_that_the_end_of_a_live_run_is_read_at_once() -> None:
     posted: list[Request] = []
     clock = iter(range(1000))
-    state = InspectionsState(posted.append, Numbers(), lambda: next(clock) * 0.1)
+    state = InspectionsState(posted.append, RequestIds(), lambda: next(clock) * 0.1)
 
     def answer() -> None:
         request = posted[-1]

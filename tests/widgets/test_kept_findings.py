@@ -13,12 +13,14 @@ from attnscope.training.writing_lengths import Course
 from attnscope.viewmodels.labs.experiments import ExperimentsState
 from attnscope.viewmodels.labs.length_quality import QualityChoice, judge_lengths
 from attnscope.viewmodels.labs.longer_texts import LongerChoice, read_longer
-from attnscope.viewmodels.numbers import Numbers
+from attnscope.viewmodels.request_ids import RequestIds
 
 
 def make() -> tuple[ExperimentsState, list[Request]]:
     posted: list[Request] = []
-    return ExperimentsState(Desk().open().session, posted.append, Numbers(), read_kept=kept_findings), posted
+    return ExperimentsState(
+        Desk().open().session, posted.append, RequestIds(), read_kept=kept_findings
+    ), posted
 
 
 def test_that_the_examples_are_known_at_once_and_say_that_they_were_trained_beforehand() -> None:

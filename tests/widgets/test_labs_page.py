@@ -20,8 +20,8 @@ from attnscope.records.requests import StopWork
 from attnscope.settings import Settings
 from attnscope.viewmodels.labs.cost import MEASURED, CostPoint
 from attnscope.viewmodels.labs.experiments import ExperimentsState
-from attnscope.viewmodels.numbers import Numbers
 from attnscope.viewmodels.positions import PositionsState
+from attnscope.viewmodels.request_ids import RequestIds
 from attnscope.viewmodels.session.file import LookSaved
 from attnscope.viewmodels.training.state import TrainingState
 from attnscope.viewmodels.view_state import ViewState, page_named
@@ -141,7 +141,7 @@ def test_that_costs_are_measured_in_a_thread_that_ends_when_nobody_looks(
 
 
 def test_that_the_window_turns_to_the_page_and_offers_its_figure(qtbot: QtBot, tmp_path: Path) -> None:
-    numbers = Numbers()
+    numbers = RequestIds()
     training = TrainingState(lambda request: None, numbers)
     positions = PositionsState(lambda request: None, numbers)
     window = MainWindow(Desk().open().session, training, positions, Settings(theme="light"))
@@ -183,7 +183,7 @@ def test_that_the_palette_turns_to_a_lab_and_a_lab_to_its_page(page: LabsPage, q
 
 def test_that_a_lab_asks_while_it_is_looked_at_and_shows_what_comes(page: LabsPage, qtbot: QtBot) -> None:
     asked: list[Request] = []
-    state = ExperimentsState(Desk().open().session, asked.append, Numbers())
+    state = ExperimentsState(Desk().open().session, asked.append, RequestIds())
     page.offer(state)
     page.show_lab("Norms before or after")
     lab = page.labs["Norms before or after"]

@@ -12,8 +12,8 @@ from attnscope.errors import UserError
 from attnscope.figures.colours import DARK, LIGHT, contrast
 from attnscope.records.messages import Failed, LoadModel, Ready
 from attnscope.settings import Settings, settings_from_json, settings_to_json
-from attnscope.viewmodels.numbers import Numbers
 from attnscope.viewmodels.positions import PositionsState
+from attnscope.viewmodels.request_ids import RequestIds
 from attnscope.viewmodels.training.state import TrainingState
 from attnscope.viewmodels.view_state import THEME_NAMES
 from attnscope.widgets.actions import ACTIONS
@@ -28,7 +28,7 @@ _CONTROL_SHIFT = Qt.KeyboardModifier.ControlModifier | Qt.KeyboardModifier.Shift
 
 
 def make(qtbot, desk: Desk, settings: Settings | None = None) -> MainWindow:
-    numbers = Numbers()
+    numbers = RequestIds()
     training = TrainingState(lambda request: None, numbers)
     positions = PositionsState(lambda request: None, numbers)
     window = MainWindow(desk.session, training, positions, settings or Settings(theme="light"))

@@ -7,8 +7,8 @@ from session_samples import Desk, info, ref
 from attnscope.figures.colours import DARK
 from attnscope.records.masks import UseMask
 from attnscope.settings import Settings
-from attnscope.viewmodels.numbers import Numbers
 from attnscope.viewmodels.positions import PositionsState
+from attnscope.viewmodels.request_ids import RequestIds
 from attnscope.viewmodels.training.state import TrainingState
 from attnscope.widgets.explore.mask_dialog import MaskDialog
 from attnscope.widgets.theme import apply_theme
@@ -95,8 +95,8 @@ def test_that_the_action_opens_one_editor_and_says_why_it_cannot(qtbot):
     desk = Desk()
     window = MainWindow(
         desk.session,
-        TrainingState(desk.posted.append, Numbers()),
-        PositionsState(desk.posted.append, Numbers()),
+        TrainingState(desk.posted.append, RequestIds()),
+        PositionsState(desk.posted.append, RequestIds()),
         Settings(),
     )
     qtbot.addWidget(window)
@@ -144,8 +144,8 @@ def test_that_the_editor_shows_the_heads_that_its_mask_is_for(qtbot):
     desk.answer()
     window = MainWindow(
         desk.session,
-        TrainingState(desk.posted.append, Numbers()),
-        PositionsState(desk.posted.append, Numbers()),
+        TrainingState(desk.posted.append, RequestIds()),
+        PositionsState(desk.posted.append, RequestIds()),
         Settings(),
     )
     qtbot.addWidget(window)

@@ -5,8 +5,8 @@ from session_samples import Desk
 
 from attnscope.figures.colours import DARK
 from attnscope.settings import Settings
-from attnscope.viewmodels.numbers import Numbers
 from attnscope.viewmodels.positions import PositionsState
+from attnscope.viewmodels.request_ids import RequestIds
 from attnscope.viewmodels.training.state import TrainingState
 from attnscope.widgets.theme import apply_theme, theme_of
 from attnscope.widgets.window.main_window import MainWindow
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.qt
 
 
 def test_that_what_a_page_wants_and_says_is_heard(qtbot, monkeypatch) -> None:
-    desk, numbers = Desk().open(), Numbers()
+    desk, numbers = Desk().open(), RequestIds()
     training = TrainingState(lambda request: None, numbers)
     positions = PositionsState(lambda request: None, numbers)
     window = MainWindow(desk.session, training, positions, Settings(theme="light"))

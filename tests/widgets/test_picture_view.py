@@ -32,7 +32,7 @@ from attnscope.records.pictures import Picture, PictureShown, ShowPicture
 from attnscope.records.sites import HeadRef
 from attnscope.records.tokens import Token
 from attnscope.viewmodels.maps.picturing import PictureState
-from attnscope.viewmodels.numbers import Numbers
+from attnscope.viewmodels.request_ids import RequestIds
 from attnscope.viewmodels.session.scripts import scripts_now
 from attnscope.viewmodels.view_state import ViewState
 from attnscope.widgets.explore.head_panel import HeadPanel
@@ -56,7 +56,7 @@ def shown(qtbot: QtBot, desk: Desk) -> tuple[HeadPanel, PictureState, list[ShowP
     desk.session.set_text("one two three")  # and </s>: four tokens, as the picture has
     desk.answer()
     asked: list[ShowPicture] = []
-    state = PictureState(desk.session, asked.append, Numbers())  # type: ignore[arg-type]
+    state = PictureState(desk.session, asked.append, RequestIds())  # type: ignore[arg-type]
     view = ViewState()
     panel = HeadPanel(desk.session, view)
     panel.offer_picture(state)
@@ -93,7 +93,7 @@ def test_that_only_models_of_pictures_have_the_view(shown: tuple, qtbot: QtBot) 
     text = Desk().open(info("encoder"))
     other = HeadPanel(text.session, view)
     qtbot.addWidget(other)
-    other.offer_picture(PictureState(text.session, lambda _: None, Numbers()))
+    other.offer_picture(PictureState(text.session, lambda _: None, RequestIds()))
     other.show()
     assert not other.picture_button.isVisible()
     assert other.heatmap_button.isChecked()

@@ -14,8 +14,8 @@ from attnscope.figures.colours import lut, palette
 from attnscope.records.messages import Failed, ModelLoaded, PositionsShown, Request, ShowPositions
 from attnscope.records.models import ModelInfo
 from attnscope.records.positions import PositionTable
-from attnscope.viewmodels.numbers import Numbers
 from attnscope.viewmodels.positions import PositionsState
+from attnscope.viewmodels.request_ids import RequestIds
 from attnscope.widgets.positions.page import PositionColumn, PositionsPage
 from attnscope.widgets.positions.position_map import PositionMap, colour_words, ticks
 from attnscope.widgets.theme import apply_theme
@@ -40,7 +40,7 @@ def table(name: str, n: int = 5, d: int = 4, note: str = "") -> PositionTable:
 class Desk:
     def __init__(self, qtbot: QtBot) -> None:
         self.posted: list[Request] = []
-        self.state = PositionsState(self.posted.append, Numbers())
+        self.state = PositionsState(self.posted.append, RequestIds())
         self.page = PositionsPage(self.state)
         qtbot.addWidget(self.page)
         apply_theme(self.page, palette(False))

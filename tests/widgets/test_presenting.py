@@ -13,8 +13,8 @@ from attnscope.figures.style import NORMAL_PX, SMALL_PX, font, text_width, type_
 from attnscope.figures.token_axis import widest
 from attnscope.paths import resources_folder
 from attnscope.settings import Settings
-from attnscope.viewmodels.numbers import Numbers
 from attnscope.viewmodels.positions import PositionsState
+from attnscope.viewmodels.request_ids import RequestIds
 from attnscope.viewmodels.session.head_measures import MEASURES
 from attnscope.viewmodels.training.state import TrainingState
 from attnscope.widgets.explore.measure_rows import names_px
@@ -27,8 +27,8 @@ pytestmark = pytest.mark.qt
 
 @pytest.fixture
 def window(qtbot: QtBot) -> MainWindow:
-    training = TrainingState(lambda request: None, Numbers())
-    positions = PositionsState(lambda request: None, Numbers())
+    training = TrainingState(lambda request: None, RequestIds())
+    positions = PositionsState(lambda request: None, RequestIds())
     made = MainWindow(Desk().open().session, training, positions, Settings(theme="light"))
     qtbot.addWidget(made)
     made.resize(1280, 800)
@@ -227,8 +227,8 @@ def test_that_large_type_takes_no_room_from_the_map_of_a_sentence_of_any_length(
     desk.answer()
     sides = []
     for theme in ("light", "projector"):
-        training = TrainingState(lambda request: None, Numbers())
-        positions = PositionsState(lambda request: None, Numbers())
+        training = TrainingState(lambda request: None, RequestIds())
+        positions = PositionsState(lambda request: None, RequestIds())
         made = MainWindow(desk.session, training, positions, Settings(theme=theme))
         qtbot.addWidget(made)
         made.resize(1280, 800)
@@ -254,8 +254,8 @@ def test_that_a_window_of_a_larger_screen_opens_within_this_one() -> None:
 
 
 def test_that_a_window_that_grows_in_large_type_shares_its_room_as_at_first(qtbot: QtBot) -> None:
-    training = TrainingState(lambda request: None, Numbers())
-    positions = PositionsState(lambda request: None, Numbers())
+    training = TrainingState(lambda request: None, RequestIds())
+    positions = PositionsState(lambda request: None, RequestIds())
     made = MainWindow(Desk().open().session, training, positions, Settings(theme="projector"))
     qtbot.addWidget(made)
     made.resize(1280, 800)

@@ -17,7 +17,7 @@ from attnscope.records.tokenizers import TokenizerRow, TokenizersNews
 from attnscope.viewmodels.labs.gradient_reach import ReachChoice, gated_sizes, reach
 from attnscope.viewmodels.labs.position_offsets import OffsetChoice, look_past
 from attnscope.viewmodels.labs.tokenizers import TokenizersState
-from attnscope.viewmodels.numbers import Numbers
+from attnscope.viewmodels.request_ids import RequestIds
 from attnscope.viewmodels.view_state import ViewState
 from attnscope.widgets.labs.catalogue import LABS
 from attnscope.widgets.labs.lab_plot import LabPlot
@@ -53,7 +53,7 @@ def test_that_a_lab_has_the_title_of_its_name_in_the_list(qtbot):
 
 
 def test_that_tokenizers_have_no_axes_before_they_are_measured(qtbot):
-    state = TokenizersState(lambda _: None, Numbers())
+    state = TokenizersState(lambda _: None, RequestIds())
     view = TokenizersView()
     qtbot.addWidget(view)
     view.offer(state)

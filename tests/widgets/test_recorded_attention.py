@@ -10,8 +10,8 @@ from attnscope.records.messages import LoadModel
 from attnscope.records.models import Sample
 from attnscope.records.sites import NO_GATES
 from attnscope.settings import Settings
-from attnscope.viewmodels.numbers import Numbers
 from attnscope.viewmodels.positions import PositionsState
+from attnscope.viewmodels.request_ids import RequestIds
 from attnscope.viewmodels.session.file import read_session
 from attnscope.viewmodels.session.masking import MaskState
 from attnscope.viewmodels.session.scripts import scripts_now
@@ -92,7 +92,7 @@ def test_that_everything_works_again_when_a_model_is_opened(qtbot):
 
 
 def window_of(qtbot, desk: Desk) -> MainWindow:
-    numbers = Numbers()
+    numbers = RequestIds()
     training = TrainingState(lambda request: None, numbers)
     positions = PositionsState(lambda request: None, numbers)
     window = MainWindow(desk.session, training, positions, Settings(theme="light"))

@@ -17,7 +17,7 @@ from attnscope.records.messages import Request, TraceText
 from attnscope.records.plans import Plan, PlanRecipe, RecipePlanned
 from attnscope.records.runs import OpenRuns, RunLines, RunsOpened, RunSummary
 from attnscope.records.sites import Site
-from attnscope.viewmodels.numbers import Numbers
+from attnscope.viewmodels.request_ids import RequestIds
 from attnscope.viewmodels.training.state import TrainingState
 from attnscope.widgets.theme import apply_theme, palette_for
 from attnscope.widgets.training.cost_bar import CostBar
@@ -60,7 +60,7 @@ class Desk:
 
     def __init__(self, qtbot: QtBot) -> None:
         self.posted: list[Request] = []
-        self.state = TrainingState(self.posted.append, Numbers(), clock=Clock())
+        self.state = TrainingState(self.posted.append, RequestIds(), clock=Clock())
         self.page = TrainingPage(self.state)
         qtbot.addWidget(self.page)
         self.page.resize(1200, 760)
@@ -138,7 +138,7 @@ def test_that_a_recipe_too_large_says_what_it_needs_and_what_to_change(desk: Des
 
 def test_that_a_folder_without_a_run_is_told_of_each_time_it_is_added(qtbot: QtBot) -> None:
     posted: list[Request] = []
-    state = TrainingState(posted.append, Numbers(), clock=Clock())
+    state = TrainingState(posted.append, RequestIds(), clock=Clock())
     panel = RunsPanel(state)
     qtbot.addWidget(panel)
     state.runs.changed.connect(panel.show_runs)
@@ -157,7 +157,7 @@ def test_that_a_folder_without_a_run_is_told_of_each_time_it_is_added(qtbot: QtB
 
 
 def test_that_a_single_head_is_drawn_once(qtbot: QtBot) -> None:
-    state = TrainingState(lambda _: None, Numbers(), clock=Clock())
+    state = TrainingState(lambda _: None, RequestIds(), clock=Clock())
     panel = WatchPanel(state, None)
     qtbot.addWidget(panel)
     request = TraceText(number=1, text="a b", model="x")
@@ -174,7 +174,7 @@ def test_that_a_single_head_is_drawn_once(qtbot: QtBot) -> None:
 
 
 def test_that_no_button_of_the_run_is_cut_in_large_type(qtbot: QtBot) -> None:
-    state = TrainingState(lambda _: None, Numbers(), clock=Clock())
+    state = TrainingState(lambda _: None, RequestIds(), clock=Clock())
     window = QWidget()
     qtbot.addWidget(window)
     large = palette_for("projector")

@@ -42,7 +42,7 @@ from attnscope.records.outputs import Candidate, Output, Prediction
 from attnscope.records.sites import HeadRef
 from attnscope.records.tokens import Token
 from attnscope.records.training import Evaluated, Finished, Saved, Step, TrainingEvent
-from attnscope.viewmodels.numbers import Numbers
+from attnscope.viewmodels.request_ids import RequestIds
 from attnscope.viewmodels.session.recents import Recents
 from attnscope.viewmodels.training.state import TrainingState
 from attnscope.viewmodels.training.status import IDLE
@@ -69,7 +69,7 @@ class Desk:
         self.posted: list[Request] = []
         self.opened: list[str] = []
         self.clock = Clock()
-        self.state = TrainingState(self.posted.append, Numbers(), clock=self.clock)
+        self.state = TrainingState(self.posted.append, RequestIds(), clock=self.clock)
         self.page = TrainingPage(self.state, open_checkpoint=self.opened.append)
         qtbot.addWidget(self.page)
         self.state.place.choose(str(folder / "run"))
@@ -149,7 +149,7 @@ def test_that_the_page_opens_on_how_the_last_run_went(qtbot: QtBot, tmp_path: Pa
     (tmp_path / "last").mkdir()
     (tmp_path / "last" / "recipe.toml").write_text(RECIPE, encoding="utf-8")
     posted: list[Request] = []
-    page = TrainingPage(TrainingState(posted.append, Numbers()))
+    page = TrainingPage(TrainingState(posted.append, RequestIds()))
     qtbot.addWidget(page)
     page.offer_last(Recents(runs=(str(tmp_path / "last"),)))
     page.show()

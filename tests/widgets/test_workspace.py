@@ -16,8 +16,8 @@ from attnscope.records.messages import Failed, LoadModel, Ready
 from attnscope.records.texts import OpenText
 from attnscope.settings import Settings, settings_from_json, settings_to_json
 from attnscope.viewmodels.maps.aspect import BLENDS, HIDDEN, OVERS, PLAIN, Aspect
-from attnscope.viewmodels.numbers import Numbers
 from attnscope.viewmodels.positions import PositionsState
+from attnscope.viewmodels.request_ids import RequestIds
 from attnscope.viewmodels.session.file import read_session
 from attnscope.viewmodels.training.state import TrainingState
 from attnscope.viewmodels.view_state import COLOUR_MAP_NAMES, LINES, SCALES, THEME_NAMES
@@ -38,7 +38,7 @@ def type_at_its_own_size():
 
 
 def make(qtbot, desk: Desk, settings: Settings | None = None) -> MainWindow:
-    numbers = Numbers()
+    numbers = RequestIds()
     training = TrainingState(lambda request: None, numbers)
     positions = PositionsState(lambda request: None, numbers)
     window = MainWindow(desk.session, training, positions, settings or Settings(theme="light"))

@@ -25,7 +25,7 @@ from attnscope.records.requests import StopWork
 from attnscope.training.writing_lengths import compare_writers
 from attnscope.viewmodels.labs.experiments import ExperimentsState
 from attnscope.viewmodels.labs.length_quality import QualityChoice, judge_lengths
-from attnscope.viewmodels.numbers import Numbers
+from attnscope.viewmodels.request_ids import RequestIds
 from attnscope.workers.handlers import Engine
 from attnscope.workers.preload import build_engine
 from attnscope.workers.thread import WorkerThread
@@ -72,7 +72,7 @@ class Lab(QObject):
 
     def __init__(self, worker: WorkerThread) -> None:
         super().__init__()
-        self.state = ExperimentsState(Desk().open().session, worker.post, Numbers())
+        self.state = ExperimentsState(Desk().open().session, worker.post, RequestIds())
         self.news: list[ExperimentNews] = []
 
     @Slot(object)

@@ -8,8 +8,8 @@ from worker_tools import ask, save_tiny
 
 from attnscope.analysis.attention_graph import attention_graph
 from attnscope.analysis.flow import flow_row
-from attnscope.analysis.levels import rollout, trace_levels
 from attnscope.analysis.relevance import relevance
+from attnscope.analysis.rollout import rollout, trace_levels
 from attnscope.models import load
 from attnscope.records.attention_graph import GraphShown, ShowGraph
 from attnscope.records.influence import InfluenceShown, ShowInfluence

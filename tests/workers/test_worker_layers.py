@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from worker_tools import ask
 
-from attnscope.nn.stopping import stoppable
-from attnscope.nn.telling import telling
+from attnscope.nn.cancellation import stoppable
+from attnscope.nn.progress import telling
 from attnscope.records.messages import LoadModel, Progress, Reply, Traced, TraceText
 from attnscope.records.sites import HeadRef
 from attnscope.records.tiles import ShowEdges, ShowTile, TileShown

@@ -9,13 +9,13 @@ from PySide6.QtCore import QObject, Slot
 from pytestqt.qtbot import QtBot
 from session_samples import Desk, gates_off, ref
 
-from attnscope.nn.stopping import stoppable
+from attnscope.nn.cancellation import stoppable
 from attnscope.records.messages import Failed, LoadModel, ModelLoaded, Reply, Traced, TraceText
 from attnscope.records.outputs import OutputWritten
 from attnscope.records.pruning import PruningTried, TryPruning
 from attnscope.viewmodels.heads.pruning import PruningState
 from attnscope.viewmodels.labs.experiments import ExperimentsState
-from attnscope.viewmodels.numbers import Numbers
+from attnscope.viewmodels.request_ids import RequestIds
 from attnscope.viewmodels.work import WorkState
 from attnscope.viewmodels.work_found import watch_pages, watch_session
 from attnscope.workers.handlers import Engine
@@ -132,8 +132,8 @@ def test_that_a_trace_is_stopped_told_of_and_traced_again() -> None:
 
 def test_that_a_comparison_and_a_removal_are_stopped() -> None:
     desk, work, cancelled = CompareDesk().open(), WorkState(), []
-    pruning = PruningState(lambda _request: None, Numbers(), cancelled.append)
-    experiments = ExperimentsState(desk.session, lambda _request: None, Numbers())
+    pruning = PruningState(lambda _request: None, RequestIds(), cancelled.append)
+    experiments = ExperimentsState(desk.session, lambda _request: None, RequestIds())
     watch_pages(work, desk.state, pruning, experiments, cancelled.append)
     desk.state.set_text("B", "another one")
     wanted = {trace.number for trace in desk.traces()}

@@ -6,8 +6,8 @@ from worker_tools import ask
 
 from attnscope.models import generate, load
 from attnscope.models.model import Model
-from attnscope.nn.stopping import stoppable
-from attnscope.nn.telling import telling
+from attnscope.nn.cancellation import stoppable
+from attnscope.nn.progress import telling
 from attnscope.records.interventions import MakeUniform
 from attnscope.records.messages import LoadModel, Reply, Traced, TraceText
 from attnscope.records.sites import NO_GATES, Gates, HeadRef

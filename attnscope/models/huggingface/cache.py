@@ -14,8 +14,8 @@ from attnscope.hub.asking import ask_hub
 from attnscope.hub.fetching import fetch_now
 from attnscope.hub.here import CONFIG, cached_snapshot, folder_here, whole_snapshot
 from attnscope.hub.shelf import full_name
-from attnscope.nn.stopping import stop_if_unwanted
-from attnscope.nn.telling import tell
+from attnscope.nn.cancellation import stop_if_unwanted
+from attnscope.nn.progress import tell
 from attnscope.outside import regular_size
 from attnscope.records.shelf import DOWNLOAD_PREFIX, FetchStep, is_download, progress_words
 from attnscope.strict_json import as_object, read_json

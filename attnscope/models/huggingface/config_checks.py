@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from attnscope.counting import counted
+from attnscope.counting import plural
 from attnscope.errors import LoadError
 from attnscope.hub.here import CONFIG
 from attnscope.models.huggingface.cache import contained_file
@@ -167,14 +167,14 @@ def _check_heads(values: dict[str, Any], where: str) -> None:
     if isinstance(n_kv_heads, int) and n_heads % n_kv_heads:
         raise _refuse(
             where,
-            f"{counted(n_heads, 'head')} cannot share {counted(n_kv_heads, 'key/value head')}",
+            f"{plural(n_heads, 'head')} cannot share {plural(n_kv_heads, 'key/value head')}",
             expected="a divisor of the heads",
         )
     has_own_width = any(values.get(key) is not None for key in _OWN_HEAD_WIDTH)
     if width is not None and not has_own_width and width % n_heads:
         raise _refuse(
             where,
-            f"a width of {width} cannot be shared by {counted(n_heads, 'head')}",
+            f"a width of {width} cannot be shared by {plural(n_heads, 'head')}",
             expected="a multiple of the heads",
         )
 

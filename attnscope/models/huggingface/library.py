@@ -9,7 +9,7 @@ from typing import Any
 
 from attnscope.errors import LoadError, UserError
 from attnscope.hub.library import INSTALL, import_hub, missing_library
-from attnscope.nn.stopping import Stopped
+from attnscope.nn.cancellation import Stopped
 
 MIN_VERSION, END_VERSION = (5, 3), (6, 0)
 _JOIN_S = 5.0

@@ -34,7 +34,7 @@ from attnscope.models.pruning.huggingface import fitted_class
 from attnscope.models.weights import MAX_ROWS, cast_note, check_types, finite_note, other_weights
 from attnscope.nn.edits import Call
 from attnscope.nn.gating import QuietProbe
-from attnscope.nn.telling import tell
+from attnscope.nn.progress import tell
 from attnscope.records.models import ModelInfo
 from attnscope.records.sites import SiteKey
 

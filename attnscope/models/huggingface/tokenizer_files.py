@@ -22,7 +22,7 @@ from attnscope.errors import LoadError
 from attnscope.models.huggingface.cache import contained_file
 from attnscope.models.huggingface.library import library_faults
 from attnscope.models.huggingface.vocabulary import HuggingFaceVocabulary
-from attnscope.nn.telling import tell_and_wait
+from attnscope.nn.progress import tell_and_wait
 from attnscope.outside import read_outside, regular_size
 from attnscope.strict_json import as_object, read_json
 from attnscope.text.guarding import library_errors, without_panic_words

@@ -14,11 +14,11 @@ from pathlib import Path
 
 from torch import Tensor
 
-from attnscope.counting import counted
+from attnscope.counting import plural
 from attnscope.errors import LoadError
 from attnscope.models.huggingface.cache import contained_file
 from attnscope.models.memory import available_bytes
-from attnscope.nn.stopping import stoppable
+from attnscope.nn.cancellation import stoppable
 from attnscope.strict_json import as_object, read_json
 from attnscope.trace.sniff import refuse_foreign
 from attnscope.trace.tensor_file import read_tensors, require_regular_file
@@ -134,7 +134,7 @@ def _check_index(folder: Path, tensors: Mapping[str, Tensor]) -> None:
     absent = [name for name in _read_index(folder) if name not in tensors]
     if absent:
         raise LoadError(
-            f"{INDEX} in {folder} names {counted(len(absent), 'tensor')} that its files do not hold, "
+            f"{INDEX} in {folder} names {plural(len(absent), 'tensor')} that its files do not hold, "
             f"for instance {absent[0][:80]!r}.",
             kind="keys",
             expected="every tensor of the index in one of the files",

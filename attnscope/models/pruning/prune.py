@@ -34,10 +34,10 @@ from attnscope.models.pruning.huggingface import prune_foreign
 from attnscope.models.pruning.plan import Plan, SitePlan, build_plan, require_removal
 from attnscope.models.pruning.removal import Removal, removal_name, removed_heads_card, weights_file_bytes
 from attnscope.nn.building import empty_own
+from attnscope.nn.cancellation import stop_if_unwanted
 from attnscope.nn.config import ModelConfig, count_parameters
 from attnscope.nn.kept_heads import HeadLayout, KeptHeads, site_name
 from attnscope.nn.own_module import OwnModule
-from attnscope.nn.stopping import stop_if_unwanted
 from attnscope.records.pruning import (
     MAX_RELATIVE_DIFFERENCE,
     ModelSize,

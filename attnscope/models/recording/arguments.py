@@ -22,7 +22,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from attnscope.counting import counted
+from attnscope.counting import plural
 from attnscope.errors import UserError
 from attnscope.models.huggingface.masks_given import GivenMask, read_mask
 from attnscope.models.recording.folded import Groups
@@ -125,7 +125,7 @@ def chosen_row(lead: Sequence[int], row: int | None, name: str) -> tuple[int, ..
     row = row or 0
     if not -n_rows <= row < n_rows:
         raise UserError(
-            f"{name} was called with {counted(n_rows, 'batch row')}; there is no row {row}.",
+            f"{name} was called with {plural(n_rows, 'batch row')}; there is no row {row}.",
             expected=f"0 to {n_rows - 1}",
             action="Choose another row when recording.",
         )

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
-from attnscope.counting import counted, there_are
+from attnscope.counting import plural, there_are
 from attnscope.errors import UserError
 from attnscope.models.recording.given_weights import record_of_weights, weight_notes
 from attnscope.models.recording.naming import numbered_tokens, tokens_named
@@ -86,8 +86,8 @@ def _maps_of(weights: object, *, has_target: bool) -> dict[SiteKey, Tensor]:
 def _names_of(sites: tuple[Site, ...], names: Sequence[str]) -> tuple[tuple[SiteKey, str], ...]:
     if names and len(names) != len(sites):
         raise UserError(
-            f"{there_are(len(names), 'name')} for {counted(len(sites), 'layer')}.",
-            expected=f"{counted(len(sites), 'name')}, or none",
+            f"{there_are(len(names), 'name')} for {plural(len(sites), 'layer')}.",
+            expected=f"{plural(len(sites), 'name')}, or none",
         )
     return tuple((site.key, str(name)) for site, name in zip(sites, names, strict=False))
 
@@ -176,8 +176,8 @@ def _check_axes(trace: Trace, site: Site) -> None:
         return
     is_turned = wanted == found[::-1]
     raise UserError(
-        f"The weights of {_named(site.key)} are {counted(found[0], 'query', 'queries')} × "
-        f"{counted(found[1], 'key')}, and its tokens are "
+        f"The weights of {_named(site.key)} are {plural(found[0], 'query', 'queries')} × "
+        f"{plural(found[1], 'key')}, and its tokens are "
         f"{wanted[0]} × {wanted[1]}.",
         expected="as many tokens as queries and keys; rows are queries, columns are keys",
         action="The axes look exchanged: give weights.transpose(-1, -2), or exchange `tokens` and `target`."

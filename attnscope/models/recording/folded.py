@@ -23,7 +23,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from attnscope.counting import counted
+from attnscope.counting import plural
 from attnscope.errors import UserError
 
 _NAMES = ("heads", "num_heads", "n_heads", "n_head", "nhead", "nheads", "num_attention_heads")
@@ -128,7 +128,7 @@ def shapes_of(args: Sequence[Any]) -> tuple[tuple[torch.Size, bool], ...]:
 
 def _untold(n: int, n_queries: int, n_keys: int) -> UserError:
     return UserError(
-        f"There are {counted(n, 'map')} of {n_queries} × {n_keys}: batch rows, heads, or both, and neither "
+        f"There are {plural(n, 'map')} of {n_queries} × {n_keys}: batch rows, heads, or both, and neither "
         "the module nor what it was given says which.",
         expected="the number of heads",
         action="Tell it: attnscope.record(module, heads=4), or heads=1 where each map is of another text.",

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from attnscope.counting import counted
+from attnscope.counting import plural
 from attnscope.errors import UserError
 from attnscope.models.huggingface.rule_finding import find_rule_of
 from attnscope.nn.masks import MaskRule
@@ -118,11 +118,11 @@ def weight_notes(maps: Mapping[str, Tensor]) -> tuple[str, ...]:
         )
         ends = dict.fromkeys(f"{float(end):.3g}" for end in (off_by.min(), off_by.max()))
         notes.append(
-            f"{len(off_by):,} of {counted(n_rows, 'row')} {do} not sum to 1 but to {' to '.join(ends)} "
+            f"{len(off_by):,} of {plural(n_rows, 'row')} {do} not sum to 1 but to {' to '.join(ends)} "
             f"({wrong[0]}{more}); {shown}."
         )
     if n_missing:
-        cells = counted(n_missing, "cell is NaN and is", "cells are NaN and are")
+        cells = plural(n_missing, "cell is NaN and is", "cells are NaN and are")
         notes.append(f"{cells} shown as not allowed.")
     return tuple(notes)
 

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from attnscope.counting import counted, there_are
+from attnscope.counting import plural, there_are
 from attnscope.errors import UserError
 from attnscope.models.recording.placing import Lengths, RecordedCall
 from attnscope.records.tokens import Token, Tokens
@@ -149,11 +149,11 @@ def _check_count(
     no_attention = f" Or leave out by calls= what is no attention, such as: {other[-1]}." if other else ""
     if n == n_wanted + 1 and any(call.n_steps > 1 for call in calls):
         no_attention += " The last token that a model writes is never read by it: leave it out."
-    texts = counted(lengths.source, "key")
-    texts += "" if lengths.target is None else f" and {counted(lengths.target, 'query', 'queries')}"
+    texts = plural(lengths.source, "key")
+    texts += "" if lengths.target is None else f" and {plural(lengths.target, 'query', 'queries')}"
     raise UserError(
         f"{there_are(n, 'token')} in `{what}`, and the module attended over {texts} of them.",
-        expected=f"{counted(n_wanted - len(extra), 'piece')} as `{what}`, special tokens counted in",
+        expected=f"{plural(n_wanted - len(extra), 'piece')} as `{what}`, special tokens counted in",
         action="Give the pieces as they went into the module; `tokens` are the keys of cross attention, "
         f"`target` its queries.{no_attention}",
     )

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from attnscope.counting import counted
+from attnscope.counting import plural
 from attnscope.errors import UserError
 from attnscope.models.recording.folded import Fold
 from attnscope.records.sites import Site, SiteKey, Stack
@@ -68,7 +68,7 @@ class RecordedCall:
         size = f"{self.record.n_queries} × {self.record.n_keys}"
         kind = ", causal" if self.record.rule.is_causal else ""
         n_heads = self.record.q.shape[0]
-        heads = counted(n_heads, "head")
+        heads = plural(n_heads, "head")
         rows = f", {len(self.rows)} batch rows" if self.rows else ""
         return f"{self.number}  {self.name}  {heads}, {size}{kind}{rows}"
 
@@ -81,7 +81,7 @@ def choose_row(calls: Sequence[RecordedCall], row: int | None) -> tuple[Recorded
     n_rows = max((len(call.rows) for call in calls), default=0)
     if row is not None and not -max(1, n_rows) <= row < max(1, n_rows):
         raise UserError(
-            f"The recorded calls have {counted(max(1, n_rows), 'batch row')}; there is no row {row}.",
+            f"The recorded calls have {plural(max(1, n_rows), 'batch row')}; there is no row {row}.",
             expected=f"0 to {max(1, n_rows) - 1}",
         )
     if row is None and n_rows:

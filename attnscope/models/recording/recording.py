@@ -17,7 +17,7 @@ from typing import Any, SupportsIndex
 import torch
 from torch import Tensor, nn
 
-from attnscope.counting import counted
+from attnscope.counting import plural
 from attnscope.errors import UserError, of_wrong_kind
 from attnscope.models.recording.arguments import (
     Masks,
@@ -124,7 +124,7 @@ class Recording:
     def __repr__(self) -> str:
         lines = [call.words for call in self._calls]
         lines += [f"{number}  {name}  not shown: {error}" for number, (name, error) in self._refused.items()]
-        return "\n".join([f"Recording of {counted(len(self._calls), 'attention call')}", *lines])
+        return "\n".join([f"Recording of {plural(len(self._calls), 'attention call')}", *lines])
 
     # -- inside ---------------------------------------------------------------------------------
 

@@ -17,8 +17,8 @@ from torch import Tensor
 from attnscope.models.outputs import best_ids
 from attnscope.models.passes import evaluating
 from attnscope.nn.cache import KeyValueCache
+from attnscope.nn.cancellation import stop_if_unwanted
 from attnscope.nn.own_module import OwnModule
-from attnscope.nn.stopping import stop_if_unwanted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

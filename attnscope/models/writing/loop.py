@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from attnscope.counting import counted
+from attnscope.counting import plural
 from attnscope.errors import UserError
 from attnscope.models.outputs import log_probabilities
 from attnscope.models.writing.beams import BeamSearch
@@ -118,7 +118,7 @@ def write_ids(
     n_most = min(settings.max_tokens, writer.max_tokens - len(prefix))
     if n_most < 1:
         raise UserError(
-            f"The text has {counted(len(prefix), 'token')}, and the model reads no more.",
+            f"The text has {plural(len(prefix), 'token')}, and the model reads no more.",
             expected=f"fewer than {writer.max_tokens}",
             action="Shorten the text, then write again.",
         )

@@ -1,4 +1,4 @@
-"""The induction stripe; `analysis/stripes.py` computes it, in passes of its own."""
+"""The induction stripe; `analysis/induction_score.py` computes it, in passes of its own."""
 
 from attnscope.schemes.measures.measure import Measure
 

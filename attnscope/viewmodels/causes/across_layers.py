@@ -15,8 +15,8 @@ from attnscope.records.influence import METHODS, InfluenceRow, InfluenceShown, M
 from attnscope.records.messages import Traced
 from attnscope.records.requests import Reply, Request, StopWork
 from attnscope.records.tokens import Token, Tokens
-from attnscope.viewmodels.numbers import Numbers
 from attnscope.viewmodels.query import Query
+from attnscope.viewmodels.request_ids import RequestIds
 from attnscope.viewmodels.session.state import Session
 
 MAX_TOKENS = 1024
@@ -47,7 +47,7 @@ class AcrossChanges(SignalGroup):
 class AcrossState:
     """At most one request is under way; the chosen token stays while the text does."""
 
-    def __init__(self, session: Session, post: Callable[[Request], None], numbers: Numbers) -> None:
+    def __init__(self, session: Session, post: Callable[[Request], None], numbers: RequestIds) -> None:
         self._session, self._post, self._numbers = session, post, numbers
         self.changed = AcrossChanges()
         self._query = Query(InfluenceShown, post, numbers)

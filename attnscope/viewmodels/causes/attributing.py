@@ -23,8 +23,8 @@ from attnscope.records.requests import Reply, Request
 from attnscope.records.sites import HeadRef
 from attnscope.records.tokens import Token
 from attnscope.viewmodels.causes.across_layers import AcrossState
-from attnscope.viewmodels.numbers import Numbers
 from attnscope.viewmodels.query import Query
+from attnscope.viewmodels.request_ids import RequestIds
 from attnscope.viewmodels.session.state import Session
 
 PartOrder = Literal["size", "model"]
@@ -49,7 +49,7 @@ class AttributingState:
         session: Session,
         across: AcrossState,
         post: Callable[[Request], None],
-        numbers: Numbers,
+        numbers: RequestIds,
     ) -> None:
         self._session, self._across = session, across
         self._query = Query(OutputAttributed, post, numbers)

@@ -16,8 +16,8 @@ from attnscope.records.attention_graph import (
 )
 from attnscope.records.requests import Reply, Request
 from attnscope.viewmodels.causes.across_layers import AcrossState
-from attnscope.viewmodels.numbers import Numbers
 from attnscope.viewmodels.query import Query
+from attnscope.viewmodels.request_ids import RequestIds
 from attnscope.viewmodels.session.state import Session
 
 
@@ -31,7 +31,7 @@ class GraphState:
     """Follows the token of `AcrossState`; at most one request counts."""
 
     def __init__(
-        self, session: Session, across: AcrossState, post: Callable[[Request], None], numbers: Numbers
+        self, session: Session, across: AcrossState, post: Callable[[Request], None], numbers: RequestIds
     ) -> None:
         self._session, self._across = session, across
         self._query = Query(GraphShown, post, numbers)

@@ -15,8 +15,8 @@ from attnscope.records.sites import HeadRef
 from attnscope.records.tokens import Token
 from attnscope.viewmodels.causes.inside_words import STEPS, Step
 from attnscope.viewmodels.maps.long_maps import tokens_of
-from attnscope.viewmodels.numbers import Numbers
 from attnscope.viewmodels.query import Query
+from attnscope.viewmodels.request_ids import RequestIds
 from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.view_state import sides_of
 
@@ -34,7 +34,7 @@ class InsideChanges(SignalGroup):
 class InsideState:
     """The head is the session's; the chosen query stays while the text does."""
 
-    def __init__(self, session: Session, post: Callable[[Request], None], numbers: Numbers) -> None:
+    def __init__(self, session: Session, post: Callable[[Request], None], numbers: RequestIds) -> None:
         self._session = session
         self._asking = Query(InsideShown, post, numbers)
         self.changed = InsideChanges()

@@ -5,7 +5,7 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from attnscope.counting import counted, number_text, short_words
+from attnscope.counting import number_text, plural, short_words
 from attnscope.records.inside import HeadInside
 from attnscope.records.maps import within
 from attnscope.records.sites import gate_note
@@ -52,7 +52,7 @@ def rest_words(inside: HeadInside) -> str:
     """What takes weight and is not shown: the other keys, and the sink."""
     parts = []
     if inside.n_rest:
-        more = counted(inside.n_rest, "more key")
+        more = plural(inside.n_rest, "more key")
         parts.append(f"{more}: weight {number_text(inside.rest_weight)}")
     if inside.sink is not None:
         parts.append(f"sink: weight {number_text(inside.sink_weight)}")
@@ -135,7 +135,7 @@ def _mask_words(inside: HeadInside, row: int) -> tuple[str, str]:
 
 
 def _softmax_words(inside: HeadInside, row: int) -> tuple[str, str]:
-    over = counted(inside.n_allowed, "key") + (" and the sink" if inside.sink is not None else "")
+    over = plural(inside.n_allowed, "key") + (" and the sink" if inside.sink is not None else "")
     note = f"{number_text(inside.lse)} = ln Σ exp(score) over {over}"
     is_linear = inside.comparison == "kernel" and inside.bias is None and inside.capped is None
     if is_linear and inside.is_allowed(row):

@@ -11,8 +11,8 @@ from psygnal import Signal, SignalGroup
 
 from attnscope.records.lens import LensShown, LensTable, ShowLens
 from attnscope.records.requests import Reply, Request
-from attnscope.viewmodels.numbers import Numbers
 from attnscope.viewmodels.query import Query
+from attnscope.viewmodels.request_ids import RequestIds
 from attnscope.viewmodels.session.state import Session
 
 LensColour = Literal["probability", "kl"]
@@ -34,7 +34,7 @@ class LensChanges(SignalGroup):
 class LensState:
     """What each layer would say; at most one request is under way."""
 
-    def __init__(self, session: Session, post: Callable[[Request], None], numbers: Numbers) -> None:
+    def __init__(self, session: Session, post: Callable[[Request], None], numbers: RequestIds) -> None:
         self._session = session
         self._query = Query(LensShown, post, numbers)
         self.changed = LensChanges()

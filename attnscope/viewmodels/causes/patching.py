@@ -19,7 +19,7 @@ from attnscope.viewmodels.causes.across_layers import AcrossState
 from attnscope.viewmodels.causes.attributing import clean_wish, refusal_of
 from attnscope.viewmodels.causes.patch_words import What, counterpart, end_of_change, patch_sentence
 from attnscope.viewmodels.job import Job, Phase
-from attnscope.viewmodels.numbers import Numbers
+from attnscope.viewmodels.request_ids import RequestIds
 from attnscope.viewmodels.session.state import Session
 
 _SAME = "Replace a word of the second text by another with the same number of tokens."
@@ -44,7 +44,7 @@ class PatchingState:
         session: Session,
         across: AcrossState,
         post: Callable[[Request], None],
-        numbers: Numbers,
+        numbers: RequestIds,
     ) -> None:
         self._session, self._across = session, across
         self.job = Job(PatchingNews, TextsPatched, post, numbers)

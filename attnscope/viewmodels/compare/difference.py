@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from attnscope.counting import counted
+from attnscope.counting import plural
 from attnscope.records.arrays import frozen_array
 from attnscope.records.axes import Rows
 from attnscope.records.compare import (
@@ -95,7 +95,7 @@ class ComparedMaps:
             pairs = zip(axis.first, axis.second, strict=True)
             n_both = sum(NO_TOKEN not in pair for pair in pairs)
             if 4 * n_both < len(axis):
-                words = f"{counted(n_both, 'token')} in common"
+                words = f"{plural(n_both, 'token')} in common"
                 return f"{words}: too little to compare"
         return ""
 

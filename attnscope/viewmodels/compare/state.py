@@ -23,7 +23,7 @@ from attnscope.viewmodels.compare.sides import Side, SideWish, keep_now, missing
 from attnscope.viewmodels.compare.traces import WHICH, CompareChanges, SideTraces
 from attnscope.viewmodels.maps.alignment import WAYS, align_stacks, alignment_words
 from attnscope.viewmodels.maps.long_maps import tokens_of
-from attnscope.viewmodels.numbers import Numbers
+from attnscope.viewmodels.request_ids import RequestIds
 from attnscope.viewmodels.session.comparing import (
     LIMITS,
     Changes,
@@ -45,7 +45,7 @@ _N_KEPT = 8
 class CompareState:
     """Two sides of anything; asks for traces only while its page is looked at."""
 
-    def __init__(self, session: Session, post: Callable[[Request], None], numbers: Numbers) -> None:
+    def __init__(self, session: Session, post: Callable[[Request], None], numbers: RequestIds) -> None:
         self._session, self._post, self._numbers = session, post, numbers
         self.changed = CompareChanges()
         self._traces = SideTraces(session, post, numbers, self.head_of, self.changed)

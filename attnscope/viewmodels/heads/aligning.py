@@ -25,8 +25,8 @@ from attnscope.records.tiles import LongMap
 from attnscope.records.word_tables import AlignmentTable
 from attnscope.viewmodels.maps.long_maps import tokens_of
 from attnscope.viewmodels.maps.word_map import cell_of_words, words_of_tokens
-from attnscope.viewmodels.numbers import Numbers
 from attnscope.viewmodels.query import Query
+from attnscope.viewmodels.request_ids import RequestIds
 from attnscope.viewmodels.session.state import Session
 
 ROWS: dict[AlignmentRows, str] = {
@@ -44,7 +44,7 @@ class AligningChanges(SignalGroup):
 class AligningState:
     """What is known of gold links; at most one request is under way."""
 
-    def __init__(self, session: Session, post: Callable[[Request], None], numbers: Numbers) -> None:
+    def __init__(self, session: Session, post: Callable[[Request], None], numbers: RequestIds) -> None:
         self._session = session
         self._query = Query(AlignmentShown, post, numbers)
         self.changed = AligningChanges()

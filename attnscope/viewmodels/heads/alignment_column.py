@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 from numpy.typing import NDArray
 
-from attnscope.counting import counted
+from attnscope.counting import plural
 from attnscope.records.intervals import with_interval
 from attnscope.records.measures import N_TELLING, CorpusMeasure, HeadTable
 from attnscope.records.word_tables import AlignmentTable
@@ -69,7 +69,7 @@ def statement_of(alignment: AlignmentTable) -> str:
     """What the column is of, and the best head and layer mean, in one line."""
     n_heads = len(alignment.heads)
     parts = [
-        f"alignment over {counted(alignment.n_texts, 'pair')} with gold links, rows {alignment.rows} a word"
+        f"alignment over {plural(alignment.n_texts, 'pair')} with gold links, rows {alignment.rows} a word"
     ]
     for what, first, last in (("head", 0, n_heads), ("layer", n_heads, len(alignment.error_rate))):
         rates = alignment.error_rate[first:last]

@@ -9,14 +9,14 @@ from pathlib import PurePath
 import numpy as np
 from psygnal import Signal, SignalGroup
 
-from attnscope.counting import counted
+from attnscope.counting import plural
 from attnscope.records.messages import ModelLoaded
 from attnscope.records.redundancy import CompareHeads, ComparingNews, HeadPairs, HeadsCompared, PairsSource
 from attnscope.records.requests import Reply, Request
 from attnscope.records.sites import HeadRef, Stack
 from attnscope.viewmodels.heads.first_look import FirstLook
 from attnscope.viewmodels.job import Job
-from attnscope.viewmodels.numbers import Numbers
+from attnscope.viewmodels.request_ids import RequestIds
 from attnscope.viewmodels.session.state import Session
 
 SOURCE_NAMES: dict[PairsSource, str] = {
@@ -40,7 +40,7 @@ class AlikeChanges(SignalGroup):
 class AlikeState:
     """How alike the heads of one stack attend; at most one pass is under way."""
 
-    def __init__(self, session: Session, post: Callable[[Request], None], numbers: Numbers) -> None:
+    def __init__(self, session: Session, post: Callable[[Request], None], numbers: RequestIds) -> None:
         self._session = session
         self.job = Job(ComparingNews, HeadsCompared, post, numbers)
         self.changed = AlikeChanges()
@@ -106,8 +106,8 @@ class AlikeState:
         n_pairs = len(found.heads) * (len(found.heads) - 1) // 2
         listed = f"the {N_PAIRS} most alike of {n_pairs:,} pairs" if n_pairs > N_PAIRS else "every pair"
         return (
-            f"{listed}; {found.stack}, {texts}: {counted(found.n_texts, 'text')}, "
-            f"{counted(found.n_queries, 'query', 'queries')}; mean Jensen–Shannon divergence between rows, "
+            f"{listed}; {found.stack}, {texts}: {plural(found.n_texts, 'text')}, "
+            f"{plural(found.n_queries, 'query', 'queries')}; mean Jensen–Shannon divergence between rows, "
             "0 to ln 2 = 0.693 nats (Clark et al. 2019)"
         )
 

@@ -18,9 +18,9 @@ from attnscope.records.redundancy import CircuitKind, HeadCircuit, TokenPair
 from attnscope.records.requests import Reply, Request
 from attnscope.records.sites import HeadRef
 from attnscope.viewmodels.job import Job
-from attnscope.viewmodels.numbers import Numbers
+from attnscope.viewmodels.placeholder import Placeholder
+from attnscope.viewmodels.request_ids import RequestIds
 from attnscope.viewmodels.session.state import Session
-from attnscope.viewmodels.stage import Stage
 
 PairEnd = Literal["strongest", "weakest"]
 END_NAMES: dict[PairEnd, str] = {"strongest": "the largest values", "weakest": "the smallest values"}
@@ -52,7 +52,7 @@ class WeightsChanges(SignalGroup):
 class WeightsState:
     """The selected head's products; at most one pass is under way."""
 
-    def __init__(self, session: Session, post: Callable[[Request], None], numbers: Numbers) -> None:
+    def __init__(self, session: Session, post: Callable[[Request], None], numbers: RequestIds) -> None:
         self._session = session
         self.job = Job(WeightsNews, WeightsShown, post, numbers, is_last=lambda shown: shown.found.is_whole)
         self.changed = WeightsChanges()
@@ -104,11 +104,11 @@ class WeightsState:
         return f"{news.about}: {news.n_done:,} of {news.n_total:,} tokens"
 
     @property
-    def stage(self) -> Stage | None:
+    def stage(self) -> Placeholder | None:
         """What stands in the place of the pictures; None when there are some."""
         found, head = self.found, self.head
         if self.model is None or head is None:
-            return Stage(
+            return Placeholder(
                 kind="empty",
                 title="What do a head's weights do?",
                 hint="Open a model and select a head: its strongest token pairs and its singular values "
@@ -121,12 +121,14 @@ class WeightsState:
         is_known = head in self._known
         if is_refused if is_known else self.job.phase == "failed":
             hint = "\n".join(sorted(refusals)) if is_known else self.job.error
-            return Stage(kind="failed", title="These weights cannot be read", hint=hint)
+            return Placeholder(kind="failed", title="These weights cannot be read", hint=hint)
         if found is not None and not is_refused:
             return None
         if self.job.phase == "stopped":
-            return Stage(kind="empty", title="Stopped", hint="Press Compute to continue with this head.")
-        return Stage(
+            return Placeholder(
+                kind="empty", title="Stopped", hint="Press Compute to continue with this head."
+            )
+        return Placeholder(
             kind="waiting",
             title=self.progress or "Reading the weights…",
             hint="Other pages stay usable.",

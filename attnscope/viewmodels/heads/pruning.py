@@ -6,7 +6,7 @@ from typing import Literal
 
 from psygnal import Signal, SignalGroup
 
-from attnscope.counting import bytes_text, counted, with_sign
+from attnscope.counting import bytes_text, plural, with_sign
 from attnscope.records.messages import Failed, Progress
 from attnscope.records.pruning import (
     ForgetPruned,
@@ -21,7 +21,7 @@ from attnscope.records.pruning import (
 )
 from attnscope.records.requests import Reply, Request
 from attnscope.records.sites import NO_GATES, STACKS, Gates, HeadRef, SiteKey
-from attnscope.viewmodels.numbers import Numbers
+from attnscope.viewmodels.request_ids import RequestIds
 
 Step = Literal["idle", "trying", "tried", "saving", "saved", "failed"]
 
@@ -57,7 +57,7 @@ class PruningState:
     def __init__(
         self,
         post: Callable[[Request], None],
-        numbers: Numbers,
+        numbers: RequestIds,
         cancel: Callable[[int], None] = lambda _number: None,
     ) -> None:
         self._post, self._numbers, self._cancel = post, numbers, cancel
@@ -165,7 +165,7 @@ def folded_sentence(gates: Gates) -> str:
     n_folded = sum(0.0 < value < 1.0 for _, value in gates.values)
     if not n_folded:
         return ""
-    heads = counted(n_folded, "head is", "heads are")
+    heads = plural(n_folded, "head is", "heads are")
     return (
         f"{heads} partly on: their gates are multiplied into the weights, so that the output stays the same."
     )
@@ -217,7 +217,7 @@ def _size_row(before: ModelSize, after: ModelSize) -> PruningRow:
 
 def _speed_row(speed: SpeedChange) -> PruningRow:
     return PruningRow(
-        name=f"One pass, {counted(speed.n_tokens, 'token')}",
+        name=f"One pass, {plural(speed.n_tokens, 'token')}",
         before=f"{speed.before_ms:.2f} ms",
         after=f"{speed.after_ms:.2f} ms",
         change=speed_words(speed),
@@ -242,7 +242,7 @@ class Outcome:
 
 def removed_title(gates: Gates, name: str) -> str:
     """How many heads go from which model."""
-    return f"Remove {counted(len(gates.off()), 'head')} from {name}"
+    return f"Remove {plural(len(gates.off()), 'head')} from {name}"
 
 
 def outcome_words(state: PruningState) -> Outcome:
@@ -259,8 +259,7 @@ def outcome_words(state: PruningState) -> Outcome:
     verdict = "Removed equals switched off" if proof.is_good else "Removed differs from switched off"
     most = f" by more than {proof.max_difference:.1e}" if proof.max_difference else ""
     checked = (
-        f"{verdict}: no logit differs{most}, of {proof.n_logits:,} logits in "
-        f"{counted(proof.n_texts, 'text')}."
+        f"{verdict}: no logit differs{most}, of {proof.n_logits:,} logits in {plural(proof.n_texts, 'text')}."
     )
     title = f"Saved in {report.folder}." if state.step == "saved" else checked
     if state.step == "saved":

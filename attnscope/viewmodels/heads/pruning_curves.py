@@ -8,7 +8,7 @@ from pathlib import PurePath
 
 from psygnal import Signal, SignalGroup
 
-from attnscope.counting import counted, time_left
+from attnscope.counting import plural, time_left
 from attnscope.records.importance import (
     METRICS,
     RANKINGS,
@@ -29,7 +29,7 @@ from attnscope.records.requests import Reply, Request
 from attnscope.viewmodels.heads.curve_groups import RANKING_NAMES, CurveGroup, PointRef, grouped
 from attnscope.viewmodels.heads.first_look import FirstLook
 from attnscope.viewmodels.job import Job, Phase
-from attnscope.viewmodels.numbers import Numbers
+from attnscope.viewmodels.request_ids import RequestIds
 from attnscope.viewmodels.session.state import Session
 
 MAX_TEXTS = 1000
@@ -60,7 +60,7 @@ class CurvesChanges(SignalGroup):
 class CurvesState:
     """Pruning curves of the open model; at most one pass is under way."""
 
-    def __init__(self, session: Session, post: Callable[[Request], None], numbers: Numbers) -> None:
+    def __init__(self, session: Session, post: Callable[[Request], None], numbers: RequestIds) -> None:
         self._session = session
         self.job = Job(CurvesNews, CurvesMeasured, post, numbers)
         self.changed = CurvesChanges()
@@ -289,4 +289,4 @@ def pruning_label(found: PointRef) -> str:
     n = found.point.n_removed
     if n == 0:
         return "pruning: every head on"
-    return f"pruning: {counted(n, 'head')} off by {RANKING_NAMES[found.curve.ranking]}"
+    return f"pruning: {plural(n, 'head')} off by {RANKING_NAMES[found.curve.ranking]}"

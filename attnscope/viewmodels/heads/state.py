@@ -8,7 +8,7 @@ from pathlib import PurePath
 
 from psygnal import Signal, SignalGroup
 
-from attnscope.counting import counted
+from attnscope.counting import plural
 from attnscope.records.findings import (
     OWN_TEXTS,
     CardShown,
@@ -35,7 +35,7 @@ from attnscope.viewmodels.heads.alignment_column import ALIGNMENT, statement_of,
 from attnscope.viewmodels.heads.columns import COLUMNS, bare_cards, bare_table, with_importance
 from attnscope.viewmodels.heads.first_look import FirstLook
 from attnscope.viewmodels.job import Job, Phase
-from attnscope.viewmodels.numbers import Numbers
+from attnscope.viewmodels.request_ids import RequestIds
 from attnscope.viewmodels.session.state import Session
 
 # What a head was measured to do, in a word or two: its role, or in brackets what it leans to. No Qt.
@@ -112,7 +112,7 @@ class HeadsState:
         self,
         session: Session,
         post: Callable[[Request], None],
-        numbers: Numbers,
+        numbers: RequestIds,
         cancel: Callable[[int], None] = lambda number: None,
     ) -> None:
         self._session, self._post, self._numbers, self._cancel = session, post, numbers, cancel
@@ -222,7 +222,7 @@ class HeadsState:
         if self.alignment is not None:
             parts.append(statement_of(self.alignment))
         if self.importances:
-            parts.append(f"importance over {counted(self.importances[0].n_texts, 'text')}")
+            parts.append(f"importance over {plural(self.importances[0].n_texts, 'text')}")
         return "; ".join(parts)
 
     @property

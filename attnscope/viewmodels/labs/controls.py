@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar, cast
 
 from psygnal import EmitLoopError, Signal
 
-from attnscope.viewmodels.past import Past
+from attnscope.viewmodels.undo_stack import UndoStack
 
 LabValues = tuple[tuple[str, bool | int | float | str], ...]
 """What is set in a lab, by name: what can be kept in a file."""
@@ -41,7 +41,7 @@ class LabControls(Generic[T]):
     ) -> None:
         self._example, self._get, self._take = example, get, take
         self._is_example, self._allows = is_example, allows
-        self._past: Past[T] = Past()
+        self._past: UndoStack[T] = UndoStack()
 
     @property
     def can_undo(self) -> bool:

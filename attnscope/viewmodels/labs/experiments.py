@@ -22,7 +22,7 @@ from attnscope.records.experiments import (
 from attnscope.records.messages import ModelLoaded
 from attnscope.records.requests import Reply, Request
 from attnscope.viewmodels.job import Job
-from attnscope.viewmodels.numbers import Numbers
+from attnscope.viewmodels.request_ids import RequestIds
 from attnscope.viewmodels.session.state import Session
 
 MAX_KEPT = 32
@@ -49,7 +49,7 @@ class ExperimentsState:
         self,
         session: Session,
         post: Callable[[Request], None],
-        numbers: Numbers,
+        numbers: RequestIds,
         *,
         read_kept: Callable[[], Mapping[Question, Finding]] = dict,
     ) -> None:

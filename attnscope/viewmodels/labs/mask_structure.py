@@ -18,7 +18,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from attnscope.counting import counted, format_number
+from attnscope.counting import format_number, plural
 from attnscope.viewmodels.labs.lab import LabWords
 
 MaskName = Literal["full", "causal", "prefix", "window", "dilated", "global", "bigbird"]
@@ -237,4 +237,4 @@ def _sentence(choice: MaskChoice, share: float, n_layers: int, never: float) -> 
         "global": "Two steps through a global token join any two. ",
         "bigbird": "Global tokens and random blocks are shortcuts between distant positions. ",
     }.get(choice.mask, "")
-    return f"{what}{cost}; after {counted(n_layers, 'layer')} every token has information from {whom}."
+    return f"{what}{cost}; after {plural(n_layers, 'layer')} every token has information from {whom}."

@@ -22,8 +22,8 @@ from attnscope.records.tokens import Token
 from attnscope.schemes.tokenizers import KINDS, SPECIALS
 from attnscope.viewmodels.labs.controls import LabControls
 from attnscope.viewmodels.labs.lab import LabWords
-from attnscope.viewmodels.numbers import Numbers
 from attnscope.viewmodels.query import Query
+from attnscope.viewmodels.request_ids import RequestIds
 
 EXAMPLE, MAX_TEXT = "smarter smartest", 600
 TRAINED_KINDS = {kind.name: kind.title for kind in KINDS.values() if kind.splits_words}
@@ -46,7 +46,7 @@ class MergesChanges(SignalGroup):
 class MergesState:
     """Asks for a replay whenever the choice changes."""
 
-    def __init__(self, post: Callable[[Request], None], numbers: Numbers) -> None:
+    def __init__(self, post: Callable[[Request], None], numbers: RequestIds) -> None:
         self._query = Query(SplitsReplayed, post, numbers)
         self.changed = MergesChanges()
         self.wish = ReplaySplits(number=0, text=EXAMPLE, source="sample", vocab_size=800)

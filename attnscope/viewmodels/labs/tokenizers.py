@@ -5,13 +5,13 @@ from dataclasses import replace
 
 from psygnal import Signal, SignalGroup
 
-from attnscope.counting import counted, format_number
+from attnscope.counting import format_number, plural
 from attnscope.records.messages import ModelLoaded
 from attnscope.records.requests import Reply, Request
 from attnscope.records.tokenizers import KINDS, CompareTokenizers, TokenizerRow, TokenizersNews
 from attnscope.viewmodels.job import Job
 from attnscope.viewmodels.labs.controls import LabControls
-from attnscope.viewmodels.numbers import Numbers
+from attnscope.viewmodels.request_ids import RequestIds
 
 SENTENCE = "The smarter rabbit shall not perish: naïve, unbelievably fortunate."
 MAX_SIZES = 12
@@ -42,7 +42,7 @@ class TokenizersChanges(SignalGroup):
 class TokenizersState:
     """Starts and stops comparisons."""
 
-    def __init__(self, post: Callable[[Request], None], numbers: Numbers) -> None:
+    def __init__(self, post: Callable[[Request], None], numbers: RequestIds) -> None:
         self.job = Job(TokenizersNews, TokenizersNews, post, numbers, is_last=lambda news: news.is_done)
         self.changed = TokenizersChanges()
         self.wish = CompareTokenizers(number=0, sentence=SENTENCE)
@@ -120,9 +120,7 @@ class TokenizersState:
         )
         text = self.news.text
         where = (
-            f"On {counted(text.n_measured_words, 'word')} of {text.name}, the shortest"
-            if text
-            else "Shortest"
+            f"On {plural(text.n_measured_words, 'word')} of {text.name}, the shortest" if text else "Shortest"
         )
         name = f"{KINDS.get(shortest.kind, shortest.kind)} with {shortest.vocab_size:,} pieces"
         return (

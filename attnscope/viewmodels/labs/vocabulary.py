@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from psygnal import Signal, SignalGroup
 
-from attnscope.counting import counted
+from attnscope.counting import plural
 from attnscope.records.messages import Failed, ModelLoaded, Progress
 from attnscope.records.requests import Reply, Request
 from attnscope.records.tokens import Tokens
@@ -30,7 +30,7 @@ from attnscope.records.vocabulary import (
     VocabularyTable,
 )
 from attnscope.viewmodels.labs.controls import LabControls
-from attnscope.viewmodels.numbers import Numbers
+from attnscope.viewmodels.request_ids import RequestIds
 
 MODES: dict[SearchMode, str] = {"contains": "contains", "regex": "regular expression", "id": "ids"}
 _KIND_WORDS: dict[PieceKind, str] = {
@@ -58,7 +58,7 @@ class VocabularyChanges(SignalGroup):
 class VocabularyState:
     """The open model's vocabulary, asked for when the browser is first looked at."""
 
-    def __init__(self, post: Callable[[Request], None], numbers: Numbers) -> None:
+    def __init__(self, post: Callable[[Request], None], numbers: RequestIds) -> None:
         self._post, self._numbers = post, numbers
         self.changed = VocabularyChanges()
         self._is_started = False
@@ -159,7 +159,7 @@ class VocabularyState:
         longest = _longest(table)
         return (
             f"{table.name} knows {len(table):,} pieces: {', '.join(told)}. The longest, "
-            f"“{table.piece(longest).strip()}”, has {counted(int(table.lengths[longest]), 'character')}."
+            f"“{table.piece(longest).strip()}”, has {plural(int(table.lengths[longest]), 'character')}."
         )
 
     @property
@@ -183,7 +183,7 @@ class VocabularyState:
             return "Type a text to see its tokens and ids; unknown ones are marked."
         unknown = f", {tokens.n_unknown} unknown" if tokens.n_unknown else ""
         ids = " ".join(str(id) for id in tokens.ids[:40]) + (" …" if len(tokens) > 40 else "")
-        return f"{counted(len(tokens), 'token')}{unknown} · ids {ids}"
+        return f"{plural(len(tokens), 'token')}{unknown} · ids {ids}"
 
     def kind_counts(self) -> tuple[int, ...]:
         """How many pieces are of each kind, in the order of PIECE_KINDS."""

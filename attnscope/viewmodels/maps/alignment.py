@@ -8,7 +8,7 @@ import difflib
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
-from attnscope.counting import counted
+from attnscope.counting import plural
 from attnscope.records.axes import Rows
 from attnscope.records.compare import NO_TOKEN, StackAlignment, TokenAlignment
 from attnscope.records.messages import Traced
@@ -90,9 +90,9 @@ def alignment_words(alignment: TokenAlignment, first: Sequence[Token], second: S
     only_first = [first[i].piece for i, j in _slots(alignment) if j == NO_TOKEN]
     only_second = [second[j].piece for i, j in _slots(alignment) if i == NO_TOKEN]
     if not replaced and not only_first and not only_second:
-        return f"same {counted(len(alignment), 'token')}"
+        return f"same {plural(len(alignment), 'token')}"
     n_common = len(pairs) - len(replaced)
-    parts = [f"{counted(n_common, 'token')} in common"]
+    parts = [f"{plural(n_common, 'token')} in common"]
     if replaced:
         names = [f"{_short(first[i].piece)} → {_short(second[j].piece)}" for i, j in replaced]
         parts.append(f"{len(replaced)} paired: {_listed(names)}")

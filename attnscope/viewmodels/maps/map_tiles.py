@@ -32,7 +32,7 @@ from attnscope.records.tiles import (
 )
 from attnscope.records.tokens import Token
 from attnscope.viewmodels.maps.map_window import MapWindow
-from attnscope.viewmodels.numbers import Numbers
+from attnscope.viewmodels.request_ids import RequestIds
 
 # Lines of long maps: only the strongest weights, and of the tokens only those at their ends.
 
@@ -49,7 +49,7 @@ class LongLines:
     is_waiting = False
     """Whether the edges of what is looked at are still being found."""
 
-    def __init__(self, post: Callable[[TileRequest], None], numbers: Numbers) -> None:
+    def __init__(self, post: Callable[[TileRequest], None], numbers: RequestIds) -> None:
         self._post, self._numbers = post, numbers
         self._number = 0
         self._queries = self._keys = np.zeros(0, dtype=np.intp)
@@ -163,9 +163,9 @@ class MapTiles:
     fraction: float | None = None
     is_stale: bool = False
 
-    def __init__(self, post: Callable[[TileRequest], None], numbers: Numbers | None = None) -> None:
+    def __init__(self, post: Callable[[TileRequest], None], numbers: RequestIds | None = None) -> None:
         self._post = post
-        self._numbers = numbers or Numbers()
+        self._numbers = numbers or RequestIds()
         self.changed = MapChanges()
         self.lines = LongLines(post, self._numbers)
         self._area_px = (640.0, 480.0)

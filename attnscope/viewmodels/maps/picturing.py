@@ -10,8 +10,8 @@ from psygnal import Signal, SignalGroup
 from attnscope.records.maps import HeadMap
 from attnscope.records.pictures import Picture, PictureShown, ShowPicture
 from attnscope.records.requests import Reply, Request
-from attnscope.viewmodels.numbers import Numbers
 from attnscope.viewmodels.query import Query
+from attnscope.viewmodels.request_ids import RequestIds
 from attnscope.viewmodels.session.state import Session
 
 
@@ -25,7 +25,7 @@ class PictureChanges(SignalGroup):
 class PictureState:
     """The head is the session's; the chosen query stays while pictures have as many tokens."""
 
-    def __init__(self, session: Session, post: Callable[[Request], None], numbers: Numbers) -> None:
+    def __init__(self, session: Session, post: Callable[[Request], None], numbers: RequestIds) -> None:
         self._session = session
         self._asking = Query(PictureShown, post, numbers)
         self.changed = PictureChanges()

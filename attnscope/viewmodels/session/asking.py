@@ -7,14 +7,14 @@ from attnscope.records.requests import Request
 from attnscope.records.sites import HeadRef
 from attnscope.records.texts import OpenText
 from attnscope.records.tokens import Token
-from attnscope.viewmodels.numbers import Numbers
+from attnscope.viewmodels.request_ids import RequestIds
 from attnscope.viewmodels.session.history import Setting
 
 
 class Asking:
     """Posts requests and remembers their numbers; 0 means that nothing of the kind is awaited."""
 
-    def __init__(self, post: Callable[[Request], None], numbers: Numbers) -> None:
+    def __init__(self, post: Callable[[Request], None], numbers: RequestIds) -> None:
         self._post, self._numbers = post, numbers
         self.load_number = self.save_number = self.text_number = self.edges_number = 0
         self.trace_number = self.heads_number = 0

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from attnscope.counting import counted
+from attnscope.counting import plural
 from attnscope.records.axes import Rows
 from attnscope.records.interventions import (
     CopyPattern,
@@ -75,7 +75,7 @@ def label_of(before: Interventions, after: Interventions) -> str:
 def changes_counted(interventions: Interventions) -> str:
     """How many changes there are, in words; empty for none."""
     n = len(of_single_heads(interventions))
-    heads = [counted(n, "head change")] if n else []
+    heads = [plural(n, "head change")] if n else []
     masks = ["a drawn mask"] if n < len(interventions) else []
     return " · ".join((*masks, *heads))
 

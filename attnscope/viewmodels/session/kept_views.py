@@ -9,8 +9,8 @@ from dataclasses import replace
 
 from psygnal import Signal, SignalGroup
 
-from attnscope.viewmodels.past import Past
 from attnscope.viewmodels.session.file import MAX_NOTES, MAX_VIEW_NAME, MAX_VIEWS, KeptView, SavedSession
+from attnscope.viewmodels.undo_stack import UndoStack
 
 Views = tuple[KeptView, ...]
 _VIEWS = {"lines": "Lines", "picture": "Picture", "inside": "Step by step"}
@@ -45,7 +45,7 @@ class KeptViews:
     ) -> None:
         self._take, self._show, self._fits = take, show, fits
         self.changed = KeptChanges()
-        self._past: Past[Views] = Past()
+        self._past: UndoStack[Views] = UndoStack()
         self.views: Views = ()
         self.at: int | None = None
         self.notes = ""

@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 from psygnal import Signal, SignalInstance
 
-from attnscope.counting import counted
+from attnscope.counting import plural
 from attnscope.errors import UserError
 from attnscope.records.masks import (
     DRAWN,
@@ -253,7 +253,7 @@ class MaskState:
         cells = cells_from_edges(
             edges, len(self.tokens), is_symmetric=self.is_symmetric, has_loops=self.has_loops
         )
-        self._use(cells, name, f"mask: {counted(len(edges), 'edge')}")
+        self._use(cells, name, f"mask: {plural(len(edges), 'edge')}")
         self._tell()
 
     def drop(self) -> None:

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from psygnal import Signal, SignalGroup
 
-from attnscope.counting import counted
+from attnscope.counting import plural
 from attnscope.records.interventions import Interventions
 from attnscope.records.maps import HeadMap, HeadMeasures, SiteGrid
 from attnscope.records.messages import (
@@ -32,7 +32,7 @@ from attnscope.records.tiles import GridRefined
 from attnscope.records.tokens import Token
 from attnscope.viewmodels.maps.aspect import PLAIN, Aspect, aspect_words
 from attnscope.viewmodels.maps.shown_maps import ShownMaps, distinct, heads_to_blend, sides_of_site, with_grid
-from attnscope.viewmodels.numbers import Numbers
+from attnscope.viewmodels.request_ids import RequestIds
 from attnscope.viewmodels.session.asking import Asking
 from attnscope.viewmodels.session.comparing import DEFAULT_COMPARING, Comparing
 from attnscope.viewmodels.session.gating import joined, named, named_text
@@ -188,8 +188,8 @@ class Session:
     notice: Notice | None = None
     edges: TextOpened | None = None
 
-    def __init__(self, post: Callable[[Request], None], numbers: Numbers | None = None) -> None:
-        self._asking = Asking(post, numbers or Numbers())
+    def __init__(self, post: Callable[[Request], None], numbers: RequestIds | None = None) -> None:
+        self._asking = Asking(post, numbers or RequestIds())
         self.changed = SessionChanges()
         self.tracing = Tracing(self, self._asking, self._trace, self.changed.stale.emit)
         self._shown = ShownMaps()
@@ -537,7 +537,7 @@ class Session:
         left = with_mask(self.interventions, None)
         self.change("the model's own mask", replace(self.setting, interventions=left))
         self.tell_person(
-            f"The mask is drawn for {counted(mask.n_tokens, 'token')}, this text has {len(traced.source)}: "
+            f"The mask is drawn for {plural(mask.n_tokens, 'token')}, this text has {len(traced.source)}: "
             "it is left out."
         )
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from attnscope.records.messages import Failed
 from attnscope.records.requests import Reply, Request
 from attnscope.records.runs import FollowRun, RunMark, RunNews
-from attnscope.viewmodels.numbers import Numbers
+from attnscope.viewmodels.request_ids import RequestIds
 
 LIVE_EVERY_S, QUIET_EVERY_S = 0.3, 10.0
 _PATIENCE_S = 30.0
@@ -30,7 +30,9 @@ class _Place:
 class Follower:
     """Follows folders for several listeners; what a folder says reaches its listener in order."""
 
-    def __init__(self, post: Callable[[Request], None], numbers: Numbers, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, post: Callable[[Request], None], numbers: RequestIds, clock: Callable[[], float]
+    ) -> None:
         self._post, self._numbers, self._clock = post, numbers, clock
         self._places: dict[Key, _Place] = {}
         self._asked: tuple[int, Key, float] | None = None

@@ -1,6 +1,6 @@
 """What a recipe costs, in words: the same in the window and on the command line. Must not import Qt."""
 
-from attnscope.counting import bytes_text, count_text, counted, flops_text, rough_text
+from attnscope.counting import bytes_text, count_text, flops_text, plural, rough_text
 from attnscope.records.plans import Plan, PresetRow
 
 Row = tuple[str, str]
@@ -58,7 +58,7 @@ def memory_rows(plan: Plan) -> tuple[Row, ...]:
 def work_rows(plan: Plan) -> tuple[Row, ...]:
     """Operations and time."""
     rows = [
-        ("a batch", f"{counted(plan.n_sequences, 'text')} of at most {counted(plan.n_tokens, 'token')}"),
+        ("a batch", f"{plural(plan.n_sequences, 'text')} of at most {plural(plan.n_tokens, 'token')}"),
         ("tokens a step", f"{plan.tokens_a_step:,.0f}"),
         ("operations a step", flops_text(plan.flops_a_step)),
         (f"all {plan.n_steps:,} steps", flops_text(plan.flops)),

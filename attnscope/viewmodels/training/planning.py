@@ -21,7 +21,7 @@ from attnscope.records.plans import (
 )
 from attnscope.records.requests import Reply, Request
 from attnscope.settings import known_run_folders
-from attnscope.viewmodels.numbers import Numbers
+from attnscope.viewmodels.request_ids import RequestIds
 from attnscope.viewmodels.training.recipe_draft import RecipeDraft
 from attnscope.viewmodels.training.recipe_text import RecipeFile, read_recipe_text
 
@@ -33,7 +33,7 @@ class RecipeTimes:
 
     changed = Signal()
 
-    def __init__(self, post: Callable[[Request], None], numbers: Numbers) -> None:
+    def __init__(self, post: Callable[[Request], None], numbers: RequestIds) -> None:
         self._post, self._numbers = post, numbers
         self._waiting: list[RecipeFile] = []
         self._number = 0
@@ -121,7 +121,7 @@ class PlanState:
     def __init__(
         self,
         post: Callable[[Request], None],
-        numbers: Numbers,
+        numbers: RequestIds,
         recipe: RecipeDraft,
         clock: Callable[[], float],
     ) -> None:

@@ -18,7 +18,7 @@ from attnscope.records.inspections import (
 )
 from attnscope.records.messages import Failed
 from attnscope.records.requests import Reply, Request
-from attnscope.viewmodels.numbers import Numbers as RequestNumbers
+from attnscope.viewmodels.request_ids import RequestIds
 
 LIVE_EVERY_S, QUIET_EVERY_S = 0.7, 10.0
 _PATIENCE_S = 30.0
@@ -32,7 +32,7 @@ class InspectionsState:
     def __init__(
         self,
         post: Callable[[Request], None],
-        numbers: RequestNumbers,
+        numbers: RequestIds,
         clock: Callable[[], float],
     ) -> None:
         self._post, self._numbers, self._clock = post, numbers, clock

@@ -28,7 +28,7 @@ from attnscope.records.requests import Reply, Request
 from attnscope.records.runs import RunNews, RunWriter
 from attnscope.records.training import Finished, Saved, SaveFailed, Started, TrainingEvent, Watched
 from attnscope.viewmodels.new_folder import place_problem
-from attnscope.viewmodels.numbers import Numbers
+from attnscope.viewmodels.request_ids import RequestIds
 from attnscope.viewmodels.training.follower import Follower
 from attnscope.viewmodels.training.planning import PlanState, Wish
 from attnscope.viewmodels.training.recipe_draft import RecipeDraft
@@ -167,7 +167,7 @@ class TrainingState:
     def __init__(
         self,
         post: Callable[[Request], None],
-        numbers: Numbers,
+        numbers: RequestIds,
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:

@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from attnscope.counting import counted
+from attnscope.counting import plural
 from attnscope.records.runs import RunWriter
 from attnscope.records.training import Finished, SaveFailed
 from attnscope.viewmodels.training.planning import Wish
@@ -77,7 +77,7 @@ def finished_status(event: Finished, accuracy: float = math.nan) -> TrainingStat
     """How a run ended, with the last `accuracy` on held-out data, and what can be done next."""
     match event.reason:
         case "done":
-            title = f"Finished: {counted(event.step, 'step')}"
+            title = f"Finished: {plural(event.step, 'step')}"
             detail = "Replay its checkpoints below, open one in Explore, or use Go on… for more steps."
         case "stopped":
             title = f"Stopped at step {event.step:,}"
@@ -132,7 +132,7 @@ def film_status(name: str, step: int) -> TrainingStatus:
     return TrainingStatus(
         phase="idle",
         title=f"An earlier run: {name}",
-        detail=f"Replay below how its attention formed in {counted(step, 'step')}. Start trains the "
+        detail=f"Replay below how its attention formed in {plural(step, 'step')}. Start trains the "
         f"recipe above in a new folder.",
     )
 

@@ -17,7 +17,7 @@ from attnscope.records.runs import RunNews
 from attnscope.records.sites import HeadRef, Stack
 from attnscope.viewmodels.maps.aggregation import labelled
 from attnscope.viewmodels.maps.aspect import PLAIN
-from attnscope.viewmodels.numbers import Numbers
+from attnscope.viewmodels.request_ids import RequestIds
 
 Sentences = tuple[tuple[str, str | None], ...]
 """Texts with their targets, where they have one."""
@@ -65,7 +65,7 @@ class WatchState:
     def __init__(
         self,
         post: Callable[[Request], None],
-        numbers: Numbers,
+        numbers: RequestIds,
         clock: Callable[[], float],
     ) -> None:
         self._post = post

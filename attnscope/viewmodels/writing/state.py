@@ -25,7 +25,7 @@ from attnscope.records.messages import Failed, Traced
 from attnscope.records.outputs import Candidate
 from attnscope.records.requests import Reply, Request
 from attnscope.records.sites import Gates, Stack
-from attnscope.viewmodels.numbers import Numbers
+from attnscope.viewmodels.request_ids import RequestIds
 from attnscope.viewmodels.session.state import Session
 
 Phase = Literal["empty", "writing", "written", "stopped", "failed"]
@@ -58,7 +58,7 @@ class GenerationState:
         session: Session,
         post: Callable[[Request], None],
         cancel: Callable[[int], None],
-        numbers: Numbers,
+        numbers: RequestIds,
     ) -> None:
         self._session, self._post, self._cancel, self._numbers = session, post, cancel, numbers
         self.changed = GenerationChanges()

@@ -15,7 +15,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from attnscope.counting import counted
+from attnscope.counting import plural
 from attnscope.figures.page import sized
 from attnscope.figures.paint_changes import top_mean
 from attnscope.figures.spec import Caption, FigureSpec
@@ -32,10 +32,10 @@ from attnscope.viewmodels.compare.scripts import (
 from attnscope.viewmodels.compare.state import CompareState
 from attnscope.viewmodels.compare.traces import WHICH
 from attnscope.viewmodels.maps.alignment import WAYS
+from attnscope.viewmodels.placeholder import Placeholder, stage_of
 from attnscope.viewmodels.session.comparing import LIMITS, Order
 from attnscope.viewmodels.session.scripts import Scripts
 from attnscope.viewmodels.session.state import Session
-from attnscope.viewmodels.stage import Stage, stage_of
 from attnscope.viewmodels.view_state import ViewState
 from attnscope.widgets.choice_button import ChoiceButton
 from attnscope.widgets.compare.grid import CompareGrid, CompareMaps
@@ -83,7 +83,7 @@ def grid_words(state: CompareState, top: float) -> str:
     parts = parts if state.grids else []
     for which, heads in (("A", compared.only_first), ("B", compared.only_second)):
         if heads:
-            parts.append(f"{counted(len(heads), 'head')} only in {which}")
+            parts.append(f"{plural(len(heads), 'head')} only in {which}")
     if compared.too_long:
         parts.append(f"{len(compared.too_long)} too long")
     return " · ".join(parts)
@@ -359,7 +359,7 @@ class ComparePage(Dressed):
         self._state.swap()
 
 
-def compare_stage(state: CompareState, session: Session) -> Stage:
+def compare_stage(state: CompareState, session: Session) -> Placeholder:
     """What stands in place of the pictures: what is lacking, what is being done, what went wrong."""
     explore = stage_of(session)
     wishes = [state.wish(which) for which in WHICH]
@@ -367,16 +367,16 @@ def compare_stage(state: CompareState, session: Session) -> Stage:
         return explore
     errors = [f"{which}: {state.sides[which].error}" for which in WHICH if state.sides[which].error]
     if errors:
-        return Stage(kind="failed", title="One side cannot be shown", hint="\n".join(errors))
+        return Placeholder(kind="failed", title="One side cannot be shown", hint="\n".join(errors))
     if None in wishes:
-        return Stage(
+        return Placeholder(
             kind="empty",
             title="Any two things, side by side",
             hint="Open a model and type a sentence in Explore, or choose a model and a text for A and for B.",
         )
     if state.is_shown:
-        return Stage(kind="shown")
-    return Stage(kind="waiting", title=f"{state.progress or 'Tracing'}…", is_working=True)
+        return Placeholder(kind="shown")
+    return Placeholder(kind="waiting", title=f"{state.progress or 'Tracing'}…", is_working=True)
 
 
 def compare_handlers(

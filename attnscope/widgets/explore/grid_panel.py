@@ -16,7 +16,7 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QButtonGroup, QHBoxLayout, QMenu, QSizePolicy, QToolButton, QVBoxLayout
 
-from attnscope.counting import counted, short_number
+from attnscope.counting import plural, short_number
 from attnscope.figures.colours import ramp_colour
 from attnscope.figures.plain import plain_piece, query_words
 from attnscope.figures.style import SMALL_PX, font, text_width, type_px
@@ -285,7 +285,7 @@ class GridPanel(Dressed):
             self._grids = grids
             self.grid.set_grids(grids)
         n_heads = sum(grid.site.n_heads for grid in grids)
-        layers, heads = counted(len(grids), "layer"), counted(n_heads, "head")
+        layers, heads = plural(len(grids), "layer"), plural(n_heads, "head")
         rough = " · rough" if any(grid.is_sampled for grid in grids) else ""
         scaled, about = _SCALED.get(self._view.scale, ("", ""))
         words = f"{scaled}{rough}" if scaled else f"{layers} · {heads}{rough}"

@@ -32,8 +32,8 @@ from attnscope.viewmodels.maps.aspect import (
     Over,
 )
 from attnscope.viewmodels.maps.evenness import even_words
+from attnscope.viewmodels.placeholder import stage_of
 from attnscope.viewmodels.session.state import Session
-from attnscope.viewmodels.stage import stage_of
 from attnscope.viewmodels.view_state import LINES, ViewState
 from attnscope.viewmodels.writing.state import GenerationState
 from attnscope.widgets.aspect_steps import has_two_texts, has_words, writes

@@ -19,18 +19,18 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from attnscope.counting import counted
+from attnscope.counting import plural
 from attnscope.figures.plain import plain_piece, plain_text, shorten
 from attnscope.figures.style import type_px
 from attnscope.records.axes import Axis
 from attnscope.records.models import ModelInfo, Sample
 from attnscope.records.tokens import Token, Tokens
 from attnscope.viewmodels.maps.shown_maps import shown_tokens
+from attnscope.viewmodels.placeholder import wanted_input
 from attnscope.viewmodels.session.known_words import begun_word, completions, nearest_words
 from attnscope.viewmodels.session.recorded import READ_ONLY, READ_ONLY_TIP, is_recorded
 from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.session.typed_text import text_notes
-from attnscope.viewmodels.stage import wanted_input
 from attnscope.viewmodels.view_state import Highlight, ViewState, sides_of
 from attnscope.widgets.aspect_steps import writes
 from attnscope.widgets.labels import PlainLabel, plain_tooltip, tool_button, when
@@ -414,7 +414,7 @@ class TextBar(Dressed):
         is_line = len(session.text) <= MAX_LINE_CHARACTERS and session.text not in session.text_names
         _show_text(self.text_edit, session.text if is_line else "")
         name = session.text_names.get(session.text, "a long text")
-        words = f"{name} · {counted(len(session.text), 'character')} · typing replaces it"
+        words = f"{name} · {plural(len(session.text), 'character')} · typing replaces it"
         asked = wanted_input(session.model.reads if session.model else "text")
         self.text_edit.setPlaceholderText(asked if is_line else plain_text(words))
 

@@ -19,7 +19,7 @@ from attnscope.figures.style import type_px
 from attnscope.records.redundancy import PairsSource
 from attnscope.records.sites import STACKS
 from attnscope.viewmodels.heads.alike import SOURCE_NAMES, AlikeState
-from attnscope.viewmodels.stage import Stage
+from attnscope.viewmodels.placeholder import Placeholder
 from attnscope.widgets.choice_button import ChoiceButton
 from attnscope.widgets.form_parts import column, dress_table, row
 from attnscope.widgets.heads.head_table import SHARE_ROLE, BarDelegate
@@ -150,14 +150,16 @@ class AlikePage(Dressed):
         self._progress.setRange(0, news.n_total if news is not None else 0)
         self._progress.setValue(news.n_done if news is not None else 0)
 
-    def _stage_now(self) -> Stage:
+    def _stage_now(self) -> Placeholder:
         match self._state.job.phase:
             case "running":
-                return Stage(kind="waiting", title="Comparing heads…", hint="Other pages stay usable.")
+                return Placeholder(kind="waiting", title="Comparing heads…", hint="Other pages stay usable.")
             case "failed":
-                return Stage(kind="failed", title="These heads cannot be compared", hint=self._state.error)
+                return Placeholder(
+                    kind="failed", title="These heads cannot be compared", hint=self._state.error
+                )
             case _:
-                return Stage(
+                return Placeholder(
                     kind="empty",
                     title="Which heads attend alike?",
                     hint="The pairs of heads that attend most alike, first. Choose texts and press Compare;"

@@ -17,7 +17,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from attnscope.counting import counted
+from attnscope.counting import plural
 from attnscope.figures.plain import isolated, plain_piece
 from attnscope.files import replace_file
 from attnscope.records.findings import OWN_TEXTS, Findings
@@ -25,7 +25,7 @@ from attnscope.records.roles import HeadCard, TellingText
 from attnscope.records.sites import STACKS
 from attnscope.strict_json import json_text
 from attnscope.viewmodels.heads.state import SPECIAL_NAMES, HeadsState
-from attnscope.viewmodels.stage import Stage
+from attnscope.viewmodels.placeholder import Placeholder
 from attnscope.widgets.choice_button import ChoiceButton
 from attnscope.widgets.failures import told_failures
 from attnscope.widgets.flow_row import FlowRow, together
@@ -270,7 +270,7 @@ class HeadsPage(QWidget):
             widget.setEnabled(has_table)
         self._stack.show_choice(state.stack or "all")
         n_shown, n_all = len(state.rows), len(state.cards)
-        heads = counted(n_all, "head")
+        heads = plural(n_all, "head")
         self._count.setText(f"{n_shown} of {heads}" if n_shown != n_all else heads)
         self._count.setVisible(has_table)
         self._statement.set_full_text(state.statement)
@@ -278,11 +278,11 @@ class HeadsPage(QWidget):
             self._stage.show_stage(self._stage_now())
         self._pages.setCurrentWidget(self._splitter if has_table else self._stage)
 
-    def _stage_now(self) -> Stage:
+    def _stage_now(self) -> Placeholder:
         state = self._state
         match state.phase:
             case "running":
-                return Stage(
+                return Placeholder(
                     kind="waiting",
                     title=state.progress or "Measuring…",
                     hint="Other pages stay usable.",
@@ -290,9 +290,9 @@ class HeadsPage(QWidget):
                     fraction=state.fraction,
                 )
             case "failed":
-                return Stage(kind="failed", title="These texts cannot be measured", hint=state.error)
+                return Placeholder(kind="failed", title="These texts cannot be measured", hint=state.error)
             case _:
-                return Stage(
+                return Placeholder(
                     kind="empty",
                     title="What does each head do?",
                     hint="Choose texts and press Measure: every head in numbers with intervals, what it does"

@@ -16,7 +16,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from attnscope.counting import counted
+from attnscope.counting import plural
 from attnscope.figures.curve_tables import csv_of_curves
 from attnscope.figures.pruning_charts import pruning_chart
 from attnscope.figures.spec import Caption, FigureSpec
@@ -26,7 +26,7 @@ from attnscope.records.importance import RANKINGS, Ranking
 from attnscope.records.intervals import interval_said
 from attnscope.viewmodels.heads.curve_groups import RANKING_NAMES
 from attnscope.viewmodels.heads.pruning_curves import MAX_TEXTS, METRIC_NAMES, CurvesState
-from attnscope.viewmodels.stage import Stage
+from attnscope.viewmodels.placeholder import Placeholder
 from attnscope.widgets.choice_button import ChoiceButton
 from attnscope.widgets.export.one_figure import export_one
 from attnscope.widgets.failures import told_failures
@@ -216,24 +216,24 @@ class PruningPage(QWidget):
             return ""
         stopped = " · cancelled: only the curves that were whole" if state.phase == "stopped" else ""
         n = state.curves[0].n_texts
-        return f"{state.texts or state.texts_name}: {counted(n, 'text')}; {interval_said(n)}{stopped}"
+        return f"{state.texts or state.texts_name}: {plural(n, 'text')}; {interval_said(n)}{stopped}"
 
-    def _stage_now(self, fraction: float | None) -> Stage:
+    def _stage_now(self, fraction: float | None) -> Placeholder:
         state = self._state
         match state.phase:
             case "running":
                 hint = "Other pages stay usable. Curves appear point by point."
-                return Stage(
+                return Placeholder(
                     kind="waiting", title=state.progress, hint=hint, is_working=True, fraction=fraction
                 )
             case "failed":
-                return Stage(kind="failed", title="These curves cannot be measured", hint=state.error)
+                return Placeholder(kind="failed", title="These curves cannot be measured", hint=state.error)
             case _:
                 hint = (
                     "Heads are switched off, least important first, a tenth at a time; the curves show what"
                     f" is left of the model. Choose texts and rankings and press Run.{state.first_look.words}"
                 )
-                return Stage(kind="empty", title="Which heads can go?", hint=hint)
+                return Placeholder(kind="empty", title="Which heads can go?", hint=hint)
 
     # --- what the person does ---------------------------------------------------------------------
 

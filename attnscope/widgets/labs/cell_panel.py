@@ -4,7 +4,7 @@ from PySide6.QtCore import QEvent, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QColor, QKeyEvent, QMouseEvent, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QSizePolicy
 
-from attnscope.counting import counted, number_text
+from attnscope.counting import number_text, plural
 from attnscope.figures.cell_map import CellMap
 from attnscope.figures.paint_cells import layout_cells, paint_cells
 from attnscope.widgets.panning import ARROWS
@@ -55,7 +55,7 @@ class CellPanel(Dressed):
         elif shown.kind == "kinds":
             said = shown.legend[round(value) - 1]
         elif shown.kind == "steps":
-            said = counted(round(value), "layer")
+            said = plural(round(value), "layer")
         else:
             said = number_text(value)
         return f"{shown.row_title} {shown.row_name(i)} → {shown.column_title} {shown.column_name(j)}  {said}"

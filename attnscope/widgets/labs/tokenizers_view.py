@@ -22,7 +22,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from attnscope.counting import counted
+from attnscope.counting import plural
 from attnscope.figures.plain import plain_text
 from attnscope.figures.spec import Caption, Chart, FigureSpec, Series
 from attnscope.figures.style import type_px
@@ -214,7 +214,7 @@ class TokenizersView(LabFrame):
             self.typed.setText(wish.sentence)
         self.foot.show_possible(state.controls)
         named = Path(wish.path).name if wish.path else "pasted" if wish.text else "the sample text"
-        n = f", {counted(len(wish.text), 'character')}" if wish.text and not wish.path else ""
+        n = f", {plural(len(wish.text), 'character')}" if wish.text and not wish.path else ""
         self.text_name.setText(plain_text(named) + n)
 
     def _show_rows(self, state: TokenizersState) -> None:
@@ -264,7 +264,7 @@ class TokenizersView(LabFrame):
             if is_there:
                 kind = KINDS.get(good[k].kind, good[k].kind)
                 name.setText(f"{kind} {good[k].vocab_size:,}: {len(good[k].sentence)}")
-                name.setToolTip(counted(len(good[k].sentence), "token"))
+                name.setToolTip(plural(len(good[k].sentence), "token"))
                 flow.show_tokens(good[k].sentence, unknown_id=good[k].unknown_id)
 
     def _cells(self, k: int) -> tuple[str, ...]:

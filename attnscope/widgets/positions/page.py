@@ -14,8 +14,8 @@ from attnscope.figures.spec import Caption, FigureSpec
 from attnscope.figures.style import SMALL_PX, font, text_width, type_px
 from attnscope.figures.views.positions import PositionsFigure
 from attnscope.records.positions import PositionTable
+from attnscope.viewmodels.placeholder import Placeholder
 from attnscope.viewmodels.positions import D_MODEL_RANGE, POSITIONS_RANGE, SCHEMES, PositionsState
-from attnscope.viewmodels.stage import Stage
 from attnscope.widgets.flow_row import FlowRow, together
 from attnscope.widgets.form_parts import column, inset_text, row
 from attnscope.widgets.labels import ElidedLabel, PlainLabel, when
@@ -395,15 +395,15 @@ class PositionsPage(Dressed):
         for shown in columns:
             shown.set_note_height(height)
 
-    def _stage(self) -> Stage:
+    def _stage(self) -> Placeholder:
         state = self._state
         if state.error:
-            return Stage(kind="failed", title="These encodings cannot be drawn", hint=state.error)
+            return Placeholder(kind="failed", title="These encodings cannot be drawn", hint=state.error)
         if state.is_busy:
-            return Stage(kind="waiting", title="Computing the encodings…", is_working=True)
+            return Placeholder(kind="waiting", title="Computing the encodings…", is_working=True)
         if state.model_note:
-            return Stage(kind="failed", title="No table to show", hint=state.model_note)
-        return Stage(
+            return Placeholder(kind="failed", title="No table to show", hint=state.model_note)
+        return Placeholder(
             kind="empty",
             title="Choose an encoding",
             hint="Tick one or more above to see their matrices and similarities side by side.",

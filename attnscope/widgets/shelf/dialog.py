@@ -17,7 +17,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from attnscope.counting import counted
+from attnscope.counting import plural
 from attnscope.figures.plain import plain_text
 from attnscope.figures.style import type_px
 from attnscope.records.shelf import ShelfRow, size_words
@@ -272,7 +272,7 @@ class ShelfDialog(QDialog):
             case "busy":
                 return f"{state.fetching} is being downloaded: pause or cancel it first."
             case "download" if offer is not None:
-                there = f"{offer.host} has {offer.n_bytes:,} bytes in {counted(len(offer.files), 'file')}."
+                there = f"{offer.host} has {offer.n_bytes:,} bytes in {plural(len(offer.files), 'file')}."
                 return f"{there} {offer.n_here:,} of them are here already." if offer.n_here else there
             case "fetching":
                 return "The open model stays open. You can close this window; the download continues."

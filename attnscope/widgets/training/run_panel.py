@@ -21,7 +21,7 @@ from PySide6.QtWidgets import (
 )
 
 from attnscope import paths
-from attnscope.counting import bytes_text, counted
+from attnscope.counting import bytes_text, plural
 from attnscope.errors import LoadError
 from attnscope.figures.style import type_px
 from attnscope.viewmodels.session.recents import Recents
@@ -204,7 +204,7 @@ _STEADY = ("constant", "noam")
 def longer_words(recipe: str, step: int, n_more: int) -> str:
     """How long the run of a recipe will be, and what becomes of its learning rate."""
     n_steps = step + n_more
-    told = [f"The run will be {counted(n_steps, 'step')} long and continue in its own folder."]
+    told = [f"The run will be {plural(n_steps, 'step')} long and continue in its own folder."]
     kind = recipe_value(recipe, "schedule", "kind") or DEFAULT_SCHEDULE
     has_pool = bool(recipe_value(recipe, "data", "repeated_share"))
     warmup = recipe_value(recipe, "schedule", "warmup_steps")
@@ -257,7 +257,7 @@ class LongerDialog(QDialog):
         layout.setSpacing(12)
         layout.addLayout(
             row(
-                PlainLabel(f"{counted(state.step, 'step is', 'steps are')} made. More steps"),
+                PlainLabel(f"{plural(state.step, 'step is', 'steps are')} made. More steps"),
                 self.n_more,
                 None,
             )

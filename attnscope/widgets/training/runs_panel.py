@@ -29,7 +29,7 @@ from PySide6.QtWidgets import (
 from attnscope import paths
 from attnscope.figures.colours import Palette, series_colour
 from attnscope.figures.style import type_px
-from attnscope.viewmodels.stage import Stage
+from attnscope.viewmodels.placeholder import Placeholder
 from attnscope.viewmodels.training.recipe_differences import csv_of_table
 from attnscope.viewmodels.training.run_rows import COLUMN_TIPS, FIXED_COLUMNS, RunRow
 from attnscope.viewmodels.training.runs_list import RunsState
@@ -259,7 +259,7 @@ def _tip(row: RunRow, column: str) -> str:
     return f"{column} = {row.cell(column)}"
 
 
-_EMPTY = Stage(
+_EMPTY = Placeholder(
     kind="empty",
     title="Compare runs here",
     hint="Add a run, or a whole folder of runs: their curves are drawn together above, each in its own "

@@ -14,7 +14,7 @@ from attnscope.figures.paint_chart import ChartLayout, paint_chart
 from attnscope.figures.scaling_charts import scaling_charts
 from attnscope.figures.spec import Chart
 from attnscope.records.training import loss_unit
-from attnscope.viewmodels.stage import Stage
+from attnscope.viewmodels.placeholder import Placeholder
 from attnscope.viewmodels.training.runs_list import RunsState
 from attnscope.viewmodels.training.scaling import SCALES, UNITS, Scale, scaling_points
 from attnscope.widgets.choice_button import ChoiceButton
@@ -25,7 +25,7 @@ from attnscope.widgets.theme import Dressed
 
 _NEAR_PX = 12.0
 _DOT_PX = 4.5
-_EMPTY = Stage(
+_EMPTY = Placeholder(
     kind="empty",
     title="No finished run is ticked",
     hint="Add runs of several sizes below, for instance a folder that a sweep wrote. Runs that made all "

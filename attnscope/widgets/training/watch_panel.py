@@ -19,7 +19,7 @@ from attnscope.figures.plain import query_words
 from attnscope.figures.style import MapStyle
 from attnscope.records.outputs import Output
 from attnscope.records.sites import STACKS, HeadRef
-from attnscope.viewmodels.stage import Stage
+from attnscope.viewmodels.placeholder import Placeholder
 from attnscope.viewmodels.training.recipe_text import recipe_value
 from attnscope.viewmodels.training.state import TrainingState
 from attnscope.viewmodels.training.watch import WatchState
@@ -239,19 +239,19 @@ class WatchPanel(QWidget):
         layout = self._head.layout_now()
         self._grid.set_most(_SMALL_SHARE * layout.cells.width() if layout is not None else 0.0)
 
-    def _stage(self) -> Stage:
+    def _stage(self) -> Placeholder:
         watch = self._watch
         if watch.note:
-            return Stage(kind="failed", title="This sentence cannot be drawn", hint=watch.note)
+            return Placeholder(kind="failed", title="This sentence cannot be drawn", hint=watch.note)
         if not watch.text.strip():
-            return Stage(
+            return Placeholder(
                 kind="empty",
                 title="No sentence to watch",
                 hint="Type one above: its attention is redrawn here while the model learns.",
             )
         if watch.is_live or watch.checkpoint:
-            return Stage(kind="waiting", title="Tracing…", is_working=True)
-        return Stage(
+            return Placeholder(kind="waiting", title="Tracing…", is_working=True)
+        return Placeholder(
             kind="empty",
             title="Attention appears here",
             hint="Every head of the model is drawn for this sentence as soon as training starts, and "

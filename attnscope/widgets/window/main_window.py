@@ -27,12 +27,12 @@ from attnscope.settings import Settings
 from attnscope.viewmodels.compare.state import CompareState
 from attnscope.viewmodels.heads.pruning import PruningState
 from attnscope.viewmodels.heads.state import HeadsState
-from attnscope.viewmodels.numbers import Numbers
 from attnscope.viewmodels.positions import PositionsState
+from attnscope.viewmodels.request_ids import RequestIds
 from attnscope.viewmodels.session.history import Change, Setting
 from attnscope.viewmodels.session.recorded import NO_INSIDE, is_recorded
 from attnscope.viewmodels.session.state import Session
-from attnscope.viewmodels.training.further_recipe import further_name, further_recipe, why_not_further
+from attnscope.viewmodels.training.finetune_recipe import further_name, further_recipe, why_not_further
 from attnscope.viewmodels.training.state import TrainingState
 from attnscope.viewmodels.view_state import Page, Part, ViewState
 from attnscope.widgets.actions import build_actions
@@ -342,7 +342,7 @@ class MainWindow(QMainWindow):
             export_choices=self._settings.export_choices,
             pruning=pruning,
         )
-        self._compare = compare or CompareState(session, _post_nothing, Numbers())
+        self._compare = compare or CompareState(session, _post_nothing, RequestIds())
         handlers = {**self._commands.handlers(), **self.workspace.handlers()}
         handlers |= compare_handlers(self._compare, session, self.view)
         handlers["page-learn"] = functools.partial(self.view.show_page, "learn")
@@ -362,7 +362,7 @@ class MainWindow(QMainWindow):
             self.view,
             self.actions_by_name,
             compare=self._compare,
-            heads=heads or HeadsState(session, _post_nothing, Numbers()),
+            heads=heads or HeadsState(session, _post_nothing, RequestIds()),
             positions=positions,
             training=training,
             offer_models=self._models_offered,

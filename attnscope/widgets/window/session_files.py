@@ -10,7 +10,7 @@ from typing import Literal, Protocol
 from PySide6.QtCore import QObject, Qt, QTimer
 from PySide6.QtWidgets import QFileDialog, QMessageBox, QWidget
 
-from attnscope.counting import counted
+from attnscope.counting import plural
 from attnscope.errors import LoadError, UserError
 from attnscope.figures.caption import program_version
 from attnscope.figures.figure_file import ENDING as FIGURE_ENDING
@@ -537,7 +537,7 @@ class SessionFiles(QObject):
             warnings.append("The model's weights are not those the session was saved with.")
         if n_lacking:
             warnings.append(
-                f"{counted(n_lacking, 'head of the session does', 'heads of the session do')} "
+                f"{plural(n_lacking, 'head of the session does', 'heads of the session do')} "
                 "not exist in this model."
             )
         if warnings:

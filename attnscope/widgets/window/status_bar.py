@@ -4,7 +4,7 @@ from PySide6.QtCore import QPoint, Qt, QTimer
 from PySide6.QtGui import QAction, QKeyEvent
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QProgressBar, QPushButton, QVBoxLayout, QWidget
 
-from attnscope.counting import counted
+from attnscope.counting import plural
 from attnscope.figures.plain import plain_text
 from attnscope.figures.style import type_px
 from attnscope.records.maps import SelfCheck
@@ -283,7 +283,7 @@ class StatusBar(Dressed):
     def _show_gates(self) -> None:
         gates = self._session.gates
         n_off, n_partly = len(gates.off()), len(gates.values) - len(gates.off())
-        parts = [f"{counted(n_off, 'head')} off"] if n_off else []
+        parts = [f"{plural(n_off, 'head')} off"] if n_off else []
         parts += [f"{n_partly} turned down"] if n_partly else []
         changes = changes_counted(self._session.interventions)
         self.heads_off.setText(" · ".join([*parts, *filter(None, [changes])]) or "all heads on")

@@ -6,7 +6,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QAction, QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QMenu, QMenuBar, QProgressBar, QSizePolicy
 
-from attnscope.counting import counted, short_count
+from attnscope.counting import plural, short_count
 from attnscope.figures.plain import plain_text, shorten
 from attnscope.figures.style import type_px
 from attnscope.records.models import ModelInfo
@@ -159,8 +159,7 @@ def _facts_in_short(model: ModelInfo) -> str:
 def _facts(model: ModelInfo) -> str:
     if model.is_recorded:
         return (
-            f"Recorded attention of {counted(model.max_tokens, 'token')}, without a "
-            f"model\nfrom {model.source}"
+            f"Recorded attention of {plural(model.max_tokens, 'token')}, without a model\nfrom {model.source}"
         )
     return (
         f"{model.form}, trained for {model.objective}\n{model.n_parameters:,} parameters\n"

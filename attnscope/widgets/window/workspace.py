@@ -12,7 +12,7 @@ from attnscope.errors import LoadError
 from attnscope.figures.plain import plain_text, shorten
 from attnscope.records.shelf import ShelfRequest
 from attnscope.settings import Settings
-from attnscope.viewmodels.numbers import Numbers
+from attnscope.viewmodels.request_ids import RequestIds
 from attnscope.viewmodels.session.file import read_session
 from attnscope.viewmodels.session.recents import Recents
 from attnscope.viewmodels.session.scripts import Scripts, scripts_now
@@ -78,7 +78,7 @@ class GetModels(QObject):
     def __init__(self, window: QWidget, open_model: Callable[[str], None]) -> None:
         super().__init__(window)
         self._window, self._open_model = window, open_model
-        self.state = ShelfState(_post_nothing, Numbers())
+        self.state = ShelfState(_post_nothing, RequestIds())
 
     def attach(self, state: ShelfState) -> None:
         """Show this state from now on, which has somebody to ask."""

@@ -15,7 +15,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from attnscope.counting import counted, fixed
+from attnscope.counting import fixed, plural
 from attnscope.records.generation import MAX_BEAMS, BeamTree, WriteMode, WrittenToken
 from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.writing.state import GenerationState
@@ -28,7 +28,7 @@ from attnscope.widgets.labels import PlainLabel, plain_tooltip, tool_button, whe
 def summary(state: GenerationState, session: Session) -> str:
     """What is happening, or what came of it."""
     n_tokens = len(state.tokens)
-    words = counted(n_tokens, "token")
+    words = plural(n_tokens, "token")
     match state.phase:
         case "failed":
             return state.error
@@ -89,7 +89,7 @@ def tree_sentence(tree: BeamTree) -> str:
     """The tree in numbers."""
     n_ended = sum(node.state == "finished" for node in tree.nodes)
     return (
-        f"{counted(len(tree.nodes), 'node')}, {counted(tree.depth, 'token')} deep, {n_ended} "
+        f"{plural(len(tree.nodes), 'node')}, {plural(tree.depth, 'token')} deep, {n_ended} "
         "ended; best at the left"
     )
 

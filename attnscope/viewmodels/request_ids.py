@@ -3,7 +3,7 @@
 from itertools import count
 
 
-class Numbers:
+class RequestIds:
     """Counts up from `first` in steps; number 0 belongs to nobody."""
 
     def __init__(self, first: int = 1, step: int = 1) -> None:

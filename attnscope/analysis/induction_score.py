@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from attnscope.analysis.corpus_texts import NumberedInputs, batch_kind, run_batch
-from attnscope.analysis.subject import QuietProbe
+from attnscope.analysis.model_adapter import QuietProbe
 from attnscope.models.inputs import Inputs
 from attnscope.models.model import Model
 from attnscope.nn.edits import Call

@@ -9,7 +9,7 @@ StageKind = Literal["starting", "loading", "failed", "no-model", "empty", "waiti
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stage:
+class Placeholder:
     """One state of the page; `fraction` is None when progress is under way but cannot be known."""
 
     kind: StageKind
@@ -19,7 +19,7 @@ class Stage:
     fraction: float | None = None
 
 
-NO_ATTENTION = Stage(
+NO_ATTENTION = Placeholder(
     kind="empty",
     title="This model has no attention",
     hint="There are no weights to draw. Its output is on the right; it can be trained, compared by its "
@@ -27,21 +27,21 @@ NO_ATTENTION = Stage(
 )
 
 
-def stage_of(session: Session) -> Stage:
+def stage_of(session: Session) -> Placeholder:
     """The stage the session is in; the pictures of an open model stay while another one loads."""
     if session.model is None:
         return _without_model(session)
     if not session.text.strip():
-        return Stage(
+        return Placeholder(
             kind="empty",
             title=wanted_input(session.model.reads),
             hint="Every head of every layer is drawn as you type. Try a sample to start with.",
         )
     if session.traced is None:
         if session.notice and session.notice.request == "TraceText":
-            return Stage(kind="failed", title="Nothing to show", hint=session.notice.message)
-        return Stage(kind="waiting", title="Tracing…", is_working=True)
-    return Stage(kind="shown") if session.model.sites else NO_ATTENTION
+            return Placeholder(kind="failed", title="Nothing to show", hint=session.notice.message)
+        return Placeholder(kind="waiting", title="Tracing…", is_working=True)
+    return Placeholder(kind="shown") if session.model.sites else NO_ATTENTION
 
 
 def wanted_input(reads: Literal["text", "picture", "recording", "attention"]) -> str:
@@ -51,9 +51,9 @@ def wanted_input(reads: Literal["text", "picture", "recording", "attention"]) ->
     return "Type a sentence…" if reads == "text" else f"Type the path of a {reads}…"
 
 
-def _without_model(session: Session) -> Stage:
+def _without_model(session: Session) -> Placeholder:
     if session.busy:
-        return Stage(
+        return Placeholder(
             kind="loading",
             title=session.busy.what,
             hint="Attention appears here as soon as the model is open.",
@@ -61,10 +61,10 @@ def _without_model(session: Session) -> Stage:
             fraction=session.busy.fraction,
         )
     if not session.is_ready:
-        return Stage(kind="starting", title="Starting…", hint="Loading the engine.", is_working=True)
+        return Placeholder(kind="starting", title="Starting…", hint="Loading the engine.", is_working=True)
     if session.notice and session.notice.is_error:
-        return Stage(kind="failed", title="No model is open", hint=session.notice.message)
-    return Stage(
+        return Placeholder(kind="failed", title="No model is open", hint=session.notice.message)
+    return Placeholder(
         kind="no-model",
         title="No model is open",
         hint="Choose a demo model from the menu above, or open a model folder (Ctrl+O).",

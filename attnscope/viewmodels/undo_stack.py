@@ -9,7 +9,7 @@ T = TypeVar("T")
 _N_STEPS = 100
 
 
-class Past(Generic[T]):
+class UndoStack(Generic[T]):
     """Values that were left, the latest last; those of one non-empty `group` in a row are one step."""
 
     def __init__(self) -> None:

@@ -2,7 +2,7 @@
 
 A thread says with `telling` who listens, to words or to a record that the listener knows; whatever it then
 calls tells by `tell`. In other threads nobody listens and nothing is told. Imports the standard library
-only, as `nn.stopping` does.
+only, as `nn.cancellation` does.
 """
 
 import threading
