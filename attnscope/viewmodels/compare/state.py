@@ -63,7 +63,8 @@ class CompareState:
         told.selection.connect(self._on_selection, max_args=0)
         told.model.connect(self._on_model, max_args=0)
         told.compared.connect(self._take_choices, max_args=0)
-        for followed in (told.text, told.gates, told.interventions, told.model, told.history):
+        told.text.connect(self._pump, max_args=0)  # `history` follows
+        for followed in (told.gates, told.interventions, told.model, told.history):
             followed.connect(self._follow, max_args=0)
 
     @property
