@@ -32,7 +32,7 @@ def test_that_the_examples_are_known_at_once_and_say_that_they_were_trained_befo
         assert answer.is_kept
         words = resolve(type(choice)(answer=answer)).words  # type: ignore[operator]
         assert "trained before: steps" in dict(words.numbers)
-        assert words.sentence.endswith(f" {choice.n_steps:,} steps each, beforehand.")
+        assert words.sentence.endswith(f" {choice.n_steps:,} steps each, in advance.")
     assert posted == []
 
 
