@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from attnscope.trace.trace import Trace as Trace
     from attnscope.training import train as train
 
-__version__ = "0.11.0"
+__version__ = "0.12.0"
 
 _HOMES = {
     "Caption": "attnscope.figures.spec",
