@@ -65,7 +65,7 @@ def test_f36_that_the_worker_says_so_and_serves_on(monkeypatch: pytest.MonkeyPat
     loading = LoadModel(number=1, source="grammar")
     assert isinstance(list(engine.handle(loading))[-1], ModelLoaded)
     with monkeypatch.context() as patch:
-        patch.setattr(Model, "encode", give_up)
+        patch.setattr(Model, "look", give_up)
         (failed,) = engine.handle(TraceText(number=2, text="the cat"))
     assert isinstance(failed, Failed)
     assert "graphics device stopped answering" in failed.message

@@ -83,7 +83,7 @@ def test_that_it_is_kept_whole_and_no_other_numbers_are_drawn() -> None:
     for place, wrong in (("influence", "NaN"), ("influence", 7.0), ("position", -1), ("level", 9)):
         broken = json.loads(json.dumps(kept))
         broken["graph"]["nodes"][1][place] = wrong
-        with pytest.raises(ValueError, match=r"fit together|not there"):
+        with pytest.raises(ValueError, match=r"fit together|not there|level that does not exist"):
             kept_from_json(broken)
 
 

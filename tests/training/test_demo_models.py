@@ -96,7 +96,7 @@ def test_that_the_heads_that_the_readme_names_do_on_random_pieces_what_it_says(c
     readme = " ".join(Path(__file__).parents[2].joinpath("README.md").read_text(encoding="utf-8").split())
     for measure, said in (
         ("previous", r"head (L\dH\d) looks mostly at the piece just before"),
-        ("stripe", r"the induction head, (L\dH\d), looks for"),
+        ("stripe", r"the induction head, (L\dH\d), looks at the word that followed"),
     ):
         named = re.search(said, readme)
         assert named is not None

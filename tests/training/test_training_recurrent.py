@@ -68,7 +68,7 @@ def test_that_a_run_of_an_older_version_goes_on_without_the_keys_its_cells_ignor
     assert 'position = "rotary"' not in read_run(run).recipe
     events = list(at.train(run / "recipe.toml", run, "cpu", {"training.n_steps": "6"}))
     assert isinstance(events[0], Started)
-    assert events[0].note.startswith("Resumed at step 3. Left out of the recipe")
+    assert events[0].note.startswith("Resumed at step 3. Removed from the recipe")
     assert "model.d_ff = 64, model.position = rotary." in events[0].note
     losses = [event.loss for event in straight if isinstance(event, Step)]
     assert [event.loss for event in events if isinstance(event, Step)] == losses[3:]
