@@ -41,13 +41,15 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         "--temperature",
         type=real(0, 1_000),
         metavar="T",
-        help="below 1 more predictable, above 1 more varied",
+        help="below 1 more predictable, above 1 more varied (1 where another option draws)",
     )
     parser.add_argument("--top-k", type=whole(1), metavar="K", help="draw from the K most probable tokens")
     parser.add_argument(
         "--top-p", type=real(), metavar="P", help="draw from the fewest tokens with total probability P"
     )
-    parser.add_argument("--seed", type=seed, metavar="S", help="the same seed draws the same text")
+    parser.add_argument(
+        "--seed", type=seed, metavar="S", help="draw; the same seed draws the same text (default: 0)"
+    )
     add_gate_argument(parser)
     parser.add_argument(
         "-o", "--out", type=output_file, metavar="FILE", help="write the trace here (.safetensors)"

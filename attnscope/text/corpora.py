@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import re
 import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -16,6 +17,7 @@ _MAX_LINE_BYTES = 64 * 2**20
 _SHOWN = 24
 _BARS = "|||"
 _EXPECTED = "a text file in UTF-8"
+_APOSTROPHE = re.compile(r"(?<=\w)['’](?=\w)")
 
 
 def read_lines(path: Path) -> list[str]:
@@ -124,10 +126,13 @@ def split_pairs(
 def carelessly(source: str) -> str:
     """A sentence as it is typed in haste: no capital at its beginning, no mark at its end.
 
+    Every other sentence, by the lowest bit of its CRC-32, loses its apostrophes too ("dont").
     The capital of a word of one letter or of capitals alone, "I" or "NATO", stays; so does a text of marks.
     """
     first, _, _ = source.partition(" ")
     text = source if first.isupper() else source[:1].lower() + source[1:]
+    if zlib.crc32(source.encode("utf-8", "replace")) % 2:
+        text = _APOSTROPHE.sub("", text)
     return text.rstrip(".!?… \u00a0") or source
 
 

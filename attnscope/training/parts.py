@@ -42,7 +42,7 @@ class DataPart:
     comes from and under which licence, for the model's card. With `similar_lengths` the examples of a batch
     are about equally long, so that little is padding; each is still as likely as any other. Of pairs,
     `careless_share` more are read: as many of the sources once more as they are typed in haste, without the
-    capital they begin with and the mark they end with.
+    capital they begin with and the mark they end with, half of them without apostrophes.
     """
 
     kind: Literal["text", "pairs", "labelled", "task"]
