@@ -45,14 +45,24 @@ def places(program: Program, qtbot: QtBot, theme: str) -> Iterator[tuple[str, QW
                 yield f"{page}, {name}", window
         next(iter(every.values())).click()
     window.learning.start_tour("attention")
+    qtbot.waitUntil(lambda: is_open(program, "english-french"), timeout=30_000)
     yield "tour", window
     window.learning.tours.leave()
+    qtbot.waitUntil(lambda: is_open(program, "grammar"), timeout=30_000)
     if theme != "dark":  # its type is that of the light one
         yield from dialogs(program)
         actions["page-labs"].trigger()
         for entry in window.pages.labs.entries:
             window.pages.labs.show_lab(entry.name)
             yield f"lab {entry.name}", window
+
+
+def is_open(program: Program, name: str) -> bool:
+    """Whether a model is open and its text traced."""
+    session = program.session
+    if session.model is None or session.model.name != name:
+        return False
+    return not (session.is_stale or session.is_writing or session.busy)
 
 
 def dialogs(program: Program) -> Iterator[tuple[str, QWidget]]:
