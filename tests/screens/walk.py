@@ -21,6 +21,8 @@ def places(program: Program, qtbot: QtBot, theme: str) -> Iterator[tuple[str, QW
             qtbot.waitUntil(
                 lambda: program.compare.is_shown and not program.compare.is_waiting, timeout=30_000
             )
+        if page == "heads":  # a model that is opened anew is measured when its heads are looked at
+            qtbot.waitUntil(lambda: program.heads.phase != "running", timeout=60_000)
         if page == "positions":
             for name in ("sinusoidal", "learned", "rotary", "model"):
                 program.positions.choose(name, True)
