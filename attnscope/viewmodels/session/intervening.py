@@ -94,6 +94,8 @@ def in_words(change: Intervention, traced: Traced | None, rows: Rows = "read") -
 
 def fitting(interventions: Interventions, sites: tuple[Site, ...], *, is_same_text: bool) -> Interventions:
     """What can stay for another model or text: heads that exist, and places only in the same text."""
+    if not interventions:
+        return ()
     heads = {head for site in sites for head in site.heads}
     return tuple(
         change

@@ -277,7 +277,9 @@ class StatusBar(Dressed):
         is_quiet = check.is_good or check.is_empty
         self.badge.setText(check.badge if is_quiet else f"⚠ {check.sentence}")
         self.badge.setToolTip(plain_tooltip(_check_tooltip(check)))
-        said = f"traced in {_time(traced.duration_ms)}" if traced.is_whole else ""
+        ms = traced.duration_ms
+        took = f"{ms:.0f} ms" if ms < 1000 else f"{ms / 1000:.1f} s"
+        said = f"traced in {took}" if traced.is_whole else ""
         self.duration.setText(said if traced.is_target_whole else "translating…")
 
     def _show_gates(self) -> None:
@@ -297,7 +299,3 @@ def _check_tooltip(check: SelfCheck) -> str:
         f"largest |weights · v − the model's own head output|: {check.output_error:.1e}\n"
         f"tolerance: {check.tolerance:.0e}"
     )
-
-
-def _time(duration_ms: float) -> str:
-    return f"{duration_ms:.0f} ms" if duration_ms < 1000 else f"{duration_ms / 1000:.1f} s"
