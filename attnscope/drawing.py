@@ -16,7 +16,7 @@ from attnscope.figures.plain import plain_text, shorten
 from attnscope.figures.run_charts import PARTS, shown_charts
 from attnscope.figures.scaling_charts import scaling_charts
 from attnscope.figures.seed_charts import seed_chart
-from attnscope.figures.spec import Caption, Chart, FigureSpec, check_spec
+from attnscope.figures.spec import Caption, FigureSpec, check_spec
 from attnscope.figures.traced import Wanted
 from attnscope.figures.views.curves import CurvesFigure
 from attnscope.figures.views.graph import GraphFigure
@@ -25,6 +25,7 @@ from attnscope.figures.views.positions import PositionsFigure
 from attnscope.models import Model
 from attnscope.models.recording.opening import open_named
 from attnscope.records.attention_graph import DEFAULT_THRESHOLD
+from attnscope.records.charts import Chart
 from attnscope.records.sites import Stack, head_named
 from attnscope.trace import Trace
 from attnscope.training import read_run

@@ -4,11 +4,11 @@ import numpy as np
 from graph_samples import graph
 from inside_samples import inside
 
-from attnscope.figures.cell_map import CellMap
-from attnscope.figures.spec import Caption, Chart, FigureSpec, Series
+from attnscope.figures.spec import Caption, FigureSpec
 from attnscope.figures.views import VIEWS
 from attnscope.figures.views.inside import InsidePart
 from attnscope.figures.views.picture import PicturePart
+from attnscope.records.charts import CellMap, Chart, Series
 from attnscope.records.maps import HeadMap, SiteGrid
 from attnscope.records.pictures import Picture
 from attnscope.records.positions import PositionTable

@@ -20,9 +20,9 @@ from attnscope.errors import UserError
 from attnscope.files import replace_file
 
 if TYPE_CHECKING:
-    from attnscope.figures.cell_map import CellMap
     from attnscope.models import Model
     from attnscope.records.attribution import Attribution
+    from attnscope.records.charts import CellMap
 
 _BAR_CELLS = 24
 

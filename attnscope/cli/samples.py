@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
     from attnscope.analysis.batches import Sample
     from attnscope.analysis.gold_links import AlignedPair
-    from attnscope.figures.spec import Chart
     from attnscope.models import Model
+    from attnscope.records.charts import Chart
     from attnscope.records.importance import Progress
 
 DEFAULT_TEXTS = 256

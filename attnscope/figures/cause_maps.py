@@ -6,8 +6,8 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from attnscope.figures.cell_map import CellMap
 from attnscope.records.attribution import Attribution, Contribution, PatchMap
+from attnscope.records.charts import CellMap
 from attnscope.records.influence import Method
 from attnscope.records.pictures import Picture
 from attnscope.records.sites import Stack

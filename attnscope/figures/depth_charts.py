@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from attnscope.figures.cell_map import CellMap
-from attnscope.figures.spec import Chart, Series
+from attnscope.records.charts import CellMap, Chart, Series
 from attnscope.viewmodels.labs.gradient_reach import GradientReach
 from attnscope.viewmodels.labs.rank_collapse import SETTINGS, Collapse, Numbers, Setting
 

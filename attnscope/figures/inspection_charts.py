@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from attnscope.figures.spec import Chart, ChartField, Series
+from attnscope.records.charts import Chart, ChartField, Series
 from attnscope.records.inspections import UPDATE_BINS, InspectionHistory
 from attnscope.viewmodels.training.run_inspections import typical_updates
 

@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from attnscope.figures.cell_map import CellMap
-from attnscope.figures.spec import Chart, Series
+from attnscope.records.charts import CellMap, Chart, Series
 from attnscope.viewmodels.labs.cost import Cost
 from attnscope.viewmodels.labs.kernel_regression import Numbers, Regression
 from attnscope.viewmodels.labs.mask_structure import KINDS, MaskShown

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from attnscope.figures.spec import Chart, Series
+from attnscope.records.charts import Chart, Series
 from attnscope.records.experiments import Writer
 from attnscope.viewmodels.labs.length_quality import WRITER_NAMES, Numbers, Quality
 

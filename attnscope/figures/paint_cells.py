@@ -8,13 +8,13 @@ from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPen
 
 from attnscope.counting import fixed
-from attnscope.figures.cell_map import CellMap
 from attnscope.figures.colours import Palette, argb, difference_map, lut, lut_argb
 from attnscope.figures.picture_blend import COLOUR_SHARE, blended, colour_words
 from attnscope.figures.plain import plain_piece
 from attnscope.figures.raster import FIRST_COLOUR, Codes, cells_image, image_from_words, image_size
 from attnscope.figures.style import NORMAL_PX, SMALL_PX, font, text_width, type_px
 from attnscope.figures.vector_cells import has_vector_cells, paint_vector_cells
+from attnscope.records.charts import CellMap
 
 _MAX_NAME_PX = 72.0
 _GAP_PX = 6.0

@@ -16,9 +16,9 @@ from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPen, QPolygonF
 from attnscope.figures.colours import Palette, argb, lut_argb, series_colour
 from attnscope.figures.plain import plain_piece
 from attnscope.figures.raster import image_from_words
-from attnscope.figures.spec import Chart, ChartField, Series
 from attnscope.figures.style import NORMAL_PX, SMALL_PX, font, text_width, type_px
 from attnscope.figures.ticks import log_ticks, nice_ticks, tick_text
+from attnscope.records.charts import Chart, ChartField, Series
 
 _TITLE_PX, _AXIS_PX, _LABEL_PX = 26.0, 34.0, 14.0
 _MAX_NAME_PX, _NAMES_SHARE = 130.0, 0.27

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from attnscope.figures.spec import Chart, Series
+from attnscope.records.charts import Chart, Series
 from attnscope.viewmodels.labs.position_offsets import Numbers, Offsets, TurningPair
 
 BLUE, ORANGE, GREEN, PURPLE, OCHRE, SKY = 0, 1, 2, 3, 4, 5

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from attnscope.counting import plural
-from attnscope.figures.spec import Chart, Series
+from attnscope.records.charts import Chart, Series
 from attnscope.records.importance import Importance, PruningCurve, Ranking
 from attnscope.viewmodels.heads.curve_groups import RANKING_NAMES, CurveGroup, grouped
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from attnscope.figures.spec import Chart, Series
+from attnscope.records.charts import Chart, Series
 from attnscope.viewmodels.training.overlaid_curves import (
     CurveLine,
     Drawing,

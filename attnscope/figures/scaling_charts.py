@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from attnscope.figures.spec import Chart, Series
+from attnscope.records.charts import Chart, Series
 from attnscope.records.runs import RunSummary
 from attnscope.records.training import loss_unit
 from attnscope.viewmodels.training.recipe_differences import told_apart

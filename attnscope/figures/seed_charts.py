@@ -5,7 +5,7 @@ from functools import reduce
 
 import numpy as np
 
-from attnscope.figures.spec import Chart, Series
+from attnscope.records.charts import Chart, Series
 from attnscope.records.runs import RunSummary
 from attnscope.records.sweeps import seed_groups
 from attnscope.records.training import loss_unit

@@ -15,7 +15,6 @@ from attnscope.errors import UserError
 from attnscope.figures.colours import Palette
 from attnscope.figures.style import MapStyle
 from attnscope.records.alignment import GoldCell
-from attnscope.records.arrays import frozen_array
 from attnscope.records.interventions import Interventions
 from attnscope.records.maps import HeadMap
 from attnscope.records.models import Source
@@ -37,89 +36,6 @@ PAGE_MM, PAGE_PT = (174.0, 130.0), 8.0
 """The page and type of a figure that asks for no other: two columns of a journal."""
 MIN_PT, MAX_PT = 4.0, 48.0
 FigureT = TypeVar("FigureT", bound="FigureSpec")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Series:
-    """One curve: `xs` ascending and `ys` [n]; NaN breaks the line. `colour` indexes the palette.
-
-    `style` points draws no line, stems a line from 0 up to each point, whiskers an upright line between the
-    two `ys` that share an x. `labels` stand beside points, one for
-    each or none at all. Without `has_label` the name is not drawn, and stands in tables only. A reference,
-    such as a fit, is dashed, in no series' colour, and labels keep clear of it. What would hide another curve
-    `is_dashed`, in its colour.
-    """
-
-    name: str
-    xs: NDArray[np.float64]
-    ys: NDArray[np.float64]
-    colour: int = 0
-    is_quiet: bool = False
-    has_points: bool = False
-    style: Literal["line", "points", "stems", "whiskers"] = "line"
-    has_label: bool = True
-    labels: tuple[str, ...] = ()
-    is_reference: bool = False
-    is_dashed: bool = False
-
-    def __post_init__(self) -> None:
-        for name in ("xs", "ys"):
-            array = frozen_array(getattr(self, name), dtype=np.float64, rank=1, name=name)
-            object.__setattr__(self, name, array)
-        if self.xs.shape != self.ys.shape:
-            raise ValueError(f"{len(self.xs)} x values for {len(self.ys)} y values")
-        if self.labels and len(self.labels) != len(self.xs):
-            raise ValueError(f"{len(self.labels)} labels for {len(self.xs)} points")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChartField:
-    """Counts behind the curves of a chart: `values` [n_bins, n_columns], coloured by their logarithms.
-
-    `xs` [n_columns] ascending are the places of the columns, `edges` [n_bins + 1] ascending those of the
-    bins on the y axis, in its unit. What is 0 is not coloured; `unit` says what is counted.
-    """
-
-    xs: NDArray[np.float64]
-    edges: NDArray[np.float64]
-    values: NDArray[np.float64]
-    unit: str
-
-    def __post_init__(self) -> None:
-        for name, rank in (("xs", 1), ("edges", 1), ("values", 2)):
-            array = frozen_array(getattr(self, name), dtype=np.float64, rank=rank, name=name)
-            object.__setattr__(self, name, array)
-        if self.values.shape != (len(self.edges) - 1, len(self.xs)):
-            raise ValueError(f"{self.values.shape} for {len(self.edges)} edges and {len(self.xs)} columns")
-
-    @property
-    def shown_edges(self) -> NDArray[np.float64]:
-        """The edges of the bins from the first to the last that holds anything."""
-        used = np.flatnonzero(self.values.any(axis=1))
-        return self.edges[used[0] : used[-1] + 2] if len(used) else self.edges
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Chart:
-    """Curves on shared axes; `y_range` fixes the y axis, None fits it to the data.
-
-    `marks` are upright dashed lines, each at an x and with a word beside it. `is_geometric`: both axes have
-    one scale, and no numbers, as a drawing has. `notes` are words around an x and a y.
-    `x_names` are what stands at x = 1, 2, …, in the place of numbers.
-    """
-
-    title: str
-    x_label: str
-    y_label: str
-    series: tuple[Series, ...]
-    is_log_y: bool = False
-    y_range: tuple[float, float] | None = None
-    is_log_x: bool = False
-    marks: tuple[tuple[float, str], ...] = ()
-    is_geometric: bool = False
-    field: ChartField | None = None
-    notes: tuple[tuple[float, float, str], ...] = ()
-    x_names: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from attnscope.figures.spec import Chart, Series
+from attnscope.records.charts import Chart, Series
 from attnscope.records.experiments import SCHEMES, Place, Warming
 from attnscope.viewmodels.labs.longer_texts import SCHEME_NAMES, Longer
 from attnscope.viewmodels.labs.norm_placement import PLACE_NAMES, Numbers, Placement

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnscope.figures.numbers import safe_cell
-from attnscope.figures.spec import Chart, Series
+from attnscope.records.charts import Chart, Series
 from attnscope.records.head_weights import HeadWeightsFound, WeightPart
 from attnscope.records.redundancy import SiteSpectrum, TokenPair
 from attnscope.records.sites import HeadRef

@@ -16,7 +16,7 @@ from attnscope.errors import UserError
 from attnscope.paths import import_file, resources_folder
 
 if TYPE_CHECKING:
-    from attnscope.figures.spec import Chart
+    from attnscope.records.charts import Chart
     from attnscope.records.importance import Progress
 
     Reproduce = Callable[["Choices"], Iterator["Progress | Study"]]

@@ -29,9 +29,9 @@ from attnscope.analysis.reading import read_text
 from attnscope.analysis.relevance import relevance
 from attnscope.analysis.rollout import mean_weights, roll_out, trace_levels
 from attnscope.errors import UserError
-from attnscope.figures.spec import Chart, Series
 from attnscope.models import Model, load
 from attnscope.nn.precision import exact
+from attnscope.records.charts import Chart, Series
 from attnscope.records.importance import Progress
 from attnscope.studies.runs import QUICK, parameters_said, run_folder, train_study
 from attnscope.studies.study import Cell, Choices, Comparison, Study, StudyCard

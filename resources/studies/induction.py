@@ -21,8 +21,8 @@ from attnscope.analysis.batches import build_batches, text_losses
 from attnscope.analysis.corpus import measure_corpus
 from attnscope.analysis.importance import heads_of
 from attnscope.analysis.model_adapter import subject_of
-from attnscope.figures.spec import Chart, Series
 from attnscope.models import Model, load
+from attnscope.records.charts import Chart, Series
 from attnscope.records.importance import Progress
 from attnscope.records.measures import HeadTable
 from attnscope.records.sites import HeadRef

@@ -17,10 +17,10 @@ import numpy as np
 import torch
 
 from attnscope.figures.length_charts import OF_WRITER
-from attnscope.figures.spec import Chart, Series
 from attnscope.models import Model, load
 from attnscope.models.own import OwnNetwork
 from attnscope.models.writing.greedy import RightTexts, count_right, write_rows
+from attnscope.records.charts import Chart, Series
 from attnscope.records.experiments import Writer
 from attnscope.records.importance import Progress
 from attnscope.records.intervals import Share, difference_of, has_sign, share_of

@@ -16,8 +16,8 @@ from attnscope.analysis.importance import importance
 from attnscope.analysis.metrics import Metric, make_metric
 from attnscope.analysis.model_adapter import subject_of
 from attnscope.analysis.pruning_curve import pruning_curves, removal_steps
-from attnscope.figures.spec import Chart, Series
 from attnscope.models import Model, load
+from attnscope.records.charts import Chart, Series
 from attnscope.records.importance import Importance, MetricName, Progress, PruningCurve, Ranking
 from attnscope.records.sites import NO_GATES, Gates, HeadRef, Stack
 from attnscope.studies.runs import DEMO, halves

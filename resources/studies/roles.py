@@ -32,9 +32,9 @@ from attnscope.analysis.metrics import make_metric
 from attnscope.analysis.model_adapter import Batch, Subject, subject_of
 from attnscope.analysis.roles import find_roles
 from attnscope.analysis.syntax import measure_syntax
-from attnscope.figures.spec import Chart, Series
 from attnscope.models import Model, load
 from attnscope.nn.attention import Probe
+from attnscope.records.charts import Chart, Series
 from attnscope.records.importance import LearnedGates, MetricName, Progress
 from attnscope.records.intervals import difference_of, has_sign
 from attnscope.records.measures import CorpusProgress, HeadTable

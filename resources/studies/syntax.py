@@ -32,9 +32,9 @@ from attnscope.analysis.measures import row_entropy
 from attnscope.analysis.redundancy import HeadDivergences
 from attnscope.analysis.syntax import MIN_ARCS, measure_syntax
 from attnscope.errors import UserError
-from attnscope.figures.spec import Chart, Series
 from attnscope.models import Model, load
 from attnscope.records.arrays import frozen_array
+from attnscope.records.charts import Chart, Series
 from attnscope.records.importance import Progress
 from attnscope.records.intervals import difference_of, has_sign
 from attnscope.records.measures import CorpusProgress

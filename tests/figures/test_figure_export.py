@@ -25,12 +25,13 @@ from attnscope.figures.numbers import first_lines
 from attnscope.figures.paint_part import MapPart
 from attnscope.figures.raster import codes_from_weights, words_of
 from attnscope.figures.shown_maps import as_drawn
-from attnscope.figures.spec import Chart, FigureSpec, Series
+from attnscope.figures.spec import FigureSpec
 from attnscope.figures.style import MapStyle
 from attnscope.figures.views import VIEWS
 from attnscope.figures.views.grid import weights_of_grid
 from attnscope.figures.views.head import weights_of_tile
 from attnscope.records.alignment import GoldCell
+from attnscope.records.charts import Chart, Series
 from attnscope.records.maps import HeadMap, SelfCheck, SiteGrid
 from attnscope.records.sites import NO_GATES, Gates, HeadRef, Site
 from attnscope.records.tiles import ShowTile

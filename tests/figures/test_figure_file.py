@@ -11,7 +11,6 @@ import pytest
 from figure_samples import head_map, site_grid, spec, tokens
 
 from attnscope.errors import LoadError, UserError
-from attnscope.figures.cell_map import CellMap
 from attnscope.figures.export import render, save
 from attnscope.figures.figure_file import (
     SavedFigure,
@@ -28,6 +27,7 @@ from attnscope.figures.views import VIEWS
 from attnscope.figures.views.head import HeadFigure
 from attnscope.figures.views.panels import panels_figure, panels_of
 from attnscope.records.alignment import GoldCell
+from attnscope.records.charts import CellMap
 from attnscope.records.interventions import RemoveEdge
 from attnscope.records.maps import SelfCheck
 from attnscope.records.sites import Gates, HeadRef

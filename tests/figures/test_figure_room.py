@@ -18,8 +18,9 @@ from attnscope.figures.colours import COLOUR_MAPS, LIGHT, contrast, ink_on, lut
 from attnscope.figures.lines_field import LinesField, paint_field
 from attnscope.figures.page import least_width_mm, sized, values_hint
 from attnscope.figures.paint_lines import strong_lines
-from attnscope.figures.spec import Caption, Chart, Series
+from attnscope.figures.spec import Caption
 from attnscope.figures.token_axis import Span
+from attnscope.records.charts import Chart, Series
 
 pytestmark = [pytest.mark.qt, pytest.mark.usefixtures("qapp")]
 _SVG = "{http://www.w3.org/2000/svg}"

@@ -10,8 +10,8 @@ from PySide6.QtGui import QColor, QImage, QPainter
 from attnscope.cli.main import main
 from attnscope.figures.colours import LIGHT
 from attnscope.figures.paint_chart import paint_chart
-from attnscope.figures.spec import Chart, Series
 from attnscope.figures.ticks import log_ticks
+from attnscope.records.charts import Chart, Series
 from attnscope.records.training import Evaluated, Finished, Started, Step
 from attnscope.training.metrics import line_from_event
 

@@ -10,7 +10,8 @@ from pytestqt.qtbot import QtBot
 
 from attnscope.figures.export import render
 from attnscope.figures.paint_chart import field_words
-from attnscope.figures.spec import ChartField, FigureSpec
+from attnscope.figures.spec import FigureSpec
+from attnscope.records.charts import ChartField
 from attnscope.records.inspections import UPDATE_BINS, InspectionHistory, InspectionsShown, ShowInspections
 from attnscope.records.messages import Request
 from attnscope.viewmodels.request_ids import RequestIds

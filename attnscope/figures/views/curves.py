@@ -12,7 +12,8 @@ from PySide6.QtGui import QPainter
 from attnscope.figures.colours import Palette
 from attnscope.figures.numbers import number_text, safe_cell
 from attnscope.figures.paint_chart import paint_chart
-from attnscope.figures.spec import Chart, FigureSpec
+from attnscope.figures.spec import FigureSpec
+from attnscope.records.charts import Chart
 
 CHART_HEADER = ("chart", "series", "x", "y", "x is", "y is")
 _GAP_PX = 24.0

@@ -8,13 +8,13 @@ from numpy.typing import NDArray
 from PySide6.QtCore import QRectF
 from PySide6.QtGui import QPainter
 
-from attnscope.figures.cell_map import CellMap
 from attnscope.figures.colours import Palette
 from attnscope.figures.numbers import number_text, safe_cell
 from attnscope.figures.paint_cells import paint_cells
 from attnscope.figures.paint_chart import paint_chart
-from attnscope.figures.spec import Chart, FigureSpec
+from attnscope.figures.spec import FigureSpec
 from attnscope.figures.views.curves import CHART_HEADER, chart_arrays, chart_rows, is_whole_chart
+from attnscope.records.charts import CellMap, Chart
 
 _GAP_PX = 24.0
 _MARGIN_PX = 12.0

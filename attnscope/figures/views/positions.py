@@ -22,10 +22,11 @@ from attnscope.figures.raster import (
     image_size,
     words_of,
 )
-from attnscope.figures.spec import Chart, FigureSpec, Series
+from attnscope.figures.spec import FigureSpec
 from attnscope.figures.style import NORMAL_PX, SMALL_PX, font
 from attnscope.figures.ticks import nice_ticks, tick_text
 from attnscope.figures.wrapping import LINE_PX, wrapped
+from attnscope.records.charts import Chart, Series
 from attnscope.records.positions import PositionTable
 
 _MARGIN_PX = 12.0

@@ -27,13 +27,13 @@ from PySide6.QtWidgets import (
 )
 
 from attnscope.figures.cause_maps import influence_cells, table_cells
-from attnscope.figures.cell_map import CellMap
 from attnscope.figures.page import sized
 from attnscope.figures.plain import isolated, plain_piece, plain_text
 from attnscope.figures.spec import Caption, FigureSpec
 from attnscope.figures.style import NORMAL_PX, SMALL_PX, font, text_width, type_px
 from attnscope.figures.views.graph import GraphFigure
 from attnscope.figures.views.lab import LabFigure
+from attnscope.records.charts import CellMap
 from attnscope.records.influence import METHODS, InfluenceShown, Method
 from attnscope.viewmodels.causes.across_layers import METHOD_TIPS, AcrossState, number_words, tip_words
 from attnscope.viewmodels.causes.graph import GraphState

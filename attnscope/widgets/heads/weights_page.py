@@ -20,11 +20,12 @@ from PySide6.QtWidgets import (
 
 from attnscope.figures.paint_chart import paint_chart
 from attnscope.figures.plain import isolated, plain_piece
-from attnscope.figures.spec import Caption, Chart, FigureSpec
+from attnscope.figures.spec import Caption, FigureSpec
 from attnscope.figures.style import NORMAL_PX, SMALL_PX, font, type_px
 from attnscope.figures.views.curves import CurvesFigure
 from attnscope.figures.weights_charts import csv_of_pairs, json_of_weights, weights_charts
 from attnscope.files import replace_file
+from attnscope.records.charts import Chart
 from attnscope.records.redundancy import CircuitKind, TokenPair
 from attnscope.records.tokens import Token
 from attnscope.strict_json import json_text

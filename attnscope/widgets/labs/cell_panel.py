@@ -5,8 +5,8 @@ from PySide6.QtGui import QColor, QKeyEvent, QMouseEvent, QPainter, QPaintEvent,
 from PySide6.QtWidgets import QSizePolicy
 
 from attnscope.counting import number_text, plural
-from attnscope.figures.cell_map import CellMap
 from attnscope.figures.paint_cells import layout_cells, paint_cells
+from attnscope.records.charts import CellMap
 from attnscope.widgets.panning import ARROWS
 from attnscope.widgets.theme import Dressed
 

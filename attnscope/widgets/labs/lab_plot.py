@@ -9,9 +9,9 @@ from PySide6.QtWidgets import QGraphicsSimpleTextItem
 from attnscope.counting import number_text
 from attnscope.figures.colours import series_colour
 from attnscope.figures.paint_chart import equal_ranges
-from attnscope.figures.spec import Chart, Series
 from attnscope.figures.style import SMALL_PX, font, text_width, type_px
 from attnscope.figures.ticks import log_ticks, nice_ticks, tick_text
+from attnscope.records.charts import Chart, Series
 from attnscope.widgets.form_parts import column, row
 from attnscope.widgets.labels import ElidedLabel, PlainLabel
 from attnscope.widgets.line_plot import Line, LinePlot

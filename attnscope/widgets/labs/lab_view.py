@@ -10,10 +10,10 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QHideEvent, QResizeEvent, QShowEvent
 from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
-from attnscope.figures.cell_map import CellMap
-from attnscope.figures.spec import Caption, Chart, FigureSpec
+from attnscope.figures.spec import Caption, FigureSpec
 from attnscope.figures.style import type_px
 from attnscope.figures.views.lab import LabFigure, row_sizes
+from attnscope.records.charts import CellMap, Chart
 from attnscope.viewmodels.labs.controls import LabControls
 from attnscope.viewmodels.labs.lab import Lab, LabWords
 from attnscope.viewmodels.view_state import Page

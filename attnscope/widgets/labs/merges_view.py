@@ -9,9 +9,10 @@ from PySide6.QtWidgets import QComboBox, QFrame, QHBoxLayout, QLineEdit, QScroll
 
 from attnscope.counting import fixed
 from attnscope.figures.plain import plain_text
-from attnscope.figures.spec import Caption, Chart, FigureSpec, Series
+from attnscope.figures.spec import Caption, FigureSpec
 from attnscope.figures.style import type_px
 from attnscope.figures.views.lab import LabFigure
+from attnscope.records.charts import Chart, Series
 from attnscope.records.splits import ReplaySplits
 from attnscope.viewmodels.labs.controls import LabControls
 from attnscope.viewmodels.labs.merges import MAX_TEXT, SIZES, SOURCES, TRAINED_KINDS, MergesState

@@ -24,9 +24,10 @@ from PySide6.QtWidgets import (
 
 from attnscope.counting import plural
 from attnscope.figures.plain import plain_text
-from attnscope.figures.spec import Caption, Chart, FigureSpec, Series
+from attnscope.figures.spec import Caption, FigureSpec
 from attnscope.figures.style import type_px
 from attnscope.figures.views.lab import LabFigure
+from attnscope.records.charts import Chart, Series
 from attnscope.records.tokenizers import KINDS, SIZES, CompareTokenizers, TokenizerRow
 from attnscope.viewmodels.labs.controls import LabControls
 from attnscope.viewmodels.labs.tokenizers import COLUMNS, TokenizersState, sizes_from_text

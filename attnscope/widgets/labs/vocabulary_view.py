@@ -9,9 +9,10 @@ from PySide6.QtGui import QShowEvent
 from PySide6.QtWidgets import QComboBox, QFrame, QHBoxLayout, QLineEdit, QScrollArea, QVBoxLayout, QWidget
 
 from attnscope.figures.plain import plain_piece, plain_text
-from attnscope.figures.spec import Caption, Chart, FigureSpec, Series
+from attnscope.figures.spec import Caption, FigureSpec
 from attnscope.figures.style import type_px
 from attnscope.figures.views.lab import LabFigure
+from attnscope.records.charts import Chart, Series
 from attnscope.records.vocabulary import MAX_QUERY, PIECE_KINDS, FindPieces, PieceDetail, SortKey
 from attnscope.viewmodels.labs.controls import LabControls
 from attnscope.viewmodels.labs.vocabulary import MODES, VocabularyState

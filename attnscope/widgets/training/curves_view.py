@@ -11,8 +11,8 @@ from PySide6.QtWidgets import QCheckBox, QGridLayout, QSlider, QVBoxLayout, QWid
 from attnscope.counting import number_text
 from attnscope.figures.colours import series_colour
 from attnscope.figures.run_charts import LINEAR, PARTS, shown_charts
-from attnscope.figures.spec import Chart
 from attnscope.figures.style import text_width, type_px
+from attnscope.records.charts import Chart
 from attnscope.viewmodels.training.overlaid_curves import (
     CurveLine,
     Drawing,

@@ -12,7 +12,7 @@ from attnscope.counting import number_text
 from attnscope.figures.colours import series_colour
 from attnscope.figures.paint_chart import ChartLayout, paint_chart
 from attnscope.figures.scaling_charts import scaling_charts
-from attnscope.figures.spec import Chart
+from attnscope.records.charts import Chart
 from attnscope.records.training import loss_unit
 from attnscope.viewmodels.placeholder import Placeholder
 from attnscope.viewmodels.training.runs_list import RunsState

@@ -1,0 +1,132 @@
+"""What is drawn of numbers: curves on axes, and small maps with named rows and columns. No Qt."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attnscope.records.arrays import frozen_array
+
+CellKind = Literal["weights", "signed", "kinds", "steps"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Series:
+    """One curve: `xs` ascending and `ys` [n]; NaN breaks the line. `colour` indexes the palette.
+
+    `style` points draws no line, stems a line from 0 up to each point, whiskers an upright line between the
+    two `ys` that share an x. `labels` stand beside points, one for
+    each or none at all. Without `has_label` the name is not drawn, and stands in tables only. A reference,
+    such as a fit, is dashed, in no series' colour, and labels keep clear of it. What would hide another curve
+    `is_dashed`, in its colour.
+    """
+
+    name: str
+    xs: NDArray[np.float64]
+    ys: NDArray[np.float64]
+    colour: int = 0
+    is_quiet: bool = False
+    has_points: bool = False
+    style: Literal["line", "points", "stems", "whiskers"] = "line"
+    has_label: bool = True
+    labels: tuple[str, ...] = ()
+    is_reference: bool = False
+    is_dashed: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("xs", "ys"):
+            array = frozen_array(getattr(self, name), dtype=np.float64, rank=1, name=name)
+            object.__setattr__(self, name, array)
+        if self.xs.shape != self.ys.shape:
+            raise ValueError(f"{len(self.xs)} x values for {len(self.ys)} y values")
+        if self.labels and len(self.labels) != len(self.xs):
+            raise ValueError(f"{len(self.labels)} labels for {len(self.xs)} points")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChartField:
+    """Counts behind the curves of a chart: `values` [n_bins, n_columns], coloured by their logarithms.
+
+    `xs` [n_columns] ascending are the places of the columns, `edges` [n_bins + 1] ascending those of the
+    bins on the y axis, in its unit. What is 0 is not coloured; `unit` says what is counted.
+    """
+
+    xs: NDArray[np.float64]
+    edges: NDArray[np.float64]
+    values: NDArray[np.float64]
+    unit: str
+
+    def __post_init__(self) -> None:
+        for name, rank in (("xs", 1), ("edges", 1), ("values", 2)):
+            array = frozen_array(getattr(self, name), dtype=np.float64, rank=rank, name=name)
+            object.__setattr__(self, name, array)
+        if self.values.shape != (len(self.edges) - 1, len(self.xs)):
+            raise ValueError(f"{self.values.shape} for {len(self.edges)} edges and {len(self.xs)} columns")
+
+    @property
+    def shown_edges(self) -> NDArray[np.float64]:
+        """The edges of the bins from the first to the last that holds anything."""
+        used = np.flatnonzero(self.values.any(axis=1))
+        return self.edges[used[0] : used[-1] + 2] if len(used) else self.edges
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chart:
+    """Curves on shared axes; `y_range` fixes the y axis, None fits it to the data.
+
+    `marks` are upright dashed lines, each at an x and with a word beside it. `is_geometric`: both axes have
+    one scale, and no numbers, as a drawing has. `notes` are words around an x and a y.
+    `x_names` are what stands at x = 1, 2, …, in the place of numbers.
+    """
+
+    title: str
+    x_label: str
+    y_label: str
+    series: tuple[Series, ...]
+    is_log_y: bool = False
+    y_range: tuple[float, float] | None = None
+    is_log_x: bool = False
+    marks: tuple[tuple[float, str], ...] = ()
+    is_geometric: bool = False
+    field: ChartField | None = None
+    notes: tuple[tuple[float, float, str], ...] = ()
+    x_names: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CellMap:
+    """`values` [n_rows, n_columns] and what they are; NaN is not allowed by a mask.
+
+    `weights` run from 0 to `limit`, `signed` from −limit to limit, `steps` from 1 to `limit`; `kinds` are
+    numbers from 1 whose names are in `legend`. Without names rows and columns are numbered. `weights` and
+    `signed` may lie over a picture, `backdrop` uint8 [height, width, 3].
+    """
+
+    title: str
+    values: NDArray[np.float64]
+    kind: CellKind = "weights"
+    limit: float = 1.0
+    note: str = ""
+    rows: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()
+    row_title: str = "query"
+    column_title: str = "key"
+    legend: tuple[str, ...] = ()
+    has_numbers: bool = False
+    backdrop: NDArray[np.uint8] | None = None
+
+    def __post_init__(self) -> None:
+        values = frozen_array(self.values, dtype=np.float64, rank=2, name="values")
+        object.__setattr__(self, "values", values)
+        for names, n in ((self.rows, values.shape[0]), (self.columns, values.shape[1])):
+            if names and len(names) != n:
+                raise ValueError(f"{len(names)} names for {n} rows or columns")
+
+    def row_name(self, i: int) -> str:
+        """What row `i` is called."""
+        return self.rows[i] if self.rows else str(i)
+
+    def column_name(self, j: int) -> str:
+        """What column `j` is called."""
+        return self.columns[j] if self.columns else str(j)
