@@ -36,9 +36,9 @@ if TYPE_CHECKING:
     from attnscope.records.sites import Gates as Gates
     from attnscope.records.sites import HeadRef as HeadRef
     from attnscope.records.sites import Site as Site
-    from attnscope.trace.store import load_trace as load_trace
-    from attnscope.trace.store import save_trace as save_trace
     from attnscope.trace.trace import Trace as Trace
+    from attnscope.trace.trace import load_trace as load_trace
+    from attnscope.trace.trace import save_trace as save_trace
     from attnscope.training import train as train
 
 __version__ = "0.12.0"
@@ -65,7 +65,7 @@ _HOMES = {
     "importance": "attnscope.analysis.importance",
     "load": "attnscope.models.opening",
     "load_figure": "attnscope.drawing",
-    "load_trace": "attnscope.trace.store",
+    "load_trace": "attnscope.trace.trace",
     "measure": "attnscope.analysis.measures",
     "measure_texts": "attnscope.analysis.measuring",
     "panels": "attnscope.figures.composing",
@@ -74,7 +74,7 @@ _HOMES = {
     "positions_figure": "attnscope.drawing",
     "pruning_curve": "attnscope.analysis.pruning_curve",
     "record": "attnscope.models.recording.recording",
-    "save_trace": "attnscope.trace.store",
+    "save_trace": "attnscope.trace.trace",
     "scaling_figure": "attnscope.drawing",
     "train": "attnscope.training",
 }

@@ -63,14 +63,15 @@ def run(arguments: argparse.Namespace) -> int:
     _refuse_taken(arguments.out)
     text = read_file_argument(arguments.file) if arguments.file is not None else arguments.text
     model = open_model(arguments)
-    if arguments.shape not in shapes_of(model):
+    if arguments.shape not in shapes_of(model.network):
         raise UserError(
             f"{model.info.name} cannot be saved in the shape '{arguments.shape}'.",
-            expected=" or ".join(shapes_of(model)),
+            expected=" or ".join(shapes_of(model.network)),
             action="Leave out --shape.",
         )
     gates = _wanted_gates(arguments, model)
-    pruned = prune(model, gates, text=text, target=arguments.target, shape=arguments.shape)
+    read = model.encode(text, arguments.target) if text.strip() else None
+    pruned = prune(model.network, gates, read, shape=arguments.shape)
     report = pruned.save(arguments.out)
     if arguments.json:
         proof = {"relative": report.proof.relative, "is_good": report.proof.is_good}

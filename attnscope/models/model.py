@@ -16,6 +16,7 @@ from attnscope.models.inputs import Inputs, check_strings, with_pattern, with_se
 from attnscope.models.network import Network, Pass
 from attnscope.models.outputs import build_output, kl_nats, log_probabilities
 from attnscope.models.own import OwnNetwork, OwnPass
+from attnscope.models.pruning import prune
 from attnscope.models.spans import written_text
 from attnscope.models.writing.written import SoFar, Written, check_writes, write_text
 from attnscope.nn.edits import Edits
@@ -27,7 +28,7 @@ from attnscope.records.outputs import Comparison, Output
 from attnscope.records.sites import NO_GATES, Gates, GateTable, Site, SiteKey, find_site, gates_named
 from attnscope.records.tokens import Token, Tokens
 from attnscope.trace.probe import GateProbe, TraceProbe
-from attnscope.trace.record import SiteRecord
+from attnscope.trace.record import SiteRecord, TextRecord
 from attnscope.trace.trace import Trace
 
 # What a model says about one text as it is, and with what was done to its heads, from one pass.
@@ -226,21 +227,11 @@ class Model:
         past_trained: bool = False,
     ) -> Trace:
         """`trace` of one site alone, with its values, for little more than the price of the pass."""
-        found, change = find_site(self.sites, site), self._change(gates, interventions)
-        probe = TraceProbe(
-            self.sites, change.gates, wanted=frozenset((site,)), edits=change.edits, keep_values=True
-        )
+        wanted, change = frozenset((find_site(self.sites, site).key,)), self._change(gates, interventions)
+        probe = TraceProbe(self.sites, change.gates, wanted=wanted, edits=change.edits, keep_values=True)
         inputs = self.encode(text, target, past_trained=past_trained)
         self.network.run(inputs, probe)
-        return Trace(
-            sites=(found,),
-            gates=change.gates,
-            source=inputs.source,
-            target=inputs.target,
-            records=probe.records,
-            logits=None,
-            interventions=change.interventions,
-        )
+        return self._trace_of(inputs, change, probe.records)
 
     def predict(
         self,
@@ -387,11 +378,11 @@ class Model:
     def prune(self, gates: Gates | GateTable, text: str = "", target: str | None = None) -> "Model":
         """A smaller copy without the heads whose gate is 0; see `models.pruning`.
 
-        Raises SaveError unless its outputs are proved to be those of the gated model.
+        Raises SaveError unless its outputs are proved to be those of the gated model, on random ids and on a
+        text.
         """
-        from attnscope.models.pruning import prune_model  # it knows models, not the other way round
-
-        return prune_model(self, gates, text=text, target=target)[0]
+        read = self.encode(text, target) if text.strip() else None
+        return Model(prune(self.network, gates, read, has_speed=False).network)
 
     def save(self, folder: str | Path) -> None:
         """Save as a model folder; raises SaveError and leaves an older folder on any fault."""
@@ -433,15 +424,16 @@ class Model:
         return done, self._build_trace(inputs, change, probe, done, has_logits=False)
 
     def _trace_of(self, inputs: Inputs, change: _Change, records: Mapping[SiteKey, SiteRecord]) -> Trace:
-        """A trace of the sites that are recorded, while the pass goes on."""
+        """A trace of the sites that are recorded."""
         return Trace(
-            sites=tuple(site for site in self.sites if site.key in records),
-            gates=change.gates,
-            source=inputs.source,
-            target=inputs.target,
-            records=records,
-            logits=None,
-            interventions=change.interventions,
+            TextRecord(
+                sites=tuple(site for site in self.sites if site.key in records),
+                gates=change.gates,
+                source=inputs.source,
+                target=inputs.target,
+                records=records,
+                interventions=change.interventions,
+            )
         )
 
     def _build_trace(
@@ -451,14 +443,16 @@ class Model:
         is_small = 4 * n_answered * self.info.vocab_size <= MAX_LOGIT_BYTES
         is_answering = self.network.output_kind != "nothing"
         return Trace(
-            sites=self.sites,
-            gates=change.gates,
-            source=inputs.source,
-            target=inputs.target,
+            TextRecord(
+                sites=self.sites,
+                gates=change.gates,
+                source=inputs.source,
+                target=inputs.target,
+                records=probe.records,
+                logits=done.logits() if has_logits and is_small and is_answering else None,
+                interventions=change.interventions,
+            ),
             follows=self._follows(inputs.target, done),
-            records=probe.records,
-            logits=done.logits() if has_logits and is_small and is_answering else None,
-            interventions=change.interventions,
         )
 
     def _follows(self, target: Tokens | None, done: Pass) -> Callable[[], Token] | None:

@@ -5,18 +5,17 @@ Must not import anything of models, analysis, training or the window.
 
 from attnscope.records.sites import SiteName
 from attnscope.trace.probe import GateProbe, TraceProbe
-from attnscope.trace.record import SiteRecord
-from attnscope.trace.store import load_trace, load_traces, save_trace, save_traces
-from attnscope.trace.trace import Trace
+from attnscope.trace.record import SiteRecord, TextRecord
+from attnscope.trace.trace import Trace, load_trace, load_traces, save_trace
 
 __all__ = [
     "GateProbe",
     "SiteName",
     "SiteRecord",
+    "TextRecord",
     "Trace",
     "TraceProbe",
     "load_trace",
     "load_traces",
     "save_trace",
-    "save_traces",
 ]

@@ -9,6 +9,7 @@
 | out    | weights · v before the gate, kept on request     | [n_heads, n_queries, d_value]|
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
@@ -17,7 +18,11 @@ from torch import Tensor
 from attnscope.nn.edits import Call
 from attnscope.nn.masks import MaskRule
 from attnscope.nn.scores import ScoreRule
-from attnscope.records.sites import SiteKey
+from attnscope.records.interventions import Interventions
+from attnscope.records.models import Recorded
+from attnscope.records.outputs import Output
+from attnscope.records.sites import Gates, Site, SiteKey
+from attnscope.records.tokens import Tokens
 from attnscope.trace.check import SiteProof, prove
 
 
@@ -56,6 +61,30 @@ class SiteRecord:
         tensors += [] if self.score.bias is None else list(self.score.bias.tensors().values())
         tensors += [] if self.rule.pattern is None else list(self.rule.pattern.tensors().values())
         return sum(tensor.numel() * tensor.element_size() for tensor in tensors if tensor is not None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class TextRecord:
+    """What all sites did on one text: a trace, as it stands in a file.
+
+    `recorded` says where attention without a model comes from, and is None for a model's. `said` is what the
+    model made of the text, where a file kept it: the last of its predictions.
+    """
+
+    sites: tuple[Site, ...]
+    gates: Gates
+    source: Tokens
+    target: Tokens | None
+    records: Mapping[SiteKey, SiteRecord]
+    logits: Tensor | None = None
+    interventions: Interventions = ()
+    recorded: Recorded | None = None
+    said: Output | None = None
+
+    def __post_init__(self) -> None:
+        missing = [site.key for site in self.sites if site.key not in self.records]
+        if missing:
+            raise ValueError(f"no record of the sites {missing}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

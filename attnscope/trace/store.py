@@ -16,11 +16,12 @@ import torch
 from torch import Tensor
 
 from attnscope.codec import Caps, Codec
-from attnscope.errors import LoadError, SaveError, of_wrong_kind
+from attnscope.errors import LoadError, SaveError
 from attnscope.nn.masks import MaskRule, RemovedCells
 from attnscope.nn.patterns import PATTERNS, kind_of
 from attnscope.nn.scores import BIASES, Bias, ScoreRule
 from attnscope.outside import open_outside
+from attnscope.records.axes import tokens_of_site
 from attnscope.records.interventions import interventions_as_json, interventions_from_json
 from attnscope.records.models import Recorded
 from attnscope.records.outputs import Candidate, Output, OutputKind, Prediction
@@ -28,9 +29,8 @@ from attnscope.records.sites import Gates, HeadRef, Site, SiteKey
 from attnscope.records.tokens import Token, Tokens, own_letters
 from attnscope.strict_json import as_object, parse_json
 from attnscope.trace.check import SiteProof, prove_again
-from attnscope.trace.record import SiteRecord
+from attnscope.trace.record import SiteRecord, TextRecord
 from attnscope.trace.tensor_file import MAX_HEADER_BYTES, read_tensors, write_tensors
-from attnscope.trace.trace import Trace
 
 FORMAT = 2
 _KEY = "attnscope_traces"
@@ -41,33 +41,19 @@ _MAX_NAME, _MAX_NOTE, _MAX_NOTES = 200, 1000, 20
 """What is shown of a file's own words, in characters and in notes."""
 
 
-def save_trace(path: str | Path, trace: Trace, *, has_logits: bool = True) -> None:
-    """Write one trace; raises SaveError and leaves the old file on any fault."""
-    if not isinstance(trace, Trace):
-        raise of_wrong_kind(trace, "what to save", "a path and a trace", "Or write trace.save(path).")
-    save_traces(path, (trace,), has_logits=has_logits)
+def save_records(path: str | Path, texts: Sequence[TextRecord], *, has_logits: bool = True) -> None:
+    """Write records of texts to one file; without logits it is much smaller and shows maps only.
 
-
-def load_trace(path: str | Path) -> Trace:
-    """Read a file of one trace (of several, the first); raises LoadError."""
-    return load_traces(path)[0]
-
-
-def save_traces(
-    path: str | Path, traces: Sequence[Trace], *, has_logits: bool = True, said: Sequence[Output] = ()
-) -> None:
-    """Write traces to one file; without logits it is much smaller and shows maps only.
-
-    `said` is what the model made of each text: of it the last prediction and what is written are kept.
+    Of what the model said the last prediction and what is written are kept.
     """
     tensors: dict[str, Tensor] = {}
     described = []
-    for number, trace in enumerate(traces):
-        for site in trace.sites:
-            tensors.update(_site_tensors(f"{number}.{site.stack}.{site.layer}", trace.records[site.key]))
-        if has_logits and trace.has_logits:
-            tensors[f"{number}.logits"] = trace.logits_tensor()
-        described.append(_describe(trace, said[number] if said else trace.said))
+    for number, text in enumerate(texts):
+        for site in text.sites:
+            tensors.update(_site_tensors(f"{number}.{site.stack}.{site.layer}", text.records[site.key]))
+        if has_logits and text.logits is not None:
+            tensors[f"{number}.logits"] = text.logits
+        described.append(_describe(text))
     sha256 = _digest(described, tensors)
     header = json.dumps({"format": FORMAT, "traces": described, "sha256": sha256}, ensure_ascii=True)
     if len(header) > MAX_HEADER_BYTES // 2:  # its quotes are escaped once more in the file
@@ -89,8 +75,8 @@ def is_trace_file(path: str | Path) -> bool:
         return False
 
 
-def load_traces(path: str | Path) -> tuple[Trace, ...]:
-    """Read every trace of a file; raises LoadError when it is damaged or not such a file."""
+def load_records(path: str | Path) -> tuple[TextRecord, ...]:
+    """Read every trace of a file, as its record; raises LoadError when it is damaged or not such a file."""
     path = Path(path)
     file = read_tensors(path)
     text = file.metadata.get(_KEY)
@@ -106,10 +92,10 @@ def load_traces(path: str | Path) -> tuple[Trace, ...]:
         )
     try:
         entries = cast("list[dict[str, Any]]", described["traces"])
-        traces = tuple(_rebuild(n, entry, file.tensors) for n, entry in enumerate(entries))
+        texts = tuple(_rebuild(n, entry, file.tensors) for n, entry in enumerate(entries))
     except (KeyError, TypeError, ValueError, AttributeError, IndexError, RuntimeError) as error:
         raise _damaged(path, f"its description does not fit its tensors ({error})") from error
-    if not traces:
+    if not texts:
         raise _damaged(path, "it holds no trace")
     if "sha256" in described and described["sha256"] != _digest(entries, file.tensors):
         raise LoadError(
@@ -118,7 +104,7 @@ def load_traces(path: str | Path) -> tuple[Trace, ...]:
             expected="the file as AttnScope wrote it",
             action="Record or trace again, or restore the file from a copy.",
         )
-    return traces
+    return texts
 
 
 def _site_tensors(prefix: str, record: SiteRecord) -> dict[str, Tensor]:
@@ -131,15 +117,15 @@ def _site_tensors(prefix: str, record: SiteRecord) -> dict[str, Tensor]:
     return found
 
 
-def _describe(trace: Trace, said: Output | None) -> dict[str, object]:
+def _describe(text: TextRecord) -> dict[str, object]:
     return {
-        **({} if said is None else {"said": _said_as_json(said)}),
-        "source": _tokens_as_json(trace.source),
-        "target": None if trace.target is None else _tokens_as_json(trace.target),
-        "gates": [[head.stack, head.layer, head.head, value] for head, value in trace.gates.values],
-        "interventions": interventions_as_json(trace.interventions),
-        "recorded": None if trace.recorded is None else _recorded_as_json(trace.recorded),
-        "sites": [_site_as_json(site, trace.records[site.key]) for site in trace.sites],
+        **({} if text.said is None else {"said": _said_as_json(text.said)}),
+        "source": _tokens_as_json(text.source),
+        "target": None if text.target is None else _tokens_as_json(text.target),
+        "gates": [[head.stack, head.layer, head.head, value] for head, value in text.gates.values],
+        "interventions": interventions_as_json(text.interventions),
+        "recorded": None if text.recorded is None else _recorded_as_json(text.recorded),
+        "sites": [_site_as_json(site, text.records[site.key]) for site in text.sites],
     }
 
 
@@ -209,7 +195,7 @@ def _writable(text: str) -> str:
     return text.encode("utf-8", "replace").decode()
 
 
-def _rebuild(number: int, entry: dict[str, Any], tensors: Mapping[str, Tensor]) -> Trace:
+def _rebuild(number: int, entry: dict[str, Any], tensors: Mapping[str, Tensor]) -> TextRecord:
     sites: list[Site] = []
     records: dict[SiteKey, SiteRecord] = {}
     recorded = _recorded_from_json(entry.get("recorded"))
@@ -221,7 +207,7 @@ def _rebuild(number: int, entry: dict[str, Any], tensors: Mapping[str, Tensor]) 
         is_causal = site.stack == "decoder" and "recorded" in entry and recorded is None
         records[site.key] = _proved(record, is_causal_site=is_causal)
     target = entry["target"]
-    trace = Trace(
+    text = TextRecord(
         sites=tuple(sites),
         gates=Gates.of((HeadRef(stack=s, layer=n, head=h), v) for s, n, h, v in entry["gates"]),
         source=_tokens_from_json(entry["source"]),
@@ -232,11 +218,11 @@ def _rebuild(number: int, entry: dict[str, Any], tensors: Mapping[str, Tensor]) 
         recorded=recorded,
         said=_said_from_json(entry.get("said")),
     )
-    for site in trace.sites:
-        queries, keys = trace.tokens(site)
+    for site in sites:
+        queries, keys = tokens_of_site(site, text.source, text.target)
         if (len(queries), len(keys)) != (records[site.key].n_queries, records[site.key].n_keys):
             raise ValueError(f"{site.stack} {site.layer} has other sizes than its tokens")
-    return trace
+    return text
 
 
 def _recorded_as_json(recorded: Recorded) -> dict[str, object]:

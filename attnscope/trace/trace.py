@@ -5,7 +5,7 @@ log-sum-exp (`weights.py`). A trace never changes, needs no model, and may be re
 """
 
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import SupportsIndex
@@ -18,17 +18,15 @@ from torch import Tensor
 from attnscope.counting import plural
 from attnscope.errors import SaveError, UserError, of_wrong_kind
 from attnscope.records.axes import tokens_of_site, written_after
-from attnscope.records.interventions import Interventions
 from attnscope.records.maps import HeadMap, SelfCheck, SiteGrid
-from attnscope.records.models import Recorded
-from attnscope.records.outputs import Output
-from attnscope.records.sites import Gates, HeadName, HeadRef, Site, SiteKey, SiteName, find_site, head_named
+from attnscope.records.sites import HeadName, HeadRef, Site, SiteName, find_site, head_named
 from attnscope.records.tiles import MAX_WHOLE_CELLS, MapTile, Part, is_long
 from attnscope.records.tokens import Token, Tokens
 from attnscope.trace.check import merge_proofs
 from attnscope.trace.pooling import OneHead, pool_strip, strips
 from attnscope.trace.pyramid import bytes_of
-from attnscope.trace.record import SiteRecord
+from attnscope.trace.record import SiteRecord, TextRecord
+from attnscope.trace.store import load_records, save_records
 from attnscope.trace.thumbnails import MAX_EXACT_CELLS, frozen_array, largest_weight, sampled_grid, site_grid
 from attnscope.trace.weights import Reduction, pooled_tile, site_weights
 
@@ -36,45 +34,28 @@ from attnscope.trace.weights import Reduction, pooled_tile, site_weights
 class Trace:
     """Every attention head of one model on one text; a batch of one.
 
-    `recorded` says where attention without a model comes from, and is None for a model's. `said` is what the
-    model made of the text, where a file kept it: the last of its predictions. `follows` gives
-    what the model writes after the target; it is asked for at the first look, since to know it is to wait
-    for the device.
+    `follows` gives what the model writes after the target; it is asked for at the first look, since to know
+    it is to wait for the device.
     """
 
-    def __init__(
-        self,
-        *,
-        sites: tuple[Site, ...],
-        gates: Gates,
-        source: Tokens,
-        target: Tokens | None,
-        records: Mapping[SiteKey, SiteRecord],
-        logits: Tensor | None,
-        interventions: Interventions = (),
-        recorded: Recorded | None = None,
-        follows: Callable[[], Token] | None = None,
-        said: Output | None = None,
-    ) -> None:
-        self.sites = sites
-        self.said = said
-        self.recorded = recorded
-        self.gates = gates
-        self.interventions = interventions
-        self.source = source
-        self._target, self._follows = target, follows
-        self.records = dict(records)
-        self._logits = logits
-        missing = [site.key for site in sites if site.key not in self.records]
-        if missing:
-            raise ValueError(f"no record of the sites {missing}")
+    def __init__(self, kept: TextRecord, *, follows: Callable[[], Token] | None = None) -> None:
+        self.sites, self.gates, self.source = kept.sites, kept.gates, kept.source
+        self.interventions, self.recorded, self.said = kept.interventions, kept.recorded, kept.said
+        self.records = dict(kept.records)
+        self._kept, self._follows = kept, follows
+
+    @property
+    def kept(self) -> TextRecord:
+        """All that a file of it holds."""
+        if self._follows is not None and self._kept.target is not None:
+            target = replace(self._kept.target, following=self._follows())
+            self._kept, self._follows = replace(self._kept, target=target), None
+        return self._kept
 
     @property
     def target(self) -> Tokens | None:
         """The second text, where there is one, and what follows it."""
-        if self._follows is not None and self._target is not None:
-            self._target, self._follows = replace(self._target, following=self._follows()), None
-        return self._target
+        return self.kept.target
 
     def __repr__(self) -> str:
         """What it holds, in one line: `Trace of 9 tokens (1 unknown): encoder 3 layers × 4 heads`."""
@@ -103,17 +84,17 @@ class Trace:
     @property
     def has_logits(self) -> bool:
         """Whether the trace holds the model's output; a replayed one may not."""
-        return self._logits is not None
+        return self._kept.logits is not None
 
     def logits_tensor(self) -> Tensor:
         """The logits where the model computed them, float32; raises UserError when they were not kept."""
-        if self._logits is None:
+        if self._kept.logits is None:
             raise UserError(
                 "This trace does not hold the model's output.",
                 expected="a trace of a text that is not too long, saved with its logits",
                 action="Trace the text again, or ask the model to predict.",
             )
-        return self._logits
+        return self._kept.logits
 
     def site(self, name: SiteName) -> Site:
         """The site that `name` means; raises UserError when the model has none such."""
@@ -255,15 +236,13 @@ class Trace:
 
         Raises SaveError, also for a name that promises numbers in another format.
         """
-        from attnscope.trace.store import save_trace  # the store knows traces, not the other way round
-
         if Path(path).suffix.lower() in (".npz", ".npy", ".csv"):
             raise SaveError(
                 f"{path} would contain safetensors, not what its name suggests.",
                 expected="a name such as attention.safetensors",
                 action="For the numbers: attnscope trace FILE -o numbers.npz, or all_weights() of each site.",
             )
-        save_trace(Path(path), self, has_logits=has_logits)
+        save_trace(path, self, has_logits=has_logits)
 
     def check(self, site: SiteName | None = None) -> SelfCheck:
         """Whether this trace, or one site of it, can be believed.
@@ -282,6 +261,23 @@ class Trace:
         found = self.site(site)
         named = head_named((*found.key, head), self.sites)
         return self.records[found.key], named.head
+
+
+def save_trace(path: str | Path, trace: Trace, *, has_logits: bool = True) -> None:
+    """Write one trace; raises SaveError and leaves the old file on any fault."""
+    if not isinstance(trace, Trace):
+        raise of_wrong_kind(trace, "what to save", "a path and a trace", "Or write trace.save(path).")
+    save_records(path, (trace.kept,), has_logits=has_logits)
+
+
+def load_trace(path: str | Path) -> Trace:
+    """Read a file of one trace (of several, the first); raises LoadError."""
+    return load_traces(path)[0]
+
+
+def load_traces(path: str | Path) -> tuple[Trace, ...]:
+    """Read every trace of a file; raises LoadError when it is damaged or not such a file."""
+    return tuple(Trace(record) for record in load_records(path))
 
 
 def _numpy(tensor: Tensor) -> NDArray[np.float32]:

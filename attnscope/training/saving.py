@@ -9,6 +9,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -22,7 +23,7 @@ from attnscope.models.checkpoint import STATE, WEIGHTS, fill_model_folder
 from attnscope.models.model import Model
 from attnscope.records.sites import HeadRef
 from attnscope.records.training import Saved, SaveFailed, Watched
-from attnscope.trace.store import save_traces
+from attnscope.trace.store import save_records
 from attnscope.training.distributed import Ranks, SharedLoss, whole_of
 from attnscope.training.optimizers import tensors_of
 from attnscope.training.parts import WATCHED_STEPS
@@ -156,7 +157,7 @@ class Saver:
 
     def _write_traces(self, step: int) -> bool:
         """Keep the watched sentences' attention, and what the model makes of them; False without any."""
-        traces, said = [], []
+        texts = []
         for sentence in self._recipe.watch:
             try:
                 look = self._model.look(sentence.text, sentence.target or None, top=1)
@@ -164,11 +165,10 @@ class Saver:
                 raise
             except UserError:  # a sentence without a single token, say; the run does not depend on it
                 continue
-            traces.append(look.trace)
-            said.append(look.comparison.after)
-        if traces:
-            save_traces(self.folder.probe(step), traces, has_logits=False, said=said)
-        return bool(traces)
+            texts.append(replace(look.trace.kept, said=look.comparison.after))
+        if texts:
+            save_records(self.folder.probe(step), texts, has_logits=False)
+        return bool(texts)
 
 
 def hand_over(model: Model, folder: Path, step: int) -> Path | None:

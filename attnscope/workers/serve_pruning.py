@@ -43,7 +43,8 @@ def try_pruning(request: TryPruning, desk: Desk) -> Iterator[Reply]:
     """Make, prove and measure a smaller copy; it can be given up between these."""
     model, last = desk.model, desk.kept(LastPruned)
     last.forget()
-    steps = pruning(model, request.gates, text=request.text, target=request.target, shape=request.shape)
+    read = model.encode(request.text, request.target) if request.text.strip() else None
+    steps = pruning(model.network, request.gates, read, shape=request.shape)
     n_done = 0
     while True:
         try:
@@ -54,7 +55,7 @@ def try_pruning(request: TryPruning, desk: Desk) -> Iterator[Reply]:
         yield Progress(number=request.number, what=what, fraction=n_done / _STEPS)
         n_done += 1
     last.keep(request.number, pruned)
-    yield PruningTried(number=request.number, report=pruned.report, shapes=shapes_of(model))
+    yield PruningTried(number=request.number, report=pruned.report, shapes=shapes_of(model.network))
 
 
 @serves(SavePruned)

@@ -15,6 +15,7 @@ from attnscope.app import make_application
 from attnscope.records.sites import NO_GATES
 from attnscope.records.tokens import Token, Tokens
 from attnscope.trace import Trace, TraceProbe
+from attnscope.trace.record import TextRecord
 from attnscope.widgets.explore.grid_view import GridView
 from bench.frames import show_and_wait
 from bench.ratios import time_ratios
@@ -75,7 +76,15 @@ def _paint(subject: Subject, view: GridView, n_tokens: int) -> None:
     sites = subject.sites
     probe = TraceProbe(sites, NO_GATES)
     subject.module(ids, probe=probe)
-    trace = Trace(sites=sites, gates=NO_GATES, source=tokens, target=None, records=probe.records, logits=None)
+    trace = Trace(
+        TextRecord(
+            sites=sites,
+            gates=NO_GATES,
+            source=tokens,
+            target=None,
+            records=probe.records,
+        )
+    )
     view.set_grids(trace.grids(THUMBNAIL_PX))
     view.repaint()
 

@@ -14,7 +14,7 @@ from attnscope.nn.drawn_masks import with_drawn_mask
 from attnscope.nn.masks import MaskRule, RemovedCells
 from attnscope.nn.patterns import Dense
 from attnscope.records.masks import mask_of, maskable_stack
-from attnscope.trace.store import load_trace
+from attnscope.trace import load_trace
 
 STACK = {"decoder": "decoder", "encoder": "encoder", "encoder-decoder": "encoder"}
 

@@ -65,7 +65,7 @@ def one_more_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[d
 def test_that_a_kind_which_is_no_family_is_refused_three_times(ernie: Path) -> None:
     model = load(ernie, device="cpu")
     off = Gates.of(dict.fromkeys(model.sites[0].heads[:2], 0.0))
-    for tried in (lambda: logit_lens(model, TEXT), lambda: prune(model, off), lambda: adopt(ernie)):
+    for tried in (lambda: logit_lens(model, TEXT), lambda: prune(model.network, off), lambda: adopt(ernie)):
         with pytest.raises(UserError, match="ernie"):
             tried()
     assert not output_matrices(model)
@@ -82,7 +82,7 @@ def test_that_with_one_more_file_lens_pruning_and_fine_tuning_know_it(
     assert [row[0].token.id for row in lens.candidates[-1]] == logits.argmax(axis=-1).tolist()
     assert lens.kl_nats[-1].max() < 1e-6
     off = Gates.of({site.heads[h]: 0.0 for site in model.sites for h in (1, 2)})
-    report = prune(model, off, text=TEXT, has_speed=False).save(tmp_path / "smaller")
+    report = prune(model.network, off, model.encode(TEXT), has_speed=False).save(tmp_path / "smaller")
     assert report.proof.is_good
     assert report.opens_in.startswith("AttnScope only")
     smaller = load(tmp_path / "smaller", device="cpu")

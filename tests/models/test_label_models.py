@@ -22,7 +22,7 @@ from attnscope.nn.patterns import graph_mask
 from attnscope.records.axes import is_self_attention
 from attnscope.records.sites import GateTable
 from attnscope.text.tasks import make_task
-from attnscope.trace.store import load_trace
+from attnscope.trace import load_trace
 from attnscope.training.data import prepare
 from attnscope.training.objectives import scored_logits
 from attnscope.training.recipe import parse_recipe
@@ -136,9 +136,9 @@ def test_that_a_pruned_model_says_what_the_gated_one_says(
     gates = GateTable(model.sites)
     for head in removed:
         gates[head] = 0.0  # type: ignore[index]
-    pruned = prune(model, gates, has_speed=False)
+    pruned = prune(model.network, gates, has_speed=False)
     text, target = TEXTS.get(task, ("the soup was lovely . the door was old .", None))
-    gated, small = model.compare(text, target, gates).after, pruned.model.predict(text, target)
+    gated, small = model.compare(text, target, gates).after, Model(pruned.network).predict(text, target)
     for one, other in zip(gated.predictions[0].candidates, small.predictions[0].candidates, strict=True):
         assert one.token == other.token
         assert one.probability == pytest.approx(other.probability, abs=1e-6)
@@ -161,7 +161,7 @@ def test_that_heads_without_weights_of_their_own_are_not_removed(
     gates[head] = 0.0  # type: ignore[index]
     assert model.compare(*PAIR, gates).kl_nats[0] > 0.0
     with pytest.raises(UserError, match=match):
-        prune(model, gates, has_speed=False)
+        prune(model.network, gates, has_speed=False)
 
 
 def test_that_what_is_about_tokens_is_refused_in_words() -> None:

@@ -17,7 +17,7 @@ from attnscope.nn.config import ModelConfig
 from attnscope.nn.patterns import graph_mask
 from attnscope.records.interventions import MakeUniform, RemoveEdge
 from attnscope.records.sites import HeadRef
-from attnscope.trace.store import load_trace
+from attnscope.trace import load_trace
 
 VARIANTS = [
     {"mask": "window", "window": 2},

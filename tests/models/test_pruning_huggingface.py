@@ -114,15 +114,15 @@ def test_that_a_saved_folder_opens_where_the_report_says(tmp_path: Path, kind: s
     model, tokenizer = lively(kind)
     opened = load(save_folder(tmp_path / "before", model, tokenizer), device="cpu")
     gates = gates_of(model, "half")
-    assert shapes_of(opened) == ("small", "same")
+    assert shapes_of(opened.network) == ("small", "same")
     text = save_picture(tmp_path / "ramps.png", height=8, width=8) if kind == "vit" else TEXT
-    pruned = prune(opened, gates, text=text, shape=shape, has_speed=False)
+    pruned = prune(opened.network, gates, opened.encode(text), shape=shape, has_speed=False)
     report = pruned.save(tmp_path / "after")
     assert report.proof.is_good
     assert report.proof.n_texts == 4
     again = load(tmp_path / "after", device="cpu")
     assert type(again.network.module) is type(model)
-    np.testing.assert_allclose(logits(again, text), logits(pruned.model, text), atol=1e-6)
+    np.testing.assert_allclose(logits(again, text), logits(Model(pruned.network), text), atol=1e-6)
     np.testing.assert_allclose(logits(again, text), logits(opened, text, gates), atol=1e-5)
     fresh = type(model).from_pretrained
     if shape == "small" and kind in ONLY_HERE:
@@ -151,9 +151,9 @@ def test_that_a_small_vision_model_keeps_its_heads_width_when_their_number_must_
     model, _ = lively("vit")
     opened = load(save_folder(tmp_path / "before", model, None), device="cpu")
     off = Gates.of({opened.sites[0].heads[0]: 0.0, opened.sites[1].heads[1]: 0.0})
-    report = prune(opened, off, has_speed=False).save(tmp_path / "three")
+    report = prune(opened.network, off, has_speed=False).save(tmp_path / "three")
     assert any("Nothing became smaller" in note for note in report.notes)  # 3 heads do not divide 32
-    half = prune(opened, gates_of(model, "half"), has_speed=True)
+    half = prune(opened.network, gates_of(model, "half"), has_speed=True)
     assert "head_dim" in half.report.opens_in
     assert half.report.speed is not None
     assert half.report.speed.n_tokens == opened.info.max_tokens
@@ -163,7 +163,7 @@ def test_that_a_small_vision_model_keeps_its_heads_width_when_their_number_must_
 def test_that_a_model_without_a_head_is_proved_by_its_last_stream(tmp_path: Path) -> None:
     model, tokenizer = lively("bert-base")
     opened = load(save_folder(tmp_path / "before", model, tokenizer), device="cpu")
-    proof = prune(opened, gates_of(model, "half"), text=TEXT, has_speed=False).report.proof
+    proof = prune(opened.network, gates_of(model, "half"), opened.encode(TEXT), has_speed=False).report.proof
     n_tokens = len(opened.encode(TEXT).source)
     assert proof.n_logits == 32 * (n_tokens + 24 + 12 + 8)
     assert proof.is_good
@@ -175,7 +175,7 @@ def test_that_a_tokenizer_and_a_card_go_along(tmp_path: Path) -> None:
     before = save_folder(tmp_path / "before", model, tokenizer)
     (before / "README.md").write_text("---\nlicense: mit\n---\n# Mine\n", encoding="utf-8")
     opened = load(before, device="cpu")
-    prune(opened, gates_of(model, "half"), has_speed=False).save(tmp_path / "after")
+    prune(opened.network, gates_of(model, "half"), has_speed=False).save(tmp_path / "after")
     card = (tmp_path / "after" / "README.md").read_text(encoding="utf-8")
     assert card.startswith("---\nlicense: mit\n---\n# Mine\n")
     assert "encoder L1: H0 was H0, H1 was H1" in card
@@ -199,11 +199,11 @@ def test_that_weights_in_16_bits_stay_so_where_no_number_changes(tmp_path: Path)
     before = save_folder(tmp_path / "before", model.to(torch.bfloat16), tokenizer)
     opened = load(before, device="cpu")
     off = Gates.of(dict.fromkeys(opened.sites[0].heads[:2], 0.0))
-    report = prune(opened, off, has_speed=False).save(tmp_path / "half")
+    report = prune(opened.network, off, has_speed=False).save(tmp_path / "half")
     assert report.after.file_bytes < report.before.file_bytes
     assert json.loads((tmp_path / "half" / "config.json").read_text())["dtype"] == "bfloat16"
     between = off.with_value(opened.sites[1].heads[0], 0.3)
-    report = prune(opened, between, has_speed=False).save(tmp_path / "full")
+    report = prune(opened.network, between, has_speed=False).save(tmp_path / "full")
     assert any("32 bits" in note for note in report.notes)
 
 
@@ -244,7 +244,7 @@ def test_that_the_speed_is_told_with_the_tokens_of_the_text_it_was_measured_on(t
     for kind, target in (("distilbert", None), ("bart", "the street")):
         opened = load(save_folder(tmp_path / kind, *lively(kind)), device="cpu")
         gates = gates_of(opened.network.module, "half")
-        speed = prune(opened, gates, text=TEXT, target=target, has_speed=True).report.speed
+        speed = prune(opened.network, gates, opened.encode(TEXT, target), has_speed=True).report.speed
         inputs = opened.encode(TEXT, target)
         assert speed is not None
         assert speed.n_tokens == len(inputs.source) + len(inputs.target or ())

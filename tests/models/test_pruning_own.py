@@ -13,7 +13,7 @@ from attnscope.cli.model_tables import sites_table
 from attnscope.errors import SaveError, UserError
 from attnscope.models import Model, load
 from attnscope.models.own import OwnNetwork
-from attnscope.models.pruning import prune, prune_model, shapes_of
+from attnscope.models.pruning import prune, shapes_of
 from attnscope.models.pruning.prune import (
     compare_speed,
     original_heads,
@@ -24,9 +24,9 @@ from attnscope.models.pruning.prune import (
 )
 from attnscope.nn.cache import KeyValueCache
 from attnscope.nn.config import count_parameters
-from attnscope.records.pruning import PruningProof
+from attnscope.records.pruning import PruningProof, PruningReport
 from attnscope.records.sites import Gates, HeadRef
-from attnscope.trace.store import load_trace
+from attnscope.trace import load_trace
 
 CHOICES = (
     {},
@@ -54,6 +54,14 @@ def gates_of(model: Model, which: str) -> Gates:
     return gates.with_value(last.heads[3], 0.3) if which == "a gate between" else gates
 
 
+def prune_model(
+    model: Model, gates: Gates, text: str = "", target: str | None = None
+) -> tuple[Model, PruningReport]:
+    read = model.encode(text, target) if text else None
+    pruned = prune(model.network, gates, read, has_speed=False)
+    return Model(pruned.network), pruned.report
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("which", ["one head", "a group", "a site", "every head", "a gate between"])
 @pytest.mark.parametrize("form", FORMS)
@@ -77,14 +85,14 @@ def test_that_a_removed_head_is_a_gated_one(form: str, which: str, choices: dict
 def test_that_a_smaller_model_is_saved_and_opened_as_it_is(tmp_path: Path, form: str) -> None:
     model = tiny_model(form)
     off = dict.fromkeys((*model.sites[0].heads, model.sites[-1].heads[1]), 0.0)
-    pruned = prune(model, Gates.of(off), text=SENTENCE, target=target_of(form), has_speed=False)
-    report = pruned.save(tmp_path / "small")
+    pruned = prune(model.network, Gates.of(off), model.encode(SENTENCE, target_of(form)), has_speed=False)
+    small, report = Model(pruned.network), pruned.save(tmp_path / "small")
     found = load(tmp_path / "small", device="cpu")
-    assert found.own.config == pruned.model.own.config
-    assert found.sites == pruned.model.sites
+    assert found.own.config == small.own.config
+    assert found.sites == small.sites
     assert len(found.sites) == len(model.sites) - 1
     np.testing.assert_array_equal(
-        found.trace(SENTENCE, target_of(form)).logits, pruned.model.trace(SENTENCE, target_of(form)).logits
+        found.trace(SENTENCE, target_of(form)).logits, small.trace(SENTENCE, target_of(form)).logits
     )
     assert found.trace(SENTENCE, target_of(form)).check().is_good
     assert report.after.file_bytes == (tmp_path / "small" / "model.safetensors").stat().st_size
@@ -141,7 +149,7 @@ def test_that_nothing_off_and_unknown_heads_are_refused() -> None:
         prune_model(model, Gates.of({model.sites[0].heads[0]: 0.5}))
     with pytest.raises(UserError, match="no head L7H0"):
         prune_model(model, Gates.of({HeadRef(stack="decoder", layer=7, head=0): 0.0}))
-    assert shapes_of(model) == ("small",)
+    assert shapes_of(model.network) == ("small",)
 
 
 def test_that_a_model_which_says_something_else_is_not_to_be_had(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -198,7 +206,7 @@ def test_that_times_are_told_with_their_spread() -> None:
 def test_that_heads_that_stay_keep_the_names_they_had(tmp_path: Path) -> None:
     model = tiny_model("encoder-decoder")
     off = [head for site in model.sites if site.stack == "cross" for head in site.heads[:2]]
-    prune(model, Gates.of(dict.fromkeys(off, 0.0))).save(tmp_path / "smaller")
+    prune(model.network, Gates.of(dict.fromkeys(off, 0.0))).save(tmp_path / "smaller")
     found = {site.key: site for site in load(tmp_path / "smaller").sites}
     assert found["encoder", 0].former == ()
     assert found["encoder", 0].former_label(1) == ""

@@ -5,7 +5,7 @@ from pathlib import Path
 import hf_folders
 
 from attnscope.models import load
-from attnscope.trace.store import load_trace, save_trace
+from attnscope.trace import load_trace, save_trace
 from attnscope.viewmodels.maps.segments import segments_of
 
 

@@ -100,7 +100,7 @@ def test_that_info_knows_models_without_heads_and_licences(tmp_path, capsys):
         gates[key] = 0.0
     from attnscope.models.pruning import prune
 
-    prune(model, gates, has_speed=False).save(tmp_path / "bare")
+    prune(model.network, gates, has_speed=False).save(tmp_path / "bare")
     assert main(["info", str(tmp_path / "bare")]) == 0
     assert "none: the model has no head" in capsys.readouterr().out
     assert main(["info", "grammar"]) == 0

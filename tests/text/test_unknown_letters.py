@@ -1,7 +1,7 @@
 """What a text has where the tokenizer has no piece: carried by the token, also through a file of traces."""
 
 from attnscope.models import load
-from attnscope.trace.store import load_trace, save_trace
+from attnscope.trace import load_trace, save_trace
 
 
 def test_that_a_token_knows_the_letters_it_stands_for(tmp_path):

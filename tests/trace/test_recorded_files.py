@@ -16,6 +16,7 @@ from attnscope.nn.masks import MaskRule
 from attnscope.nn.scores import ScoreRule
 from attnscope.records.sites import Gates, HeadRef
 from attnscope.trace.check import SiteProof, prove_again
+from attnscope.trace.record import TextRecord
 from attnscope.trace.store import is_trace_file
 from attnscope.trace.trace import Trace
 
@@ -46,13 +47,14 @@ def opened_with(trace: Trace, path: Path, site: tuple[str, int] | None = None, *
     record = trace.records[key]
     false = replace(record, **{name: change(getattr(record, name)) for name, change in changed.items()})
     Trace(
-        sites=trace.sites,
-        gates=trace.gates,
-        source=trace.source,
-        target=trace.target,
-        records={**trace.records, key: false},
-        logits=None,
-        recorded=trace.recorded,
+        TextRecord(
+            sites=trace.sites,
+            gates=trace.gates,
+            source=trace.source,
+            target=trace.target,
+            records={**trace.records, key: false},
+            recorded=trace.recorded,
+        )
     ).save(path)
     return attnscope.load_trace(path)
 

@@ -11,8 +11,9 @@ from attnscope.errors import LoadError, UserError
 from attnscope.nn.masks import MaskRule
 from attnscope.nn.scores import ScoreRule
 from attnscope.records.sites import Gates, HeadRef, Site
-from attnscope.trace import GateProbe, SiteRecord, TraceProbe, load_trace, load_traces, save_traces
+from attnscope.trace import GateProbe, SiteRecord, TraceProbe, load_trace, load_traces
 from attnscope.trace.check import SiteProof, merge_proofs, prove
+from attnscope.trace.store import save_records
 from attnscope.trace.weights import pooled_tile, site_weights
 
 
@@ -268,7 +269,7 @@ def test_that_a_saved_trace_is_the_same_without_its_model(form: str, tmp_path: P
 def test_that_several_traces_share_a_file_and_logits_are_optional(tmp_path: Path) -> None:
     model = tiny_model("decoder")
     path = tmp_path / "5.safetensors"
-    save_traces(path, (model.trace("the cat"), model.trace("a dog")), has_logits=False)
+    save_records(path, (model.trace("the cat").kept, model.trace("a dog").kept), has_logits=False)
     first, second = load_traces(path)
     assert (first.source.text, second.source.text) == ("the cat", "a dog")
     assert not first.has_logits

@@ -11,7 +11,7 @@ import torch
 from attnscope.errors import LoadError, RecipeError
 from attnscope.models import load, read_model_folder
 from attnscope.records.training import Evaluated, Finished, Saved, Started, Step, TrainingEvent, Watched
-from attnscope.trace.store import load_traces
+from attnscope.trace import load_traces
 from attnscope.training import parse_recipe, read_run, train
 from attnscope.training.loop import TrainingRun
 from attnscope.training.metrics import Metrics, in_order, line_from_event, mend_metrics, read_lines

@@ -23,6 +23,7 @@ from attnscope.records.tiles import (
 )
 from attnscope.records.tokens import Token, Tokens
 from attnscope.trace import Trace
+from attnscope.trace.record import TextRecord
 from attnscope.trace.weights import site_weights
 from attnscope.workers import serve_tiles
 from attnscope.workers.serve_tiles import TileServer
@@ -40,7 +41,13 @@ def trace() -> Trace:
     tokens = Tokens(text="", tokens=tuple(Token(id=i % 9, piece=f"w{i}") for i in range(N)))
     record = long_record("causal", N, N)
     return Trace(
-        sites=(site,), gates=NO_GATES, source=tokens, target=None, records={site.key: record}, logits=None
+        TextRecord(
+            sites=(site,),
+            gates=NO_GATES,
+            source=tokens,
+            target=None,
+            records={site.key: record},
+        )
     )
 
 
@@ -128,7 +135,13 @@ def test_that_few_queries_of_many_keys_are_refined(
     record = long_record("open", 16, 700)
     tokens = Tokens(text="", tokens=tuple(Token(id=0, piece="a") for _ in range(700)))
     read = Trace(
-        sites=(site,), gates=NO_GATES, source=tokens, target=None, records={site.key: record}, logits=None
+        TextRecord(
+            sites=(site,),
+            gates=NO_GATES,
+            source=tokens,
+            target=None,
+            records={site.key: record},
+        )
     )
     views = Views()
     views.keep("", read, 5)

@@ -3,6 +3,6 @@
 Must not import anything of analysis, training or the window.
 """
 
-from attnscope.models.pruning.prune import Pruned, prune, prune_model, pruning, shapes_of
+from attnscope.models.pruning.prune import Pruned, prune, pruning, shapes_of
 
-__all__ = ["Pruned", "prune", "prune_model", "pruning", "shapes_of"]
+__all__ = ["Pruned", "prune", "pruning", "shapes_of"]

@@ -27,7 +27,6 @@ from attnscope.models.checkpoint import fill_model_folder
 from attnscope.models.huggingface.network import HuggingFaceNetwork
 from attnscope.models.huggingface.proof import example_of
 from attnscope.models.inputs import Inputs
-from attnscope.models.model import Model
 from attnscope.models.network import Network
 from attnscope.models.own import OwnNetwork
 from attnscope.models.pruning.huggingface import prune_foreign
@@ -247,11 +246,14 @@ Case = Inputs | Tensor
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pruned:
-    """A smaller model that was proved to say what the gated one says, and the report on it."""
+    """A smaller network that was proved to say what the gated one says, and the report on it."""
 
-    model: Model
     report: PruningReport
     removal: Removal
+
+    @property
+    def network(self) -> Network:
+        return self.removal.network
 
     def save(self, folder: str | Path) -> PruningReport:
         """Write it as a model folder; the report with the true size on disk. Raises SaveError."""
@@ -262,22 +264,21 @@ class Pruned:
         return replace(self.report, after=after, folder=str(place))
 
 
-def shapes_of(model: Model) -> tuple[PruneShape, ...]:
+def shapes_of(network: Network) -> tuple[PruneShape, ...]:
     """The shapes that a smaller copy can be saved in."""
-    return ("small",) if isinstance(model.network, OwnNetwork) else ("small", "same")
+    return ("small",) if isinstance(network, OwnNetwork) else ("small", "same")
 
 
 def prune(
-    model: Model,
+    network: Network,
     gates: Gates | GateTable,
+    text: Inputs | None = None,
     *,
-    text: str = "",
-    target: str | None = None,
     shape: PruneShape = "small",
     has_speed: bool = True,
 ) -> Pruned:
     """See `pruning`, in one go."""
-    steps = pruning(model, gates, text=text, target=target, shape=shape, has_speed=has_speed)
+    steps = pruning(network, gates, text, shape=shape, has_speed=has_speed)
     while True:
         try:
             next(steps)
@@ -287,57 +288,45 @@ def prune(
 
 
 def pruning(
-    model: Model,
+    network: Network,
     gates: Gates | GateTable,
+    text: Inputs | None = None,
     *,
-    text: str = "",
-    target: str | None = None,
     shape: PruneShape = "small",
     has_speed: bool = True,
 ) -> Generator[str, None, Pruned]:
     """A copy without the heads whose gate is 0, other gates multiplied in.
 
-    The proof reads `text`, with `target` or what the model itself writes, and random ids. Raises
-    SaveError when the copy does not say what the gated model says, UserError when no head is off or
-    heads cannot be removed from this kind of model. `model` is left alone. Of the same shape nothing is
-    smaller or faster, so that no speed is measured. What is done next is yielded
-    in words; a caller may stop there.
+    The proof reads `text`, where there is one, and random ids. Raises SaveError when the copy does not say
+    what the gated network says, UserError when no head is off or heads cannot be removed from this kind of
+    network. `network` is left alone. Of the same shape nothing is smaller or faster, so that no speed is
+    measured. What is done next is yielded in words; a caller may stop there.
     """
     frozen = gates.frozen() if isinstance(gates, GateTable) else gates
-    plan = build_plan(model.sites, frozen)
+    plan = build_plan(network.sites, frozen)
     require_removal(plan)
     yield "Removing heads"
-    removal = _remove(model, frozen, shape)
+    removal = _remove(network, frozen, shape)
     yield "Comparing every logit"
-    cases = _cases(model, text, target)
-    proof = prove_equal(_runner(model.network, frozen), _runner(removal.network, NO_GATES), cases)
+    cases = _cases(network, text)
+    proof = prove_equal(_runner(network, frozen), _runner(removal.network, NO_GATES), cases)
     require_proof(proof)
     has_speed = has_speed and shape == "small"
     if has_speed:
         yield "Measuring the speed"
-    speed = _speed(model.network, removal.network, cases[0]) if has_speed else None
-    return Pruned(
-        model=Model(removal.network), report=_report(plan, removal, shape, proof, speed), removal=removal
-    )
+    speed = _speed(network, removal.network, cases[0]) if has_speed else None
+    return Pruned(report=_report(plan, removal, shape, proof, speed), removal=removal)
 
 
-def prune_model(
-    model: Model, gates: Gates | GateTable, *, text: str = "", target: str | None = None
-) -> tuple[Model, PruningReport]:
-    """See `prune`: the smaller model and its report, without measuring the speed."""
-    pruned = prune(model, gates, text=text, target=target, has_speed=False)
-    return pruned.model, pruned.report
-
-
-def _remove(model: Model, gates: Gates, shape: PruneShape) -> Removal:
-    if isinstance(model.network, OwnNetwork):
-        return prune_own(model.network, gates)
+def _remove(network: Network, gates: Gates, shape: PruneShape) -> Removal:
+    if isinstance(network, OwnNetwork):
+        return prune_own(network, gates)
     from attnscope.models.huggingface.opening import open_network  # the library is optional
 
     def reopen(folder: Path, name: str) -> Network:
-        return open_network(folder, model.device, name=name)
+        return open_network(folder, network.device, name=name)
 
-    return prune_foreign(model.network, gates, shape, reopen)
+    return prune_foreign(network, gates, shape, reopen)
 
 
 def _report(
@@ -357,11 +346,10 @@ def _report(
     )
 
 
-def _cases(model: Model, text: str, target: str | None) -> list[Case]:
+def _cases(network: Network, text: Inputs | None) -> list[Case]:
     """The text, when there is one, then random ids; of a model that reads pictures random pixels."""
-    cases: list[Case] = [model.encode(text, target)] if text.strip() else []
-    network = model.network
-    if model.info.reads == "picture" and isinstance(network, HuggingFaceNetwork):
+    cases: list[Case] = [] if text is None else [text]
+    if network.info.reads == "picture" and isinstance(network, HuggingFaceNetwork):
         return cases + random_pictures(network.module)
     n_tokens = min(network.max_tokens, N_RANDOM_TOKENS)
     is_own_pair = isinstance(network, OwnNetwork) and network.config.reads_pair

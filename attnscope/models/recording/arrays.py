@@ -13,7 +13,7 @@ from attnscope.records.axes import axes_of
 from attnscope.records.models import Recorded
 from attnscope.records.sites import NO_GATES, STACKS, Site, SiteKey, Stack
 from attnscope.records.tokens import Tokens
-from attnscope.trace.record import SiteRecord
+from attnscope.trace.record import SiteRecord, TextRecord
 from attnscope.trace.trace import Trace
 
 _STACKS: tuple[Stack, ...] = ("encoder", "decoder", "cross", "back", "second")
@@ -46,13 +46,14 @@ def from_arrays(
     site_names = _names_of(sites, names)
     notes = weight_notes({_named(key): array for key, array in maps.items()})
     trace = Trace(
-        sites=sites,
-        gates=NO_GATES,
-        source=source,
-        target=second,
-        records=records,
-        logits=None,
-        recorded=Recorded(name=name, site_names=site_names, notes=notes),
+        TextRecord(
+            sites=sites,
+            gates=NO_GATES,
+            source=source,
+            target=second,
+            records=records,
+            recorded=Recorded(name=name, site_names=site_names, notes=notes),
+        )
     )
     for site in sites:
         _check_axes(trace, site)

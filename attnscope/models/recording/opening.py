@@ -10,7 +10,8 @@ from attnscope.models.opening import load
 from attnscope.models.recording.network import RecordedNetwork
 from attnscope.records.shelf import is_download, on_this_machine
 from attnscope.records.sites import require_heads
-from attnscope.trace.store import is_trace_file, load_trace
+from attnscope.trace.store import is_trace_file
+from attnscope.trace.trace import load_trace
 
 
 def open_source(source: str, device: str = "auto") -> Model:

@@ -44,7 +44,7 @@ from attnscope.models.recording.placing import (
 from attnscope.models.recording.watching import Calls, ModuleStack, NoFastPath, compiled, is_compiled
 from attnscope.records.models import Recorded
 from attnscope.records.sites import NO_GATES
-from attnscope.trace.record import SiteRecord
+from attnscope.trace.record import SiteRecord, TextRecord
 from attnscope.trace.trace import Trace
 
 MAX_CALLS = 4096
@@ -112,13 +112,14 @@ class Recording:
         )
         records = {site.key: call.record for site, call in zip(sites, chosen, strict=True)}
         return Trace(
-            sites=tuple(sorted(sites, key=_stack_order(sites))),
-            gates=NO_GATES,
-            source=source,
-            target=second,
-            records=records,
-            logits=None,
-            recorded=recorded,
+            TextRecord(
+                sites=tuple(sorted(sites, key=_stack_order(sites))),
+                gates=NO_GATES,
+                source=source,
+                target=second,
+                records=records,
+                recorded=recorded,
+            )
         )
 
     def __repr__(self) -> str:

@@ -25,7 +25,7 @@ from attnscope.records.sites import Gates, Site, SiteKey
 from attnscope.records.tokens import Token, Tokens
 from attnscope.trace.check import merge_proofs
 from attnscope.trace.probe import GateProbe, TraceProbe
-from attnscope.trace.record import Pending, SiteRecord
+from attnscope.trace.record import Pending, SiteRecord, TextRecord
 from attnscope.trace.trace import Trace
 
 # The rows of a growing text, recorded as they are computed and put together afterwards.
@@ -214,12 +214,13 @@ def write_text(
         network.run(whole, full)
         records = full.records
     trace = Trace(
-        sites=network.sites,
-        gates=gates,
-        source=whole.source,
-        target=_read_to_write(network, whole.target, draft),
-        records=records,
-        logits=None,
+        TextRecord(
+            sites=network.sites,
+            gates=gates,
+            source=whole.source,
+            target=_read_to_write(network, whole.target, draft),
+            records=records,
+        )
     )
     written = _written_text(network, inputs, whole, draft, settings)
     written = replace(written, tokens_per_s=len(draft.choices) / max(seconds, 1e-9))
