@@ -92,9 +92,25 @@ def test_that_gates_are_refused_where_a_model_attends_by_itself():
 
 
 REFUSED = {
-    "longformer": (
-        lambda: hf.LongformerForMaskedLM(hf.LongformerConfig(**hf_tiny.ENCODER, attention_window=4)),
-        "windows",
+    "reformer": (
+        lambda: hf.ReformerModelWithLMHead(
+            hf.ReformerConfig(
+                vocab_size=60,
+                hidden_size=32,
+                attention_head_size=8,
+                num_attention_heads=4,
+                feed_forward_size=48,
+                attn_layers=["local", "lsh"],
+                axial_pos_embds=False,
+                max_position_embeddings=64,
+                is_decoder=True,
+                local_attn_chunk_length=8,
+                lsh_attn_chunk_length=8,
+                num_buckets=4,
+                num_hashes=1,
+            )
+        ),
+        "hashed buckets",
     ),
     "funnel": (
         lambda: hf.FunnelForMaskedLM(

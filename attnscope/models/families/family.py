@@ -1,6 +1,7 @@
 """What a family of models is to the whole program; `heads.py` and `ours.py` say what more one may be."""
 
-from typing import ClassVar
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 from attnscope.schemes.registry import Scheme
 
@@ -18,3 +19,14 @@ class Family(Scheme):
     """The library's class for the half that sees, of a model that reads pictures together with text."""
     predicts_words: ClassVar[bool] = True
     """Whether the head that it was trained with at first does."""
+
+    def laid_out(self, output: Mapping[str, Any], n_tokens: int) -> Mapping[str, Any]:
+        """An output with `output_attentions`, its weights token by token; as it is where they already are.
+
+        `n_tokens` is how many tokens were given; 0 where that is not known.
+        """
+        return output
+
+    def most_tokens(self, values: Mapping[str, Any]) -> int | None:
+        """The longest text that is read as its weights are shown, of a config.json; None: any."""
+        return None

@@ -3,16 +3,6 @@
 from attnscope.models.families.family import Family
 
 
-class Longformer(Family):
-    name, title = "longformer", "Longformer"
-    not_a_map = "its maps are windows around each token, not token by token"
-
-
-class LED(Family):
-    name, title = "led", "LED"
-    not_a_map = "its encoder's maps are windows around each token, not token by token"
-
-
 class Reformer(Family):
     name, title = "reformer", "Reformer"
     not_a_map = "its maps are of hashed buckets, not token by token"

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from attnscope.errors import UserError
-from attnscope.models.families import family_named
+from attnscope.models.families import Family, family_named
 from attnscope.models.huggingface.proof import Example, check_equal, numbers_of, run_example
 from attnscope.models.huggingface.rule_finding import find_rule_of
 from attnscope.models.huggingface.switch import Switch
@@ -49,11 +49,13 @@ def attach_eager(
     name = type(model).__name__
     output = run_example(model, example, output_attentions=True)
     difference = check_equal(model, own, numbers_of(output, example), attention="the library's plain")
+    if isinstance(output, Mapping):
+        output = _family_of(model).laid_out(output, max(_lengths(example, "input_ids"), default=0))
     _check_axes(name, output)
     maps = _maps_of(output, None)
     if not maps:
         raise _refusal(name, reason or "it neither calls the library's attention nor gives out its weights")
-    sizes = set(_lengths(example))
+    sizes = set(_lengths(example, "input_ids", "decoder_input_ids"))
     for key, weights in maps.items():
         _check_map(name, key, weights, sizes)
     return EagerModel(model, maps, difference, switch, reason)
@@ -61,14 +63,13 @@ def attach_eager(
 
 def check_layout(model: Any) -> None:
     """Raise UserError for an architecture whose weights are no map of tokens on tokens."""
-    layout = family_named(getattr(model.config, "model_type", "")).not_a_map
-    if getattr(model.config, "attention_type", "") == "block_sparse":
-        layout = (
-            "its attention_type is block_sparse, whose maps are blocks of tokens, some drawn at random; with "
-            "original_full in config.json the same weights are shown"
-        )
+    layout = _family_of(model).not_a_map
     if layout:
         raise _refusal(type(model).__name__, layout)
+
+
+def _family_of(model: Any) -> Family:
+    return family_named(getattr(model.config, "model_type", ""))
 
 
 class EagerModel:
@@ -100,12 +101,13 @@ class EagerModel:
         def ask(_: nn.Module, args: Any, kwargs: dict[str, Any]) -> Any:
             return args, {**kwargs, "output_attentions": True, "return_dict": True}
 
-        def tell(part: nn.Module, _: Any, output: Any) -> None:
-            self._record(part, output, probe)
+        def tell(part: nn.Module, args: Any, kwargs: dict[str, Any], output: Any) -> None:
+            ids = args[0] if args else kwargs.get("input_ids")
+            self._record(part, output, probe, n_tokens=ids.shape[1] if isinstance(ids, Tensor) else 0)
 
         hooks = [
             self._model.register_forward_pre_hook(ask, with_kwargs=True),
-            self._model.register_forward_hook(tell),
+            self._model.register_forward_hook(tell, with_kwargs=True),
         ]
         try:
             yield
@@ -127,18 +129,21 @@ class EagerModel:
                     action="Set all gates of this model to 1.",
                 )
 
-    def _record(self, model: nn.Module, output: Any, probe: Probe) -> None:
-        maps = _maps_of(output, self.sites)
-        n_cells = sum(weights[-1].numel() for weights in maps.values())
-        if n_cells > MAX_CELLS:
-            raise UserError(
-                f"{type(model).__name__} gives out {n_cells} weights for this text.",
-                expected=f"at most {MAX_CELLS}, since they are kept whole",
-                action="Use a shorter text.",
-            )
+    def _record(self, model: nn.Module, output: Any, probe: Probe, *, n_tokens: int) -> None:
+        self._check_cells(n_tokens**2 * sum(site.n_heads for site in self.sites if site.stack == "encoder"))
+        maps = _maps_of(_family_of(model).laid_out(output, n_tokens), self.sites)
+        self._check_cells(sum(weights[-1].numel() for weights in maps.values()))
         for key, weights in maps.items():
             if probe.wants(key):
                 _record_map(probe, key, weights, is_training=model.training)
+
+    def _check_cells(self, n_cells: int) -> None:
+        if n_cells > MAX_CELLS:
+            raise UserError(
+                f"{type(self._model).__name__} gives out {n_cells} weights for this text.",
+                expected=f"at most {MAX_CELLS}, since they are kept whole",
+                action="Use a shorter text.",
+            )
 
 
 def _record_map(probe: Probe, key: SiteKey, weights: Tensor, *, is_training: bool) -> None:
@@ -183,8 +188,8 @@ def _stack_of(weights: Tensor) -> Stack:
     return "encoder" if bool((weights.triu(diagonal=1) > 0).any()) else "decoder"
 
 
-def _lengths(example: Example) -> Iterator[int]:
-    for name in ("input_ids", "decoder_input_ids"):
+def _lengths(example: Example, *names: str) -> Iterator[int]:
+    for name in names:
         if isinstance(example.get(name), Tensor):
             yield example[name].shape[1]
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from attnscope.errors import LoadError
+from attnscope.models.families import family_named
 from attnscope.models.huggingface.cache import contained_file
 from attnscope.outside import read_outside
 from attnscope.strict_json import as_object, read_json
@@ -21,7 +22,8 @@ _LIMITS = (
     "n_ctx",
     "seq_length",
 )
-_SOURCE_LIMITS, _TARGET_LIMITS = ("max_source_positions",), ("max_target_positions",)
+_SOURCE_LIMITS = ("max_source_positions", "max_encoder_position_embeddings")
+_TARGET_LIMITS = ("max_target_positions", "max_decoder_position_embeddings")
 _GENERATION = "generation_config.json"
 _BEGINS = ("decoder_start_token_id", "forced_bos_token_id")
 _CARD = "README.md"
@@ -79,6 +81,9 @@ def most_tokens(values: Mapping[str, Any], model: Any) -> tuple[int, int]:
     both = _first(text or values, _LIMITS)
     source = _first(values, _SOURCE_LIMITS) or both
     target = _first(values, _TARGET_LIMITS) or both
+    seen = family_named(str(values.get("model_type", ""))).most_tokens(values)
+    if seen is not None:
+        source = min(source or seen, seen)
     table = _position_rows(model)
     if table is not None:
         source, target = min(source or table, table), min(target or table, table)

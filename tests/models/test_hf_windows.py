@@ -1,0 +1,180 @@
+"""Longformer, LED and BigBird: their windows laid back into token by token, against dense attention."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from hf_folders import bert_tokenizer, change_config, save_folder, seq2seq_tokenizer
+
+from attnscope.errors import UserError
+from attnscope.models import load
+from attnscope.models.families.longformer import lay_windows
+from attnscope.models.huggingface import eager
+from attnscope.models.huggingface.site_map import attach
+from attnscope.records.sites import NO_GATES
+from attnscope.trace.probe import TraceProbe
+from attnscope.trace.weights import site_weights
+
+hf = pytest.importorskip("transformers")
+hf_tiny = pytest.importorskip("hf_tiny")
+
+pytestmark = pytest.mark.slow
+
+REACH = 3
+
+
+def _longformer(kind: str):
+    config = hf.LongformerConfig(
+        **hf_tiny.ENCODER | {"max_position_embeddings": 130}, attention_window=2 * REACH
+    )
+    config.sep_token_id = 2
+    model = getattr(hf, kind)(config).eval()
+    hf_tiny.fill(model)
+    return model
+
+
+def _led():
+    config = hf.LEDConfig(
+        vocab_size=60, d_model=32, encoder_layers=2, decoder_layers=2, encoder_attention_heads=4,
+        decoder_attention_heads=4, encoder_ffn_dim=48, decoder_ffn_dim=48, attention_window=2 * REACH,
+        max_encoder_position_embeddings=128, max_decoder_position_embeddings=32, decoder_start_token_id=2,
+        **hf_tiny.IDS,
+    )  # fmt: skip
+    model = hf.LEDForConditionalGeneration(config).eval()
+    hf_tiny.fill(model)
+    return model
+
+
+def _dense(module, hidden: torch.Tensor, n: int, first: int) -> torch.Tensor:
+    """Weights [H, n, n] in float64: each token on its window and the `first` global ones, those on all."""
+
+    def split(projected: torch.Tensor) -> torch.Tensor:
+        return projected[0, :n].double().unflatten(-1, (module.num_heads, -1)).transpose(0, 1)
+
+    scale = module.head_dim**-0.5
+    q, k = split(module.query(hidden)) * scale, split(module.key(hidden))
+    scores = q @ k.mT
+    index = torch.arange(n)
+    far = (index[:, None] - index[None]).abs() > module.one_sided_attn_window_size
+    far[:, :first] = False
+    scores[:, far] = -torch.inf
+    if first:
+        own = split(module.query_global(hidden)) * scale @ split(module.key_global(hidden)).mT
+        scores[:, :first] = own[:, :first]
+    return scores.softmax(dim=-1)
+
+
+def _found_and_dense(model, ids: torch.Tensor, first: int):
+    """The recorded weights of each encoder layer, and the reference for each."""
+    attached = attach(model)
+    probe = TraceProbe(attached.sites, NO_GATES)
+    modules = [part for part in model.modules() if hasattr(part, "one_sided_attn_window_size")]
+    seen: dict[int, torch.Tensor] = {}
+    hooks = [
+        part.register_forward_pre_hook(
+            lambda _, args, kwargs, i=i: seen.update({i: args[0] if args else kwargs["hidden_states"]}),
+            with_kwargs=True,
+        )
+        for i, part in enumerate(modules)
+    ]
+    more = {"decoder_input_ids": ids[:, :5]} if model.config.is_encoder_decoder else {}
+    with attached.probing(probe), torch.no_grad():
+        model(input_ids=ids, **more)
+        expected = [_dense(part, seen[i], ids.shape[1], first) for i, part in enumerate(modules)]
+    for hook in hooks:
+        hook.remove()
+    return [site_weights(probe.records["encoder", i]) for i in range(len(modules))], expected
+
+
+@pytest.mark.parametrize("n", [1, 2, 6, 7, 20, 48])
+@pytest.mark.parametrize(
+    ("build", "first"),
+    [
+        (lambda: _longformer("LongformerForMaskedLM"), 0),
+        (lambda: _longformer("LongformerForSequenceClassification"), 1),
+        (_led, 0),
+    ],
+    ids=["longformer", "with a global token", "led"],
+)
+def test_that_windows_are_shown_token_by_token(build, first: int, n: int) -> None:
+    ids = torch.arange(n)[None] * 7 % 50 + 5
+    for found, expected in zip(*_found_and_dense(build(), ids, first), strict=True):
+        assert found.shape == expected.shape
+        far = expected == 0
+        assert bool((found.nan_to_num(nan=0.0)[far] == 0).all())
+        assert float((found.nan_to_num(nan=0.0) - expected).abs().max()) <= 1e-6
+
+
+@pytest.mark.parametrize("n_global", [0, 1, 3])
+@pytest.mark.parametrize("reach", [1, 2, 5])
+def test_that_windows_of_any_reach_are_laid_where_they_belong(reach: int, n_global: int) -> None:
+    n = 7
+    places = torch.tensor([0, 2, 5][:n_global], dtype=torch.long)
+    p = torch.rand(2, 3, n, n_global + 2 * reach + 1) + 0.1
+    p[:, :, places] = 0.0
+    g = torch.rand(2, 3, n_global, n) + 0.1 if n_global else None
+    expected = torch.zeros(2, 3, n, n)
+    for t in range(n):
+        for c in range(2 * reach + 1):
+            if 0 <= t - reach + c < n:
+                expected[..., t, t - reach + c] = p[..., t, n_global + c]
+        for i, place in enumerate(places):
+            expected[..., t, place] += p[..., t, i]
+    for i, place in enumerate(places):
+        expected[..., place, :] = g[..., i, :]
+    assert torch.equal(lay_windows(p, g), expected)
+
+
+def test_that_a_text_with_too_many_weights_is_refused_before_they_are_laid_out(monkeypatch) -> None:
+    model = _longformer("LongformerForMaskedLM")
+    attached = attach(model)
+    monkeypatch.setattr(eager, "MAX_CELLS", 2 * 4 * 20**2 - 1)
+    probe = TraceProbe(attached.sites, NO_GATES)
+    with pytest.raises(UserError, match="gives out 3200 weights"), attached.probing(probe), torch.no_grad():
+        model(torch.arange(20)[None] + 5)
+
+
+def test_that_a_folder_of_longformer_opens_and_says_what_it_shows(tmp_path: Path) -> None:
+    config = hf.LongformerConfig(
+        hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=32, vocab_size=120,
+        max_position_embeddings=130, attention_window=4, pad_token_id=1,
+    )  # fmt: skip
+    save_folder(tmp_path / "m", hf.LongformerForMaskedLM(config), bert_tokenizer())
+    model = load(tmp_path / "m", "cpu")
+    trace = model.trace("the end of the way")
+    assert trace.check().is_good
+    assert "computes its attention by itself" in model.info.note
+
+
+def test_that_led_opens_with_the_limits_of_both_sides(tmp_path: Path) -> None:
+    save_folder(tmp_path / "m", _led_of(300), seq2seq_tokenizer())
+    model = load(tmp_path / "m", "cpu")
+    assert model.trace("the end", target="the way").check().is_good
+    assert (model.info.max_tokens, {site.stack for site in model.info.sites}) == (
+        128,
+        {"encoder", "decoder", "cross"},
+    )
+
+
+def _led_of(n_pieces: int):
+    config = _led().config
+    config.vocab_size = n_pieces
+    return hf.LEDForConditionalGeneration(config)
+
+
+def test_that_bigbird_reads_texts_that_the_library_reads_with_full_attention(tmp_path: Path) -> None:
+    sizes = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
+    config = hf.BigBirdConfig(
+        **sizes, vocab_size=120, max_position_embeddings=64, block_size=2, num_random_blocks=1
+    )
+    save_folder(tmp_path / "m", hf.BigBirdForMaskedLM(config), bert_tokenizer())
+    model = load(tmp_path / "m", "cpu")
+    assert model.info.max_tokens == (5 + 2 * 1) * 2
+    whole = model.trace("the end of the way")
+    assert whole.check().is_good
+    change_config(tmp_path / "m", attention_type="original_full")
+    full = load(tmp_path / "m", "cpu")
+    assert full.info.max_tokens == 64
+    again = full.trace("the end of the way")
+    for site in model.info.sites:
+        assert torch.equal(whole.all_weights(site.key), again.all_weights(site.key))
