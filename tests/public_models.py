@@ -70,8 +70,9 @@ VARIANTS: Mapping[str, Mapping[str, object]] = {
     },
     "encoder-decoder,body=gru,has_attention=false": {**_CELLS, "body": "gru", "has_attention": False},
 }  # fmt: skip
-"""Every score, mask, position, norm, activation, pooling and body, one choice away from the plain form. The
-plain forms have two layers, the others one."""
+"""The scores, masks, positions, norms, activations, poolings and bodies whose numbers are kept, one choice
+away from the plain form. The plain forms have two layers, the others one. A scheme that is added later need
+not join them: `schemes/test_every_scheme.py` reads the registries."""
 
 
 @cache

@@ -17,12 +17,12 @@ from torch import Tensor, nn
 from attnscope.errors import UserError
 from attnscope.models.model import Model
 from attnscope.nn.config import ModelConfig
-from attnscope.nn.relative import relative_buckets
 from attnscope.nn.scoring import Scoring
 from attnscope.nn.transformer import Transformer
 from attnscope.schemes.positions import POSITIONS
 from attnscope.schemes.positions.rotary import rotary_note, rotated
 from attnscope.schemes.positions.scheme import BACK, BACK_NOTE, PLAIN_AXES
+from attnscope.schemes.positions.t5 import relative_buckets
 
 _TABLES = (
     "position_embeddings",
@@ -58,15 +58,15 @@ def _of_own(
     positions = POSITIONS[config.position]
     if positions.learns_table:
         return *_learned(n, config, module), PLAIN_AXES
-    if positions.learns_offsets:
-        return *_shaw(n, module), ("dimension", "tokens back")
-    if positions.learns_buckets:
+    for part in module.modules() if positions.scores_distances else ():
+        if isinstance(part, Scoring) and part.reach:
+            return positions.own_of_site(part.of_positions, n, part.reach)
+    learned = module.encoder_relative or module.decoder_relative
+    if learned is not None:
         stack = "encoder" if module.encoder_relative is not None else "decoder"
-        table = module.encoder_relative or module.decoder_relative
-        if table is None:
-            raise ValueError("a model with T5's positions has no table of them")
-        matrix = _bucketed(n, table.weight, table.max_distance, is_causal=table.is_causal)
-        return matrix, f"T5's buckets, the {stack}'s. {BACK_NOTE}", BACK
+        with torch.no_grad():
+            matrix = learned.values(-torch.arange(n, device=module.tokens.weight.device)).T.cpu()
+        return matrix, f"{positions.bias_words}, the {stack}'s. {BACK_NOTE}", BACK
     found = positions.own(n, config)
     if found is None:
         raise _nothing(name, config.position)
@@ -81,17 +81,6 @@ def _learned(n: int, config: ModelConfig, module: Transformer) -> tuple[Tensor, 
     if module.encoder_embedding is not None and module.decoder_embedding is not None:
         note = "Learned; the encoder's (the decoder has a table of its own)."
     return stack.positions.weight[:n], note + _end(n, config.max_tokens)
-
-
-def _shaw(n: int, module: Transformer) -> tuple[Tensor, str]:
-    """The vectors of the first attention that has them, from its own place back."""
-    for part in module.modules():
-        if isinstance(part, Scoring) and part.offsets is not None:
-            reach = (len(part.offsets) - 1) // 2
-            back = reach - torch.arange(n).clamp(max=reach)
-            note = f"Shaw's vectors of the first layer; beyond {reach} tokens they are the last one."
-            return part.offsets[back], note
-    raise ValueError("a model with Shaw's positions has no vectors of them")
 
 
 def _bucketed(n: int, weight: Tensor, max_distance: int, *, is_causal: bool) -> Tensor:

@@ -82,7 +82,7 @@ def own_cost(config: ModelConfig, n_tokens: int) -> Cost:
     attention = 0
     n_all = n_tokens * n_tokens
     n_seen = build_self_mask(config, n_tokens).count(n_tokens)
-    slots, score = config.n_projected, SCORES[config.score]
+    slots, score, positions = config.n_projected, SCORES[config.score], POSITIONS[config.position]
     for stack, layer in config.headed_keys():
         layout = config.layout(stack, layer)
         n, k = layout.n_heads * config.head_width, layout.n_kv_heads * config.head_width
@@ -91,7 +91,8 @@ def own_cost(config: ModelConfig, n_tokens: int) -> Cost:
         linear[part] += 2 * config.d_model * (2 * n + 2 * k)
         linear[part] += 2 * layout.n_heads * score.n_products(config.head_width)
         if stack != "cross":
-            linear[part] += 2 * n * POSITIONS[config.position].n_products(config)
+            linear[part] += 2 * n * positions.n_products(config)
+            attention += 2 * n * positions.n_products_once(config)
         is_projected = bool(slots) and stack == "encoder"
         linear[part] += 4 * slots * k if is_projected else 0
         n_cells = n_tokens * slots if is_projected else n_all if stack == "cross" else n_seen

@@ -336,7 +336,7 @@ def _count_attention(config: ModelConfig, stack: str, layer: int) -> int:
     total = _count_linear(d, n_rows, bias) + _count_linear(layout.n_heads * d_head, d, bias)
     total += layout.n_heads * SCORES[config.score].n_learned(d_head)
     if stack != "cross" and layout.heads:
-        total += POSITIONS[config.position].n_learned_of_site(config)
+        total += POSITIONS[config.position].n_learned_of_site(config, layout.n_heads)
     if config.n_projected and stack == "encoder" and layout.heads:
         total += 2 * config.n_projected * config.max_tokens
     return total

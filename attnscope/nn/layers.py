@@ -26,7 +26,7 @@ from attnscope.nn.relative import bias_of_heads
 from attnscope.nn.scores import Bias, ScoreRule
 from attnscope.nn.scoring import Scoring
 from attnscope.records.sites import SiteKey, Stack
-from attnscope.schemes.positions import POSITIONS
+from attnscope.schemes.positions import POSITIONS, PositionScheme
 from attnscope.schemes.scores import SCORES, Score
 
 Rotary = tuple[Tensor, Tensor]
@@ -65,8 +65,8 @@ def activate(x: Tensor, activation: Activation) -> Tensor:
 class BlockShape:
     """The sizes and choices that every block of a stack shares; see `ModelConfig`.
 
-    `n_heads` and `n_kv_heads` are those of a site that has lost none. `reach` is that of Shaw's
-    positions, 0 for others. `max_tokens` is of use to an encoder projected to slots only.
+    `n_heads` and `n_kv_heads` are those of a site that has lost none. `reach` is the distance up to which
+    `positions` are scored, 0 where none are. `max_tokens` is of use to an encoder projected to slots only.
     """
 
     d_model: int
@@ -83,6 +83,7 @@ class BlockShape:
     norm_epsilon: float
     score: Score
     score_scale: float
+    positions: PositionScheme
     has_residual: bool = True
     has_feed_forward: bool = True
     reach: int = 0
@@ -97,8 +98,15 @@ class BlockShape:
         reach = 0 if stack == "cross" else self.reach
         if self.score.is_plain and not reach:
             return None
-        scale, d_head = self.score_scale, self.d_head
-        return Scoring(self.score, scale=scale, n_heads=n_heads, d_head=d_head, reach=reach)
+        return Scoring(
+            self.score,
+            scale=self.score_scale,
+            n_heads=n_heads,
+            d_head=self.d_head,
+            d_model=self.d_model,
+            positions=self.positions,
+            reach=reach,
+        )
 
     def make_projection(self, stack: Stack) -> Projection | None:
         """What projects keys and values to slots, in an encoder that has them."""
@@ -129,7 +137,8 @@ def block_shape(config: ModelConfig) -> BlockShape:
         has_feed_forward=config.has_feed_forward,
         score=SCORES[config.score],
         score_scale=SCORES[config.score].scale(config),
-        reach=config.max_distance if POSITIONS[config.position].learns_offsets else 0,
+        positions=POSITIONS[config.position],
+        reach=config.max_distance if POSITIONS[config.position].scores_distances else 0,
         n_projected=config.n_projected,
         max_tokens=config.max_tokens,
     )

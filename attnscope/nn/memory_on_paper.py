@@ -177,14 +177,14 @@ def _attention_bytes(config: ModelConfig, shape: BatchShape, stack: Stack, layer
 def _n_maps(config: ModelConfig, shape: BatchShape, stack: Stack) -> float:
     """Maps of all cells that one site keeps of each text; the places that were dropped count as a part."""
     positions = POSITIONS[config.position]
-    has_bias = positions.learns_buckets and stack != "cross"
+    has_bias = bool(positions.bias_shapes(config)) and stack != "cross"
     dropped = config.weight_dropout * PLACE / WIDE if shape.is_on_cpu else 1.0
     comparison = SCORES[config.score].comparison
     if comparison == "kernel":
         return 0
     if comparison == "additive":
         return 3 + dropped if config.weight_dropout else 2
-    if positions.learns_offsets and stack != "cross":
+    if positions.scores_distances and stack != "cross":
         return 2 + dropped if config.weight_dropout else 1
     if not (config.weight_dropout and shape.is_on_cpu):
         return int(has_bias)

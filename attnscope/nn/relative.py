@@ -1,69 +1,58 @@
-"""Positions as a bias on scores: learned for buckets of distances, or a slope for each head.
+"""Positions as a bias on scores by distance: what a stack learns of it, laid out for a call.
 
     symbol     meaning                                               shape
     distance   key − query's own place; below 0 looks back           any
-    bucket     which learned number a distance has                   as distance
-    slopes     how much a head's scores fall for each token          [n_heads]
+    values     what is added at each distance                        [n_heads, n_queries + n_keys − 1]
 
-Neither knows an end: a text longer than the trained ones gets a bias as well.
+The formula is that of a position scheme (`schemes/positions`). None knows an end: a text longer than the
+trained ones gets a bias as well.
 """
-
-import math
 
 import torch
 from torch import Generator, Tensor, nn
 
+from attnscope.nn.config import ModelConfig
 from attnscope.nn.scores import Bias, RelativeBias, SlopeBias
+from attnscope.schemes.positions import POSITIONS
 
 _MOST_LAID_OUT = 4_000_000
 
 
-class RelativeTable(nn.Module):
-    """T5's positions of one stack, shared by its layers (Raffel et al. 2020, section 2.1)."""
+class DistanceBias(nn.Module):
+    """What one stack learns of a bias by distance, shared by its layers."""
 
-    def __init__(self, n_heads: int, *, n_buckets: int, max_distance: int, is_causal: bool) -> None:
+    def __init__(self, config: ModelConfig, *, is_causal: bool) -> None:
         super().__init__()
-        self.max_distance, self.is_causal = max_distance, is_causal
-        self.weight = nn.Parameter(torch.empty(n_buckets, n_heads))
+        self.config, self.is_causal = config, is_causal
+        self.scheme = POSITIONS[config.position]
+        self._names = tuple(self.scheme.bias_shapes(config))
+        for name, shape in self.scheme.bias_shapes(config).items():
+            self.register_parameter(name, nn.Parameter(torch.empty(shape)))
+
+    @property
+    def learned(self) -> dict[str, Tensor]:
+        """What the scheme's formula reads, by name."""
+        return {name: self.get_parameter(name) for name in self._names}
 
     @torch.no_grad()
-    def fill(self, d_model: int, generator: Generator) -> None:
-        """First values, as T5's."""
-        self.weight.normal_(std=d_model**-0.5, generator=generator)
+    def fill(self, generator: Generator) -> None:
+        """First values, those of the scheme."""
+        self.scheme.fill_bias(self.learned, self.config, generator)
+
+    def values(self, distance: Tensor) -> Tensor:
+        """What is added at each distance [n], for each head: [n_heads, n]."""
+        return self.scheme.bias(self.learned, distance, self.config, is_causal=self.is_causal)
 
     def bias(self, n_queries: int, n_keys: int) -> RelativeBias:
         """The bias of a call whose queries are the last of the keys; short ones are laid out at once."""
-        n_earlier = n_keys - n_queries
-        distance = torch.arange(1 - n_queries, n_keys, device=self.weight.device) - n_earlier
-        bucket = relative_buckets(
-            distance,
-            n_buckets=len(self.weight),
-            max_distance=self.max_distance,
-            is_causal=self.is_causal,
-        )
-        values = self.weight[bucket].T.contiguous()  # [H, Q + T − 1]
+        device = self.get_parameter(self._names[0]).device
+        distance = torch.arange(1 - n_queries, n_keys, device=device) - (n_keys - n_queries)
+        values = self.values(distance).contiguous()  # [H, Q + T − 1]
         if values.shape[0] * n_queries * n_keys > _MOST_LAID_OUT:
             return RelativeBias(values=values)
         # Row i of the map is the window of values that begins at column Q − 1 − i.
         laid_out = values.unfold(1, n_keys, 1).flip(1)[None]  # [1, H, Q, T]
         return RelativeBias(values=values, laid_out=laid_out)
-
-
-def relative_buckets(distance: Tensor, *, n_buckets: int, max_distance: int, is_causal: bool) -> Tensor:
-    """The bucket of each distance: single ones near by, ever wider ones up to `max_distance`, then the last.
-
-    Raffel et al. 2020, section 2.1; logarithms in float32 as in their models, so that borders agree. Where
-    not causal, the upper half of the buckets is for keys ahead.
-    """
-    if is_causal:
-        bucket, away = torch.zeros_like(distance), (-distance).clamp(min=0)
-    else:
-        n_buckets //= 2
-        bucket, away = (distance > 0) * n_buckets, distance.abs()
-    n_single = n_buckets // 2
-    share = torch.log(away.clamp(min=1).float() / n_single) / math.log(max_distance / n_single)
-    wide = (n_single + (share * (n_buckets - n_single)).long()).clamp(max=n_buckets - 1)
-    return bucket + torch.where(away < n_single, away, wide)
 
 
 def bias_of_heads(bias: Bias, heads: tuple[int, ...]) -> Bias:

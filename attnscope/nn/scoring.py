@@ -1,8 +1,8 @@
 """How a query scores a key at one site: a score of `schemes/scores`, with what it learns there.
 
 Of a score that is a product fused attention computes everything, and what a probe records is all there is
-to know. With Shaw's positions a query also scores distances: q·a_(j − i). Shaw et al. 2018 add vectors
-to the values as well; that part is left out (their table 3 finds no gain), since an output would no
+to know. With some positions a query also scores distances, as Shaw's (2018): q·a_(j − i). Shaw et al. add
+vectors to the values as well; that part is left out (their table 3 finds no gain), since an output would no
 longer be a mean of values. Letters: B batch, H heads, K key-value heads, T tokens, D d_head.
 """
 
@@ -10,35 +10,56 @@ import torch
 from torch import Generator, Tensor, nn
 
 from attnscope.nn.scores import Bias, OffsetBias, ScoreRule
+from attnscope.schemes.positions import PositionScheme
 from attnscope.schemes.scores import Score
 
 
 class Scoring(nn.Module):
     """One site's score, and what it learns for it.
 
-    `reach` is the distance to which Shaw's positions are told apart, 0 for none.
+    `reach` is the distance up to which queries score `positions` besides keys, 0 where they do not.
     """
 
-    def __init__(self, kind: Score, *, scale: float, n_heads: int, d_head: int, reach: int = 0) -> None:
+    def __init__(
+        self,
+        kind: Score,
+        *,
+        scale: float,
+        n_heads: int,
+        d_head: int,
+        d_model: int = 0,
+        positions: PositionScheme | None = None,
+        reach: int = 0,
+    ) -> None:
         super().__init__()
-        self.kind, self.scale, self.d_head = kind, scale, d_head
+        self.kind, self.scale, self.reach = kind, scale, reach
+        self.positions = PositionScheme() if positions is None else positions
         if kind.learned:
             shape = (n_heads, *kind.learned_shape(d_head))
             self.register_parameter(kind.learned, nn.Parameter(torch.empty(shape)))
-        self.offsets = nn.Parameter(torch.empty(2 * reach + 1, d_head)) if reach else None
+        sizes = {"n_heads": n_heads, "d_head": d_head, "d_model": d_model, "reach": reach}
+        shapes = self.positions.site_shapes(**sizes) if reach else {}
+        self._of_positions = tuple(shapes)
+        for name, shape in shapes.items():
+            self.register_parameter(name, nn.Parameter(torch.empty(shape)))
 
     @property
     def learned(self) -> Tensor | None:
         """What the score learns, [H, …]."""
         return self.get_parameter(self.kind.learned) if self.kind.learned else None
 
+    @property
+    def of_positions(self) -> dict[str, Tensor]:
+        """What the positions learn here, by name; empty where no distance is scored."""
+        return {name: self.get_parameter(name) for name in self._of_positions}
+
     @torch.no_grad()
     def fill(self, generator: Generator) -> None:
-        """First values: those of the score, and random numbers for distances."""
+        """First values: those of the score, and of the positions."""
         if self.learned is not None:
             self.kind.fill(self.learned, generator)
-        if self.offsets is not None:
-            self.offsets.normal_(std=self.d_head**-0.5, generator=generator)
+        if self.reach:
+            self.positions.fill_site(self.of_positions, generator)
 
     def turn(self, q: Tensor) -> Tensor:
         """Queries [B, H, T, D] times the site's own matrix, where there is one; before any rotation."""
@@ -47,16 +68,18 @@ class Scoring(nn.Module):
 
     def queries(self, q: Tensor) -> Tensor:
         """Queries as `attend` reads them."""
-        return self.kind.queries(q)
+        q = self.kind.queries(q)
+        return self.positions.site_queries(self.of_positions, q) if self.reach else q
 
     def keys(self, k: Tensor) -> Tensor:
         """Keys [B, K, T, D] as `attend` reads them."""
         return self.kind.keys(k)
 
     def rule(self, q: Tensor, bias: Bias | None = None) -> ScoreRule:
-        """The rule for queries as `queries` gives them; `bias` is the stack's, which Shaw's replaces."""
-        if self.offsets is not None:
-            bias = OffsetBias(values=self.scale * (q @ self.offsets.T))  # [B, H, T, 2 · reach + 1]
+        """The rule for queries as `queries` gives them; scored distances stand in for the stack's `bias`."""
+        if self.reach:
+            products = self.positions.score_distances(self.of_positions, q, self.reach)
+            bias = OffsetBias(values=self.scale * products)  # [B, H, T, 2 · reach + 1]
         comparison = self.kind.comparison
         return ScoreRule(
             scale=self.scale,

@@ -28,7 +28,7 @@ from attnscope.nn.matching import Matching
 from attnscope.nn.own_module import OwnModule
 from attnscope.nn.patterns import Pattern
 from attnscope.nn.pooling import Summary
-from attnscope.nn.relative import RelativeTable
+from attnscope.nn.relative import DistanceBias
 from attnscope.nn.scores import Bias, SlopeBias
 from attnscope.nn.self_masks import SelfMask, build_self_mask
 from attnscope.nn.weights import fill_weights
@@ -87,8 +87,8 @@ class Transformer(OwnModule):
             )
             for i in range(config.decoder_layers)
         )
-        self.encoder_relative = _relative_table(config, is_causal=False) if has_encoder else None
-        self.decoder_relative = _relative_table(config, is_causal=True) if has_decoder else None
+        self.encoder_relative = _distance_bias(config, is_causal=False) if has_encoder else None
+        self.decoder_relative = _distance_bias(config, is_causal=True) if has_decoder else None
         self.encoder_norm = shape.make_norm() if config.has_final_norm and has_encoder else None
         self.decoder_norm = shape.make_norm() if config.has_final_norm and has_decoder else None
         self.head = Head(config, shape)
@@ -294,11 +294,11 @@ class Transformer(OwnModule):
             return drop(x, self.config.dropout)
         return x
 
-    def _bias(self, table: RelativeTable | None, n_queries: int, n_keys: int) -> Bias | None:
+    def _bias(self, learned: DistanceBias | None, n_queries: int, n_keys: int) -> Bias | None:
         """What a stack adds to its scores for positions."""
         if self.slopes is not None:
             return SlopeBias(slopes=self.slopes)
-        return None if table is None else table.bias(n_queries, n_keys)
+        return None if learned is None else learned.bias(n_queries, n_keys)
 
     def _rotary(self, n_tokens: int, first: int = 0) -> Rotary | None:
         if self.rotary_cosines is None or self.rotary_sines is None:
@@ -325,9 +325,6 @@ def empty_transformer(config: ModelConfig, device: str | torch.device = "cpu") -
     return model
 
 
-def _relative_table(config: ModelConfig, *, is_causal: bool) -> RelativeTable | None:
-    if not POSITIONS[config.position].learns_buckets:
-        return None
-    return RelativeTable(
-        config.n_heads, n_buckets=config.n_buckets, max_distance=config.max_distance, is_causal=is_causal
-    )
+def _distance_bias(config: ModelConfig, *, is_causal: bool) -> DistanceBias | None:
+    has_any = POSITIONS[config.position].bias_shapes(config)
+    return DistanceBias(config, is_causal=is_causal) if has_any else None

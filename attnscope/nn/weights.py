@@ -26,7 +26,7 @@ from attnscope.nn.embedding_and_head import Head
 from attnscope.nn.layers import CrossAttention, NoHeads, SelfAttention
 from attnscope.nn.linformer import Projection
 from attnscope.nn.pooling import AttentionPool
-from attnscope.nn.relative import RelativeTable
+from attnscope.nn.relative import DistanceBias
 from attnscope.nn.scoring import Scoring
 
 
@@ -55,8 +55,8 @@ def fill_weights(model: nn.Module, config: ModelConfig, generator: Generator) ->
                 _fill_cells(module, generator)
             case AttentionPool() | Projection():
                 module.fill(generator)
-            case RelativeTable():
-                module.fill(config.d_model, generator)
+            case DistanceBias():
+                module.fill(generator)
             case Head():
                 if module.weight is not None:
                     module.weight.normal_(std=_normal_std(config), generator=generator)

@@ -4,9 +4,9 @@ import pytest
 import torch
 
 from attnscope.nn.config import ModelConfig
-from attnscope.nn.relative import relative_buckets
 from attnscope.nn.transformer import Transformer
 from attnscope.schemes.positions.alibi import alibi_slopes
+from attnscope.schemes.positions.t5 import relative_buckets
 
 transformers = pytest.importorskip("transformers")
 ATOL = 2e-5  # as in test_parity_torch

@@ -22,7 +22,7 @@ from attnscope.schemes.masks.mask import Mask
 
 
 class EveryThird(Mask):
-    name, title, order = "third", "every third", 9
+    name, title, order = "third", "every third", 900
     words = "every third key of its neighbourhood, and the first token"
     choices = ("window",)
     is_sparse = True
@@ -56,7 +56,7 @@ def test_that_a_configuration_knows_it_and_what_it_needs() -> None:
     assert ModelConfig.from_dict({**SIZES, "mask": "third"}).mask == "third"
     with pytest.raises(RecipeError) as caught:
         ModelConfig.from_dict({**SIZES, "mask": "thirds"})
-    assert caught.value.expected.endswith("bigbird, prefix, third")
+    assert caught.value.expected.endswith(", ".join(MASKS))
     with pytest.raises(RecipeError) as caught:
         ModelConfig.from_dict({**SIZES, "mask": "third", "window": 0})
     assert caught.value.expected == "at least 1 beside the mask third"

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from attnscope.schemes.positions import POSITIONS
+
 pytestmark = pytest.mark.slow
 
 CHECKOUT = Path(__file__).parents[2]
@@ -15,7 +17,7 @@ from attnscope.schemes.positions.scheme import PositionScheme
 
 
 class Ramp(PositionScheme):
-    name, title, order = "ramp", "ramp", 9
+    name, title, order = "ramp", "ramp", 900
     words, source = "the position divided by rope_base is added to all dimensions", "this test"
     choices = ("rope_base",)
     page_title = "Ramp"
@@ -38,7 +40,7 @@ class Ramp(PositionScheme):
 
 
 class Steep(PositionScheme):
-    name, title, order = "steep", "steep", 10
+    name, title, order = "steep", "steep", 910
     falls = True
 
     def slopes(self, n_heads):
@@ -119,7 +121,7 @@ def test_that_one_more_file_is_one_more_position_scheme(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     told, found = done.stdout.split(), json.loads(done.stdout.splitlines()[-1])
     unknown, beside_kernel = found["refused"]
-    assert unknown.endswith("shaw, none, ramp, steep")
+    assert unknown.endswith(", ".join([*POSITIONS, "ramp", "steep"]))
     assert beside_kernel == "another position beside the score kernel"
     with_ramp, without = found["learned"]
     assert with_ramp == without
@@ -134,9 +136,9 @@ def test_that_one_more_file_is_one_more_position_scheme(tmp_path: Path) -> None:
     assert found["note"] == "Ramp."
     assert "ramp" in (run / "ramp.svg").read_text(encoding="utf-8").lower()
     schemes, title = found["page"]
-    assert schemes == ["sinusoidal", "learned", "rotary", "binary", "ramp", "model"]
+    assert schemes == [*(one.name for one in POSITIONS.values() if one.page_title), "ramp", "model"]
     assert title == "Ramp"
-    assert found["lab"] == ["sinusoidal", "learned", "rotary", "t5", "alibi", "none", "ramp"]
+    assert found["lab"] == [*(one.name for one in POSITIONS.values() if one.is_compared), "ramp"]
     assert "ramp" in found["curves"]
     (line,) = found["help"]
     assert line.endswith("is added to all dimensions (this test), `rope_base`")

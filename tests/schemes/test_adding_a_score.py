@@ -30,7 +30,7 @@ from attnscope.schemes.scores.score import Score
 class Reversed(Score):
     """The product with the dimensions of the key in reverse, and a matrix."""
 
-    name, title, order = "reversed", "reversed", 9
+    name, title, order = "reversed", "reversed", 900
     formula, source = "q M reverse(k) · sigma", "this test"
     choices = ("sigma",)
     is_bilinear = False
@@ -51,7 +51,7 @@ class Reversed(Score):
 
 
 class Halved(Score):
-    name, title, order = "halved", "halved", 10
+    name, title, order = "halved", "halved", 910
     formula, source = "q·k / 2", "this test"
     samples_formula = "s = q·k / 2σ²"
     on_a_line = "Half of the product."
@@ -85,7 +85,7 @@ def test_that_a_configuration_knows_it_and_lists_it() -> None:
     assert config.score == "reversed"
     with pytest.raises(RecipeError) as caught:
         ModelConfig.from_dict({**SIZES, "score": "reverse"})
-    assert caught.value.expected.endswith("kernel, reversed, halved")
+    assert caught.value.expected.endswith(", ".join(SCORES))
     with pytest.raises(RecipeError, match="shaw"):
         ModelConfig.from_dict({**SIZES, "score": "reversed", "position": "shaw"})
 

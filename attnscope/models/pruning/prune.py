@@ -48,6 +48,7 @@ from attnscope.records.pruning import (
 )
 from attnscope.records.sites import NO_GATES, Gates, GateTable, SiteKey
 from attnscope.records.tokens import Tokens
+from attnscope.schemes.positions import POSITIONS
 from attnscope.schemes.scores import SCORES
 from attnscope.trace.probe import GateProbe
 
@@ -163,9 +164,10 @@ def _cut_site(
         if bias is not None:
             tensors[prefix + "bias"] = bias
         return
-    learned = f"{prefix}scoring.{SCORES[old.score].learned}"
-    if learned in tensors:  # one row a head
-        tensors[learned] = tensors[learned][list(plan.kept)]
+    for name in (SCORES[old.score].learned, *POSITIONS[old.position].of_heads):
+        learned = f"{prefix}scoring.{name}"
+        if learned in tensors:  # one row a head
+            tensors[learned] = tensors[learned][list(plan.kept)]
     scales = torch.tensor(plan.scales, dtype=output.dtype, device=output.device).repeat_interleave(d)
     tensors[prefix + "output.weight"] = output[:, head_rows(plan.kept, d, device=output.device)] * scales
     if bias is not None:

@@ -1,17 +1,18 @@
 """What every position scheme has: how a model is told where a token stands.
 
 A Transformer can be told in six ways: by a table added to the embeddings, computed or learned; by turning
-queries and keys; by a bias on scores, falling with the distance or learned for buckets of distances; and by
-learned vectors of distances that queries score. A scheme says which of them it uses.
+queries and keys; by a bias on scores, falling with the distance or learned by a stack as a function of it;
+and by vectors of distances that queries score as they score keys. A scheme says which of them it uses.
 """
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, ClassVar
 
 from attnscope.schemes.registry import Scheme
 
 if TYPE_CHECKING:
-    from torch import Tensor
+    from torch import Generator, Tensor
 
     from attnscope.nn.config import ModelConfig
 
@@ -35,12 +36,14 @@ class PositionScheme(Scheme):
     """Whether keys must stand at places of the text: slots that keys are projected to do not."""
     learns_table: ClassVar[bool] = False
     """Whether each stack learns a vector for each position, and so ends with the last one."""
-    learns_buckets: ClassVar[bool] = False
-    """Whether each stack learns a bias for each head and bucket of distances (`nn/relative.py`)."""
-    learns_offsets: ClassVar[bool] = False
-    """Whether each site learns a vector for each distance up to `max_distance` (`nn/scoring.py`)."""
+    scores_distances: ClassVar[bool] = False
+    """Whether queries score distances up to `max_distance` besides keys (`nn/scoring.py`)."""
+    of_heads: ClassVar[frozenset[str]] = frozenset()
+    """Which of `site_shapes` have a row for each head."""
     falls: ClassVar[bool] = False
     """Whether scores fall with the distance, by `slopes`."""
+    bias_words: ClassVar[str] = ""
+    """What the bias is that a stack learns by distance, for the page *Positions*."""
     learned_part: ClassVar[str] = "positions"
     """What the parameters of a stack are called where they are counted."""
     n_tables: ClassVar[int] = 1
@@ -69,16 +72,72 @@ class PositionScheme(Scheme):
         """How much scores fall with each token of distance, float32 [n_heads]."""
         return None
 
+    def bias_shapes(self, config: "ModelConfig") -> dict[str, tuple[int, ...]]:
+        """What a stack learns of a bias by distance, by the names in files of weights (`nn/relative.py`)."""
+        return {}
+
+    def fill_bias(
+        self, learned: "Mapping[str, Tensor]", config: "ModelConfig", generator: "Generator"
+    ) -> None:
+        """First values of what `bias_shapes` names, in place."""
+        for values in learned.values():
+            values.normal_(std=config.d_model**-0.5, generator=generator)
+
+    def bias(
+        self, learned: "Mapping[str, Tensor]", distance: "Tensor", config: "ModelConfig", *, is_causal: bool
+    ) -> "Tensor":
+        """What is added to the scores at each distance [n], which is below 0 for keys back: [n_heads, n].
+
+        `learned` are the tensors that `bias_shapes` names, `is_causal` whether the stack is a decoder.
+        """
+        raise ValueError(f"the positions {self.name} have no bias by distance")
+
+    def site_shapes(
+        self, *, n_heads: int, d_head: int, d_model: int, reach: int
+    ) -> dict[str, tuple[int, ...]]:
+        """What the self-attention of a layer learns to score distances, by the names in files of weights."""
+        return {}
+
+    def fill_site(self, learned: "Mapping[str, Tensor]", generator: "Generator") -> None:
+        """First values of what `site_shapes` names, in place."""
+        for values in learned.values():
+            values.normal_(std=values.shape[-1] ** -0.5, generator=generator)
+
+    def site_queries(self, learned: "Mapping[str, Tensor]", q: "Tensor") -> "Tensor":
+        """Queries [B, H, T, D] as they meet keys."""
+        return q
+
+    def score_distances(self, learned: "Mapping[str, Tensor]", q: "Tensor", reach: int) -> "Tensor":
+        """Products of queries, as they meet keys, with distances: [B, H, T, 2·reach + 1].
+
+        The column `reach` is that of the query's own place, later keys stand to its right; those further off
+        than `reach` are all alike.
+        """
+        raise ValueError(f"the positions {self.name} score no distances")
+
+    def own_of_site(
+        self, learned: "Mapping[str, Tensor]", n: int, reach: int
+    ) -> "tuple[Tensor, str, tuple[str, str]]":
+        """Of a site that scores distances: a matrix with a row for keys 0 … n − 1 back, as `own`."""
+        raise ValueError(f"the positions {self.name} score no distances")
+
     def n_learned(self, config: "ModelConfig") -> int:
         """Numbers that a stack learns."""
-        return 0
+        return sum(map(math.prod, self.bias_shapes(config).values()))
 
-    def n_learned_of_site(self, config: "ModelConfig") -> int:
-        """Numbers that the self-attention of a layer learns."""
-        return 0
+    def n_learned_of_site(self, config: "ModelConfig", n_heads: int) -> int:
+        """Numbers that the self-attention of a layer learns, of `n_heads` that are left."""
+        shapes = self.site_shapes(
+            n_heads=n_heads, d_head=config.head_width, d_model=config.d_model, reach=config.max_distance
+        )
+        return sum(map(math.prod, shapes.values()))
 
     def n_products(self, config: "ModelConfig") -> int:
         """Products that each query of a self-attention is part of besides those with keys."""
+        return 0
+
+    def n_products_once(self, config: "ModelConfig") -> int:
+        """The same, but once for all queries of a pass."""
         return 0
 
     def n_kept(self, config: "ModelConfig", n: int, k: int, *, is_wide: bool) -> int:
