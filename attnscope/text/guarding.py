@@ -6,22 +6,28 @@ passes every ordinary handler.
 
 import os
 import re
+import sys
 import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import IO
 
 from attnscope.errors import LoadError, Stopped, UserError
 
 _CAPTURING = threading.RLock()
-_PANIC = re.compile(rb"\n?thread '[^\n]* panicked at (?:[^\n]*\n)+?note: [^\n]*\n")
+_PANIC = re.compile(
+    rb"\n?thread '[^\n]* panicked at [^\n]*\n"
+    rb"(?:(?:(?!\n?thread '[^\n]* panicked at )[^\n]*\n)*?note: [^\n]*\n|[^\n]*\n)"
+)
+"""A panic's words: to their note, or one line; the library writes notes only for the first of a process."""
 _LET_PASS = (KeyboardInterrupt, SystemExit, GeneratorExit, MemoryError, UserError, Stopped)
 
 
 @contextmanager
 def without_panic_words() -> Iterator[None]:
     """Keep what the library's panics print out of standard error; whatever else is printed comes after."""
-    with _CAPTURING, tempfile.TemporaryFile() as kept:
+    with _CAPTURING, _file_in_memory() as kept:
         try:
             own = os.dup(2)
         except OSError:  # there is no standard error
@@ -36,6 +42,13 @@ def without_panic_words() -> Iterator[None]:
             kept.seek(0)
             if others := _PANIC.sub(b"", kept.read()):
                 os.write(2, others)
+
+
+def _file_in_memory() -> IO[bytes]:
+    """A file without a name: in memory where the system has such, for it is made at every text."""
+    if sys.platform == "linux":
+        return open(os.memfd_create("kept"), "w+b", buffering=0)
+    return tempfile.TemporaryFile()
 
 
 @contextmanager

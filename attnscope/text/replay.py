@@ -29,7 +29,7 @@ from attnscope.records.splits import (
     SplitWord,
 )
 from attnscope.text.cleaning import clean_text
-from attnscope.text.guarding import library_errors
+from attnscope.text.guarding import library_errors, without_panic_words
 from attnscope.text.pieces import shown_piece
 from attnscope.text.vocabulary import Vocabulary
 
@@ -152,7 +152,7 @@ class Splitter:
     def words(self, text: str) -> list[str]:
         """The words that the tokenizer splits one by one, as its vocabulary writes them."""
         library = self._library
-        with library_errors(_FAILED, action=_ACTION):
+        with library_errors(_FAILED, action=_ACTION), without_panic_words():
             if library.normalizer is not None:
                 text = library.normalizer.normalize_str(text)
             if library.pre_tokenizer is None:
@@ -174,7 +174,7 @@ class Splitter:
                 kind, (start, steps) = "lookup", self._lookups(words)
         last = steps[-1].words if steps else start
         ids = [id for word in last for id in word.ids]
-        with library_errors(_FAILED, action=_ACTION):
+        with library_errors(_FAILED, action=_ACTION), without_panic_words():
             own = self._library.encode(clean.text, add_special_tokens=False).ids
         unknown = self.entries.roles.get("unknown")
         return SplitReplay(

@@ -188,7 +188,7 @@ class Tokenizer:
     def _encode_batch(self, batch: list[str]) -> Sequence[Any]:
         if not batch:
             return ()
-        with library_errors(_TEXT_FAILED, action=_TEXT_ACTION):
+        with library_errors(_TEXT_FAILED, action=_TEXT_ACTION), without_panic_words():
             found: Sequence[Any] = self._library.encode_batch(batch, add_special_tokens=False)
         require_sane_count(sum(map(len, found)), sum(map(len, batch)))
         return found

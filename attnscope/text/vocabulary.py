@@ -9,7 +9,7 @@ from attnscope.errors import UserError
 from attnscope.records.tokens import Token
 from attnscope.schemes.tokenizers import SPECIALS
 from attnscope.text.growth import require_no_growth
-from attnscope.text.guarding import library_errors
+from attnscope.text.guarding import library_errors, without_panic_words
 from attnscope.text.inspection import check_vocabulary, kind_of, notation_of, special_ids
 from attnscope.text.pieces import Notation, Reading, piece_of, read_entry, split_pieces
 from attnscope.text.sentinels import sentinel_ids
@@ -112,9 +112,8 @@ class Vocabulary:
         ]
         if self.kind == "words":
             return self._join_words(kept)
-        with library_errors(
-            "The tokenizer cannot write these tokens as text", action="Load another tokenizer."
-        ):
+        failed, action = "The tokenizer cannot write these tokens as text", "Load another tokenizer."
+        with library_errors(failed, action=action), without_panic_words():
             return self._library.decode(kept, skip_special_tokens=False)
 
     def _join_words(self, ids: Sequence[int]) -> str:

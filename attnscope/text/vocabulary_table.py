@@ -18,6 +18,7 @@ from attnscope.records.vocabulary import (
     PieceKind,
     VocabularyTable,
 )
+from attnscope.text.guarding import without_panic_words
 from attnscope.text.pieces import Reading, read_entry, shown_piece, with_visible_blanks
 from attnscope.text.replay import Splitter, how_made
 from attnscope.text.vocabulary import Vocabulary
@@ -168,8 +169,9 @@ def _matching(pattern: str, pieces: Sequence[str]) -> NDArray[np.bool_]:
             action="Mend it, or turn regular expressions off.",
         ) from error
     try:
-        found = (search.normalize_str(piece) != piece for piece in pieces)
-        return np.fromiter(found, np.bool_, len(pieces))
+        with without_panic_words():
+            found = (search.normalize_str(piece) != piece for piece in pieces)
+            return np.fromiter(found, np.bool_, len(pieces))
     except (KeyboardInterrupt, SystemExit, GeneratorExit, MemoryError):
         raise
     except BaseException as error:  # a panic of the library: PanicException cannot be imported

@@ -16,7 +16,7 @@ from attnscope.errors import LoadError
 from attnscope.records.tokens import Token, Tokens
 from attnscope.text.cleaning import clean_text
 from attnscope.text.growth import require_no_growth, require_sane_count
-from attnscope.text.guarding import library_errors
+from attnscope.text.guarding import library_errors, without_panic_words
 from attnscope.text.inspection import check_vocabulary
 from attnscope.text.placing import Entry, place_tokens
 from attnscope.text.vocabulary import Vocabulary
@@ -187,7 +187,8 @@ class HuggingFaceVocabulary:
         clean = clean_text(text)
         own, places = self._with_own_mask(clean.text)
         with library_errors(_TEXT_FAILED, action=_TEXT_ACTION):
-            found = self._readers[is_target].encode(own, add_special_tokens=False)
+            with without_panic_words():
+                found = self._readers[is_target].encode(own, add_special_tokens=False)
             require_sane_count(len(found), len(own))
             entries: list[Entry] = [
                 (id, places(start), places(end))
