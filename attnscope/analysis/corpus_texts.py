@@ -59,10 +59,10 @@ def read_corpus(path: Path, *, takes_target: bool, max_texts: int | None = None)
 
     A file without any gives a translation model its sources only. Raises LoadError.
     """
-    lines = [line for line in read_lines(path) if line.strip()]
-    if takes_target and any(len(columns_of(line)) > 1 for line in lines[:1]):
+    lines = [(number, line) for number, line in enumerate(read_lines(path), start=1) if line.strip()]
+    if takes_target and any(len(columns_of(line, number, path)) > 1 for number, line in lines[:1]):
         return list(read_pairs(path)[:max_texts])
-    return list(lines[:max_texts])
+    return [line for _, line in lines[:max_texts]]
 
 
 def own_texts(model: Model, max_texts: int = N_OWN_TEXTS) -> tuple[list[Text], str]:

@@ -51,7 +51,7 @@ def add_batch_arguments(parser: argparse.ArgumentParser) -> None:
 
 def draw_each(arguments: argparse.Namespace) -> int:
     """Make every figure; a line that cannot be read is told and the others are made. Raises UserError."""
-    lines = _lines(arguments)
+    numbers, lines = _lines(arguments)
     _check_fields(arguments.out, len(lines))
     if "{head}" in arguments.out and arguments.view == "grid":
         arguments.view = "head"
@@ -65,15 +65,16 @@ def draw_each(arguments: argparse.Namespace) -> int:
             expected="one text on each line",
             action="Leave out the second texts, or draw the pairs with a model that reads two.",
         )
+    texts = [_texts(line, number, arguments.file, model) for number, line in zip(numbers, lines, strict=True)]
     heads = _heads(arguments, model.sites)
     stack = heads[0].stack if heads[0] is not None else arguments.stack or model.sites[0].stack
     planned = plan(arguments.out, lines, heads, stack)
     _check_files(planned, may_overwrite=arguments.overwrite)
     gates = parse_gates(arguments.gate, model.sites)
     failed = []
-    for n, line in enumerate(lines, start=1):
+    for n, both in enumerate(texts, start=1):
         wish = copy.copy(arguments)
-        wish.text, wish.target = _texts(line, model)
+        wish.text, wish.target = both
         try:
             past = wish.past_trained and model.info.can_read_past
             changes = mask_changes(wish, model, wish.text, wish.target, past_trained=past)
@@ -125,17 +126,19 @@ def plan(
     return tuple(found.values())
 
 
-def _lines(arguments: argparse.Namespace) -> tuple[str, ...]:
+def _lines(arguments: argparse.Namespace) -> tuple[tuple[int, ...], tuple[str, ...]]:
+    """The lines that are not empty, and their numbers in the file."""
     if arguments.file is None or arguments.text is not None or arguments.view not in _VIEWS:
         raise UserError(
             "--each draws every line of a file.",
             expected="-f FILE, no --text, and the view " + ", ".join(_VIEWS),
             action="For instance: -f sentences.txt --each -o 'out/{n}-{head}.svg'.",
         )
-    lines = tuple(line.strip("\r") for line in read_file_argument(arguments.file).split("\n") if line.strip())
-    if not lines:
+    whole = read_file_argument(arguments.file).split("\n")
+    found = {number: line.strip("\r") for number, line in enumerate(whole, start=1) if line.strip()}
+    if not found:
         raise UserError(f"{arguments.file} has no text.", expected="at least one line that is not empty")
-    return lines
+    return tuple(found), tuple(found.values())
 
 
 def _check_fields(template: str, n_lines: int) -> None:
@@ -183,11 +186,11 @@ def _check_files(planned: tuple[Planned, ...], *, may_overwrite: bool) -> None:
             raise SaveError(f"The folder {folder} cannot be made: {error.strerror}.") from error
 
 
-def _texts(line: str, model: "Model") -> tuple[str, str | None]:
+def _texts(line: str, number: int, path: Path, model: "Model") -> tuple[str, str | None]:
     """The text of a line, and after a tab or three bars the second one where the model reads two."""
     from attnscope.text.corpora import columns_of
 
-    columns = columns_of(line) if model.info.takes_target else [line]
+    columns = columns_of(line, number, path) if model.info.takes_target else [line]
     return (columns[0], columns[1]) if len(columns) > 1 else (line, None)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from attnscope.cli.inputs import add_device_argument, add_gate_argument, open_model, parse_gates
+from attnscope.cli.inputs import add_device_argument, add_gate_argument, open_model, parse_gates, tell_columns
 from attnscope.cli.outputs import output_file, path_of
 from attnscope.cli.ranges import real, whole
 from attnscope.cli.terminal import say, say_error, say_json
@@ -155,9 +155,9 @@ def _read(arguments: argparse.Namespace) -> tuple[list[str], list[str]]:
         return read_texts(arguments.file, arguments.reference)
     if not arguments.text.strip():
         raise UserError("There is no text to translate.", expected="at least one word after --text")
-    from attnscope.text.corpora import columns_of
+    from attnscope.text.corpora import columns_of_lines
 
-    columns = [columns_of(line) for line in arguments.text.splitlines()]
+    columns = columns_of_lines(arguments.text.splitlines(), "--text")
     if arguments.reference is not None:
         raise UserError(
             "--reference belongs to a file of texts.",
@@ -188,10 +188,11 @@ def read_texts(path: Path, reference: Path | None) -> tuple[list[str], list[str]
     An empty line stays one, so that lines of both files and of the translations belong together. Raises
     LoadError or UserError.
     """
-    from attnscope.text.corpora import columns_of, read_lines
+    from attnscope.text.corpora import columns_of_lines, read_lines
 
-    columns = [columns_of(line) for line in read_lines(path)]
+    columns = columns_of_lines(read_lines(path), path)
     if reference is None:
+        tell_columns(path)
         return sources_of(columns, str(path))
     sources = [line[0] for line in columns]
     references = list(read_lines(reference))

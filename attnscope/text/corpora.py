@@ -4,7 +4,7 @@ import hashlib
 import os
 import re
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO, TypeVar
 
@@ -35,10 +35,11 @@ def read_lines(path: Path) -> list[str]:
 
 
 def read_pairs(path: Path) -> list[tuple[str, str]]:
-    """The pairs of a UTF-8 file with `source<tab>target` in each line, or `source ||| target`; further
-    columns are left out.
+    """The pairs of a UTF-8 file with `source<tab>target` in each line, or `source ||| target`; columns after
+    a second tab are left out.
 
-    Blank lines are passed over. Raises LoadError as `read_lines` does, and for a line that has no two texts.
+    Blank lines are passed over. Raises LoadError as `read_lines` does, for a line that has no two texts, and
+    as `columns_of` does.
     """
     return [(columns[0], columns[1]) for columns in read_pair_columns(path)]
 
@@ -49,7 +50,7 @@ def read_pair_columns(path: Path) -> list[list[str]]:
     for number, line in enumerate(read_lines(path), start=1):
         if not line.strip():
             continue
-        columns = [column.strip() for column in columns_of(line)]
+        columns = [column.strip() for column in columns_of(line, number, path)]
         if len(columns) < 2 or not columns[0] or not columns[1]:
             raise LoadError(
                 f"Line {number} of {path} is not a pair: {_shown(line)}.",
@@ -61,11 +62,28 @@ def read_pair_columns(path: Path) -> list[list[str]]:
     return rows
 
 
-def columns_of(line: str) -> list[str]:
-    """The texts of a line, with a tab between them or, as tools for word alignment write it, three bars."""
-    if "\t" not in line and _BARS in line:
-        return [part.strip() for part in line.split(_BARS)]
-    return line.split("\t")
+def columns_of(line: str, number: int, where: str | Path) -> list[str]:
+    """The texts of a line, with a tab between them or, as tools for word alignment write it, three bars.
+
+    Attributions may follow after further tabs, as in Tatoeba's files. Of three bars there is one: raises
+    LoadError, which names the line by `number` and `where`.
+    """
+    if "\t" in line or _BARS not in line:
+        return line.split("\t")
+    columns = [part.strip() for part in line.split(_BARS)]
+    if len(columns) > 2:
+        raise LoadError(
+            f"Line {number} of {where} has {len(columns)} texts with three bars between: {_shown(line)}.",
+            kind="not-a-pair",
+            expected="two texts",
+            action="Correct the line, or put a tab between its two texts.",
+        )
+    return columns
+
+
+def columns_of_lines(lines: Iterable[str], where: str | Path) -> list[list[str]]:
+    """The columns of each line; raises LoadError as `columns_of` does."""
+    return [columns_of(line, number, where) for number, line in enumerate(lines, start=1)]
 
 
 def split(items: Sequence[Item], validation_share: float) -> tuple[list[Item], list[Item]]:

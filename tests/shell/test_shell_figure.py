@@ -86,6 +86,15 @@ def test_that_names_that_cannot_tell_figures_apart_are_refused(
     assert len(list(tmp_path.iterdir())) == 1
 
 
+def test_that_a_line_of_three_texts_is_named_before_any_figure_is_drawn(capsys, tiny_model, tmp_path: Path):
+    lines = tmp_path / "lines.txt"
+    lines.write_text("the cat ||| le chat\n\nthe ||| le ||| la\n")
+    code, err = run(capsys, tiny_model, "-f", str(lines), "--each", "-o", str(tmp_path / "{n}.svg"))
+    assert code == 2
+    assert f"Line 3 of {lines} has 3 texts with three bars between: 'the ||| le ||| la'" in err
+    assert list(tmp_path.iterdir()) == [lines]
+
+
 def test_that_a_line_that_cannot_be_drawn_is_told_and_the_others_are_drawn(
     capsys, tiny_model, tmp_path: Path, monkeypatch
 ):

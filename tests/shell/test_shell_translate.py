@@ -65,6 +65,15 @@ def test_that_what_cannot_be_is_said(
     assert said in capsys.readouterr().err
 
 
+def test_that_a_third_text_is_refused_after_bars_and_told_after_a_tab(tmp_path: Path, capsys) -> None:
+    assert main(["translate", "grammar", "--text", "the cat\nthe ||| le ||| la"]) == 2
+    assert "Line 2 of --text has 3 texts with three bars between" in capsys.readouterr().err
+    path = tmp_path / "pairs.tsv"
+    path.write_text("the cat sleeps .\tle chat dort .\tCC-BY\n", encoding="utf-8")
+    assert main(["translate", "grammar", "-f", str(path)]) == 0
+    assert f"{path} has 3 columns; the first two are read as pairs" in capsys.readouterr().err
+
+
 def test_that_an_empty_line_stays_one_and_unknown_words_are_told(tmp_path: Path, capsys) -> None:
     path, out = tmp_path / "lines.txt", tmp_path / "out.txt"
     path.write_text("the cat sleeps .\n\nblorb zag\n", encoding="utf-8")

@@ -1,13 +1,16 @@
 """Reading files to train on."""
 
 import zlib
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from attnscope.analysis.corpus_texts import read_corpus
+from attnscope.analysis.gold_links import read_gold_files
 from attnscope.cli.translate import read_texts
 from attnscope.errors import LoadError, RecipeError
+from attnscope.records.alignment import GoldFiles
 from attnscope.text.corpora import (
     carelessly,
     columns_of,
@@ -107,9 +110,9 @@ def test_that_an_impossible_share_is_refused(share: float) -> None:
 
 def test_that_three_bars_stand_between_the_texts_of_a_pair_where_no_tab_does(tmp_path: Path) -> None:
     path = tmp_path / "pairs.txt"
-    path.write_text("the cat ||| le chat\n\na ||| b\tc ||| d\none|||un ||| more\n")
+    path.write_text("the cat ||| le chat\n\na ||| b\tc ||| d\none|||un\n")
     assert read_pairs(path) == [("the cat", "le chat"), ("a ||| b", "c ||| d"), ("one", "un")]
-    assert columns_of("  a text ") == ["  a text "]
+    assert columns_of("  a text ", 1, path) == ["  a text "]
     path.write_text("the cat |||\n")
     with pytest.raises(LoadError, match="not a pair"):
         read_pairs(path)
@@ -117,6 +120,25 @@ def test_that_three_bars_stand_between_the_texts_of_a_pair_where_no_tab_does(tmp
     assert read_corpus(path, takes_target=True) == [("the cat", "le chat")]
     assert read_corpus(path, takes_target=False) == ["the cat ||| le chat"]
     assert read_texts(path, None) == (["the cat"], ["le chat"])
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        read_pairs,
+        lambda path: read_corpus(path, takes_target=True),
+        lambda path: read_texts(path, None),
+        lambda path: read_gold_files(GoldFiles(pairs=str(path), links="none")),
+    ],
+)
+def test_that_a_third_text_after_three_bars_is_refused_by_every_reader(
+    tmp_path: Path, read: Callable[[Path], object]
+) -> None:
+    path = tmp_path / "pairs.txt"
+    path.write_text("the cat ||| le chat\n\none|||un ||| more\n")
+    with pytest.raises(LoadError, match=r"Line 3 of .*pairs\.txt has 3 texts .*'one\|\|\|un") as told:
+        read(path)
+    assert (told.value.kind, told.value.expected) == ("not-a-pair", "two texts")
 
 
 @pytest.mark.parametrize(
