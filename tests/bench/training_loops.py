@@ -1,7 +1,8 @@
 """One loop of training as a process that takes turns; run as `python -m bench.training_loops`.
 
 Each line on standard input is a number of steps to make; the answer is a line of JSON: the seconds of each.
-`loss` is answered with the loss over the held-out characters, in nats.
+`loss` is answered with the loss in nats over held-out characters, the same ones for every loop, and with the
+number of steps made so far.
 """
 
 import json
@@ -9,17 +10,21 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from attnscope import boot
+from attnscope.text.corpora import read_lines, split_lines
 
 D_MODEL, N_HEADS, N_LAYERS, N_TOKENS, BATCH = 128, 4, 4, 64, 12
 N_WINDOWS = 96
 """Windows of held-out characters, spread evenly, over which a loss is."""
+HELD_OUT = 0.1
+"""The share of the characters that is held out, in whole lines at the end."""
 TEXT = "text.txt"
 MOST_S = 3.0
 """Of a turn, but for its last step: loops that spin beside a busy core take a second for one."""
@@ -37,6 +42,7 @@ kind = "characters"
 [data]
 kind = "text"
 path = "text.txt"
+validation_share = {HELD_OUT}
 [objective]
 kind = "causal"
 [optimizer]
@@ -55,7 +61,9 @@ save_every = 100000
 
 
 class Loop(Protocol):
-    """A way of training."""
+    """A way of training; `n_steps` were made."""
+
+    n_steps: int
 
     def step(self) -> None: ...
 
@@ -81,13 +89,21 @@ class OwnLoop:
         way = run.choose_threads()
         self._words = f"{way.n} by rows" if way.is_by_rows else str(way.n)
         self._events = run.events()
+        self.n_steps = 0
 
     def step(self) -> None:
-        next(event for event in self._events if type(event).__name__ == "Step")
+        self._next("Step")
 
     def loss(self) -> float:
-        """Of the look that follows each turn, and which the next one would begin with."""
-        return next(event.loss for event in self._events if type(event).__name__ == "Evaluated")  # type: ignore[union-attr]
+        """Of the look that follows each whole turn, and which the next one would begin with."""
+        return float(self._next("Evaluated").loss)
+
+    def _next(self, kind: str) -> Any:
+        for event in self._events:
+            self.n_steps += type(event).__name__ == "Step"
+            if type(event).__name__ == kind:
+                return event
+        raise ValueError(f"the run ended before its next {kind}")
 
     def words(self) -> str:
         return f"threads: {self._words}"
@@ -99,45 +115,57 @@ class PlainLoop:
     def __init__(self, folder: Path, kind: str, n_threads: int) -> None:
         torch.set_num_threads(n_threads)
         torch.manual_seed(0)
-        text = (folder / TEXT).read_text(encoding="utf-8")
-        places = {character: index for index, character in enumerate(sorted(set(text)))}
-        data = torch.tensor([places[character] for character in text])
-        n_held = len(data) // 10
-        self._training, self._held = data[:-n_held], data[-n_held:]
-        self._model = _gpt2(len(places)) if kind == "gpt-2" else _Plain(len(places))
+        training, held_out = (
+            "".join(f"{line}\n" for line in lines)
+            for lines in split_lines(read_lines(folder / TEXT), HELD_OUT)
+        )
+        self.characters = sorted({*training, *held_out})
+        places = {character: index for index, character in enumerate(self.characters)}
+        data = torch.tensor([places[character] for character in training + held_out])
+        self._training, self._held = data[: len(training)], data[len(training) - 1 :]
+        self._model = _gpt2(len(self.characters)) if kind == "gpt-2" else _Plain(len(self.characters))
         self._optimizer = torch.optim.AdamW(self._model.parameters(), lr=1e-3, weight_decay=0.1)
+        self.n_steps = 0
 
     def step(self) -> None:
         starts = torch.randint(len(self._training) - N_TOKENS, (BATCH,))
-        loss = self._loss_at(self._training, starts)
+        loss = self._loss(*_windows(self._training, starts))
         self._optimizer.zero_grad(set_to_none=True)
         torch.autograd.backward(loss)
         nn.utils.clip_grad_norm_(self._model.parameters(), 1.0)
         self._optimizer.step()
         loss.item()
+        self.n_steps += 1
 
     def loss(self) -> float:
         self._model.eval()
-        starts = torch.linspace(0, len(self._held) - N_TOKENS - 1, N_WINDOWS).long()
         with torch.inference_mode():
-            return float(self._loss_at(self._held, starts))
+            return float(self._loss(*self.windows()))
+
+    def windows(self) -> tuple[Tensor, Tensor]:
+        """Held-out characters and the next of each, as ours is asked for: both [N_WINDOWS, N_TOKENS]."""
+        starts = np.linspace(0, len(self._held) - N_TOKENS - 1, N_WINDOWS).astype(np.int64)
+        return _windows(self._held, torch.from_numpy(starts))
 
     def words(self) -> str:
         return ""
 
-    def _loss_at(self, data: Tensor, starts: Tensor) -> Tensor:
-        ids = torch.stack([data[i : i + N_TOKENS] for i in starts])
-        labels = torch.stack([data[i + 1 : i + 1 + N_TOKENS] for i in starts])
+    def _loss(self, ids: Tensor, labels: Tensor) -> Tensor:
         found = self._model(ids)
         logits: Tensor = found if isinstance(found, Tensor) else found.logits
         return F.cross_entropy(logits.flatten(0, 1), labels.flatten())
+
+
+def _windows(data: Tensor, starts: Tensor) -> tuple[Tensor, Tensor]:
+    ids = torch.stack([data[i : i + N_TOKENS] for i in starts])
+    return ids, torch.stack([data[i + 1 : i + 1 + N_TOKENS] for i in starts])
 
 
 def answers(loop: Loop, lines: Iterator[str]) -> Iterator[str]:
     """What is told for each line that is read."""
     for line in lines:
         if line.strip() == "loss":
-            yield json.dumps({"loss": loop.loss(), "words": loop.words()})
+            yield json.dumps({"loss": loop.loss(), "words": loop.words(), "n_steps": loop.n_steps})
             continue
         took: list[float] = []
         while len(took) < int(line) and sum(took) < MOST_S:
