@@ -7,10 +7,8 @@ import dataclasses
 import functools
 import json
 import time
-from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
-from typing import Protocol, TypeVar
 
 from PySide6.QtCore import QEvent, QObject, Qt, QTimer, Signal, Slot
 from PySide6.QtGui import QGuiApplication
@@ -31,32 +29,14 @@ from attnscope.records.shelf import ShelfReply
 from attnscope.records.tiles import RefineGrids, TileReply
 from attnscope.settings import SETTINGS_NAME, Settings, StartOptions, write_settings
 from attnscope.strict_json import as_object, read_json
-from attnscope.viewmodels.causes.across_layers import AcrossState
-from attnscope.viewmodels.causes.attributing import AttributingState
-from attnscope.viewmodels.causes.graph import GraphState
-from attnscope.viewmodels.causes.inside import InsideState
-from attnscope.viewmodels.causes.layer_lens import LensState
-from attnscope.viewmodels.causes.patching import PatchingState
-from attnscope.viewmodels.compare.state import CompareState
-from attnscope.viewmodels.heads.aligning import AligningState
-from attnscope.viewmodels.heads.alike import AlikeState
-from attnscope.viewmodels.heads.head_weights import WeightsState
-from attnscope.viewmodels.heads.pruning import PruningState
-from attnscope.viewmodels.heads.pruning_curves import CurvesState
-from attnscope.viewmodels.heads.state import HeadsState
-from attnscope.viewmodels.heads.tinting import TintState
 from attnscope.viewmodels.labs.experiments import ExperimentsState
 from attnscope.viewmodels.labs.merges import MergesState
 from attnscope.viewmodels.labs.tokenizers import TokenizersState
 from attnscope.viewmodels.labs.vocabulary import VocabularyState
-from attnscope.viewmodels.maps.map_tiles import MapTiles
-from attnscope.viewmodels.maps.picturing import PictureState
-from attnscope.viewmodels.positions import PositionsState
 from attnscope.viewmodels.request_ids import RequestIds
 from attnscope.viewmodels.session.file import ENDING as SESSION_ENDING
 from attnscope.viewmodels.session.state import Session
-from attnscope.viewmodels.shelf import ShelfState
-from attnscope.viewmodels.tours.states import TourPlaces, TourStates
+from attnscope.viewmodels.states import Posts, Replies, States
 from attnscope.viewmodels.training.state import TrainingState
 from attnscope.viewmodels.training.sweeping import SweepState
 from attnscope.viewmodels.work_found import (
@@ -70,7 +50,6 @@ from attnscope.viewmodels.work_found import (
     watch_training,
     watch_writing,
 )
-from attnscope.viewmodels.writing.state import GenerationState
 from attnscope.widgets.labels import when
 from attnscope.widgets.window.main_window import MainWindow
 from attnscope.workers.fetch_thread import fetch_thread
@@ -78,52 +57,6 @@ from attnscope.workers.preload import build_engine
 from attnscope.workers.thread import BuildEngine, WorkerThread
 from attnscope.workers.tile_thread import tile_thread
 from attnscope.workers.views import Views
-
-# Handing every reply of the worker to the part of the window that asked, and to nobody else. No Qt.
-
-MOST_PARTS = 64
-
-
-class Part(Protocol):
-    """A part of the window that asks."""
-
-    def handle(self, reply: Reply) -> object: ...
-
-
-PartT = TypeVar("PartT", bound=Part)
-
-
-class Replies:
-    """Part k of n asks under the numbers k, k + n, k + 2n …, so that a reply's number tells whose it is.
-
-    What nobody asked for, under number 0, goes to the part that joined first.
-    """
-
-    def __init__(self) -> None:
-        self._parts: list[Part] = []
-        self._heard: dict[type[Reply], list[Part]] = defaultdict(list)
-
-    def join(self, make: Callable[[RequestIds], PartT], *hears: type[Reply]) -> PartT:
-        """Make a part with numbers of its own; it also gets every reply of the kinds that it `hears`."""
-        place = len(self._parts)
-        if place == MOST_PARTS:
-            raise RuntimeError(f"at most {MOST_PARTS} parts")
-        part = make(RequestIds(place or MOST_PARTS, MOST_PARTS))
-        self._parts.append(part)
-        for kind in hears:
-            self._heard[kind].append(part)
-        return part
-
-    def deliver(self, reply: Reply) -> None:
-        """Hand a reply to who asked, then to who hears of such replies."""
-        place = reply.number % MOST_PARTS
-        owner = self._parts[place] if place < len(self._parts) else None
-        if owner is not None:
-            owner.handle(reply)
-        for part in self._heard.get(type(reply), ()):
-            if part is not owner:
-                part.handle(reply)
-
 
 # Edits of recipes that are in no file, kept from one start to the next.
 
@@ -304,60 +237,22 @@ class Program(QObject):
         self.replies = Replies()
         join, post = self.replies.join, self.worker.post
         self.session = join(functools.partial(Session, self._post_for_session), Ready, ModelLoaded)
-        self.map_tiles = join(functools.partial(MapTiles, self.tiles.post))
-        self.training = join(functools.partial(TrainingState, post), Ready)
+        posts = Posts(
+            worker=post, tiles=self.tiles.post, downloads=self.fetches.post, cancel=self.worker.cancel
+        )
+        self.states = States(self.session, self.replies, posts)
+        self.training, self.heads = self.states.training, self.states.heads
         self.training.runs.restore(settings.listed_runs, settings.removed_runs, settings.unticked_runs)
-        self.positions = join(functools.partial(PositionsState, post), ModelLoaded)
-        self.pruning = join(lambda numbers: PruningState(post, numbers, self.worker.cancel))
-        self.heads = join(
-            lambda numbers: HeadsState(self.session, post, numbers, self.worker.cancel), ModelLoaded
-        )
-        self.compare = join(functools.partial(CompareState, self.session, post))
-        self.window = MainWindow(
-            self.session, self.training, self.positions, settings, self.pruning, self.heads, self.compare
-        )
-        self.sweep = SweepState(self.training)
-        self.window.pages.training.offer_sweep(self.sweep)
-        self.leaving = Leaving(self.training, self.sweep, self.window)
+        self.window = MainWindow(self.states, settings)
+        self.leaving = Leaving(self.training, self.states.sweep, self.window)
         self.window.may_close = self.leaving.may_close
-        self.window.pages.training.offer_last(self.window.workspace.recents)
         if is_remembering:
             bring_draft_back(self.training, paths.settings_folder())
-        self.generation = join(functools.partial(GenerationState, self.session, post, self.worker.cancel))
-        self.window.pages.explore.offer_writing(self.generation)
-        self.lens = join(functools.partial(LensState, self.session, post))
-        self.window.pages.explore.offer_lens(self.lens)
-        self.inside = join(functools.partial(InsideState, self.session, post))
-        self.window.pages.explore.offer_inside(self.inside)
-        self.picturing = join(functools.partial(PictureState, self.session, post))
-        self.window.pages.explore.head_panel.offer_picture(self.picturing)
-        self.aligning = join(functools.partial(AligningState, self.session, post))
-        self.window.pages.explore.offer_alignment(self.aligning)
-        self.across = join(functools.partial(AcrossState, self.session, post))
-        self.graph = join(functools.partial(GraphState, self.session, self.across, post))
-        self.window.pages.explore.offer_across(self.across, self.graph)
-        self.attributing = join(functools.partial(AttributingState, self.session, self.across, post))
-        self.patching = join(functools.partial(PatchingState, self.session, self.across, post), ModelLoaded)
-        self.window.pages.explore.offer_causes(self.attributing, self.patching)
-        self.curves = join(functools.partial(CurvesState, self.session, post), ModelLoaded)
-        self.window.pages.heads_tabs.offer_pruning(self.curves, lambda: self.heads.path)
-        self.curves.changed.importance.connect(self._rank_heads, max_args=0)
-        self.alike = join(functools.partial(AlikeState, self.session, post), ModelLoaded)
-        self.window.pages.heads_tabs.offer_alike(self.alike, lambda: self.heads.path)
-        self.weights = join(functools.partial(WeightsState, self.session, post), ModelLoaded)
-        self.window.pages.heads_tabs.offer_weights(self.weights)
         self.experiments = join(
             lambda numbers: ExperimentsState(self.session, post, numbers, read_kept=kept_findings),
             ModelLoaded,
         )
         self.window.pages.labs.offer(self.experiments)
-        self.tints = TintState(self.session, self.heads)
-        self.window.pages.explore.grid_panel.offer_frames(self.tints)
-        self.window.pages.heads.table.frames_wanted.connect(self.tints.choose_column)
-        self.window.pages.explore.head_panel.show_long_maps(self.map_tiles)
-        self.window.learning.attach(self._tour_states, settings.tours)
-        self.shelf = join(functools.partial(ShelfState, self.fetches.post))
-        self.window.workspace.getting.attach(self.shelf)
         self.token_labs = join(functools.partial(TokenLabs, self.window, post), ModelLoaded)
         self._watch_work()
         self.worker.replied.connect(self._on_replied)
@@ -369,17 +264,17 @@ class Program(QObject):
 
     def _watch_work(self) -> None:
         """Have the window list what is under way."""
-        work = self.window.status_bar.work.state
+        work, states = self.window.status_bar.work.state, self.states
         watch_session(work, self.session, self.worker.cancel)
         watch_training(work, self.training)
-        watch_sweep(work, self.sweep)
-        watch_heads(work, self.heads, self.curves, self.alike)
-        watch_pass(work, "A head's weights", self.weights)
-        watch_writing(work, self.generation)
-        watch_pages(work, self.compare, self.pruning, self.experiments, self.worker.cancel)
-        watch_pass(work, "Patching", self.patching)
-        watch_flow(work, self.across)
-        watch_downloads(work, self.shelf)
+        watch_sweep(work, states.sweep)
+        watch_heads(work, self.heads, states.curves, states.alike)
+        watch_pass(work, "A head's weights", states.weights)
+        watch_writing(work, states.generation)
+        watch_pages(work, states.compare, states.pruning, self.experiments, self.worker.cancel)
+        watch_pass(work, "Patching", states.patching)
+        watch_flow(work, states.across)
+        watch_downloads(work, states.shelf)
 
     def show(self) -> None:
         """Show the window; the worker starts when it has been painted."""
@@ -408,7 +303,7 @@ class Program(QObject):
             popup.close()  # an open list or menu is a window of its own
         self.tiles.stop()
         self.fetches.stop()
-        self.sweep.stop()
+        self.states.sweep.stop()
         self.worker.stop()
         if self._is_remembering and snapshot is not None:
             try:
@@ -450,23 +345,6 @@ class Program(QObject):
                 self._refine(reply)
             case _:
                 pass
-
-    def _tour_states(self, places: TourPlaces) -> TourStates:
-        """What guided tours look at and work on."""
-        return TourStates(
-            session=self.session,
-            view=self.window.view,
-            inside=self.inside,
-            heads=self.heads,
-            curves=self.curves,
-            training=self.training,
-            positions=self.positions,
-            places=places,
-        )
-
-    def _rank_heads(self) -> None:
-        """The table of heads shows what the pruning curves have found."""
-        self.heads.rank(self.curves.importances)
 
     def _post_for_session(self, request: Request) -> None:
         """Heads of a finished trace are shown beside the worker, which may be writing a continuation."""

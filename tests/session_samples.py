@@ -1,5 +1,7 @@
 """Small made-up replies that a session can be fed in tests: one model, one text, plausible numbers."""
 
+from collections.abc import Callable
+
 import numpy as np
 from told import names_told
 
@@ -20,6 +22,7 @@ from attnscope.records.texts import OpenText
 from attnscope.records.tokens import Token, Tokens
 from attnscope.viewmodels.request_ids import RequestIds
 from attnscope.viewmodels.session.state import Session
+from attnscope.viewmodels.states import Posts, Replies, States
 from attnscope.workers import desk
 from attnscope.workers.serve_texts import open_text
 
@@ -138,6 +141,11 @@ class Desk:
 
     def traces(self) -> list[TraceText]:
         return [r for r in self.posted if isinstance(r, TraceText)]
+
+
+def states_of(session: Session, **posts: Callable[[Request], None]) -> States:
+    """Every other state of a window around a session; nobody answers them but where `posts` lead."""
+    return States(session, Replies(), Posts(**posts))
 
 
 def gates_off(*heads: HeadRef) -> Gates:

@@ -333,8 +333,8 @@ HANDS: tuple[tuple[str, str], ...] = (
 """What the mouse and keys do inside the views."""
 
 
-def build_actions(parent: QWidget, handlers: Mapping[str, Callable[[], None]]) -> dict[str, QAction]:
-    """Every action of the table, working in the whole window; each needs a handler."""
+def build_actions(parent: QWidget) -> dict[str, QAction]:
+    """Every action of the table, working in the whole window once it has its handler."""
     actions: dict[str, QAction] = {}
     for spec in ACTIONS:
         action = QAction(spec.text, parent)
@@ -342,10 +342,15 @@ def build_actions(parent: QWidget, handlers: Mapping[str, Callable[[], None]]) -
         action.setShortcuts([QKeySequence(keys) for keys in spec.shortcuts])
         tip = spec.tip or spec.text.rstrip("…")
         allow(action, tip=f"{tip} ({spec.shortcuts[0]})" if spec.shortcuts else tip)
-        action.triggered.connect(_without_argument(handlers[spec.name]))
         parent.addAction(action)
         actions[spec.name] = action
     return actions
+
+
+def connect_actions(actions: Mapping[str, QAction], handlers: Mapping[str, Callable[[], None]]) -> None:
+    """Let every action do what its handler does; raises KeyError for an action without one."""
+    for name, action in actions.items():
+        action.triggered.connect(_without_argument(handlers[name]))
 
 
 def _without_argument(handler: Callable[[], None]) -> Callable[[], None]:

@@ -28,7 +28,7 @@ def measure_long_window() -> Iterator[Measurement]:
         plain_s = plain_pass_s(str(model), text)
         begin_s = time.perf_counter()
         program.session.open_text(str(text))
-        state = program.map_tiles
+        state = program.states.map_tiles
         wait_for(lambda: state.overview is not None)
         first_s = time.perf_counter() - begin_s
         wait_for(lambda: is_long_shown(program) and state.best is not None and not state.best.is_sampled)
@@ -62,7 +62,7 @@ def plain_pass_s(source: str, path: Path) -> float:
 
 def is_long_shown(program: Program) -> bool:
     """Whether a long text is traced and shown by tiles."""
-    return program.map_tiles.shown is not None and is_settled(program)
+    return program.states.map_tiles.shown is not None and is_settled(program)
 
 
 def street_map(program: Program) -> StreetMap:

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from session_samples import Desk, info
+from session_samples import Desk, info, states_of
 
 from attnscope.cli.main import main
 from attnscope.errors import LoadError
@@ -13,11 +13,7 @@ from attnscope.models.recording.opening import open_named
 from attnscope.records.messages import Failed, LoadModel
 from attnscope.records.shelf import ShelfRow, ShelfShown, ShowShelf, on_this_machine, unlisted
 from attnscope.settings import Settings
-from attnscope.viewmodels.positions import PositionsState
-from attnscope.viewmodels.request_ids import RequestIds
 from attnscope.viewmodels.session.file import SavedSession, Setting, read_session, session_bytes
-from attnscope.viewmodels.shelf import ShelfState
-from attnscope.viewmodels.training.state import TrainingState
 from attnscope.widgets.shelf.dialog import ShelfDialog
 from attnscope.widgets.window.main_window import MainWindow
 
@@ -62,9 +58,9 @@ def test_that_a_figure_file_downloads_nothing(
 @pytest.mark.parametrize("kind", ["session", "figure"])
 def test_that_the_window_asks_before_it_downloads(qtbot, tmp_path: Path, kind: str) -> None:
     desk = Desk().open()
-    training = TrainingState(lambda request: None, RequestIds())
-    positions = PositionsState(lambda request: None, RequestIds())
-    window = MainWindow(desk.session, training, positions, Settings(theme="light"))
+    asked: list[object] = []
+    states = states_of(desk.session, downloads=asked.append)
+    window = MainWindow(states, Settings(theme="light"))
     qtbot.addWidget(window)
     path = tmp_path / ("a.attnscope" if kind == "session" else "a.figure.json")
     saved = SavedSession(source="hf:owner/name", model="name", setting=Setting(text="a text"))
@@ -78,8 +74,6 @@ def test_that_the_window_asks_before_it_downloads(qtbot, tmp_path: Path, kind: s
     assert "owner/name" in window.banner.message
     assert "Nothing was downloaded" in window.banner.message
     assert window.banner._help.text() == "Download…"
-    asked: list[object] = []
-    window.workspace.getting.attach(ShelfState(asked.append, RequestIds()))
     window.banner._help.click()
     assert [type(request) for request in asked] == [ShowShelf], "the shelf is shown, and nobody asked yet"
     assert not any(isinstance(r, LoadModel) for r in desk.posted)
@@ -87,7 +81,7 @@ def test_that_the_window_asks_before_it_downloads(qtbot, tmp_path: Path, kind: s
     assert dialog.title.full_text() == "owner/name"
     entry = unlisted("owner/name")
     row = ShelfRow(entry=entry, place="cache", source="owner/name", n_bytes=5)
-    window.workspace.getting.state.handle(ShelfShown(number=1, rows=(row,), host="hub.example"))
+    states.shelf.handle(ShelfShown(number=asked[0].number, rows=(row,), host="hub.example"))
     dialog.main_button.click()
     (request,) = (r for r in desk.posted if isinstance(r, LoadModel))
     assert request.source == "owner/name", "what has come is opened, and the session with it"

@@ -157,7 +157,7 @@ def test_that_a_small_vision_model_keeps_its_heads_width_when_their_number_must_
     assert "head_dim" in half.report.opens_in
     assert half.report.speed is not None
     assert half.report.speed.n_tokens == opened.info.max_tokens
-    assert [site.n_heads for site in half.model.sites] == [2, 2]
+    assert [site.n_heads for site in half.network.sites] == [2, 2]
 
 
 def test_that_a_model_without_a_head_is_proved_by_its_last_stream(tmp_path: Path) -> None:

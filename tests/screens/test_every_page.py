@@ -84,9 +84,11 @@ def picture_of(program: Program, page: str, qtbot: QtBot) -> QImage:
     program.window.actions_by_name[f"page-{page}"].trigger()
     qtbot.waitUntil(lambda: not program.session.is_stale and not program.session.busy, timeout=30_000)
     if page == "compare":
-        qtbot.waitUntil(lambda: program.compare.is_shown and not program.compare.is_waiting, timeout=30_000)
+        qtbot.waitUntil(
+            lambda: program.states.compare.is_shown and not program.states.compare.is_waiting, timeout=30_000
+        )
     if page == "positions":
-        qtbot.waitUntil(lambda: len(program.positions.tables) >= 2, timeout=30_000)
+        qtbot.waitUntil(lambda: len(program.states.positions.tables) >= 2, timeout=30_000)
     if page == "train":
         qtbot.waitUntil(lambda: program.training.watch.traced is not None, timeout=30_000)
     qtbot.wait(350)

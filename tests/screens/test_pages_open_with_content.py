@@ -18,11 +18,11 @@ def test_that_every_tab_of_heads_fills_by_itself(start: Callable[..., Program], 
     program.window.view.show_page("heads")
     qtbot.waitUntil(lambda: program.heads.table is not None, timeout=30_000)
     tabs.tabs.tabs["Pruning"].click()
-    qtbot.waitUntil(lambda: bool(program.curves.curves), timeout=30_000)
+    qtbot.waitUntil(lambda: bool(program.states.curves.curves), timeout=30_000)
     tabs.tabs.tabs["Alike"].click()
-    qtbot.waitUntil(lambda: program.alike.found is not None, timeout=30_000)
+    qtbot.waitUntil(lambda: program.states.alike.found is not None, timeout=30_000)
     tabs.tabs.tabs["Weights"].click()
-    qtbot.waitUntil(lambda: program.weights.found is not None, timeout=30_000)
+    qtbot.waitUntil(lambda: program.states.weights.found is not None, timeout=30_000)
 
 
 def test_that_every_page_has_content_once_the_worker_has_answered(

@@ -30,7 +30,7 @@ def test_that_the_positions_page_looks_as_in_the_readme(
 ) -> None:
     program = start("grammar")
     program.window.actions_by_name["page-positions"].trigger()
-    qtbot.waitUntil(lambda: len(program.positions.tables) >= 2, timeout=30_000)
+    qtbot.waitUntil(lambda: len(program.states.positions.tables) >= 2, timeout=30_000)
     settle(program, qtbot)
     shown = program.window.grab()
     check_picture(shown, "positions.png", threshold=THRESHOLD, is_updating=is_updating_pictures)

@@ -86,7 +86,7 @@ def test_that_every_row_can_be_read_in_every_state(start: Callable[..., Program]
 
 def every_dialog(program: Program) -> Iterator[tuple[str, QWidget]]:
     yield from dialogs(program)
-    for make in (lambda: CostDialog(program.training), lambda: SweepDialog(program.sweep)):
+    for make in (lambda: CostDialog(program.training), lambda: SweepDialog(program.states.sweep)):
         dialog = make()
         apply_theme(dialog, palette_for(program.window.view.theme))
         dialog.show()

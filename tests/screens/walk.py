@@ -19,14 +19,15 @@ def places(program: Program, qtbot: QtBot, theme: str) -> Iterator[tuple[str, QW
         actions[f"page-{page}"].trigger()
         if page == "compare":
             qtbot.waitUntil(
-                lambda: program.compare.is_shown and not program.compare.is_waiting, timeout=30_000
+                lambda: program.states.compare.is_shown and not program.states.compare.is_waiting,
+                timeout=30_000,
             )
         if page == "heads":  # a model that is opened anew is measured when its heads are looked at
             qtbot.waitUntil(lambda: program.heads.phase != "running", timeout=60_000)
         if page == "positions":
             for name in ("sinusoidal", "learned", "rotary", "model"):
-                program.positions.choose(name, True)
-            qtbot.waitUntil(lambda: len(program.positions.tables) >= 4, timeout=10_000)
+                program.states.positions.choose(name, True)
+            qtbot.waitUntil(lambda: len(program.states.positions.tables) >= 4, timeout=10_000)
         assert (window.width(), window.height()) == SIZE, f"{page} does not fit into the window"
         yield page, window
     actions["page-explore"].trigger()

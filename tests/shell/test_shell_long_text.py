@@ -40,7 +40,7 @@ def test_that_a_long_text_from_a_file_is_shown_zoomed_and_read(
     )
     qtbot.addWidget(program.window)
     program.show()
-    session, tiles = program.session, program.map_tiles
+    session, tiles = program.session, program.states.map_tiles
     try:
         qtbot.waitUntil(lambda: session.model is not None, timeout=30_000)
         session.open_text(str(text))

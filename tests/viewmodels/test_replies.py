@@ -2,10 +2,10 @@
 
 import pytest
 
-from attnscope.app import MOST_PARTS, Replies
 from attnscope.records.messages import Failed, ModelSaved, Ready
 from attnscope.records.requests import Reply
 from attnscope.viewmodels.request_ids import RequestIds
+from attnscope.viewmodels.states import MOST_PARTS, Replies
 
 READY = Ready(devices=("cpu",), demo_models=())
 

@@ -5,7 +5,7 @@ from unittest.mock import MagicMock
 
 import pytest
 from PySide6.QtCore import QEvent, QPointF, Qt
-from session_samples import SAMPLES, Desk, info, ref, tokens, traced
+from session_samples import SAMPLES, Desk, info, ref, states_of, tokens, traced
 
 from attnscope.figures.colours import DARK
 from attnscope.records.axes import tokens_of_site
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.qt
 
 def make(qtbot, desk: Desk) -> tuple[ExplorePage, ViewState]:
     view = ViewState()
-    page = ExplorePage(desk.session, view)
+    page = ExplorePage(states_of(desk.session), view)
     qtbot.addWidget(page)
     page.resize(1200, 720)
     page.show()

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 from generation_samples import WritingDesk
 from PySide6.QtCore import Qt
+from session_samples import states_of
 
 from attnscope.figures.colours import COLOUR_MAPS, DARK, LIGHT, contrast
 from attnscope.records.generation import WriteSettings
@@ -147,9 +148,8 @@ def test_that_pieces_can_be_read_on_every_colour(name):
 def test_that_the_page_offers_writing_in_a_tab(qtbot):
     desk = WritingDesk()
     view = ViewState()
-    page = ExplorePage(desk.session, view)
+    page = ExplorePage(states_of(desk.session), view)
     qtbot.addWidget(page)
-    page.offer_writing(desk.state)
     page.show()
     assert page.output.isVisible()
     page.answers.show_panel("Write")

@@ -5,12 +5,9 @@ from PySide6.QtCore import QCoreApplication
 from PySide6.QtGui import QStatusTipEvent
 from PySide6.QtWidgets import QMenu
 from pytestqt.qtbot import QtBot
-from session_samples import Desk, ref
+from session_samples import Desk, ref, states_of
 
 from attnscope.settings import Settings
-from attnscope.viewmodels.positions import PositionsState
-from attnscope.viewmodels.request_ids import RequestIds
-from attnscope.viewmodels.training.state import TrainingState
 from attnscope.widgets.actions import ACTIONS
 from attnscope.widgets.window.main_window import MainWindow
 
@@ -24,9 +21,7 @@ def desk() -> Desk:
 
 @pytest.fixture
 def window(qtbot: QtBot, desk: Desk) -> MainWindow:
-    training = TrainingState(lambda request: None, RequestIds())
-    positions = PositionsState(lambda request: None, RequestIds())
-    made = MainWindow(desk.session, training, positions, Settings(theme="light"))
+    made = MainWindow(states_of(desk.session), Settings(theme="light"))
     qtbot.addWidget(made)
     made.show()
     return made

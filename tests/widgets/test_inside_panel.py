@@ -8,7 +8,7 @@ import pytest
 from inside_samples import inside
 from PySide6.QtCore import QPointF, QRectF, Qt
 from pytestqt.qtbot import QtBot
-from session_samples import Desk, info
+from session_samples import Desk, info, states_of
 
 from attnscope.figures.colours import DARK, LIGHT
 from attnscope.figures.export import render, suggested_name
@@ -19,7 +19,6 @@ from attnscope.figures.views.inside import InsideFigure, InsidePart
 from attnscope.records.inside import InsideShown, ShowInside
 from attnscope.viewmodels.causes.inside import InsideState
 from attnscope.viewmodels.causes.inside_words import STEPS
-from attnscope.viewmodels.request_ids import RequestIds
 from attnscope.viewmodels.view_state import ViewState
 from attnscope.widgets.explore.head_panel import HeadPanel
 from attnscope.widgets.theme import apply_theme
@@ -31,10 +30,8 @@ pytestmark = pytest.mark.qt
 def shown(qtbot: QtBot) -> tuple[HeadPanel, InsideState, list[ShowInside], ViewState]:
     desk = Desk().open(info("decoder"))
     asked: list[ShowInside] = []
-    state = InsideState(desk.session, asked.append, RequestIds())  # type: ignore[arg-type]
-    view = ViewState()
-    panel = HeadPanel(desk.session, view)
-    panel.offer_inside(state)
+    states, view = states_of(desk.session, worker=asked.append), ViewState()  # type: ignore[arg-type]
+    panel, state = HeadPanel(states, view), states.inside
     qtbot.addWidget(panel)
     panel.resize(620, 420)
     panel.show()

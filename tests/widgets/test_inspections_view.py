@@ -15,6 +15,7 @@ from attnscope.records.charts import ChartField
 from attnscope.records.inspections import UPDATE_BINS, InspectionHistory, InspectionsShown, ShowInspections
 from attnscope.records.messages import Request
 from attnscope.viewmodels.request_ids import RequestIds
+from attnscope.viewmodels.session.recents import Recents
 from attnscope.viewmodels.training.run_inspections import (
     InspectionsState,
     nearest_step,
@@ -22,6 +23,7 @@ from attnscope.viewmodels.training.run_inspections import (
     typical_updates,
 )
 from attnscope.viewmodels.training.state import TrainingState
+from attnscope.viewmodels.training.sweeping import SweepState
 from attnscope.widgets.training.page import INSIDE, TrainingPage
 
 N_BINS = len(UPDATE_BINS) - 1
@@ -76,7 +78,7 @@ def test_that_the_tab_comes_with_inspections_and_its_cursor_moves_by_key(
 ) -> None:
     posted: list[Request] = []
     state = TrainingState(posted.append, RequestIds(), clock=lambda: 100.0)
-    page = TrainingPage(state)
+    page = TrainingPage(state, SweepState(state), Recents())
     qtbot.addWidget(page)
     page.resize(1000, 700)
     page.show()

@@ -10,7 +10,7 @@ import pytest
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtWidgets import QComboBox, QLineEdit
 from pytestqt.qtbot import QtBot
-from session_samples import Desk
+from session_samples import Desk, states_of
 
 from attnscope.figures.colours import DARK
 from attnscope.figures.export import save
@@ -20,10 +20,8 @@ from attnscope.records.requests import StopWork
 from attnscope.settings import Settings
 from attnscope.viewmodels.labs.cost import MEASURED, CostPoint
 from attnscope.viewmodels.labs.experiments import ExperimentsState
-from attnscope.viewmodels.positions import PositionsState
 from attnscope.viewmodels.request_ids import RequestIds
 from attnscope.viewmodels.session.file import LookSaved
-from attnscope.viewmodels.training.state import TrainingState
 from attnscope.viewmodels.view_state import ViewState, page_named
 from attnscope.widgets.jump_slider import JumpSlider
 from attnscope.widgets.labs.catalogue import LABS, LabEntry
@@ -141,10 +139,7 @@ def test_that_costs_are_measured_in_a_thread_that_ends_when_nobody_looks(
 
 
 def test_that_the_window_turns_to_the_page_and_offers_its_figure(qtbot: QtBot, tmp_path: Path) -> None:
-    numbers = RequestIds()
-    training = TrainingState(lambda request: None, numbers)
-    positions = PositionsState(lambda request: None, numbers)
-    window = MainWindow(Desk().open().session, training, positions, Settings(theme="light"))
+    window = MainWindow(states_of(Desk().open().session), Settings(theme="light"))
     qtbot.addWidget(window)
     window.show()
     assert "lab" not in window.offered_figures()

@@ -197,10 +197,8 @@ def test_that_several_runs_that_were_left_are_offered_at_the_next_start(qtbot: Q
     wish = SweepWish(values=("model.d_model=16,32",), seeds="4,7", out=str(out))
     before.state.start(wish)
     now = Desk(tmp_path)
-    panel = RunPanel(now.state.training)
+    panel = RunPanel(now.state.training, now.state, Recents())
     qtbot.addWidget(panel)
-    panel.offer_sweep(now.state)
-    panel.offer_last(Recents())
     button = panel.findChild(LastRunButton)
     assert button is not None
     assert button.text() == "Continue several runs: reverse-several"

@@ -6,15 +6,12 @@ import pytest
 from PySide6.QtCore import QRect, Qt
 from PySide6.QtGui import QAction, QKeySequence
 from PySide6.QtWidgets import QAbstractButton, QComboBox, QLabel, QLineEdit, QSlider, QToolTip, QWidget
-from session_samples import Desk, info, ref
+from session_samples import Desk, info, ref, states_of
 
 from attnscope.errors import UserError
 from attnscope.figures.colours import DARK, LIGHT, contrast
 from attnscope.records.messages import Failed, LoadModel, Ready
 from attnscope.settings import Settings, settings_from_json, settings_to_json
-from attnscope.viewmodels.positions import PositionsState
-from attnscope.viewmodels.request_ids import RequestIds
-from attnscope.viewmodels.training.state import TrainingState
 from attnscope.viewmodels.view_state import THEME_NAMES
 from attnscope.widgets.actions import ACTIONS
 from attnscope.widgets.export.dialog import ExportDialog
@@ -28,10 +25,7 @@ _CONTROL_SHIFT = Qt.KeyboardModifier.ControlModifier | Qt.KeyboardModifier.Shift
 
 
 def make(qtbot, desk: Desk, settings: Settings | None = None) -> MainWindow:
-    numbers = RequestIds()
-    training = TrainingState(lambda request: None, numbers)
-    positions = PositionsState(lambda request: None, numbers)
-    window = MainWindow(desk.session, training, positions, settings or Settings(theme="light"))
+    window = MainWindow(states_of(desk.session), settings or Settings(theme="light"))
     qtbot.addWidget(window)
     window.resize(1280, 800)
     window.show()

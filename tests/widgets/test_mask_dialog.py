@@ -2,14 +2,11 @@
 
 import pytest
 from PySide6.QtCore import Qt
-from session_samples import Desk, info, ref
+from session_samples import Desk, info, ref, states_of
 
 from attnscope.figures.colours import DARK
 from attnscope.records.masks import UseMask
 from attnscope.settings import Settings
-from attnscope.viewmodels.positions import PositionsState
-from attnscope.viewmodels.request_ids import RequestIds
-from attnscope.viewmodels.training.state import TrainingState
 from attnscope.widgets.explore.mask_dialog import MaskDialog
 from attnscope.widgets.theme import apply_theme
 from attnscope.widgets.window.main_window import MainWindow
@@ -93,12 +90,7 @@ def test_that_an_edge_list_comes_from_a_file_and_wrong_ones_are_told(qtbot, tmp_
 
 def test_that_the_action_opens_one_editor_and_says_why_it_cannot(qtbot):
     desk = Desk()
-    window = MainWindow(
-        desk.session,
-        TrainingState(desk.posted.append, RequestIds()),
-        PositionsState(desk.posted.append, RequestIds()),
-        Settings(),
-    )
+    window = MainWindow(states_of(desk.session, worker=desk.posted.append), Settings())
     qtbot.addWidget(window)
     action = window.actions_by_name["custom-mask"]
     assert not action.isEnabled()
@@ -142,12 +134,7 @@ def test_that_the_editor_shows_the_heads_that_its_mask_is_for(qtbot):
     desk = Desk().open()
     desk.session.select_stack("cross")
     desk.answer()
-    window = MainWindow(
-        desk.session,
-        TrainingState(desk.posted.append, RequestIds()),
-        PositionsState(desk.posted.append, RequestIds()),
-        Settings(),
-    )
+    window = MainWindow(states_of(desk.session, worker=desk.posted.append), Settings())
     qtbot.addWidget(window)
     window.actions_by_name["custom-mask"].trigger()
     dialog = window.mask_editing.dialog

@@ -1,13 +1,10 @@
 """What one page of the window says reaches what another does."""
 
 import pytest
-from session_samples import Desk
+from session_samples import Desk, states_of
 
 from attnscope.figures.colours import DARK
 from attnscope.settings import Settings
-from attnscope.viewmodels.positions import PositionsState
-from attnscope.viewmodels.request_ids import RequestIds
-from attnscope.viewmodels.training.state import TrainingState
 from attnscope.widgets.theme import apply_theme, theme_of
 from attnscope.widgets.window.main_window import MainWindow
 
@@ -15,10 +12,8 @@ pytestmark = pytest.mark.qt
 
 
 def test_that_what_a_page_wants_and_says_is_heard(qtbot, monkeypatch) -> None:
-    desk, numbers = Desk().open(), RequestIds()
-    training = TrainingState(lambda request: None, numbers)
-    positions = PositionsState(lambda request: None, numbers)
-    window = MainWindow(desk.session, training, positions, Settings(theme="light"))
+    desk = Desk().open()
+    window = MainWindow(states_of(desk.session), Settings(theme="light"))
     qtbot.addWidget(window)
     pages, view, heard = window.pages, window.view, []
     for name in ("export", "remove-heads", "page-explore"):

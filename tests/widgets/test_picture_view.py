@@ -12,7 +12,7 @@ from hf_folders import make, save_folder, save_picture
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QImage, QPainter
 from pytestqt.qtbot import QtBot
-from session_samples import Desk, info
+from session_samples import Desk, info, states_of
 
 from attnscope.cli.main import main
 from attnscope.errors import UserError
@@ -32,7 +32,6 @@ from attnscope.records.pictures import Picture, PictureShown, ShowPicture
 from attnscope.records.sites import HeadRef
 from attnscope.records.tokens import Token
 from attnscope.viewmodels.maps.picturing import PictureState
-from attnscope.viewmodels.request_ids import RequestIds
 from attnscope.viewmodels.session.scripts import scripts_now
 from attnscope.viewmodels.view_state import ViewState
 from attnscope.widgets.explore.head_panel import HeadPanel
@@ -56,10 +55,8 @@ def shown(qtbot: QtBot, desk: Desk) -> tuple[HeadPanel, PictureState, list[ShowP
     desk.session.set_text("one two three")  # and </s>: four tokens, as the picture has
     desk.answer()
     asked: list[ShowPicture] = []
-    state = PictureState(desk.session, asked.append, RequestIds())  # type: ignore[arg-type]
-    view = ViewState()
-    panel = HeadPanel(desk.session, view)
-    panel.offer_picture(state)
+    states, view = states_of(desk.session, worker=asked.append), ViewState()  # type: ignore[arg-type]
+    panel, state = HeadPanel(states, view), states.picturing
     qtbot.addWidget(panel)
     panel.resize(620, 420)
     panel.show()
@@ -91,9 +88,8 @@ def test_that_only_models_of_pictures_have_the_view(shown: tuple, qtbot: QtBot) 
     panel, state, _asked, view = shown
     assert panel.picture_button.isVisible()
     text = Desk().open(info("encoder"))
-    other = HeadPanel(text.session, view)
+    other = HeadPanel(states_of(text.session), view)
     qtbot.addWidget(other)
-    other.offer_picture(PictureState(text.session, lambda _: None, RequestIds()))
     other.show()
     assert not other.picture_button.isVisible()
     assert other.heatmap_button.isChecked()

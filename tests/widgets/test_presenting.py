@@ -6,17 +6,14 @@ import pytest
 from PySide6.QtCore import QRect
 from PySide6.QtGui import QFontMetricsF
 from pytestqt.qtbot import QtBot
-from session_samples import Desk
+from session_samples import Desk, states_of
 
 from attnscope.figures.grid_layout import ROW_HEADER_PX, GridLayout
 from attnscope.figures.style import NORMAL_PX, SMALL_PX, font, text_width, type_at, type_px
 from attnscope.figures.token_axis import widest
 from attnscope.paths import resources_folder
 from attnscope.settings import Settings
-from attnscope.viewmodels.positions import PositionsState
-from attnscope.viewmodels.request_ids import RequestIds
 from attnscope.viewmodels.session.head_measures import MEASURES
-from attnscope.viewmodels.training.state import TrainingState
 from attnscope.widgets.explore.measure_rows import names_px
 from attnscope.widgets.token_strip import ROW_PX
 from attnscope.widgets.window.layout_memory import usable_geometry
@@ -27,9 +24,7 @@ pytestmark = pytest.mark.qt
 
 @pytest.fixture
 def window(qtbot: QtBot) -> MainWindow:
-    training = TrainingState(lambda request: None, RequestIds())
-    positions = PositionsState(lambda request: None, RequestIds())
-    made = MainWindow(Desk().open().session, training, positions, Settings(theme="light"))
+    made = MainWindow(states_of(Desk().open().session), Settings(theme="light"))
     qtbot.addWidget(made)
     made.resize(1280, 800)
     made.show()
@@ -227,9 +222,7 @@ def test_that_large_type_takes_no_room_from_the_map_of_a_sentence_of_any_length(
     desk.answer()
     sides = []
     for theme in ("light", "projector"):
-        training = TrainingState(lambda request: None, RequestIds())
-        positions = PositionsState(lambda request: None, RequestIds())
-        made = MainWindow(desk.session, training, positions, Settings(theme=theme))
+        made = MainWindow(states_of(desk.session), Settings(theme=theme))
         qtbot.addWidget(made)
         made.resize(1280, 800)
         made.show()
@@ -254,9 +247,7 @@ def test_that_a_window_of_a_larger_screen_opens_within_this_one() -> None:
 
 
 def test_that_a_window_that_grows_in_large_type_shares_its_room_as_at_first(qtbot: QtBot) -> None:
-    training = TrainingState(lambda request: None, RequestIds())
-    positions = PositionsState(lambda request: None, RequestIds())
-    made = MainWindow(Desk().open().session, training, positions, Settings(theme="projector"))
+    made = MainWindow(states_of(Desk().open().session), Settings(theme="projector"))
     qtbot.addWidget(made)
     made.resize(1280, 800)
     made.show()

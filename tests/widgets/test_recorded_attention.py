@@ -4,18 +4,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from session_samples import Desk, info, ref
+from session_samples import Desk, info, ref, states_of
 
 from attnscope.records.messages import LoadModel
 from attnscope.records.models import Sample
 from attnscope.records.sites import NO_GATES
 from attnscope.settings import Settings
-from attnscope.viewmodels.positions import PositionsState
-from attnscope.viewmodels.request_ids import RequestIds
 from attnscope.viewmodels.session.file import read_session
 from attnscope.viewmodels.session.masking import MaskState
 from attnscope.viewmodels.session.scripts import scripts_now
-from attnscope.viewmodels.training.state import TrainingState
 from attnscope.viewmodels.view_state import ViewState
 from attnscope.widgets.explore.inspector import Inspector
 from attnscope.widgets.explore.text_bar import TextBar
@@ -92,10 +89,7 @@ def test_that_everything_works_again_when_a_model_is_opened(qtbot):
 
 
 def window_of(qtbot, desk: Desk) -> MainWindow:
-    numbers = RequestIds()
-    training = TrainingState(lambda request: None, numbers)
-    positions = PositionsState(lambda request: None, numbers)
-    window = MainWindow(desk.session, training, positions, Settings(theme="light"))
+    window = MainWindow(states_of(desk.session), Settings(theme="light"))
     qtbot.addWidget(window)
     window.resize(1280, 800)
     window.show()

@@ -7,7 +7,7 @@ from figure_samples import spec
 from heads_fakes import make_cards, make_table
 from PySide6.QtCore import QPointF
 from PySide6.QtGui import QAction
-from session_samples import Desk, ref
+from session_samples import Desk, ref, states_of
 
 from attnscope.figures.caption import caption_lines
 from attnscope.records.findings import Findings, HeadsMeasured
@@ -41,7 +41,7 @@ def measured(desk: Desk, head: HeadRef) -> HeadsState:
 
 def test_that_the_line_about_a_head_begins_with_its_role_once_it_is_known(qtbot):
     desk, view = Desk().open(), ViewState()
-    page = ExplorePage(desk.session, view)
+    page = ExplorePage(states_of(desk.session), view)
     bar = StatusBar(desk.session, view, undo=QAction(), redo=QAction())
     for widget in (page, bar):
         qtbot.addWidget(widget)
@@ -69,7 +69,7 @@ def test_that_the_thumbnail_under_the_pointer_names_its_role_and_a_switch_itself
     desk = Desk().open()
     desk.session.select_heads((ref(1, 0),))
     desk.answer()
-    panel = GridPanel(desk.session, ViewState(), ())
+    panel = GridPanel(desk.session, ViewState(), states_of(desk.session).tints)
     qtbot.addWidget(panel)
     panel.resize(480, 420)
     panel.show()

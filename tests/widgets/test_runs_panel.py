@@ -18,7 +18,9 @@ from attnscope.records.plans import Plan, PlanRecipe, RecipePlanned
 from attnscope.records.runs import OpenRuns, RunLines, RunsOpened, RunSummary
 from attnscope.records.sites import Site
 from attnscope.viewmodels.request_ids import RequestIds
+from attnscope.viewmodels.session.recents import Recents
 from attnscope.viewmodels.training.state import TrainingState
+from attnscope.viewmodels.training.sweeping import SweepState
 from attnscope.widgets.theme import apply_theme, palette_for
 from attnscope.widgets.training.cost_bar import CostBar
 from attnscope.widgets.training.page import SCALING, TrainingPage
@@ -61,7 +63,7 @@ class Desk:
     def __init__(self, qtbot: QtBot) -> None:
         self.posted: list[Request] = []
         self.state = TrainingState(self.posted.append, RequestIds(), clock=Clock())
-        self.page = TrainingPage(self.state)
+        self.page = TrainingPage(self.state, SweepState(self.state), Recents())
         qtbot.addWidget(self.page)
         self.page.resize(1200, 760)
         self.page.show()
@@ -178,7 +180,7 @@ def test_that_no_button_of_the_run_is_cut_in_large_type(qtbot: QtBot) -> None:
     window = QWidget()
     qtbot.addWidget(window)
     large = palette_for("projector")
-    panel = RunPanel(state, window)
+    panel = RunPanel(state, SweepState(state), Recents(), window)
     try:
         apply_theme(window, large)
         state.place.choose(str(paths.resources_folder()))

@@ -7,12 +7,18 @@ from PySide6.QtWidgets import QWidget
 from pytestqt.qtbot import QtBot
 from session_samples import Desk, ref
 
-from attnscope.viewmodels.session.file import read_session
+from attnscope.viewmodels.session.file import LookSaved, read_session
 from attnscope.viewmodels.session.recents import Recents
 from attnscope.viewmodels.view_state import ViewState
 from attnscope.widgets.window.session_files import Answer, SessionFiles
 
 pytestmark = pytest.mark.qt
+
+
+class Places:
+    look = LookSaved()
+
+    def show_look(self, look: LookSaved) -> None: ...
 
 
 class Program:
@@ -24,7 +30,7 @@ class Program:
         window = QWidget()
         qtbot.addWidget(window)
         self.files = SessionFiles(
-            self.desk.session, ViewState(), Recents(), window, open_run=lambda _path: None
+            self.desk.session, ViewState(), Recents(), Places(), window, open_run=lambda _path: None
         )
         self.files.ask_overwrite = self.ask
 

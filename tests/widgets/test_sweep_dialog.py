@@ -7,6 +7,8 @@ import pytest
 from PySide6.QtWidgets import QPushButton
 from pytestqt.qtbot import QtBot
 
+from attnscope.viewmodels.session.recents import Recents
+
 sys.path.append(str(Path(__file__).parents[1] / "viewmodels"))
 from test_sweeping import Desk
 
@@ -69,9 +71,8 @@ def test_that_the_dialog_stands_as_it_was_after_the_runs_were_stopped(qtbot: QtB
 
 def test_that_the_run_panel_tells_of_several_runs_while_none_is_shown(qtbot: QtBot, tmp_path: Path) -> None:
     desk = Desk(tmp_path)
-    panel = RunPanel(desk.state.training)
+    panel = RunPanel(desk.state.training, desk.state, Recents())
     qtbot.addWidget(panel)
-    panel.offer_sweep(desk.state)
 
     def told() -> str:
         return " ".join(label.text() for label in panel.findChildren(PlainLabel))

@@ -16,8 +16,7 @@ pytestmark = pytest.mark.qt
 def test_that_the_menu_frames_the_heads_and_the_legend_says_what_it_is(qtbot: QtBot) -> None:
     desk, view = CurvesDesk().loaded(), ViewState()
     tints = TintState(desk.session, desk.heads)
-    panel = GridPanel(desk.session, view)
-    panel.offer_frames(tints)
+    panel = GridPanel(desk.session, view, tints)
     qtbot.addWidget(panel)
     panel.resize(420, 420)
     panel.show()

@@ -46,6 +46,7 @@ from attnscope.viewmodels.request_ids import RequestIds
 from attnscope.viewmodels.session.recents import Recents
 from attnscope.viewmodels.training.state import TrainingState
 from attnscope.viewmodels.training.status import IDLE
+from attnscope.viewmodels.training.sweeping import SweepState
 from attnscope.widgets.line_plot import Line, LinePlot, spread
 from attnscope.widgets.theme import apply_theme
 from attnscope.widgets.training.curves_view import CurvesView
@@ -67,10 +68,12 @@ class Desk:
 
     def __init__(self, qtbot: QtBot, folder: Path) -> None:
         self.posted: list[Request] = []
-        self.opened: list[str] = []
+        self.opened, self.recents = list[str](), Recents()
         self.clock = Clock()
         self.state = TrainingState(self.posted.append, RequestIds(), clock=self.clock)
-        self.page = TrainingPage(self.state, open_checkpoint=self.opened.append)
+        self.page = TrainingPage(
+            self.state, SweepState(self.state), self.recents, open_checkpoint=self.opened.append
+        )
         qtbot.addWidget(self.page)
         self.state.place.choose(str(folder / "run"))
         self.page.resize(1200, 720)
@@ -85,7 +88,8 @@ class Desk:
         self.state.handle(traced(request, step=3))
 
     def button(self, text: str) -> QPushButton:
-        return next(b for b in self.page.findChildren(QPushButton) if b.text() == text)
+        found = (b for b in self.page.findChildren(QPushButton) if b.text() == text)
+        return next(b for b in found if b.parentWidget() is not self.page.sweep_line)
 
     def texts(self) -> str:
         return "\n".join(label.text() for label in self.page.findChildren(QLabel))
@@ -131,10 +135,9 @@ def test_that_the_run_before_is_offered_until_a_run_is_shown(
     (earlier / "recipe.toml").write_text(RECIPE, encoding="utf-8")
     offer = next(b for b in desk.page.findChildren(QPushButton) if b.text().startswith("Open the last run"))
     assert not offer.isVisible()
-    recents = Recents(runs=(str(gone),))
-    desk.page.offer_last(recents)
+    desk.recents.add_run(str(gone))
     assert not offer.isVisible()  # it is there no more
-    recents.add_run(str(earlier))
+    desk.recents.add_run(str(earlier))
     assert offer.isVisible()
     assert offer.text() == f"Open the last run: {'a' * 27}…"
     qtbot.mouseClick(offer, Qt.MouseButton.LeftButton)
@@ -149,9 +152,9 @@ def test_that_the_page_opens_on_how_the_last_run_went(qtbot: QtBot, tmp_path: Pa
     (tmp_path / "last").mkdir()
     (tmp_path / "last" / "recipe.toml").write_text(RECIPE, encoding="utf-8")
     posted: list[Request] = []
-    page = TrainingPage(TrainingState(posted.append, RequestIds()))
+    state = TrainingState(posted.append, RequestIds())
+    page = TrainingPage(state, SweepState(state), Recents(runs=(str(tmp_path / "last"),)))
     qtbot.addWidget(page)
-    page.offer_last(Recents(runs=(str(tmp_path / "last"),)))
     page.show()
     page.hide()
     page.show()  # asked for once

@@ -8,7 +8,7 @@ import pytest
 from PySide6.QtCore import QMimeData, QPoint, QPointF, Qt, QUrl
 from PySide6.QtGui import QDropEvent, QGuiApplication
 from PySide6.QtWidgets import QLineEdit
-from session_samples import Desk, ref
+from session_samples import Desk, ref, states_of
 
 from attnscope.errors import LoadError
 from attnscope.figures.style import type_px
@@ -16,10 +16,7 @@ from attnscope.records.messages import Failed, LoadModel, Ready
 from attnscope.records.texts import OpenText
 from attnscope.settings import Settings, settings_from_json, settings_to_json
 from attnscope.viewmodels.maps.aspect import BLENDS, HIDDEN, OVERS, PLAIN, Aspect
-from attnscope.viewmodels.positions import PositionsState
-from attnscope.viewmodels.request_ids import RequestIds
 from attnscope.viewmodels.session.file import read_session
-from attnscope.viewmodels.training.state import TrainingState
 from attnscope.viewmodels.view_state import COLOUR_MAP_NAMES, LINES, SCALES, THEME_NAMES
 from attnscope.widgets.jump_slider import JumpSlider
 from attnscope.widgets.window.autosave import Autosave
@@ -38,10 +35,7 @@ def type_at_its_own_size():
 
 
 def make(qtbot, desk: Desk, settings: Settings | None = None) -> MainWindow:
-    numbers = RequestIds()
-    training = TrainingState(lambda request: None, numbers)
-    positions = PositionsState(lambda request: None, numbers)
-    window = MainWindow(desk.session, training, positions, settings or Settings(theme="light"))
+    window = MainWindow(states_of(desk.session), settings or Settings(theme="light"))
     qtbot.addWidget(window)
     window.resize(1280, 800)
     window.show()

@@ -171,10 +171,11 @@ class TintLegend(Dressed):
 class GridPanel(Dressed):
     """Shows the session's grids of one stack; clicks become the session's intents."""
 
-    def __init__(self, session: Session, view: ViewState, head_actions: Sequence[QAction] = ()) -> None:
+    def __init__(
+        self, session: Session, view: ViewState, tints: TintState, head_actions: Sequence[QAction] = ()
+    ) -> None:
         super().__init__()
-        self._session, self._view = session, view
-        self._tints: TintState | None = None
+        self._session, self._view, self._tints = session, view, tints
         self._head_actions = tuple(head_actions)
         self.grid = GridView(has_switches=True)
         self.grid.set_style(map_style(view))
@@ -189,33 +190,25 @@ class GridPanel(Dressed):
         self._hint = ElidedLabel(role="muted")
         self._hint.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
         self._tab_row.addWidget(self._hint, 1)
-        layout = self._column = QVBoxLayout(self)
+        layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(0)
         layout.addLayout(self._tab_row)
         layout.addWidget(self.grid, 1)
+        self.legend, self.frames_button = TintLegend(tints, view), TintButton(tints)
+        self._tab_row.addWidget(self.frames_button)
+        layout.addWidget(self.legend)
         self._connect()
         for show in (self._make_tabs, self._show_stack, self._show_selection, self._show_gates):
             show()
+        self._show_frames()
 
     def dress(self) -> None:
-        if self._tints is not None:
-            self._show_frames()
-
-    def offer_frames(self, state: TintState) -> None:
-        """Frame the heads by a number; off at first. The legend stands below the heads."""
-        self._tints = state
-        self.legend = TintLegend(state, self._view)
-        self.frames_button = TintButton(state)
-        self._tab_row.addWidget(self.frames_button)
-        self._column.addWidget(self.legend)
-        when(self, self._show_frames, state.changed.tint)
         self._show_frames()
 
     def _show_frames(self) -> None:
+        """Frame the heads by a number; off at first."""
         state = self._tints
-        if state is None:
-            return
         shares = {head: state.share(head) for head in state.values} if state.choice is not None else {}
         self.grid.set_frames(
             {head: ramp_colour(self.theme, s) for head, s in shares.items() if s is not None}
@@ -225,6 +218,7 @@ class GridPanel(Dressed):
         return self._tabs[stack]
 
     def _connect(self) -> None:
+        when(self, self._show_frames, self._tints.changed.tint)
         self.grid.head_selected.connect(self._on_head_selected)
         self.grid.head_toggled.connect(self._session.head_changes.toggle_gate)
         self.grid.selection_toggled.connect(self._on_selection_toggled)

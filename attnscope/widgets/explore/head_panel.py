@@ -4,7 +4,7 @@ import math
 from dataclasses import replace
 
 from PySide6.QtCore import QPoint, Qt
-from PySide6.QtWidgets import QButtonGroup, QStackedWidget, QToolButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QButtonGroup, QStackedWidget, QVBoxLayout, QWidget
 
 from attnscope.figures.colours import COLOUR_MAPS
 from attnscope.figures.paint_part import MapPart
@@ -12,15 +12,11 @@ from attnscope.figures.plain import plain_piece, query_words
 from attnscope.records.alignment import GoldCell
 from attnscope.records.maps import HeadMap
 from attnscope.records.tiles import LongMap
-from attnscope.viewmodels.causes.inside import InsideState
-from attnscope.viewmodels.heads.aligning import AligningState
 from attnscope.viewmodels.maps.aggregation import labelled
 from attnscope.viewmodels.maps.long_maps import long_map_of
-from attnscope.viewmodels.maps.map_tiles import MapTiles
-from attnscope.viewmodels.maps.picturing import PictureState
 from attnscope.viewmodels.session.intervening import knocked_out
 from attnscope.viewmodels.session.recorded import NO_INSIDE, is_recorded
-from attnscope.viewmodels.session.state import Session
+from attnscope.viewmodels.states import States
 from attnscope.viewmodels.view_state import SCALES, Cell, Highlight, Scale, ViewState
 from attnscope.widgets.aspect_steps import writes
 from attnscope.widgets.causes.inside_panel import InsidePanel
@@ -42,19 +38,18 @@ _INSIDE = "The selected head on one query, step by step (I)"
 class HeadPanel(QWidget):
     """Shows the session's primary head as a heatmap or the selection as lines."""
 
-    def __init__(self, session: Session, view: ViewState) -> None:
+    def __init__(self, states: States, view: ViewState) -> None:
         super().__init__()
-        self._session, self._view = session, view
+        self._session, self._view = states.session, view
+        self._picturing, self._aligning, self._long = states.picturing, states.aligning, states.map_tiles
         self.heatmap, self.lines = HeadView(), LinesView()
-        self.street_map: StreetMap | None = None
-        self.inside: InsidePanel | None = None
-        self.picture: PictureView | None = None
-        self._picturing: PictureState | None = None
-        self.alignment: AlignmentBar | None = None
-        self._aligning: AligningState | None = None
+        self.street_map = StreetMap(states.map_tiles)
+        self.inside = InsidePanel(states.inside, states.session, view)
+        self.picture = PictureView(states.picturing)
+        self.alignment = AlignmentBar(states.aligning, states.session)
         self._pages = QStackedWidget()
-        self._pages.addWidget(self.heatmap)
-        self._pages.addWidget(self.lines)
+        for page in (self.heatmap, self.lines, self.inside, self.picture, self.street_map):
+            self._pages.addWidget(page)
         self.heatmap_button = tool_button("Heatmap", "Show a heatmap", role="segment", is_checkable=True)
         self.lines_button = tool_button("Lines", "Show lines", role="segment", is_checkable=True)
         self.heatmap_button.setToolTip("The selected head as a heatmap (H)")
@@ -63,7 +58,6 @@ class HeadPanel(QWidget):
             "Step by step", "Show the head step by step", role="segment", is_checkable=True
         )
         self.inside_button.setToolTip(_INSIDE)
-        self.inside_button.setVisible(False)
         self.picture_button = tool_button("Picture", "Show the picture", role="segment", is_checkable=True)
         self.picture_button.setToolTip("Where one patch of the picture looks, overlaid on it (P)")
         self.picture_button.setVisible(False)
@@ -78,62 +72,16 @@ class HeadPanel(QWidget):
         for show in (self._show_style, self._show_view, self._show_back, self._show_maps, self._show_gate):
             show()
 
-    def offer_inside(self, state: InsideState) -> None:
-        """Let the selected head be looked into."""
-        self.inside = InsidePanel(state, self._session, self._view)
-        self._pages.addWidget(self.inside)
-        self.heading.addWidget(self.inside.chooser)
-        self.inside_button.setVisible(True)
-        self._show_view()
-
-    def offer_picture(self, state: PictureState) -> None:
-        """Lay the selected head over the picture, for models that read pictures."""
-        self._picturing = state
-        self.picture = PictureView(state)
-        self.picture.set_style(map_style(self._view))
-        self.picture.cell_hovered.connect(self._on_cell_hovered)
-        self.picture.left.connect(self._on_left)
-        self._pages.addWidget(self.picture)
-        when(self, self._tell_query, state.changed.picture, state.changed.query)
-        when(self, self._offer_picture_button, state.changed.picture)
-        self._show_view()
-
-    def offer_alignment(self, state: AligningState) -> QToolButton:
-        """Let gold word links be shown over cross-attention; gives the switch."""
-        self._aligning = state
-        self.alignment = AlignmentBar(state, self._session)
-        column(self._below).addWidget(self.alignment)
-        when(self, self._show_gold, state.changed.alignment)
-        return self.alignment.switch
-
     def gold_cells(self) -> tuple[GoldCell, ...]:
         """The gold links that are marked on the map, for a figure."""
-        if self._aligning is None:
-            return ()
-        long_map = self.street_map.state.shown if self.street_map is not None else None
-        if long_map is not None:
-            return self._aligning.cells_on_long(long_map)
+        if self._long.shown is not None:
+            return self._aligning.cells_on_long(self._long.shown)
         return self._aligning.cells_on(self._session.map_of(self._session.primary))
 
     def set_stale(self, is_stale: bool) -> None:
         """Dim the pictures while newer ones are on their way."""
-        self.heatmap.set_stale(is_stale)
-        self.lines.set_stale(is_stale)
-        if self.picture is not None:
-            self.picture.set_stale(is_stale)
-        if self.street_map is not None:
-            self.street_map.set_stale(is_stale)
-
-    def show_long_maps(self, tiles: MapTiles) -> None:
-        """Show maps that are too long to be held whole by tiles."""
-        self.street_map = StreetMap(tiles)
-        self.street_map.set_style(map_style(self._view))
-        self.street_map.cell_hovered.connect(self._on_long_cell_hovered)
-        self.street_map.left.connect(self._on_left)
-        self._pages.addWidget(self.street_map)
-        when(self, self._show_long_lines, tiles.lines.changed)
-        self._show_maps()
-        self._show_gate()
+        for picture in (self.heatmap, self.lines, self.picture, self.street_map):
+            picture.set_stale(is_stale)
 
     def _lay_out(self) -> None:
         group = QButtonGroup(self)
@@ -146,7 +94,9 @@ class HeadPanel(QWidget):
         row.add_stretch()
         self._looks = together(self.scale, self.colours, spacing=8)
         row.addWidget(self._looks)
-        self._column = layout = QVBoxLayout(self)
+        row.addWidget(self.inside.chooser)
+        column(self._below).addWidget(self.alignment)
+        layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(0)
         layout.addLayout(row)
@@ -165,7 +115,10 @@ class HeadPanel(QWidget):
         self.heatmap.menu_wanted.connect(self._on_menu_wanted)
         self.heatmap.edge_toggled.connect(self._on_edge_toggled)
         self.heatmap.rows_clicked.connect(self._on_rows_clicked)
-        self.heatmap.left.connect(self._on_left)
+        for picture in (self.heatmap, self.picture, self.street_map):
+            picture.left.connect(self._on_left)
+        self.picture.cell_hovered.connect(self._on_cell_hovered)
+        self.street_map.cell_hovered.connect(self._on_long_cell_hovered)
         self.lines.token_hovered.connect(self._on_line_token_hovered)
         told, view = self._session.changed, self._view.changed
         when(self, self._show_maps, told.heads, told.selection, told.traced, told.model)
@@ -175,6 +128,11 @@ class HeadPanel(QWidget):
         when(self, self._show_highlight, view.highlight)
         when(self, self._fold_looks, view.folded)
         when(self, self._show_back, view.enlarged)
+        picturing = self._picturing.changed
+        when(self, self._tell_query, picturing.picture, picturing.query)
+        when(self, self._offer_picture_button, picturing.picture)
+        when(self, self._show_gold, self._aligning.changed.alignment)
+        when(self, self._show_long_lines, self._long.lines.changed)
 
     def _show_maps(self) -> None:
         session = self._session
@@ -190,9 +148,8 @@ class HeadPanel(QWidget):
             self.lines.set_empty_text(*NO_HEADS)
         if maps or not has_text or session.traced is None:
             self.lines.set_maps(maps)
-        if self.street_map is not None:
-            traced = session.traced if has_text else None
-            self.street_map.state.show(long_map_of(traced, session.primary, session.aspect.rows))
+        traced = session.traced if has_text else None
+        self._long.show(long_map_of(traced, session.primary, session.aspect.rows))
         self._ask_long_lines()
         self._show_picture()
 
@@ -200,8 +157,7 @@ class HeadPanel(QWidget):
         if self._session.primary:
             gate = self._session.gates.value(self._session.primary)
             self.heatmap.set_gate(gate)
-            if self.street_map is not None:
-                self.street_map.set_gate(gate)
+            self.street_map.set_gate(gate)
 
     def _offer_inside_button(self) -> None:
         is_fixed = is_recorded(self._session.model)
@@ -210,42 +166,37 @@ class HeadPanel(QWidget):
 
     def _show_gold(self) -> None:
         cells = self.gold_cells()
-        for picture in (self.heatmap, self.street_map):
-            if picture is not None:
-                picture.set_gold(cells)
+        self.heatmap.set_gold(cells)
+        self.street_map.set_gold(cells)
 
     def _show_style(self) -> None:
         for picture in (self.heatmap, self.lines, self.street_map, self.picture):
-            if picture is not None:
-                picture.set_style(map_style(self._view))
+            picture.set_style(map_style(self._view))
         self.scale.show_choice(self._view.scale)
         self.colours.show_choice(self._view.colour_map)
 
     def _show_view(self) -> None:
         view = self._view.view
         is_picture = self._is_picture_shown()
-        is_heatmap = view in ("heatmap", "picture") or (view == "inside" and self.inside is None)
-        is_heatmap = is_heatmap and not is_picture
+        is_heatmap = view in ("heatmap", "picture") and not is_picture
         self.picture_button.setChecked(is_picture)
         self.heatmap_button.setChecked(is_heatmap)
         self.lines_button.setChecked(view == "lines")
-        self.inside_button.setChecked(view == "inside" and not is_heatmap)
-        if self.inside is not None and view == "inside":
+        self.inside_button.setChecked(view == "inside")
+        if view == "inside":
             self.inside.begin_with_lit_query()
         self._ask_long_lines()
         self._show_picture()
         self.scale.setVisible(is_heatmap)
         self.colours.setVisible(is_heatmap or is_picture)
         self._fold_looks()
-        if self.inside is not None:
-            self.inside.chooser.setVisible(view == "inside")
+        self.inside.chooser.setVisible(view == "inside")
 
     def _show_highlight(self) -> None:
         lit = self._view.highlight
         self.heatmap.set_highlight(lit.query, lit.key)
         self.lines.set_highlight(*self._line_rows(lit.query, lit.key))
-        if self.street_map is not None:
-            self.street_map.set_highlight(lit.query, lit.key)
+        self.street_map.set_highlight(lit.query, lit.key)
 
     def _show_back(self) -> None:
         self.back.setVisible(self._view.is_enlarged)
@@ -259,30 +210,27 @@ class HeadPanel(QWidget):
 
     def long_part(self) -> MapPart | None:
         """The part of a long map that is seen, for a figure; None while it is not exact."""
-        state = self.street_map.state if self.street_map is not None else None
-        if state is None or state.shown is None:
+        shown = self._long.shown
+        tile = self._long.seen_tile() if shown is not None else None
+        if shown is None or tile is None:
             return None
-        tile = state.seen_tile()
-        shown = state.shown
-        return MapPart(tile=tile, queries=shown.queries, keys=shown.keys) if tile is not None else None
+        return MapPart(tile=tile, queries=shown.queries, keys=shown.keys)
 
     def long_lines(self) -> tuple[HeadMap, ...]:
         """The lines of long maps that are seen."""
-        return self.street_map.state.lines.maps if self.street_map is not None else ()
+        return self._long.lines.maps
 
     def _ask_long_lines(self) -> None:
         """Have the strongest edges of long maps found while lines are looked at."""
-        if self.street_map is None:
-            return
         session = self._session
         is_looking = self._view.view == "lines" and bool(session.text.strip())
         heads = session.selection if is_looking else ()
         found = (long_map_of(session.traced, head, session.aspect.rows) for head in heads)
-        self.street_map.state.lines.show(tuple(long_map for long_map in found if long_map is not None))
+        self._long.lines.show(tuple(long_map for long_map in found if long_map is not None))
 
     def _show_long_lines(self) -> None:
-        if self.street_map is not None and self.street_map.state.lines.shown:
-            long_lines = self.street_map.state.lines
+        long_lines = self._long.lines
+        if long_lines.shown:
             self.lines.set_empty_text(*(FINDING if long_lines.is_waiting else NO_HEADS))
             self.lines.set_maps(long_lines.maps)
             lit = self._view.highlight
@@ -290,20 +238,19 @@ class HeadPanel(QWidget):
 
     def _line_rows(self, query: int | None, key: int | None) -> tuple[int | None, int | None]:
         """Where a query and a key of the text stand among the lines."""
-        lines = self.street_map.state.lines if self.street_map is not None else None
-        return (query, key) if lines is None or not lines.shown else lines.row(query, key)
+        lines = self._long.lines
+        return lines.row(query, key) if lines.shown else (query, key)
 
     def _show_picture(self) -> None:
         """Show the heatmap, the long map in its place, the lines, or the inside."""
         if self._view.view == "lines":
             self._pages.setCurrentWidget(self.lines)
-        elif self._view.view == "inside" and self.inside is not None:
+        elif self._view.view == "inside":
             self._pages.setCurrentWidget(self.inside)
-        elif self.picture is not None and self._is_picture_shown():
+        elif self._is_picture_shown():
             self._pages.setCurrentWidget(self.picture)
         else:
-            long_map = self.street_map if self.street_map and self.street_map.state.shown else None
-            self._pages.setCurrentWidget(long_map or self.heatmap)
+            self._pages.setCurrentWidget(self.street_map if self._long.shown else self.heatmap)
 
     def _on_heatmap_clicked(self) -> None:
         self._view.show_view("heatmap")
@@ -318,18 +265,17 @@ class HeadPanel(QWidget):
         self._view.show_view("picture")
 
     def _tell_query(self) -> None:
-        if self._picturing is not None:
-            self._view.picture_query = self._picturing.query
+        self._view.picture_query = self._picturing.query
 
     def _offer_picture_button(self) -> None:
-        is_offered = self._picturing is not None and self._picturing.is_offered
+        is_offered = self._picturing.is_offered
         if self.picture_button.isVisibleTo(self) != is_offered:
             self.picture_button.setVisible(is_offered)
             self._show_view()
 
     def _is_picture_shown(self) -> bool:
         """Whether the picture is looked at; models of text have none, and show their heatmap."""
-        return self._view.view == "picture" and self._picturing is not None and self._picturing.is_offered
+        return self._view.view == "picture" and self._picturing.is_offered
 
     def _on_back_clicked(self) -> None:
         self._view.enlarge(False)
@@ -385,7 +331,7 @@ class HeadPanel(QWidget):
         return own is not None and shown.queries == labelled(own, self._session.aspect.rows).queries
 
     def _on_long_cell_hovered(self, query: int, key: int, weight: float) -> None:
-        shown = self.street_map.state.shown if self.street_map is not None else None
+        shown = self._long.shown
         if shown is not None:
             self._tell_cell(shown, (query, key), weight)
 
@@ -394,7 +340,7 @@ class HeadPanel(QWidget):
         self._view.set_cell(None)
 
     def _on_line_token_hovered(self, query: int | None, key: int | None) -> None:
-        lines = self.street_map.state.lines if self.street_map is not None else None
-        if lines is not None and lines.shown:
+        lines = self._long.lines
+        if lines.shown:
             query, key = lines.token(query, key)
         self._view.set_highlight(Highlight(query=query, key=key))

@@ -302,17 +302,10 @@ def _scope_words(state: MaskState) -> str:
 class MaskEditing:
     """Opens the editor, one at a time, and keeps its action up to date."""
 
-    def __init__(self, session: Session, window: QWidget) -> None:
+    def __init__(self, session: Session, window: QWidget, action: QAction) -> None:
         self._session, self._window = session, window
         self._probe = MaskState(session)
         self.dialog: MaskDialog | None = None
-
-    def handlers(self) -> dict[str, Callable[[], None]]:
-        """The handler of the action."""
-        return {"custom-mask": self.open}
-
-    def attach(self, action: QAction) -> None:
-        """Enable `action` where a mask can be drawn, and say why not elsewhere."""
 
         def show() -> None:
             allow(action, self._probe.refusal)

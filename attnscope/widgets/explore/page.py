@@ -12,13 +12,6 @@ from attnscope.figures.style import type_at, type_px
 from attnscope.records.axes import ROWS, Rows
 from attnscope.records.messages import Traced
 from attnscope.records.tiles import is_long
-from attnscope.viewmodels.causes.across_layers import AcrossState
-from attnscope.viewmodels.causes.attributing import AttributingState
-from attnscope.viewmodels.causes.graph import GraphState
-from attnscope.viewmodels.causes.inside import InsideState
-from attnscope.viewmodels.causes.layer_lens import LensState
-from attnscope.viewmodels.causes.patching import PatchingState
-from attnscope.viewmodels.heads.aligning import AligningState
 from attnscope.viewmodels.maps.aspect import (
     BLENDS,
     BLOCKS,
@@ -34,8 +27,8 @@ from attnscope.viewmodels.maps.aspect import (
 from attnscope.viewmodels.maps.evenness import even_words
 from attnscope.viewmodels.placeholder import stage_of
 from attnscope.viewmodels.session.state import Session
+from attnscope.viewmodels.states import States
 from attnscope.viewmodels.view_state import LINES, ViewState
-from attnscope.viewmodels.writing.state import GenerationState
 from attnscope.widgets.aspect_steps import has_two_texts, has_words, writes
 from attnscope.widgets.causes.across_view import AcrossPanel
 from attnscope.widgets.causes.causes_view import CausesPanel
@@ -251,24 +244,26 @@ _ROOM_PX = 1180
 class ExplorePage(Dressed):
     """Places the parts; shows a state card instead of pictures when there are none."""
 
-    def __init__(self, session: Session, view: ViewState, head_actions: Sequence[QAction] = ()) -> None:
+    def __init__(self, states: States, view: ViewState, head_actions: Sequence[QAction] = ()) -> None:
         super().__init__()
-        self._session, self._view = session, view
+        self._session, self._view = states.session, view
+        session = states.session
         self.setProperty("role", "page")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         self.text_bar = TextBar(session, view)
-        self.grid_panel = GridPanel(session, view, head_actions)
+        self.grid_panel = GridPanel(session, view, states.tints, head_actions)
         self.text_bar.left.connect(self.grid_panel.grid.setFocus)
-        self.head_panel = HeadPanel(session, view)
+        self.head_panel = HeadPanel(states, view)
         self.inspector = Inspector(session)
         self.output = OutputPanel(session, view)
-        self.generation: GenerationPanel | None = None
-        self.lens: LensPanel | None = None
-        self.across: AcrossPanel | None = None
-        self.causes: CausesPanel | None = None
+        self.generation = GenerationPanel(states.generation, session, view)
+        self.lens = LensPanel(states.lens)
+        self.across = AcrossPanel(session, states.across, states.graph)
+        self.causes = CausesPanel(session, states.attributing, states.patching)
         self.answers = SideTabs(is_narrow=True)
-        self.answers.add("Output", self.output)
+        self._add_answers()
         self.aspect_bar = AspectBar(session, view)
+        self.aspect_bar.add_switch(self.head_panel.alignment.switch)
         self.card = StateCard()
         self._stages = QStackedWidget()
         self.pictures = QSplitter(Qt.Orientation.Horizontal)
@@ -282,6 +277,9 @@ class ExplorePage(Dressed):
         self._lay_out()
         for part in (self.columns, self.head_panel):
             part.installEventFilter(self)
+        bar, choose = self.text_bar, states.inside.choose_token
+        bar.source_strip.token_clicked.connect(lambda place: choose("source", place))
+        bar.target_strip.token_clicked.connect(lambda place: choose("target", place))
         self._stale = StaleWatch(self._is_late, self._show_stale, self)
         told = session.changed
         when(self, self._stale.check, told.traced, told.stale)
@@ -293,51 +291,6 @@ class ExplorePage(Dressed):
     def dress(self) -> None:
         self.side.setMinimumWidth(round(type_px(_SIDE_PX)))
         self._fit_room()
-
-    def offer_writing(self, state: GenerationState) -> None:
-        """Let the model write, in a tab beside what it says."""
-        self.generation = GenerationPanel(state, self._session, self._view)
-        self.answers.add(
-            "Write", self.generation, label="Generate", tip="Generate: let the model continue the text"
-        )
-        self.output.title.setVisible(False)
-
-    def offer_lens(self, state: LensState) -> None:
-        """What each layer would say, in a tab beside what the model says."""
-        self.lens = LensPanel(state)
-        self.answers.add(
-            "Layers",
-            self.lens,
-            label="Lens",
-            tip="Logit lens: what the model would say after each layer",
-        )
-        self.output.title.setVisible(False)
-
-    def offer_inside(self, state: InsideState) -> None:
-        """Let the selected head be looked into; a click on a token makes it the query."""
-        self.head_panel.offer_inside(state)
-        bar = self.text_bar
-        bar.source_strip.token_clicked.connect(lambda place: state.choose_token("source", place))
-        bar.target_strip.token_clicked.connect(lambda place: state.choose_token("target", place))
-
-    def offer_alignment(self, state: AligningState) -> None:
-        """Let gold word links be shown over cross-attention."""
-        self.aspect_bar.add_switch(self.head_panel.offer_alignment(state))
-
-    def offer_across(self, state: AcrossState, graph: GraphState) -> None:
-        """What an output token owes to the inputs, in a tab beside what the model says."""
-        self.across = AcrossPanel(self._session, state, graph)
-        self.across.pointed.connect(self._view.set_pointer_text)
-        tip = "Rollout and flow: how much each input contributes to an output token through all layers"
-        self.answers.add("Across", self.across, label="Rollout", tip=tip)
-
-    def offer_causes(self, attributing: AttributingState, patching: PatchingState) -> None:
-        """Which parts made an output, in a tab beside what the model says."""
-        self.causes = CausesPanel(self._session, attributing, patching)
-        tip = "Attribution and patching: which parts of the model produced an output"
-        self.answers.add("Causes", self.causes, label="Attribution", tip=tip)
-        self.causes.pointed.connect(self._view.set_pointer_text)
-        self.causes.patching.token_chosen.connect(self._on_token_chosen)
 
     def give_way(self, room_px: int) -> None:
         """Leave the side out beside a panel that leaves the page little room, or bring it back."""
@@ -411,6 +364,22 @@ class ExplorePage(Dressed):
         for name, splitter in self.splitters().items():
             splitter.setSizes(DEFAULT_SIZES[name])
         self._layout.addWidget(self.columns, 1)
+
+    def _add_answers(self) -> None:
+        """A tab for each answer of the model: what it says, and how it came to say it."""
+        self.answers.add("Output", self.output)
+        self.output.title.setVisible(False)
+        tip = "Generate: let the model continue the text"
+        self.answers.add("Write", self.generation, label="Generate", tip=tip)
+        tip = "Logit lens: what the model would say after each layer"
+        self.answers.add("Layers", self.lens, label="Lens", tip=tip)
+        tip = "Rollout and flow: how much each input contributes to an output token through all layers"
+        self.answers.add("Across", self.across, label="Rollout", tip=tip)
+        tip = "Attribution and patching: which parts of the model produced an output"
+        self.answers.add("Causes", self.causes, label="Attribution", tip=tip)
+        for panel in (self.across, self.causes):
+            panel.pointed.connect(self._view.set_pointer_text)
+        self.causes.patching.token_chosen.connect(self._on_token_chosen)
 
     def _on_token_chosen(self, side: str, place: int) -> None:
         """A token was chosen in another panel: as if it had been clicked above."""

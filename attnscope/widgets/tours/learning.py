@@ -5,8 +5,8 @@ Tours and help are read when they are first asked for: the window opens on Explo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from functools import partial
+from collections.abc import Callable, Iterable
+from functools import cached_property, partial
 from pathlib import Path
 
 from PySide6.QtCore import QEvent, QObject, QRect, QRectF, Qt, QTimer, Signal
@@ -18,11 +18,10 @@ from attnscope import paths
 from attnscope.errors import UserError
 from attnscope.viewmodels.help_pages import HELP_OF_DIALOGS, TOPICS, HelpPage, help_name, read_help, slug_of
 from attnscope.viewmodels.palette import Item
-from attnscope.viewmodels.session.state import Session
-from attnscope.viewmodels.tours.states import TourPlaces, TourStates
+from attnscope.viewmodels.states import States
+from attnscope.viewmodels.tours.states import TourStates
 from attnscope.viewmodels.tours.touring import TourState
 from attnscope.viewmodels.tours.tours import read_tours
-from attnscope.viewmodels.training.state import TrainingState
 from attnscope.viewmodels.view_state import ViewState, page_named
 from attnscope.widgets.icons import icon
 from attnscope.widgets.labels import PlainLabel, tool_button, when
@@ -214,13 +213,10 @@ class Invitation(Dressed):
         self.accepted.emit()
 
 
-MakeStates = Callable[[TourPlaces], TourStates]
-
-
 class Learning(QObject):
     """Belongs to one window. `page` lies among its pages, `invitation` above them, `bar` below them.
 
-    `toured` tells whether there is a tour now.
+    `seen` is how many steps of each tour were seen; `toured` tells whether there is a tour now.
     """
 
     toured = Signal(bool)
@@ -228,20 +224,16 @@ class Learning(QObject):
     def __init__(
         self,
         pages: Pages,
-        page_bar: QWidget,
+        places: WindowPlaces,
         workspace: Workspace,
-        session: Session,
-        training: TrainingState,
+        states: States,
         view: ViewState,
+        seen: Iterable[tuple[str, int]],
     ) -> None:
         super().__init__(pages)
-        self._pages, self._workspace, self._session, self._training = pages, workspace, session, training
-        self._view = view
-        self._make_states: MakeStates | None = None
-        self._remembered: Mapping[str, int] = {}
-        self._help: tuple[HelpPage, ...] | None = None
-        self.places = WindowPlaces(pages, page_bar, view)
-        workspace.files.places = self.places
+        self._pages, self._workspace, self._states, self._view = pages, workspace, states, view
+        self._session, self._training = states.session, states.training
+        self._seen, self.places = dict(seen), places
         self.tours: TourState | None = None
         self.panel: TourPanel | None = None
         self.pointer: PointerFrame | None = None
@@ -259,17 +251,13 @@ class Learning(QObject):
         self.bar.setVisible(False)
         self._bar_layout = QVBoxLayout(self.bar)
         self._bar_layout.setContentsMargins(0, 0, 0, 0)
-        when(self, self._on_run, training.changed.status)
+        when(self, self._on_run, states.training.changed.status)
         when(self, self._on_going, workspace.files.kept.changed.going)
         when(self, self._take_back_invitation, view.changed.page)
 
-    def attach(self, make_states: MakeStates, progress: Iterable[tuple[str, int]] = ()) -> None:
-        """Let tours work on these states; `progress` is how many steps of each tour were seen."""
-        self._make_states, self._remembered = make_states, dict(progress)
-
     def progress(self) -> tuple[tuple[str, int], ...]:
         """How many steps of each tour were seen, to be remembered."""
-        found = self.tours.progress if self.tours is not None else self._remembered
+        found = self.tours.progress if self.tours is not None else self._seen
         return tuple(sorted(found.items()))
 
     def invite(self) -> None:
@@ -288,8 +276,6 @@ class Learning(QObject):
         """Begin a tour, or go on with it where it was left, or `at` one of its steps."""
         tours = self._ready()
         self.invitation.hide()
-        if tours is None:
-            return
         self._build_bar(tours)
         tours.start(name, at)
 
@@ -344,15 +330,14 @@ class Learning(QObject):
 
     def offers(self) -> Iterable[Offer]:
         """What the command palette offers of this: tours, help pages, and the topics of a lecture."""
-        tours = self._ready()
-        for tour in tours.tours if tours is not None else ():
+        for tour in self._ready().tours:
             yield Offer(
                 item=Item(
                     key=f"tour:{tour.name}", kind="page", title=f"Tour: {tour.title}", detail=tour.theme
                 ),
                 run=lambda name=tour.name: self.start_tour(name),  # type: ignore[misc]
             )
-        for page in self._help_pages():
+        for page in self._help_pages:
             yield Offer(
                 item=Item(
                     key=f"help:{page.name}", kind="page", title=f"Help: {page.title}", detail=page.group
@@ -372,20 +357,27 @@ class Learning(QObject):
 
     # Within
 
-    def _ready(self) -> TourState | None:
-        """The tours, read when first asked for; None in a window that they cannot work on."""
-        if self.tours is None and self._make_states is not None:
-            folder = paths.resources_folder() / "tours"
-            files = self._workspace.files
-            give_back = partial(files.show, label="leave the tour")
-            states = self._make_states(self.places)
-            self.tours = TourState(read_tours(folder), states, give_back, self._remembered)
+    def _ready(self) -> TourState:
+        """The tours, read when first asked for."""
+        if self.tours is None:
+            found, states = read_tours(paths.resources_folder() / "tours"), self._states
+            give_back = partial(self._workspace.files.show, label="leave the tour")
+            worked_on = TourStates(
+                session=states.session,
+                view=self._view,
+                inside=states.inside,
+                heads=states.heads,
+                curves=states.curves,
+                training=states.training,
+                positions=states.positions,
+                places=self.places,
+            )
+            self.tours = TourState(found, worked_on, give_back, self._seen)
         return self.tours
 
+    @cached_property
     def _help_pages(self) -> tuple[HelpPage, ...]:
-        if self._help is None:
-            self._help = read_help(paths.resources_folder() / "help")
-        return self._help
+        return read_help(paths.resources_folder() / "help")
 
     def _build_bar(self, tours: TourState) -> None:
         if self.panel is not None:
@@ -444,7 +436,7 @@ class Learning(QObject):
         )
         recents = self._workspace.recents
         welcome = WelcomePanel(self._session, self._training, self._ready(), recents, doors)
-        return welcome, HelpPanel(self._help_pages())
+        return welcome, HelpPanel(self._help_pages)
 
     def _open_model(self, name: str) -> None:
         self._session.load_model(name)

@@ -55,7 +55,7 @@ class WindowPlaces:
         labs, inside = self._pages.labs, self._pages.explore.head_panel.inside
         if look.page == "labs":
             return replace(look, lab=labs.shown, lab_values=labs.values())
-        if inside is not None and look.view == "inside":
+        if look.view == "inside":
             return replace(look, step=inside.state.step, query=inside.state.query)
         return look
 
@@ -69,7 +69,7 @@ class WindowPlaces:
             labs.show_lab(look.lab)
             labs.take_values(look.lab_values)
         inside = self._pages.explore.head_panel.inside
-        if inside is not None and look.view == "inside" and look.step:
+        if look.view == "inside" and look.step:
             inside.state.bring_back(look.step, look.query)
 
     def lab_words(self) -> LabWords | None:
@@ -133,7 +133,7 @@ class WindowPlaces:
             "gate": lambda: explore.inspector.gate,
             "answers": lambda: explore.answers,
             "steps": lambda: explore.head_panel.inside,
-            "query": lambda: explore.head_panel.inside.chooser if explore.head_panel.inside else None,
+            "query": lambda: explore.head_panel.inside.chooser,
             "table": lambda: heads.table,
             "measure": lambda: heads.run_button,
             "card": lambda: heads.card,

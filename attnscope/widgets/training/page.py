@@ -47,20 +47,32 @@ class TrainingPage(QWidget):
     hover_text = Signal(str)
     failed = Signal(str, str)
 
-    def __init__(self, state: TrainingState, *, open_checkpoint: Callable[[str], None] | None = None) -> None:
+    def __init__(
+        self,
+        state: TrainingState,
+        sweep: SweepState,
+        recents: Recents,
+        *,
+        open_checkpoint: Callable[[str], None] | None = None,
+    ) -> None:
         super().__init__()
         self._state = state
         self.setProperty("role", "page")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
-        self._run = RunPanel(state)
+        self._run = RunPanel(state, sweep, recents)
         self._curves: CurvesView | None = None
-        self.sweep_line: SweepLine | None = None
+        self.sweep_line = SweepLine(sweep)
+        self.sweep_line.failed.connect(self.failed)
+        self.sweep_line.begun.connect(lambda: self.lower_tabs.show_panel("Runs"))
+        self._run.several_button.clicked.connect(self.open_several)
+        self._run.last_button.several_wanted.connect(self.open_several)
         self._watch = WatchPanel(state, open_checkpoint)
         self._scaling = ScalingView(state.runs)
         self._inside = InspectionsView(state.runs.inspections, self._loss_at)
         self._inside.hover_text.connect(self.hover_text)
         self._inside.step_pointed.connect(self._on_step_pointed)
         self._runs = RunsPanel(state)
+        self._runs.add_line(self.sweep_line)
         self._runs.failed.connect(self.failed)
         self._scaling.hover_text.connect(self.hover_text)
         self._scaling.run_clicked.connect(self._runs.choose)
@@ -129,24 +141,9 @@ class TrainingPage(QWidget):
             else None
         )
 
-    def offer_sweep(self, sweep: SweepState) -> None:
-        """Let several runs be started beside Start, and tell above the list how they go."""
-        self.sweep_line = SweepLine(sweep)
-        self.sweep_line.failed.connect(self.failed)
-        self.sweep_line.begun.connect(lambda: self.lower_tabs.show_panel("Runs"))
-        self._runs.add_line(self.sweep_line)
-        self._run.several_button.clicked.connect(self.sweep_line.open_dialog)
-        self._run.last_button.several_wanted.connect(self.sweep_line.open_dialog)
-        self._run.offer_sweep(sweep)
-
-    def offer_last(self, recents: Recents) -> None:
-        """Let the run before be opened again while none is shown."""
-        self._run.offer_last(recents)
-
     def open_several(self) -> None:
         """Ask which seeds and values to train."""
-        if self.sweep_line is not None:
-            self.sweep_line.open_dialog()
+        self.sweep_line.open_dialog()
 
     def splitters(self) -> tuple[QSplitter, ...]:
         """The splitters whose places are worth remembering."""

@@ -56,24 +56,11 @@ class LastRunButton(QPushButton):
     several_wanted = Signal()
     failed = Signal(str, str)
 
-    def __init__(self, state: TrainingState, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self._state = state
-        self._recents: Recents | None = None
-        self._sweep: SweepState | None = None
+    def __init__(self, state: TrainingState, sweep: SweepState, recents: Recents) -> None:
+        super().__init__()
+        self._state, self._sweep, self._recents = state, sweep, recents
         self.clicked.connect(self._on_clicked)
-        self.hide()
-
-    def offer(self, recents: Recents) -> None:
-        """Open the newest of these runs from now on."""
-        self._recents = recents
         when(self, self.show_run, recents.changed)
-        self.show_run()
-
-    def offer_sweep(self, sweep: SweepState) -> None:
-        """Continue several runs as well."""
-        self._sweep = sweep
-        self.show_run()
 
     def show_run(self) -> None:
         """Name what would be opened now."""
@@ -87,22 +74,21 @@ class LastRunButton(QPushButton):
     @property
     def run(self) -> str:
         """The folder of the run that was trained or opened last; empty for none."""
-        runs = self._recents.runs[:1] if self._recents is not None else ()
-        return next((run for run in runs if _time_of(run)), "")
+        return next((run for run in self._recents.runs[:1] if _time_of(run)), "")
 
     @property
     def _found(self) -> tuple[str, bool]:
         """The folder to open, empty for none, and whether it holds several runs that were left."""
-        if self._state.status.phase != "idle" or self._recents is None:
+        if self._state.status.phase != "idle":
             return "", False
         run = self.run
-        sweep, left_at = self._sweep.left if self._sweep and self._sweep.phase == "idle" else ("", 0.0)
+        sweep, left_at = self._sweep.left if self._sweep.phase == "idle" else ("", 0.0)
         return (sweep, True) if left_at > _time_of(run) else (run, False)
 
     @Slot()
     def _on_clicked(self) -> None:
         folder, is_sweep = self._found
-        if folder and is_sweep and self._sweep is not None:
+        if folder and is_sweep:
             try:
                 self._sweep.take_up(folder)
             except LoadError as error:
@@ -293,12 +279,14 @@ class RunPanel(Dressed):
 
     failed = Signal(str, str)
 
-    def __init__(self, state: TrainingState, parent: QWidget | None = None) -> None:
+    def __init__(
+        self, state: TrainingState, sweep: SweepState, recents: Recents, parent: QWidget | None = None
+    ) -> None:
         super().__init__(parent)
         self.setProperty("role", "panel")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
-        self._state = state
-        self._sweep: SweepState | None = None
+        self._state, self._sweep = state, sweep
+        self.last_button = LastRunButton(state, sweep, recents)
         self._shown_path: str | None = None
         self._build_actions()
         layout = column(self, margin=12)
@@ -323,6 +311,7 @@ class RunPanel(Dressed):
         self.show_recipe()
         self.show_devices()
         self.show_status()
+        when(self, self.show_status, sweep.changed)
 
     def dress(self) -> None:
         self._fit_width()
@@ -389,7 +378,6 @@ class RunPanel(Dressed):
             button.setToolTip(f"{button.text()} ({key})" if key else "Open a run, finished or in progress")
         self.several_button = tool_button("×n", "Several runs")
         self.several_button.setToolTip("Several runs: seeds and values")
-        self.several_button.hide()
         layout = row(self._start, self.several_button, self._hold, self._stop, self._open, spacing=6)
         for button in (self._start, self._hold, self._stop, self._open):
             layout.setStretchFactor(button, 1)
@@ -408,7 +396,6 @@ class RunPanel(Dressed):
         self._detail.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self._warning = PlainLabel(role="warning")
         self._warning.setWordWrap(True)
-        self.last_button = LastRunButton(self._state, self)
         self.last_button.failed.connect(self.failed)
         layout.addLayout(row(self._title, None, self._remaining))
         for widget in (self._progress, self._detail, self.last_button, self._warning):
@@ -448,7 +435,7 @@ class RunPanel(Dressed):
     def show_status(self) -> None:
         """Show how the run stands and what can be done now."""
         state, phase = self._state, self._state.status.phase
-        status = several_status(self._sweep.what) if self._sweep and self._has_several else state.status
+        status = several_status(self._sweep.what) if self._has_several else state.status
         self._title.setText(status.title)
         self._title.set_role("error" if phase in ("failed", "diverged") else "name")
         self._detail.setText(status.detail)
@@ -471,20 +458,9 @@ class RunPanel(Dressed):
         self._places.show_status()
         self.show_progress()
 
-    def offer_sweep(self, sweep: SweepState) -> None:
-        """Tell how several runs go while none is shown here."""
-        self._sweep = sweep
-        when(self, self.show_status, sweep.changed)
-        self.several_button.show()
-        self.last_button.offer_sweep(sweep)
-
-    def offer_last(self, recents: Recents) -> None:
-        """Let the run that was trained or opened last be opened again while none is shown here."""
-        self.last_button.offer(recents)
-
     @property
     def _has_several(self) -> bool:
-        return self._sweep is not None and self._sweep.is_active and self._state.status.phase == "idle"
+        return self._sweep.is_active and self._state.status.phase == "idle"
 
     def _show_start(self) -> None:
         """What Start does, and why it does nothing."""
@@ -503,7 +479,7 @@ class RunPanel(Dressed):
 
     def show_progress(self) -> None:
         """Show how far the run is; cheap enough for a timer."""
-        fraction = self._sweep.fraction if self._sweep and self._has_several else self._state.fraction
+        fraction = self._sweep.fraction if self._has_several else self._state.fraction
         if self._state.status.phase == "starting":
             self._progress.setRange(0, 0)
         else:

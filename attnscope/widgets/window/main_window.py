@@ -22,20 +22,15 @@ from attnscope.figures.clipboard import release_clipboard
 from attnscope.figures.colours import Palette
 from attnscope.figures.spec import FigureSpec
 from attnscope.records.models import Sample
-from attnscope.records.requests import Request
 from attnscope.settings import Settings
-from attnscope.viewmodels.compare.state import CompareState
-from attnscope.viewmodels.heads.pruning import PruningState
-from attnscope.viewmodels.heads.state import HeadsState
-from attnscope.viewmodels.positions import PositionsState
-from attnscope.viewmodels.request_ids import RequestIds
 from attnscope.viewmodels.session.history import Change, Setting
+from attnscope.viewmodels.session.recents import Recents
 from attnscope.viewmodels.session.recorded import NO_INSIDE, is_recorded
 from attnscope.viewmodels.session.state import Session
+from attnscope.viewmodels.states import States
 from attnscope.viewmodels.training.finetune_recipe import further_name, further_recipe, why_not_further
-from attnscope.viewmodels.training.state import TrainingState
 from attnscope.viewmodels.view_state import Page, Part, ViewState
-from attnscope.widgets.actions import build_actions
+from attnscope.widgets.actions import build_actions, connect_actions
 from attnscope.widgets.compare.page import compare_handlers
 from attnscope.widgets.explore.mask_dialog import MaskEditing
 from attnscope.widgets.export.figures_offered import current_figure
@@ -46,6 +41,7 @@ from attnscope.widgets.map_style import remembered_view
 from attnscope.widgets.possible import allow
 from attnscope.widgets.theme import apply_theme, dress_application, palette_for
 from attnscope.widgets.tours.learning import Learning
+from attnscope.widgets.tours.tour_places import WindowPlaces
 from attnscope.widgets.window.banner import Banner
 from attnscope.widgets.window.commands import Commands
 from attnscope.widgets.window.kept_panel import KeptLine
@@ -53,6 +49,7 @@ from attnscope.widgets.window.layout_memory import SizesByType, restore_geometry
 from attnscope.widgets.window.model_menu import ModelMenu
 from attnscope.widgets.window.page_bar import PageBar
 from attnscope.widgets.window.pages import Pages
+from attnscope.widgets.window.session_files import SessionFiles
 from attnscope.widgets.window.status_bar import StatusBar
 from attnscope.widgets.window.steady_focus import SteadyFocus
 from attnscope.widgets.window.top_bar import TopBar
@@ -97,40 +94,44 @@ _TOLD: dict[Way, str] = {"undo": "Undid", "redo": "Redid"}
 
 
 class Undoing:
-    """Belongs to one window. `of_session` is the session's undo on every page, for what is told of it."""
+    """Names and enables the two actions by what they would do.
 
-    def __init__(self, session: Session, view: ViewState, window: QWidget) -> None:
-        self._session, self._view, self._window = session, view, window
-        self._actions: Mapping[str, QAction] = {}
-        self._labs: LabsPage | None = None
+    `of_session` is the session's undo on every page, for what is told of it.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        view: ViewState,
+        window: QWidget,
+        actions: Mapping[str, QAction],
+        labs: LabsPage,
+    ) -> None:
+        self._session, self._view = session, view
+        self._actions, self._labs = actions, labs
         self.of_session = QAction("Undo", window)
         self.of_session.triggered.connect(lambda _checked=False: self._turn_session("undo"))
+        when(window, self._show, session.changed.history, session.changed.model, view.changed.page)
+        labs.controls_changed.connect(self._show)
+        self._show()
 
     def handlers(self) -> dict[str, Callable[[], None]]:
         """The handlers of the two actions."""
         return {way: partial(self._turn, way) for way in _TOLD}
-
-    def attach(self, actions: Mapping[str, QAction], labs: LabsPage) -> None:
-        """Name and enable the actions from now on by what they would do."""
-        self._actions, self._labs = actions, labs
-        told, page = self._session.changed, self._view.changed.page
-        when(self._window, self._show, told.history, told.model, page)
-        labs.controls_changed.connect(self._show)
-        self._show()
 
     def _show(self) -> None:
         for way in _TOLD:
             verb, words = way.capitalize(), self._words(way)
             action = self._actions[way]
             action.setText(words or verb)
-            where = f" in {self._labs.shown}" if self._labs is not None and self._view.page == "labs" else ""
+            where = f" in {self._labs.shown}" if self._view.page == "labs" else ""
             nothing = f"Nothing to {way}{where}"
             allow(action, "" if words else nothing, tip=f"{words} ({action.shortcut().toString()})")
         self.of_session.setText(self._session_words("undo") or "Undo")
 
     def _words(self, way: Way) -> str:
         """What an action would do; empty where there is nothing to be done."""
-        if self._labs is None or self._view.page != "labs":
+        if self._view.page != "labs":
             return self._session_words(way)
         controls = self._labs.controls
         can = controls is not None and (controls.can_undo if way == "undo" else controls.can_redo)
@@ -142,7 +143,7 @@ class Undoing:
         return f"{way.capitalize()}: {label}" if label else ""
 
     def _turn(self, way: Way) -> None:
-        if self._labs is None or self._view.page != "labs":
+        if self._view.page != "labs":
             self._turn_session(way)
         elif self._labs.controls is not None:
             controls = self._labs.controls
@@ -313,24 +314,45 @@ class MainWindow(QMainWindow):
 
     closing = Signal()
 
-    def __init__(
-        self,
-        session: Session,
-        training: TrainingState,
-        positions: PositionsState,
-        settings: Settings | None = None,
-        pruning: PruningState | None = None,
-        heads: HeadsState | None = None,
-        compare: CompareState | None = None,
-    ) -> None:
+    def __init__(self, states: States, settings: Settings | None = None) -> None:
         super().__init__()
         dress_application()
-        self._session, self._training = session, training
+        session = states.session
+        self.states, self._session, self._training = states, session, states.training
         self.may_close: Callable[[], bool] = lambda: True
         self._settings = settings or Settings()
         self.view = remembered_view(self._settings)
         self._palette = palette_for(self.view.theme, self.view.size_percent)
-        self.workspace = Workspace(self, session, self.view, self._settings, self._open_run)
+        self._recents = Recents(
+            self._settings.recent, self._settings.recent_sessions, self._settings.recent_runs
+        )
+        actions = self.actions_by_name = build_actions(self)
+        self.pages = Pages(
+            states,
+            self.view,
+            actions,
+            self._recents,
+            offer_models=self._models_offered,
+            open_checkpoint=self._open_checkpoint,
+        )
+        self._sizes = SizesByType(self.pages.splitters(), self._settings)
+        self.pages.failed.connect(self._on_failed)
+        self._build_bars()
+        places = WindowPlaces(self.pages, self.page_bar, self.view)
+        files = SessionFiles(
+            session,
+            self.view,
+            self._recents,
+            places,
+            self,
+            open_run=self._open_run,
+            device=self._settings.device,
+        )
+        self.workspace = Workspace(self, states, self.view, actions, self.pages, files)
+        self.undoing = Undoing(session, self.view, self, actions, self.pages.labs)
+        self.mask_editing = MaskEditing(session, self, actions["custom-mask"])
+        self.learning = Learning(self.pages, places, self.workspace, states, self.view, self._settings.tours)
+        self._build_top_bar()
         self._commands = Commands(
             session,
             self.view,
@@ -340,41 +362,10 @@ class MainWindow(QMainWindow):
             edit_text=self._edit_text,
             export_folder=self._settings.export_folder,
             export_choices=self._settings.export_choices,
-            pruning=pruning,
+            pruning=states.pruning,
         )
-        self._compare = compare or CompareState(session, _post_nothing, RequestIds())
-        handlers = {**self._commands.handlers(), **self.workspace.handlers()}
-        handlers |= compare_handlers(self._compare, session, self.view)
-        handlers["page-learn"] = functools.partial(self.view.show_page, "learn")
-        handlers["help-here"] = lambda: self.learning.show_help_here()
-        self.mask_editing = MaskEditing(session, self)
-        handlers |= self.mask_editing.handlers()
-        self.undoing = Undoing(session, self.view, self)
-        handlers |= self.undoing.handlers()
-        handlers["several-runs"] = self._open_several
-        handlers["train-further"] = self._train_further
-        handlers["work"] = lambda: self.status_bar.work.open_list()
-        handlers["dismiss"] = functools.partial(self._stop_or, handlers["dismiss"])
-        self.actions_by_name = build_actions(self, handlers)
-        self.mask_editing.attach(self.actions_by_name["custom-mask"])
-        self.pages = Pages(
-            session,
-            self.view,
-            self.actions_by_name,
-            compare=self._compare,
-            heads=heads or HeadsState(session, _post_nothing, RequestIds()),
-            positions=positions,
-            training=training,
-            offer_models=self._models_offered,
-            open_checkpoint=self._open_checkpoint,
-        )
-        self._sizes = SizesByType(self.pages.splitters(), self._settings)
-        self.pages.failed.connect(self._on_failed)
-        self.undoing.attach(self.actions_by_name, self.pages.labs)
-        self._build_bars()
-        self.learning = Learning(self.pages, self.page_bar, self.workspace, session, training, self.view)
-        self.workspace.attach(self.actions_by_name, self.pages.explore, self.pages.splitters(), self.pages)
-        kept_line = KeptLine(self.workspace.files.kept, session, self.view, self.actions_by_name)
+        self._connect_actions()
+        kept_line = KeptLine(files.kept, session, self.view, actions)
         self.pages.labs.controls_changed.connect(kept_line.look_again)
         self.learning.toured.connect(kept_line.set_touring)
         self.learning.toured.connect(self.pages.explore.set_touring)
@@ -395,8 +386,7 @@ class MainWindow(QMainWindow):
         self.set_theme(self._palette)
         restore_geometry(self, self._settings)
         restore_splitters(self.pages.splitters(), self._settings)
-        if self.workspace.panels is not None:
-            self.workspace.panels.restore(self._settings.panels)
+        self.workspace.panels.restore(self._settings.panels)
         if self._settings.is_maximised:
             self.setWindowState(self.windowState() | Qt.WindowState.WindowMaximized)
         self.pages.show_page()
@@ -449,12 +439,12 @@ class MainWindow(QMainWindow):
             geometry=(place.x(), place.y(), place.width(), place.height()),
             is_maximised=self.isMaximized(),
             splitters=self._sizes.to_remember(self._palette.type_factor),
-            recent=self.workspace.recents.models,
-            recent_sessions=self.workspace.recents.sessions,
-            recent_runs=self.workspace.recents.runs,
+            recent=self._recents.models,
+            recent_sessions=self._recents.sessions,
+            recent_runs=self._recents.runs,
             tours=self.learning.progress(),
             size_percent=self.view.size_percent,
-            panels=self.workspace.panels.places() if self.workspace.panels else (),
+            panels=self.workspace.panels.places(),
             export_folder=self._commands.export_folder,
             export_choices=kept.text if (kept := self._commands.export_choices) is not None else "",
         )
@@ -490,30 +480,31 @@ class MainWindow(QMainWindow):
 
     def _build_bars(self) -> None:
         actions = self.actions_by_name
-        model_actions = tuple(
-            actions[name]
-            for name in (
-                "get-model",
-                "open-model",
-                "open-run",
-                "reload-model",
-                "save-model",
-                "remove-heads",
-                "train-further",
-                "custom-mask",
-            )
-        )
-        self.model_menu = ModelMenu(self._session, model_actions, self, self.workspace.recents)
-        self.top_bar = TopBar(
-            self._session,
-            self.view,
-            actions=actions,
-            model_menu=self.model_menu,
-            recent_menu=self.workspace.recent_menu(),
-        )
         pages: dict[Page, QAction] = {page: actions[f"page-{page}"] for page in _PAGES}
         self.page_bar = PageBar(self.view, pages, actions["help-here"])
         self.status_bar = StatusBar(self._session, self.view, undo=actions["undo"], redo=actions["redo"])
+
+    def _build_top_bar(self) -> None:
+        actions = self.actions_by_name
+        names = ("get-model", "open-model", "open-run", "reload-model", "save-model", "remove-heads")
+        of_models = tuple(actions[name] for name in (*names, "train-further", "custom-mask"))
+        self.model_menu = ModelMenu(self._session, of_models, self, self._recents)
+        recent_menu = self.workspace.recent_menu()
+        self.top_bar = TopBar(
+            self._session, self.view, actions=actions, model_menu=self.model_menu, recent_menu=recent_menu
+        )
+
+    def _connect_actions(self) -> None:
+        handlers = {**self._commands.handlers(), **self.workspace.handlers(), **self.undoing.handlers()}
+        handlers |= compare_handlers(self.states.compare, self._session, self.view)
+        handlers["page-learn"] = functools.partial(self.view.show_page, "learn")
+        handlers["help-here"] = self.learning.show_help_here
+        handlers["custom-mask"] = self.mask_editing.open
+        handlers["several-runs"] = self._open_several
+        handlers["train-further"] = self._train_further
+        handlers["work"] = self.status_bar.work.open_list
+        handlers["dismiss"] = functools.partial(self._stop_or, handlers["dismiss"])
+        connect_actions(self.actions_by_name, handlers)
 
     def _lay_out(self) -> None:
         self.setMenuWidget(self.top_bar)
@@ -575,7 +566,7 @@ class MainWindow(QMainWindow):
         """Models that a side of a comparison may be: demos, those opened lately, checkpoints of the run."""
         found = self._training.watch.checkpoints
         checkpoints = [checkpoint.folder for checkpoint in found if checkpoint.has_model][-8:]
-        demos, recent = self._session.demo_models, self.workspace.recents.models[:6]
+        demos, recent = self._session.demo_models, self._recents.models[:6]
         return tuple(dict.fromkeys((*demos, *recent, *reversed(checkpoints))))
 
     def _open_run(self, folder: str) -> None:
@@ -622,7 +613,3 @@ class MainWindow(QMainWindow):
     def _on_system_theme_changed(self, _scheme: Qt.ColorScheme) -> None:
         if self.view.theme == "system":
             self.set_theme(palette_for("system", self.view.size_percent))
-
-
-def _post_nothing(_request: Request) -> None:
-    """For a window without a worker."""

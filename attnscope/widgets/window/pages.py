@@ -7,11 +7,8 @@ from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QSplitter, QStackedWidget, QWidget
 
 from attnscope.figures.spec import FigureSpec
-from attnscope.viewmodels.compare.state import CompareState
-from attnscope.viewmodels.heads.state import HeadsState
-from attnscope.viewmodels.positions import PositionsState
-from attnscope.viewmodels.session.state import Session
-from attnscope.viewmodels.training.state import TrainingState
+from attnscope.viewmodels.session.recents import Recents
+from attnscope.viewmodels.states import States
 from attnscope.viewmodels.view_state import Page, ViewState, page_named
 from attnscope.widgets.actions import HEAD_ACTIONS
 from attnscope.widgets.compare.page import ComparePage
@@ -33,27 +30,26 @@ class Pages(QStackedWidget):
 
     def __init__(
         self,
-        session: Session,
+        states: States,
         view: ViewState,
         actions: Mapping[str, QAction],
+        recents: Recents,
         *,
-        compare: CompareState,
-        heads: HeadsState,
-        positions: PositionsState,
-        training: TrainingState,
         offer_models: Callable[[], tuple[str, ...]],
         open_checkpoint: Callable[[str], None],
     ) -> None:
         super().__init__()
+        session = states.session
         self._session, self._view = session, view
         head_actions = tuple(actions[name] for name in HEAD_ACTIONS)
-        self.explore = ExplorePage(session, view, head_actions)
-        self.compare = ComparePage(compare, session, view, offer_models=offer_models)
-        self.heads = HeadsPage(heads)
-        self.heads_tabs = HeadsTabs(self.heads)
-        self.positions = PositionsPage(positions)
-        self.training = TrainingPage(training, open_checkpoint=open_checkpoint)
+        self.explore = ExplorePage(states, view, head_actions)
+        self.compare = ComparePage(states.compare, session, view, offer_models=offer_models)
+        self.heads = HeadsPage(states.heads)
+        self.heads_tabs = HeadsTabs(self.heads, states)
+        self.positions = PositionsPage(states.positions)
+        self.training = TrainingPage(states.training, states.sweep, recents, open_checkpoint=open_checkpoint)
         self.labs = LabsPage()
+        self._tints = states.tints
         self._pages: dict[Page, QWidget] = {}
         self.add("explore", self.explore)
         self.add("compare", self.compare)
@@ -95,16 +91,16 @@ class Pages(QStackedWidget):
             "labs": self.labs.figure_spec,
         }
         head = self.explore.head_panel
-        is_inside = head.inside is not None and self._view.view == "inside"
+        is_inside = self._view.view == "inside"
         return offered_figures(
             self._session,
             self._view,
             pages,
             part=head.long_part(),
             long_lines=head.long_lines(),
-            inside=head.inside.figure() if head.inside is not None and is_inside else None,
+            inside=head.inside.figure() if is_inside else None,
             gold=head.gold_cells(),
-            picture=head.picture.figure() if head.picture is not None else None,
+            picture=head.picture.figure(),
             roles=self._session.roles,
         )
 
@@ -122,6 +118,7 @@ class Pages(QStackedWidget):
             telling.failed.connect(self.failed)
         for heads in (self.heads, self.heads_tabs):
             heads.explore_wanted.connect(actions["page-explore"].trigger)
+        self.heads.table.frames_wanted.connect(self._tints.choose_column)
         self.heads_tabs.remove_wanted.connect(actions["remove-heads"].trigger)
         self.labs.export_wanted.connect(actions["export"].trigger)
         self.labs.page_wanted.connect(self._on_page_wanted)

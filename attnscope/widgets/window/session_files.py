@@ -272,16 +272,16 @@ class SessionFiles(QObject):
         session: Session,
         view: ViewState,
         recents: Recents,
+        places: ShownPlaces,
         window: QWidget,
         *,
         open_run: Callable[[str], None],
         device: str = "auto",
     ) -> None:
         super().__init__(window)
-        self._session, self._view, self._recents, self._window = session, view, recents, window
-        self._open_run, self._device = open_run, device
+        self._session, self._view, self.recents, self._window = session, view, recents, window
+        self._open_run, self._device, self._places = open_run, device, places
         self.kept = KeptViews(self.take, self.show, self._fits)
-        self.places: ShownPlaces | None = None
         self._pending: SavedSession | None = None
         self._label = ""
         """Of what waits for its model: empty for a session, which brings its notes and kept views."""
@@ -325,7 +325,7 @@ class SessionFiles(QObject):
             model=session.model.name,
             sha256=session.model.sha256,
             setting=session.setting,
-            look=self.places.look if self.places is not None else self._view.look,
+            look=self._places.look,
         )
 
     def save(self) -> None:
@@ -360,7 +360,7 @@ class SessionFiles(QObject):
             self._session.tell_person(str(error), is_error=True)
             return
         self._guard.remember(path)
-        self._recents.add_session(str(path))
+        self.recents.add_session(str(path))
         self._session.tell_person(f"The session is saved in {path}.")
 
     def ask_and_open(self) -> None:
@@ -387,7 +387,7 @@ class SessionFiles(QObject):
             kind = kind_of(path)
             self._open_kind(kind, path)
         except LoadError as error:
-            self._recents.forget(path)
+            self.recents.forget(path)
             self._session.tell_person(str(error), is_error=True, about="Open")
 
     def open_session(self, path: Path) -> None:
@@ -395,7 +395,7 @@ class SessionFiles(QObject):
         digest = digest_of(path)  # before it is read: what is written meanwhile counts as a change
         saved = read_session(path)
         self._guard.remember(path, digest)
-        self._recents.add_session(str(path))
+        self.recents.add_session(str(path))
         self.restore(saved, near=path.parent)
 
     def restore(self, saved: SavedSession, *, near: Path | None = None) -> None:
@@ -485,7 +485,7 @@ class SessionFiles(QObject):
 
     def _on_model(self) -> None:
         if self._session.model is not None:
-            self._recents.add_model(self._session.model.source)
+            self.recents.add_model(self._session.model.source)
             if self._pending is not None:
                 QTimer.singleShot(0, self, self._restore_rest)
 
@@ -530,8 +530,7 @@ class SessionFiles(QObject):
         setting, n_lacking = setting_for(saved.setting, frozenset(every_head(model.sites)))
         self._session.restore(setting, label)
         self._view.show_saved(saved.look)
-        if self.places is not None:
-            self.places.show_look(saved.look)
+        self._places.show_look(saved.look)
         warnings = [saved.warning] if saved.warning else []
         if saved.sha256 and saved.sha256 != model.sha256:
             warnings.append("The model's weights are not those the session was saved with.")

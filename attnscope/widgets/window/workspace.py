@@ -6,22 +6,19 @@ from pathlib import Path
 
 from PySide6.QtCore import QMimeData, QObject, Qt, QTimer
 from PySide6.QtGui import QAction, QGuiApplication
-from PySide6.QtWidgets import QApplication, QDialog, QMainWindow, QMenu, QSplitter, QWidget
+from PySide6.QtWidgets import QApplication, QDialog, QMainWindow, QMenu, QWidget
 
 from attnscope.errors import LoadError
 from attnscope.figures.plain import plain_text, shorten
-from attnscope.records.shelf import ShelfRequest
-from attnscope.settings import Settings
-from attnscope.viewmodels.request_ids import RequestIds
 from attnscope.viewmodels.session.file import read_session
 from attnscope.viewmodels.session.recents import Recents
 from attnscope.viewmodels.session.scripts import Scripts, scripts_now
-from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.shelf import ShelfState
+from attnscope.viewmodels.states import States
 from attnscope.viewmodels.view_state import SIZES, ViewState
 from attnscope.widgets.aspect_steps import aspect_handlers
 from attnscope.widgets.explore.lines_panel import LinesPanel
-from attnscope.widgets.explore.page import DEFAULT_SIZES, ExplorePage
+from attnscope.widgets.explore.page import DEFAULT_SIZES
 from attnscope.widgets.labels import plain_tooltip, when
 from attnscope.widgets.offers import (
     Offer,
@@ -38,6 +35,7 @@ from attnscope.widgets.window.command_palette import CommandPalette
 from attnscope.widgets.window.commands import PRESENTING
 from attnscope.widgets.window.history_panel import HistoryPanel
 from attnscope.widgets.window.kept_panel import KeptPanel, view_offers
+from attnscope.widgets.window.pages import Pages
 from attnscope.widgets.window.panel_windows import Panel, PanelWindows
 from attnscope.widgets.window.session_files import SessionFiles
 
@@ -75,14 +73,9 @@ class RecentMenu(QMenu):
 class GetModels(QObject):
     """Opens the dialog over `window`; `open_model` opens what is chosen in it."""
 
-    def __init__(self, window: QWidget, open_model: Callable[[str], None]) -> None:
+    def __init__(self, window: QWidget, state: ShelfState, open_model: Callable[[str], None]) -> None:
         super().__init__(window)
-        self._window, self._open_model = window, open_model
-        self.state = ShelfState(_post_nothing, RequestIds())
-
-    def attach(self, state: ShelfState) -> None:
-        """Show this state from now on, which has somebody to ask."""
-        self.state = state
+        self._window, self.state, self._open_model = window, state, open_model
 
     def open(self, name: str = "") -> None:
         """Show the shelf, with a model chosen on it where one is named."""
@@ -99,46 +92,59 @@ class GetModels(QObject):
         dialog.activateWindow()
 
 
-def _post_nothing(_request: ShelfRequest) -> None:
-    """For a window without a download thread."""
-
-
 PANELS = ("grid", "head", "lines", "inspector", "output")
 _MAX_DROPPED = 100_000
 
 
 class Workspace(QObject):
-    """Belongs to one window; `attach` is called when its pages are there."""
+    """Belongs to one window; the history and the kept views lie over its `pages`."""
 
     def __init__(
         self,
         window: QMainWindow,
-        session: Session,
+        states: States,
         view: ViewState,
-        settings: Settings,
-        open_run: Callable[[str], None],
+        actions: Mapping[str, QAction],
+        pages: Pages,
+        files: SessionFiles,
     ) -> None:
         super().__init__(window)
+        session = states.session
         self._window, self._session, self._view = window, session, view
-        self._settings = settings
-        self._actions: Mapping[str, QAction] = {}
-        self._default_sizes: dict[str, list[int]] = {}
-        self._splitters: Mapping[str, QSplitter] = {}
-        self.recents = Recents(settings.recent, settings.recent_sessions, settings.recent_runs)
-        self.files = SessionFiles(
-            session, view, self.recents, window, open_run=open_run, device=settings.device
-        )
-        self.getting = GetModels(window, self.files.open_gotten)
-        self.files.get_model = self.getting.open
-        self.palette: CommandPalette | None = None
-        self.history: HistoryPanel | None = None
-        self.kept: KeptPanel | None = None
-        self.panels: PanelWindows | None = None
+        self._actions, self._splitters = actions, pages.splitters()
+        self._default_sizes = {name: splitter.sizes() for name, splitter in self._splitters.items()}
+        self._default_sizes.update(DEFAULT_SIZES)
+        self.files = files
+        self.getting = GetModels(window, states.shelf, files.open_gotten)
+        files.get_model = self.getting.open
+        self.recents = files.recents
         self.autosave: Autosave | None = None
-        self._lines: LinesPanel | None = None
         self._came_from: QWidget | None = None
-        self._more_offers: list[Callable[[], Iterable[Offer]]] = []
+        self._more_offers: list[Callable[[], Iterable[Offer]]] = [partial(view_offers, files.kept)]
         self._scripts: dict[str, Callable[[], Scripts | None]] = {}
+        self.palette = CommandPalette(window, self._offers)
+        self.history = HistoryPanel(session, pages)
+        self.history.close_button.clicked.connect(self.toggle_history)
+        self.history.python_button.clicked.connect(self.copy_python)
+        self.history.command_button.clicked.connect(self.copy_command)
+        self.kept = KeptPanel(files.kept, session, pages)
+        self.kept.close_button.clicked.connect(self.toggle_kept)
+        self._drawers = (self.history, self.kept)
+        for drawer in self._drawers:
+            drawer.hide()
+        explore = pages.explore
+        panels = (
+            Panel(name="grid", title="Grid", widget=explore.grid_panel),
+            Panel(name="head", title="Head", widget=explore.head_panel),
+            Panel(name="lines", title="Lines", make=lambda: LinesPanel(session, view)),
+            Panel(name="inspector", title="Inspector", widget=explore.inspector),
+            Panel(name="output", title="Output", widget=explore.answers),
+        )
+        self.panels = PanelWindows(window, {panel.name: panel for panel in panels})
+        told, seen, kept = session.changed, view.changed, files.kept.changed
+        when(window, self._keep_copy, told.history, told.text, told.model)
+        when(window, self._keep_copy, seen.style, seen.view, seen.page, kept.all)
+        when(window, self._on_folded, seen.folded)
 
     def handlers(self) -> Mapping[str, Callable[[], None]]:
         """One handler for each action that belongs here."""
@@ -168,40 +174,6 @@ class Workspace(QObject):
             **aspect_handlers(self._session),
         }
 
-    def attach(
-        self,
-        actions: Mapping[str, QAction],
-        explore: ExplorePage,
-        splitters: Mapping[str, QSplitter],
-        over: QWidget,
-    ) -> None:
-        """Make what needs the window's actions and pages; the history lies over the pages, `over`."""
-        self._actions, self._splitters = actions, splitters
-        self._default_sizes = {name: splitter.sizes() for name, splitter in splitters.items()}
-        self._default_sizes.update(DEFAULT_SIZES)
-        self.palette = CommandPalette(self._window, self._offers)
-        self.history = HistoryPanel(self._session, over)
-        self.history.close_button.clicked.connect(self.toggle_history)
-        self.history.python_button.clicked.connect(self.copy_python)
-        self.history.command_button.clicked.connect(self.copy_command)
-        self.history.hide()
-        self.kept = KeptPanel(self.files.kept, self._session, over)
-        self.kept.close_button.clicked.connect(self.toggle_kept)
-        self.kept.hide()
-        self.add_offers(partial(view_offers, self.files.kept))
-        panels = (
-            Panel(name="grid", title="Grid", widget=explore.grid_panel),
-            Panel(name="head", title="Head", widget=explore.head_panel),
-            Panel(name="lines", title="Lines", make=self._make_lines),
-            Panel(name="inspector", title="Inspector", widget=explore.inspector),
-            Panel(name="output", title="Output", widget=explore.answers),
-        )
-        self.panels = PanelWindows(self._window, {panel.name: panel for panel in panels})
-        told, view, kept = self._session.changed, self._view.changed, self.files.kept.changed
-        when(self._window, self._keep_copy, told.history, told.text, told.model)
-        when(self._window, self._keep_copy, view.style, view.view, view.page, kept.all)
-        when(self._window, self._on_folded, view.folded)
-
     def add_scripts(self, page: str, make: Callable[[], Scripts | None]) -> None:
         """Let a page say for itself what makes again what it shows."""
         self._scripts[page] = make
@@ -225,8 +197,7 @@ class Workspace(QObject):
         self._view.fold(frozenset())
         for dialog in self._window.findChildren(QDialog):
             dialog.close()
-        if self.panels is not None:
-            self.panels.end()
+        self.panels.end()
         if self.autosave is not None:
             self.autosave.end()
             self.autosave = None
@@ -239,28 +210,23 @@ class Workspace(QObject):
 
     def open_palette(self) -> None:
         """Show the command palette."""
-        if self.palette is not None:
-            self.palette.open()
+        self.palette.open()
 
     def open_choices(self) -> None:
         """Show every choice of how things are shown."""
-        if self.palette is not None:
-            self.palette.open(only="choice")
+        self.palette.open(only="choice")
 
     def toggle_history(self) -> None:
         """Show or hide the history."""
-        if self.history is not None:
-            self._toggle_drawer(self.history, self.history.steps)
+        self._toggle_drawer(self.history, self.history.steps)
 
     def toggle_kept(self) -> None:
         """Show or hide the kept views and the notes."""
-        if self.kept is not None:
-            self._toggle_drawer(self.kept, self.kept.list)
+        self._toggle_drawer(self.kept, self.kept.list)
 
     def keep_view(self) -> None:
         """Keep what is shown as a view to come back to."""
-        if self.kept is not None:
-            self.kept.keep()
+        self.kept.keep()
 
     def copy_python(self) -> None:
         """Put a script that makes what is shown on the clipboard."""
@@ -293,9 +259,8 @@ class Workspace(QObject):
 
     def reset_layout(self) -> None:
         """Every panel in its page, every splitter where it was at first, type at its own size."""
-        if self.panels is not None:
-            self.panels.close_all()
-        for drawer in self._drawers():
+        self.panels.close_all()
+        for drawer in self._drawers:
             drawer.hide()
         self._view.enlarge(False)
         self._view.set_size(100)
@@ -317,9 +282,6 @@ class Workspace(QObject):
 
     # Within
 
-    def _drawers(self) -> list[QWidget]:
-        return [part for part in (self.history, self.kept) if part is not None]
-
     def _toggle_drawer(self, drawer: QWidget, inside: QWidget) -> None:
         """Show a panel at the right edge with the focus in it, or hide it and give the focus back.
 
@@ -327,11 +289,10 @@ class Workspace(QObject):
         """
         focus = QApplication.focusWidget()
         is_opened = drawer.isHidden()
-        drawers = self._drawers()
-        is_within = focus is not None and any(part.isAncestorOf(focus) for part in drawers)
+        is_within = focus is not None and any(part.isAncestorOf(focus) for part in self._drawers)
         if is_opened and not is_within:
             self._came_from = focus
-        for other in drawers if is_opened else ():
+        for other in self._drawers if is_opened else ():
             if other is not drawer:
                 other.hide()
         drawer.setVisible(is_opened)
@@ -360,20 +321,11 @@ class Workspace(QObject):
 
     def _toggle_panel(self, name: str) -> Callable[[], None]:
         def run() -> None:
-            if self.panels is not None:
-                self._view.present(False)  # panels leave and come back to their places of every day
-                self._show_explore()
-                self.panels.toggle(name)
+            self._view.present(False)  # panels leave and come back to their places of every day
+            self._show_explore()
+            self.panels.toggle(name)
 
         return run
-
-    def _make_lines(self) -> LinesPanel:
-        self._lines = LinesPanel(self._session, self._view)
-        self._lines.destroyed.connect(self._on_lines_gone)
-        return self._lines
-
-    def _on_lines_gone(self) -> None:
-        self._lines = None
 
     def _resize_type(self, step: int) -> None:
         present = self._view.size_percent
@@ -399,5 +351,5 @@ class Workspace(QObject):
     def _on_folded(self) -> None:
         if not self._view.is_presenting:
             self._session.drop_notice(PRESENTING)
-        elif self.kept is not None:
+        else:
             self.kept.hide()  # it is for who speaks
