@@ -9,9 +9,12 @@ import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from inspect import cleandoc
 from pathlib import Path
 
 from attnscope.errors import LoadError
+from attnscope.fields import help_rows
+from attnscope.labs import LABS, Lab
 from attnscope.schemes.masks import MASKS
 from attnscope.schemes.measures import MEASURES
 from attnscope.schemes.positions import POSITIONS
@@ -138,6 +141,7 @@ def _read(path: Path, group: str) -> HelpPage:
     text = path.read_text(encoding="utf-8").strip() + "\n"
     text = text.replace("{{scores}}", _scores()).replace("{{positions}}", _positions())
     text = text.replace("{{masks}}", _masks()).replace("{{measures}}", _measures())
+    text = text.replace("{{labs}}", _labs())
     first = text.partition("\n")[0]
     if not first.startswith("# "):
         raise ValueError(f"{path.name} does not begin with a title")
@@ -167,6 +171,19 @@ def _positions() -> str:
 def _masks() -> str:
     """What a recipe may say of which keys a query sees, as a list."""
     return "\n".join(_choice(mask.name, mask.words, mask.source, mask.choices) for mask in MASKS.values())
+
+
+def _labs() -> str:
+    """A part for each lab, with what can be set in it."""
+    parts = []
+    for lab in LABS.values():
+        about = cleandoc(lab.help)
+        words = "\n\n".join(" ".join(one.split()) for one in about.split("\n\n"))
+        parts.append(f"## {lab.name}\n\n{words}")
+        if isinstance(lab, Lab):
+            rows = help_rows(lab.example)
+            parts.append("\n".join(f"- `{name}`: {tip}: {expected}" for name, tip, expected, _ in rows))
+    return "\n\n".join(parts)
 
 
 def _choice(name: str, words: str, source: str, keys: tuple[str, ...]) -> str:

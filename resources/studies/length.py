@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
-from attnscope.figures.length_charts import OF_WRITER
+from attnscope.labs.length_quality import OF_WRITER, WRITER_NAMES
 from attnscope.models import Model, load
 from attnscope.models.own import OwnNetwork
 from attnscope.models.writing.greedy import RightTexts, count_right, write_rows
@@ -28,7 +28,6 @@ from attnscope.studies.runs import QUICK, run_folder, train_study
 from attnscope.studies.study import Cell, Choices, Comparison, Study, StudyCard
 from attnscope.text.examples import Example
 from attnscope.text.tasks import make_task
-from attnscope.viewmodels.labs.length_quality import WRITER_NAMES
 
 CARD = StudyCard(
     name="length",

@@ -7,13 +7,12 @@ from PySide6.QtCore import QPointF, QRectF
 from PySide6.QtGui import QColor, QImage, QPainter
 
 from attnscope.figures.colours import DARK, LIGHT, Palette
-from attnscope.figures.depth_charts import collapse_cells
 from attnscope.figures.export import render
 from attnscope.figures.paint_cells import paint_cells
 from attnscope.figures.paint_chart import paint_chart
 from attnscope.figures.views.lab import panel_places, row_sizes
+from attnscope.labs.rank_collapse import CollapseChoice, collapse, collapse_cells
 from attnscope.records.charts import CellMap
-from attnscope.viewmodels.labs.rank_collapse import CollapseChoice, collapse
 
 pytestmark = [pytest.mark.qt, pytest.mark.usefixtures("qapp")]
 RECT = QRectF(0, 0, 300, 300)

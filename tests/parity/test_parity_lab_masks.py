@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 
+from attnscope.labs.mask_structure import MASKS, MaskChoice, mask_kinds
 from attnscope.nn.config import ModelConfig
 from attnscope.nn.self_masks import build_self_mask
-from attnscope.viewmodels.labs.mask_structure import MASKS, MaskChoice, mask_kinds
 
 
 @pytest.mark.parametrize("mask", list(MASKS))

@@ -63,13 +63,13 @@ import attnscope
 from attnscope.analysis.positions import position_tables
 from attnscope.cli.main import main
 from attnscope.errors import RecipeError
-from attnscope.figures.training_charts import longer_charts
+from attnscope.labs.longer_texts import longer_charts
 from attnscope.models.cost import own_cost
 from attnscope.nn.config import ModelConfig, count_parameters
 from attnscope.nn.transformer import build_transformer
 from attnscope.paths import resources_folder
 from attnscope.viewmodels.help_pages import read_help
-from attnscope.viewmodels.labs.longer_texts import LongerChoice, read_longer
+from attnscope.labs.longer_texts import LongerChoice, read_longer
 from attnscope.viewmodels.positions import SCHEMES, TITLES
 
 found = {}

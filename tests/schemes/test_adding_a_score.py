@@ -12,6 +12,7 @@ from tiny_models import SENTENCE, tiny_model
 import attnscope
 from attnscope.cli.main import main
 from attnscope.errors import RecipeError
+from attnscope.labs.kernel_regression import RegressionChoice, regress, scores_offered
 from attnscope.models.cost import own_cost
 from attnscope.nn.config import ModelConfig, count_parameters
 from attnscope.nn.memory_on_paper import BatchShape, activation_bytes
@@ -20,7 +21,6 @@ from attnscope.schemes import scores
 from attnscope.schemes.registry import schemes_of
 from attnscope.schemes.scores import SCORES, Score
 from attnscope.viewmodels.help_pages import read_help
-from attnscope.viewmodels.labs.kernel_regression import RegressionChoice, regress, scores_offered
 
 HELP = Path(__file__).parents[2] / "resources" / "help"
 ADDED = '''

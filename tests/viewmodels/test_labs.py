@@ -7,17 +7,17 @@ import numpy as np
 import pytest
 
 from attnscope.counting import bytes_text, count_text, flops_text, format_number
-from attnscope.viewmodels.labs import cost, kernel_regression, mask_structure, order, saturation
-from attnscope.viewmodels.labs.cost import CostChoice, CostPoint, cost_of, find_crossing
-from attnscope.viewmodels.labs.kernel_regression import RegressionChoice, regress
-from attnscope.viewmodels.labs.lab import Lab
-from attnscope.viewmodels.labs.mask_structure import MASKS, MaskChoice, show_mask
-from attnscope.viewmodels.labs.order import OrderChoice, compare_orders
-from attnscope.viewmodels.labs.saturation import SIZES, SaturationChoice, saturate
+from attnscope.labs import cost, kernel_regression, mask_structure, order, saturation
+from attnscope.labs.cost import CostChoice, CostPoint, cost_of, find_crossing
+from attnscope.labs.kernel_regression import RegressionChoice, regress
+from attnscope.labs.mask_structure import MASKS, MaskChoice, show_mask
+from attnscope.labs.order import OrderChoice, compare_orders
+from attnscope.labs.saturation import SIZES, SaturationChoice, saturate
+from attnscope.viewmodels.labs.state import LabState
 
 
 def test_that_a_lab_tells_of_a_new_choice_and_not_of_the_same() -> None:
-    lab, told = Lab(3, lambda n: n * n), []
+    lab, told = LabState(3, lambda n: n * n), []
 
     def note() -> None:
         told.append(lab.shown)

@@ -7,7 +7,19 @@ import numpy as np
 import pytest
 
 from attnscope.counting import format_number
-from attnscope.figures.depth_charts import collapse_charts
+from attnscope.labs import rank_collapse as rank
+from attnscope.labs.gradient_reach import (
+    ReachChoice,
+    attention_sizes,
+    draw_gated,
+    plain_sizes,
+    reach,
+)
+from attnscope.labs.longer_texts import LongerChoice, read_longer
+from attnscope.labs.norm_placement import PlacementChoice, place_norms
+from attnscope.labs.position_offsets import OffsetChoice, look_past
+from attnscope.labs.rank_collapse import collapse_charts
+from attnscope.labs.warmup import N_STEPS, WarmupChoice, warm_up
 from attnscope.records.experiments import (
     WARMINGS,
     Answer,
@@ -24,18 +36,6 @@ from attnscope.records.experiments import (
     WarmupRun,
 )
 from attnscope.records.redundancy import CollapseCurve
-from attnscope.viewmodels.labs import rank_collapse as rank
-from attnscope.viewmodels.labs.gradient_reach import (
-    ReachChoice,
-    attention_sizes,
-    draw_gated,
-    plain_sizes,
-    reach,
-)
-from attnscope.viewmodels.labs.longer_texts import LongerChoice, read_longer
-from attnscope.viewmodels.labs.norm_placement import PlacementChoice, place_norms
-from attnscope.viewmodels.labs.position_offsets import OffsetChoice, look_past
-from attnscope.viewmodels.labs.warmup import N_STEPS, WarmupChoice, warm_up
 
 
 def slow_layer(x, weights, *, sharpness, has_norm, has_skips, has_feed_forward):

@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from attnscope.viewmodels.labs.kernel_regression import RegressionChoice, regress
-from attnscope.viewmodels.labs.learned_scores import error_and_gradients, first_parameters, raw_scores
+from attnscope.labs.kernel_regression import RegressionChoice, regress
+from attnscope.labs.learned_scores import error_and_gradients, first_parameters, raw_scores
 
 SCORES = ("general", "additive")
 

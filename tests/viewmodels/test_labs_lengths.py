@@ -2,9 +2,8 @@
 
 import numpy as np
 
-from attnscope.figures.length_charts import quality_charts
+from attnscope.labs.length_quality import QualityChoice, judge_lengths, quality_charts
 from attnscope.records.experiments import Answer, Writer, WritingCurve, WritingFinding, WritingQuestion
-from attnscope.viewmodels.labs.length_quality import QualityChoice, judge_lengths
 
 
 def finding(**exact: tuple[int, int, int]) -> WritingFinding:

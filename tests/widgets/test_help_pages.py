@@ -8,6 +8,7 @@ import pytest
 
 import attnscope.widgets
 from attnscope.errors import LoadError
+from attnscope.labs import LABS
 from attnscope.paths import resources_folder
 from attnscope.records.measures import CORPUS_MEASURES
 from attnscope.viewmodels.help_pages import (
@@ -20,7 +21,6 @@ from attnscope.viewmodels.help_pages import (
 )
 from attnscope.viewmodels.tours.tours import read_tours
 from attnscope.viewmodels.view_state import Page
-from attnscope.widgets.labs.catalogue import LABS
 
 HELP = resources_folder() / "help"
 PAGES = {page.name: page for page in read_help(HELP)}
@@ -41,8 +41,10 @@ def test_that_every_page_of_the_program_has_help():
 
 
 def test_that_every_lab_has_a_part_of_the_help():
-    for lab in LABS:
+    for lab in LABS.values():
         assert lab.name in PAGES["labs"].headings, f"resources/help/labs.md lacks '## {lab.name}'"
+        assert lab.help.strip()
+        assert lab.shows
 
 
 @pytest.mark.slow
@@ -59,7 +61,7 @@ def test_that_every_dialog_has_help():
 @pytest.mark.parametrize("page", PAGES.values(), ids=lambda page: page.name)
 def test_that_every_link_leads_somewhere(page):
     tours = {tour.name for tour in read_tours(resources_folder() / "tours")}
-    labs = {slug_of(lab.name) for lab in LABS}
+    labs = {slug_of(lab.name) for lab in LABS.values()}
     for link in page.links:
         kind, _, rest = link.partition(":")
         name, _, anchor = rest.partition("#")

@@ -6,13 +6,13 @@ from session_samples import Desk
 
 from attnscope import app as kept_module
 from attnscope.app import kept_findings
+from attnscope.labs.length_quality import QualityChoice, judge_lengths
+from attnscope.labs.longer_texts import LongerChoice, read_longer
 from attnscope.records.experiments import ReachFinding, WritingFinding
 from attnscope.records.messages import Request
 from attnscope.training.reaching import read_past
 from attnscope.training.writing_lengths import Course
 from attnscope.viewmodels.labs.experiments import ExperimentsState
-from attnscope.viewmodels.labs.length_quality import QualityChoice, judge_lengths
-from attnscope.viewmodels.labs.longer_texts import LongerChoice, read_longer
 from attnscope.viewmodels.request_ids import RequestIds
 
 

@@ -2,29 +2,29 @@
 
 import threading
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from PySide6.QtCore import QPoint, Qt
-from PySide6.QtWidgets import QComboBox, QLineEdit
+from PySide6.QtWidgets import QComboBox, QLineEdit, QPushButton, QWidget
 from pytestqt.qtbot import QtBot
 from session_samples import Desk, states_of
 
 from attnscope.figures.colours import DARK
 from attnscope.figures.export import save
+from attnscope.labs import LABS, LabEntry
+from attnscope.labs.cost import MEASURED, CostPoint
 from attnscope.records.experiments import ExperimentNews, GradientCurve, GradientFinding, RunExperiment
 from attnscope.records.messages import Request
 from attnscope.records.requests import StopWork
 from attnscope.settings import Settings
-from attnscope.viewmodels.labs.cost import MEASURED, CostPoint
 from attnscope.viewmodels.labs.experiments import ExperimentsState
 from attnscope.viewmodels.request_ids import RequestIds
 from attnscope.viewmodels.session.file import LookSaved
 from attnscope.viewmodels.view_state import ViewState, page_named
 from attnscope.widgets.jump_slider import JumpSlider
-from attnscope.widgets.labs.catalogue import LABS, LabEntry
+from attnscope.widgets.labs.catalogue import make_lab
 from attnscope.widgets.labs.cost_view import CostMeter, make_cost_view
 from attnscope.widgets.labs.lab_view import LabView
 from attnscope.widgets.labs.page import LabsPage, lab_offers
@@ -46,18 +46,18 @@ def quick_costs(d_model: int) -> Iterator[CostPoint]:
 
 @pytest.fixture
 def page(qtbot: QtBot) -> LabsPage:
-    labs = tuple(
-        replace(entry, make=lambda: make_cost_view(quick_costs)) if entry.name == "Cost by length" else entry
-        for entry in LABS
-    )
-    page = LabsPage(labs=labs)
+    def make(entry: LabEntry) -> QWidget:
+        is_cost = entry.name == "Cost by length"
+        return make_cost_view(entry, quick_costs) if is_cost else make_lab(entry)
+
+    page = LabsPage(make=make)
     qtbot.addWidget(page)
     page.resize(900, 540)
     page.show()
     return page
 
 
-PLANS = tuple(entry for entry in LABS if entry.group != "Tokens")
+PLANS = tuple(entry for entry in LABS.values() if entry.group != "Tokens")
 """The labs that are plans; those of tokens have views and tests of their own."""
 
 
@@ -81,7 +81,7 @@ def test_that_each_lab_is_drawn_changed_and_exported(page: LabsPage, entry: LabE
         assert spec is not None
         assert save(spec, tmp_path / f"lab.{ending}").stat().st_size > 500
     lab.foot.reset_button.click()
-    assert lab.plan.is_example(lab.lab.choice, lab.plan.example)
+    assert lab.plan.is_example(lab.lab.choice)
 
 
 def test_that_the_query_is_dragged_and_the_score_chosen(page: LabsPage, qtbot: QtBot) -> None:
@@ -128,7 +128,7 @@ def test_that_costs_are_measured_in_a_thread_that_ends_when_nobody_looks(
     qtbot.waitUntil(lambda: not meter.is_busy and len(lab.lab.choice.points) == len(MEASURED))
     assert "until T ≈ 100" in lab.sentence.text()
     _GATE.clear()
-    lab.rows["Measure again"].field.click()
+    lab.findChild(QPushButton, "again").click()
     qtbot.waitUntil(lambda: meter.is_busy)
     assert "0 of 8" in lab.sentence.text()
     page.hide()

@@ -10,6 +10,7 @@ from session_samples import Desk
 from worker_tools import ask, save_tiny, train_to_end
 
 from attnscope.analysis.rank import rank_collapse
+from attnscope.labs.length_quality import QualityChoice, judge_lengths
 from attnscope.models import load
 from attnscope.records.experiments import (
     CollapseFinding,
@@ -24,7 +25,6 @@ from attnscope.records.messages import Failed, LoadModel, Reply
 from attnscope.records.requests import StopWork
 from attnscope.training.writing_lengths import compare_writers
 from attnscope.viewmodels.labs.experiments import ExperimentsState
-from attnscope.viewmodels.labs.length_quality import QualityChoice, judge_lengths
 from attnscope.viewmodels.request_ids import RequestIds
 from attnscope.workers.handlers import Engine
 from attnscope.workers.preload import build_engine

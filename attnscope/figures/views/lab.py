@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,8 +13,9 @@ from attnscope.figures.colours import Palette
 from attnscope.figures.numbers import number_text, safe_cell
 from attnscope.figures.paint_cells import paint_cells
 from attnscope.figures.paint_chart import paint_chart
-from attnscope.figures.spec import FigureSpec
+from attnscope.figures.spec import Caption, FigureSpec
 from attnscope.figures.views.curves import CHART_HEADER, chart_arrays, chart_rows, is_whole_chart
+from attnscope.labs.lab import AnyLab
 from attnscope.records.charts import CellMap, Chart
 
 _GAP_PX = 24.0
@@ -72,6 +74,19 @@ def _is_whole(cells: CellMap) -> bool:
     backdrop = cells.backdrop
     is_seen = backdrop is None or (backdrop.ndim == 3 and backdrop.shape[2] == 3 and backdrop.size > 0)
     return cells.values.size > 0 and 0 < cells.limit < np.inf and is_named and is_seen
+
+
+def lab_figure(lab: AnyLab, shown: Any, **page: Any) -> LabFigure:
+    """A lab as a figure: its picture, and in the caption its formula, numbers and sentence."""
+    words = shown.words
+    numbers = " · ".join(f"{name} {value}" for name, value in words.numbers)
+    kept = {
+        "title": lab.name,
+        "caption": Caption(note=f"{' · '.join((*words.formula, numbers))}. {words.sentence}"),
+        "width_mm": lab.figure_mm[0],
+        "height_mm": lab.figure_mm[1],
+    }
+    return LabFigure(charts=lab.charts(shown), cells=lab.cells(shown), **{**kept, **page})
 
 
 def panel_places(rect: QRectF, n: int, *, n_maps: int = 0, gap_px: float = _GAP_PX) -> list[QRectF]:

@@ -1,1 +1,1 @@
-"""Labs: small experiments with attention, worked out here in numpy. No Qt, no torch."""
+"""What the window knows of labs: what is set, what the worker was asked. No Qt, no torch."""

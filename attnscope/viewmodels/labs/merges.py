@@ -6,6 +6,7 @@ from dataclasses import replace
 from psygnal import Signal, SignalGroup
 
 from attnscope.counting import format_number
+from attnscope.labs.lab import LabWords
 from attnscope.records.messages import ModelLoaded
 from attnscope.records.requests import Reply, Request
 from attnscope.records.splits import (
@@ -21,7 +22,6 @@ from attnscope.records.splits import (
 from attnscope.records.tokens import Token
 from attnscope.schemes.tokenizers import KINDS, SPECIALS
 from attnscope.viewmodels.labs.controls import LabControls
-from attnscope.viewmodels.labs.lab import LabWords
 from attnscope.viewmodels.query import Query
 from attnscope.viewmodels.request_ids import RequestIds
 

@@ -3,12 +3,12 @@
 from dataclasses import dataclass
 from typing import Protocol
 
+from attnscope.labs.lab import LabWords
 from attnscope.records.maps import HeadMap
 from attnscope.records.tokens import Token
 from attnscope.viewmodels.causes.inside import InsideState
 from attnscope.viewmodels.heads.pruning_curves import CurvesState
 from attnscope.viewmodels.heads.state import HeadsState
-from attnscope.viewmodels.labs.lab import LabWords
 from attnscope.viewmodels.positions import PositionsState
 from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.training.state import TrainingState

@@ -3,24 +3,12 @@
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from PySide6.QtCore import QObject, Qt, QThread, Signal, Slot
-from PySide6.QtWidgets import QPushButton
+from PySide6.QtCore import QObject, QThread, Signal, Slot
 
-from attnscope.figures.lab_charts import cost_charts
-from attnscope.viewmodels.labs.cost import (
-    LENGTHS,
-    MEASURED,
-    WIDTHS,
-    Cost,
-    CostChoice,
-    CostPoint,
-    cost_of,
-    measure_costs,
-)
+from attnscope.labs.cost import MEASURED, Cost, CostChoice, CostPoint, measure_costs
+from attnscope.labs.lab import Lab
 from attnscope.widgets.labels import when
-from attnscope.widgets.labs.controls import Push, Slide
-from attnscope.widgets.labs.field_controls import slide
-from attnscope.widgets.labs.lab_view import LabPlan, LabView
+from attnscope.widgets.labs.lab_view import LabView
 
 Measure = Callable[[int], Iterator[CostPoint]]
 _WAIT_MS = 3000
@@ -118,56 +106,16 @@ class CostMeter(QObject):
             self._stop()
 
 
-def make_cost_view(measure: Measure = measure_costs) -> LabView[CostChoice, Cost]:
-    """The lab with its meter; the meter is a child called `meter`."""
-    view = LabView(cost_plan())
+def make_cost_view(lab: Lab[CostChoice, Cost], measure: Measure = measure_costs) -> LabView[CostChoice, Cost]:
+    """The lab with its meter, a child called `meter`, and the button that measures anew, `again`."""
+    view = LabView(lab)
     meter = CostMeter(view, measure)
     meter.setObjectName("meter")
     view.looked_at.connect(meter.look)
     view.left.connect(meter.leave)
-    button = view.rows["Measure again"].field
-    if isinstance(button, QPushButton):
-        button.clicked.connect(meter.measure_again, Qt.ConnectionType.QueuedConnection)
-    return view
-
-
-def cost_plan() -> LabPlan[CostChoice, Cost]:
-    """What a longer text costs."""
-    return LabPlan(
-        title="Cost by length",
-        example=CostChoice(),
-        resolve=cost_of,
-        controls=(
-            Slide(
-                name="width d",
-                tip="Width of the vectors",
-                values=tuple(float(d) for d in WIDTHS),
-                get=lambda c: c.d_model,
-                change=lambda c, v: replace(c, d_model=int(v), points=()),
-                text=lambda v: f"{v:.0f}",
-            ),
-            slide(
-                "tokens T",
-                "The length shown; click or drag in the plots",
-                "n_tokens",
-                LENGTHS,
-                text=lambda v: f"{v:,.0f}",
-            ),
-            Push(
-                name="Measure again",
-                tip="Time both on this machine with numpy, the best of three runs for each length",
-                change=lambda c: c,
-            ),
-        ),
-        charts=cost_charts,
-        drag=drag_length,
-        is_example=lambda choice, example: replace(choice, points=()) == example,
-        stretches=(5, 4),
-        names_px=72,
-        figure_mm=(180.0, 150.0),
+    button = view.add_button(
+        "Measure again", "Time both on this machine with numpy, the best of three runs for each length"
     )
-
-
-def drag_length(choice: CostChoice, x: float) -> CostChoice:
-    """The length nearest to the one dragged to, by its ratio."""
-    return replace(choice, n_tokens=min(LENGTHS, key=lambda n: max(n / x, x / n)))
+    button.setObjectName("again")
+    button.clicked.connect(meter.measure_again)
+    return view

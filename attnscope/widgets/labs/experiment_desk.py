@@ -1,31 +1,29 @@
 """Between a lab and the worker: asks what a choice needs while the lab is looked at, and shows what comes."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Generic, TypeVar
 
 from PySide6.QtCore import QObject, QTimer, Slot
 
+from attnscope.labs.lab import Lab
 from attnscope.records.experiments import NO_ANSWER, Answer, Question
 from attnscope.viewmodels.labs.experiments import ExperimentsState
 from attnscope.widgets.labels import when
-from attnscope.widgets.labs.lab_view import LabPlan, LabView
+from attnscope.widgets.labs.lab_view import LabView
 
 WAIT_MS = 250
 """A slider that moves asks for nothing until it has stood this long."""
 
 
 C = TypeVar("C")
-QuestionOf = Callable[[C, ExperimentsState], Question | None]
-"""The question that a choice asks; None where it asks nothing."""
 
 
 class ExperimentDesk(QObject, Generic[C]):
     """Belongs to one lab; without a state it does nothing, and the lab says that there is no worker."""
 
-    def __init__(self, view: LabView[C, Any], question_of: QuestionOf[C]) -> None:
+    def __init__(self, view: LabView[C, Any]) -> None:
         super().__init__(view)
-        self._lab, self._question_of = view.lab, question_of
+        self._lab, self._plan = view.lab, view.plan
         self._state: ExperimentsState | None = None
         self._is_watched = False
         self._timer = QTimer(self)
@@ -81,7 +79,9 @@ class ExperimentDesk(QObject, Generic[C]):
         self._show()
 
     def _question(self) -> Question | None:
-        return None if self._state is None else self._question_of(self._lab.choice, self._state)
+        if self._state is None:
+            return None
+        return self._plan.question(self._lab.choice, self._state.own_question())
 
     def _answer(self) -> Answer | None:
         question = self._question()
@@ -94,9 +94,9 @@ class ExperimentDesk(QObject, Generic[C]):
             self._lab.choose(replace(choice, answer=answer))
 
 
-def make_asking_view(plan: LabPlan[C, Any], question_of: QuestionOf[C]) -> LabView[C, Any]:
+def make_asking_view(lab: Lab[C, Any]) -> LabView[C, Any]:
     """A lab whose choice has a field `answer`, with its desk as a child called `desk`."""
-    view: LabView[C, Any] = LabView(plan)
-    desk = ExperimentDesk(view, question_of)
+    view: LabView[C, Any] = LabView(lab)
+    desk = ExperimentDesk(view)
     desk.setObjectName("desk")
     return view

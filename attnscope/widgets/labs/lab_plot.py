@@ -21,9 +21,12 @@ _NAMES_SHARE = 0.46
 
 
 class LabPlot(LinePlot):
-    """Shows a Chart; `dragged` carries the x under the pressed left button, `let_go` ends a drag."""
+    """Shows a Chart; `dragged` carries x and y under the left button, and whether it was just pressed.
 
-    dragged = Signal(float)
+    `let_go` ends a drag.
+    """
+
+    dragged = Signal(float, float, bool)
     let_go = Signal()
 
     def __init__(self, *, label_px: int = 0) -> None:
@@ -101,24 +104,28 @@ class LabPlot(LinePlot):
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
         super().mousePressEvent(event)
-        self._tell_drag(event)
+        self._tell_drag(event, is_start=True)
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
         super().mouseMoveEvent(event)
-        self._tell_drag(event)
+        self._tell_drag(event, is_start=False)
 
     def mouseReleaseEvent(self, event: QMouseEvent) -> None:
         super().mouseReleaseEvent(event)
         self.let_go.emit()
 
-    def _tell_drag(self, event: QMouseEvent) -> None:
+    def _tell_drag(self, event: QMouseEvent, *, is_start: bool) -> None:
         if not event.buttons() & Qt.MouseButton.LeftButton or self._chart is None:
             return
         view = self.getPlotItem().getViewBox()
-        x = float(view.mapSceneToView(QPointF(self.mapToScene(event.position().toPoint()))).x())
-        left, right = view.viewRange()[0]
-        x = min(max(x, left), right)
-        self.dragged.emit(10.0**x if self._chart.is_log_x else x)
+        place = view.mapSceneToView(QPointF(self.mapToScene(event.position().toPoint())))
+        x, y = (
+            min(max(at, low), high)
+            for at, (low, high) in zip((place.x(), place.y()), view.viewRange(), strict=True)
+        )
+        self.dragged.emit(
+            10.0**x if self._chart.is_log_x else x, 10.0**y if self._chart.is_log_y else y, is_start
+        )
 
     def _x(self, x: float) -> float:
         return float(np.log10(x)) if self._chart is not None and self._chart.is_log_x else x
@@ -226,7 +233,7 @@ class LabPlot(LinePlot):
 class ChartPanel(Dressed):
     """A chart with its title and units; `dragged` and `let_go` as of the plot."""
 
-    dragged = Signal(float)
+    dragged = Signal(float, float, bool)
     let_go = Signal()
     hover_text = Signal(str)
 

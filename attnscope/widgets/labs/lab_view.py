@@ -1,26 +1,23 @@
 """One lab on the screen: controls, formula and numbers at the left, the picture at the right."""
 
-import operator
-from collections.abc import Callable
-from dataclasses import dataclass, field
 from functools import partial
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QHideEvent, QResizeEvent, QShowEvent
-from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QPushButton, QVBoxLayout, QWidget
 
-from attnscope.figures.spec import Caption, FigureSpec
+from attnscope.fields import fields_of
+from attnscope.figures.spec import FigureSpec
 from attnscope.figures.style import type_px
-from attnscope.figures.views.lab import LabFigure, row_sizes
-from attnscope.records.charts import CellMap, Chart
+from attnscope.figures.views.lab import lab_figure, row_sizes
+from attnscope.labs.lab import HasWords, Lab
 from attnscope.viewmodels.labs.controls import LabControls
-from attnscope.viewmodels.labs.lab import Lab, LabWords
-from attnscope.viewmodels.view_state import Page
+from attnscope.viewmodels.labs.state import LabState
 from attnscope.widgets.form_parts import column, row
-from attnscope.widgets.labels import PlainLabel, tool_button, when
+from attnscope.widgets.labels import PlainLabel, plain_tooltip, tool_button, when
 from attnscope.widgets.labs.cell_panel import CellPanel
-from attnscope.widgets.labs.controls import Control, ControlRow, WordsPanel, could_set
+from attnscope.widgets.labs.controls import ControlRow, WordsPanel
 from attnscope.widgets.labs.lab_foot import LabFoot
 from attnscope.widgets.labs.lab_plot import ChartPanel
 from attnscope.widgets.labs.lab_side import lab_side, sentence_px
@@ -31,55 +28,12 @@ _LEAST_CHART_PX = 210
 """Narrower charts stand two in a row: at the size of type of 100 %."""
 
 
-class HasWords(Protocol):
-    """What every lab works out."""
-
-    @property
-    def words(self) -> LabWords:
-        """What the lab says."""
-        ...
-
-
 C = TypeVar("C")
 S = TypeVar("S", bound=HasWords)
 
 
-def _no_charts(_shown: object) -> tuple[Chart, ...]:
-    return ()
-
-
-def _no_cells(_shown: object) -> tuple[CellMap, ...]:
-    return ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LabPlan(Generic[C, S]):
-    """What a lab is: its state, its controls, its picture; `drag` takes the x dragged to in a chart.
-
-    `dragged_from` is the first chart that can be dragged in, `n_draggable` how many can, None for all after
-    it. `other_page` are the words of a button and the page it turns to.
-    `stretches` are the heights of the picture's rows against each other; `names_px` is the room for names at
-    lines.
-    """
-
-    title: str
-    example: C
-    resolve: Callable[[C], S]
-    controls: tuple[Control[C], ...]
-    charts: Callable[[S], tuple[Chart, ...]] = _no_charts
-    cells: Callable[[S], tuple[CellMap, ...]] = _no_cells
-    drag: Callable[[C, float], C] | None = None
-    is_example: Callable[[C, C], bool] = operator.eq
-    dragged_from: int = 0
-    n_draggable: int | None = None
-    other_page: tuple[str, Page] | None = None
-    stretches: tuple[int, ...] = ()
-    names_px: int = 84
-    figure_mm: tuple[float, float] = field(default=(180.0, 130.0))
-
-
 class LabView(Dressed, Generic[C, S]):
-    """Shows a plan; `export_wanted` asks for the export dialog, `page_wanted` for another page.
+    """Shows a lab; `export_wanted` asks for the export dialog, `page_wanted` for another page.
 
     `offered` passes on a state of the window, for those who work things out for the lab.
     """
@@ -91,17 +45,17 @@ class LabView(Dressed, Generic[C, S]):
     looked_at = Signal()
     left = Signal()
 
-    def __init__(self, plan: LabPlan[C, S], parent: QWidget | None = None) -> None:
+    def __init__(self, plan: Lab[C, S], parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.plan = plan
-        self.lab: Lab[C, S] = Lab(plan.example, plan.resolve)
+        self.lab: LabState[C, S] = LabState(plan.example, plan.resolve)
         lab = self.lab
         self.controls = LabControls(
             plan.example,
             lambda: lab.choice,
             lab.choose,
-            is_example=plan.is_example,
-            allows=lambda choice: all(could_set(control, choice) for control in plan.controls),
+            is_example=lambda choice, _: plan.is_example(choice),
+            allows=plan.allows,
         )
         self.rows: dict[str, ControlRow[C]] = {}
         self.words = WordsPanel()
@@ -127,23 +81,21 @@ class LabView(Dressed, Generic[C, S]):
         for control in self.rows.values():
             control.set_size()
 
+    def add_button(self, words: str, tip: str) -> QPushButton:
+        """One more button below the controls."""
+        button = QPushButton(words)
+        button.setAccessibleName(words)
+        button.setToolTip(plain_tooltip(tip))
+        self._column.insertWidget(2 + len(self.rows), button)
+        return button
+
     def offer(self, state: object) -> None:
         """Pass a state of the window on."""
         self.offered.emit(state)
 
     def figure_spec(self) -> FigureSpec:
         """The lab as a figure: its picture, its formula and its sentence."""
-        words = self.lab.shown.words
-        numbers = " · ".join(f"{name} {value}" for name, value in words.numbers)
-        note = " · ".join((*words.formula, numbers)) + ". " + words.sentence
-        return LabFigure(
-            charts=self.plan.charts(self.lab.shown),
-            cells=self.plan.cells(self.lab.shown),
-            title=self.plan.title,
-            caption=Caption(note=note),
-            width_mm=self.plan.figure_mm[0],
-            height_mm=self.plan.figure_mm[1],
-        )
+        return lab_figure(self.plan, self.lab.shown)
 
     def showEvent(self, event: QShowEvent) -> None:
         super().showEvent(event)
@@ -163,14 +115,15 @@ class LabView(Dressed, Generic[C, S]):
     def _build_side(self) -> QWidget:
         inside = QWidget()
         layout = column(inside, margin=12, spacing=6)
-        layout.addWidget(PlainLabel(self.plan.title, "name"))
+        layout.addWidget(PlainLabel(self.plan.name, "name"))
         layout.addSpacing(4)
-        for control in self.plan.controls:
-            shown: ControlRow[C] = ControlRow(control, self.lab.choice)
+        for setting in fields_of(self.lab.choice):
+            shown: ControlRow[C] = ControlRow(setting, self.lab.choice)
             shown.asked.connect(partial(self.controls.ask, group=shown.group))
             shown.settled.connect(self.controls.settle)
-            self.rows[control.name] = shown
+            self.rows[setting.title] = shown
             layout.addWidget(shown)
+        self._column = layout
         layout.addSpacing(8)
         layout.addWidget(self.words)
         if self.plan.other_page is not None:
@@ -205,13 +158,11 @@ class LabView(Dressed, Generic[C, S]):
             chart_panel.hover_text.connect(self.hover_text)
         for cell_panel in self.cell_panels:
             cell_panel.hovered.connect(self._on_hovered)
-        if self.plan.drag is not None:
-            first = self.plan.dragged_from
-            end = len(self.chart_panels) if self.plan.n_draggable is None else first + self.plan.n_draggable
-            for chart_panel in self.chart_panels[first:end]:
-                chart_panel.dragged.connect(self._on_dragged)
-                chart_panel.let_go.connect(self.controls.settle)
-                chart_panel.plot.setCursor(Qt.CursorShape.SizeHorCursor)
+        for k in self.plan.dragged:
+            chart_panel = self.chart_panels[k]
+            chart_panel.dragged.connect(self._on_dragged)
+            chart_panel.let_go.connect(self.controls.settle)
+            chart_panel.plot.setCursor(Qt.CursorShape.SizeHorCursor)
         return picture
 
     def _place_panels(self, sizes: tuple[int, ...]) -> None:
@@ -269,9 +220,8 @@ class LabView(Dressed, Generic[C, S]):
         if self.plan.other_page is not None:
             self.page_wanted.emit(self.plan.other_page[1])
 
-    def _on_dragged(self, x: float) -> None:
-        if self.plan.drag is not None:
-            self.controls.ask(self.plan.drag(self.lab.choice, x), group="drag")
+    def _on_dragged(self, x: float, y: float, is_start: bool) -> None:
+        self.controls.ask(self.plan.drag(self.lab.choice, x, y, is_start=is_start), group="drag")
 
     def _on_hovered(self, i: int, j: int) -> None:
         source = self.sender()

@@ -3,7 +3,7 @@
 Where the page is narrow for its type, as on a projector, the list is a box above the lab instead.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, cast
 
 from PySide6.QtCore import QEvent, QObject, Qt, Signal
@@ -21,21 +21,13 @@ from PySide6.QtWidgets import (
 
 from attnscope.figures.spec import FigureSpec
 from attnscope.figures.style import type_px
+from attnscope.labs import GROUPS, LABS, LabEntry
 from attnscope.viewmodels.labs.controls import LabControls, LabValues
 from attnscope.viewmodels.palette import Item
 from attnscope.viewmodels.view_state import ViewState
 from attnscope.widgets.form_parts import column, row
 from attnscope.widgets.labels import ElidedLabel, PlainLabel, plain_tooltip
-from attnscope.widgets.labs.catalogue import (
-    GROUPS,
-    LABS,
-    HasControls,
-    LabEntry,
-    LabWidget,
-    LinksToPages,
-    TakesOffers,
-    labs_of,
-)
+from attnscope.widgets.labs.catalogue import HasControls, LabWidget, LinksToPages, TakesOffers, make_lab
 from attnscope.widgets.offers import Offer
 from attnscope.widgets.theme import Dressed
 
@@ -54,16 +46,16 @@ class LabsPage(Dressed):
     page_wanted = Signal(str)
     controls_changed = Signal()
 
-    def __init__(self, *, labs: tuple[LabEntry, ...] = LABS) -> None:
+    def __init__(self, *, make: Callable[[LabEntry], QWidget] = make_lab) -> None:
         super().__init__()
-        self._entries = {entry.name: entry for group in GROUPS for entry in labs_of(group, labs)}
+        self._entries, self._make_lab = LABS, make
         self._offered: list[object] = []
         self._followed: LabControls[Any] | None = None
         self.setProperty("role", "page")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         self.labs: dict[str, QWidget] = {}
-        self.list = self._build_list(labs)
-        self.box, self._shows = self._build_box(labs), ElidedLabel(role="muted")
+        self.list = self._build_list()
+        self.box, self._shows = self._build_box(), ElidedLabel(role="muted")
         self._stack = QStackedWidget()
         self.side = self._build_side()
         self._parts = QBoxLayout(QBoxLayout.Direction.LeftToRight, self)
@@ -156,7 +148,7 @@ class LabsPage(Dressed):
     # Building
 
     def _make(self, entry: LabEntry) -> QWidget:
-        widget = entry.make()
+        widget = self._make_lab(entry)
         lab = cast("LabWidget", widget)
         lab.hover_text.connect(self.hover_text)
         lab.export_wanted.connect(self.export_wanted)
@@ -170,14 +162,14 @@ class LabsPage(Dressed):
                 widget.offer(state)
         return widget
 
-    def _build_list(self, labs: tuple[LabEntry, ...]) -> QListWidget:
+    def _build_list(self) -> QListWidget:
         shown = QListWidget()
         shown.setAccessibleName("Labs")
         shown.setProperty("role", "contents")
         shown.setFrameShape(QFrame.Shape.NoFrame)
         shown.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         for group in GROUPS:
-            entries = labs_of(group, labs)
+            entries = [entry for entry in self.entries if entry.group == group]
             if not entries:
                 continue
             heading = QListWidgetItem(group)
@@ -190,12 +182,12 @@ class LabsPage(Dressed):
                 shown.addItem(item)
         return shown
 
-    def _build_box(self, labs: tuple[LabEntry, ...]) -> QComboBox:
+    def _build_box(self) -> QComboBox:
         box = QComboBox()
         box.setAccessibleName("Labs")
         box.setMaxVisibleItems(30)
         for group in GROUPS:
-            entries = labs_of(group, labs)
+            entries = [entry for entry in self.entries if entry.group == group]
             if entries and box.count():
                 box.insertSeparator(box.count())
             for entry in entries:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from PySide6.QtWidgets import QPushButton, QWidget
 
 from attnscope.figures.style import type_px
-from attnscope.viewmodels.labs.lab import LabWords
+from attnscope.labs.lab import LabWords
 from attnscope.viewmodels.session.file import LookSaved
 from attnscope.viewmodels.tours.tours import Point
 from attnscope.viewmodels.view_state import Part, ViewState

@@ -12,6 +12,7 @@ from PySide6.QtWidgets import QFrame, QGridLayout, QScrollArea, QToolButton, QVB
 
 from attnscope.figures.plain import plain_text, shorten
 from attnscope.figures.style import type_px
+from attnscope.labs import LABS
 from attnscope.viewmodels.session.recents import Recents
 from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.tours.touring import TourState
@@ -21,7 +22,6 @@ from attnscope.viewmodels.training.state import TrainingState
 from attnscope.widgets.card_button import CardButton
 from attnscope.widgets.form_parts import column
 from attnscope.widgets.labels import PlainLabel, plain_tooltip, tool_button, when
-from attnscope.widgets.labs.catalogue import GROUPS, labs_of
 
 # One tour as a card: what it is about, how far somebody is, and where there is room, its steps.
 
@@ -311,7 +311,7 @@ class WelcomePanel(QScrollArea):
         grid.setContentsMargins(0, 0, 0, 0)
         grid.setSpacing(4)
         grid.addWidget(_section("Labs"), 0, 0, 1, 2)
-        for entry in (entry for group in GROUPS for entry in labs_of(group)):
+        for entry in LABS.values():
             card = CardButton(entry.name, entry.shows)
             card.setToolTip(plain_tooltip(entry.shows))
             card.clicked.connect(lambda _on=False, name=entry.name: self._doors.show_lab(name))

@@ -12,14 +12,16 @@ from N(0, INPUT²); every number is the geometric mean over N_DRAWS random netwo
 has random projections and reads random tokens: ∂o_T/∂x_t goes through the value and through the key.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 from attnscope.counting import format_number
-from attnscope.viewmodels.labs.lab import LabWords
+from attnscope.fields import number, redraw
+from attnscope.labs.lab import BLUE, GREEN, ORANGE, Lab, LabWords
+from attnscope.records.charts import Chart, Series
 
 Numbers = NDArray[np.float64]
 N_DRAWS, N_HEADS = 8, 64
@@ -35,11 +37,31 @@ FLOOR = 1e-30
 class ReachChoice:
     """The text's length, the spectral radius of W, the bias of the forget gate, the distance looked at."""
 
-    n_tokens: int = 64
-    radius: float = 0.9
-    forget_bias: float = 1.5
-    distance: int = 48
-    seed: int = 0
+    radius: float = number(
+        0.9,
+        RADII,
+        title="radius ρ",
+        tip="Spectral radius of the tanh network's matrix: its largest eigenvalue by size",
+    )
+    forget_bias: float = number(
+        1.5,
+        BIASES,
+        title="forget",
+        tip="Bias of the LSTM's forget gate: at 0 it keeps half of its cell, at 5 all but 0.7 %",
+        text=lambda v: f"{v:+g}".replace("-", "−"),
+    )
+    n_tokens: int = number(64, LENGTHS, title="tokens T", tip="Length of the text")
+    distance: int = number(
+        48,
+        range(1, LENGTHS[-1]),
+        title="distance",
+        tip="How far back is looked at; click or drag in the pictures",
+        shown=lambda c: min(c.distance, c.n_tokens - 1),
+    )
+    seed: int = redraw(
+        title="Other networks",
+        tip="Draw other random networks and texts; the curves are means over eight",
+    )
 
     def __post_init__(self) -> None:
         if self.n_tokens < 2 or self.radius <= 0 or self.distance < 1:
@@ -252,3 +274,61 @@ def _sentence(choice: ReachChoice, distance: int, far: dict[str, float]) -> str:
         f"LSTM's × {format_number(far['LSTM'], 2)} with forget gates near "
         f"{format_number(_forget(choice), 2)}{cell}."
     )
+
+
+def reach_charts(shown: GradientReach) -> tuple[Chart, ...]:
+    """The gradient by distance, and how many steps it takes."""
+    at = float(shown.distance)
+    gradient = Chart(
+        title="Gradient",
+        x_label="distance T − t in tokens",
+        y_label="‖∂ last state / ∂ state at t‖, share of that at distance 1; mean of random networks",
+        series=(
+            Series(name="ρ at each step", xs=shown.distances, ys=shown.linear, colour=ORANGE, is_quiet=True),
+            Series(name="tanh network", xs=shown.distances, ys=shown.plain, colour=ORANGE),
+            Series(name="LSTM", xs=shown.distances, ys=shown.gated, colour=GREEN),
+            Series(name="attention", xs=shown.distances, ys=shown.attention, colour=BLUE),
+        ),
+        is_log_y=True,
+        marks=((at, f"{shown.distance} back"),),
+    )
+    path = Chart(
+        title="Path length",
+        x_label="distance T − t in tokens",
+        y_label="steps between two tokens (Vaswani et al. 2017, table 1)",
+        series=(
+            Series(name="recurrent O(T)", xs=shown.distances, ys=shown.distances, colour=ORANGE),
+            Series(name="attention O(1)", xs=shown.distances, ys=np.ones(len(shown.distances)), colour=BLUE),
+        ),
+        marks=((at, ""),),
+    )
+    return (gradient, path)
+
+
+class GradientByDistance(Lab[ReachChoice, GradientReach]):
+    name = "Gradient by distance"
+    group = "Attention or recurrence"
+    order = 1
+    shows = "How much gradient is left many tokens back: tanh network, LSTM and attention"
+    source = "Hochreiter and Schmidhuber 1997, Pascanu et al. 2013"
+    help = """How much of the gradient at distance 1 is left many tokens back, in a tanh network, an LSTM
+    and attention. A recurrent network multiplies $‖∂h_T / ∂h_t‖$ by a factor at each of T steps; in an LSTM
+    the factor depends on the forget gates. Attention is one step away from every token, and its gradient is
+    about 1/T, near and far.
+    """
+
+    example = ReachChoice()
+    dragged = (0, 1)
+    stretches = (5, 3)
+    names_px = 112
+    figure_mm = (180.0, 150.0)
+
+    def resolve(self, choice: ReachChoice) -> GradientReach:
+        return reach(choice)
+
+    def charts(self, shown: GradientReach) -> tuple[Chart, ...]:
+        return reach_charts(shown)
+
+    def drag(self, choice: ReachChoice, x: float, y: float, *, is_start: bool) -> ReachChoice:
+        """The distance nearest to the place dragged to."""
+        return replace(choice, distance=min(max(round(x), 1), choice.n_tokens - 1))

@@ -9,16 +9,22 @@ The numbers are the worker's, which really trains every model when the lab is lo
 one model against another holds only where their 95 % intervals over rows (Wilson 1927) do not meet.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from attnscope.counting import format_number
+from attnscope.fields import number, one_of, redraw
+from attnscope.labs.lab import BLUE, GREEN, ORANGE, PURPLE, Lab, LabWords, said_trained, where_trained
+from attnscope.records.charts import Chart, Series
 from attnscope.records.experiments import (
     NO_ANSWER,
     WRITERS,
     Answer,
+    CollapseQuestion,
+    Question,
     Writer,
     WritingCurve,
     WritingFinding,
@@ -26,7 +32,6 @@ from attnscope.records.experiments import (
     WritingTask,
 )
 from attnscope.records.intervals import wilson
-from attnscope.viewmodels.labs.lab import LabWords, said_trained, where_trained
 
 Numbers = NDArray[np.float64]
 LENGTHS: tuple[int, ...] = (8, 12, 16)
@@ -45,11 +50,28 @@ WRITER_NAMES: dict[Writer, str] = {
 class QualityChoice:
     """What the models write, and how they are trained."""
 
-    task: WritingTask = "reverse"
-    n_trained: int = 12
-    d_model: int = 32
-    n_steps: int = 2000
-    seed: int = 0
+    task: WritingTask = one_of(
+        "reverse",
+        TASK_NAMES,
+        title="write",
+        tip="In which order the models write the tokens they read",
+    )
+    n_trained: int = number(
+        12,
+        LENGTHS,
+        title="trained L",
+        tip="Tokens of the longest rows that the models are trained on; rows of up to 1.5·L are read",
+    )
+    d_model: int = number(
+        32,
+        WIDTHS,
+        title="width d",
+        tip="Numbers in a state, and so in the single vector that a GRU without attention passes on",
+    )
+    n_steps: int = number(
+        2000, STEPS, title="steps", tip="Steps of training of each model; a step reads 32 rows"
+    )
+    seed: int = redraw(title="Other models", tip="Train models with other first weights, on other rows")
     answer: Answer = NO_ANSWER
 
     @property
@@ -185,3 +207,75 @@ def _range(curve: WritingCurve, found: WritingFinding, k: int) -> tuple[float, f
 
 def _share(curve: WritingCurve, found: WritingFinding, k: int) -> str:
     return f"{100 * curve.n_exact[k] / found.n_rows:.0f} %"
+
+
+OF_WRITER: dict[Writer, int] = {"none": ORANGE, "additive": BLUE, "dot": GREEN, "transformer": PURPLE}
+
+
+def quality_charts(shown: Quality) -> tuple[Chart, ...]:
+    """Rows right to the end and single tokens by length, and the loss on the way."""
+    lengths = dict.fromkeys(WRITER_NAMES, shown.lengths)
+    marks = ((float(shown.n_trained), f"trained: {shown.n_trained}"),)
+    return (
+        Chart(
+            title="Whole rows",
+            x_label="tokens of the row",
+            y_label="share of rows right to the end",
+            series=_lines(lengths, shown.exact),
+            y_range=(0.0, 1.08),
+            marks=marks,
+        ),
+        Chart(
+            title="Tokens",
+            x_label="tokens of the row",
+            y_label="share right at their positions",
+            series=_lines(lengths, shown.tokens),
+            y_range=(0.0, 1.08),
+            marks=marks,
+        ),
+        Chart(
+            title="Loss",
+            x_label="step",
+            y_label="nats a token",
+            series=_lines(shown.steps, shown.losses),
+        ),
+    )
+
+
+def _lines(xs: Mapping[Writer, Numbers], ys: Mapping[Writer, Numbers]) -> tuple[Series, ...]:
+    return tuple(
+        Series(name=name, xs=xs[w], ys=ys[w], colour=OF_WRITER[w], has_points=True)
+        for w, name in WRITER_NAMES.items()
+    )
+
+
+class QualityByLength(Lab[QualityChoice, Quality]):
+    name = "Quality by length"
+    group = "Attention or recurrence"
+    order = 2
+    shows = "How well longer rows are written with one vector, and with attention: trained and read here"
+    source = "Bahdanau et al. 2014, figure 2"
+    help = """A recurrent encoder without attention passes a single vector to the decoder, and the longer
+    the row, the more is lost on the way; with attention the decoder reads every state of the encoder
+    (Bahdanau 2014, figure 2). Four small models are trained, all on the same rows of 3 to L tokens, and
+    write rows of 3 to 1.5·L tokens greedily. A row counts only if it is right to the end. The example was
+    trained in advance, so its curves appear at once; *Other models*, or any other choice, trains here, and
+    the curves grow as the models learn. With a wider vector or longer training the model without attention
+    gets further, but still falls. Rows longer than L were never seen in training, and no model can be
+    expected to get them right.
+    """
+
+    example = QualityChoice()
+    asks = True
+    stretches = (5, 4)
+    names_px = 112
+    figure_mm = (200.0, 150.0)
+
+    def resolve(self, choice: QualityChoice) -> Quality:
+        return judge_lengths(choice)
+
+    def charts(self, shown: Quality) -> tuple[Chart, ...]:
+        return quality_charts(shown)
+
+    def question(self, choice: QualityChoice, of_model: CollapseQuestion | None) -> Question | None:
+        return choice.question

@@ -19,7 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnscope.counting import format_number
-from attnscope.viewmodels.labs.lab import LabWords
+from attnscope.fields import line, number, redraw, switch
+from attnscope.labs.lab import Lab, LabWords
+from attnscope.records.charts import CellMap
 
 Numbers = NDArray[np.float64]
 WIDTH = 12
@@ -32,11 +34,19 @@ MAX_WORDS = 8
 class OrderChoice:
     """Two sentences; `position_scale` 0 leaves positions out, `is_causal` hides what follows."""
 
-    first: str = "Only I love you"
-    second: str = "I love only you"
-    position_scale: float = 0.0
-    is_causal: bool = False
-    seed: int = 0
+    first: str = line("Only I love you", title="A", tip="A sentence of at most 8 words")
+    second: str = line("I love only you", title="B", tip="The same words in another order")
+    position_scale: float = number(
+        0.0,
+        tuple(k / 10 for k in range(21)),
+        title="positions",
+        tip="How strongly sinusoidal positions are added to the words; 0 leaves them out",
+        text=lambda v: f"× {v:.1f}" if v else "none",
+    )
+    is_causal: bool = switch(
+        False, title="causal mask", tip="Each word sees only itself and what came before"
+    )
+    seed: int = redraw(title="Other weights", tip="Draw other random words and projections")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,3 +183,67 @@ def _sentence(choice: OrderChoice, first: Sentence, second: Sentence, largest: f
         f"No positions, and yet the outputs differ by up to {format_number(largest)}: the causal mask "
         f"shows each word only what came before, which reveals the order."
     )
+
+
+def order_cells(shown: Order) -> tuple[CellMap, ...]:
+    """The weights of both sentences, their outputs sorted by word, and the difference of these."""
+    first, second = shown.first, shown.second
+    limit = max([1e-9, *(float(np.abs(s.outputs).max()) for s in (first, second) if s.words)])
+    maps = [
+        CellMap(
+            title=f"{name}: {' '.join(one.words)}"[:60],
+            note="weights",
+            values=_at_least_one(one.weights),
+            rows=one.words,
+            columns=one.words,
+            has_numbers=True,
+        )
+        for name, one in (("A", first), ("B", second))
+    ]
+    difference = shown.difference
+    for name, values, words in (
+        ("Outputs of A", first.outputs[list(first.order)], shown.sorted_words),
+        ("Outputs of B", second.outputs[list(second.order)], tuple(second.words[i] for i in second.order)),
+        ("B − A", np.full((1, 1), np.nan) if difference is None else difference, shown.sorted_words),
+    ):
+        is_missing = name == "B − A" and difference is None
+        maps.append(
+            CellMap(
+                title=name,
+                note="other words" if is_missing else "sorted by word",
+                values=_at_least_one(values),
+                kind="signed",
+                limit=limit,
+                rows=() if is_missing else words,
+                row_title="word",
+                column_title="dimension",
+                legend=("nothing to compare",),
+            )
+        )
+    return tuple(maps)
+
+
+def _at_least_one(values: Numbers) -> Numbers:
+    """A map has one cell at least; an empty one is not allowed."""
+    return values if values.size else np.full((1, 1), np.nan)
+
+
+class OrderBlindness(Lab[OrderChoice, Order]):
+    name = "Order blindness"
+    group = "Positions"
+    order = 1
+    shows = "Without positions a sentence is a set of words: the same outputs in any order"
+    source = "Vaswani et al. 2017, section 3.5"
+    help = """Without positions a sentence is a set: the same words in two orders give the same outputs,
+    reordered. The numbers show the largest difference. Switch positions on, and the outputs differ.
+    """
+
+    example = OrderChoice()
+    stretches = (4, 3)
+    figure_mm = (220.0, 175.0)
+
+    def resolve(self, choice: OrderChoice) -> Order:
+        return compare_orders(choice)
+
+    def cells(self, shown: Order) -> tuple[CellMap, ...]:
+        return order_cells(shown)

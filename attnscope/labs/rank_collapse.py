@@ -10,15 +10,17 @@ several): it falls doubly exponentially with depth. Skips prevent it. Weights ar
 first of a feed-forward layer from N(0, 2/n_in); layer norms, where they are on, come before each branch.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 from attnscope.counting import format_number, lowered
-from attnscope.records.experiments import NO_ANSWER, Answer, CollapseFinding
-from attnscope.viewmodels.labs.lab import LabWords
+from attnscope.fields import number, redraw, switch
+from attnscope.labs.lab import BLUE, GREEN, OCHRE, ORANGE, PURPLE, Lab, LabWords
+from attnscope.records.charts import CellMap, Chart, Series
+from attnscope.records.experiments import NO_ANSWER, Answer, CollapseFinding, CollapseQuestion, Question
 
 Numbers = NDArray[np.float64]
 Setting = tuple[bool, bool]
@@ -45,16 +47,34 @@ class CollapseChoice:
     `sharpness` multiplies queries and keys: sharper attention mixes less. `answer` is the opened model's.
     """
 
-    n_layers: int = 12
-    d_model: int = 64
-    n_heads: int = 4
-    n_tokens: int = 16
-    sharpness: float = 2.0
-    has_norm: bool = True
-    has_skips: bool = False
-    has_feed_forward: bool = False
-    layer: int = 3
-    seed: int = 0
+    has_skips: bool = switch(
+        False, title="skips", tip="Add each branch to the stream, in the Transformer that the maps show"
+    )
+    has_feed_forward: bool = switch(
+        False, title="feed-forward", tip="A ReLU layer four times as wide after each attention"
+    )
+    has_norm: bool = switch(
+        True,
+        title="layer norm",
+        tip="Each token to mean 0 and variance 1 before each branch; this does not stop the collapse",
+    )
+    layer: int = number(
+        3,
+        range(LAYERS[-1] + 1),
+        title="layer",
+        tip="The layer after which the maps show the stream; drag in the pictures",
+    )
+    n_layers: int = number(12, LAYERS, title="layers", tip="Depth of the Transformer")
+    d_model: int = number(64, WIDTHS, title="width", tip="d_model")
+    n_heads: int = number(4, HEADS, title="heads", tip="Heads of each layer")
+    n_tokens: int = number(16, TOKENS, title="tokens", tip="Length of the random text")
+    sharpness: float = number(
+        2.0,
+        (0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 4.0),
+        title="sharpness",
+        tip="Factor on queries and keys: the sharper attention is, the less it mixes",
+    )
+    seed: int = redraw(title="Other weights", tip="Draw other random weights and tokens")
     answer: Answer = NO_ANSWER
 
     def __post_init__(self) -> None:
@@ -295,3 +315,137 @@ def _sentence(choice: CollapseChoice, layer: int, ratios: dict[Setting, Numbers]
         "still tells them "
         f"apart after {choice.n_layers}. Drag along the layers: the rows of the maps become identical."
     )
+
+
+_OF_SETTING: dict[Setting, int] = {
+    (True, True): BLUE,
+    (True, False): GREEN,
+    (False, True): PURPLE,
+    (False, False): ORANGE,
+}
+
+
+_SHOWN_DIMENSIONS = 32
+
+
+def collapse_charts(shown: Collapse) -> tuple[Chart, ...]:
+    """The distance from rank one by layer in all four settings, and how fast it falls."""
+    layers = np.arange(float(shown.choice.n_layers + 1))
+    mark = ((float(shown.layer), ""),)
+    curves = [
+        Series(name=SETTINGS[s], xs=layers, ys=ys, colour=_OF_SETTING[s], has_points=True)
+        for s, ys in shown.ratios.items()
+    ]
+    theory = Series(name="theory: cubed", xs=layers, ys=shown.cubed, colour=ORANGE, is_quiet=True)
+    falls = [_fall(s, layers, ys) for s, ys in shown.ratios.items()]
+    straight = Series(name="theory: × 3", xs=layers, ys=_minus_log(shown.cubed), colour=ORANGE, is_quiet=True)
+    return (
+        Chart(
+            title="Distance from rank one",
+            x_label="layer",
+            y_label="‖res(X)‖ / ‖X‖",
+            series=(theory, *curves, *_own(shown)),
+            is_log_y=True,
+            marks=mark,
+        ),
+        Chart(
+            title="How fast it falls",
+            x_label="layer",
+            y_label="−ln r: a straight line is doubly exponential",
+            series=(straight, *falls),
+            is_log_y=True,
+            marks=mark,
+        ),
+    )
+
+
+def collapse_cells(shown: Collapse) -> tuple[CellMap, ...]:
+    """The stream after the chosen layer, and how alike its tokens are."""
+    stream = shown.stream[:, :_SHOWN_DIMENSIONS]
+    largest = float(np.abs(stream).max()) or 1.0
+    what = SETTINGS[shown.choice.setting]
+    return (
+        CellMap(
+            title=f"X after layer {shown.layer}" if shown.layer else "X before the first layer",
+            note=what,
+            values=stream,
+            kind="signed",
+            limit=largest,
+            row_title="token",
+            column_title="dimension",
+        ),
+        CellMap(
+            title="Likeness",
+            note="cosine of each pair of tokens",
+            values=shown.likeness,
+            kind="signed",
+            row_title="token",
+            column_title="token",
+        ),
+    )
+
+
+def _own(shown: Collapse) -> tuple[Series, ...]:
+    """The opened model in the setting that is looked at."""
+    if shown.own is None:
+        return ()
+    wanted = shown.choice.setting
+    return tuple(
+        Series(
+            name=f"{shown.own.name}, skips {'on' if curve.has_skips else 'off'}",
+            xs=np.arange(float(len(curve.ratios))),
+            ys=np.array(curve.ratios),
+            colour=OCHRE,
+            has_points=True,
+        )
+        for curve in shown.own.curves
+        if (curve.has_skips, curve.has_feed_forward) == wanted
+    )
+
+
+def _fall(setting: Setting, layers: Numbers, ratios: Numbers) -> Series:
+    name, colour = SETTINGS[setting], _OF_SETTING[setting]
+    return Series(name=name, xs=layers, ys=_minus_log(ratios), colour=colour, has_points=True)
+
+
+def _minus_log(ratios: Numbers) -> Numbers:
+    """−ln r; NaN where the distance from rank one is all there is."""
+    logs = -np.log(ratios)
+    return np.asarray(np.where(logs > 0, logs, np.nan))
+
+
+class RankCollapse(Lab[CollapseChoice, Collapse]):
+    name = "Rank collapse"
+    group = "Depth and training"
+    order = 1
+    shows = "Without skips all tokens become the same vector, doubly exponentially with depth"
+    source = "Dong, Cordonnier and Loukas 2021"
+    help = """Without skips and feed-forward layers, all token vectors converge to the same one, doubly
+    exponentially with depth (Dong 2021). The plot shows $‖res(X)‖ / ‖X‖$ after each layer, with skips and
+    feed-forward layers switched on and off. It is the skips that prevent the collapse: feed-forward layers
+    with random weights, as here, make similar vectors even more similar. By Dong's theorem feed-forward
+    layers can slow the collapse, depending on their Lipschitz constant, and trained ones may.
+    """
+
+    example = CollapseChoice()
+    asks = True
+    dragged = (0, 1)
+    stretches = (5, 6)
+    names_px = 136
+    figure_mm = (220.0, 170.0)
+
+    def resolve(self, choice: CollapseChoice) -> Collapse:
+        return collapse(choice)
+
+    def charts(self, shown: Collapse) -> tuple[Chart, ...]:
+        return collapse_charts(shown)
+
+    def cells(self, shown: Collapse) -> tuple[CellMap, ...]:
+        return collapse_cells(shown)
+
+    def drag(self, choice: CollapseChoice, x: float, y: float, *, is_start: bool) -> CollapseChoice:
+        """The layer nearest to the place dragged to."""
+        return replace(choice, layer=min(max(round(x), 0), choice.n_layers))
+
+    def question(self, choice: CollapseChoice, of_model: CollapseQuestion | None) -> Question | None:
+        return of_model

@@ -14,9 +14,32 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnscope.counting import format_number
-from attnscope.records.experiments import NO_ANSWER, SCHEMES, Answer, ReachFinding, ReachQuestion
+from attnscope.fields import number, redraw
+from attnscope.labs.lab import (
+    BLUE,
+    GREEN,
+    OCHRE,
+    OLIVE,
+    ORANGE,
+    PURPLE,
+    SKY,
+    Lab,
+    LabWords,
+    claimed,
+    said_trained,
+    where_trained,
+)
+from attnscope.records.charts import Chart, Series
+from attnscope.records.experiments import (
+    NO_ANSWER,
+    SCHEMES,
+    Answer,
+    CollapseQuestion,
+    Question,
+    ReachFinding,
+    ReachQuestion,
+)
 from attnscope.schemes.positions import POSITIONS
-from attnscope.viewmodels.labs.lab import LabWords, claimed, said_trained, where_trained
 
 Numbers = NDArray[np.float64]
 LENGTHS: tuple[int, ...] = (8, 16, 24, 32)
@@ -34,10 +57,20 @@ SCHEME_NAMES: dict[str, str] = {name: POSITIONS[name].title for name in SCHEMES}
 class LongerChoice:
     """How the models are trained."""
 
-    n_trained: int = 16
-    n_steps: int = 1000
-    look_back: int = 1
-    seed: int = 0
+    n_trained: int = number(
+        16,
+        LENGTHS,
+        title="trained L",
+        tip="Tokens of the texts that the models are trained on; texts of 4·L are read",
+    )
+    look_back: int = number(
+        1,
+        LOOK_BACKS,
+        title="positions k",
+        tip="Which token is to be repeated: the one k positions back",
+    )
+    n_steps: int = number(1000, STEPS, title="steps", tip="Steps of training of each model")
+    seed: int = redraw(title="Other models", tip="Train models with other first weights, on other texts")
     answer: Answer = NO_ANSWER
 
     @property
@@ -143,3 +176,53 @@ def _sentence(
 
 def _listed(names: list[str]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+_OF_SCHEME = dict(zip(SCHEMES, (BLUE, GREEN, ORANGE, OCHRE, PURPLE, SKY), strict=False))
+
+
+def longer_charts(shown: Longer) -> tuple[Chart, ...]:
+    """Loss by place."""
+    guess = np.full(len(shown.places), shown.chance)
+    return (
+        Chart(
+            title="Loss",
+            x_label="place in the text",
+            y_label="nats a token, mean of 64 new texts",
+            series=(
+                Series(name="a guess", xs=shown.places, ys=guess, colour=OLIVE, is_quiet=True),
+                *(
+                    Series(name=SCHEME_NAMES[s], xs=shown.places, ys=ys, colour=_OF_SCHEME.get(s, OLIVE))
+                    for s, ys in shown.losses.items()
+                ),
+            ),
+            marks=((float(shown.n_trained), f"trained: {shown.n_trained}"),),
+        ),
+    )
+
+
+class LongerTexts(Lab[LongerChoice, Longer]):
+    name = "Longer texts"
+    group = "Positions"
+    order = 3
+    shows = "Tiny models trained here, one for each kind of positions, read past the trained length"
+    source = "Press et al. 2022"
+    help = """Tiny models, one for each kind of positions, are trained and then read texts longer than any
+    they were trained on. The curves are measured, not derived: those of the example were measured in
+    advance and appear at once; all others are measured on your machine. *Other models* trains them while
+    you watch.
+    """
+
+    example = LongerChoice()
+    asks = True
+    figure_mm = (180.0, 110.0)
+    other_page = ("Matrices and similarities →", "positions")
+
+    def resolve(self, choice: LongerChoice) -> Longer:
+        return read_longer(choice)
+
+    def charts(self, shown: Longer) -> tuple[Chart, ...]:
+        return longer_charts(shown)
+
+    def question(self, choice: LongerChoice, of_model: CollapseQuestion | None) -> Question | None:
+        return choice.question

@@ -8,23 +8,28 @@ The numbers are the worker's: a tiny Transformer is trained three times, from th
 texts.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from attnscope.counting import format_number
+from attnscope.fields import number, one_of, redraw
+from attnscope.labs.lab import BLUE, GREEN, OLIVE, ORANGE, Lab, LabWords, claimed
+from attnscope.labs.norm_placement import PLACE_NAMES
+from attnscope.records.charts import Chart, Series
 from attnscope.records.experiments import (
     NO_ANSWER,
     WARMINGS,
     Answer,
+    CollapseQuestion,
     Place,
+    Question,
     Warming,
     WarmupFinding,
     WarmupQuestion,
     WarmupRun,
 )
-from attnscope.viewmodels.labs.lab import LabWords, claimed
 
 Numbers = NDArray[np.float64]
 RATES: tuple[float, ...] = (0.001, 0.002, 0.003, 0.005, 0.01, 0.02)
@@ -45,12 +50,22 @@ CHANCE = float(np.log(16))
 class WarmupChoice:
     """The tiny model, its learning rate, its warm-up, and the step whose updates are looked at."""
 
-    place: Place = "post"
-    learning_rate: float = 0.01
-    n_warmup: int = 40
-    n_layers: int = 4
-    step: int = 1
-    seed: int = 0
+    step: int = number(
+        1,
+        range(1, N_STEPS + 1),
+        title="step",
+        tip="The step whose updates are shown; click or drag in the lower pictures",
+    )
+    place: Place = one_of(
+        "post",
+        PLACE_NAMES,
+        title="norms",
+        tip="After each branch, as in Vaswani et al. 2017, or before it",
+    )
+    learning_rate: float = number(0.01, RATES, title="rate η", tip="Adam's learning rate")
+    n_warmup: int = number(40, N_WARMUP, title="warm-up", tip="Steps over which the rate rises from 0")
+    n_layers: int = number(4, LAYERS, title="layers", tip="Depth of the tiny model")
+    seed: int = redraw(title="Other weights", tip="Start from other weights and texts")
     answer: Answer = NO_ANSWER
 
     @property
@@ -170,3 +185,79 @@ def _sentence(choice: WarmupChoice, losses: dict[Warming, Numbers]) -> str:
 def _end(losses: Numbers) -> float:
     """The mean of the last steps, once there are all."""
     return float(losses[-_N_LAST:].mean())
+
+
+_OF_WARMING: dict[Warming, int] = {"none": ORANGE, "warmup": BLUE, "radam": GREEN}
+
+
+def warmup_charts(shown: Warmup) -> tuple[Chart, ...]:
+    """How much parameters move at a step, the loss, and the typical update."""
+    at = float(shown.step)
+    guess = Series(
+        name="a guess", xs=shown.steps, ys=np.full(len(shown.steps), CHANCE), colour=OLIVE, is_quiet=True
+    )
+
+    def lines(values: dict[Warming, Numbers]) -> tuple[Series, ...]:
+        return tuple(
+            Series(name=WARMING_NAMES[w], xs=shown.steps, ys=ys, colour=_OF_WARMING[w])
+            for w, ys in values.items()
+        )
+
+    return (
+        Chart(
+            title="Updates",
+            x_label="size of the update |Δθ|",
+            y_label=f"share of the parameters at step {shown.step}",
+            series=tuple(
+                Series(name=WARMING_NAMES[w], xs=shown.sizes, ys=ys, colour=_OF_WARMING[w])
+                for w, ys in shown.shares.items()
+            ),
+            is_log_x=True,
+        ),
+        Chart(
+            title="Loss",
+            x_label="step",
+            y_label="nats a token",
+            series=(guess, *lines(shown.losses)),
+            marks=((at, ""),),
+        ),
+        Chart(
+            title="Typical update",
+            x_label="step",
+            y_label="median of |Δθ|",
+            series=lines(shown.typical),
+            is_log_y=True,
+            marks=((at, ""),),
+        ),
+    )
+
+
+class WarmUp(Lab[WarmupChoice, Warmup]):
+    name = "Why warm-up"
+    group = "Depth and training"
+    order = 3
+    shows = "Sizes of Adam's first updates with and without warm-up and with RAdam, and what follows"
+    source = "Liu et al. 2020"
+    help = """The sizes of Adam's first updates with and without warm-up, and with RAdam, and their effect
+    on the loss (Liu 2019). In the first steps the running mean of squared gradients rests on few samples,
+    so the updates vary wildly. A tiny Transformer is trained here in each of the three ways. For a run of
+    your own, the tab *Gradients and updates* of [Train](help:train) shows the same.
+    """
+
+    example = WarmupChoice()
+    asks = True
+    dragged = (1, 2)
+    names_px = 76
+    figure_mm = (200.0, 150.0)
+
+    def resolve(self, choice: WarmupChoice) -> Warmup:
+        return warm_up(choice)
+
+    def charts(self, shown: Warmup) -> tuple[Chart, ...]:
+        return warmup_charts(shown)
+
+    def drag(self, choice: WarmupChoice, x: float, y: float, *, is_start: bool) -> WarmupChoice:
+        return replace(choice, step=min(max(round(x), 1), N_STEPS))
+
+    def question(self, choice: WarmupChoice, of_model: CollapseQuestion | None) -> Question | None:
+        return choice.question

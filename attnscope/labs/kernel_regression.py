@@ -12,23 +12,25 @@ Gaussian kernel K. The general and the additive score have parameters, which are
 (`learned_scores.py`) at σ = `LEARNED_AT`.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from attnscope.counting import format_number
-from attnscope.schemes.scores import SCORES
-from attnscope.viewmodels.labs.lab import LabWords
-from attnscope.viewmodels.labs.learned_scores import (
+from attnscope.counting import fixed, format_number
+from attnscope.fields import number, one_of, redraw
+from attnscope.labs.lab import BLUE, GREEN, ORANGE, Lab, LabWords
+from attnscope.labs.learned_scores import (
     MAX_FITTED,
     N_UNITS,
     Learned,
     learn_score,
     raw_scores,
 )
+from attnscope.records.charts import Chart, Series
+from attnscope.schemes.scores import SCORES
 
 Features = Literal["place", "waves"]
 Numbers = NDArray[np.float64]
@@ -40,17 +42,49 @@ _WAVES = np.arange(1, 9) / 4.0
 _N_CURVE = 241
 
 
+def scores_offered() -> dict[str, str]:
+    """Every score by name: the Gaussian first, whose weights are the regression's, and learned ones last."""
+    shown = [score for score in SCORES.values() if score.samples_formula]
+    shown.sort(key=lambda score: (bool(score.learned), score.name != "gaussian"))
+    return {one.name: f"{one.title}, learned" if one.learned else one.title for one in shown}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegressionChoice:
     """What can be set; `sigma` is the width of the Gaussian, σ² the temperature of the other scores."""
 
-    score: str = "gaussian"
-    features: Features = "place"
-    sigma: float = 0.35
-    query: float = 0.6
-    n_samples: int = 40
-    noise: float = 0.3
-    seed: int = 0
+    score: str = one_of("gaussian", scores_offered(), title="score", tip="How a query scores a key")
+    features: Features = one_of(
+        "place",
+        FEATURES,
+        title="features",
+        tip="What a query and a key consist of: the position itself, or sines and cosines of it",
+    )
+    sigma: float = number(
+        0.35,
+        tuple(float(v) for v in np.geomspace(0.05, 3.0, 60)),
+        title="σ",
+        tip="Width of the Gaussian; σ² is the temperature of the other scores",
+        text=format_number,
+    )
+    query: float = number(
+        0.6,
+        tuple(float(v) for v in np.linspace(*ENDS, 121)),
+        title="query",
+        tip="The position of the query; drag it in the plot",
+        text=fixed,
+    )
+    n_samples: int = number(
+        40, (5, 10, 20, 40, 60, 100, 150, 200), title="samples", tip="The number of keys and values"
+    )
+    noise: float = number(
+        0.3,
+        tuple(k / 20 for k in range(21)),
+        title="noise",
+        tip="Standard deviation of the values around the true curve",
+        text=fixed,
+    )
+    seed: int = redraw(title="Other samples", tip="Draw other samples from the same curve")
 
     def __post_init__(self) -> None:
         if self.sigma <= 0 or self.n_samples < 1 or self.noise < 0:
@@ -78,13 +112,6 @@ class Regression:
     n_effective: float
     difference: float
     words: LabWords
-
-
-def scores_offered() -> dict[str, str]:
-    """Every score by name: the Gaussian first, whose weights are the regression's, and learned ones last."""
-    shown = [score for score in SCORES.values() if score.samples_formula]
-    shown.sort(key=lambda score: (bool(score.learned), score.name != "gaussian"))
-    return {one.name: f"{one.title}, learned" if one.learned else one.title for one in shown}
 
 
 def regress(choice: RegressionChoice) -> Regression:
@@ -240,3 +267,59 @@ def _learned_sentence(choice: RegressionChoice) -> str:
     fitted, numbers = min(choice.n_samples, MAX_FITTED), (2 * len(_WAVES)) ** 2
     noise = f"W has {numbers} numbers: from {fitted} samples it learned who is near, and some of their noise."
     return noise + sharper
+
+
+def regression_charts(shown: Regression) -> tuple[Chart, ...]:
+    """The samples with their curves, and below them the weight of each sample for the query."""
+    query = shown.choice.query
+    curves = Chart(
+        title="Values",
+        x_label="",
+        y_label="samples, the curve they come from, and the one attention gives",
+        series=(
+            Series(name="true curve", xs=shown.places, ys=shown.truth, colour=GREEN, is_quiet=True),
+            Series(name="attention ŷ", xs=shown.places, ys=shown.fitted, colour=BLUE),
+            Series(name="", xs=shown.keys, ys=shown.values, colour=ORANGE, style="points"),
+            Series(name="", xs=np.array([query]), ys=np.array([shown.estimate]), colour=BLUE, style="points"),
+        ),
+        marks=((query, "query"),),
+    )
+    weights = Chart(
+        title="Weights",
+        x_label="place of the key",
+        y_label="of each sample for this query, together 1",
+        series=(
+            Series(name="", xs=shown.places[[0, -1]], ys=np.array([np.nan, np.nan]), is_quiet=True),
+            Series(name="weight w", xs=shown.keys, ys=shown.weights, colour=ORANGE, style="stems"),
+        ),
+        y_range=(0.0, max(0.1, 1.08 * float(shown.weights.max()))),
+        marks=((query, ""),),
+    )
+    return (curves, weights)
+
+
+class KernelRegression(Lab[RegressionChoice, Regression]):
+    name = "Kernel regression"
+    group = "Scores"
+    order = 1
+    shows = "Attention is kernel regression: a movable query, the weight of each sample, the fitted curve"
+    source = "Nadaraya 1964, Watson 1964"
+    help = """With a Gaussian score attention is Nadaraya–Watson regression: $ŷ(q) = Σ w v$, $w =
+    softmax(−(q − k)² / 2σ²)$. Drag the query along the axis. A wide kernel averages everything, a narrow
+    one copies the nearest sample. For comparison there are other scores: dot, scaled dot and cosine, and
+    the two that must be learned, general (Luong 2015) and additive (Bahdanau 2014), whose parameters are
+    fitted by predicting each sample from the others.
+    """
+
+    example = RegressionChoice()
+    dragged = (0, 1)
+    stretches = (5, 2)
+
+    def resolve(self, choice: RegressionChoice) -> Regression:
+        return regress(choice)
+
+    def charts(self, shown: Regression) -> tuple[Chart, ...]:
+        return regression_charts(shown)
+
+    def drag(self, choice: RegressionChoice, x: float, y: float, *, is_start: bool) -> RegressionChoice:
+        return replace(choice, query=min(max(x, ENDS[0]), ENDS[1]))

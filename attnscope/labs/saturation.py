@@ -9,14 +9,16 @@
 ‖J‖² = Σ p² − 2 Σ p³ + (Σ p²)² (Frobenius): 0 when one key has all the weight.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 from attnscope.counting import format_number
-from attnscope.viewmodels.labs.lab import LabWords
+from attnscope.fields import number, redraw
+from attnscope.labs.lab import BLUE, GREEN, ORANGE, Lab, LabWords
+from attnscope.records.charts import Chart, Series
 
 Numbers = NDArray[np.float64]
 SIZES: tuple[int, ...] = tuple(2**k for k in range(11))
@@ -29,9 +31,15 @@ _N_QUERIES = 100
 class SaturationChoice:
     """The width looked at (one of SIZES), how many keys a query has, and which random numbers."""
 
-    d_k: int = 256
-    n_keys: int = 16
-    seed: int = 0
+    d_k: int = number(
+        256, SIZES, title="d", tip="Width of queries and keys, d_k; click or drag in the lower pictures"
+    )
+    n_keys: int = number(
+        16, (2, 4, 8, 12, 16, 24, 32, 48, 64), title="keys", tip="How many keys a query chooses from"
+    )
+    seed: int = redraw(
+        title="Other vectors", tip="Draw other random queries and keys: 100 queries, entries from N(0, 1)"
+    )
 
     def __post_init__(self) -> None:
         if self.d_k not in SIZES or not 2 <= self.n_keys <= MAX_KEYS:
@@ -153,3 +161,94 @@ def _sentence(d_k: int, at: int, plain: Softness, scaled: Softness) -> str:
         "again, the largest "
         f"weight {soft:.0%}: there is something to learn from."
     )
+
+
+def saturation_charts(shown: Saturation) -> tuple[Chart, ...]:
+    """Scores and weights at the chosen width, and four measures against the width."""
+    sizes = np.array(SIZES, np.float64)
+    mark = ((float(shown.choice.d_k), ""),)
+    plain, scaled = shown.plain, shown.scaled
+
+    def against(title: str, unit: str, first: Numbers, second: Numbers, *more: Series, log: bool) -> Chart:
+        return Chart(
+            title=title,
+            x_label="d",
+            y_label=unit,
+            series=(
+                *more,
+                Series(name="q·k", xs=sizes, ys=first, colour=ORANGE, has_points=True),
+                Series(name="q·k / √d", xs=sizes, ys=second, colour=BLUE, has_points=True),
+            ),
+            is_log_x=True,
+            is_log_y=log,
+            y_range=None if log else (0.0, 1.02),
+            marks=mark,
+        )
+
+    theory = Series(name="theory", xs=sizes, ys=sizes, colour=GREEN, is_quiet=True)
+    return (
+        _score_chart(shown),
+        _weight_chart(shown),
+        against("Variance", "of scores", plain.variance, scaled.variance, theory, log=True),
+        against("Largest weight", "mean", plain.largest, scaled.largest, log=False),
+        against("Entropy", "share of ln n", plain.entropy, scaled.entropy, log=False),
+        against("Gradient", "‖∂softmax‖", plain.gradient, scaled.gradient, log=True),
+    )
+
+
+def _score_chart(shown: Saturation) -> Chart:
+    """How scores spread, as the outlines of two histograms of unit area."""
+    root = float(np.sqrt(shown.choice.d_k))
+    series = []
+    for name, values, colour in (
+        ("q·k", shown.scores, ORANGE),
+        ("q·k / √d", shown.scores / root, BLUE),
+    ):
+        end = 3.5 * max(float(values.std()), 1e-9)
+        heights, edges = np.histogram(values, bins=36, range=(-end, end), density=True)
+        xs = np.repeat(edges, 2)
+        ys = np.concatenate([[0.0], np.repeat(heights, 2), [0.0]])
+        series.append(Series(name=name, xs=xs, ys=ys, colour=colour))
+    unit = f"density at d = {shown.choice.d_k}"
+    return Chart(title="Scores", x_label="score", y_label=unit, series=tuple(series))
+
+
+def _weight_chart(shown: Saturation) -> Chart:
+    """The weights of one query, largest first."""
+    xs = np.arange(1.0, len(shown.plain_weights) + 1)
+    return Chart(
+        title="One query",
+        x_label="keys, strongest first",
+        y_label=f"its weights at d = {shown.choice.d_k}",
+        series=(
+            Series(name="q·k", xs=xs, ys=shown.plain_weights, colour=ORANGE, has_points=True),
+            Series(name="q·k / √d", xs=xs, ys=shown.scaled_weights, colour=BLUE, has_points=True),
+        ),
+        y_range=(0.0, 1.02),
+    )
+
+
+class Scaling(Lab[SaturationChoice, Saturation]):
+    name = "Scaling by √d"
+    group = "Scores"
+    order = 2
+    shows = "Why scores are divided by √d: without it the softmax saturates and nothing is learnt"
+    source = "Vaswani et al. 2017, section 3.2.1"
+    help = """The variance of q · k grows as d. Without $1 / √d$ the softmax saturates: one weight goes to
+    1, and the gradient ‖∂softmax‖ to 0. The lab plots both for any d.
+    """
+
+    example = SaturationChoice()
+    dragged = (2, 3, 4, 5)
+    names_px = 60
+    figure_mm = (220.0, 130.0)
+
+    def resolve(self, choice: SaturationChoice) -> Saturation:
+        return saturate(choice)
+
+    def charts(self, shown: Saturation) -> tuple[Chart, ...]:
+        return saturation_charts(shown)
+
+    def drag(self, choice: SaturationChoice, x: float, y: float, *, is_start: bool) -> SaturationChoice:
+        """The width nearest to the one dragged to, by its ratio."""
+        return replace(choice, d_k=min(SIZES, key=lambda d: max(d / x, x / d)))

@@ -12,14 +12,16 @@ mean, with the head's width and its own base. T5 (Raffel et al. 2020, section 2.
 bucket of offsets; those drawn here are an example.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 from attnscope.counting import format_number
-from attnscope.viewmodels.labs.lab import LabWords
+from attnscope.fields import number
+from attnscope.labs.lab import BLUE, GREEN, OCHRE, ORANGE, PURPLE, SKY, Lab, LabWords
+from attnscope.records.charts import Chart, Series
 
 Numbers = NDArray[np.float64]
 TRAINED: tuple[int, ...] = (16, 32, 64, 128, 256, 512)
@@ -39,12 +41,34 @@ _N_PAIRS = 4
 class OffsetChoice:
     """Trained length, model width, rotary base, ALiBi's head (1 … N_HEADS), and the places t and t + Δ."""
 
-    n_trained: int = 64
-    d_model: int = 64
-    base: float = 10000.0
-    head: int = 4
-    place: int = 3
-    offset: int = 96
+    offset: int = number(
+        96,
+        range(FURTHER * TRAINED[-1] + 1),
+        title="offset Δ",
+        tip="How far the two tokens are apart; click or drag in the upper pictures",
+        shown=lambda c: min(c.offset, FURTHER * c.n_trained),
+    )
+    place: int = number(
+        3,
+        range(65),
+        title="position t",
+        tip="The position of the first of the two tokens: the relative rotation does not depend on it",
+    )
+    n_trained: int = number(64, TRAINED, title="trained L", tip="Tokens of the longest trained text")
+    d_model: int = number(64, WIDTHS, title="width d", tip="d_model; a rotary head is a quarter of it")
+    base: float = number(
+        10000.0,
+        BASES,
+        title="base",
+        tip="Base of the rotary angles: a larger one rotates the slow pairs even more slowly",
+        text=lambda v: f"{v:,.0f}" if v < 1e5 else f"{v / 1000:,.0f} k",
+    )
+    head: int = number(
+        4,
+        range(1, N_HEADS + 1),
+        title="head",
+        tip="Which of eight ALiBi heads: the first looks near, the last far",
+    )
 
     def __post_init__(self) -> None:
         if self.n_trained < 1 or self.d_model % (2 * _SHARE) or not 1 <= self.head <= N_HEADS:
@@ -211,3 +235,144 @@ def _sentence(choice: OffsetChoice, offset: int, new_pairs: str, new_rotary: str
         f"table has nothing there; sinusoidal turns {new_pairs} pairs, rotary {new_rotary}, to angles "
         f"they never met; ALiBi and T5 only use the distance, and can go on."
     )
+
+
+_CELL = 3.4
+
+
+_ROW = 3.0
+
+
+_EDGE = 1.2
+
+
+_CIRCLE = np.linspace(0.0, 2 * np.pi, 49)
+
+
+def offset_charts(shown: Offsets) -> tuple[Chart, ...]:
+    """Likeness and bias by offset, the turning pairs, and the turns made in training."""
+    trained, at = float(shown.choice.n_trained), float(shown.offset)
+
+    def line(name: str, ys: Numbers, colour: int, *, is_quiet: bool = False) -> Series:
+        return Series(name=name, xs=shown.offsets, ys=ys, colour=colour, is_quiet=is_quiet)
+
+    return (
+        Chart(
+            title="Likeness",
+            x_label="offset Δ in tokens",
+            y_label="cosine of two positions; rotary: score of equal vectors",
+            series=(
+                line("learned, new", shown.learned, GREEN),
+                line("sinusoidal", shown.sinusoidal, BLUE),
+                line("rotary", shown.rotary, ORANGE),
+            ),
+            y_range=(-0.5, 1.0),
+            marks=((trained, f"trained: {trained:.0f}"), (at, "")),
+        ),
+        Chart(
+            title="Bias",
+            x_label="offset Δ in tokens",
+            y_label="added to the score, nats",
+            series=(
+                line(f"ALiBi head {shown.choice.head}", shown.alibi, PURPLE),
+                line("T5, example", shown.t5, OCHRE),
+            ),
+            marks=((trained, ""), (at, f"Δ = {shown.offset}")),
+        ),
+        _turning(shown),
+        _turns(shown),
+    )
+
+
+def _turning(shown: Offsets) -> Chart:
+    """Each pair as the hand of a clock, at t and at t + Δ."""
+    circles, before, after, notes = [], [], [], []
+    for k, pair in enumerate(shown.pairs):
+        centre, middle = _CELL * (k % 2), -_ROW * (k // 2)
+        circles.append((centre + np.sin(_CIRCLE), middle + np.cos(_CIRCLE)))
+        before.append(_hand(centre, middle, pair.before))
+        after.append(_hand(centre, middle, pair.after))
+        notes.append((centre, middle + 1.48, _turned(pair)))
+    n_rows = (len(shown.pairs) + 1) // 2
+    end = np.array([_CELL + _EDGE])
+    return Chart(
+        title="Rotation",
+        x_label="",
+        y_label="sinusoidal pairs, number and turn: the same for every t",
+        series=(
+            Series(name="", xs=_joined(circles, 0), ys=_joined(circles, 1), colour=SKY, is_quiet=True),
+            Series(name="", xs=_joined(before, 0), ys=_joined(before, 1), colour=BLUE),
+            Series(name="", xs=_joined(after, 0), ys=_joined(after, 1), colour=ORANGE),
+            Series(name=f"t = {shown.choice.place}", xs=end, ys=np.array([0.4]), colour=BLUE),
+            Series(name="t + Δ", xs=end, ys=np.array([-0.4]), colour=ORANGE),
+        ),
+        y_range=(-1.1 - _ROW * (n_rows - 1), 1.8),
+        is_geometric=True,
+        notes=tuple(notes),
+    )
+
+
+def _turns(shown: Offsets) -> Chart:
+    """How often each pair turned over the trained length."""
+
+    def line(name: str, turns: Numbers, colour: int) -> Series:
+        places = (np.arange(len(turns)) + 0.5) / len(turns)
+        return Series(name=name, xs=places, ys=turns, colour=colour, has_points=True)
+
+    ends = np.array([0.0, 1.0])
+    return Chart(
+        title="Turns in training",
+        x_label="pair: the quickest at 0, the slowest at 1",
+        y_label="in L places; below 1: angles past L are new",
+        series=(
+            Series(name="one turn", xs=ends, ys=np.ones(2), colour=SKY, is_quiet=True),
+            line("sinusoidal", shown.sinusoidal_turns, BLUE),
+            line("rotary", shown.rotary_turns, ORANGE),
+        ),
+        is_log_y=True,
+    )
+
+
+def _turned(pair: TurningPair) -> str:
+    degrees = float(np.degrees(pair.after - pair.before)) % 360
+    return f"{pair.pair}: {degrees:.0f}°" if degrees >= 10 else f"{pair.pair}: {degrees:.2g}°"
+
+
+def _hand(centre: float, middle: float, angle: float) -> tuple[Numbers, Numbers]:
+    return np.array([centre, centre + np.sin(angle)]), np.array([middle, middle + np.cos(angle)])
+
+
+def _joined(parts: list[tuple[Numbers, Numbers]], axis: int) -> Numbers:
+    """All lines one after the other, with a gap between two."""
+    pieces = [np.array([np.nan if axis else -_EDGE])]
+    for part in parts:
+        pieces += [part[axis], np.array([np.nan if axis else part[0][0]])]
+    return np.concatenate(pieces)
+
+
+class PastTrainedLength(Lab[OffsetChoice, Offsets]):
+    name = "Past the trained length"
+    group = "Positions"
+    order = 2
+    shows = "What sinusoidal, rotary, learned, T5 and ALiBi positions do at offsets never trained"
+    source = "Vaswani et al. 2017, Raffel et al. 2020, Su et al. 2021, Press et al. 2022"
+    help = """What sinusoidal, rotary, learned, T5 and ALiBi positions do at offsets never seen in training.
+    The trained length can be set; everything beyond it is marked.
+    """
+
+    example = OffsetChoice()
+    dragged = (0, 1)
+    stretches = (5, 4)
+    names_px = 84
+    figure_mm = (230.0, 190.0)
+    other_page = ("Matrices and similarities →", "positions")
+
+    def resolve(self, choice: OffsetChoice) -> Offsets:
+        return look_past(choice)
+
+    def charts(self, shown: Offsets) -> tuple[Chart, ...]:
+        return offset_charts(shown)
+
+    def drag(self, choice: OffsetChoice, x: float, y: float, *, is_start: bool) -> OffsetChoice:
+        """The offset nearest to the place dragged to."""
+        return replace(choice, offset=min(max(round(x), 0), FURTHER * choice.n_trained))

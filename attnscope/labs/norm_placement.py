@@ -15,17 +15,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnscope.counting import format_number
+from attnscope.fields import number, one_of, redraw
+from attnscope.labs.lab import BLUE, ORANGE, Lab, LabWords, claimed
+from attnscope.records.charts import Chart, Series
 from attnscope.records.experiments import (
     NO_ANSWER,
     PLACES,
     Answer,
+    CollapseQuestion,
     Drawing,
     GradientFinding,
     GradientQuestion,
     GradientStack,
     Place,
+    Question,
 )
-from attnscope.viewmodels.labs.lab import LabWords, claimed
 
 Numbers = NDArray[np.float64]
 DEPTHS: tuple[int, ...] = (2, 4, 6, 8, 12, 16, 24)
@@ -49,11 +53,23 @@ PLACE_NAMES: dict[Place, str] = {"post": "norm after", "pre": "norm before"}
 class PlacementChoice:
     """The stack that is measured, the deepest model, its width, how weights are drawn, which numbers."""
 
-    stack: GradientStack = "decoder"
-    n_layers: int = 12
-    d_model: int = 64
-    drawing: Drawing = "xavier"
-    seed: int = 0
+    stack: GradientStack = one_of(
+        "decoder",
+        STACK_NAMES,
+        title="measured",
+        tip="The decoder of an encoder–decoder, as in the paper, or an encoder alone",
+    )
+    n_layers: int = number(12, DEPTHS, title="layers L", tip="Depth of the deepest model that is drawn")
+    d_model: int = number(64, WIDTHS, title="width d", tip="d_model")
+    drawing: Drawing = one_of(
+        "xavier",
+        DRAWINGS,
+        title="weights",
+        tip="First weights: Xavier's, as in the paper; He's, larger; N(0, 0.02²), as GPT-2's",
+    )
+    seed: int = redraw(
+        title="Other weights", tip="Draw other models and texts; each number is the mean of three", step=10
+    )
     answer: Answer = NO_ANSWER
 
     @property
@@ -165,3 +181,60 @@ def _course(values: Numbers) -> str:
     if last > _ALIKE * first:
         return f"grow ({ends})"
     return f"fall ({ends})" if _ALIKE * last < first else f"hardly change ({ends})"
+
+
+_OF_PLACE: dict[Place, int] = {"post": ORANGE, "pre": BLUE}
+
+
+def placement_charts(shown: Placement) -> tuple[Chart, ...]:
+    """Gradients by layer, and those of the last layer by depth."""
+    layers = np.arange(1.0, len(shown.by_layer["post"]) + 1)
+    law = Series(name="∼ 1/√L", xs=shown.depths, ys=shown.falling, colour=BLUE, is_quiet=True)
+    return (
+        Chart(
+            title="By layer",
+            x_label=f"layer of the {shown.stack}, from the input",
+            y_label="‖∂loss/∂W₂‖ at the first step",
+            series=tuple(_by_place(place, layers, ys) for place, ys in shown.by_layer.items()),
+            is_log_y=True,
+        ),
+        Chart(
+            title="Last layer",
+            x_label="depth L of the model",
+            y_label=f"‖∂loss/∂W₂‖ of the {shown.stack}'s last layer",
+            series=(law, *(_by_place(place, shown.depths, ys) for place, ys in shown.last.items())),
+            is_log_x=True,
+            is_log_y=True,
+        ),
+    )
+
+
+def _by_place(place: Place, xs: Numbers, ys: Numbers) -> Series:
+    return Series(name=PLACE_NAMES[place], xs=xs, ys=ys, colour=_OF_PLACE[place], has_points=True)
+
+
+class NormPlacement(Lab[PlacementChoice, Placement]):
+    name = "Norms before or after"
+    group = "Depth and training"
+    order = 2
+    shows = "Gradients of each layer at the first step, with pre-LN and post-LN, against the depth"
+    source = "Xiong et al. 2020"
+    help = """The gradient of each layer at the first step, with LayerNorm after the sum (post-LN) or before
+    the sublayer (pre-LN), against the depth (Xiong 2020). The model is the decoder of an encoder–decoder,
+    as in the paper, or an encoder alone. With post-LN the layers next to the output have large gradients at
+    the start, whatever the depth, and in a decoder the gradients grow towards them; with pre-LN they shrink
+    as layers are added. For a run of your own, see the tab *Gradients and updates* of [Train](help:train).
+    """
+
+    example = PlacementChoice()
+    asks = True
+    figure_mm = (180.0, 150.0)
+
+    def resolve(self, choice: PlacementChoice) -> Placement:
+        return place_norms(choice)
+
+    def charts(self, shown: Placement) -> tuple[Chart, ...]:
+        return placement_charts(shown)
+
+    def question(self, choice: PlacementChoice, of_model: CollapseQuestion | None) -> Question | None:
+        return choice.question

@@ -11,14 +11,16 @@ recurrent layer multiplies a vector by two [d, d] matrices for each token: 4·T�
 import time
 import tracemalloc
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from attnscope.counting import bytes_text, format_number
-from attnscope.viewmodels.labs.lab import LabWords
+from attnscope.fields import number
+from attnscope.labs.lab import BLUE, GREEN, ORANGE, Lab, LabWords
+from attnscope.records.charts import Chart, Series
 
 Numbers = NDArray[np.float64]
 LENGTHS: tuple[int, ...] = tuple(2**k for k in range(4, 14))
@@ -46,8 +48,14 @@ class CostPoint:
 class CostChoice:
     """The width, the length looked at, and what was measured so far at this width."""
 
-    d_model: int = 64
-    n_tokens: int = 1024
+    d_model: int = number(64, WIDTHS, title="width d", tip="Width of the vectors", text=lambda v: f"{v:.0f}")
+    n_tokens: int = number(
+        1024,
+        LENGTHS,
+        title="tokens T",
+        tip="The length shown; click or drag in the plots",
+        text=lambda v: f"{v:,.0f}",
+    )
     points: tuple[CostPoint, ...] = ()
 
     def __post_init__(self) -> None:
@@ -216,3 +224,93 @@ def _sentence(choice: CostChoice, crossing: float | None) -> str:
         f"Measured here, attention stays ahead until T ≈ {format_number(crossing, 2)}: its operations run "
         f"in parallel, a recurrence waits for each token."
     )
+
+
+def cost_charts(shown: Cost) -> tuple[Chart, ...]:
+    """Time, operations and memory against the length, each on logarithmic axes."""
+    points = sorted(shown.choice.points, key=lambda p: p.n_tokens)
+    measured = np.array([float(p.n_tokens) for p in points])
+    everywhere = np.full(len(shown.lengths), np.nan)
+    crossing = ((shown.crossing, f"T ≈ {shown.crossing:,.0f}"),) if shown.crossing else ()
+    at = ((float(shown.choice.n_tokens), ""),)
+
+    def chart(title: str, unit: str, *series: Series, marks: tuple[tuple[float, str], ...]) -> Chart:
+        return Chart(
+            title=title,
+            x_label="tokens T",
+            y_label=unit,
+            series=series,
+            is_log_x=True,
+            is_log_y=True,
+            marks=marks,
+        )
+
+    def line(name: str, ys: Numbers, colour: int, *, is_quiet: bool = False) -> Series:
+        return Series(name=name, xs=shown.lengths, ys=ys, colour=colour, is_quiet=is_quiet)
+
+    def clock(name: str, values: list[float], colour: int) -> Series:
+        return Series(name=name, xs=measured, ys=np.array(values), colour=colour, has_points=True)
+
+    def held(name: str, values: list[float], colour: int) -> Series:
+        ys = np.array(values, np.float64)
+        is_known = np.isfinite(ys)  # points that are all unknown would end the drawing library
+        xs, ys = measured[is_known], ys[is_known]
+        return Series(name=name, xs=xs, ys=ys, colour=colour, style="points", has_label=False)
+
+    return (
+        chart(
+            "Time",
+            "ms, measured on this machine in numpy",
+            line("", everywhere, ORANGE),
+            clock("attention", [p.attention_ms for p in points], ORANGE),
+            clock("recurrent", [p.recurrent_ms for p in points], BLUE),
+            marks=(*at, *crossing),
+        ),
+        chart(
+            "Operations",
+            "on paper",
+            line("4·T²·d", shown.attention_flops, ORANGE),
+            line("4·T·d²", shown.recurrent_flops, BLUE),
+            marks=(*at, (float(shown.choice.d_model), f"T = d = {shown.choice.d_model}")),
+        ),
+        chart(
+            "Memory",
+            "bytes; lines on paper, points measured",
+            line("attention", shown.attention_bytes, ORANGE),
+            line("recurrent", shown.recurrent_bytes, BLUE),
+            held("attention, measured", [p.attention_bytes for p in points], ORANGE),
+            held("recurrent, measured", [p.recurrent_bytes for p in points], BLUE),
+            line("fused", shown.fused_bytes, GREEN, is_quiet=True),
+            marks=at,
+        ),
+    )
+
+
+class CostByLength(Lab[CostChoice, Cost]):
+    name = "Cost by length"
+    group = "Attention or recurrence"
+    order = 3
+    shows = "Time and memory against the length of the text, measured here and on paper"
+    source = "Vaswani et al. 2017, table 1"
+    help = """Time and memory against the length: $T² · d$ for attention, $T · d²$ for a recurrent network,
+    on paper and measured on this machine: time by the clock, memory as the most bytes held at a time.
+    """
+
+    example = CostChoice()
+    dragged = (0, 1, 2)
+    stretches = (5, 4)
+    names_px = 72
+    figure_mm = (180.0, 150.0)
+
+    def resolve(self, choice: CostChoice) -> Cost:
+        return cost_of(choice)
+
+    def charts(self, shown: Cost) -> tuple[Chart, ...]:
+        return cost_charts(shown)
+
+    def drag(self, choice: CostChoice, x: float, y: float, *, is_start: bool) -> CostChoice:
+        """The length nearest to the one dragged to, by its ratio."""
+        return replace(choice, n_tokens=min(LENGTHS, key=lambda n: max(n / x, x / n)))
+
+    def completed(self, choice: CostChoice) -> CostChoice:
+        return replace(choice, points=tuple(measure_costs(choice.d_model)))

@@ -19,7 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnscope.counting import format_number, plural
-from attnscope.viewmodels.labs.lab import LabWords
+from attnscope.fields import number, one_of, redraw, switch
+from attnscope.labs.lab import Lab, LabWords
+from attnscope.records.charts import CellMap
 
 MaskName = Literal["full", "causal", "prefix", "window", "dilated", "global", "bigbird"]
 Numbers = NDArray[np.float64]
@@ -46,17 +48,57 @@ MAX_TOKENS = 96
 class MaskChoice:
     """A mask and its numbers; what the mask does not use is not looked at. `is_causal`: causal besides."""
 
-    mask: MaskName = "bigbird"
-    n_tokens: int = 48
-    is_causal: bool = False
-    n_padding: int = 0
-    n_prefix: int = 10
-    window: int = 2
-    dilation: int = 2
-    n_global: int = 2
-    n_random: int = 1
-    block: int = 2
-    seed: int = 0
+    mask: MaskName = one_of("bigbird", MASKS, title="mask", tip="Which keys a query may see")
+    is_causal: bool = switch(
+        False,
+        title="also causal",
+        tip="No key after the query, as in a decoder",
+        is_used=lambda c: c.mask not in ("causal", "prefix"),
+        shown=lambda c: c.is_causal or c.mask in ("causal", "prefix"),
+    )
+    n_tokens: int = number(48, range(8, MAX_TOKENS + 1), title="tokens", tip="Length of the text, T")
+    window: int = number(
+        2,
+        range(17),
+        title="window",
+        tip="Positions a query sees on each side",
+        is_used=lambda c: c.mask in BANDED,
+    )
+    dilation: int = number(
+        2,
+        range(1, 9),
+        title="dilation",
+        tip="Only every n-th position is seen",
+        is_used=lambda c: c.mask == "dilated",
+    )
+    n_global: int = number(
+        2,
+        range(9),
+        title="global",
+        tip="Tokens that see and are seen by all",
+        is_used=lambda c: c.mask in WITH_GLOBAL,
+    )
+    n_random: int = number(
+        1,
+        range(5),
+        title="random",
+        tip="Random earlier blocks for each block",
+        is_used=lambda c: c.mask == "bigbird",
+    )
+    block: int = number(
+        2, range(1, 9), title="block", tip="Tokens in a block", is_used=lambda c: c.mask == "bigbird"
+    )
+    n_prefix: int = number(
+        10,
+        range(33),
+        title="prefix",
+        tip="Tokens that everything sees",
+        is_used=lambda c: c.mask == "prefix",
+    )
+    n_padding: int = number(0, range(8), title="padding", tip="Padding tokens at the end")
+    seed: int = redraw(
+        title="Other random blocks", tip="Draw new random blocks", is_used=lambda c: c.mask == "bigbird"
+    )
 
     def __post_init__(self) -> None:
         if not 2 <= self.n_tokens <= MAX_TOKENS or self.dilation < 1 or self.block < 1:
@@ -161,16 +203,14 @@ def draw_links(choice: MaskChoice) -> tuple[tuple[int, int], ...]:
     near = -(-choice.window // choice.block)
     n_blocks = -(-choice.n_tokens // choice.block)
     links = []
-    for number in range(n_blocks):
+    for this in range(n_blocks):
         earlier = _draw(
-            random.Random(choice.seed * 1_000_003 + number), range(first, number - near), choice.n_random
+            random.Random(choice.seed * 1_000_003 + this), range(first, this - near), choice.n_random
         )
-        after = max(first, number + near + 1)
+        after = max(first, this + near + 1)
         later = range(after, after + 2 * choice.n_random)
-        drawn = earlier + _draw(
-            random.Random(f"{choice.seed} {number}"), later, choice.n_random - len(earlier)
-        )
-        links += [(number, block) for block in drawn if block < n_blocks]
+        drawn = earlier + _draw(random.Random(f"{choice.seed} {this}"), later, choice.n_random - len(earlier))
+        links += [(this, block) for block in drawn if block < n_blocks]
     return tuple(links)
 
 
@@ -238,3 +278,45 @@ def _sentence(choice: MaskChoice, share: float, n_layers: int, never: float) -> 
         "bigbird": "Global tokens and random blocks are shortcuts between distant positions. ",
     }.get(choice.mask, "")
     return f"{what}{cost}; after {plural(n_layers, 'layer')} every token has information from {whom}."
+
+
+def mask_cells(shown: MaskShown) -> tuple[CellMap, ...]:
+    """Who may see whom, and the layers until each token is reached."""
+    n_tokens = shown.choice.n_tokens
+    return (
+        CellMap(
+            title="One layer",
+            note=f"who may see whom: {shown.n_seen:,} of {n_tokens**2:,} cells",
+            values=shown.kinds,
+            kind="kinds",
+            legend=(*KINDS, "not allowed"),
+        ),
+        CellMap(
+            title="Layers",
+            note="until a query has heard of a token",
+            values=shown.steps,
+            kind="steps",
+            limit=float(max(1, shown.n_layers)),
+            legend=("never",),
+        ),
+    )
+
+
+class MaskStructure(Lab[MaskChoice, MaskShown]):
+    name = "Masks as structure"
+    group = "Masks"
+    order = 1
+    shows = "Causal, windowed, dilated and sparse masks, and how many layers it takes to reach a token"
+    source = "Liu et al. 2018; Beltagy et al. 2020, section 3.1; Zaheer et al. 2020, section 2"
+    help = """Which keys each query sees under causal, prefix, windowed, dilated, global and random masks,
+    what share of T² is computed, and how many layers it takes to reach a token.
+    """
+
+    example = MaskChoice()
+    figure_mm = (220.0, 130.0)
+
+    def resolve(self, choice: MaskChoice) -> MaskShown:
+        return show_mask(choice)
+
+    def cells(self, shown: MaskShown) -> tuple[CellMap, ...]:
+        return mask_cells(shown)

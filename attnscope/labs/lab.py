@@ -1,0 +1,135 @@
+"""What every lab is: a choice, and what follows from it in words, charts and maps.
+
+A lab is a file of this folder: its choice, a frozen dataclass whose settings are fields
+(`attnscope/fields.py`), what follows from a choice, as pure functions in numpy, and a class below `Lab` that
+says what the lab is called, what it shows and where that comes from. Must not import Qt or torch.
+"""
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar, get_args
+
+from attnscope.fields import fields_of, values_of
+from attnscope.records.charts import CellMap, Chart
+from attnscope.records.experiments import Answer, CollapseQuestion, Question
+from attnscope.schemes.registry import Scheme
+
+LabGroup = Literal["Scores", "Masks", "Positions", "Depth and training", "Attention or recurrence", "Tokens"]
+GROUPS: tuple[LabGroup, ...] = get_args(LabGroup)
+"""The groups in the order of the list; one without a lab is not shown."""
+BLUE, ORANGE, GREEN, PURPLE, OCHRE, SKY, _, OLIVE = range(8)
+"""Colours of series."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabWords:
+    """What a lab says: its formula, the live numbers in it, and one sentence on what to see."""
+
+    formula: tuple[str, ...]
+    numbers: tuple[tuple[str, str], ...]
+    sentence: str
+
+
+class HasWords(Protocol):
+    """What every lab works out."""
+
+    @property
+    def words(self) -> LabWords:
+        """What the lab says."""
+        ...
+
+
+C = TypeVar("C")
+S = TypeVar("S", bound=HasWords)
+
+
+class LabEntry(Scheme):
+    """A lab as it is listed; `name` is its only key, `order` its place within its group."""
+
+    group: ClassVar[LabGroup]
+    shows: ClassVar[str] = ""
+    """What it shows, in one line."""
+    source: ClassVar[str] = ""
+    """Where that comes from: authors and year."""
+    help: ClassVar[str] = ""
+    """Its part of the help page, in Markdown."""
+
+
+class Lab(LabEntry, Generic[C, S]):
+    """A lab that is drawn from its choice; one that is none of these has a widget of its own.
+
+    Charts and maps are as many whatever is chosen. Heights of the picture's rows against each other are its
+    `stretches`, `names_px` the room for names at lines.
+    """
+
+    example: C
+    """The choice that it opens with."""
+    asks: ClassVar[bool] = False
+    """Whether a choice asks the worker a `question`, and holds what is known of it as its `answer`."""
+    dragged: ClassVar[tuple[int, ...]] = ()
+    """The charts in which something is dragged."""
+    other_page: ClassVar[tuple[str, str] | None] = None
+    """The words of a button, and the page that it turns to."""
+    stretches: ClassVar[tuple[int, ...]] = ()
+    names_px: ClassVar[int] = 84
+    figure_mm: ClassVar[tuple[float, float]] = (180.0, 130.0)
+
+    @abstractmethod
+    def resolve(self, choice: C) -> S:
+        """What follows from a choice."""
+
+    def charts(self, shown: S) -> tuple[Chart, ...]:
+        """What is drawn as curves."""
+        return ()
+
+    def cells(self, shown: S) -> tuple[CellMap, ...]:
+        """What is drawn as maps, before the charts."""
+        return ()
+
+    def drag(self, choice: C, x: float, y: float, *, is_start: bool) -> C:
+        """The choice when something is dragged to a place in a chart; `is_start`: it is pressed there."""
+        return choice
+
+    def question(self, choice: C, of_model: CollapseQuestion | None) -> Question | None:
+        """What the worker is asked; `of_model` is what can be asked of the open model."""
+        return None
+
+    def completed(self, choice: C) -> C:
+        """The choice with what the window measures by and by, for a figure without one."""
+        return choice
+
+    def is_example(self, choice: C) -> bool:
+        """Whether everything that can be set is as in the example."""
+        return values_of(choice) == values_of(self.example)
+
+    def allows(self, choice: C) -> bool:
+        """Whether its controls could have made a choice."""
+        return all(field.fits(field.of(choice)) for field in fields_of(choice))
+
+
+AnyLab = Lab[Any, Any]
+
+
+def settings_words(choice: object) -> tuple[tuple[str, str], ...]:
+    """What is set in a choice, where it matters: titles and values as people read them."""
+    return tuple(
+        (field.title, field.words(field.of(choice))) for field in fields_of(choice) if field.is_used(choice)
+    )
+
+
+def claimed(claim: str, answer: Answer) -> str:
+    """What a lab is to show, while its numbers are worked out; what went wrong, where they are not."""
+    if answer.error:
+        return answer.error
+    done = f" ({answer.n_done:,} of {answer.n_total:,})" if answer.n_total else ""
+    return f"{claim} Measured here now{done}…" if answer.is_asked else claim
+
+
+def said_trained(answer: Answer, n_steps: int) -> str:
+    """How long each model of an answer was trained, and where, as the end of a sentence."""
+    return f" {n_steps:,} steps each{', in advance' if answer.is_kept else ''}."
+
+
+def where_trained(answer: Answer) -> str:
+    """Where the models of an answer were trained, as the label of how they were."""
+    return "trained before: steps" if answer.is_kept else "trained here: steps each"
