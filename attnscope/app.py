@@ -133,10 +133,12 @@ class Leaving(QObject):
         training, sweep = self._training, self._sweep
         if training.is_active:
             step = (
-                f" It has made {training.step:,} of {training.n_steps:,} steps." if training.n_steps else ""
+                f" It has completed {training.step:,} of {training.n_steps:,} steps."
+                if training.n_steps
+                else ""
             )
-            return f"A model is in training.{step}"
-        return "Several runs are in training, one after another." if sweep.is_active else ""
+            return f"A model is being trained.{step}"
+        return "Several runs are being trained, one after another." if sweep.is_active else ""
 
     def _look(self) -> None:
         """Stop what has begun by now; close when nothing is left, unless it could not be saved."""

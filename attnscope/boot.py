@@ -148,7 +148,7 @@ def display_fault(
         load("libxcb-cursor.so.0")
     except OSError:
         return UserError(
-            "The library libxcb-cursor0 is missing, without which Qt cannot open a window.",
+            "Qt cannot open a window: the library libxcb-cursor0 is missing.",
             action="Install it (Debian, Ubuntu: apt install libxcb-cursor0; "
             "Fedora: dnf install xcb-util-cursor).",
         )

@@ -202,7 +202,7 @@ class Codec:
         if plain is object:
             return Form(_same, _same)
         if plain not in _WORDS:
-            raise TypeError(f"{plain} has no place in a file")
+            raise TypeError(f"{plain} cannot be stored in a file")
         if plain is str:
             return Form(_same, functools.partial(_text, self._caps.text if most is None else most.n))
         if plain is bool:
@@ -344,7 +344,7 @@ class Codec:
             values = _object(value)
             name = values.get(self._tag)
             if not isinstance(name, str) or name not in by_name:
-                raise Fault(f"{_shown(name)} is none of {', '.join(by_name)}", self._tag)
+                raise Fault(f"{_shown(name)} is not one of {', '.join(by_name)}", self._tag)
             own = {field.name for field in dataclasses.fields(by_name[name])}
             passed_over = {self._tag, *(self._of_others - own)}
             return self.form(by_name[name]).read(
@@ -441,7 +441,7 @@ def _built(build: Callable[..., Any], *values: Any, **named: Any) -> Any:
     except Fault:
         raise
     except LookupError as error:
-        raise Fault(f"it holds something unknown ({str(error)[:80]})") from error
+        raise Fault(f"it contains something unknown ({str(error)[:80]})") from error
     except (TypeError, ValueError, ArithmeticError, UserError) as error:
         raise Fault(str(error)[:300].rstrip(".")) from error
 
@@ -502,7 +502,7 @@ def _one_of(known: Collection[object], quote: str, value: object) -> object:
         if type(one) is type(value) and one == value:
             return one
     names = ", ".join(f"{quote}{one}{quote}" for one in known)
-    raise Fault(f"{_shown(value)} is none of {names}", expected=f"one of {names}")
+    raise Fault(f"{_shown(value)} is not one of {names}", expected=f"one of {names}")
 
 
 def _wrong(value: object, expected: str) -> Fault:

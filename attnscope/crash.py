@@ -164,7 +164,7 @@ def fault_sentence(error: BaseException, log: Path | None) -> str:
         error = error.__cause__
     where = f"The log is {log}." if log else "The log could not be written."
     text = " ".join(str(error).split())[:200]
-    return f"A fault of AttnScope ({type(error).__name__}: {text}). {where}"
+    return f"A fault in AttnScope ({type(error).__name__}: {text}). {where}"
 
 
 def _modified(path: Path) -> float:

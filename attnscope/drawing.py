@@ -65,7 +65,7 @@ def positions_figure(
     names = (encodings,) if isinstance(encodings, str) else tuple(encodings)
     if not names or not set(names) <= set(NAMES):
         raise UserError(
-            f"There is no such set of encodings as '{','.join(map(str, names))[:80]}'.",
+            f"Unknown encodings: '{','.join(map(str, names))[:80]}'.",
             expected="some of " + ", ".join(NAMES),
             action="Separate them with commas.",
         )
@@ -73,7 +73,7 @@ def positions_figure(
     n, width = n_positions or own[0], d_model or own[1]
     if n is None or width is None:
         raise UserError(
-            "Encodings of no model have no size.",
+            "The size of the encodings is not given.",
             expected="n_positions and d_model, or a model",
             action="For instance: positions_figure(encodings=('rotary',), n_positions=64, d_model=32).",
         )
@@ -136,13 +136,13 @@ def _nothing_drawn(folder: Path, shown: Sequence[ShownRun], wanted: Sequence[Qua
     """Why runs have no curves: no step was made, or nothing was noted of the charts that are wanted."""
     if any(run.curves.last_step for run in shown):
         return UserError(
-            f"Nothing was noted in {folder} for these charts: {', '.join(wanted)}.",
+            f"{folder} has no data for these charts: {', '.join(wanted)}.",
             expected="charts that have data",
-            action="Leave them out: all that have data are drawn then.",
+            action="Leave them out, or name no charts to draw all that have data.",
         )
     which = f"The run {folder} has not" if len(shown) == 1 else f"No run in {folder} has"
     return UserError(
-        f"{which} made a step yet.",
+        f"{which} completed a step yet.",
         expected="a run folder with metrics",
         action="Train it first: attnscope train RECIPE --out DIR.",
     )
@@ -155,7 +155,7 @@ def _wanted_charts(charts: Sequence[Quantity], *, over_seeds: bool) -> tuple[Qua
     allowed = ("loss",) if over_seeds else known
     if not set(wanted) <= set(allowed):
         raise UserError(
-            f"There is no such set of charts as '{','.join(map(str, wanted))[:80]}'"
+            f"These charts cannot be drawn: '{','.join(map(str, wanted))[:80]}'"
             + (" over seeds." if over_seeds else "."),
             expected="the loss alone" if over_seeds else "some of " + ", ".join(allowed),
             action="Leave the charts out." if over_seeds else "Separate them with commas.",
@@ -170,7 +170,7 @@ def _over_seeds(folder: Path, *, is_log: bool) -> tuple[Chart, ...]:
         raise UserError(
             f"No run in {folder} has a held-out loss yet.",
             expected="runs with held-out data",
-            action="Leave out over_seeds, or train on.",
+            action="Leave out over_seeds, or continue training.",
         ) from error
 
 

@@ -55,8 +55,8 @@ class RecipeError(UserError):
 
 def of_wrong_kind(value: object, name: str, expected: str, action: str = "") -> UserError:
     """The error of an argument that is another kind of thing than was asked for."""
-    what = f"{name[:1].upper()}{name[1:]} is an object of the class {type(value).__name__}"
-    return UserError(f"{what}: {str(value)[:60]!r}.", expected=expected, action=action)
+    what = f"{name[:1].upper()}{name[1:]}: found an object of type {type(value).__name__}"
+    return UserError(f"{what} ({str(value)[:60]!r}).", expected=expected, action=action)
 
 
 def shown(text: str) -> str:

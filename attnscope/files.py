@@ -156,7 +156,7 @@ def refuse_foreign_content(folder: Path) -> None:
     foreign = sorted(entries - {MANIFEST_NAME, *saved})
     if foreign:
         raise SaveError(
-            f"{folder} holds something that was not saved with it: {foreign[0][:80]!r}"
+            f"{folder} contains something that AttnScope did not save: {foreign[0][:80]!r}"
             f"{f' and {len(foreign) - 1} more' if len(foreign) > 1 else ''}.",
             expected="a new or empty folder, or one that AttnScope saved",
             action="Choose another folder; nothing was written.",
@@ -237,7 +237,7 @@ def _entry(value: object) -> tuple[int, str]:
     """Size and SHA-256 of one file; raises ValueError where they cannot be."""
     n_bytes, sha256 = (value.get("n_bytes"), value.get("sha256")) if isinstance(value, dict) else (0, 0)
     if not isinstance(n_bytes, int) or not 0 <= n_bytes < 2**63 or not isinstance(sha256, str):
-        raise ValueError("an entry is no size and hash")
+        raise ValueError("an entry is not a size and a hash")
     return n_bytes, sha256
 
 
@@ -304,7 +304,7 @@ def save_error(path: Path, error: Exception) -> SaveError:
     reason = getattr(error, "strerror", None) or str(error)
     return SaveError(
         f"{path} could not be written: {reason}.",
-        action="Choose another place, or free some space, and save again; the old file is untouched.",
+        action="Choose another folder, or free some space, then save again; the old file is untouched.",
     )
 
 

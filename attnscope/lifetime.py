@@ -83,7 +83,7 @@ def tell_at_start(program: Program, warning: str, died: Path | None) -> None:
     """Show what the person must know about the last time; the more important message last."""
     if died is not None:
         action = "restore-session" if program.window.workspace.autosave is not None else ""
-        message = f"AttnScope ended unexpectedly the last time. Its log is {died}."
+        message = f"AttnScope ended unexpectedly last time. Its log is {died}."
         program.session.tell_person(message, action=action)
     if warning:
         program.session.tell_person(warning)

@@ -50,7 +50,7 @@ def import_file(path: Path, name: str) -> ModuleType:
         return sys.modules[name]
     spec = spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
-        raise ImportError(f"{path} is no module of Python")
+        raise ImportError(f"{path} is not a Python module")
     module = sys.modules[name] = module_from_spec(spec)
     try:
         spec.loader.exec_module(module)

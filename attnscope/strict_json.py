@@ -66,14 +66,14 @@ def as_object(value: object, *, what: str, kind: str = "json") -> dict[str, obje
 
 
 class _DuplicateKey(ValueError):
-    """A key that stands twice in one object."""
+    """A key that appears twice in one object."""
 
 
 def _object_of_unique_keys(pairs: list[tuple[str, object]]) -> dict[str, object]:
     found: dict[str, object] = {}
     for key, value in pairs:
         if key in found:
-            raise _DuplicateKey(f"the key {key[:80]!r} stands twice")
+            raise _DuplicateKey(f"the key {key[:80]!r} appears twice")
         found[key] = value
     return found
 

@@ -35,8 +35,8 @@ def attention_graph(
     """
     if isinstance(threshold, bool) or not 0.0 <= threshold <= 1.0:
         raise UserError(
-            f"Edges are to carry {threshold} of the output.",
-            expected="a share from 0 to 1",
+            f"The threshold is {threshold}.",
+            expected="a share of the output from 0 to 1",
             action="0.01 leaves out what hardly counts.",
         )
     return graph_of(trace_levels(trace, stack), position, threshold=threshold)

@@ -54,7 +54,7 @@ def bleu(hypotheses: Sequence[str], references: Sequence[str | Sequence[str]]) -
     if len(hypotheses) != len(references) or not references:
         raise UserError(
             f"{there_are(len(hypotheses), 'text')} and {plural(len(references), 'reference')}.",
-            expected="as many of the one as of the other, and at least one",
+            expected="as many references as texts, and at least one",
             action="Give a reference for each text.",
         )
     right = [[one] if isinstance(one, str) else list(one) for one in references]
@@ -105,7 +105,7 @@ def _counter(*, is_whole: bool = False) -> Any:
         from sacrebleu.metrics.bleu import BLEU
     except ImportError as error:
         raise UserError(
-            "BLEU is counted by the library sacrebleu, which is not installed.",
+            "BLEU is computed by the library sacrebleu, which is not installed.",
             expected="sacrebleu 2",
             action='Install it with: python -m pip install "sacrebleu>=2.4,<3"',
         ) from error

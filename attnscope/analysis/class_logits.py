@@ -100,8 +100,8 @@ def told_position(model: Model, inputs: Inputs, position: int | None) -> int:
     n_tokens = len(inputs.source if inputs.target is None else inputs.target)
     if position is not None and position % n_tokens != told[0]:
         raise UserError(
-            f"{model.info.name} predicts one class for the whole {model.info.reads}, and nothing for "
-            f"token {position}.",
+            f"{model.info.name} predicts one class for the whole {model.info.reads}, not for token "
+            f"{position}.",
             expected=f"token {told[0]}, where that class stands",
             action="Leave the position out.",
         )

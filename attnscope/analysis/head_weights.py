@@ -39,7 +39,7 @@ class HeadWeights:
         """What scores are multiplied by; raises UserError where a score is not a product of q and k."""
         if self.score_scale is None:
             raise UserError(
-                "This model's scores are no products of a query and a key.",
+                "This model's scores are not products of a query and a key.",
                 expected="the score dot, scaled-dot or general",
                 action="Look at its maps instead.",
             )

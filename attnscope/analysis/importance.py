@@ -85,7 +85,7 @@ def measure_importance(
             parts = iter(())
         case _:
             raise UserError(
-                f"There is no score by the name '{ranking}'.",
+                f"There is no ranking '{ranking}'.",
                 expected="gradient, leave-one-out or random",
                 action="Learned gates are made by learn_gates.",
             )

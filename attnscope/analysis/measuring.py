@@ -58,7 +58,7 @@ def measure_parts(
             notes.append(f"{missing} could not be measured: {error}")
         except Exception:
             if HeadTable in tables:
-                notes.append(f"{missing} could not be measured through a fault of AttnScope.")
+                notes.append(f"{missing} could not be measured because of a fault in AttnScope.")
                 yield _findings(model, tables, notes)
             raise
     yield _findings(model, tables, notes)

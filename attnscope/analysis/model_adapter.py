@@ -225,7 +225,7 @@ def refuse_gateless(network: HuggingFaceNetwork) -> None:
 
 def _cannot_be_scored(network: HuggingFaceNetwork) -> UserError:
     tells = {"class": "it predicts classes", "nothing": "it has no output layer"}
-    why = tells.get(network.output_kind, "its attention is computed out of reach")
+    why = tells.get(network.output_kind, "its attention is computed in its own code")
     return UserError(
         f"{network.info.name} is a model whose heads cannot be scored: {why}.",
         expected="a model that predicts tokens, with heads that can be gated",
@@ -285,7 +285,7 @@ def require_tokens(model: Model) -> None:
         )
     if config.n_projected:
         raise UserError(
-            f"The heads of {model.info.name} look at slots that keys were projected to, and at no tokens.",
+            f"The heads of {model.info.name} attend to slots to which keys were projected, not to tokens.",
             expected="a model without n_projected",
             action="Look at its maps, gates, measures or importance, or open another model for this.",
         )

@@ -56,7 +56,7 @@ def pruning_curves(
     """
     if not 0.0 < step_share <= 1.0:
         raise UserError(
-            f"A share of {step_share} of the heads is to go at a time.",
+            f"A share of {step_share} of the heads is removed at a time.",
             expected="above 0, at most 1",
             action="A tenth (0.1) is usual.",
         )

@@ -64,7 +64,7 @@ def trace_levels(trace: Trace, stack: Stack | None = None) -> tuple[Level, ...]:
         return tuple(_self_levels(trace, stack, start=0))
     if stack != "decoder":
         raise UserError(
-            f"Layers of '{stack}' do not follow upon each other.",
+            f"Layers of '{stack}' do not follow one another.",
             expected="encoder or decoder",
             action="Choose one of these.",
         )

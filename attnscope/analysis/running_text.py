@@ -96,7 +96,7 @@ def tell_text(model: Model, text: str, gates: Gates = NO_GATES) -> TextTold:
         raise UserError(
             f"The model {model.info.name} translates: it does not model running text.",
             expected="a causal or a masked model",
-            action="Count BLEU with attnscope translate, or open another model.",
+            action="Compute BLEU with attnscope translate, or open another model.",
         )
     subject = telling_subject(model)
     windows = list(_windows(model, text)) or [text]

@@ -87,9 +87,9 @@ def _word_maps(trace: Trace, site: Site, pair: AlignedPair, *, shift: int) -> Wo
     query_spans, key_spans = word_spans(target, pair.target), word_spans(trace.source.text, pair.source)
     if query_spans is None or key_spans is None:
         raise UserError(
-            "The links are of other words than those that were read.",
+            "The links belong to other words than those that were read.",
             expected="links of this text, read whole",
-            action="Read the text that the links are of.",
+            action="Read the text that the links belong to.",
         )
     return word_maps(queries, query_spans, keys, key_spans, shift=shift)
 

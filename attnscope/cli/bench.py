@@ -9,12 +9,12 @@ from attnscope.paths import checkout_file, import_file
 
 NAMES = ("start", "grid", "window", "trace", "typing", "lag", "analysis", "train", "tiles", "write")
 _ABOUT = """\
-Runs the benchmarks of a checkout of AttnScope; an installed copy has none. Each row is printed once it is
-measured: its number, the spread of its samples (eight of ten lie within), the most that it may be, and
-whether it kept to that. Rivals run with their best settings, in turns with the program, which runs with its
-own defaults. What is not installed is told as not run. Exit status 0: every promise that was measured is
-kept. 1: one was missed, or a group could not be measured. 2: you can mend it, as where there are no
-benchmarks, and one message says how.
+Runs the benchmarks of a checkout of AttnScope; an installed copy has none. Each row is printed as soon as it
+is measured: its value, the spread of its samples (eight of ten lie within it), its limit, and whether the
+limit was kept. Rivals run with their best settings and alternate with the program, which runs with its
+defaults. What is not installed is reported as not run. Exit status 0: every measured limit was kept. 1: a
+limit was exceeded, or a group could not be measured. 2: an error that you can correct, such as missing
+benchmarks; one message says how.
 """
 
 
@@ -47,7 +47,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise UserError(
             f"There is no group '{arguments.group}'.",
             expected=", ".join(NAMES),
-            action="Choose one of these, or none for all.",
+            action="Choose one of these, or leave it out to run all.",
         )
     benchmarks = checkout_file("tests/bench/__init__.py")
     if benchmarks is None:

@@ -31,7 +31,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         "--rankings", default="gradient,random", help=f"some of {', '.join(RANKINGS)} (default: %(default)s)"
     )
     parser.add_argument(
-        "--step", type=real(), default=0.1, help="share of heads that go at a time (default 0.1)"
+        "--step", type=real(), default=0.1, help="share of heads removed at a time (default 0.1)"
     )
     parser.add_argument("--once", action="store_true", help="score the heads once, not after each removal")
     parser.add_argument(

@@ -83,7 +83,7 @@ def build_difference(arguments: argparse.Namespace, model: "Model", trace: "Trac
 
     if not _has_other(arguments):
         raise UserError(
-            "Nothing differs between A and B.",
+            "A and B are the same.",
             expected="--gate for A, or --with-text, --with-target, --with-model or --with-gate for B",
             action="Say what B is, for instance --with-gate cross:L0H1=0.",
         )
@@ -185,7 +185,7 @@ def graph_figure(arguments: argparse.Namespace, model: "Model", trace: "Trace") 
         token = int(arguments.query or "-1")
     except ValueError as error:
         raise UserError(
-            f"--query {arguments.query!r} is no output token.",
+            f"--query {arguments.query!r} is not an output token.",
             expected="a number from 0, or -1 for the last",
             action="For instance --query 3; tokens count from 0.",
         ) from error
@@ -267,7 +267,7 @@ def _token(query: str, picture: "Picture") -> int:
         if not comma and numbers[0] < picture.n_tokens:
             return numbers[0]
     raise UserError(
-        f"--query {query!r} is no token of this picture.",
+        f"--query {query!r} is not a token of this picture.",
         expected=f"a number from 0 to {picture.n_tokens - 1}, or row,column of {picture.n_rows} × "
         f"{picture.n_columns} patches, from 0",
         action="Correct it, for instance --query 3,4.",
@@ -334,7 +334,10 @@ def _add_view_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--over-seeds",
         action="store_true",
-        help="for curves: runs that differ only in the seed as one: mean held-out loss and deviation",
+        help=(
+            "for curves: draw runs that differ only in their seed as one: mean held-out loss and its "
+            "deviation"
+        ),
     )
     parser.add_argument(
         "--query",

@@ -107,7 +107,7 @@ def _load(arguments: argparse.Namespace, source: str) -> "Model":
         raise LoadError(
             f"The model of {arguments.model} cannot be opened: {error.happened}",
             kind=error.kind,
-            expected=f"it in {folder} or a folder above{here}, or by its name or full path",
+            expected=f"the model in {folder} or a folder above{here}, or by its name or full path",
             action="Move the figure file beside its model, or start from the folder that holds both.",
         ) from error
     tell_note(model)
@@ -119,7 +119,7 @@ def _refuse_others(arguments: argparse.Namespace) -> None:
     others = sorted(given_options(arguments) - {*_PAGE, *_LOOK, _ROWS, *_ALWAYS})
     if others:
         raise UserError(
-            f"{arguments.model} says what is drawn: {', '.join(map(flag_of, others))} would do nothing.",
+            f"{arguments.model} says what is drawn: {', '.join(map(flag_of, others))} would have no effect.",
             expected="options of page and look alone: " + ", ".join(map(flag_of, (*_PAGE, *_LOOK, _ROWS))),
             action="Leave the others out, or draw a new figure from the model and its text.",
         )

@@ -60,7 +60,7 @@ def draw_each(arguments: argparse.Namespace) -> int:
     n_pairs = sum("\t" in line for line in lines)
     if n_pairs and not model.info.takes_target:
         raise UserError(
-            f"{n_pairs} of {len(lines)} lines of {arguments.file} hold a tab, as pairs do, and "
+            f"{n_pairs} of {len(lines)} lines of {arguments.file} contain a tab, as pairs do, but "
             f"{model.info.name} reads one text.",
             expected="one text on each line",
             action="Leave out the second texts, or draw the pairs with a model that reads two.",
@@ -145,7 +145,7 @@ def _check_fields(template: str, n_lines: int) -> None:
     unknown = [name for name in _FIELD.findall(template) if name not in FIELDS]
     if unknown or re.search(r"[{}]", _FIELD.sub("", template)):
         raise UserError(
-            f"The name '{template}' has a field that is not known.",
+            f"The name '{template}' has an unknown field.",
             expected=", ".join(f"{{{name}}}" for name in FIELDS),
             action="For instance: 'out/{n}-{head}.svg'.",
         )

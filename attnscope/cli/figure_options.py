@@ -106,7 +106,10 @@ def add_aspect_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--renormalised", action="store_true", help="renormalise what is left of each row")
     parser.add_argument("--by-word", action="store_true", help="merge subwords into words")
     parser.add_argument(
-        "--block", default="all", choices=BLOCKS, help="of two texts read as one: queries and keys of which"
+        "--block",
+        default="all",
+        choices=BLOCKS,
+        help="where two texts are read as one: which of them queries and keys come from",
     )
     parser.add_argument(
         "--rows",
@@ -115,9 +118,15 @@ def add_aspect_arguments(parser: argparse.ArgumentParser) -> None:
         help="name the rows of cross-attention after the token written there, or the one read last "
         "(default: %(default)s)",
     )
-    parser.add_argument("--least-weight", type=real(), default=0.0, metavar="W", help="no thinner line")
     parser.add_argument(
-        "--n-strongest", type=whole(), default=0, metavar="N", help="lines of each query of a head (0: all)"
+        "--least-weight", type=real(), default=0.0, metavar="W", help="leave out lines of less weight"
+    )
+    parser.add_argument(
+        "--n-strongest",
+        type=whole(),
+        default=0,
+        metavar="N",
+        help="how many lines for each query of a head (0: all)",
     )
 
 

@@ -28,9 +28,9 @@ OWN = ("model", "text", "target", "gate", "title")
 EXAMPLES = """\
 panels of several stacks, texts and models:
   --panel WHAT makes panel a, the next one b, and so on to l. WHAT is a head (L0H1, or cross L1H0 where a
-  model has several stacks), "lines cross L0H0,L0H1" or "grid encoder"; after a | stands what it does not
-  share with MODEL, --text, --target and --gate: model=, text=, target=, gate=, or a title= of its own;
-  each of several has a | before it.
+  model has several stacks), "lines cross L0H0,L0H1" or "grid encoder"; after a | come the panel's
+  own settings in place of MODEL, --text, --target and --gate: model=, text=, target=, gate= and title=, with
+  a | before each.
 
   attnscope figure grammar --text "the white cat sleeps" --columns 3 -o page.pdf \\
       --panel "encoder L0H1" --panel "cross L1H0" --panel "cross L1H0 | text=the black dog sleeps"
@@ -112,7 +112,7 @@ def wished_panels(arguments: argparse.Namespace) -> tuple[PanelWish, ...]:
         others.append("view")
     if others:
         raise UserError(
-            f"--panel says what is drawn: {', '.join(map(flag_of, others))} would do nothing.",
+            f"--panel says what is drawn: {', '.join(map(flag_of, others))} would have no effect.",
             expected="stack, layer and head in each --panel",
             action="Leave the others out.",
         )

@@ -41,14 +41,14 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         "--temperature",
         type=real(0, 1_000),
         metavar="T",
-        help="below 1 more predictable, above 1 more varied (1 where another option draws)",
+        help="below 1 more predictable, above 1 more varied (1 where another option samples)",
     )
-    parser.add_argument("--top-k", type=whole(1), metavar="K", help="draw from the K most probable tokens")
+    parser.add_argument("--top-k", type=whole(1), metavar="K", help="sample from the K most probable tokens")
     parser.add_argument(
-        "--top-p", type=real(), metavar="P", help="draw from the fewest tokens with total probability P"
+        "--top-p", type=real(), metavar="P", help="sample from the fewest tokens with total probability P"
     )
     parser.add_argument(
-        "--seed", type=seed, metavar="S", help="draw; the same seed draws the same text (default: 0)"
+        "--seed", type=seed, metavar="S", help="sample; the same seed gives the same text (default: 0)"
     )
     add_gate_argument(parser)
     parser.add_argument(
@@ -86,7 +86,7 @@ def run(arguments: argparse.Namespace) -> int:
     read = model.network.encode(arguments.text, arguments.prefix if is_translation else None)
     tell_cut(read.source, read.target)
     if all(one.token.is_special for one in written.text.tokens):
-        say_error(f"attnscope: nothing was written; {model.info.name} wrote its end at once.")
+        say_error(f"attnscope: nothing was generated; {model.info.name} ended the text at once.")
     if arguments.out is not None:
         written.trace.save(arguments.out)
     if arguments.json:
@@ -101,7 +101,7 @@ def settings_from(arguments: argparse.Namespace) -> WriteSettings:
     drawing = {name: value for name in _DRAWING if (value := getattr(arguments, name)) is not None}
     if arguments.beams is not None and drawing:
         raise UserError(
-            "Beams and drawing cannot go together.",
+            "Beams and sampling cannot be combined.",
             expected="--beams, or --temperature, --top-k, --top-p and --seed",
             action="Leave out one of them.",
         )

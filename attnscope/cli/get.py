@@ -49,7 +49,10 @@ def run(arguments: argparse.Namespace) -> int:
         fetch_now(offer, _Progress())
     except KeyboardInterrupt:
         say_progress("")
-        say_error(f"attnscope: stopped. What has arrived is kept: attnscope get {name} continues from there.")
+        say_error(
+            f"attnscope: stopped. What has been downloaded is kept: attnscope get {name} continues "
+            "from there."
+        )
         return STOPPED
     return _tell_here(find_row(name), is_json=arguments.json, offer=offer)
 
@@ -95,7 +98,7 @@ def _tell_here(row: ShelfRow, *, is_json: bool, offer: ModelOffer | None = None)
         more = {"host": offer.host, "commit": offer.commit, "licence": offer.licence} if offer else {}
         say_json({"name": row.entry.name, **_place(row), "folder": str(folder), **more})
         return 0
-    what = "is here, every file verified" if offer else "is on this computer"
+    what = "is on this computer, every file verified" if offer else "is on this computer"
     say(f"{row.entry.name} {what}: {row.n_bytes:,} bytes in {folder}.")
     say(f"Open it with: attnscope open {row.source}")
     return 0
@@ -111,7 +114,7 @@ def _require_consent(offer: ModelOffer) -> None:
     if answer.strip().lower() not in ("y", "yes"):
         if not answer.endswith("\n"):
             print(file=sys.stderr)
-        raise UserError("Nothing was downloaded.", expected="y, or --yes for no question")
+        raise UserError("Nothing was downloaded.", expected="y, or --yes to download without asking")
 
 
 class _Progress:

@@ -57,7 +57,7 @@ def run(arguments: argparse.Namespace) -> int:
     idle = sorted(given_options(arguments) & _idle_options(arguments.ranking))
     if idle:
         flags = " and ".join(map(flag_of, idle))
-        say_error(f"attnscope: the ranking {arguments.ranking} has no use for {flags}.")
+        say_error(f"attnscope: the ranking {arguments.ranking} does not use {flags}.")
     model = open_model(arguments)
     samples, source = read_samples(arguments, model)
     found, learned = _score(arguments, model, samples)

@@ -34,7 +34,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         "--tokens",
         type=whole(1),
         metavar="N",
-        help="count operations for a text of N tokens (default: the most)",
+        help="count operations for a text of N tokens (default: the longest)",
     )
     parser.add_argument("--json", action="store_true", help="print JSON instead of text")
     add_device_argument(parser)

@@ -173,7 +173,7 @@ def _text_of_file(path: Path, model: "Model") -> str:
         if kind == "text" or not path.is_file():
             raise
         raise UserError(
-            f"-f reads a text, and {path} is none: {model.info.name} reads a {kind} by its path.",
+            f"-f takes a text file, and {path} is not one: {model.info.name} reads a {kind} by its path.",
             expected=f"the {kind}'s path as the text",
             action=f"Give the {kind}'s path with --text: --text {path}",
         ) from error

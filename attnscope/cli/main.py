@@ -47,7 +47,11 @@ _COMMANDS = {
     "bench": "measure speed on this machine, from a checkout",
 }
 """Each has its module beside this one, which is imported when its name is given."""
-_GONE = {"average": "`average` went with version 0.10. Instead: attnscope open RUN, its last checkpoint."}
+_GONE = {
+    "average": (
+        "`average` was removed in version 0.10. Use attnscope open RUN instead, for its last checkpoint."
+    )
+}
 """Commands of earlier versions, and what to do without them."""
 _WINDOW_FLAGS = {
     "--smoke": "open offscreen, trace, export, exit; for tests",

@@ -96,7 +96,7 @@ def run(arguments: argparse.Namespace) -> int:
         )
     if arguments.links is not None and arguments.corpus is None:
         raise UserError(
-            "There are gold links, but not the pairs that they are of.",
+            "Gold links are given without the pairs they belong to.",
             expected="--corpus with pairs: source, tab, target in each line",
             action="Add --corpus.",
         )
@@ -237,10 +237,10 @@ def _tell_sources_only(
 ) -> None:
     """Say that texts without second ones measure the encoder only; raises UserError for another stack."""
     line = "The first line" if any("\t" in text for text in texts if isinstance(text, str)) else "Every line"
-    why = f"{line} of {arguments.corpus} is without a tab and a second text"
+    why = f"{line} of {arguments.corpus} has no second text after a tab"
     if arguments.corpus is None:
         source = f"The trees of {arguments.conllu}" if arguments.conllu else "Random tokens"
-        why = f"{source} are without second texts"
+        why = f"{source} have no second texts"
     if stack not in (None, "encoder"):
         raise UserError(
             f"{why}, so the {stack} stack has nothing to measure.",

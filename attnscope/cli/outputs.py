@@ -15,7 +15,7 @@ def path_of(text: str) -> Path:
         os.lstat(text)
     except (OSError, ValueError) as error:
         if isinstance(error, ValueError) or error.errno == errno.ENAMETOOLONG:
-            raise argparse.ArgumentTypeError(f"{text[:40]!r} is no name that a file can have") from error
+            raise argparse.ArgumentTypeError(f"{text[:40]!r} is not a valid file name") from error
     return Path(text)
 
 

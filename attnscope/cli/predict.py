@@ -25,10 +25,11 @@ _OF_ONE_TEXT = ("target", "past_trained", "mask", "mask_rows")
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     parser = commands.add_parser(
         "predict",
-        description="The next token, each <mask> (or each token, where there is none), each token of the "
-        "second text, or the label; with --gate or a mask before and after, and the KL divergence between "
-        "them. <0.02 is a token that is not among the best there, and below the least of them. With -f "
-        "how well a causal or masked model predicts a whole text: nats per token and per character.",
+        description="Shows the next token, each <mask> (or each token, where there is none), each token of "
+        "the second text, or the label. With --gate or a mask: the predictions before and after, and the KL "
+        "divergence between them; <0.02 marks a token whose probability is below that of the candidates "
+        "listed. With -f: how well a causal or masked model predicts a whole text, in nats per token and "
+        "per character.",
     )
     add_input_arguments(parser, needs_text=False)
     parser.add_argument(
@@ -45,7 +46,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Read the text once, or twice where heads are changed, and print."""
     if not 1 <= arguments.top <= _MOST:
         raise UserError(
-            f"--top {arguments.top} candidates are asked for.",
+            f"--top is {arguments.top}.",
             expected=f"1 to {_MOST:,}",
             action="Choose a number within that range.",
         )
@@ -97,8 +98,8 @@ def _tell_file(arguments: argparse.Namespace) -> int:
     given = [f"--{name.replace('_', '-')}" for name in _OF_ONE_TEXT if getattr(arguments, name)]
     if given:
         raise UserError(
-            f"{given[0]} belongs to a single text.",
-            expected="-f with --gate",
+            f"{given[0]} needs a single text, and -f reads a whole file.",
+            expected="-f, alone or with --gate",
             action=f"Leave out {given[0]}.",
         )
     text = "".join(f"{line}\n" for line in read_lines(arguments.file))

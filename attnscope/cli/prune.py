@@ -30,7 +30,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     which.add_argument(
         "--heads",
         metavar='"[STACK] L0H1 …"',
-        help="the heads to remove; a stack holds until the next one (left out: those its training closed)",
+        help="the heads to remove; a stack holds until the next is named (default: those closed in training)",
     )
     which.add_argument(
         "--gates",
@@ -47,9 +47,9 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         "--shape",
         choices=("small", "same"),
         default="small",
-        help="small: the parameters of removed heads are gone, and the folder opens in AttnScope, elsewhere "
-        "only as the report's line “opens in” says; same (Hugging Face models only): removed heads become "
-        "zeros, nothing is smaller or faster, and the folder opens wherever the model did",
+        help="small: the parameters of removed heads are gone, and the report's line “opens in” names the "
+        "programs that open the folder; same (Hugging Face models only): removed heads become zeros, nothing "
+        "is smaller or faster, and the folder opens wherever the model did",
     )
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
     add_device_argument(parser)
@@ -91,7 +91,7 @@ def _wanted_gates(arguments: argparse.Namespace, model: "Model") -> Gates:
         return model.first_gates
     else:
         raise UserError(
-            f"It is not specified which heads of {model.info.name} to remove.",
+            f"No heads of {model.info.name} were chosen for removal.",
             expected="--heads or --gates, since its training closed none",
             action="For instance: --heads 'L0H1 L2H3'.",
         )
@@ -102,7 +102,7 @@ def _refuse_taken(out: Path) -> None:
     """Raise UserError before any work when the smaller model would take the place of something."""
     if out.exists() and not (out.is_dir() and not any(out.iterdir())):
         raise UserError(
-            f"{out} is there already.",
+            f"{out} already exists.",
             expected="a new or an empty folder",
             action="Choose another folder for -o; nothing was written.",
         )

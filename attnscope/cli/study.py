@@ -25,7 +25,9 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         "--model",
         default="",
         metavar="MODEL",
-        help="another model than the study's own; collapse takes those that AttnScope trained or saved",
+        help=(
+            "a model to use instead of the study's own; collapse takes those that AttnScope trained or saved"
+        ),
     )
     parser.add_argument(
         "--corpus", type=path_of, metavar="FILE", help="texts for it; pairs have a tab between"
@@ -53,7 +55,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise UserError("There is no folder for the study.", expected="--out DIR", action="Name one.")
     for option, flag in _OPTIONS.items():
         if getattr(arguments, option) and option not in card.takes:
-            raise UserError(f"The study {card.name} has no use for {flag}.", action=f"Leave out {flag}.")
+            raise UserError(f"The study {card.name} does not use {flag}.", action=f"Leave out {flag}.")
     application = boot.offscreen_application()
     from attnscope.studies.writing import make_folder, signed, table_of, write_study
 

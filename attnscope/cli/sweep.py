@@ -150,7 +150,7 @@ class _Sweep:
         done = {summary.folder: summary for summary in self._summaries()}
         waiting = [run for run in runs if self._is_due(run, until, done)]
         if len(waiting) < len(runs):
-            say_error(f"{len(runs) - len(waiting)} of {len(runs)} runs are that far already.")
+            say_error(f"{len(runs) - len(waiting)} of {len(runs)} runs have already come that far.")
         with self._signals:
             if self._arguments.jobs == 1:
                 for run in waiting:
@@ -163,7 +163,7 @@ class _Sweep:
     def stop(self) -> None:
         """Let what is in training save, then end; may be called on any thread."""
         self._is_stopping = True
-        say_error("attnscope: saving what is in training, then stopping.")
+        say_error("attnscope: saving the runs in training, then stopping.")
         current = self._current
         if current is not None:
             current.request_stop()
@@ -179,7 +179,7 @@ class _Sweep:
         kept = best_at(self._summaries(), after, self._arguments.keep_best)
         for summary in kept:
             loss = loss_at(summary, after)
-            say_error(f"Goes on: {summary.name}, validation {loss:.4f} at step {after:,}.")
+            say_error(f"Continues: {summary.name}, validation {loss:.4f} at step {after:,}.")
         say_error(f"Stopped at step {after:,}: {len(runs) - len(kept)} of {len(runs)} runs.")
         return tuple(by_folder[summary.folder] for summary in kept)
 

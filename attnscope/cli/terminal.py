@@ -85,5 +85,5 @@ def _write(stream: TextIO, text: str) -> None:
         boot.forget_output()  # else it is tried again when the process ends
         raise UserError(
             f"Standard output could not be written: {error.strerror or error}.",
-            action="Choose another place for it, or free some space.",
+            action="Send it elsewhere, or free some space.",
         ) from error

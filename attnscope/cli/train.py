@@ -53,8 +53,10 @@ def add_resume_arguments(parser: argparse.ArgumentParser) -> None:
         "--steps",
         type=whole(1),
         metavar="N",
-        help="with --resume: the total number of steps, even if the run is finished; with the schedules "
-        "linear and cosine the learning rate is then that of the new length, and a note says so",
+        help=(
+            "with --resume: the total number of steps, even if the run is finished; the schedules linear "
+            "and cosine then follow the new length, and a note says so"
+        ),
     )
 
 
@@ -255,7 +257,7 @@ def _stop(training: "TrainingRun", ranks: "Ranks", number: int) -> None:
 
 def _wait(training: "TrainingRun", seconds: float) -> None:
     """Wait before the finished model is tried to be saved again, but no longer than nobody stops it."""
-    say_error(f"attnscope: the finished model is in memory only; the next try is in {seconds:.0f} s.")
+    say_error(f"attnscope: the finished model is in memory only; the next attempt is in {seconds:.0f} s.")
     until = time.monotonic() + seconds
     while not training.is_stop_wanted and time.monotonic() < until:
         time.sleep(_LOOK_S)

@@ -45,7 +45,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         "--held-out",
         type=real(0, 1),
         metavar="SHARE",
-        help='only texts kept from training by data.held_out_by = "crc32" and this data.validation_share',
+        help='only texts held out of training by data.held_out_by = "crc32" and this data.validation_share',
     )
     parser.add_argument("--beams", type=whole(1), metavar="N", help="follow the N best texts")
     parser.add_argument(
@@ -175,7 +175,7 @@ def _held_out(sources: list[str], lines: list[str], share: float) -> tuple[list[
     kept = [k for k, text in enumerate(texts) if text and share and is_held_out(text, share)]
     if not kept:
         raise UserError(
-            f"None of the {len(sources):,} texts is one that training kept out.",
+            f"None of the {len(sources):,} texts was held out of training.",
             expected="the file that the model was trained on, and its data.validation_share, such as 0.02",
             action="Give the whole file, or leave out --held-out.",
         )
@@ -199,7 +199,7 @@ def read_texts(path: Path, reference: Path | None) -> tuple[list[str], list[str]
     n_tabs = sum("\t" in line for line in references)
     if n_tabs:
         raise UserError(
-            f"{n_tabs} of {len(references)} lines of {reference} hold a tab.",
+            f"{n_tabs} of {len(references)} lines of {reference} contain a tab.",
             expected="the right translation alone on each line",
             action="Give a file of translations; of lines with source, tab and reference -f alone is enough.",
         )

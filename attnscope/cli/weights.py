@@ -33,7 +33,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         type=whole(1),
         default=10,
         metavar="N",
-        help="pairs of each end (default 10); of those printed, single bytes come last",
+        help="pairs listed at each end (default 10); single bytes are printed last",
     )
     add_figure_arguments(parser)
     add_device_argument(parser)

@@ -177,7 +177,7 @@ def _figure(values: dict[str, object], folder: Path | None) -> SavedFigure:
     saved = _questions(folder).read(SavedFigure, values)
     asked = tuple(name for name in VIEWS if VIEWS[name].is_asked)
     if saved.view not in asked:
-        raise Fault(f"{saved.view[:40]!r} is none of {', '.join(asked)}", "view")
+        raise Fault(f"{saved.view[:40]!r} is not one of {', '.join(asked)}", "view")
     if not all(0 <= a < b for cell in saved.gold for a, b in (cell.rows, cell.cols)):
         raise Fault("it has a gold link without a cell", "gold")
     return dataclasses.replace(saved, also=tuple(name for name in ALSO if name in saved.also))

@@ -162,7 +162,7 @@ class _Redirects(HTTPRedirectHandler):
         if new.scheme not in ("https", old.scheme) or (self._is_bound and not is_same):
             fp.close()
             place = f"{new.scheme}://{new.netloc}"[:100]
-            raise Trouble(_refusal(urlsplit(req.full_url).netloc, f"it sends its askers on to {place}"))
+            raise Trouble(_refusal(urlsplit(req.full_url).netloc, f"it redirects to {place}"))
         following = super().redirect_request(req, fp, code, msg, headers, newurl)
         token = req.unredirected_hdrs.get("Authorization")
         if following is not None and token and is_same:
@@ -178,20 +178,20 @@ def _refused(name: str, error: HTTPError) -> Trouble:
         wait = error.headers.get("Retry-After", "")
         wait_s = float(wait) if wait.isascii() and wait.isdigit() else 60.0
         told = LoadError(
-            f"{host} asks to wait {wait_s:,.0f} s: too much was asked of it from this address.",
+            f"{host} asks to wait {wait_s:,.0f} s: it received too many requests from this address.",
             kind="busy",
-            action="Wait so long, and try again.",
+            action="Wait that long, then try again.",
         )
         return Trouble(told, wait_s=wait_s)
     if code >= 500:
-        what = f"{name} could not be downloaded: {host} answered {code}, a fault of its own."
+        what = f"{name} could not be downloaded: {host} answered {code}, an error of the server."
         return Trouble(LoadError(what, kind="download", action="Try again later."), wait_s=0.0)
     if reason == "GatedRepo" or code == 403:
         why = "it is given only to those who have accepted its terms on the Hub"
         action = f"Accept them at {host}/{name}, log in with hf auth login, and try again."
     elif code in (401, 404) and reason in ("", "RepoNotFound"):
         why = "the Hub has no public model of this name"
-        action = "Check the name: owner/name, as its page has it. For a private model log in: hf auth login."
+        action = "Check the name, owner/name, on its page. For a private model log in: hf auth login."
     else:
         why, action = f"{host} answered {code} ({reason or error.reason})", "Choose another model."
     return Trouble(LoadError(f"{name} could not be downloaded: {why}.", kind="download", action=action))
@@ -214,7 +214,7 @@ def _refuse_page(response: HTTPResponse, content: bytes, name: str) -> None:
                 f"{name} could not be downloaded: what came is a web page.",
                 kind="download",
                 expected="the answer of a Hub",
-                action="Some networks ask to be logged in to first: open any page in a browser, try again.",
+                action="Some networks require a login first: open any page in a browser, then try again.",
             )
         )
 
@@ -256,14 +256,14 @@ def _nothing_to_open(name: str, listed: object) -> LoadError:
     ones = listed if isinstance(listed, list) else []
     names = [str(one.get("rfilename")) for one in ones if isinstance(one, dict)]
     others = [n for n in names if n.endswith(_PICKLES) and "/" not in n]
-    found = f"only {', '.join(others[:3])[:100]}" if others else "nothing that AttnScope reads"
+    found = f"only {', '.join(others[:3])[:100]}" if others else "nothing that AttnScope can read"
     if CONFIG not in names:
         found = f"no {CONFIG}"
     return LoadError(
         f"{name} was not downloaded: the Hub has {found}.",
         kind="weights",
         expected=f"{CONFIG}, a tokenizer and weights as safetensors; pickles are never fetched",
-        action="Choose another model, or one that somebody has converted.",
+        action="Choose another model, or one that has been converted.",
     )
 
 
@@ -286,5 +286,5 @@ def _refusal(name: str, why: str, *, expected: str = "") -> LoadError:
         f"{name} could not be downloaded: {why}.",
         kind="download",
         expected=expected,
-        action="Try again later; what does not come as the Hub lists it is never kept.",
+        action="Try again later; a file that differs from the Hub's list is never kept.",
     )

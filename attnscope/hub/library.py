@@ -35,7 +35,7 @@ def require_network() -> None:
         raise LoadError(
             "Downloads are switched off by HF_HUB_OFFLINE.",
             kind="offline",
-            expected="a model that is already on this machine",
+            expected="a model that is already on this computer",
             action="Unset HF_HUB_OFFLINE and start again to download.",
         )
 

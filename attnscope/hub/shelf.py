@@ -59,7 +59,7 @@ def read_shelf(path: Path) -> tuple[ShelfEntry, ...]:
 def _entry(path: Path, number: int, values: object) -> ShelfEntry:
     what = f"model {number}"
     if not isinstance(values, dict):
-        raise _wrong(path, f"{what} is no table")
+        raise _wrong(path, f"{what} is not a table")
     what = f"{what} ({str(values.get('name', ''))[:80]})"
     if unknown := sorted(set(values) - set(_FIELDS)):
         raise _wrong(path, f"{what} has the unknown key {unknown[0][:40]!r}")
@@ -70,7 +70,7 @@ def _entry(path: Path, number: int, values: object) -> ShelfEntry:
         reason = f"{what}: {key} is {str(values[key])[:40]!r}" if key in values else f"{what} has no {key}"
         raise _wrong(path, reason) from fault
     if not is_model_id(entry.name) or "/" not in entry.name:
-        raise _wrong(path, f"{what} is no owner/name")
+        raise _wrong(path, f"{what} is not an owner/name")
     _check_package(path, what, entry)
     return entry
 
@@ -78,7 +78,10 @@ def _entry(path: Path, number: int, values: object) -> ShelfEntry:
 def _check_package(path: Path, what: str, entry: ShelfEntry) -> None:
     given = [key for key in _OF_PACKAGE if getattr(entry, key)]
     if entry.short and not (given and _SHORT.fullmatch(entry.short)):
-        raise _wrong(path, f"{what} has the short name {entry.short[:40]!r}, which is of no package's model")
+        raise _wrong(
+            path,
+            f"{what} has the short name {entry.short[:40]!r}, which does not belong to a package's model",
+        )
     if not given:
         return
     if len(given) < len(_OF_PACKAGE):

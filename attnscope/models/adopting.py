@@ -48,7 +48,7 @@ def foreign_folder(source: str) -> Path | None:
         here = folder_here(name)
         if here is None:
             raise LoadError(
-                f"{name[:80]} is not on this machine.",
+                f"{name[:80]} is not on this computer.",
                 kind="missing",
                 expected="a model that was opened before",
                 action=f"Run attnscope get {name[:100]}, which downloads it, then train.",
@@ -85,7 +85,7 @@ def adopt(folder: Path, *, has_weights: bool = True) -> LoadedFolder:
         module, note = unfilled_own(config), ""
     name = folder.resolve().name
     licence = licence_of(folder)
-    text = f"Taken over from {name}, a model of the Hugging Face format"
+    text = f"Imported from {name}, a model of the Hugging Face format"
     return LoadedFolder(
         module=module,
         tokenizer=tokenizer,
@@ -116,7 +116,7 @@ def _family(folder: Path) -> AdoptableFamily:
     known = {name: family for name, family in FAMILIES.items() if isinstance(family, AdoptableFamily)}
     if kind not in known:
         raise LoadError(
-            f"The model of {folder} is of the type {kind[:40]!r}, which cannot be taken over for training.",
+            f"The model of {folder} is of the type {kind[:40]!r}, which cannot be trained further.",
             kind="architecture",
             expected="one of " + ", ".join(known),
             action="Open it to look at it, or start from another model.",

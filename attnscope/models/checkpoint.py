@@ -208,7 +208,7 @@ def _model_config(values: dict[str, Any], path: Path) -> ModelConfig:
 
 def _empty_note(config: ModelConfig) -> str:
     names = [f"{stack} L{layer}" for stack, layer in config.sites_without_heads()]
-    return f"No head is left, and so nothing to see, in: {', '.join(names)[:200]}." if names else ""
+    return f"No heads are left, so there is nothing to see, in: {', '.join(names)[:200]}." if names else ""
 
 
 def _read_card(folder: Path) -> str:

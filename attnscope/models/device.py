@@ -34,7 +34,7 @@ def choose_device(name: str = "auto") -> torch.device:
         there = [kind for kind in ("cpu", "cuda", "mps") if has[kind]]
         there += [f"cuda:{index}" for index in range(1, torch.cuda.device_count() if has["cuda"] else 0)]
         raise UserError(
-            f"This machine has no usable {name} device.",
+            f"This computer has no usable {name} device.",
             expected="one of " + ", ".join(there),
             action="Choose auto or cpu.",
         )
@@ -66,9 +66,9 @@ def lost_device(error: BaseException) -> UserError | None:
         return None
     first = words.splitlines()[0][:200] if words else type(error).__name__
     return UserError(
-        f"The graphics device stopped answering: {first.rstrip('.')}.",
-        expected="a device that works until the end",
-        action="What is on the disk is intact: a run continues from its last checkpoint. Start AttnScope "
+        f"The graphics device stopped responding: {first.rstrip('.')}.",
+        expected="a working device",
+        action="Files on disk are intact: a run continues from its last checkpoint. Start AttnScope "
         "again "
         "to use the device, or open the model on the CPU (--device cpu).",
     )

@@ -136,7 +136,7 @@ def with_pattern(inputs: Inputs, pattern: Pattern) -> Inputs:
     except ValueError as error:
         raise UserError(
             f"The mask does not fit the text of {plural(n_tokens, 'token')}: {error}.",
-            expected=f"a mask of {n_tokens} queries and {n_tokens} keys, special tokens counted in",
+            expected=f"a mask of {n_tokens} queries and {n_tokens} keys, special tokens included",
             action="Make the mask for as many tokens as the text has.",
         ) from error
     return replace(inputs, pattern=pattern)

@@ -25,7 +25,7 @@ def load(source: str | Path, device: str = "auto") -> Model:
     if not isinstance(source, str | Path):
         kind = type(source).__name__
         raise LoadError(
-            f"An object of the class {kind} cannot be opened as a model.",
+            f"An object of type {kind} cannot be opened as a model.",
             kind="not-a-model",
             expected=OPENS,
             action="Give the name or the folder of such a model.",

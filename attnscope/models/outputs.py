@@ -99,7 +99,7 @@ def _refuse_not_finite(largest: Tensor) -> None:
     if bool(torch.isfinite(largest).all()):
         return
     raise NotFiniteError(
-        "The model's output is no number: its logits are NaN or infinite.",
+        "The model's output is not finite: its logits are NaN or infinite.",
         expected="finite numbers",
         action="Its weights are damaged, or too large: attnscope info says which. Open it from an "
         "undamaged copy.",

@@ -103,7 +103,7 @@ def _no_longer_here(name: str, version: str, successor: str) -> LoadError:
         f"The model {name} came with AttnScope until version {version}.",
         kind="missing",
         expected=f"one of the demo models ({', '.join(demo_models()) or 'none installed'}) or a folder",
-        action=f"Open {successor} in its stead; attnscope train {name} makes {name} again from its text.",
+        action=f"Open {successor} instead; attnscope train {name} makes {name} again from its text.",
     )
 
 
@@ -126,16 +126,20 @@ def _folder_of_file(path: Path) -> Path:
             f"{path} is recorded attention, not a model: it has no weights and reads no text.",
             kind="recording",
             expected=OPENS,
-            action="The window opens it, `attnscope figure`, `trace` and `measure` take it, and in Python "
-            "attnscope.load_trace(path).",
+            action=(
+                "Open it in the window, with attnscope figure, trace or measure, or in Python with "
+                "attnscope.load_trace(path)."
+            ),
         )
     if path.name.lower().endswith(".figure.json"):
         raise LoadError(
             f"{path} is a saved figure, not a model.",
             kind="figure",
             expected=OPENS,
-            action="The window opens it, `attnscope figure FILE -o OUT` draws it again, and in Python "
-            "attnscope.load_figure(path).",
+            action=(
+                "Open it in the window, with attnscope figure FILE -o OUT, or in Python with "
+                "attnscope.load_figure(path)."
+            ),
         )
     raise LoadError(
         f"{path} is a single file: weights alone do not say where heads are, nor how text becomes tokens.",

@@ -101,7 +101,7 @@ def check_types(tensors: Mapping[str, Tensor], where: Path, *, action: str) -> N
 def cast_note(tensors: Mapping[str, Tensor], stored_as: str = "") -> str:
     """What a person should know of weights in other types than the one that is computed with."""
     types = {_type(t) for t in tensors.values() if t.is_floating_point()} - {"float32", stored_as}
-    return f"Weights were {' and '.join(sorted(types))} and are computed with in float32." if types else ""
+    return f"Weights in {' and '.join(sorted(types))} are converted to float32." if types else ""
 
 
 def finite_note(weights: Mapping[str, Tensor]) -> str:

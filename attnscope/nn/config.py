@@ -311,7 +311,7 @@ def check_fits(config: ModelConfig, available_bytes: int, *, is_training: bool =
         f"The model has {count.total:,} parameters and needs {bytes_text(needed_bytes)}"
         f"{' to be trained' if is_training else ''}; its largest part is the {largest[0]} "
         f"with {largest[1]:,}.",
-        expected=f"at most the {bytes_text(available_bytes)} of memory that are free",
+        expected=f"at most the {bytes_text(available_bytes)} of free memory",
         action="Make d_model, d_ff, the layers or vocab_size smaller, or close other programs.",
     )
 

@@ -66,7 +66,7 @@ def slot_faults(config: "ModelConfig") -> Iterator[tuple[str, str]]:
     if config.n_projected > config.max_tokens:
         yield "n_projected", f"at most max_tokens, which is {config.max_tokens}"
     if not MASKS[config.mask].is_full:
-        yield "mask", "full: the columns of a projected head are slots and no tokens that a mask could hide"
+        yield "mask", "full: the columns of a projected head are slots, not tokens that a mask could hide"
     if POSITIONS[config.position].is_of_text:
         yield "position", "learned, sinusoidal, binary or none: a slot has no position in the text"
 

@@ -189,4 +189,6 @@ class TextWritten(Reply):
 
 
 def _impossible(name: str, value: object, expected: str) -> UserError:
-    return UserError(f"The {name} is {value}.", expected=f"{expected}", action="Change it and write again.")
+    return UserError(
+        f"The {name} is {value}.", expected=f"{expected}", action="Change it and generate again."
+    )

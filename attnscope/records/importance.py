@@ -19,7 +19,10 @@ UNITS: dict[MetricName, str] = {
     "bleu": "BLEU",
 }
 """What each metric counts, as an axis says it."""
-TEXT_UNITS: dict[MetricName, str] = {"loss": "nats per text", "accuracy": "share of texts told"}
+TEXT_UNITS: dict[MetricName, str] = {
+    "loss": "nats per text",
+    "accuracy": "share of texts predicted correctly",
+}
 """The same for a model that tells one label for each text."""
 
 

@@ -93,7 +93,7 @@ def as_interventions(given: Intervention | Sequence[Intervention], sites: tuple[
     for one in found:
         if not isinstance(one, Intervention):
             raise UserError(
-                f"{str(one)[:60]!r} is no change of a head.",
+                f"{str(one)[:60]!r} is not a change to a head.",
                 expected=", ".join(kind.__name__ for kind in _KINDS.values()),
                 action='For instance: attnscope.MakeUniform(head=HeadRef(stack="encoder", layer=0, head=1)).',
             )

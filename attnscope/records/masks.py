@@ -114,7 +114,7 @@ def cells_from_rows(rows: Sequence[str]) -> Cells:
         for run in row.split():
             first, _, last = run.partition("-")
             if not (first.isdecimal() and (last or first).isdecimal()):
-                raise ValueError(f"row {i} has {run[:20]!r}, which is no key")
+                raise ValueError(f"row {i} has {run[:20]!r}, which is not a key")
             start, stop = int(first), int(last or first)
             if not start <= stop < n:
                 raise ValueError(f"row {i} has the keys {run[:20]}, but there are {n}")

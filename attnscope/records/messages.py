@@ -190,7 +190,7 @@ class Traced(Reply):
         """How much of it is there, where that is not all."""
         if self.known is not None:
             return f"only {len(self.known)} of {len(self.grids)} layers are known"
-        return "" if self.is_target_whole else "the translation is not whole yet"
+        return "" if self.is_target_whole else "the translation is not complete yet"
 
     @property
     def place(self) -> str:

@@ -199,7 +199,7 @@ def gates_named(values: object, sites: Iterable[Site]) -> Gates:
     """Gates from a mapping of heads, named in any way, to numbers; raises UserError for anything else."""
     if not isinstance(values, Mapping):
         raise UserError(
-            f"{str(values)[:60]!r} are no gates.",
+            f"{str(values)[:60]!r} are not gates.",
             expected='a mapping of heads to numbers, such as {("encoder", 0, 1): 0.0}',
             action="Give such a mapping, or model.gates() with values set.",
         )
@@ -259,9 +259,9 @@ def require_heads(sites: Iterable[Site]) -> None:
     """Raise UserError for a model without a single head, of which nothing can be drawn or measured."""
     if not any(site.n_heads for site in sites):
         raise UserError(
-            "The model has no attention: it has no head that could be looked at.",
+            "The model has no attention, so it has no heads to look at.",
             expected="a model with attention",
-            action="Open another model; this one can still be trained, and asked to write.",
+            action="Open another model; this one can still be trained and can generate text.",
         )
 
 

@@ -40,7 +40,7 @@ def parse_axes(texts: Iterable[str], seeds: str = "") -> dict[str, tuple[str, ..
             raise RecipeError(
                 f"{text[:80]!r} names no values to sweep over.",
                 expected="section.key=value,value, for instance model.d_model=64,128",
-                action="Correct it: one key with its values, several keys one by one.",
+                action="Give one key with its values; list several keys one by one.",
             )
         _check_values(key, found)
         if key in axes:

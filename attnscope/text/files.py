@@ -72,7 +72,7 @@ def _refuse_other_formats(start: bytes, path: Path) -> None:
         if start.startswith(mark):
             raise _unreadable(path, f"it is {name}")
     if b"\0" in start:
-        raise _unreadable(path, "it holds bytes that no text has")
+        raise _unreadable(path, "it contains bytes that do not occur in text")
 
 
 def _unreadable(path: Path, why: str, action: str = "Save it as UTF-8 and open it again.") -> LoadError:

@@ -24,7 +24,7 @@ _MAX_ENTRY = 10_000
 _SHORT = 10_000
 _FACTORS = {"ByteLevel": 4.0, "BertNormalizer": 3.0}
 _REPLACING = ("Replace", "Prepend")
-_ACTION = "Load another tokenizer, or take the rule that grows out of its file."
+_ACTION = "Load another tokenizer, or remove the rule that grows from its file."
 
 
 def require_no_growth(library: LibraryTokenizer) -> None:

@@ -46,7 +46,7 @@ def read_labelled(path: Path) -> list[LabelledText]:
             f"{path} has {len(labels):,} different labels and only {n_texts:,} different texts.",
             kind="labels",
             expected="a label, a tab and a text in each line",
-            action="The columns look exchanged: put the label before the first tab of each line.",
+            action="The columns look swapped: put the label before the first tab of each line.",
         )
     return found
 
@@ -75,7 +75,7 @@ def _read_line(line: str, number: int, path: Path, *, has_second: bool | None) -
 def _bad_line(line: str, number: int, path: Path, expected: str) -> LoadError:
     shown = repr(line if len(line) <= _SHOWN else line[:_SHOWN] + "…")
     return LoadError(
-        f"Line {number:,} of {path} is no labelled text: {shown}.",
+        f"Line {number:,} of {path} is not a labelled text: {shown}.",
         kind="not-labelled",
         expected=expected,
         action="Correct the line.",

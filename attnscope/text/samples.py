@@ -50,7 +50,7 @@ def _read_samples(name: str) -> tuple[Sample, ...]:
 def _task_samples(form: str, name: str) -> tuple[Sample, ...]:
     options = {"form": form} if name in ("copy", "reverse", "sort", "addition") else {}
     task = make_task(name, **options)
-    hint = f"A text of the task {name} that training never saw; its right attention is known."
+    hint = f"A text of the task {name} that training never saw; its correct attention is known."
     return tuple(
         Sample(text=example.source, target=example.target, hint=hint)
         for example in task.examples(_N_FROM_TASK, seed=0, held_out=True)

@@ -166,7 +166,7 @@ def _matching(pattern: str, pieces: Sequence[str]) -> NDArray[np.bool_]:
         raise UserError(
             f"The regular expression is not understood: {' '.join(str(error).split())[:120]}.",
             expected="one such as ing$",
-            action="Mend it, or turn regular expressions off.",
+            action="Correct it, or turn regular expressions off.",
         ) from error
     try:
         with without_panic_words():
@@ -178,7 +178,7 @@ def _matching(pattern: str, pieces: Sequence[str]) -> NDArray[np.bool_]:
         raise UserError(
             "The regular expression takes too long.",
             expected="one without repeats inside repeats",
-            action="Write it in another way.",
+            action="Write it differently.",
         ) from error
 
 

@@ -118,7 +118,7 @@ class Trace:
                 )
             return self.sites[name]
         raise UserError(
-            f"{str(name)[:60]!r} names no site.",
+            f"{str(name)[:60]!r} is not a site.",
             expected=f"a number from 0, or a stack and a layer such as {self.sites[0].key}",
         )
 
@@ -179,7 +179,7 @@ class Trace:
         if size is None:
             size = (len(row_range), len(col_range))
         if min(size) < 1 and row_range and col_range:
-            raise UserError(f"A tile of {size[0]} × {size[1]} cells has nothing in it.", expected="1 or more")
+            raise UserError(f"A tile of {size[0]} × {size[1]} cells is empty.", expected="1 or more")
         return _numpy(pooled_tile(record, index, row_range, col_range, size, reduce))
 
     def grid(self, site: SiteName, max_px: int = 96) -> SiteGrid:

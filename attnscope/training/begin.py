@@ -168,7 +168,7 @@ def _resume(
     parts = (f"Resumed at step {state.step}.", aside, mending, length_note(earlier, recipe, state.step))
     note = " ".join(filter(None, parts))
     if state.version != __version__:
-        note += f" The run was begun with version {state.version}; this is {__version__}."
+        note += f" The run was started with version {state.version}; this is {__version__}."
     model = Model(
         OwnNetwork(whole, data.tokenizer, card_of(recipe, state.step, data.labels), source=str(folder.folder))
     )

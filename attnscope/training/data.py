@@ -203,7 +203,7 @@ def _check_texts(recipe: Recipe, texts: Sequence[LabelledText]) -> None:
         return
     found = "two texts" if has_second else "one text"
     raise RecipeError(
-        f"The data have {found} in each example, but model.reads_pair is {str(not has_second).lower()}.",
+        f"Each example of the data has {found}, but model.reads_pair is {str(not has_second).lower()}.",
         expected="true, or model.n_segments = 2 to read both as one text" if has_second else "false",
         action="Set one of them, or choose other data." if has_second else "Set it, or choose other data.",
     )

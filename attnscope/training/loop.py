@@ -417,7 +417,7 @@ class TrainingRun:
     def _precision_note(self) -> str:
         if self._autocast is nullcontext or self.recipe.training.precision != "auto":
             return ""
-        return f"Products are made in bfloat16, which this {self.device.type} does in hardware."
+        return f"Matrix products use bfloat16, which this {self.device.type} device computes in hardware."
 
     def _diverged(self, rate: float, outcome: _Outcome) -> Finished:
         kept = self._saver.last_saved if self._saver.last_saved is not None else self._begun.step
@@ -476,7 +476,7 @@ def _out_of_memory_note(recipe: Recipe, step: int, kept: int | None, device: tor
     training = recipe.training
     place = "The computer" if device.type == "cpu" else f"The {device.type} device"
     saved = "Nothing is saved yet." if kept is None else f"The checkpoint of step {kept} is kept."
-    what = f"{place} had no memory left for step {step + 1} with training.batch_size {training.batch_size}."
+    what = f"{place} ran out of memory at step {step + 1} with training.batch_size {training.batch_size}."
     if training.batch_size > 1:
         half = training.batch_size // 2
         advice = (

@@ -155,7 +155,7 @@ def _override(tables: dict[str, Any], name: str, value: str) -> None:
     section, dot, entry = name.partition(".")
     if not dot or section not in ("model", *_PARTS) or not entry:
         raise RecipeError(
-            f"The override {shown(f'{name}={value}')} names no key of a recipe.",
+            f"The override {shown(f'{name}={value}')} does not name a recipe key.",
             expected="section.key=value, for instance training.n_steps=500",
             action=f"{_meant_key(section, entry)}Correct its spelling.",
         )
@@ -199,8 +199,10 @@ def _model_config(
         if derived in table and not _is_free_to_set(derived, table[derived], objective):
             raise RecipeError(
                 f"model.{derived} is set.",
-                expected="the form to follow from objective.kind, the vocabulary from the tokenizer, labels "
-                "and sentences from the data, and every head to be there",
+                expected=(
+                    "the form to follow from objective.kind, the vocabulary from the tokenizer, labels "
+                    "and sentences from the data, and every head to be present"
+                ),
                 action=f"Remove model.{derived}.",
             )
     form = _form_of(table, objective)
@@ -272,7 +274,7 @@ def _checked_task(recipe: Recipe, *, is_tokenizer_given: bool) -> Recipe:
     if is_tokenizer_given and recipe.tokenizer.kind != TOKENIZER_KIND:
         raise RecipeError(
             f'tokenizer.kind is "{recipe.tokenizer.kind}".',
-            expected=f'"{TOKENIZER_KIND}", which the task "{name}" brings along',
+            expected=f'"{TOKENIZER_KIND}", which comes with the task "{name}"',
             action="Remove [tokenizer].",
         )
     tokenizer = TokenizerPart(kind=TOKENIZER_KIND, vocab_size=max(8, len(task.vocabulary) + len(SPECIALS)))

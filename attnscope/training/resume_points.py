@@ -180,7 +180,7 @@ def lengthened(overrides: Mapping[str, str], folder: Path, n_steps: int | None) 
     step = max((step for step, _ in require_states(run)), default=0)
     if n_steps <= step:
         raise UserError(
-            f"The run in {folder} has made {plural(step, 'step')} already.",
+            f"The run in {folder} has already completed {plural(step, 'step')}.",
             expected=f"more than {step:,}",
             action="Give the length that the whole run is to have.",
         )
@@ -192,7 +192,7 @@ def length_note(earlier: Recipe, recipe: Recipe, step: int) -> str:
     before, now = earlier.training.n_steps, recipe.training.n_steps
     if before == now:
         return ""
-    told = [f"The run is now {now:,} steps long, before {before:,}."]
+    told = [f"The run is now {now:,} steps long instead of {before:,}."]
     is_level = step <= recipe.schedule.warmup_steps or (
         recipe.schedule.kind == "trapezoid"
         and learning_rate_at(step, earlier)
@@ -200,7 +200,7 @@ def length_note(earlier: Recipe, recipe: Recipe, step: int) -> str:
         == recipe.optimizer.learning_rate
     )
     if (is_level and not recipe.data.repeated_share) or not follows_length(recipe):
-        told.append("Its learning rate continues as if it had been so from the start.")
+        told.append("Its learning rate continues as if it had been this long from the start.")
         return " ".join(told)
     if recipe.schedule.kind in ("linear", "cosine", "trapezoid"):
         jump = ""
@@ -208,11 +208,12 @@ def length_note(earlier: Recipe, recipe: Recipe, step: int) -> str:
             rates = learning_rate_at(step, earlier), learning_rate_at(step + 1, recipe)
             jump = f": it goes from {rates[0]:.3g} at step {step:,} to {rates[1]:.3g} at the next"
         told.append(
-            f"Its learning rate is from here on that of the {recipe.schedule.kind} of {now:,} steps{jump}."
+            f"From here on, its learning rate is that of a {recipe.schedule.kind} schedule of {now:,} "
+            f"steps{jump}."
         )
     if recipe.data.repeated_share:
-        told.append("The pool of repeated words is from here on that of the new length.")
-    told.append("A run that was so long from the start would have other weights.")
+        told.append("From here on, the pool of repeated words is that of the new length.")
+    told.append("A run of this length from the start would have different weights.")
     return " ".join(told)
 
 

@@ -107,7 +107,7 @@ class Saver:
             self._write(step, tensors)
         except SaveError as error:
             self._retry_at = self._clock() + self.pause_s
-            next_try = f" Training continues; the next try is in {self.pause_s:.0f} s."
+            next_try = f" Training continues; the next attempt is in {self.pause_s:.0f} s."
             is_over = is_last or self.is_gone or step == self._recipe.training.n_steps
             yield SaveFailed(step=step, reason=f"{error}{'' if is_over else next_try}")
             self.pause_s = min(2 * self.pause_s, _LONGEST_PAUSE_S)
@@ -220,5 +220,5 @@ def card_of(
         training["task"] = recipe.data.task
     text = f"# {name}\n\nTrained with AttnScope for {step:,} of {plural(recipe.training.n_steps, 'step')}.\n"
     if labels:
-        text += f"\nIt tells one of {len(labels):,} labels of a text: {', '.join(labels)[:400]}.\n"
+        text += f"\nIt predicts one of {len(labels):,} labels for a text: {', '.join(labels)[:400]}.\n"
     return ModelCard(name=name, objective=recipe.objective.kind, training=training, text=text, labels=labels)

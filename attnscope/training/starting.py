@@ -148,8 +148,8 @@ def start_note(recipe: Recipe, start: LoadedFolder | None) -> str:
     if start is None:
         return ""
     n = recipe.start.reinit_layers
-    anew = f", the top {plural(n, 'layer')} of each stack anew" if n else ""
-    return f"Goes on from {start.card.name}{anew}."
+    anew = f", the top {plural(n, 'layer')} of each stack initialised again" if n else ""
+    return f"Continues from {start.card.name}{anew}."
 
 
 def start_facts(start: StartPart) -> dict[str, object]:

@@ -146,7 +146,7 @@ class Techniques:
         if not self._has_adapters:
             return ""
         learning = sum(p.numel() for p in self._module.parameters() if p.requires_grad)
-        return f"{learning:,} numbers of adapters learn; the rest stays as it is."
+        return f"{learning:,} parameters of adapters are trained; all others stay as they are."
 
     @property
     def open_heads(self) -> float | None:

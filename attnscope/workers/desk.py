@@ -71,7 +71,7 @@ class OpenModels:
 
     def _training_model(self) -> Model:
         if self.training is None:
-            raise UserError("No model is in training.", action="Start a run on the training page first.")
+            raise UserError("No model is being trained.", action="Start a run on the training page first.")
         return self.training.model
 
 

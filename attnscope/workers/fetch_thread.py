@@ -16,7 +16,7 @@ def fetch_thread(write_crash: CrashWriter, parent: QObject | None = None) -> Des
 
     def failed(error: BaseException) -> Failed:
         log = write_crash(error, "serving the shelf of models")
-        message = f"The shelf of models failed through a fault of AttnScope ({type(error).__name__})."
+        message = f"The shelf of models failed because of a fault in AttnScope ({type(error).__name__})."
         return Failed(number=0, request="shelf", message=message, crash_log=str(log or ""))
 
     return DeskThread("downloads", _build, failed, parent, key_of=lambda request: request.number)

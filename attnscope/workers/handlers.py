@@ -106,7 +106,7 @@ class Engine:
         return Failed(
             number=number,
             request=name,
-            message=f"{name} failed through a fault of AttnScope ({type(error).__name__}). "
+            message=f"{name} failed because of a fault in AttnScope ({type(error).__name__}). "
             "Everything else is as it was.",
             crash_log=str(log or ""),
         )

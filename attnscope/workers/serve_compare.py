@@ -83,7 +83,7 @@ def compare_traces(request: CompareTraces, desk: Desk) -> Iterator[Reply]:
     first = desk.views.find(request.first, request.first_trace)
     second = desk.views.find(request.second, request.second_trace)
     if first is None or second is None:
-        raise UserError("One of the two traces is not there any more.", action="Compare them once more.")
+        raise UserError("One of the two traces is no longer available.", action="Compare them again.")
     stacks = {aligned.stack: aligned for aligned in request.stacks}
     others = {site.key: site for site in second.sites}
     keys = {s.key: (stacks[s.stack].second_stack, s.layer) for s in first.sites if s.stack in stacks}

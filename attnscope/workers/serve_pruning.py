@@ -32,7 +32,7 @@ class LastPruned:
         """The copy of a request; raises UserError when there is none any more."""
         if self._pruned is None or number != self._number:
             raise UserError(
-                "The smaller model is not there any more.",
+                "The smaller model is no longer available.",
                 action="Remove the heads again, then save.",
             )
         return self._pruned

@@ -90,7 +90,7 @@ def vocabulary_of(model: Model) -> Vocabulary:
     entries: Any = getattr(model.network.vocabulary, "entries", None)
     if not isinstance(entries, Vocabulary):
         raise UserError(
-            f"{model.info.name} reads no text with a tokenizer.",
+            f"{model.info.name} has no tokenizer.",
             expected="a model with a tokenizer",
             action="Open another model.",
         )

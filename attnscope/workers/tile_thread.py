@@ -32,7 +32,7 @@ def tile_thread(
 
     def failed(error: BaseException) -> Failed:
         log = write_crash(error, "serving tiles")
-        message = f"This part of the map failed through a fault of AttnScope ({type(error).__name__})."
+        message = f"This part of the map failed because of a fault in AttnScope ({type(error).__name__})."
         if isinstance(error, MemoryError):
             message = "There is not enough memory for this part of the map. Choose a shorter text."
         return Failed(number=0, request="tiles", message=message, crash_log=str(log or ""))

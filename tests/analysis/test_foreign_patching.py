@@ -116,5 +116,5 @@ def test_that_gates_hold_in_every_foreign_run() -> None:
 def test_that_heads_no_product_reads_are_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(anatomy, "_KNOWN", {})
     monkeypatch.setattr(anatomy, "is_product", lambda module: False)
-    with pytest.raises(UserError, match=r"LlamaForCausalLM.*no product reads the heads of decoder 0"):
+    with pytest.raises(UserError, match=r"LlamaForCausalLM.*no linear layer reads the heads of decoder 0"):
         map_of("llama")

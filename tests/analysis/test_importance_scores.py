@@ -137,7 +137,7 @@ def test_that_the_control_is_random_and_repeats() -> None:
     first, again, other = (scores_of(model, [SENTENCE], ranking="random", seed=s) for s in (1, 1, 2))
     np.testing.assert_array_equal(first, again)
     assert not np.array_equal(first, other)
-    with pytest.raises(UserError, match="no score by the name"):
+    with pytest.raises(UserError, match="no ranking"):
         importance(model, [SENTENCE], "learned")
 
 

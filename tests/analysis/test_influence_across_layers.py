@@ -234,7 +234,7 @@ def test_that_more_edges_than_can_be_told_apart_are_refused(monkeypatch: pytest.
 
 @pytest.mark.parametrize("wrong", [-0.1, 1.5, math.nan, True])
 def test_that_no_other_share_than_one_from_0_to_1_is_a_threshold(wrong: float) -> None:
-    with pytest.raises(UserError, match="share from 0 to 1"):
+    with pytest.raises(UserError, match="share of the output from 0 to 1"):
         attention_graph(trace_of("decoder"), threshold=wrong)
 
 

@@ -84,7 +84,7 @@ def test_that_a_fault_comes_after_what_is_finished(monkeypatch: pytest.MonkeyPat
     passing = measure_parts(tiny_model("decoder"), ["the cat sat"], trees=LONG)
     found = next(one for one in passing if isinstance(one, Findings))
     assert found.table.n_texts == 1
-    assert "fault of AttnScope" in found.notes[0]
+    assert "fault in AttnScope" in found.notes[0]
 
 
 def test_that_measures_outlast_stripes_that_fail(monkeypatch: pytest.MonkeyPatch) -> None:

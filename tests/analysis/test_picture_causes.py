@@ -164,7 +164,7 @@ def test_that_what_cannot_be_said_of_pictures_says_so() -> None:
     head = opened("vit").sites[0].heads[0]
     with pytest.raises(UserError, match="no table of tokens: there are no pairs, only singular values"):
         list(head_circuit(opened("vit"), head, "ov"))
-    with pytest.raises(UserError, match="one class for the whole picture, and nothing for token 3"):
+    with pytest.raises(UserError, match="one class for the whole picture, not for token 3"):
         attribute_logits(opened("vit"), picture(), position=3)
     with pytest.raises(UserError, match="reads pictures"):
         read_logits(opened("bare"), picture())

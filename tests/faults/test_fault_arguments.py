@@ -96,7 +96,7 @@ def test_that_no_argument_is_a_fault(
             with patience():
                 code = main(arguments)
             told = capfd.readouterr()
-            is_fault = code not in (0, 2) or "fault of AttnScope" in told.err or "Traceback" in told.err
+            is_fault = code not in (0, 2) or "fault in AttnScope" in told.err or "Traceback" in told.err
             if is_fault or "panicked" in told.err or (code == 2 and not told.err.strip()):
                 faults.append(f"{name}={value[:60]!r}: {code} {told.err[-300:]}")
     assert not faults, "\n".join(faults)

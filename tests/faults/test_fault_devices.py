@@ -68,7 +68,7 @@ def test_f36_that_the_worker_says_so_and_serves_on(monkeypatch: pytest.MonkeyPat
         patch.setattr(Model, "look", give_up)
         (failed,) = engine.handle(TraceText(number=2, text="the cat"))
     assert isinstance(failed, Failed)
-    assert "graphics device stopped answering" in failed.message
+    assert "graphics device stopped responding" in failed.message
     assert crashes == []
     assert isinstance(list(engine.handle(loading))[-1], ModelLoaded)
 

@@ -213,8 +213,8 @@ def test_f38_that_training_goes_on_while_the_disk_is_full_and_saves_when_it_is_n
     assert [event.step for event in events if isinstance(event, Step)] == list(range(1, 13))
     reasons = [event.reason for event in events if isinstance(event, SaveFailed)]
     assert "No space left on device" in reasons[0]
-    assert "next try is in 5 s" in reasons[0]
-    assert "next try is in 10 s" in reasons[1]
+    assert "next attempt is in 5 s" in reasons[0]
+    assert "next attempt is in 10 s" in reasons[1]
     assert read_run(tmp_path / "run").events == tuple(events)
 
 

@@ -334,7 +334,7 @@ def test_that_a_demo_model_of_an_older_version_is_told_with_what_does_the_same_n
     with pytest.raises(LoadError) as caught:
         load(source, device="cpu")
     assert "The model shakespeare came with AttnScope until version 0.9." in str(caught.value)
-    assert "Open stories in its stead; attnscope train shakespeare makes" in str(caught.value)
+    assert "Open stories instead; attnscope train shakespeare makes" in str(caught.value)
     with pytest.raises(LoadError, match="There is no model"):
         load("other/shakespeare", device="cpu")
 

@@ -169,7 +169,7 @@ def long_map() -> FigureSpec:
 @pytest.mark.parametrize(
     ("view", "change", "said"),
     [
-        ("curves", {"view": "film"}, "is none of"),
+        ("curves", {"view": "film"}, "is not one of"),
         ("curves", {"charts": []}, "nothing to show"),
         ("curves", {"charts": [{"title": "x"}]}, "missing"),
         ("curves", {"colour": 1}, "'colour' is not known"),

@@ -108,10 +108,10 @@ def test_that_the_licence_is_what_the_card_says(hub: Hub, card, tags: list[str],
         (status(404, **{"X-Error-Code": "RevisionNotFound"}), "download", "404 .RevisionNotFound"),
         (status(429, **{"Retry-After": "300"}), "busy", "asks to wait 300 s"),
         (status(429), "busy", "asks to wait 60 s"),
-        (status(500), "download", "answered 500, a fault of its own"),
+        (status(500), "download", "answered 500, an error of the server"),
         (page, "download", "a web page"),
-        (redirect("http://localhost:1"), "download", "sends its askers on to http://localhost:1"),
-        (redirect("file:///etc/passwd?"), "download", "answered 302|sends its askers on to file"),
+        (redirect("http://localhost:1"), "download", "redirects to http://localhost:1"),
+        (redirect("file:///etc/passwd?"), "download", "answered 302|redirects to file"),
     ],
 )
 def test_that_a_server_that_does_not_answer_is_told_in_a_sentence(

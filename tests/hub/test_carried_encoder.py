@@ -42,7 +42,7 @@ def test_that_carried_weights_of_another_hash_are_not_opened_by_the_short_name(
     weights.write_bytes(weights.read_bytes()[:-1] + b"?")
     assert main(["info", "small"]) == 2
     said = capsys.readouterr().err
-    assert "are not those of someone/carried: their SHA-256 is another. Expected: SHA-256 " in said
+    assert "are not those of someone/carried: their SHA-256 differs. Expected: SHA-256 " in said
     assert "Nothing was opened." in said
 
 
@@ -89,7 +89,7 @@ def test_that_what_needs_no_output_layer_works(
         (("predict", "--text", TEXT, "--json"), "small has no output layer: it predicts nothing for a text."),
         (
             ("generate", "--text", TEXT),
-            "does not write text. Expected: a causal or a translation model. It",
+            "does not generate text. Expected: a causal or a translation model. It",
         ),
         (("translate", "--text", TEXT), "small does not translate. Expected: a translation model. It has no"),
         (("attribute", "--text", TEXT), "it has no output layer"),

@@ -229,4 +229,4 @@ def test_that_a_fault_of_the_program_is_written_down_and_told(
     finally:
         assert thread.stop()
     assert written == ["ZeroDivisionError serving the shelf of models"]
-    assert "a fault of AttnScope (ZeroDivisionError)" in told.args[0].message
+    assert "a fault in AttnScope (ZeroDivisionError)" in told.args[0].message

@@ -50,7 +50,7 @@ def test_that_the_rounded_sizes_fit_the_parameters() -> None:
         ('package = "a.b"\nfile = "w.safetensors"\nsha256 = "' + "0" * 64 + '"', "imported by"),
         ('package = "minilm"\nfile = "w.safetensors"\nsha256 = "short"', "64 hexadecimal digits"),
         (ENTRY, "twice"),
-        ('short = "tiny"', "short name 'tiny', which is of no package's model"),
+        ('short = "tiny"', "short name 'tiny', which does not belong to a package's model"),
     ],
 )
 def test_that_a_shelf_with_a_fault_is_refused_by_name(tmp_path: Path, more: str, reason: str) -> None:
@@ -68,8 +68,8 @@ def test_that_a_shelf_with_a_fault_is_refused_by_name(tmp_path: Path, more: str,
         ("about_mb = 1", 'about_mb = "many"', "about_mb is 'many'"),
         ("about_mb = 1", "about_mb = true", "about_mb is 'True'"),
         ("about_mb = 1", "about_mb = -1", "about_mb is '-1'"),
-        ("someone/tiny", "../../tiny", "no owner/name"),
-        ("someone/tiny", "gpt2", "no owner/name"),
+        ("someone/tiny", "../../tiny", "not an owner/name"),
+        ("someone/tiny", "gpt2", "not an owner/name"),
         ("[[model]]", "[model]", r"not listed under \[\[model\]\]"),
     ],
 )

@@ -47,7 +47,7 @@ def test_that_one_change_is_as_good_as_a_tuple_of_it(model):
         assert model.trace("the cat", "the cat", interventions=named).interventions == (change,)
     with pytest.raises(UserError, match="does not name one head"):
         model.trace("the cat", "the cat", interventions=at.MakeUniform(head="L1H0"))  # type: ignore[arg-type]
-    with pytest.raises(UserError, match="no change of a head"):
+    with pytest.raises(UserError, match="not a change to a head"):
         model.trace("the cat", "the cat", interventions=HEAD)
 
 
@@ -62,9 +62,9 @@ def test_that_model_gates_figure_and_trace_say_in_a_line_what_they_are(model, tr
 
 
 def test_that_what_is_no_model_gate_text_list_or_site_is_said(model, trace):
-    with pytest.raises(LoadError, match="class Linear"):
+    with pytest.raises(LoadError, match="type Linear"):
         at.load(torch.nn.Linear(1, 1))  # type: ignore[arg-type]
-    with pytest.raises(UserError, match="no gates"):
+    with pytest.raises(UserError, match="not gates"):
         model.trace("the cat", "the cat", gates=3)
     with pytest.raises(UserError, match="is x"):
         model.trace("the cat", "the cat", gates={HEAD: "x"})

@@ -38,8 +38,8 @@ def test_that_encodings_have_the_size_of_the_model_or_the_one_that_is_given(mode
     ("options", "said"),
     [
         ({"encodings": ("spiral",)}, "spiral"),
-        ({"encodings": ()}, "set of encodings"),
-        ({"encodings": ("rotary",)}, "no size"),
+        ({"encodings": ()}, "Unknown encodings"),
+        ({"encodings": ("rotary",)}, "size of the encodings"),
         ({"encodings": ("model",), "n_positions": 4, "d_model": 8}, "No model"),
         ({"encodings": "rotary", "n_positions": 4, "d_model": 7}, "even"),
         ({"encodings": "rotary", "n_positions": 4, "d_model": 8, "size": "big"}, "big"),
@@ -76,7 +76,7 @@ def test_that_curves_are_those_of_the_run(tmp_path: Path):
     with pytest.raises(UserError, match="held-out loss"):
         at.curves_figure(run, over_seeds=True)
     (run / "metrics.jsonl").write_text("", encoding="utf-8")
-    with pytest.raises(UserError, match="has not made a step"):
+    with pytest.raises(UserError, match="has not completed a step"):
         at.curves_figure(run)
     with pytest.raises(UserError, match="smoothing is 1"):
         at.curves_figure(run, smoothing=1)

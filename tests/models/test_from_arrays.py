@@ -106,15 +106,15 @@ def test_that_two_texts_have_their_own_axes() -> None:
         (softmaxed(4, 4), None, None, r"shape \[4, 4\]"),
         (softmaxed(2, 3, 2, 4, 4), None, None, r"shape \[2, 3, 2, 4, 4\]"),
         ([softmaxed(2, 3, 4, 4)], None, None, "of 2 texts"),
-        (softmaxed(1, 2, 4, 4).log(), None, None, "go down to.*after the softmax"),
+        (softmaxed(1, 2, 4, 4).log(), None, None, "smallest weight of.*after the softmax"),
         (softmaxed(1, 2, 4, 4) * float("inf"), None, None, "not all finite"),
         (torch.full((1, 2, 3, 3), float("nan")), None, None, "all NaN"),
         (torch.ones(1, 1, 2, 2, dtype=torch.int64), None, None, "int64"),
         (softmaxed(1, 2, 4, 4), ["a", "b"], None, "4 queries × 4 keys, and its tokens are 2 × 2"),
-        (softmaxed(1, 2, 4, 3), list("abcd"), list("xyz"), "exchanged"),
+        (softmaxed(1, 2, 4, 3), list("abcd"), list("xyz"), "swapped"),
         ({"middle": softmaxed(1, 2, 4, 4)}, None, None, "no stack 'middle'"),
-        ({3: softmaxed(1, 2, 4, 4)}, None, None, "names no site"),
-        ("weights", None, None, "class str"),
+        ({3: softmaxed(1, 2, 4, 4)}, None, None, "is not a site"),
+        ("weights", None, None, "type str"),
         (torch.zeros(0, 2, 3, 3), None, None, "shape"),
     ],
 )
@@ -154,7 +154,7 @@ def test_that_layers_are_a_decoder_where_every_one_is_causal() -> None:
         assert {site.stack for site in attnscope.from_arrays(np.concatenate(layers)).sites} == {stack}
 
 
-@pytest.mark.parametrize(("n_tokens", "n_target", "said"), [(2, 3, "exchanged"), (3, 3, "special ones")])
+@pytest.mark.parametrize(("n_tokens", "n_target", "said"), [(2, 3, "swapped"), (3, 3, "special ones")])
 def test_that_a_wrong_number_of_tokens_is_told_by_what_is_likely_wrong(
     n_tokens: int, n_target: int, said: str
 ) -> None:
@@ -165,7 +165,8 @@ def test_that_a_wrong_number_of_tokens_is_told_by_what_is_likely_wrong(
 
 
 @pytest.mark.parametrize(
-    ("keys", "said"), [((), "no weights"), ((("encoder", -1),), "no site"), ((("encoder", True),), "no site")]
+    ("keys", "said"),
+    [((), "no weights"), ((("encoder", -1),), "is not a site"), ((("encoder", True),), "is not a site")],
 )
 def test_that_a_mapping_names_layers_from_0_and_holds_some(keys: tuple, said: str) -> None:
     with pytest.raises(UserError, match=said):

@@ -132,8 +132,11 @@ def test_that_a_tagged_number_that_is_none_stays_out(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("build", "reason"),
     [
-        (lambda: (hf.Wav2Vec2Model(hf.Wav2Vec2Config(**SOUNDS)), None), "does not write token by token"),
-        (lambda: (hf.Wav2Vec2ForCTC(hf.Wav2Vec2Config(**SOUNDS)), None), "Whisper, which does, is opened"),
+        (
+            lambda: (hf.Wav2Vec2Model(hf.Wav2Vec2Config(**SOUNDS)), None),
+            "does not transcribe it token by token",
+        ),
+        (lambda: (hf.Wav2Vec2ForCTC(hf.Wav2Vec2Config(**SOUNDS)), None), "unlike Whisper"),
     ],
     ids=["wav2vec2", "ctc"],
 )

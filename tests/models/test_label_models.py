@@ -166,7 +166,7 @@ def test_that_heads_without_weights_of_their_own_are_not_removed(
 
 def test_that_what_is_about_tokens_is_refused_in_words() -> None:
     model, slots = build("entailment", "reads_pair = true"), build("sentiment", "n_projected = 5")
-    with pytest.raises(UserError, match="does not write"):
+    with pytest.raises(UserError, match="does not generate"):
         model.generate("two dogs run")
     with pytest.raises(UserError, match="predicts labels"):
         own_subject(model)

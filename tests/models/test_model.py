@@ -231,7 +231,7 @@ def test_that_a_right_guess_costs_one_pass() -> None:
 
 
 def test_that_a_masked_model_does_not_write() -> None:
-    with pytest.raises(UserError, match="does not write"):
+    with pytest.raises(UserError, match="does not generate"):
         tiny_model("encoder").generate("the cat")
 
 

@@ -100,7 +100,7 @@ def test_that_a_smaller_model_is_saved_and_opened_as_it_is(tmp_path: Path, form:
     card = (tmp_path / "small" / "card.md").read_text(encoding="utf-8")
     assert "H0 was H0, H1 was H2, H2 was H3" in card
     assert "no head is left" in card
-    assert "No head is left" in found.info.note
+    assert "No heads are left" in found.info.note
     assert count_parameters(found.own.config).total == found.info.n_parameters
 
 

@@ -263,7 +263,7 @@ def test_that_attention_written_by_hand_is_seen_by_its_softmax_when_asked_for() 
     torch.testing.assert_close(trace.all_weights(0), model[0].weights.detach(), atol=1e-6, rtol=0)
     assert trace.check().is_given
     assert trace.recorded is not None
-    assert trace.recorded.notes == ("Some weights were taken from a softmax as it gave them.",)
+    assert trace.recorded.notes == ("Some weights were taken directly from a softmax.",)
     with attnscope.record(model.train(), softmax=True) as recording:
         model(x)
     notes = (recording.trace().recorded or trace.recorded).notes
@@ -273,7 +273,7 @@ def test_that_attention_written_by_hand_is_seen_by_its_softmax_when_asked_for() 
 
 
 def test_that_what_cannot_be_recorded_is_refused_and_does_not_break_the_module() -> None:
-    with pytest.raises(UserError, match="class list"):
+    with pytest.raises(UserError, match="type list"):
         attnscope.record([1])  # type: ignore[arg-type]
     compiled = Wrong()
     compiled._compiled_call_impl = compiled.forward  # what Module.compile() sets
@@ -429,7 +429,7 @@ def test_that_a_softmax_over_a_vocabulary_is_named_as_what_to_leave_out() -> Non
         vocabulary.softmax(-1)
     with pytest.raises(UserError, match="There are 3 tokens") as caught:
         recording.trace(["a", "b", "c"])
-    assert "leave out by calls= what is no attention, such as: 1  " in caught.value.action
+    assert "leave out what is not attention with calls=, such as: 1  " in caught.value.action
     assert "1 head, 3 × 9" in caught.value.action
     assert recording.trace(["a", "b", "c"], calls=[0]).source.text == "a b c"
     ids = torch.tensor([5, 6, 7])

@@ -82,7 +82,7 @@ def test_that_caches_that_slide_and_beams_are_refused_with_what_to_do(
     with attnscope.record(model, softmax=is_by_hand, row=0 if is_by_hand else None) as recording:
         model.generate(PROMPT, max_new_tokens=5, min_new_tokens=5, do_sample=False, **options)
     row = None if is_by_hand or "num_beams" not in options else 0
-    with pytest.raises(UserError, match=r"lengths.*without beams or a cache that slides, or record one pass"):
+    with pytest.raises(UserError, match=r"lengths.*without beams or a sliding cache, or record one pass"):
         recording.trace(row=row)
 
 
@@ -187,7 +187,7 @@ def test_that_tokens_may_have_a_batch_axis_of_one_and_no_more() -> None:
         assert len(recording.trace(given).source) == 3
     with pytest.raises(UserError, match=r"of 2 texts.*\[T\] or \[1, T\].*ids\[0\]"):
         recording.trace(ids.repeat(2, 1))
-    with pytest.raises(UserError, match=r"class dict.*input_ids"):
+    with pytest.raises(UserError, match=r"type dict.*input_ids"):
         recording.trace({"input_ids": ids})
-    with pytest.raises(UserError, match="class int"):
+    with pytest.raises(UserError, match="type int"):
         recording.trace(5)

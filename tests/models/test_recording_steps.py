@@ -99,12 +99,12 @@ def test_that_a_text_written_step_by_step_has_the_maps_of_a_whole_pass(sizes: li
     assert [site.key for site in trace.sites] == [("decoder", layer) for layer in range(3)]
     assert trace.recorded.site_name(("decoder", 2)) == "own.2"
     assert trace.recorded.notes == (
-        f"The text was written in {len(sizes)} calls of the module, which are joined to one map.",
+        f"The text was generated in {len(sizes)} calls of the module, which are joined into one map.",
     )
     assert trace.records["decoder", 0].rule.is_causal  # a rule, no cells
     with pytest.raises(UserError, match="There are 9 tokens") as caught:
         recording.trace([*tokens, "i"])
-    assert "last token that a model writes is never read" in caught.value.action
+    assert "last token that a model generates is never read" in caught.value.action
 
 
 @torch.no_grad()
@@ -177,7 +177,7 @@ def test_that_two_texts_one_after_the_other_are_refused_as_ever() -> None:
     with attnscope.record(model) as recording:
         steps(model, text(6), [4, 1, 1])
         steps(model, text(6, seed=2), [3, 1, 1, 1])
-    with pytest.raises(UserError, match=r"14 recorded calls are of texts of 5 lengths.*calls="):
+    with pytest.raises(UserError, match=r"14 recorded calls have texts of 5 lengths.*calls="):
         recording.trace()
     assert len(recording.trace(calls=range(6)).sites) == 2
     with attnscope.record(model) as recording:

@@ -42,7 +42,7 @@ def test_that_each_search_of_a_batch_has_the_length_penalty_asked_for(
 def test_that_only_translations_and_only_without_drawing() -> None:
     with pytest.raises(UserError, match="does not translate"):
         next(translate_texts(tiny_model("decoder"), TEXTS))
-    with pytest.raises(UserError, match="not drawn"):
+    with pytest.raises(UserError, match="not sampled"):
         next(translate_texts(tiny_model("encoder-decoder"), TEXTS, WriteSettings(mode="sample")))
 
 

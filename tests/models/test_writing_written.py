@@ -205,12 +205,12 @@ def test_that_a_model_in_training_is_left_as_it_was_between_tokens():
 def test_that_a_full_text_leaves_no_room_and_says_so():
     model = tiny_model("decoder")
     long = " ".join(["the cat"] * 30)
-    with pytest.raises(UserError, match="24 tokens, and the model reads no more"):
+    with pytest.raises(UserError, match="24 tokens, and the model can read no more"):
         model.write(long)
     nearly = " ".join(["cat"] * 21)
     assert len(model.write(nearly, WriteSettings(max_tokens=50)).text.tokens) == 2
 
 
 def test_that_a_masked_model_does_not_write():
-    with pytest.raises(UserError, match="does not write text"):
+    with pytest.raises(UserError, match="does not generate text"):
         tiny_model("encoder").write(FRENCH)

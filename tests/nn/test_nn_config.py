@@ -205,7 +205,7 @@ def test_that_a_model_larger_than_the_memory_is_refused_on_paper():
     config = ModelConfig(form="decoder", vocab_size=50_000, d_model=16_384, n_layers=500, d_ff=65_536)
     with pytest.raises(RecipeError, match="largest part is the decoder") as caught:
         check_fits(config, 16 * 10**9)
-    assert "at most the 16 GB of memory" in caught.value.expected
+    assert "at most the 16 GB of free memory" in caught.value.expected
     small = ModelConfig(form="decoder", vocab_size=100)
     n_bytes = 4 * count_parameters(small).total
     check_fits(small, n_bytes)

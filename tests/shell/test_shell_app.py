@@ -159,10 +159,10 @@ def test_that_ending_twice_is_ending_once(program: Program) -> None:
 
 
 def test_that_a_fault_told_from_anywhere_becomes_a_banner(program: Program, qtbot: QtBot) -> None:
-    program.tell_fault("A fault of AttnScope (test).")
+    program.tell_fault("A fault in AttnScope (test).")
     qtbot.waitUntil(lambda: program.session.notice is not None, timeout=5_000)
     assert program.session.notice is not None
-    assert "A fault of AttnScope" in program.session.notice.message
+    assert "A fault in AttnScope" in program.session.notice.message
 
 
 def test_that_a_critical_message_of_qt_is_logged_and_told(qtbot: QtBot, tmp_path: Path) -> None:

@@ -153,9 +153,7 @@ def test_that_a_terminal_is_told_what_is_measured_and_a_file_is_not(
 
 def test_that_the_help_tells_the_exit_status(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["bench", "--help"]) == 0
-    assert "Exit status 0: every promise that was measured is kept" in " ".join(
-        capsys.readouterr().out.split()
-    )
+    assert "Exit status 0: every measured limit was kept" in " ".join(capsys.readouterr().out.split())
 
 
 def test_that_an_installed_program_says_where_the_benchmarks_are(

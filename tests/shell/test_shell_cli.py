@@ -302,5 +302,5 @@ def test_that_curves_of_what_is_no_run_are_refused(
 def test_that_a_command_that_went_says_so_and_what_to_do_instead(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["average", "RUN", "-o", "FOLDER"]) == 2
     said = capsys.readouterr().err
-    assert said.startswith("attnscope: `average` went with version 0.10. Instead: attnscope open RUN")
+    assert said.startswith("attnscope: `average` was removed in version 0.10. Use attnscope open RUN instead")
     assert len(said.splitlines()) == 1

@@ -77,7 +77,7 @@ def test_that_what_fails_in_a_reaction_to_a_signal_is_told_and_the_signal_is_in_
     changed.traced.connect(lambda: {}["weights"])
     with pytest.raises(EmitLoopError) as caught:
         changed.text.emit()
-    assert fault_sentence(caught.value, None).startswith("A fault of AttnScope (KeyError: 'weights').")
+    assert fault_sentence(caught.value, None).startswith("A fault in AttnScope (KeyError: 'weights').")
     log = CrashLog(tmp_path).write(caught.value, "anything")
     assert log is not None
     assert "traced" in log.read_text()

@@ -57,5 +57,5 @@ def test_that_two_equal_sides_are_refused(
     tiny_model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert draw(tiny_model, tmp_path / "same.svg") == 2
-    assert "Nothing differs" in capsys.readouterr().err
+    assert "A and B are the same" in capsys.readouterr().err
     assert draw(tiny_model, tmp_path / "far.svg", "--with-gate", "encoder:L9H0=0") == 2

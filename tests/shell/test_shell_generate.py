@@ -62,12 +62,12 @@ def test_that_equal_seeds_draw_equal_texts(capsys):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ([DECODER, "--text", "a", "--beams", "2", "--top-k", "3"], "Beams and drawing cannot go together"),
+        ([DECODER, "--text", "a", "--beams", "2", "--top-k", "3"], "Beams and sampling cannot be combined"),
         ([DECODER, "--text", "a", "--prefix", "b"], "reads one text only"),
         ([DECODER, "--text", "a", "-o", "trace.npz"], "cannot be written as"),
         ([DECODER, "--text", "a", "--top-p", "2"], "'2' is not a number from 0 to 1"),
         ([DECODER, "--text", "a", "--max-tokens", "0"], "'0' is not a whole number from 1"),
-        (["shakespeare-masked", "--text", "a"], "does not write text"),
+        (["shakespeare-masked", "--text", "a"], "does not generate text"),
     ],
 )
 def test_that_what_cannot_be_is_told_in_one_line(capsys, arguments, words):

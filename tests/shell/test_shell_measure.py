@@ -95,7 +95,7 @@ def test_that_sources_alone_measure_the_encoder_and_say_so(
     assert "only the encoder is measured" in told
     code, said, told = run(capsys, folder, *asked, "--stack", "cross")
     assert (code, said) == (2, "")
-    assert "without a tab and a second text" in told
+    assert "no second text after a tab" in told
 
 
 def test_that_one_text_may_come_from_a_file_and_be_sorted(
@@ -164,4 +164,4 @@ def test_that_random_tokens_measure_the_encoder_of_a_translator(
 ) -> None:
     assert "only the encoder" in run(capsys, folder, "encoder-decoder", "--repeated", "2")[2]
     code, _, said = run(capsys, folder, "encoder-decoder", "--repeated", "2", "--stack", "cross")
-    assert (code, "Random tokens are without second texts" in said) == (2, True)
+    assert (code, "Random tokens have no second texts" in said) == (2, True)

@@ -53,8 +53,8 @@ def test_that_an_output_that_is_no_number_is_refused(
         assert main([command, str(folder), "--text", SENTENCE]) == 2, command
         told = capsys.readouterr()
         assert told.out == ""
-        assert "The model's output is no number" in told.err
-        assert "its end at once" not in told.err
+        assert "The model's output is not finite" in told.err
+        assert "the text at once" not in told.err
     model = attnscope.load(folder, device="cpu")
     with pytest.raises(NotFiniteError):
         model.predict(SENTENCE)
@@ -64,7 +64,7 @@ def test_that_an_output_that_is_no_number_is_refused(
         with pytest.raises(NotFiniteError):
             model.generate(SENTENCE)
         look = model.look(SENTENCE, keep_output=True)  # the window shows its maps, grey, and why no output
-        assert "no number" in look.comparison.refused
+        assert "not finite" in look.comparison.refused
         assert look.comparison.after.predictions == ()
         assert not look.trace.check().is_good
 
@@ -75,7 +75,7 @@ def test_that_translating_a_file_is_refused_too(tmp_path: Path, capsys: pytest.C
     code = main(["translate", str(folder), "-f", str(tmp_path / "lines.txt")])
     told = capsys.readouterr()
     assert (code, told.out) == (2, "")
-    assert "The model's output is no number" in told.err
+    assert "The model's output is not finite" in told.err
 
 
 def test_that_a_token_that_is_ruled_out_is_no_fault() -> None:

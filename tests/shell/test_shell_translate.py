@@ -251,4 +251,4 @@ def test_that_only_texts_are_translated_that_training_kept_out(tmp_path: Path, c
     assert len(told["texts"]) == told["bleu"]["n_texts"] == len(kept)
     pairs.write_text("".join(f"{source}\tle chat\n" for source in {*sources} - {*kept}), encoding="utf-8")
     assert main(["translate", "grammar", "-f", str(pairs), "--held-out", "0.5"]) == 2
-    assert "training kept out" in capsys.readouterr().err
+    assert "held out of training" in capsys.readouterr().err

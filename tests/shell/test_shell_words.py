@@ -172,9 +172,9 @@ def test_that_writing_nothing_is_told(capsys: pytest.CaptureFixture[str], tmp_pa
     code, out, err = run(capsys, "generate", str(tmp_path / "silent"), "--text", "the cat", "--json")
     assert code == 0
     assert [token["piece"] for token in json.loads(out)["tokens"]] == ["</s>"]
-    assert "nothing was written; tiny wrote its end at once" in err
+    assert "nothing was generated; tiny ended the text at once" in err
     assert (
-        "nothing was written"
+        "nothing was generated"
         not in run(capsys, "generate", "stories", "--text", "the king", "--max-tokens", "5")[2]
     )
 

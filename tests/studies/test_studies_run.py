@@ -94,7 +94,7 @@ def test_that_studies_are_listed_and_wrong_calls_told(
     for wrong, said in (
         (["alchemy", "--out", str(tmp_path)], "no study"),
         (["collapse"], "--out"),
-        (["induction", "--out", str(tmp_path), "--model", "stories"], "no use for --model"),
+        (["induction", "--out", str(tmp_path), "--model", "stories"], "does not use --model"),
         (["flow", "--out", str(tmp_path), "--quick", "--model", "stories"], "word by word"),
     ):
         assert cli.main(["study", *wrong]) == 2

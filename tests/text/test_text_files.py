@@ -38,7 +38,7 @@ def test_that_a_huge_text_is_cut_and_says_by_how_much(tmp_path: Path) -> None:
         (b"\xff\xfeh\x00i\x00", "UTF-16"),
         (b"PK\x03\x04zip", "zip"),
         (b"%PDF-1.7", "PDF"),
-        (b"a\x00b", "bytes that no text has"),
+        (b"a\x00b", "bytes that do not occur in text"),
         (("äöü" * 200).encode("latin-1"), "not UTF-8"),
     ],
 )

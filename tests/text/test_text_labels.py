@@ -66,7 +66,7 @@ def test_that_a_file_of_labelled_texts_is_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "match", "expected"),
     [
-        ("good\ta\nbad\n", r"Line 2 of .* is no labelled text: 'bad'", "a label, a tab and a text"),
+        ("good\ta\nbad\n", r"Line 2 of .* is not a labelled text: 'bad'", "a label, a tab and a text"),
         ("good\ta\n\n\tb\n", r"Line 3 of ", "a label, a tab"),
         ("good\ta\nbad\tb\tc\n", r"Line 2 of ", "two columns, as in the first line"),
         ("good\ta\tb\nbad\tb\n", r"Line 2 of ", "three columns, as in the first line"),
@@ -90,6 +90,6 @@ def test_that_a_file_whose_columns_are_exchanged_is_refused(tmp_path: Path) -> N
     path.write_text("a fine day\tgood\nrain\tbad\nsunshine\tgood\n", encoding="utf-8")
     with pytest.raises(LoadError, match="3 different labels and only 2 different texts") as caught:
         read_labelled(path)
-    assert "exchanged" in caught.value.action
+    assert "swapped" in caught.value.action
     path.write_text("yes\ta man\ta boy\nno\ta man\ta dog\nso\ta man\ta cat\n", encoding="utf-8")
     assert len(read_labelled(path)) == 3  # of two texts it is the pair that counts

@@ -60,8 +60,8 @@ def test_that_a_lengthened_run_is_one_that_was_so_long_from_the_start(
     rates = [e.learning_rate for e in straight if isinstance(e, Step)]
     assert [e.learning_rate for e in record.events if isinstance(e, Step)] == rates
     note = [e for e in record.events if isinstance(e, Started)][-1].note
-    assert "now 7 steps long, before 4" in note
-    assert "as if it had been so from the start" in note
+    assert "now 7 steps long instead of 4" in note
+    assert "as if it had been this long from the start" in note
     assert "n_steps = 7" in record.recipe
     assert load(tmp_path / "run").own.card.training["n_steps"] == 7
 
@@ -79,7 +79,7 @@ def test_that_a_falling_schedule_becomes_that_of_the_new_length_and_a_note_says_
     assert rates == pytest.approx([0.01 * (8 - step) / 8 for step in (5, 6, 7, 8)])
     note = _started(more).note
     assert "linear of 8 steps: it goes from 0 at step 4 to 0.00375 at the next" in note
-    assert "would have other weights" in note
+    assert "would have different weights" in note
 
 
 def test_that_nobody_makes_such_a_run_longer_by_accident(task_recipe: str, tmp_path: Path) -> None:
@@ -108,7 +108,7 @@ def test_that_resuming_from_its_folder_alone_needs_no_recipe(task_recipe: str, t
 @pytest.mark.parametrize(
     ("words", "kind", "said"),
     [
-        (("--resume", "RUN", "--steps", "2"), UserError, "has made 2 steps already"),
+        (("--resume", "RUN", "--steps", "2"), UserError, "has already completed 2 steps"),
         (("--resume", "nowhere", "--steps", "9"), LoadError, "nowhere holds no run"),
         (("--resume", "RUN", "--out", "other"), UserError, "--out was given too"),
         (("--resume", "RUN", "--seeds", "3"), UserError, "--seeds was given too"),
@@ -163,8 +163,8 @@ def test_that_the_note_promises_the_same_weights_just_where_every_rate_was_the_s
     for step in range(1, 9):
         is_same = all(_rate(kind, t, 8) == _rate(kind, t, 12) for t in range(1, step + 1))
         note = length_note(earlier, longer, step)
-        assert ("as if it had been so from the start" in note) == is_same, step
-        assert ("would have other weights" in note) != is_same, step
+        assert ("as if it had been this long from the start" in note) == is_same, step
+        assert ("would have different weights" in note) != is_same, step
         rates = (
             f"from {_rate(kind, step, 8):.3g} at step {step} to {_rate(kind, step + 1, 12):.3g} at the next"
         )
@@ -175,8 +175,8 @@ def test_that_the_note_promises_the_same_weights_just_where_every_rate_was_the_s
 def test_that_a_pool_of_repeated_words_follows_the_length_whatever_the_rate_does(tiny_recipe: str) -> None:
     for kind, step in (("constant", 5), ("cosine", 2), ("linear", 0)):
         note = length_note(*_recipes(tiny_recipe, kind, data__repeated_share="0.5"), step)
-        assert "The pool of repeated words is from here on that of the new length." in note
-        assert "as if it had been so" not in note
+        assert "From here on, the pool of repeated words is that of the new length." in note
+        assert "as if it had been this long" not in note
         assert ("it goes from" in note) == (kind == "cosine")  # a run without a step has no rate before
 
 

@@ -115,7 +115,7 @@ def test_that_segments_are_given_up_only_where_learned_positions_can_take_them_i
 @pytest.mark.parametrize(
     ("changes", "found"),
     [
-        ({"start.from": "hf:none/such"}, "is not on this machine"),
+        ({"start.from": "hf:none/such"}, "is not on this computer"),
         ({"start.lora_rank": "2"}, "start.lora_rank is 2"),
         ({"start.reinit_layers": "1"}, "start.reinit_layers is 1"),
         ({"start.from": "x", "start.reinit_layers": "1", "start.lora_rank": "1"}, "start.reinit_layers is 1"),
@@ -198,7 +198,7 @@ def test_that_only_adapters_learn_and_a_resume_gives_the_same_bits(
 ) -> None:
     low_rank = {"start.from": str(trained), "start.lora_rank": "2", "schedule.kind": "constant"}
     straight = list(train(_plain(tiny_recipe), tmp_path / "straight", "cpu", low_rank))
-    assert "adapters learn" in next(e for e in straight if isinstance(e, Started)).note
+    assert "adapters are trained" in next(e for e in straight if isinstance(e, Started)).note
     changed = _changed(_state(trained, 2), _state(tmp_path / "straight", 6))
     assert {name.split(".", 2)[2] for name in changed} == {"attention.qkv.weight", "attention.output.weight"}
     list(train(_plain(tiny_recipe), tmp_path / "halves", "cpu", {**low_rank, "training.n_steps": "3"}))

@@ -141,7 +141,7 @@ def test_that_impossible_settings_and_failures_are_told():
 def test_that_a_masked_model_and_an_empty_text_are_told_beforehand():
     desk = WritingDesk("encoder")
     assert not desk.state.can_write
-    assert "does not write text" in summary(desk.state, desk.session)
+    assert "does not generate text" in summary(desk.state, desk.session)
     desk = WritingDesk()
     desk.session.set_text("")
     assert not desk.state.can_write

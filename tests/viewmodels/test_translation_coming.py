@@ -72,7 +72,7 @@ def test_that_writing_that_is_stopped_or_fails_leaves_the_part_and_says_so():
     desk = WritingDesk().open(info("encoder-decoder"))
     session = desk.session
     assert session.tracing.give_up() == session.traced.number
-    assert session.notice.message == "Tracing was stopped: the translation is not whole yet."
+    assert session.notice.message == "Tracing was stopped: the translation is not complete yet."
     assert session.is_stale
     session.tracing.again()
     desk.answer()

@@ -24,7 +24,7 @@ from attnscope.viewmodels.heads.columns import cell_text, cell_tip
     [
         ("loss", False, "nats per token"),
         ("loss", True, "nats per text"),
-        ("accuracy", True, "share of texts told"),
+        ("accuracy", True, "share of texts predicted correctly"),
         ("exact-match", True, "share of texts predicted completely"),
     ],
 )

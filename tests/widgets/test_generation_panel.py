@@ -120,7 +120,7 @@ def test_that_a_failure_stands_in_the_panel(qtbot):
     desk = WritingDesk()
     panel, _ = make(qtbot, desk)
     desk.state.write()
-    message = "The text has 24 tokens, and the model reads no more."
+    message = "The text has 24 tokens, and the model can read no more."
     desk.state.handle(Failed(number=desk.request().number, request="WriteText", message=message))
     assert panel.summary.text() == message
     assert panel.summary.property("role") == "error"

@@ -149,7 +149,7 @@ def test_that_the_question_has_two_answers(qtbot: QtBot, name: str, is_left: boo
     from PySide6.QtCore import QTimer
 
     QTimer.singleShot(0, window, answer)
-    assert ask_to_leave(window, "A model is in training.") is is_left
+    assert ask_to_leave(window, "A model is being trained.") is is_left
 
 
 def test_that_an_edited_recipe_is_there_at_the_next_start(tmp_path: Path) -> None:

@@ -45,7 +45,7 @@ def test_that_a_model_of_labels_is_taken_apart_where_its_label_stands(tmp_path: 
     engine = opened(save_folder(tmp_path / "labels", *make("gpt2-classes")))
     (failed,) = ask(engine, AttributeOutput(number=2, position=0, text="ham"))
     assert isinstance(failed, Failed)
-    assert "one class for the whole text, and nothing for token 0" in failed.message
+    assert "one class for the whole text, not for token 0" in failed.message
     (reply,) = ask(engine, AttributeOutput(number=3, position=2, text="ham", answer="LABEL_1"))
     assert isinstance(reply, OutputAttributed)
     assert reply.attribution.answer.piece == "LABEL_1"

@@ -45,7 +45,7 @@ def test_that_a_copy_that_is_gone_is_not_saved(opened: Engine, tmp_path: Path) -
     assert ask(opened, ForgetPruned(number=4)) == []
     (gone,) = ask(opened, SavePruned(number=5, tried=2, folder=str(tmp_path / "x")))
     assert isinstance(gone, Failed)
-    assert "not there any more" in gone.message
+    assert "no longer available" in gone.message
     assert not (tmp_path / "x").exists()
 
 

@@ -86,7 +86,7 @@ def test_that_a_part_says_that_it_is_one(desk: Desk) -> None:
     assert lengths == sorted(set(lengths))
     for part in desk.parts:
         assert not part.is_whole
-        assert part.part_words == "the translation is not whole yet"
+        assert part.part_words == "the translation is not complete yet"
         assert part.comparison.is_writing
         assert part.measures == ()  # a mean over rows that are not there yet would be no mean
     assert desk.engine.desk.views.find("", 2) is not None

@@ -67,7 +67,7 @@ class Choices:
     def refused(self, reason: str, expected: str) -> LoadError:
         """What is said of a model that cannot be taken over."""
         return LoadError(
-            f"The model of {self.where} cannot be taken over: {reason}.",
+            f"The model of {self.where} cannot be trained further: {reason}.",
             kind="architecture",
             expected=expected,
             action="Open it to look at it, or start from another model.",

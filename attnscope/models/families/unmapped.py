@@ -10,12 +10,12 @@ class Reformer(Family):
 
 class Funnel(Family):
     name, title = "funnel", "Funnel Transformer"
-    not_a_map = "its layers shorten the text, so that rows are no tokens"
+    not_a_map = "its layers shorten the text, so that rows are not tokens"
 
 
 class Nystromformer(Family):
     name, title = "nystromformer", "Nyströmformer"
-    not_a_map = "its weights are an approximation that is never laid out"
+    not_a_map = "its weights are approximated and never computed as a map"
 
 
 class Yoso(Family):

@@ -71,7 +71,7 @@ def anatomy_of(network: HuggingFaceNetwork) -> Anatomy:
     found = _KNOWN.get(network.module)
     if found is None:
         if not network.attached.has_gates:
-            raise not_known(network, "it computes its attention by itself")
+            raise not_known(network, "it computes attention in its own code")
         found = _find(network)
         _KNOWN[network.module] = found
     return found
@@ -80,8 +80,8 @@ def anatomy_of(network: HuggingFaceNetwork) -> Anatomy:
 def not_known(network: HuggingFaceNetwork, what: str) -> UserError:
     """The refusal of a model whose parts are not where they can be found."""
     return UserError(
-        f"The parts of {type(network.module).__name__} are not known one by one: {what}.",
-        expected="layers that attend through the library's interface, with a product behind their heads",
+        f"The parts of {type(network.module).__name__} cannot be told apart: {what}.",
+        expected="layers that attend through the library's interface, with a linear layer after their heads",
         action="Look at its maps, gates or importance, or open another model for this.",
     )
 
@@ -96,7 +96,7 @@ def _find(network: HuggingFaceNetwork) -> Anatomy:
     projections = _find_projections(network)
     missing = next((f"{s.stack} {s.layer}" for s in network.sites if s.key not in projections), "")
     if missing:
-        raise not_known(network, f"no product reads the heads of {missing} as they are")
+        raise not_known(network, f"no linear layer reads the heads of {missing} unchanged")
     names = {module: name for name, module in model.named_modules()}
     own = {module: keys for module, keys in modules.items() if keys[0][0] != "cross"}
     blocks: dict[SiteKey, Place] = {}
@@ -105,7 +105,7 @@ def _find(network: HuggingFaceNetwork) -> Anatomy:
     for module, keys in own.items():
         block = _block_of(model, names[module], own)
         if block is None:
-            raise not_known(network, f"{names[module]} stands in no list of layers")
+            raise not_known(network, f"{names[module]} is not in a list of layers")
         part = _feed_forward_of(block, outputs)
         for call, key in enumerate(keys):
             blocks[key] = Place(module=block, call=call)

@@ -54,7 +54,7 @@ def attach_eager(
     _check_axes(name, output)
     maps = _maps_of(output, None)
     if not maps:
-        raise _refusal(name, reason or "it neither calls the library's attention nor gives out its weights")
+        raise _refusal(name, reason or "it neither calls the library's attention nor returns its weights")
     sizes = set(_lengths(example, "input_ids", "decoder_input_ids"))
     for key, weights in maps.items():
         _check_map(name, key, weights, sizes)
@@ -86,8 +86,8 @@ class EagerModel:
         self.sites = tuple(sorted(sites, key=lambda site: (STACKS.index(site.stack), site.layer)))
         self.difference = difference
         self.note = (
-            f"{type(model).__name__} computes its attention by itself: the maps are the weights it gives "
-            "out, kept whole and not checked against its values; heads cannot be gated or edited."
+            f"{type(model).__name__} computes attention in its own code: the maps are the weights it "
+            "returns, kept whole and not checked against its values; heads cannot be gated or edited."
         )
         if reason:
             self.note += f" ({reason}.)"
@@ -123,8 +123,8 @@ class EagerModel:
         for site in self.sites:
             if probe.gate(site.key) is not None or probe.edits(site.key) is not None:
                 raise UserError(
-                    f"{type(self._model).__name__} computes its attention by itself, so that its heads "
-                    "cannot be gated or edited.",
+                    f"{type(self._model).__name__} computes attention in its own code, so its heads cannot "
+                    "be gated or edited.",
                     expected="no gates and no edits",
                     action="Set all gates of this model to 1.",
                 )
@@ -218,6 +218,6 @@ def _check_map(name: str, key: SiteKey, weights: Tensor, sizes: set[int]) -> Non
 def _refusal(name: str, reason: str) -> UserError:
     return UserError(
         f"The attention of {name} cannot be shown: {reason}.",
-        expected="a model that attends through the library's interface, or gives out its weights",
+        expected="a model that attends through the library's interface, or returns its weights",
         action="Open another model.",
     )

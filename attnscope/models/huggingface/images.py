@@ -122,12 +122,12 @@ def decode_picture(data: bytes, what: str) -> NDArray[np.uint8]:
             return _rgb(picture)
     except (OSError, ValueError, SyntaxError, EOFError, LookupError, struct.error, *bombs) as error:
         reason = " ".join(str(error).split())[:200]
-        reason = "it is cut short, or is none" if isinstance(error, PIL.UnidentifiedImageError) else reason
+        reason = "it is damaged or not a picture" if isinstance(error, PIL.UnidentifiedImageError) else reason
         raise LoadError(
             f"{what} cannot be read as a picture: {reason}.",
             kind="too-large" if isinstance(error, bombs) else "picture",
             expected=f"a {', '.join(_FORMATS[:-1])} or {_FORMATS[-1]} file of at most {_MAX_PIXELS:,} pixels",
-            action="Save it again from a program that shows it.",
+            action="Open it in another program and save it again.",
         ) from error
 
 
@@ -135,7 +135,7 @@ def _rgb(picture: ImageFile.ImageFile) -> NDArray[np.uint8]:
     if picture.width * picture.height > _MAX_PIXELS:
         raise Image.DecompressionBombError(f"it has {picture.width} × {picture.height} pixels")
     if picture.mode in ("I", "F"):
-        raise ValueError("its numbers are more than 16 bits wide, so they are no colours")
+        raise ValueError("it has more than 16 bits per channel")
     palette = picture.palette if picture.format == "PNG" else None
     n_colours = len(palette.palette) // 3 if palette else None
     pixels = np.asarray(picture)
@@ -226,7 +226,7 @@ def _is_side(value: object) -> TypeGuard[int]:
 
 def _impossible(path: Path, key: str) -> LoadError:
     return LoadError(
-        f"{path} cannot be used: {key} is not a size or colour that can be meant.",
+        f"{path} cannot be used: {key} is not a usable size or colour.",
         kind="config",
         expected="numbers for three colours",
         action="Restore it from the model's origin.",

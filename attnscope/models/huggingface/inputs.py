@@ -265,7 +265,7 @@ def _rows(ids: Sequence[int], device: torch.device, n_copies: int) -> Tensor:
 
 def _no_token() -> UserError:
     return UserError(
-        "A model of pictures has no special tokens.",
+        "A vision model has no special tokens.",
         expected="a model that reads text",
         action="Open a model that reads text for this.",
     )

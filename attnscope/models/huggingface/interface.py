@@ -210,7 +210,7 @@ def _check_window(name: str, window: int | None, n_keys: int) -> None:
 
 def _refusal(name: str, what: str) -> UserError:
     return UserError(
-        f"{name} asks its attention for {what}, which AttnScope does not know.",
+        f"{name} asks its attention for {what}, which AttnScope does not support.",
         expected="a mask, a scale, a position bias, a soft-cap or sinks",
         action="This model cannot be traced: its maps would be wrong.",
     )

@@ -106,7 +106,7 @@ def refuse_too_large(plan: Plan, where: Path, n_free: int) -> None:
         raise LoadError(
             f"The model of {where} has {plan.n_parameters:,} parameters and needs {n_bytes / 1e9:,.1f} GB.",
             kind="too-large",
-            expected=f"at most the {n_free / 1e9:.1f} GB of memory that are free",
+            expected=f"at most the {n_free / 1e9:.1f} GB of free memory",
             action="Close other programs, or open a smaller model.",
         )
 

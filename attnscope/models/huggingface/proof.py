@@ -94,7 +94,7 @@ def check_equal(model: Any, own: Outputs, ours: Outputs, *, attention: str = "At
     """
     if own.keys() != ours.keys() or not own:
         raise UserError(
-            f"{type(model).__name__} gave out {sorted(ours)} with {attention} attention and {sorted(own)} "
+            f"{type(model).__name__} returned {sorted(ours)} with {attention} attention and {sorted(own)} "
             "with its own.",
             expected="the same outputs",
             action="This model cannot be opened.",
@@ -108,7 +108,7 @@ def check_equal(model: Any, own: Outputs, ours: Outputs, *, attention: str = "At
                 f"With {attention} attention the {name} of {type(model).__name__} differ by {error:.2g} of "
                 "their largest value from what the model computes with its own.",
                 expected=f"at most {allowed:g}",
-                action="The maps would not be the model's: it is not opened.",
+                action="Its maps would not be the model's own, so it was not opened.",
             )
         worst = max(worst, error)
     return worst

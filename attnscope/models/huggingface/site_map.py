@@ -106,8 +106,7 @@ class SitePass:
         count = self._n_calls[module]
         if count >= len(keys):
             raise UserError(
-                f"{type(module).__name__} attends more often on this input than on the tiny one that the "
-                "model was entered with.",
+                f"{type(module).__name__} attends more often on this input than on the small test input.",
                 expected=f"{len(keys)} calls in one pass",
                 action="This input cannot be traced.",
             )

@@ -38,7 +38,7 @@ _LIMITS = {
     "n_fft": (400, 2, 65_536),
 }
 """Each number of the spectrum: default, least, most."""
-_ACTION = "Type the path of a WAV file with 16 bits."
+_ACTION = "Type the path of a 16-bit WAV file."
 _SPOKEN = ("<|en|>", "<|transcribe|>", "<|notimestamps|>")
 
 

@@ -60,8 +60,8 @@ _KINDS: Mapping[TaskName, OutputKind] = {
     "headless": "nothing",
 }
 _PICTURE_AND_TEXT = ("MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES", "MODEL_FOR_MULTIMODAL_LM_MAPPING_NAMES")
-_ONLY_HEARS = "hears sounds and does not write token by token what it hears (Whisper, which does, is opened)"
-_NO_HEAD = "It has no output head: attention can be looked at, there are no predictions."
+_ONLY_HEARS = "reads audio but, unlike Whisper, does not transcribe it token by token"
+_NO_HEAD = "It has no output head: its attention can be viewed, but it predicts nothing."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,7 +146,10 @@ def _headless(lists: Any, config: CheckedConfig, base: str) -> Task:
     named = ", ".join(config.architectures)[:80]
     note = _NO_HEAD
     if named and base not in config.architectures:
-        note = f"The output head of {named} is not offered: attention can be looked at, without predictions."
+        note = (
+            f"The output head of {named} is not supported: its attention can be viewed, but it predicts "
+            "nothing."
+        )
     return Task(name="headless", class_name=base, form=_form("headless", lists, config), note=note)
 
 
@@ -187,9 +190,9 @@ def _unknown(config: CheckedConfig) -> LoadError:
 def _not_offered(config: CheckedConfig, reason: str) -> LoadError:
     name = (config.architectures or (config.model_type,))[0][:60]
     return LoadError(
-        f"{name} {reason}, which is not offered.",
+        f"{name} is not supported: it {reason}.",
         kind="architecture",
-        expected="a model that reads text, pictures alone, or speech that it writes down",
+        expected="a model that reads text, pictures alone, or speech that it transcribes",
         action="Open another model.",
     )
 

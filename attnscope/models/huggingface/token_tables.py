@@ -153,7 +153,7 @@ def _outputs(network: HuggingFaceNetwork, anatomy: Anatomy, steps: list[Step]) -
     model, inside = network.module, _inside(anatomy)
     head = model.get_output_embeddings()
     if head is None or not is_product(head):
-        raise not_known(network, "its output is no product of its stream")
+        raise not_known(network, "its output is not a product of its stream")
     rows: Tensor = head.weight.detach().float()
     wanted = next(step.read for step in reversed(steps) if step.module is head)
     for step in reversed(steps):

@@ -68,7 +68,7 @@ def read_weights(folder: Path, paths: list[Path]) -> Weights:
         raise LoadError(
             f"The weights in {folder} take {n_bytes / 1e9:.1f} GB.",
             kind="too-large",
-            expected=f"at most the {available_bytes() / 1e9:.1f} GB of memory that are free",
+            expected=f"at most the {available_bytes() / 1e9:.1f} GB of free memory",
             action="Close other programs, or open a smaller model.",
         )
     tensors: dict[str, Tensor] = {}

@@ -46,8 +46,8 @@ from attnscope.strict_json import as_object, read_json
 HEADS_KEY = "attnscope_heads"
 """In a saved configuration: for each site the old number of each of its heads, null for one of zeros."""
 
-EVERYWHERE = "AttnScope, and the library transformers wherever the model before opened"
-ONLY_HERE = "AttnScope only: the library transformers cannot say that a layer has fewer heads, and refuses it"
+EVERYWHERE = "AttnScope, and the library transformers wherever the original model opened"
+ONLY_HERE = "AttnScope only: the library transformers cannot say that a layer has fewer heads, and rejects it"
 _COPIED = ("*.json", "*.txt", "*.model", "*.spm", "README.md", "LICENSE*")
 _NOT_COPIED = ("config.json", "manifest.json", "*.index.json")
 _CARD = "README.md"
@@ -216,10 +216,10 @@ def fit_small(model: nn.Module, config: Mapping[str, Any], where: str) -> bool:
         heads = config[HEADS_KEY].get(name)
         if not isinstance(heads, list | tuple) or not 1 <= len(heads) <= site.n_heads:
             raise LoadError(
-                f"{where} says nothing usable of the heads of {name}.",
+                f"{where} has no usable entry for the heads of {name}.",
                 kind="config",
                 expected=f"a list of 1 to {site.n_heads} heads under {HEADS_KEY}",
-                action="Restore config.json from a copy, or remove the heads again from the model before.",
+                action="Restore config.json from a copy, or remove the heads from the original model again.",
             )
         # Any head will do: only the sizes matter, the numbers come from the weights file.
         slots: tuple[Slot, ...] = tuple(range(len(heads)))
@@ -328,11 +328,11 @@ def _notes(sites: tuple[SiteHeads, ...], shape: PruneShape, *, is_wider: bool) -
         notes.append("No tensor became smaller: removed heads are zeros.")
     elif n_gone <= 0:
         notes.append(
-            "Nothing became smaller: this library wants the same number of heads in every layer, and the "
-            "heads that are left need as much room as before."
+            "Nothing became smaller: this library needs the same number of heads in every layer, so those "
+            "that are left take as much space as before."
         )
     elif n_zero:
-        notes.append(f"Heads of zeros that are left, since this library needs them there: {n_zero}.")
+        notes.append(f"Heads kept as zeros because this library needs them: {n_zero}.")
     if is_wider:
         notes.append(
             "Gates between 0 and 1 do not fit into 16 bits exactly: the weights are saved in 32 bits."

@@ -118,7 +118,7 @@ def chosen_row(lead: Sequence[int], row: int | None, name: str) -> tuple[int, ..
         raise UserError(f"{name} was called with an empty batch.", expected="at least one row")
     if row is None and n_rows > 1:
         raise UserError(
-            f"{name} was called with {n_rows} batch rows at once, and a map is of one.",
+            f"{name} was called with {n_rows} batch rows at once, but a map shows one.",
             expected=f"one of the rows 0 to {n_rows - 1}",
             action="Choose one when recording: attnscope.record(module, row=0).",
         )
@@ -433,7 +433,7 @@ def row_of_weights(weights: Tensor, row: int | None) -> Tensor:
     place = chosen_row(whole.shape[:-3], row, "softmax")
     found: Tensor = whole[place].detach()
     if not found.is_floating_point():
-        raise UserError("A softmax of other than floating-point numbers cannot be shown.")
+        raise UserError("Only a softmax of floating-point numbers can be shown.")
     return found
 
 

@@ -76,7 +76,7 @@ def _maps_of(weights: object, *, has_target: bool) -> dict[SiteKey, Tensor]:
             found[_stack_named(key[0]), key[1]] = _one_layer(_as_tensor(values), str(key))
         else:
             raise UserError(
-                f"{str(key)[:60]!r} names no site.",
+                f"{str(key)[:60]!r} is not a site.",
                 expected='a stack such as "encoder", or a stack and a layer such as ("cross", 2)',
             )
     if not found:
@@ -181,7 +181,7 @@ def _check_axes(trace: Trace, site: Site) -> None:
         f"{plural(found[1], 'key')}, and its tokens are "
         f"{wanted[0]} × {wanted[1]}.",
         expected="as many tokens as queries and keys; rows are queries, columns are keys",
-        action="The axes look exchanged: give weights.transpose(-1, -2), or exchange `tokens` and `target`."
+        action="The axes look swapped: give weights.transpose(-1, -2), or swap `tokens` and `target`."
         if is_turned
         else "Give every token, special ones too, as it went into the model.",
     )
@@ -193,7 +193,7 @@ def _as_tensor(values: object) -> Tensor:
         found = values if isinstance(values, Tensor) else torch.as_tensor(values)
     except (TypeError, ValueError, RuntimeError) as error:
         raise UserError(
-            f"An object of the class {type(values).__name__} is no array of weights ({error}).",
+            f"An object of type {type(values).__name__} is not an array of weights ({error}).",
             expected="a numpy array, a torch tensor, or lists of numbers",
         ) from error
     return found.detach().cpu()

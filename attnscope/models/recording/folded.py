@@ -80,7 +80,7 @@ def find_fold(n: int, n_queries: int, n_keys: int, told: int | None, around: Seq
             raise UserError(
                 f"There are {n} maps of {n_queries} × {n_keys}, which are not batch rows of {told} heads.",
                 expected=f"a number of heads that divides {n}",
-                action="Give another one: attnscope.record(module, heads=…).",
+                action="Give another number: attnscope.record(module, heads=…).",
             )
         return Fold(n_rows=n // told, n_heads=told)
     by_module = next((heads for entered in reversed(around) for heads in _own_heads(entered.module, n)), None)
@@ -131,7 +131,7 @@ def _untold(n: int, n_queries: int, n_keys: int) -> UserError:
         f"There are {plural(n, 'map')} of {n_queries} × {n_keys}: batch rows, heads, or both, and neither "
         "the module nor what it was given says which.",
         expected="the number of heads",
-        action="Tell it: attnscope.record(module, heads=4), or heads=1 where each map is of another text.",
+        action="State it: attnscope.record(module, heads=4), or heads=1 where each map is of another text.",
     )
 
 

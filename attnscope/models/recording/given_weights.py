@@ -78,13 +78,13 @@ def check_weights(weights: Tensor, name: str) -> None:
     least = float(weights.nan_to_num(nan=0.0).min())
     if least < 0.0:
         raise UserError(
-            f"The weights of {name} go down to {least:.3g}.",
+            f"The smallest weight of {name} is {least:.3g}.",
             expected="numbers from 0 to 1",
             action="Give the weights after the softmax, not the scores before it.",
         )
     if bool(weights.isnan().all()):
         raise UserError(
-            f"The weights of {name} are all NaN, that is: no key is allowed anywhere.",
+            f"The weights of {name} are all NaN: no key is allowed anywhere.",
             expected="numbers from 0 to 1, NaN only where the mask does not allow a key",
         )
 

@@ -46,7 +46,7 @@ def pieces_of(given: object, name: str) -> Sequence[object]:
         )
     if isinstance(pieces, Mapping) or not isinstance(pieces, Iterable):
         raise UserError(
-            f"The {name} are an object of the class {type(given).__name__}.",
+            f"The {name} are of type {type(given).__name__}.",
             expected="a list of pieces or of ids, [T], one for each query or key",
             action='Of a tokenizer\'s encoding give the ids: encoding["input_ids"].',
         )
@@ -57,7 +57,7 @@ def pieces_of(given: object, name: str) -> Sequence[object]:
     if len(texts) == len(pieces) == 1 and not any(isinstance(piece, list | tuple) for piece in texts[0]):
         return list(texts[0])
     raise UserError(
-        f"The {name} are of {len(texts)} texts, one below the other; a map is of one.",
+        f"The {name} are of {len(texts)} texts, one below the other; a map shows one.",
         expected="the pieces or ids of one text, [T] or [1, T]",
         action=f"Give those of the row that was recorded: {name}=ids[0] with record(module, row=0).",
     )
@@ -146,15 +146,15 @@ def _check_count(
     if n == n_wanted:
         return
     other = [call.words for call in calls if call.function == "softmax" and _sizes(call) != (n, n)]
-    no_attention = f" Or leave out by calls= what is no attention, such as: {other[-1]}." if other else ""
+    no_attention = f" Or leave out what is not attention with calls=, such as: {other[-1]}." if other else ""
     if n == n_wanted + 1 and any(call.n_steps > 1 for call in calls):
-        no_attention += " The last token that a model writes is never read by it: leave it out."
+        no_attention += " The last token that a model generates is never read by it: leave it out."
     texts = plural(lengths.source, "key")
     texts += "" if lengths.target is None else f" and {plural(lengths.target, 'query', 'queries')}"
     raise UserError(
         f"{there_are(n, 'token')} in `{what}`, and the module attended over {texts} of them.",
-        expected=f"{plural(n_wanted - len(extra), 'piece')} as `{what}`, special tokens counted in",
-        action="Give the pieces as they went into the module; `tokens` are the keys of cross attention, "
+        expected=f"{plural(n_wanted - len(extra), 'piece')} as `{what}`, special tokens included",
+        action="Give the pieces as they went into the module; `tokens` are the keys of cross-attention, "
         f"`target` its queries.{no_attention}",
     )
 

@@ -29,12 +29,12 @@ def open_named(source: str, device: str = "auto") -> Model:
             raise
         can_be = is_model_id(name)
         raise LoadError(
-            f"The file asks for the model {name[:100]!r}, which is not on this machine.",
+            f"The file needs the model {name[:100]!r}, which is not on this computer.",
             kind="not-downloaded",
             expected="a model that was opened before: for a file nothing is downloaded",
             action=f"Run attnscope get {name}, which downloads it, and try again."
             if can_be
-            else "It is no name of a model on the Hub.",
+            else "It is not the name of a model on the Hub.",
         ) from error
 
 
@@ -45,7 +45,7 @@ def open_recording(path: str | Path) -> Model:
     require_heads(trace.sites)
     if any(site.keys != "tokens" for site in trace.sites):
         raise LoadError(
-            f"{path} is a trace whose columns are no tokens.",
+            f"{path} is a trace whose columns are not tokens.",
             kind="not-a-recording",
             expected="a recording, or a trace of tokens on tokens",
             action="Open the model that it was traced with.",

@@ -19,8 +19,8 @@ from attnscope.trace.record import SiteRecord
 _CROSS = re.compile(r"cross|multihead_attn|encoder_attn|enc_?dec_?attn|src_attn|\battn2\b|memory", re.I)
 _DECODER = re.compile(r"decoder|\bdec\b", re.I)
 _NOT_JOINED = (
-    " Calls that wrote a text step by step become one map only where each has all keys of the one before: "
-    "write one text, without beams or a cache that slides, or record one pass over the whole text."
+    " Calls that generated a text step by step are joined only if each has all keys of the previous one. "
+    "Generate one text without beams or a sliding cache, or record one pass over the whole text."
 )
 _MAX_TOLD = 8
 MAX_ROWS = 16
@@ -86,7 +86,7 @@ def choose_row(calls: Sequence[RecordedCall], row: int | None) -> tuple[Recorded
         )
     if row is None and n_rows:
         raise UserError(
-            f"The calls were made with {n_rows} batch rows at once, and a map is of one.",
+            f"The calls were made with {n_rows} batch rows at once, but a map shows one.",
             expected=f"one of the rows 0 to {n_rows - 1}",
             action="Choose one: recording.trace(tokens, row=0), or attnscope.record(module, row=0) when "
             "recording.",
@@ -121,7 +121,7 @@ def find_lengths(calls: Sequence[RecordedCall], *, has_target: bool = False) -> 
     if not set(lengths) <= {source, target}:
         told = "; ".join(call.words for call in calls[:_MAX_TOLD])
         raise UserError(
-            f"The {len(calls)} recorded calls are of texts of {len(lengths)} lengths "
+            f"The {len(calls)} recorded calls have texts of {len(lengths)} lengths "
             f"({', '.join(map(str, sorted(lengths)[:_MAX_TOLD]))} tokens); one trace shows at most two. "
             f"{told}{' …' if len(calls) > _MAX_TOLD else ''}.",
             expected="calls of one text, or of two that attend to each other",

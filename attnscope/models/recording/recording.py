@@ -245,7 +245,7 @@ class Recording:
         if not chosen:
             told = "; ".join(call.words for call in self._calls[:_MAX_TOLD])
             raise UserError(
-                f"No recorded call is chosen by {calls!r}.",
+                f"No recorded call matches {calls!r}.",
                 expected=f"calls such as: {told}" if told else "a call that could be recorded",
                 action="Print the recording to see every call.",
             )
@@ -290,7 +290,7 @@ class record:
     ) -> None:
         if module is not None and not isinstance(module, nn.Module):
             raise UserError(
-                f"An object of the class {type(module).__name__} cannot be recorded.",
+                f"An object of type {type(module).__name__} cannot be recorded.",
                 expected="a torch.nn.Module, or nothing for whatever is called in the block",
                 action="Give the module that you call inside the block.",
             )
@@ -336,7 +336,7 @@ def _notes(calls: Sequence[RecordedCall], joined: Sequence[RecordedCall]) -> tup
             f"The module was in training mode: it dropped {shares} of the weights, which are shown whole."
         )
     if any(call.function == "softmax" for call in calls):
-        notes.append("Some weights were taken from a softmax as it gave them.")
+        notes.append("Some weights were taken directly from a softmax.")
     if any(call.is_training for call in calls):
         notes.append(
             "The module was in training mode: what it may have dropped after the softmax is not seen."
@@ -344,7 +344,9 @@ def _notes(calls: Sequence[RecordedCall], joined: Sequence[RecordedCall]) -> tup
     notes += dict.fromkeys(call.fold.note for call in calls if call.fold is not None and call.fold.note)
     n_steps = max(call.n_steps for call in joined)
     if n_steps > 1:
-        notes.append(f"The text was written in {n_steps} calls of the module, which are joined to one map.")
+        notes.append(
+            f"The text was generated in {n_steps} calls of the module, which are joined into one map."
+        )
     return tuple(notes)
 
 

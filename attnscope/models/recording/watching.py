@@ -158,7 +158,7 @@ def is_compiled(module: nn.Module) -> bool:
 def compiled(name: str) -> UserError:
     """The error of a module whose attention calls are gone."""
     return UserError(
-        f"{name} is compiled: its attention calls are melted into its own code.",
+        f"{name} is compiled: its attention calls are fused into compiled code.",
         expected="the module before torch.compile",
         action="Record the module itself: before `.compile()`, or the one that torch.compile keeps as "
         "`_orig_mod`. Its weights are the same.",

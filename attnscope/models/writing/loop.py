@@ -118,9 +118,9 @@ def write_ids(
     n_most = min(settings.max_tokens, writer.max_tokens - len(prefix))
     if n_most < 1:
         raise UserError(
-            f"The text has {plural(len(prefix), 'token')}, and the model reads no more.",
+            f"The text has {plural(len(prefix), 'token')}, and the model can read no more.",
             expected=f"fewer than {writer.max_tokens}",
-            action="Shorten the text, then write again.",
+            action="Shorten the text, then generate again.",
         )
     if settings.mode == "beams":
         return (yield from _search(writer, source, prefix, settings, end_id, n_most))

@@ -64,7 +64,7 @@ def translate_texts(
         )
     if settings.mode == "sample":
         raise UserError(
-            "Translations are not drawn.", expected="greedy or beams", action="Choose one of the two."
+            "Translations are not sampled.", expected="greedy or beams", action="Choose one of the two."
         )
     network = model.network
     if isinstance(network, OwnNetwork) and isinstance(network.module, Transformer):

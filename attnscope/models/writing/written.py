@@ -171,7 +171,7 @@ def check_writes(network: Network) -> None:
     """Raise UserError for a network that writes no text."""
     if network.output_kind not in ("next-token", "translation"):
         raise UserError(
-            "This model does not write text.",
+            "This model does not generate text.",
             expected="a causal or a translation model",
             action=what_else(network),
         )
@@ -181,7 +181,7 @@ def what_else(network: Network) -> str:
     """What a person can ask of a model that does not do what they asked."""
     match network.output_kind:
         case "next-token" | "translation":
-            return "Let it write: attnscope generate, or model.generate."
+            return "Generate text with it: attnscope generate, or model.generate."
         case "nothing":
             return "It has no output layer: look at its attention, attnscope figure or model.trace."
         case _:

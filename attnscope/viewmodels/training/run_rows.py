@@ -16,12 +16,12 @@ END_WORDS = {
     "stopped": "stopped",
     "diverged": "diverged",
     "running": "live",
-    "broken off": "broken off",
+    "broken off": "interrupted",
 }
 FIXED_COLUMNS = ("run", "state", "step", "last loss", "best loss", "accuracy", "parameters")
 COLUMN_TIPS = {
     "run": "Ticked runs are drawn; a click puts the run's recipe into the editor.",
-    "state": "live: in progress; broken off: nothing writes it any more, and it did not end properly.",
+    "state": "live: in progress; interrupted: nothing writes it any more, and it did not end properly.",
     "step": "Optimiser steps taken",
     "last loss": "The newest held-out loss in nats: per token, or per text where labels are predicted",
     "best loss": "The lowest held-out loss in nats: per token, or per text where labels are predicted",

@@ -53,7 +53,7 @@ def invitation(state: GenerationState, session: Session) -> str:
         return "Recorded attention has no model to generate text with."
     if model.form == "encoder":
         fills = "fills in words; it " if model.objective == "masked" else ""
-        return f"This model {fills}does not write text."
+        return f"This model {fills}does not generate text."
     if not state.can_write:
         return "Type a text first; the model writes on from it."
     if model.takes_target:
