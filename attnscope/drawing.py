@@ -57,9 +57,9 @@ def positions_figure(
 ) -> Figure:
     """Positional encodings side by side: their matrices, and how alike each pair of positions is.
 
-    `encodings` are some of sinusoidal, learned, rotary, binary, and model for the model's own; without a
-    model leave that out and say `n_positions` and `d_model`, which else are the model's. `has_caption` names
-    the model below. The page is as in `attnscope.figure`.
+    `encodings` are some of sinusoidal, learned, rotary, binary, and model for the model's own. Without a
+    model, leave `model` out and give `n_positions` and `d_model`, which are otherwise the model's.
+    `has_caption` names the model below. The page is as in `attnscope.figure`.
     Raises UserError for an unknown encoding, an impossible size, or a model without positions.
     """
     names = (encodings,) if isinstance(encodings, str) else tuple(encodings)
@@ -106,12 +106,12 @@ def curves_figure(
 ) -> Figure:
     """The curves of a run folder, or of all runs in a folder: loss, learning rate, gradient norm, speed.
 
-    `smoothing` from 0 (none) to below 1 is of the training loss; `is_log` draws losses on a logarithmic axis.
+    `smoothing`, from 0 (none) to below 1, is of the training loss; `is_log` makes the loss axis logarithmic.
     `charts` are some of loss, rate, norm, speed, heads and pairs (empty: all that have data). With
-    `over_seeds` runs that differ in nothing but the seed are one curve of the held-out loss, its mean, and
-    paler ones one standard deviation off. `has_caption` names the run and its last step. The page is as in
+    `over_seeds`, runs that differ only in the seed are drawn as their mean held-out loss, with paler curves
+    one standard deviation above and below. `has_caption` names the run and its last step. The page is as in
     `attnscope.figure`.
-    Raises UserError for a folder without a run that has made a step.
+    Raises UserError for a folder without a run that has completed a step.
     """
     if isinstance(smoothing, bool) or not 0.0 <= smoothing < 1.0:
         raise UserError(f"The smoothing is {smoothing}.", expected="a number from 0 to below 1")
@@ -221,9 +221,9 @@ def graph_figure(
 ) -> Figure:
     """Attention as a graph from one output token, the last by default, down to the inputs.
 
-    Lines that carry less than `threshold` (0…1) of the output are left out; `stack` is encoder or decoder,
-    without it the one that predicts. The page is as in `attnscope.figure`. Raises UserError for a token,
-    stack or threshold that cannot be, and for a model whose layers cannot be followed.
+    Lines that carry less than `threshold` (0…1) of the output are left out. `stack` is encoder or decoder,
+    by default the one that predicts. The page is as in `attnscope.figure`. Raises UserError for an
+    impossible token, stack or threshold, and for a model whose layers cannot be followed.
     """
     graph = attention_graph(trace, token, stack, threshold)
     named = title or f"From “{shorten(plain_text(graph.nodes[0].token.piece), 40)}” down to the inputs"
@@ -241,8 +241,8 @@ def graph_figure(
 def load_figure(path: str | Path, *, device: str = "auto") -> Figure:
     """The figure of a figure file (`.figure.json`), to look at or to save in another format.
 
-    One that holds a question loads its model and reads its text again; one that holds numbers needs neither.
-    Raises LoadError for a file, model or head that is not there, and for a file that is none.
+    A file that holds a question loads its model and reads its text again; one that holds numbers needs
+    neither. Raises LoadError for a missing file, model or head, and for a file that is not a figure file.
     """
     kept = read_figure_file(Path(path))
     ensure_gui()

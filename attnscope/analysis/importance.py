@@ -47,7 +47,7 @@ def importance(
 ) -> Importance:
     """The importance of every head over some texts; for progress use `measure_importance`.
 
-    Raises UserError for `learned`, which `learn_gates` does, and for texts that score nothing.
+    Raises UserError for `learned`, which `learn_gates` computes, and for texts with nothing to predict.
     """
     if not isinstance(model, Model):
         raise of_wrong_kind(model, "what to prune", "a model", "Open one: attnscope.load(name).")

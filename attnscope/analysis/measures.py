@@ -42,8 +42,8 @@ def measure(trace: Trace, *, max_cells: int | None = MAX_CELLS) -> tuple[HeadMea
     """The measures of every head of a trace, in the order of its sites.
 
     Of maps of more than `max_cells` cells in all, measures that need whole rows (entropy, distance …) are
-    estimated from some of the rows, always the same: the records say how many, with standard errors
-    (`entropy_error` …). None reads every row, whatever time it takes.
+    estimated from some of the rows, always the same ones: the records say how many, with standard errors
+    (`entropy_error` …). With None every row is read, however long it takes.
     """
     if not isinstance(trace, Trace):
         action = "Of a model measure(model.trace(text)) measures a text, measure_texts(model, texts) many."

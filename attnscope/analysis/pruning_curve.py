@@ -95,9 +95,9 @@ def pruning_curves(
 def pruning_curve(
     model: Model, samples: Sequence[Sample], ranking: Ranking = "gradient", **choices: object
 ) -> PruningCurve:
-    """One whole curve: a metric on `samples` as the heads go, the least important of `ranking` first.
+    """One whole curve: a metric on `samples` as heads are removed, least important by `ranking` first.
 
-    The choices: `metric` (loss, accuracy, bleu …; loss), `step_share` of the heads that goes at a time
+    The choices: `metric` (loss, accuracy, bleu …; loss), `step_share` of the heads removed at a time
     (0.1), `is_rescored` after each removal (True), `is_normalised` scores of each layer (False),
     `scoring_samples` to score the heads on (the same texts), `batch_size` (16), and `seed` (0).
     Raises UserError for an impossible share or a metric that does not apply.

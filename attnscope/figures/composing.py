@@ -31,11 +31,11 @@ def panels(
 ) -> Figure:
     """Figures of one head, of lines or of a grid as the panels a, b, c … of one page, on one scale.
 
-    They may be of several stacks, texts and models. `titles` stand beside the letters; without them the model
-    and the texts do, as far as the figures' captions (or origins) say that they differ. `columns` is how many
-    panels stand beside each other, 0 as many as suit the page. Colours and labels are those of the first
+    They may show several stacks, texts and models. `titles` are printed beside the letters; without them, the
+    model and the texts are, where the figures' captions (or origins) show that they differ. `columns` is the
+    number of panels side by side (0: as many as suit the page). Colours and labels are those of the first
     figure; the page is as in `attnscope.figure`.
-    Raises UserError, naming the panel, for a figure that is no panel, and for more than 12 of them.
+    Raises UserError, naming the panel, for a figure that cannot be a panel, and for more than 12 panels.
     """
     check_about(size, title, caption, None)
     for panel in figures if isinstance(figures, Iterable) else (figures,):

@@ -125,25 +125,26 @@ def figure(
     and models together.
 
     `difference` shows one head of this trace (A), of `other` (B), and B − A with the tokens aligned; `names`
-    say what they are. `other_head` is B's where it is another one, `align` how tokens are aligned (`pairs`,
-    `pieces`, `position`), `delta_end` the |Δ| at the ends of the colours, 0 for the largest.
+    label them. `other_head` is B's head where it differs, `align` how tokens are aligned (`pairs`, `pieces`,
+    `position`), `delta_end` the |Δ| at the ends of the colour scale, 0 for the largest.
 
     Without `stack` the grid shows the first one; without a head, `head` and `lines` show the first.
     `blend` makes one map of heads (`mean`, `max`, `sum`), `over` the given ones (`selection`), those of the
-    `layer` or of the `stack`; `hidden` leaves out keys (`first`, `special`, `both`) and `renormalised` lets
-    what is left of a row sum to 1; `by_word` shows words; of two texts read as one, `block` `ab` shows
-    queries of A and keys of B, or another of the four. `rows` of cross-attention are called after the token
-    that is `written` there, as in Bahdanau et al. 2015, or after the one `read` last, the query.
-    Lines: none under `least_weight`, the `n_strongest` of each query. Token labels `turn` by 0, 45 or 90
-    degrees and stand at every `label_every`-th token; without either, as there is room. The page is that of
-    `size` (`single`, `double`, … column of a journal), without one that which suits the view, as high as the
-    figure; lengths that are given come first. `plain` leaves out the head's name and the self-check, and
-    `badge` tells of one that found nothing wrong too. `special_tokens=False` leaves their rows and columns
-    out. The axes are called `key_name` and `query_name`, such as "Key (English)", and all type is of the
-    family `font`. With `origin` a figure file reads the text anew, without one it holds the numbers.
-    A head is named by its record, as (stack, layer, head), as (site, head) like `trace.weights` has it, or as
+    `layer` or of the `stack`; `hidden` leaves out keys (`first`, `special`, `both`) and `renormalised` makes
+    what is left of a row sum to 1; `by_word` shows words. Where two texts are read as one, `block` `ab` shows
+    queries of A and keys of B, or another of the four. `rows` of cross-attention are named after the token
+    `written` there, as in Bahdanau et al. 2015, or after the one `read` last, the query.
+    Lines: none below `least_weight`, the `n_strongest` of each query. Token labels are rotated by `turn`, 0,
+    45 or 90 degrees, and label every `label_every`-th token; without either, as space allows. The page is
+    that of `size` (`single`, `double`, … column of a journal), by default one that suits the view, as high as
+    the figure; lengths that are given take precedence. `plain` leaves out the head's name and the self-check;
+    `badge` shows the self-check even if it found nothing wrong. `special_tokens=False` leaves out their rows
+    and columns. The axes are called `key_name` and `query_name`, such as "Key (English)", and all type is set
+    in the family `font`. With `origin` a figure file reads the text again, without it the file holds the
+    numbers.
+    A head is named by its record, as (stack, layer, head), as (site, head) as in `trace.weights`, or as
     "L0H1" or "cross:L0H1".
-    Raises UserError for a head or stack the model does not have, and for a choice that there is not.
+    Raises UserError for a head or stack the model does not have, and for an unknown choice.
     """
     if not hasattr(trace, "head_map"):
         raise of_wrong_kind(trace, "what to draw", "a trace", _TRACE_IT)

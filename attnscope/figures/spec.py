@@ -40,7 +40,7 @@ FigureT = TypeVar("FigureT", bound="FigureSpec")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caption:
-    """What a figure carries beside its picture; empty parts are left out.
+    """What a figure says below its picture; empty parts are left out.
 
     Head, mask, scale, gates and the program's version are added from the figure itself. `role` is what the
     head was measured to do.
@@ -57,7 +57,7 @@ class Caption:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FigureOrigin:
-    """What a figure of a text was made from, enough to make it again: see `figure_file`.
+    """What a figure of a text was made from, enough to draw it again: see `figure_file`.
 
     `source` is what opens the model, `model` its name; `heads` the selection that was blended, if any was.
     """

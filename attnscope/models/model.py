@@ -139,11 +139,11 @@ class Model:
 
     @property
     def first_gates(self) -> Gates:
-        """What holds where no gates are given: 0 for the heads that the model's training closed."""
+        """The gates used where none are given: 0 for the heads that the model's training closed."""
         return self.network.first_gates if isinstance(self.network, OwnNetwork) else NO_GATES
 
     def gates(self) -> GateTable:
-        """A table of gates for this model, every head at 1 but those its training closed."""
+        """A table of gates for this model, every head at 1 except those its training closed."""
         table = GateTable(self.sites)
         for head, value in self.first_gates.values:
             table[head.stack, head.layer, head.head] = value
@@ -200,8 +200,8 @@ class Model:
         """Every attention head on one text, with head outputs multiplied by `gates` (None: `first_gates`).
 
         `keep_values` keeps each site's values and outputs too, at twice the memory or more; `past_trained`
-        is as in `encode`. `pattern` is a mask in the place of our own model's, in the self-attention of the
-        source: for instance a graph's (`nn.patterns.graph_mask`), special tokens counted in.
+        is as in `encode`. `pattern` replaces the mask of one of our own models in the self-attention of the
+        source, for instance by a graph's (`nn.patterns.graph_mask`), special tokens included.
 
         A text longer than the model reads is cut: `trace.source.cut_words` (and `trace.target.cut_words`)
         says what was not read, and is empty otherwise; `trace.source.n_dropped` counts the tokens.
@@ -241,7 +241,7 @@ class Model:
         top: int = 10,
         n_continue: int = N_CONTINUE,
     ) -> Output:
-        """What the model says with these gates: the `top` tokens at each position of interest."""
+        """What the model predicts with these gates: the `top` tokens at each position of interest."""
         return self.compare(text, target, gates, top=top, n_continue=n_continue).after
 
     def compare(
@@ -256,8 +256,8 @@ class Model:
     ) -> Comparison:
         """The output as it is against the output with gates and interventions, from one pass of two.
 
-        `n_continue` is the number of tokens that a decoder writes on greedily. With 0 nothing is written,
-        which saves the time, unless the target is the model's own.
+        `n_continue` is the number of tokens that a decoder generates greedily. With 0 nothing is generated,
+        which saves time, unless the target is the model's own.
         """
         change = self._change(gates, interventions)
         probe = GateProbe(self.sites, change.gates, is_paired=bool(change), edits=change.edits)
@@ -332,7 +332,7 @@ class Model:
         return Look(inputs=inputs, trace=trace, comparison=replace(comparison, is_writing=True))
 
     def generate(self, text: str, gates: GateSetting = None, max_tokens: int = 50) -> str:
-        """What the model writes greedily: a continuation, or a translation.
+        """What the model generates greedily: a continuation, or a translation.
 
         A continuation ends where the model has no more positions. Raises UserError for an encoder.
         """
@@ -349,7 +349,7 @@ class Model:
         *,
         prefix: str = "",
     ) -> Written:
-        """What the model writes after `text`, or its translation after `prefix`, with its attention."""
+        """What the model generates after `text`, or its translation after `prefix`, with its attention."""
         steps = self.writing(text, settings, gates, prefix=prefix)
         while True:
             try:
@@ -366,7 +366,7 @@ class Model:
         *,
         prefix: str = "",
     ) -> Generator[SoFar, None, Written]:
-        """`write` token by token: yields what stands after each one, and returns the whole."""
+        """`write` token by token: yields the text so far after each one, and returns the whole."""
         settings = WriteSettings() if settings is None else settings
         return write_text(self.network, text, settings, self._frozen(gates), prefix=prefix)
 
@@ -385,7 +385,7 @@ class Model:
         return Model(prune(self.network, gates, read, has_speed=False).network)
 
     def save(self, folder: str | Path) -> None:
-        """Save as a model folder; raises SaveError and leaves an older folder on any fault."""
+        """Save as a model folder; on any fault raises SaveError and leaves an older folder untouched."""
         own = self.own
         write_model_folder(Path(folder), own.module, own.config, own.vocabulary, own.card)
 

@@ -14,13 +14,12 @@ def load(source: str | Path, device: str = "auto") -> Model:
     """The model that `source` means: a demo's name, a model folder, a run folder (its newest checkpoint),
     a folder in the format of Hugging Face, or a name in that library's local cache.
 
-    Only those open: a folder that AttnScope saved or one in the format of Hugging Face. A module of one's
-    own, its `state_dict`, a .pt file or weights alone do not say where heads are nor how text becomes
-    tokens.
+    Only folders that AttnScope saved, or in the format of Hugging Face, can be opened. A module of one's own,
+    its `state_dict`, a .pt file or weights alone do not say where heads are or how text becomes tokens.
 
     `hf:owner/name` downloads a model from the Hugging Face Hub first; nothing else reads the network.
-    Raises LoadError when it cannot be opened, UserError when there is no such device. Nothing in a
-    model's files is ever run.
+    Raises LoadError when it cannot be opened, UserError for an unknown device. Code in a model's
+    files is never run.
     """
     if not isinstance(source, str | Path):
         kind = type(source).__name__

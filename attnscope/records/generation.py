@@ -23,12 +23,12 @@ MAX_NEW_TOKENS = 100_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteSettings:
-    """How the next token is chosen, and when writing ends.
+    """How the next token is chosen, and when generation ends.
 
     `greedy` takes the most probable token. `sample` divides the logits by `temperature` (0: greedy),
     keeps the `top_k` most probable tokens (0: all), of those the fewest that hold `top_p` of the
-    probability, and draws with `seed`. `beams` follows the `n_beams` best texts at a time and ranks them
-    with `length_penalty`, the α of Wu et al. 2016 (0: none). `max_tokens` are written at most.
+    probability, and draws one with `seed`. `beams` follows the `n_beams` best texts at a time and ranks them
+    with `length_penalty`, the α of Wu et al. 2016 (0: none). At most `max_tokens` are generated.
     """
 
     mode: WriteMode = "greedy"
@@ -42,7 +42,7 @@ class WriteSettings:
     n_alternatives: int = 8
 
     def check(self) -> None:
-        """Raise UserError for a value that cannot be meant."""
+        """Raise UserError for an impossible value."""
         if self.mode not in WRITE_MODES:
             raise _impossible("way to choose tokens", self.mode, "one of " + ", ".join(WRITE_MODES))
         for name, value, least, most in (

@@ -13,7 +13,7 @@ from attnscope.records.sites import Gates, HeadRef, Site, head_named
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoveEdge:
-    """Query `query` of a head sees key `key` no more; the weight goes to the other keys of the row."""
+    """Query `query` of a head no longer sees key `key`; the weight goes to the other keys of the row."""
 
     head: HeadRef
     query: int
@@ -27,7 +27,7 @@ class RemoveEdge:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MakeUniform:
-    """A head looks at every key that it may see alike."""
+    """A head gives every key that it may see the same weight."""
 
     head: HeadRef
 
@@ -41,7 +41,7 @@ class MakeUniform:
 class MakeMean:
     """A head gives every query the mean of its outputs over this text's queries.
 
-    In a causal model that mean knows of later tokens; it is an ablation, not a model that could write.
+    In a causal model that mean includes later tokens; it is an ablation, not a model that could generate.
     """
 
     head: HeadRef
@@ -54,7 +54,7 @@ class MakeMean:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopyPattern:
-    """A head takes the weights that `from_head` has on another text of as many tokens.
+    """A head takes the weights that `from_head` has on another text with the same number of tokens.
 
     `target` is the second text of that run; None lets a sequence-to-sequence model write its own.
     """

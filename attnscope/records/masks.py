@@ -22,7 +22,7 @@ DRAWN = "drawn by hand"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UseMask:
-    """A stack's self-attention reads its tokens under this mask in the place of its own.
+    """A stack's self-attention reads its tokens under this mask instead of its own.
 
     `bits` are the cells row by row, eight to a byte; `name` says where they come from.
     """

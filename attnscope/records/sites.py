@@ -37,7 +37,7 @@ _LABEL = re.compile(r"(?:(?P<stack>[a-z-]+)[ :])?L(?P<layer>\d{1,6})H(?P<head>\d
 class Site:
     """One attention module of a model; its columns are not tokens where `keys` says so.
 
-    `n_slots` is the number of columns that stand for no place of the text (Linformer's projections).
+    `n_slots` is the number of columns that are not positions in the text (Linformer's projections).
     `former` has the number that each head had before others of its site were removed; empty where none were.
     """
 

@@ -78,7 +78,7 @@ class Trace:
 
     @property
     def logits(self) -> NDArray[np.float32]:
-        """What the model said: [n_tokens, vocab_size], of the target where there is one."""
+        """The model's logits: [n_tokens, vocab_size], of the target where there is one."""
         return self.logits_tensor().cpu().numpy()
 
     @property
@@ -97,7 +97,7 @@ class Trace:
         return self._kept.logits
 
     def site(self, name: SiteName) -> Site:
-        """The site that `name` means; raises UserError when the model has none such."""
+        """The site that `name` means; raises UserError when the model has no such site."""
         if isinstance(name, str):
             raise UserError(
                 f"The stack alone names no site: {name!r}.",
@@ -125,7 +125,7 @@ class Trace:
     def tokens(self, site: SiteName) -> tuple[tuple[Token, ...], tuple[Token, ...]]:
         """The tokens of a site's queries (rows) and keys (columns).
 
-        What is no token (a summary, a sentence, a slot of Linformer) is named like one, with an id below 0.
+        What is not a token (a summary, a sentence, a Linformer slot) is named like one, with a negative id.
         """
         return tokens_of_site(self.site(site), self.source, self.target)
 
@@ -232,7 +232,7 @@ class Trace:
         )
 
     def save(self, path: str | Path, *, has_logits: bool = True) -> None:
-        """Write the trace to a file that `load_trace` reads back: safetensors, whatever its name.
+        """Write the trace to a file that `load_trace` reads back: always safetensors, whatever its name.
 
         Raises SaveError, also for a name that promises numbers in another format.
         """
@@ -245,7 +245,7 @@ class Trace:
         save_trace(path, self, has_logits=has_logits)
 
     def check(self, site: SiteName | None = None) -> SelfCheck:
-        """Whether this trace, or one site of it, can be believed.
+        """Whether this trace, or one site of it, can be trusted.
 
         Row sums, what the mask forbids, and the head outputs recomputed against the model's own.
         """
@@ -264,7 +264,7 @@ class Trace:
 
 
 def save_trace(path: str | Path, trace: Trace, *, has_logits: bool = True) -> None:
-    """Write one trace; raises SaveError and leaves the old file on any fault."""
+    """Write one trace; on any fault raises SaveError and leaves the old file untouched."""
     if not isinstance(trace, Trace):
         raise of_wrong_kind(trace, "what to save", "a path and a trace", "Or write trace.save(path).")
     save_records(path, (trace.kept,), has_logits=has_logits)

@@ -130,7 +130,7 @@ def test_that_a_text_with_too_many_weights_is_refused_before_they_are_laid_out(m
     attached = attach(model)
     monkeypatch.setattr(eager, "MAX_CELLS", 2 * 4 * 20**2 - 1)
     probe = TraceProbe(attached.sites, NO_GATES)
-    with pytest.raises(UserError, match="gives out 3200 weights"), attached.probing(probe), torch.no_grad():
+    with pytest.raises(UserError, match="returns 3200 weights"), attached.probing(probe), torch.no_grad():
         model(torch.arange(20)[None] + 5)
 
 

@@ -78,7 +78,7 @@ def test_that_a_falling_schedule_becomes_that_of_the_new_length_and_a_note_says_
     rates = [e.learning_rate for e in more if isinstance(e, Step)]
     assert rates == pytest.approx([0.01 * (8 - step) / 8 for step in (5, 6, 7, 8)])
     note = _started(more).note
-    assert "linear of 8 steps: it goes from 0 at step 4 to 0.00375 at the next" in note
+    assert "linear schedule of 8 steps: it goes from 0 at step 4 to 0.00375 at the next" in note
     assert "would have different weights" in note
 
 

@@ -140,7 +140,7 @@ class EagerModel:
     def _check_cells(self, n_cells: int) -> None:
         if n_cells > MAX_CELLS:
             raise UserError(
-                f"{type(self._model).__name__} gives out {n_cells} weights for this text.",
+                f"{type(self._model).__name__} returns {n_cells} weights for this text.",
                 expected=f"at most {MAX_CELLS}, since they are kept whole",
                 action="Use a shorter text.",
             )

@@ -28,7 +28,7 @@ def from_arrays(
     name: str = "arrays",
     names: Sequence[str] = (),
 ) -> Trace:
-    """A trace of weights that are given: figures, measures, values and `save` as of any other trace.
+    """A trace of given weights: figures, measures, values and `save` work as with any other trace.
 
     `weights` is an array [n_layers, n_heads, n_queries, n_keys], a list with one [n_heads, n_queries, n_keys]
     for each layer (numpy or torch; a batch axis of 1 is left out, as in `outputs.attentions`), or a mapping
@@ -36,8 +36,9 @@ def from_arrays(
     `tokens` are the pieces of the text, `target` those of a second one, whose queries look at the first in
     `cross`. `names` are the modules' names, a list's layer by layer.
 
-    Weights are shown as they are. NaN means "not allowed"; rows that do not sum to 1 are told by `check()`
-    and in `recorded.notes`. Raises UserError for shapes that do not fit, infinite or negative numbers.
+    Weights are shown as they are. NaN means "not allowed"; rows that do not sum to 1 are reported by
+    `check()` and in `recorded.notes`.
+    Raises UserError for shapes that do not fit, infinite or negative numbers.
     """
     maps = _maps_of(weights, has_target=target is not None)
     records = {key: record_of_weights(array, _named(key)) for key, array in maps.items()}

@@ -88,15 +88,15 @@ class Recording:
         row: int | None = None,
         name: str = "",
     ) -> Trace:
-        """The recorded calls as a trace: weights, tiles, figures, measures and `save` are those of a model's.
+        """The recorded calls as a trace: weights, tiles, figures, measures and `save` work as with a model's.
 
         `tokens` are the pieces of the text or its ids, [T] or [1, T], and `target` those of a second one,
-        whose queries look at the first in cross attention; without them tokens are named by their places.
-        `calls` chooses some: `"decoder"` by a part of the module's name, `[0, 1]` by number, or a function of
-        a call. Calls that wrote one text with kept keys and values are joined: a map has all their queries,
-        and a query's later keys are not allowed. Of several batch rows `row` is the one.
-        Raises UserError when nothing was recorded, when a chosen call could not be, and when the tokens are
-        not as many as were attended to.
+        whose queries attend to the first in cross-attention; without them tokens are named by position.
+        `calls` chooses some: `"decoder"` by part of the module's name, `[0, 1]` by number, or a function of
+        a call. Calls that generated one text with cached keys and values are joined: a map has all their
+        queries, and a query's later keys are not allowed. `row` chooses one of several batch rows.
+        Raises UserError when nothing was recorded, when a chosen call could not be recorded, and when the
+        number of tokens is not the number attended to.
         """
         tokens = None if tokens is None else pieces_of(tokens, "tokens")
         target = None if target is None else pieces_of(target, "target")
@@ -271,13 +271,13 @@ class record:
 
     `module` names the calls by their modules' paths and leaves out calls outside of it; without one the
     outermost module that is called is taken. `row` chooses one text of a batch. With `softmax` every softmax
-    over the last axis counts as attention, too: for attention written by hand. `heads` tells how many heads
-    stand on the first axis of attention with three, [batch · heads, n_queries, n_keys]; it is read off the
-    module and its input where these say so.
+    over the last axis counts as attention as well: for attention written by hand. `heads` is the number of
+    heads in the first axis of attention with three axes, [batch · heads, n_queries, n_keys]; it is found from
+    the module and its input where possible.
 
-    The module's output is not changed, bit by bit, except that PyTorch's inference fast path of
+    The module's output is the same bit for bit, except that PyTorch's inference fast path of
     `nn.MultiheadAttention` and `nn.TransformerEncoder` is off inside the block: its result may differ in
-    the last digits, and at padded places. Raises UserError for a compiled module.
+    the last digits, and at padded positions. Raises UserError for a compiled module.
     """
 
     def __init__(
