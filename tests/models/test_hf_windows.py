@@ -143,7 +143,7 @@ def test_that_a_folder_of_longformer_opens_and_says_what_it_shows(tmp_path: Path
     model = load(tmp_path / "m", "cpu")
     trace = model.trace("the end of the way")
     assert trace.check().is_good
-    assert "computes its attention by itself" in model.info.note
+    assert "computes attention in its own code" in model.info.note
 
 
 def test_that_led_opens_with_the_limits_of_both_sides(tmp_path: Path) -> None:
