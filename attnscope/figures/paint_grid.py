@@ -72,24 +72,25 @@ def paint_grid(
     if zoom != 1.0 or offset is not None:
         painter.setClipRect(layout.area)
     visible = layout.visible()
+    boxes = {place: layout.box(*place) for place in visible}
     if is_paper and has_vector_cells(painter, sum(grid.levels.size for grid in grids)):
         codes, words = [codes_from_grid(g, style.scale) for g in grids], words_of(style.colour_map, palette)
-        for row, column in visible:
+        for (row, column), box in boxes.items():
             shown = codes[row // layout.n_lines][layout.rows[row][column].head]
-            paint_vector_cells(painter, layout.box(row, column), shown, words, hatch=palette.hatch)
+            paint_vector_cells(painter, box, shown, words, hatch=palette.hatch)
     else:
         images = (
             _paper_images(painter, layout, grids, style, palette)
             if is_paper
             else _grid_images(painter, layout, grids, style, palette, cache or ImageCache(), is_rough)
         )
-        for row, column in visible:
+        for (row, column), box in boxes.items():
             head = layout.rows[row][column].head
-            painter.drawImage(layout.box(row, column), images[row // layout.n_lines][head])
-    _paint_frames(painter, layout, visible, palette)
+            painter.drawImage(box, images[row // layout.n_lines][head])
+    _paint_frames(painter, boxes, palette)
     _paint_coloured(painter, layout, visible, marks.frames)
     _paint_gates(painter, layout, visible, marks.gates, palette)
-    _paint_labels(painter, layout, visible, marks, palette)
+    _paint_labels(painter, layout, boxes, marks, palette)
     _paint_marks(painter, layout, marks, palette)
     painter.setClipping(False)
     _paint_headers(painter, layout, grids, palette, marks)
@@ -159,12 +160,10 @@ def _site_images(
     return [image_from_words(head) for head in words[codes]]
 
 
-def _paint_frames(
-    painter: QPainter, layout: GridLayout, visible: list[tuple[int, int]], palette: Palette
-) -> None:
+def _paint_frames(painter: QPainter, boxes: Mapping[tuple[int, int], QRectF], palette: Palette) -> None:
     painter.setBrush(Qt.BrushStyle.NoBrush)
     painter.setPen(QPen(QColor(palette.line), 1.0))
-    painter.drawRects([layout.box(r, c).adjusted(-1, -1, 0, 0) for r, c in visible])
+    painter.drawRects([box.adjusted(-1, -1, 0, 0) for box in boxes.values()])
 
 
 def _paint_coloured(
@@ -230,7 +229,7 @@ def _paint_gate_bar(painter: QPainter, box: QRectF, value: float, palette: Palet
 def _paint_labels(
     painter: QPainter,
     layout: GridLayout,
-    visible: list[tuple[int, int]],
+    boxes: Mapping[tuple[int, int], QRectF],
     marks: GridMarks,
     palette: Palette,
 ) -> None:
@@ -241,21 +240,21 @@ def _paint_labels(
     chosen = set(marks.selection)
     room = layout.pitch_x - _CLEAR_PX
     has_layer = all(text_width(head.label) <= room for heads in layout.rows for head in heads[-1:])
-    for row, column in visible:
+    accent, muted = QColor(palette.accent), QColor(palette.muted)
+    for (row, column), box in boxes.items():
         head = layout.rows[row][column]
-        box = layout.box(row, column)
-        is_chosen = head in chosen
-        painter.setPen(QColor(palette.accent if is_chosen else palette.muted))
+        painter.setPen(accent if head in chosen else muted)
         label = head.label if has_layer else f"H{head.head}"  # the layer stands before the line
         painter.drawText(QPointF(box.left(), box.top() - 4), label)
         value = values.get(head, 1.0)
         note = "" if value == 1 else "off" if value == 0 else f"× {value:.2f}"
         if note and text_width(label) + text_width(note) + 4 <= box.width():
             painter.drawText(QPointF(box.right() - text_width(note), box.top() - 4), note)
-        role, at = marks.roles.get(head, ""), box.left() + text_width(label) + 6
+        role = marks.roles.get(head, "")
+        at = box.left() + text_width(label) + 6 if role else 0.0
         if role and not note and text_width(role[:_LEAST_ROLE]) <= box.left() + room - at:
             shown = metrics.elidedText(role, Qt.TextElideMode.ElideRight, box.left() + room - at)
-            painter.setPen(QColor(palette.muted))
+            painter.setPen(muted)
             painter.drawText(QPointF(at, box.top() - 4), shown)
 
 

@@ -11,6 +11,7 @@ a cell the mask forbids never hides one it allows.
 
 from collections.abc import Hashable
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +24,7 @@ from attnscope.records.maps import SiteGrid
 
 NOT_ALLOWED, NO_DATA, FIRST_COLOUR = 0, 1, 2
 Codes = NDArray[np.uint16]
+Pixel = TypeVar("Pixel", np.uint16, np.uint32)
 _MAX_VECTOR_PX = 2400
 HATCH_PERIOD_PX = 7.0
 
@@ -139,8 +141,8 @@ def words_of(colour_map: str, palette: Palette) -> NDArray[np.uint32]:
 
 
 def resample(
-    codes: Codes, window: tuple[float, float], n_px: int, axis: int, *, is_sampled: bool = False
-) -> Codes:
+    codes: NDArray[Pixel], window: tuple[float, float], n_px: int, axis: int, *, is_sampled: bool = False
+) -> NDArray[Pixel]:
     """The cells from `window[0]` to `window[1]` along `axis`, as `n_px` pixels.
 
     With more cells than pixels each pixel takes the largest code, or with `is_sampled` the middle one.
@@ -150,7 +152,7 @@ def resample(
     edges = start + np.arange(n_px) * (end - start) / n_px
     if is_sampled or end - start <= n_px:
         centres = np.floor(edges + (end - start) / n_px / 2).astype(np.intp)
-        taken: Codes = np.take(codes, np.clip(centres, 0, n_cells - 1), axis=axis)
+        taken: NDArray[Pixel] = np.take(codes, np.clip(centres, 0, n_cells - 1), axis=axis)
         return taken
     firsts = np.clip(np.floor(edges).astype(np.intp), 0, n_cells - 1)
     last = min(int(np.ceil(end)), n_cells)
@@ -196,14 +198,19 @@ def cells_image(
     `hatch` is the colour of fine diagonals over cells the mask forbids; empty draws none.
     """
     width, height = size_px
-    pixels = resample(codes, (window.top(), window.bottom()), height, axis=0, is_sampled=is_sampled)
-    pixels = resample(pixels, (window.left(), window.right()), width, axis=1, is_sampled=is_sampled)
+    rows, columns = (window.top(), window.bottom()), (window.left(), window.right())
+    across = resample(codes, columns, width, axis=1, is_sampled=is_sampled)  # [n_rows, width]
+    is_hatched = bool(hatch) and bool((codes == NOT_ALLOWED).any())
+    if not is_hatched and window.height() <= height:
+        colours = resample(words[across], rows, height, axis=0)  # each row taken whole, often several times
+        return image_from_words(colours)
+    pixels = resample(across, rows, height, axis=0, is_sampled=is_sampled)  # [height, width]
     colours = words[pixels]
-    if hatch:
+    if is_hatched:
         period = max(3, round(HATCH_PERIOD_PX * hatch_scale))
-        diagonal = (np.arange(height)[:, None] + np.arange(width)[None, :]) % period
-        is_line = diagonal < max(1, round(hatch_scale))
-        colours[is_line & (pixels == NOT_ALLOWED)] = argb(hatch)
+        is_line = np.arange(width + period) % period < max(1, round(hatch_scale))
+        diagonals = np.lib.stride_tricks.sliding_window_view(is_line, width)[np.arange(height) % period]
+        colours[diagonals & (pixels == NOT_ALLOWED)] = argb(hatch)
     return image_from_words(colours)
 
 

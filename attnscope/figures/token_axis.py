@@ -58,8 +58,13 @@ def label_font(token: Token) -> QFont:
 
 def label_width(token: Token) -> float:
     """The width of a token's label in pixels, at most the room an axis gives it."""
-    metrics = QFontMetricsF(label_font(token))
-    return min(float(metrics.horizontalAdvance(plain_piece(token.label))), type_px(_MAX_LABEL_PX))
+    return _label_width(token.label, token.is_special, type_key())
+
+
+@lru_cache(maxsize=4096)
+def _label_width(label: str, is_special: bool, _type: tuple[float, str]) -> float:
+    metrics = QFontMetricsF(font(SMALL_PX, is_italic=is_special))
+    return min(float(metrics.horizontalAdvance(plain_piece(label))), type_px(_MAX_LABEL_PX))
 
 
 def axis_names(queries: tuple[Token, ...], style: MapStyle) -> tuple[str, str]:

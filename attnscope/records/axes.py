@@ -11,6 +11,7 @@
 
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import lru_cache
 from typing import Literal, get_args
 
 from attnscope.records.sites import Site, Stack
@@ -85,8 +86,17 @@ def row_labels(queries: tuple[Token, ...], following: Token | None, rows: Rows) 
     """
     if following is None or rows == "read" or not queries:
         return queries
+    return _written(queries, following) if len(queries) <= _KEPT_TOKENS else _name_written(queries, following)
+
+
+def _name_written(queries: tuple[Token, ...], following: Token) -> tuple[Token, ...]:
     written = (*queries[1:], following)
     return tuple(replace(token, read=query.label) for query, token in zip(queries, written, strict=True))
+
+
+_KEPT_TOKENS = 1024
+"""The names of longer texts are made anew: kept, they would hold their memory."""
+_written = lru_cache(maxsize=8)(_name_written)
 
 
 def tokens_on(axis: Axis, source: Tokens, target: Tokens | None, n_slots: int = 0) -> tuple[Token, ...]:

@@ -82,7 +82,8 @@ def watch_session(work: WorkState, session: Session, cancel: Callable[[int], Non
                 tells_what=heard is not None and heard.fraction is not None,
             )
 
-    work.watch(session.changed, find)
+    for changed in (session.changed.busy, session.changed.stale, session.changed.traced):
+        work.watch(changed, find)
 
 
 def watch_training(work: WorkState, training: TrainingState) -> None:

@@ -15,7 +15,7 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import QSizePolicy
 
 from attnscope.figures.plain import plain_text
-from attnscope.figures.style import NORMAL_PX, font
+from attnscope.figures.style import NORMAL_PX, font, type_key
 from attnscope.viewmodels.comparison_rows import Segment
 from attnscope.widgets.theme import Dressed
 
@@ -29,6 +29,7 @@ class DifferenceLabel(Dressed):
         super().__init__()
         self._name = name
         self._segments: tuple[Segment, ...] = ()
+        self._laid_out: tuple[object, tuple[QTextLayout, int]] | None = None
         self.is_stale = False
         self.setAccessibleName(name)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
@@ -75,6 +76,13 @@ class DifferenceLabel(Dressed):
             self.setFixedHeight(height)
 
     def _text_layout(self) -> tuple[QTextLayout, int]:
+        """The lines and their height, worked out once for each text, width, size of type and theme."""
+        key = (self._segments, self.width(), type_key(), self.theme)
+        if self._laid_out is None or self._laid_out[0] != key:
+            self._laid_out = (key, self._lay_out())
+        return self._laid_out[1]
+
+    def _lay_out(self) -> tuple[QTextLayout, int]:
         texts = [plain_text(segment.text) for segment in self._segments]
         layout = QTextLayout("".join(texts), font(NORMAL_PX))
         option = QTextOption()

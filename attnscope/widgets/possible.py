@@ -12,7 +12,10 @@ def allow(action: QAction, why_not: str = "", *, tip: str = "") -> None:
     command palette.
     """
     own = tip or action.property(_TIP) or action.toolTip()
-    action.setProperty(_TIP, own)
-    action.setEnabled(not why_not)
-    action.setToolTip(why_not or own)
-    action.setStatusTip(why_not or own)
+    said = why_not or own
+    if (action.isEnabled(), action.toolTip(), action.statusTip()) != (not why_not, said, said):
+        action.setEnabled(not why_not)
+        action.setToolTip(said)
+        action.setStatusTip(said)
+    if action.property(_TIP) != own:
+        action.setProperty(_TIP, own)

@@ -49,6 +49,7 @@ def place_chips(tokens: Sequence[Token], width_px: float, typed: str = "") -> tu
     """
     chips: list[Chip] = []
     x, row = 0.0, 0
+    row_px, chip_px = round(type_px(ROW_PX)), round(type_px(CHIP_PX))
     for k, token in enumerate(tokens):
         text = plain_piece(own_letters(token, typed) or token.piece)
         width = max(text_width(text, NORMAL_PX) + 2 * PAD_PX, 16.0)
@@ -57,12 +58,7 @@ def place_chips(tokens: Sequence[Token], width_px: float, typed: str = "") -> tu
         if x > 0 and x + width > width_px:
             x, row = 0.0, row + 1
         joins_next = k + 1 < len(tokens) and tokens[k + 1].joins_previous
-        rect = QRectF(
-            x,
-            row * round(type_px(ROW_PX)) + (round(type_px(ROW_PX)) - round(type_px(CHIP_PX))) / 2,
-            width,
-            round(type_px(CHIP_PX)),
-        )
+        rect = QRectF(x, row * row_px + (row_px - chip_px) / 2, width, chip_px)
         chips.append(Chip(token=token, text=text, rect=rect, joins_next=joins_next))
         x += width
     return tuple(chips), row + 1

@@ -154,7 +154,7 @@ class SessionChanges(SignalGroup):
     traced = Signal()
     stale = Signal()
     heads = Signal()
-    """The full maps of the selected heads."""
+    """The full maps of the selected heads, where they came after their trace or are shown in another way."""
     grids = Signal()
     """Better thumbnails of the same trace."""
     output = Signal()
@@ -452,7 +452,6 @@ class Session:
             self.changed.selection.emit()
         self.drop_notice("TraceText")
         self.changed.traced.emit()
-        self.changed.heads.emit()
         self._leave_out_unfit_mask(reply)
         self._fetch_heads()
         if self._is_trace_wanted:

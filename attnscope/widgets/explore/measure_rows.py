@@ -6,6 +6,7 @@ from PySide6.QtCore import QRectF, QSize, Qt
 from PySide6.QtGui import QColor, QPainter, QPaintEvent
 from PySide6.QtWidgets import QSizePolicy, QVBoxLayout, QWidget
 
+from attnscope.figures.colours import Palette
 from attnscope.figures.style import NORMAL_PX, SMALL_PX, font, text_width, type_px
 from attnscope.viewmodels.session.head_measures import MEASURES, MeasureKind, MeasureShown
 from attnscope.widgets.labels import plain_tooltip
@@ -34,6 +35,8 @@ class MeasureRow(Dressed):
 
     def show_measure(self, shown: MeasureShown | None) -> None:
         """Show another value."""
+        if shown == self._shown:
+            return
         self._shown = shown
         if shown:
             self.setToolTip(plain_tooltip(shown.tooltip))
@@ -64,16 +67,17 @@ class MeasureRow(Dressed):
             painter.setFont(font(SMALL_PX if shown is None else NORMAL_PX))
             painter.drawText(value, middle | Qt.AlignmentFlag.AlignRight, shown.text if shown else "–")
             if shown:
-                self._paint_bar(painter, bar, shown)
+                _paint_bar(painter, bar, shown, palette)
 
-    def _paint_bar(self, painter: QPainter, bar: QRectF, shown: MeasureShown) -> None:
-        if math.isfinite(shown.place):
-            width = bar.width() * min(max(shown.place, 0.0), 1.0)
-            painter.fillRect(QRectF(bar.x(), bar.y(), width, bar.height()), QColor(self.theme.accent))
-        tick = QColor(self.theme.muted)
-        for place in set(shown.others):
-            x = bar.x() + (bar.width() - 1) * min(max(place, 0.0), 1.0)
-            painter.fillRect(QRectF(x, bar.bottom() + 1, 1, 4), tick)
+
+def _paint_bar(painter: QPainter, bar: QRectF, shown: MeasureShown, palette: Palette) -> None:
+    left, width = bar.x(), bar.width()
+    if math.isfinite(shown.place):
+        own = width * min(max(shown.place, 0.0), 1.0)
+        painter.fillRect(QRectF(left, bar.y(), own, bar.height()), QColor(palette.accent))
+    tick, top = QColor(palette.muted), bar.bottom() + 1
+    for place in {min(max(place, 0.0), 1.0) for place in shown.others}:
+        painter.fillRect(QRectF(left + (width - 1) * place, top, 1, 4), tick)
 
 
 class MeasureRows(QWidget):

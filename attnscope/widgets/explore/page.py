@@ -128,8 +128,9 @@ class AspectBar(QWidget):
         self.words.setChecked(aspect.is_by_word)
         self.lines.setVisible(view.view == "lines")
         self.lines.show_choice(view.lines)
-        self.note.set_full_text(self._words())
-        self.note.setToolTip(plain_tooltip(self._words()))
+        words = self._words()
+        self.note.set_full_text(words)
+        self.note.setToolTip(plain_tooltip(words))
 
     def _words(self) -> str:
         """What the maps lack, and which scale shows what this one does not."""
