@@ -10,6 +10,7 @@ from attnscope.records.plans import Plan, PresetRow
 from attnscope.settings import known_run_folders
 from attnscope.viewmodels.training.plan_words import (
     PRESET_COLUMNS,
+    WORD_COLUMNS,
     Row,
     disk_rows,
     memory_rows,
@@ -102,7 +103,7 @@ def _columns(rows: Sequence[Sequence[str]]) -> str:
     widths = [max(len(row[k]) for row in rows) for k in range(len(rows[0]))]
     return "\n".join(
         "  ".join(
-            cell.ljust(width) if k < 2 else cell.rjust(width)
+            cell.ljust(width) if k in WORD_COLUMNS else cell.rjust(width)
             for k, (cell, width) in enumerate(zip(row, widths, strict=True))
         ).rstrip()
         for row in rows

@@ -37,6 +37,7 @@ def tell_preset(row: "PresetRow", arguments: argparse.Namespace) -> int:
     from attnscope.models.cost import FORMULA, own_cost
     from attnscope.nn.config import count_parameters
     from attnscope.nn.presets import PRESETS
+    from attnscope.viewmodels.training.plan_words import published_words
 
     config = PRESETS[row.name]
     cost, parts = own_cost(config, arguments.tokens or config.max_tokens), count_parameters(config).parts
@@ -51,6 +52,9 @@ def tell_preset(row: "PresetRow", arguments: argparse.Namespace) -> int:
         "source": "a published configuration, without weights",
         "form": f"{config.form}, {row.objective}",
         "parameters": f"{row.n_parameters:,}",
+        "published": f"{row.published.parameters}. {published_words(row)}",
+        "data": row.published.data,
+        "hardware": row.published.hardware or "not published",
         "tokens": f"at most {row.n_tokens:,}, {row.vocab_size:,} pieces",
         "to train": f"{bytes_text(row.least_bytes)} of memory with one such text at a time",
         "more": f"attnscope train {row.name} --plan",

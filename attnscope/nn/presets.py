@@ -16,6 +16,11 @@ t5-base             222,903,552    the same ("220 million")
 t5-large            737,668,096    the same ("770 million")
 t5-3b             2,851,598,336    the same ("3 billion"), heads of 128 beside a d_model of 1024
 t5-11b           11,307,321,344    the same ("11 billion")
+roberta-base        124,695,129    Liu et al. 2019 ("125 million"), with the head that fills in words
+roberta-large       355,408,985    the same ("355 million")
+megatron-lm-8b    8,317,040,640    Shoeybi et al. 2019, table 2 ("8.3 billion")
+turing-nlg       17,176,845,728    Microsoft Research 2020 ("17 billion")
+gpt-3           174,604,259,328    Brown et al. 2020, table 2.1 ("175 billion")
 
 The number 2,884,497,408 that is told of t5-3b counts the shared embedding (32,128 pieces) twice.
 """
@@ -24,6 +29,7 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from attnscope.nn.config import ModelConfig
+from attnscope.records.plans import Published
 
 _TRANSFORMER_BASE = ModelConfig(
     form="encoder-decoder",
@@ -65,6 +71,10 @@ _GPT_2 = ModelConfig(
     activation="gelu-tanh",
     dropout=0.1,
 )
+_ROBERTA = replace(
+    _BERT_BASE, vocab_size=50_265, n_segments=0, has_pooler=False, transform_head=True, output_bias=True
+)
+_ROBERTA_COUNT = "Counted here: with the head that fills in masked words"
 _T5 = ModelConfig(
     form="encoder-decoder",
     vocab_size=32_128,
@@ -99,6 +109,127 @@ PRESETS = MappingProxyType(
         "t5-large": replace(_T5, d_model=1024, n_layers=24, n_heads=16, d_ff=4096),
         "t5-3b": replace(_T5, d_model=1024, n_layers=24, n_heads=32, d_head=128, d_ff=16_384),
         "t5-11b": replace(_T5, d_model=1024, n_layers=24, n_heads=128, d_head=128, d_ff=65_536),
+        "roberta-base": _ROBERTA,
+        "roberta-large": replace(_ROBERTA, d_model=1024, n_layers=24, n_heads=16, d_ff=4096),
+        "megatron-lm-8b": replace(
+            _GPT_2, vocab_size=51_200, d_model=3072, n_layers=72, n_heads=24, d_ff=12_288
+        ),
+        "turing-nlg": replace(_GPT_2, d_model=4256, n_layers=78, n_heads=28, d_ff=17_024),
+        "gpt-3": replace(_GPT_2, d_model=12_288, n_layers=96, n_heads=96, d_ff=49_152, max_tokens=2048),
     }
 )
 """Configurations by name."""
+
+_WMT = "WMT 2014 English–German, 4.5 M sentence pairs"
+_WORDS = "BooksCorpus and English Wikipedia, 3.3 billion words"
+_WEB = "WebText, 8 M pages, 40 GB"
+_C4 = "C4, 750 GB"
+_LIU = "Liu et al. 2019, sections 3.2 and 5"
+_RADFORD = "Radford et al. 2019, table 2"
+_RAFFEL = "Raffel et al. 2020, sections 2.1, 2.2 and 3.7"
+_BERT_COUNT = "Counted here: the encoder with its pooler, without the heads of the two objectives"
+_GPT_2_COUNT = "The paper's own count; the released weights have the number counted here"
+
+PUBLISHED = MappingProxyType(
+    {
+        "transformer-base": Published(
+            parameters="65 M",
+            data=_WMT,
+            hardware="8 P100, 12 hours",
+            source="Vaswani et al. 2017, table 3, sections 5.1 and 5.2",
+            why="65 M would be a vocabulary of some 40,700 pieces; the paper says about 37,000",
+        ),
+        "transformer-big": Published(
+            parameters="213 M",
+            data=_WMT,
+            hardware="8 P100, 3.5 days",
+            source="Vaswani et al. 2017, table 3, sections 5.1 and 5.2",
+            why="213 M would be a vocabulary of some 35,800 pieces; the paper says about 37,000",
+        ),
+        "bert-base": Published(
+            parameters="110 M",
+            data=_WORDS,
+            hardware="16 TPU chips, 4 days",
+            source="Devlin et al. 2018, section 3 and appendix A.2",
+            why=_BERT_COUNT,
+        ),
+        "bert-base-masked": Published(
+            parameters="110 M",
+            data=_WORDS,
+            hardware="16 TPU chips, 4 days",
+            source="Devlin et al. 2018, section 3 and appendix A.2",
+            why="Counted here: with the head that fills in masked words, without the pooler",
+        ),
+        "bert-large": Published(
+            parameters="340 M",
+            data=_WORDS,
+            hardware="64 TPU chips, 4 days",
+            source="Devlin et al. 2018, section 3 and appendix A.2",
+            why=_BERT_COUNT,
+        ),
+        "gpt": Published(
+            parameters="117 M",
+            data="BooksCorpus, 7,000 books",
+            hardware="8 GPUs, a month",
+            source="Radford et al. 2018; the size from Radford et al. 2019, table 2",
+        ),
+        "gpt-2": Published(parameters="117 M", data=_WEB, hardware="", source=_RADFORD, why=_GPT_2_COUNT),
+        "gpt-2-medium": Published(
+            parameters="345 M", data=_WEB, hardware="", source=_RADFORD, why=_GPT_2_COUNT
+        ),
+        "gpt-2-large": Published(
+            parameters="762 M", data=_WEB, hardware="", source=_RADFORD, why=_GPT_2_COUNT
+        ),
+        "gpt-2-xl": Published(
+            parameters="1,542 M", data=_WEB, hardware="", source=_RADFORD, why=_GPT_2_COUNT
+        ),
+        "t5-small": Published(parameters="60 M", data=_C4, hardware="TPU pods", source=_RAFFEL),
+        "t5-base": Published(parameters="220 M", data=_C4, hardware="TPU pods", source=_RAFFEL),
+        "t5-large": Published(
+            parameters="770 M",
+            data=_C4,
+            hardware="TPU pods",
+            source=_RAFFEL,
+            why="With the shared embedding counted twice it is 770.6 M",
+        ),
+        "t5-3b": Published(
+            parameters="3 billion",
+            data=_C4,
+            hardware="TPU pods",
+            source=_RAFFEL,
+            why="Rounded; with the shared embedding counted twice it is 2.88 billion",
+        ),
+        "t5-11b": Published(parameters="11 billion", data=_C4, hardware="TPU pods", source=_RAFFEL),
+        "roberta-base": Published(
+            parameters="125 M", data="160 GB of text", hardware="", source=_LIU, why=_ROBERTA_COUNT
+        ),
+        "roberta-large": Published(
+            parameters="355 M",
+            data="160 GB of text",
+            hardware="1,024 V100, a day for 100,000 steps",
+            source=_LIU,
+            why=_ROBERTA_COUNT,
+        ),
+        "megatron-lm-8b": Published(
+            parameters="8.3 billion",
+            data="174 GB of text",
+            hardware="512 V100",
+            source="Shoeybi et al. 2019, table 2, sections 4.1 and 5.1",
+        ),
+        "turing-nlg": Published(
+            parameters="17 billion",
+            data="of the kind of Megatron-LM's",
+            hardware="DGX-2 machines of 16 V100",
+            source="Microsoft Research, February 2020",
+            why="Counted here with GPT-2's vocabulary; its own was not published",
+        ),
+        "gpt-3": Published(
+            parameters="175 billion",
+            data="300 billion tokens",
+            hardware="V100",
+            source="Brown et al. 2020, table 2.1 and section 2.3",
+            why="Its layers attend in turn fully and in bands, which changes no parameter",
+        ),
+    }
+)
+"""What was published of each, by name."""

@@ -106,6 +106,20 @@ class RecipePlanned(Reply):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Published:
+    """What was published of a model: its size, the data it learned from, on what hardware and for how long.
+
+    What was not published is empty. `why` says what makes the published size another than the counted one.
+    """
+
+    parameters: str
+    data: str
+    hardware: str
+    source: str
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PresetRow:
     """A model of the literature: its sizes, what it costs, and its keys in a recipe as TOML values.
 
@@ -126,6 +140,7 @@ class PresetRow:
     training_bytes: int
     batch_bytes: int
     keys: tuple[tuple[str, str], ...]
+    published: Published
 
     @property
     def least_bytes(self) -> int:

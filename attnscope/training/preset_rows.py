@@ -12,7 +12,7 @@ from attnscope.nn.memory_on_paper import (
     activation_bytes,
     loss_bytes,
 )
-from attnscope.nn.presets import PRESETS
+from attnscope.nn.presets import PRESETS, PUBLISHED
 from attnscope.records.plans import PresetRow
 from attnscope.training.parts import FORM_OF_OBJECTIVE
 from attnscope.training.recipe import toml_text
@@ -60,4 +60,5 @@ def _row(name: str, config: ModelConfig, is_on_cpu: bool) -> PresetRow:
         training_bytes=(WEIGHT_BYTES + GRADIENT_BYTES + MOMENT_BYTES) * n,
         batch_bytes=activation_bytes(config, shape) + loss_bytes(config, shape),
         keys=preset_keys(config),
+        published=PUBLISHED[name],
     )

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from attnscope.records.messages import Failed, Request
-from attnscope.records.plans import PlanRecipe, PresetRow, PresetsShown, RecipePlanned
+from attnscope.records.plans import PlanRecipe, PresetRow, PresetsShown, Published, RecipePlanned
 from attnscope.records.runs import (
     FollowRun,
     OpenRuns,
@@ -320,6 +320,7 @@ def test_that_a_preset_replaces_the_model_and_keeps_comments(room: Room) -> None
     row = PresetRow(
         name="p", objective="causal", n_layers=1, d_model=8, d_ff=8, n_heads=1, n_tokens=8, vocab_size=99,
         n_parameters=1, flops_a_token=1.0, training_bytes=16, batch_bytes=1, keys=(("d_model", "8"),),
+        published=Published(parameters="1", data="words", hardware="", source="a paper"),
     )  # fmt: skip
     number = room.posted[-1].number
     room.state.handle(PresetsShown(number=number, rows=(row,), available_bytes=1, device="cpu"))

@@ -93,9 +93,14 @@ PRESET_COLUMNS = (
     "tokens",
     "pieces",
     "parameters",
+    "published",
     "operations a token",
     "memory to train",
+    "data",
+    "hardware",
 )
+WORD_COLUMNS = frozenset(PRESET_COLUMNS.index(name) for name in ("preset", "objective", "data", "hardware"))
+"""The columns of words, which stand at the left; numbers stand at the right."""
 
 
 def preset_cells(row: PresetRow) -> tuple[str, ...]:
@@ -110,6 +115,14 @@ def preset_cells(row: PresetRow) -> tuple[str, ...]:
         f"{row.n_tokens:,}",
         f"{row.vocab_size:,}",
         f"{row.n_parameters:,}",
+        row.published.parameters,
         flops_text(row.flops_a_token),
         bytes_text(row.least_bytes),
+        row.published.data,
+        row.published.hardware or "–",
     )
+
+
+def published_words(row: PresetRow) -> str:
+    """Where the published numbers of a preset are from, and why its size is another than the counted one."""
+    return " ".join(f"{part}." for part in (row.published.source, row.published.why) if part)

@@ -19,12 +19,14 @@ from PySide6.QtWidgets import (
 from attnscope.counting import bytes_text, short_count
 from attnscope.viewmodels.training.plan_words import (
     PRESET_COLUMNS,
+    WORD_COLUMNS,
     Row,
     disk_rows,
     memory_line,
     memory_rows,
     preset_cells,
     problem_of,
+    published_words,
     seconds_text,
     size_rows,
     summary,
@@ -38,8 +40,6 @@ from attnscope.widgets.labels import ElidedLabel, PlainLabel, tool_button, when
 from attnscope.widgets.side_tabs import SideTabs
 
 # What the recipe costs in full, and the table of presets: a window of its own that follows the editor.
-
-_N_WORDS = 2
 
 
 class CostDialog(QDialog):
@@ -149,8 +149,10 @@ class CostDialog(QDialog):
         for i, preset in enumerate(rows):
             for k, text in enumerate(preset_cells(preset)):
                 item = QTableWidgetItem(text)
-                side = Qt.AlignmentFlag.AlignLeft if k < _N_WORDS else Qt.AlignmentFlag.AlignRight
+                left, right = Qt.AlignmentFlag.AlignLeft, Qt.AlignmentFlag.AlignRight
+                side = left if k in WORD_COLUMNS else right
                 item.setTextAlignment(side | Qt.AlignmentFlag.AlignVCenter)
+                item.setToolTip(published_words(preset))
                 self.presets.setItem(i, k, item)
         free = bytes_text(planning.available_bytes)
         n_fitting = sum(preset.least_bytes <= planning.available_bytes for preset in rows)
