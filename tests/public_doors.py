@@ -348,9 +348,22 @@ def _tidied_list(values: Sequence[object], folder: str) -> object:
     keys = [*values[0]] if values and isinstance(values[0], Mapping) and {*values[0]} != _HEAD else None
     if keys and all(isinstance(one, Mapping) and list(one) == keys for one in values):
         return {"each": tidied({key: [one[key] for one in values] for key in keys}, folder)}  # type: ignore[index]
-    found = [tidied(one, folder) for one in values]
-    is_alike = len(found) > 2 and all(one == found[0] and type(one) is type(found[0]) for one in found)
-    return {"times": len(found), "value": found[0]} if is_alike else found
+    return folded([tidied(one, folder) for one in values])
+
+
+def folded(values: list[object]) -> object:
+    """A list of which half repeats what stands before, as runs of equal values; any other as it is."""
+    runs: list[tuple[int, object]] = []
+    for one in values:
+        if runs and one == runs[-1][1] and type(one) is type(runs[-1][1]):
+            runs[-1] = (runs[-1][0] + 1, one)
+        else:
+            runs.append((1, one))
+    if len(values) < 3 or 2 * len(runs) > len(values):
+        return values
+    if len(runs) == 1:
+        return {"times": runs[0][0], "value": runs[0][1]}
+    return {"times": [n for n, _ in runs], "values": [one for _, one in runs]}
 
 
 _HEAD = {"stack", "layer", "head"}
@@ -370,6 +383,9 @@ def _unfolded(value: object) -> object:
     if isinstance(value, dict):
         if value.keys() == {"times", "value"}:
             return [_unfolded(value["value"])] * value["times"]
+        if value.keys() == {"times", "values"}:
+            runs = zip(value["times"], value["values"], strict=True)
+            return [_unfolded(one) for n, one in runs for _ in range(n)]
         return {key: _unfolded(one) for key, one in value.items()}
     return [_unfolded(one) for one in value] if isinstance(value, list) else value
 

@@ -18,6 +18,7 @@ t5-3b             2,851,598,336    the same ("3 billion"), heads of 128 beside a
 t5-11b           11,307,321,344    the same ("11 billion")
 roberta-base        124,695,129    Liu et al. 2019 ("125 million"), with the head that fills in words
 roberta-large       355,408,985    the same ("355 million")
+xlnet-large         360,292,352    Yang et al. 2019 ("as BERT-large"), its layers as a causal model
 megatron-lm-8b    8,317,040,640    Shoeybi et al. 2019, table 2 ("8.3 billion")
 turing-nlg       17,176,845,728    Microsoft Research 2020 ("17 billion")
 gpt-3           174,604,259,328    Brown et al. 2020, table 2.1 ("175 billion")
@@ -74,7 +75,7 @@ _GPT_2 = ModelConfig(
 _ROBERTA = replace(
     _BERT_BASE, vocab_size=50_265, n_segments=0, has_pooler=False, transform_head=True, output_bias=True
 )
-_ROBERTA_COUNT = "Counted here: with the head that fills in masked words"
+_ROBERTA_COUNT = "Counted here with the head that fills in words"
 _T5 = ModelConfig(
     form="encoder-decoder",
     vocab_size=32_128,
@@ -111,6 +112,19 @@ PRESETS = MappingProxyType(
         "t5-11b": replace(_T5, d_model=1024, n_layers=24, n_heads=128, d_head=128, d_ff=65_536),
         "roberta-base": _ROBERTA,
         "roberta-large": replace(_ROBERTA, d_model=1024, n_layers=24, n_heads=16, d_ff=4096),
+        "xlnet-large": replace(
+            _BERT_BASE,
+            form="decoder",
+            vocab_size=32_000,
+            d_model=1024,
+            n_layers=24,
+            n_heads=16,
+            d_ff=4096,
+            position="transformer-xl",
+            embedding_norm=False,
+            n_segments=0,
+            has_pooler=False,
+        ),
         "megatron-lm-8b": replace(
             _GPT_2, vocab_size=51_200, d_model=3072, n_layers=72, n_heads=24, d_ff=12_288
         ),
@@ -120,15 +134,15 @@ PRESETS = MappingProxyType(
 )
 """Configurations by name."""
 
-_WMT = "WMT 2014 English–German, 4.5 M sentence pairs"
-_WORDS = "BooksCorpus and English Wikipedia, 3.3 billion words"
+_WMT = "WMT 2014 English–German, 4.5 M pairs"
+_WORDS = "BooksCorpus and Wikipedia, 3.3 billion words"
 _WEB = "WebText, 8 M pages, 40 GB"
 _C4 = "C4, 750 GB"
 _LIU = "Liu et al. 2019, sections 3.2 and 5"
 _RADFORD = "Radford et al. 2019, table 2"
-_RAFFEL = "Raffel et al. 2020, sections 2.1, 2.2 and 3.7"
-_BERT_COUNT = "Counted here: the encoder with its pooler, without the heads of the two objectives"
-_GPT_2_COUNT = "The paper's own count; the released weights have the number counted here"
+_RAFFEL = "Raffel et al. 2020, sections 2.1 and 3.7"
+_BERT_COUNT = "Counted here with the pooler, without the objectives' heads"
+_GPT_2_COUNT = "The paper's count; the released weights are as counted here"
 
 PUBLISHED = MappingProxyType(
     {
@@ -136,35 +150,35 @@ PUBLISHED = MappingProxyType(
             parameters="65 M",
             data=_WMT,
             hardware="8 P100, 12 hours",
-            source="Vaswani et al. 2017, table 3, sections 5.1 and 5.2",
-            why="65 M would be a vocabulary of some 40,700 pieces; the paper says about 37,000",
+            source="Vaswani et al. 2017, table 3 and section 5",
+            why="65 M would be some 40,700 pieces; the paper says about 37,000",
         ),
         "transformer-big": Published(
             parameters="213 M",
             data=_WMT,
             hardware="8 P100, 3.5 days",
-            source="Vaswani et al. 2017, table 3, sections 5.1 and 5.2",
-            why="213 M would be a vocabulary of some 35,800 pieces; the paper says about 37,000",
+            source="Vaswani et al. 2017, table 3 and section 5",
+            why="213 M would be some 35,800 pieces; the paper says about 37,000",
         ),
         "bert-base": Published(
             parameters="110 M",
             data=_WORDS,
             hardware="16 TPU chips, 4 days",
-            source="Devlin et al. 2018, section 3 and appendix A.2",
+            source="Devlin et al. 2018, appendix A.2",
             why=_BERT_COUNT,
         ),
         "bert-base-masked": Published(
             parameters="110 M",
             data=_WORDS,
             hardware="16 TPU chips, 4 days",
-            source="Devlin et al. 2018, section 3 and appendix A.2",
-            why="Counted here: with the head that fills in masked words, without the pooler",
+            source="Devlin et al. 2018, appendix A.2",
+            why="Counted here with the head that fills in words, without the pooler",
         ),
         "bert-large": Published(
             parameters="340 M",
             data=_WORDS,
             hardware="64 TPU chips, 4 days",
-            source="Devlin et al. 2018, section 3 and appendix A.2",
+            source="Devlin et al. 2018, appendix A.2",
             why=_BERT_COUNT,
         ),
         "gpt": Published(
@@ -209,6 +223,13 @@ PUBLISHED = MappingProxyType(
             hardware="1,024 V100, a day for 100,000 steps",
             source=_LIU,
             why=_ROBERTA_COUNT,
+        ),
+        "xlnet-large": Published(
+            parameters="340 M",
+            data="32.9 billion pieces",
+            hardware="512 TPU v3 chips, 5.5 days",
+            source="Yang et al. 2019, section 3.1: as BERT-large",
+            why="Relative positions bring a matrix a layer; its objective, any order, is not offered",
         ),
         "megatron-lm-8b": Published(
             parameters="8.3 billion",

@@ -25,6 +25,7 @@ COUNTED = {
     "t5-11b": 11_307_321_344,
     "roberta-base": 124_695_129,
     "roberta-large": 355_408_985,
+    "xlnet-large": 360_292_352,
     "megatron-lm-8b": 8_317_040_640,
     "turing-nlg": 17_176_845_728,
     "gpt-3": 174_604_259_328,

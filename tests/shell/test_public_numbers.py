@@ -70,6 +70,7 @@ def test_that_there_are_thousands_of_numbers_in_a_small_file(kept: dict[str, obj
         ({"a": ["cat"]}, {"a": ["dog"]}, ".a[0]: expected 'cat', found 'dog'"),
         ({"a": True}, {"a": 1}, ".a: expected True, found 1"),
         ({"a": {"times": 3, "value": 0.0}}, {"a": [0.0, 0.5, 0.0]}, ".a[1]: expected 0.0, found 0.5"),
+        ({"a": {"times": [2, 1], "values": [1, 2]}}, {"a": [1, 1, 3]}, ".a[2]: expected 2, found 3"),
         ({"a": [[0.5], [0.1]]}, {"a": [[0.5], [0.101]]}, ".a[1][0]: expected 0.1, found 0.101"),
     ],
 )

@@ -148,7 +148,7 @@ def test_that_the_command_line_lists_the_presets(capsys: pytest.CaptureFixture[s
     text = capsys.readouterr().out
     assert "transformer-base" in text
     assert "63,082,496" in text
-    assert re.search(r"transformer-base .* 65 M .* 4\.5 M sentence pairs +8 P100, 12 hours", text)
+    assert re.search(r"transformer-base .* 65 M .* 4\.5 M pairs +8 P100, 12 hours", text)
     assert main(["info"]) == 2
 
 

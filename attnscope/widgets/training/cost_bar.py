@@ -154,19 +154,22 @@ class CostDialog(QDialog):
                 item.setTextAlignment(side | Qt.AlignmentFlag.AlignVCenter)
                 item.setToolTip(published_words(preset))
                 self.presets.setItem(i, k, item)
-        free = bytes_text(planning.available_bytes)
-        n_fitting = sum(preset.least_bytes <= planning.available_bytes for preset in rows)
-        self._presets_note.setText(
-            f"Sizes are exact. Operations are of the forward pass over the longest text; memory is with one "
-            f"such text at a time: {n_fitting} of {len(rows)} fit the {free} that are free here."
-            if rows
-            else "Counting the presets…"
-        )
         self._show_take()
 
     @Slot()
     def _show_take(self) -> None:
-        self._take.setEnabled(self.presets.currentRow() >= 0 and not self._state.is_active)
+        planning, at = self._state.planning, self.presets.currentRow()
+        self._take.setEnabled(at >= 0 and not self._state.is_active)
+        rows, free = planning.presets, bytes_text(planning.available_bytes)
+        n_fitting = sum(preset.least_bytes <= planning.available_bytes for preset in rows)
+        self._presets_note.setText(
+            f"{rows[at].name}, as published: {rows[at].published.parameters}. {published_words(rows[at])}"
+            if 0 <= at < len(rows)
+            else "Sizes are exact. Operations are of the forward pass over the longest text; memory is with "
+            f"one such text at a time: {n_fitting} of {len(rows)} fit the {free} that are free here."
+            if rows
+            else "Counting the presets…"
+        )
 
     @Slot()
     def _on_take(self) -> None:
