@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from attnscope.figures.figure import figure as figure
     from attnscope.figures.spec import Caption as Caption
     from attnscope.figures.spec import FigureOrigin as FigureOrigin
+    from attnscope.lab_drawing import lab as lab
     from attnscope.models.model import Model as Model
     from attnscope.models.opening import load as load
     from attnscope.models.pictures import picture as picture
@@ -63,6 +64,7 @@ _HOMES = {
     "figure": "attnscope.figures.figure",
     "from_arrays": "attnscope.models.recording.arrays",
     "importance": "attnscope.analysis.importance",
+    "lab": "attnscope.lab_drawing",
     "load": "attnscope.models.opening",
     "load_figure": "attnscope.drawing",
     "load_trace": "attnscope.trace.trace",

@@ -15,20 +15,17 @@ from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QApplication, QMessageBox, QWidget
 
 from attnscope import paths
-from attnscope.codec import Codec
 from attnscope.crash import CrashLog
 from attnscope.errors import LoadError, UserError
 from attnscope.figures.figure_file import is_figure_file
 from attnscope.files import replace_file
+from attnscope.labs.findings import kept_findings
 from attnscope.outside import read_outside
-from attnscope.paths import resources_folder
-from attnscope.records.experiments import Finding, Question, ReachFinding, WritingFinding
 from attnscope.records.messages import Failed, HeadsShown, ModelLoaded, Ready, ShowHeads, Traced
 from attnscope.records.requests import Reply, Request
 from attnscope.records.shelf import ShelfReply
 from attnscope.records.tiles import RefineGrids, TileReply
 from attnscope.settings import SETTINGS_NAME, Settings, StartOptions, write_settings
-from attnscope.strict_json import as_object, read_json
 from attnscope.viewmodels.labs.experiments import ExperimentsState
 from attnscope.viewmodels.labs.merges import MergesState
 from attnscope.viewmodels.labs.tokenizers import TokenizersState
@@ -177,27 +174,6 @@ class TokenLabs(QObject):
     def _on_merges_wanted(self, word: str) -> None:
         self._window.pages.show_lab("Merges replayed")
         self.merges.show_word(word)
-
-
-# What the labs' examples found, for those that train longer than a lecture waits: there at once.
-
-FINDINGS = Codec(is_strict=True, is_sparse=True, odd="texts")
-
-
-def findings_path() -> Path:
-    """Where they are kept."""
-    return resources_folder() / "labs" / "findings.json"
-
-
-def kept_findings() -> dict[Question, Finding]:
-    """The findings by their questions; none where the file is missing or cannot be read."""
-    try:
-        values = as_object(read_json(findings_path()), what="the labs' findings")
-        reach = FINDINGS.read(ReachFinding, values.get("reach"))
-        writing = FINDINGS.read(WritingFinding, values.get("writing"))
-    except (LoadError, ValueError):
-        return {}  # the labs train them instead
-    return {reach.question: reach, writing.question: writing}
 
 
 PREFERRED_DEMO = "english-french"

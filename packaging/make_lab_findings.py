@@ -5,8 +5,8 @@ Run from the repository's root after a change of those experiments: python packa
 
 import torch
 
-from attnscope.app import FINDINGS, findings_path
 from attnscope.files import replace_file
+from attnscope.labs.findings import FINDINGS, findings_path
 from attnscope.records.experiments import ReachQuestion, WritingQuestion
 from attnscope.strict_json import json_text
 from attnscope.training.reaching import read_past

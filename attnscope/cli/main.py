@@ -40,6 +40,7 @@ _COMMANDS = {
     "flow": "trace an output back to the inputs by attention flow",
     "relevance": "trace an output back to the inputs by attention and its gradient",
     "weights": "show what a head's weights write and look for, and how many dimensions it uses",
+    "lab": "list the labs, or work one out: its picture, its numbers",
     "prune": "remove heads permanently: a smaller model with the same output as with the heads off",
     "get": "get a well-known open model: list the shelf, download one after confirmation",
     "info": "describe a model: its parts, parameters and cost",

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Generator
 
 from attnscope.analysis.rank import rank_collapse
+from attnscope.errors import UserError
 from attnscope.models import Model
 from attnscope.records.experiments import (
     CollapseFinding,
@@ -31,6 +32,17 @@ GetModel = Callable[[], Model]
 def run_experiment(request: RunExperiment, desk: Desk) -> Generator[Reply, None, None]:
     """One experiment, which asks for the open model when it needs it."""
     return _work(request.question, request.number, lambda: running(desk.model))
+
+
+def experiment_news(question: Question) -> Generator[ExperimentNews, None, None]:
+    """The same where there is no worker; none of a question about an open model."""
+    for reply in _work(question, 0, _no_model):
+        if isinstance(reply, ExperimentNews):
+            yield reply
+
+
+def _no_model() -> Model:
+    raise UserError("This experiment is about the open model.", expected="the window, with a model")
 
 
 def _work(question: Question, number: int, get_model: GetModel) -> Generator[Reply, None, None]:

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from session_samples import Desk
 
-from attnscope import app as kept_module
-from attnscope.app import kept_findings
+from attnscope.labs import findings as kept_module
+from attnscope.labs.findings import kept_findings
 from attnscope.labs.length_quality import QualityChoice, judge_lengths
 from attnscope.labs.longer_texts import LongerChoice, read_longer
 from attnscope.records.experiments import ReachFinding, WritingFinding

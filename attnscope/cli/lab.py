@@ -1,0 +1,157 @@
+"""`attnscope lab`: list the labs, or work one out: its picture as a file, its numbers as JSON."""
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+from attnscope import boot
+from attnscope.cli.figure_options import add_page_arguments
+from attnscope.cli.outputs import figure_file
+from attnscope.cli.terminal import say, say_json, say_progress, say_saved
+from attnscope.fields import fields_of, values_of, with_texts
+from attnscope.labs import GROUPS, LABS, Lab
+
+if TYPE_CHECKING:
+    from attnscope.lab_drawing import WorkedOut
+    from attnscope.labs import LabEntry
+
+
+def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    parser = commands.add_parser(
+        "lab",
+        description="Small experiments with attention. Without a name they are listed; with one it says what "
+        "follows from its settings.",
+    )
+    parser.add_argument("name", nargs="?", metavar="NAME", help="which lab, such as 'Scaling by √d'")
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        dest="settings",
+        help="change a setting; repeat it for more. Without -o and --json the settings are listed",
+    )
+    parser.add_argument(
+        "-o",
+        "--out",
+        type=figure_file,
+        metavar="FILE",
+        help="the picture or its numbers: .svg, .pdf, .png, .csv, .npz, .html or .figure.json",
+    )
+    parser.add_argument("--json", action="store_true", help="print the numbers as JSON")
+    add_page_arguments(parser)
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """List the labs, or work one out: tell it, write it."""
+    if arguments.name is None:
+        _list(is_json=arguments.json)
+        return 0
+    application = boot.offscreen_application() if arguments.out is not None else None
+    from attnscope.lab_drawing import drawn_lab, figure_of, work_out
+
+    lab = drawn_lab(arguments.name)
+    choice = with_texts(lab.example, arguments.settings)
+    made = work_out(lab, choice, _tell_progress)
+    say_progress("")
+    if arguments.json:
+        say_json(json_of_lab(made))
+    if arguments.out is not None:
+        figure = figure_of(
+            made,
+            title=arguments.title,
+            has_caption=arguments.caption,
+            size=arguments.size,
+            width_mm=arguments.width_mm,
+            height_mm=arguments.height_mm,
+            font_pt=arguments.font_pt,
+            dpi=arguments.dpi,
+        )
+        path = figure.save(arguments.out)
+        if not arguments.json:
+            say_saved(path, lab.name)
+    elif not arguments.json:
+        _tell(made)
+    del application
+    return 0
+
+
+def json_of_lab(made: "WorkedOut") -> dict[str, Any]:
+    """What was set and what follows from it; numbers that are not there are null."""
+    words, lab = made.shown.words, made.lab
+    return {
+        "lab": lab.name,
+        "settings": values_of(made.choice),
+        "formula": words.formula,
+        "numbers": dict(words.numbers),
+        "sentence": words.sentence,
+        "charts": [
+            {
+                "title": chart.title,
+                "x": chart.x_label,
+                "y": chart.y_label,
+                "series": [
+                    {"name": one.name, "xs": one.xs.tolist(), "ys": one.ys.tolist()} for one in chart.series
+                ],
+            }
+            for chart in lab.charts(made.shown)
+        ],
+        "maps": [
+            {
+                "title": cells.title,
+                "rows": [cells.row_name(i) for i in range(cells.values.shape[0])],
+                "columns": [cells.column_name(j) for j in range(cells.values.shape[1])],
+                "values": cells.values.tolist(),
+            }
+            for cells in lab.cells(made.shown)
+        ],
+    }
+
+
+def json_of_entry(entry: "LabEntry") -> dict[str, Any]:
+    """A lab as it is listed, with what may be set in it."""
+    settings = fields_of(entry.example) if isinstance(entry, Lab) else ()
+    return {
+        "lab": entry.name,
+        "group": entry.group,
+        "shows": entry.shows,
+        "source": entry.source,
+        "is_drawn": isinstance(entry, Lab),
+        "settings": [
+            {"name": one.name, "what": one.tip, "expected": one.expected, "default": one.default}
+            for one in settings
+        ],
+    }
+
+
+def _list(*, is_json: bool) -> None:
+    if is_json:
+        say_json([json_of_entry(entry) for entry in LABS.values()])
+        return
+    for group in GROUPS:
+        say(group)
+        for entry in LABS.values():
+            if entry.group == group:
+                say(
+                    f"  {entry.name:<25}{entry.shows}"
+                    + ("" if isinstance(entry, Lab) else " (in the window)")
+                )
+
+
+def _tell(made: "WorkedOut") -> None:
+    words, lab = made.shown.words, made.lab
+    say(f"{lab.name}: {lab.shows} ({lab.source})")
+    for formula in words.formula:
+        say(f"  {formula}")
+    for name, value in words.numbers:
+        say(f"  {name:<36}{value}")
+    say(words.sentence)
+    say("Settings:")
+    for field in fields_of(made.choice):
+        value = values_of(made.choice)[field.name]
+        told = ("on" if value else "off") if isinstance(value, bool) else str(value)
+        say(f"  {field.name + '=' + told:<24}{field.tip} ({field.expected})")
+
+
+def _tell_progress(n_done: int, n_total: int) -> None:
+    say_progress(f"{n_done:,} of {n_total:,}")

@@ -1,0 +1,122 @@
+"""Labs without a window: `attnscope.lab(name, …)`, and what `attnscope lab` tells."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from attnscope.errors import UserError
+from attnscope.fields import Value, with_values
+from attnscope.figures.figure import Figure, ensure_gui
+from attnscope.figures.figure_checks import check_about
+from attnscope.figures.page import PresetName, sized
+from attnscope.figures.spec import check_spec
+from attnscope.figures.views.lab import lab_figure
+from attnscope.labs import AnyLab, Lab, lab_named
+from attnscope.labs.findings import kept_findings
+from attnscope.records.experiments import Answer, Question
+
+Tell = Callable[[int, int], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkedOut:
+    """A lab, a choice, and what follows from it."""
+
+    lab: AnyLab
+    choice: Any
+    shown: Any
+
+
+def drawn_lab(name: str) -> AnyLab:
+    """The lab of a name; raises UserError for one that there is not, or that only the window has."""
+    lab = lab_named(name)
+    if not isinstance(lab, Lab):
+        raise UserError(
+            f"The lab {lab.name} works with the window's model and text.",
+            expected="a lab that is drawn from its settings",
+            action="Open it there: it is on the page Labs.",
+        )
+    return lab
+
+
+def work_out(lab: AnyLab, choice: Any, tell: Tell = lambda _done, _total: None) -> WorkedOut:
+    """What follows from a choice; what the window would measure or train for it is done here and now.
+
+    `tell` hears how far that is.
+    """
+    question = lab.question(choice, None)
+    if question is None:
+        choice = lab.completed(choice)
+    else:
+        choice = replace(choice, answer=_answer(question, tell))
+    return WorkedOut(lab=lab, choice=choice, shown=lab.resolve(choice))
+
+
+def lab(
+    name: str,
+    *,
+    title: str = "",
+    has_caption: bool = False,
+    size: PresetName | None = None,
+    width_mm: float | None = None,
+    height_mm: float | None = None,
+    font_pt: float | None = None,
+    dpi: int = 300,
+    **settings: Value,
+) -> Figure:
+    """The picture of a lab, such as `lab("Scaling by √d", d_k=64)`; names are known in small letters too.
+
+    What may be set, `attnscope lab NAME` lists; the rest is as the lab opens. Labs that train do so here.
+    `has_caption` states formula, numbers and finding below. The page is as in `attnscope.figure`, without one
+    the lab's own. Raises UserError for an unknown lab or setting, and for a value that cannot be.
+    """
+    found = drawn_lab(name)
+    made = work_out(found, with_values(found.example, settings))
+    return figure_of(
+        made,
+        title=title,
+        has_caption=has_caption,
+        size=size,
+        width_mm=width_mm,
+        height_mm=height_mm,
+        font_pt=font_pt,
+        dpi=dpi,
+    )
+
+
+def figure_of(
+    made: WorkedOut,
+    *,
+    title: str = "",
+    has_caption: bool = False,
+    size: PresetName | None = None,
+    width_mm: float | None = None,
+    height_mm: float | None = None,
+    font_pt: float | None = None,
+    dpi: int = 300,
+) -> Figure:
+    """What was worked out, as a figure on a page."""
+    spec = lab_figure(made.lab, made.shown)
+    spec = replace(spec, title=title or spec.title, caption=spec.caption if has_caption else None, dpi=dpi)
+    check_about(size, spec.title, spec.caption, None)
+    ensure_gui()
+    own = made.lab.figure_mm if size is None else (None, None)
+    spec = sized(
+        spec, preset=size, width_mm=width_mm or own[0], height_mm=height_mm or own[1], font_pt=font_pt
+    )
+    check_spec(spec)
+    return Figure(spec)
+
+
+def _answer(question: Question, tell: Tell) -> Answer:
+    """What the worker would answer: what came with the program, or else worked out."""
+    kept = kept_findings().get(question)
+    if kept is not None:
+        return Answer(finding=kept, is_exact=True, is_kept=True)
+    from attnscope.workers.serve_experiments import experiment_news
+
+    finding = None
+    for news in experiment_news(question):
+        finding = news.finding or finding
+        tell(news.n_done, news.n_total)
+    return Answer(finding=finding, is_exact=True)
