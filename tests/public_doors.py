@@ -19,12 +19,13 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from public_models import VARIANTS, second_of, variant, write_folder
+from public_models import MEASURES_KEPT, VARIANTS, second_of, variant, write_folder
 from ramp_fixtures import ramp_of
 from tiny_models import FRENCH, SENTENCE
 
 import attnscope as at
 from attnscope.cli.main import main
+from attnscope.schemes.measures import MEASURES
 from attnscope.text.tokenizer import train_tokenizer
 
 DIGITS = 6
@@ -49,6 +50,8 @@ _PROSE = {
     "architecture_table",
 }  # fmt: skip
 """Keys of what may be worded better without a number being another."""
+_ADDED = {f"{name}{end}" for name in {*MEASURES} - {*MEASURES_KEPT} for end in ("", "_error")}
+"""Keys of measures that came later."""
 
 _TEXTS = ("the cat sat on the mat", "a dog saw the bird", "the bird sat on a mat", "a cat saw the cat")
 _SECONDS = ("le chat est sur le tapis", "le chat", "le tapis est sur le chat", "est le chat sur")
@@ -285,8 +288,10 @@ def roles() -> dict[str, object]:
     """What `measure_texts` finds of grammar's heads, and their roles."""
     pairs = [("the white cat sleeps", "le chat blanc dort"), ("my small dog runs", "mon petit chien court")]
     found = at.measure_texts(at.load("grammar", device="cpu"), pairs)
+    columns = [found.table.names.index(name) for name in MEASURES_KEPT]
     return {
-        "names": found.table.names, "values": found.table.values, "best offsets": found.table.best_offsets,
+        "names": MEASURES_KEPT, "values": found.table.values[:, columns],
+        "best offsets": found.table.best_offsets,
         "roles": [[role.name for role in card.roles] for card in found.cards],
     }  # fmt: skip
 
@@ -327,7 +332,7 @@ def tidied(value: object, folder: str = "") -> object:
         case {"stack": str(stack), "layer": int(layer), "head": int(head)} if len(value) == 3:
             return f"{stack} L{layer}H{head}"
         case Mapping():
-            keys = [key for key in value if key not in _UNSTEADY | _PROSE]
+            keys = [key for key in value if key not in _UNSTEADY | _PROSE | _ADDED]
             return {str(key): tidied(value[key], folder) for key in keys}
         case str():
             return value.replace(folder, "FOLDER") if folder else value

@@ -26,10 +26,11 @@ _CELL = 13
 
 def table_of_text(measures: "Sequence[HeadMeasures]") -> str:
     """The measures of one text, one head to a line; a dash where a measure does not apply."""
-    lines = [f"{'head':<16}" + "".join(f"{name:>12}" for name in COLUMNS)]
+    widths = {name: max(12, len(name) + 2) for name in COLUMNS}
+    lines = [f"{'head':<16}" + "".join(f"{name:>{width}}" for name, width in widths.items())]
     for one in measures:
-        values = (getattr(one, name) for name in COLUMNS)
-        cells = "".join(f"{value:>12.4f}" if value == value else f"{'–':>12}" for value in values)
+        values = ((getattr(one, name), width) for name, width in widths.items())
+        cells = "".join(f"{x:>{width}.4f}" if x == x else f"{'–':>{width}}" for x, width in values)
         lines.append(f"{one.head.stack + ' ' + one.head.label:<16}{cells}")
     legend = (_legend_line(kind.field, kind.unit, kind.definition) for kind in TEXT_KINDS)
     return "\n".join([*lines, "", *_estimates(measures), *legend])
@@ -42,7 +43,7 @@ def _estimates(measures: "Sequence[HeadMeasures]") -> list[str]:
         return []
     errors = {name: max([0.0, *(getattr(one, f"{name}_error") for one in some)]) for name in ESTIMATED}
     said = ", ".join(f"{name} {error:.2g}" for name, error in errors.items() if error > 0)
-    *names, last = ESTIMATED
+    *names, last = (one.title for one in ESTIMATED.values())
     who = f"{', '.join(names).capitalize()} and {last}"
     rows = f"{some[0].n_rows:,} of {some[0].n_all_rows:,} rows"
     return [
