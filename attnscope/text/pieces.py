@@ -1,12 +1,13 @@
 """Tokens as people read them: from a vocabulary entry to a piece without Ġ, ▁, ## or broken UTF-8.
 
-The byte alphabet is the one of GPT-2 (Radford et al. 2019), in which byte-level tokenizers of the
-`tokenizers` library write their vocabulary.
+Byte-level vocabularies write bytes in the alphabet of GPT-2 (`schemes/tokenizers/kind.py`).
 """
 
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+
+from attnscope.schemes.tokenizers.kind import byte_alphabet
 
 METASPACE = "\u2581"
 _BYTE_ENTRY = re.compile(r"<0x([0-9A-Fa-f]{2})>")
@@ -38,14 +39,6 @@ class Reading:
             return self.data.decode()
         except UnicodeDecodeError:
             return None
-
-
-def byte_alphabet() -> dict[str, int]:
-    """The 256 letters with which byte-level vocabularies write bytes."""
-    printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
-    letters = {chr(byte): byte for byte in printable}
-    others = [byte for byte in range(256) if byte not in set(printable)]
-    return letters | {chr(256 + n): byte for n, byte in enumerate(others)}
 
 
 _BYTES = byte_alphabet()

@@ -167,7 +167,7 @@ class Tokenizer:
         start = 0
         for match in self._spelled_pattern.finditer(text) if self._spelled_pattern else ():
             before = text[start : match.start()]
-            if self.kind != "characters":  # it stands for a word with the space before it
+            if not KINDS[self.kind].has_space_tokens:  # it stands for a word with the space before it
                 before = before.removesuffix(" ")
             yield from ((start + offset, chunk) for offset, chunk in chunks(before))
             yield match.start(), self._spelled[match[0]]

@@ -7,7 +7,7 @@ from tokenizers import Tokenizer as LibraryTokenizer
 
 from attnscope.errors import UserError
 from attnscope.records.tokens import Token
-from attnscope.schemes.tokenizers import SPECIALS
+from attnscope.schemes.tokenizers import KINDS, SPECIALS
 from attnscope.text.growth import require_no_growth
 from attnscope.text.guarding import library_errors, without_panic_words
 from attnscope.text.inspection import check_vocabulary, kind_of, notation_of, special_ids
@@ -74,7 +74,7 @@ class Vocabulary:
         """
         reading = self.reading(id)
         is_special = id in self.specials
-        joins = reading.is_part or self.kind == "characters"
+        joins = reading.is_part or KINDS[self.kind].has_space_tokens
         if self.kind == "words":
             joins = _JOINS_BEFORE.fullmatch(reading.text or "") is not None
         return Token(

@@ -18,6 +18,7 @@ from attnscope.records.vocabulary import (
     PieceKind,
     VocabularyTable,
 )
+from attnscope.schemes.tokenizers import KINDS
 from attnscope.text.guarding import without_panic_words
 from attnscope.text.pieces import Reading, read_entry, shown_piece, with_visible_blanks
 from attnscope.text.replay import Splitter, how_made
@@ -137,7 +138,7 @@ def _read(entries: Vocabulary, id: int, entry: str | None) -> tuple[PieceKind, R
     is_byte = reading.text is None or (entries.notation.has_byte_entries and entry.startswith("<0x"))
     if is_byte:
         return "byte", reading
-    is_part = reading.is_part or (entries.kind == "characters")
+    is_part = reading.is_part or KINDS[entries.kind].has_space_tokens
     return "continuation" if is_part else "word start", reading
 
 

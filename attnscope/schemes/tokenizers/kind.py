@@ -33,6 +33,8 @@ class TokenizerKind(Scheme, ABC):
     """The fewest pieces that make sense, special tokens not counted."""
     splits_words: ClassVar[bool] = True
     """Whether words fall into pieces, step by step, so that the steps can be shown."""
+    has_space_tokens: ClassVar[bool] = False
+    """Whether a space is a token of its own, and no part of the word after it."""
     needs_letters: ClassVar[bool] = False
     """Whether its trainer must know beforehand which letters there are."""
     counts_words: ClassVar[bool] = False
@@ -66,6 +68,14 @@ def said_of(component: object) -> str:
 def model_name(library: Library) -> str:
     """Which model of the library a tokenizer has."""
     return type(library.model).__name__
+
+
+def byte_alphabet() -> dict[str, int]:
+    """The 256 letters with which byte-level vocabularies write bytes, as GPT-2 does (Radford et al. 2019)."""
+    printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    letters = {chr(byte): byte for byte in printable}
+    others = [byte for byte in range(256) if byte not in set(printable)]
+    return letters | {chr(256 + n): byte for n, byte in enumerate(others)}
 
 
 def spaces_to_metaspace() -> Any:
