@@ -27,6 +27,7 @@ from attnscope.models.huggingface.head_rows import head_rows
 from attnscope.models.huggingface.network import HuggingFaceNetwork
 from attnscope.models.huggingface.token_tables import token_tables
 from attnscope.models.model import Model
+from attnscope.nn.norms import Norm
 from attnscope.nn.precision import exact
 from attnscope.records.importance import Progress
 from attnscope.records.redundancy import CircuitKind, HeadCircuit, TokenPair
@@ -126,11 +127,13 @@ def _output_rows(subject: OwnSubject) -> Tensor:
     return _before_norm(rows, module.decoder_norm if subject.form != "encoder" else module.encoder_norm)
 
 
-def _before_norm(rows: Tensor, norm: nn.Module | None) -> Tensor:
+def _before_norm(rows: Tensor, norm: Norm | None) -> Tensor:
     """Rows that read what a norm gives as rows that read what it is given; its scale is left out."""
-    weight = getattr(norm, "weight", None)
-    rows = rows if weight is None else rows * exact(weight.detach())
-    return rows - rows.mean(dim=-1, keepdim=True) if isinstance(norm, nn.LayerNorm) else rows
+    if norm is None:
+        return rows
+    gain = norm.scheme.gain(norm)
+    rows = rows if gain is None else rows * exact(gain.detach())
+    return rows - rows.mean(dim=-1, keepdim=True) if norm.scheme.is_centred else rows
 
 
 def _merge(best: Pairs | None, values: Tensor, first_row: int, top: int) -> Pairs:

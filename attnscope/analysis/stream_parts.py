@@ -22,9 +22,11 @@ from attnscope.analysis.reading import watched_heads
 from attnscope.errors import UserError
 from attnscope.nn.block import Block
 from attnscope.nn.layers import NoHeads
+from attnscope.nn.norms import Norm
 from attnscope.nn.precision import exact
 from attnscope.records.attribution import PartKind
 from attnscope.records.sites import HeadRef, SiteKey, Stack
+from attnscope.schemes.norms import NORMS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -43,29 +45,25 @@ class PassedNorm:
     """A norm on the stream's way, with the scale it had in this run."""
 
     label: str
-    module: nn.Module
+    module: Norm
     inputs: Tensor
     layer: int = -1
 
     def frozen_scale(self) -> Tensor:
         """1/σ of this run: what LayerNorm or RMSNorm multiplied by, before its weight."""
-        x = self.inputs
-        if isinstance(self.module, nn.LayerNorm):
-            return (x.var(unbiased=False) + self.module.eps).rsqrt()
-        epsilon = getattr(self.module, "eps", None) or 0.0
-        return (x.square().mean() + epsilon).rsqrt()
+        return self.module.scheme.scale(self.inputs, self.module)
 
     def pull_back(self, direction: Tensor) -> Tensor:
         """The direction before the norm that has the same product as `direction` after it, scale frozen."""
-        weight = getattr(self.module, "weight", None)
-        before = direction * self.frozen_scale() * (1.0 if weight is None else exact(weight.detach()))
-        return before - before.mean() if isinstance(self.module, nn.LayerNorm) else before
+        gain = self.module.scheme.gain(self.module)
+        before = direction * self.frozen_scale() * (1.0 if gain is None else exact(gain.detach()))
+        return before - before.mean() if self.module.scheme.is_centred else before
 
     @property
     def bias(self) -> Tensor | None:
         """What the norm adds."""
-        bias = getattr(self.module, "bias", None)
-        return None if bias is None else exact(bias.detach())
+        added = self.module.scheme.added(self.module)
+        return None if added is None else exact(added.detach())
 
 
 Part = Addition | PassedNorm
@@ -102,7 +100,7 @@ def stream_parts(
 
 def _refuse_other_streams(subject: OwnSubject) -> None:
     config = subject.module.config
-    if not config.has_residual or (config.norm_place == "sandwich" and config.norm != "none"):
+    if not config.has_residual or (config.norm_place == "sandwich" and not NORMS[config.norm].is_nothing):
         raise UserError(
             "What the parts of this model add passes through a norm or replaces the stream.",
             expected="residuals, and norms before or after them (norm_place pre or post)",
@@ -176,7 +174,7 @@ def _block_parts(
     seen: dict[nn.Module, tuple[Tensor, Tensor]],
 ) -> Iterator[Part]:
     """The parts of one layer; a post-norm layer's norms stand behind what they read."""
-    steps: list[tuple[SiteKey | None, nn.Module | None, nn.Module | None]] = [
+    steps: list[tuple[SiteKey | None, nn.Module | None, Norm | None]] = [
         ((stack, layer), block.attention, block.attention_norm),
         (("cross", layer), block.cross, block.cross_norm),
         (None, block.feed_forward, block.feed_forward_norm),

@@ -26,6 +26,7 @@ from attnscope.nn.layers import (
 from attnscope.nn.masks import MaskRule
 from attnscope.nn.scores import Bias
 from attnscope.records.sites import Stack
+from attnscope.schemes.norms import NORMS
 
 Branch = Literal["attention", "cross", "feed_forward"]
 
@@ -50,8 +51,8 @@ class Block(nn.Module):
     ) -> None:
         super().__init__()
         # Without norms before and after are the same.
-        self.is_pre = shape.norm_place != "post" or shape.norm == "none"
-        self.is_sandwich = shape.norm_place == "sandwich" and shape.norm != "none"
+        self.is_pre = shape.norm_place != "post" or NORMS[shape.norm].is_nothing
+        self.is_sandwich = shape.norm_place == "sandwich" and not NORMS[shape.norm].is_nothing
         self.has_residual, self.dropout = shape.has_residual, shape.dropout
         self.attention_norm = shape.make_norm()
         self.attention = make_attention(SelfAttention, shape, (stack, layer), layout)

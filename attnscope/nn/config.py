@@ -17,6 +17,7 @@ from attnscope.nn.recurrent_size import recurrent_parts
 from attnscope.records.models import Form
 from attnscope.records.sites import SiteKey, Stack
 from attnscope.schemes.masks import MASKS
+from attnscope.schemes.norms import NORMS
 from attnscope.schemes.positions import POSITIONS
 from attnscope.schemes.scores import SCORES
 
@@ -25,7 +26,7 @@ RandomLinks = Literal["each", "both"]
 Mask = Annotated[str, OneOf(MASKS)]
 Position = Annotated[str, OneOf(POSITIONS)]
 Score = Annotated[str, OneOf(SCORES)]
-Norm = Literal["layer", "rms", "none"]
+Norm = Annotated[str, OneOf(NORMS)]
 NormPlace = Literal["pre", "post", "sandwich"]
 Pooling = Literal["first", "last", "mean", "max", "attention", "hierarchical"]
 SentenceEncoding = Literal["none", "gru", "dense"]
@@ -153,7 +154,7 @@ class ModelConfig:
     @property
     def has_final_norm(self) -> bool:
         """Whether a norm follows the last layer of each stack."""
-        return self.norm != "none" and self.norm_place != "post"
+        return not NORMS[self.norm].is_nothing and self.norm_place != "post"
 
     @property
     def kv_heads(self) -> int:
@@ -276,7 +277,7 @@ def count_parameters(config: ModelConfig) -> ParameterCount:
         return ParameterCount(parts=tuple((name, n) for name, n in recurrent_parts(config) if n))
     d = config.d_model
     n_stacks = bool(config.encoder_layers) + bool(config.decoder_layers)
-    norm = 0 if config.norm == "none" else d * (2 if config.norm == "layer" and config.bias else 1)
+    norm = NORMS[config.norm].n_learned(d, has_bias=config.bias)
     positions = POSITIONS[config.position]
     parts = (
         ("token embedding", config.vocab_size * d),

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from attnscope.nn.config import GATED, Activation, ModelConfig
 from attnscope.nn.layers import BlockShape, activate
+from attnscope.schemes.norms import NORMS
 from attnscope.schemes.positions import POSITIONS
 
 
@@ -29,7 +30,7 @@ class Embedding(nn.Module):
         is_learned = POSITIONS[config.position].learns_table
         self.positions = unfilled_embedding(config.max_tokens, config.d_model) if is_learned else None
         self.segments = unfilled_embedding(n_segments, config.d_model) if n_segments else None
-        self.norm = shape.make_norm() if config.embedding_norm and config.norm != "none" else None
+        self.norm = shape.make_norm() if config.embedding_norm and not NORMS[config.norm].is_nothing else None
 
     def forward(self, x: Tensor, *, table: Tensor | None, segments: Tensor | None, first: int = 0) -> Tensor:
         """Add positions from `first` on, and segments, to token embeddings `x` [B, T, d_model]."""

@@ -18,10 +18,11 @@ from torch import Tensor, nn
 from attnscope.nn.attention import Probe, attend
 from attnscope.nn.cache import KeyValueCache
 from attnscope.nn.cancellation import stop_if_unwanted
-from attnscope.nn.config import GATED, Activation, ModelConfig, Norm, NormPlace
+from attnscope.nn.config import GATED, Activation, ModelConfig, NormPlace
 from attnscope.nn.kept_heads import HeadLayout, build_layout
 from attnscope.nn.linformer import Projection
 from attnscope.nn.masks import MaskRule
+from attnscope.nn.norms import Norm
 from attnscope.nn.relative import bias_of_heads
 from attnscope.nn.scores import Bias, ScoreRule
 from attnscope.nn.scoring import Scoring
@@ -31,21 +32,6 @@ from attnscope.schemes.scores import SCORES, Score
 
 Rotary = tuple[Tensor, Tensor]
 _OF_GATES: dict[Activation, Activation] = {"reglu": "relu", "geglu": "gelu", "swiglu": "swish"}
-
-
-def make_norm(kind: Norm, d_model: int, *, epsilon: float, bias: bool) -> nn.Module:
-    """LayerNorm (Ba et al. 2016), RMSNorm (Zhang and Sennrich 2019), which never has a bias, or nothing."""
-    if kind == "layer":
-        return nn.LayerNorm(d_model, eps=epsilon, bias=bias)
-    return RootMeanSquareNorm(d_model, eps=epsilon) if kind == "rms" else nn.Identity()
-
-
-class RootMeanSquareNorm(nn.RMSNorm):
-    """RMSNorm computed as exactly as its weight is kept, as autocast does with LayerNorm and not with it."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Of a bfloat16 product, too, in float32."""
-        return super().forward(x.to(self.weight.dtype))
 
 
 def activate(x: Tensor, activation: Activation) -> Tensor:
@@ -78,7 +64,7 @@ class BlockShape:
     dropout: float
     weight_dropout: float
     activation: Activation
-    norm: Norm
+    norm: str
     norm_place: NormPlace
     norm_epsilon: float
     score: Score
@@ -90,8 +76,8 @@ class BlockShape:
     n_projected: int = 0
     max_tokens: int = 0
 
-    def make_norm(self) -> nn.Module:
-        return make_norm(self.norm, self.d_model, epsilon=self.norm_epsilon, bias=self.bias)
+    def make_norm(self) -> Norm:
+        return Norm(self.norm, self.d_model, epsilon=self.norm_epsilon, has_bias=self.bias)
 
     def make_scoring(self, n_heads: int, stack: Stack) -> Scoring | None:
         """What a site needs for its score; None for the plain scaled product."""

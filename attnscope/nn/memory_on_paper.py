@@ -26,13 +26,16 @@ from attnscope.nn.config import GATED, ModelConfig
 from attnscope.nn.dropping import KEPT_WEIGHTS
 from attnscope.nn.vocabulary_loss import PIECE_NUMBERS
 from attnscope.records.sites import Stack
+from attnscope.schemes.norms import NORMS
 from attnscope.schemes.positions import POSITIONS
 from attnscope.schemes.scores import SCORES
 
 WIDE, PLACE = 4, 8
 """Bytes of a float32, and of the number of a place that was dropped."""
-WEIGHT_BYTES, GRADIENT_BYTES, MOMENT_BYTES = 4, 4, 8
-"""Of one parameter: weights, gradients and Adam's two moments are float32, whatever products are made in."""
+WEIGHT_BYTES, GRADIENT_BYTES, MOMENT_BYTES = 4, 4, 4
+"""Of one parameter: weights, gradients and each moment of the optimiser are float32, whatever products are
+made in.
+"""
 _OF_CELL = {"rnn": 4, "gru": 16, "lstm": 38}
 """Numbers of d_model that a recurrent layer, encoder's and decoder's, keeps of one token; measured."""
 _AROUND_CELLS = 10
@@ -145,7 +148,7 @@ def _dropped_bytes(config: ModelConfig, shape: BatchShape) -> int:
 
 def _norm_numbers(config: ModelConfig) -> int:
     """Numbers a norm keeps of one token: what it read, and its mean and spread."""
-    return {"layer": config.d_model + 2, "rms": 2 * config.d_model + 1, "none": 0}[config.norm]
+    return NORMS[config.norm].n_kept(config.d_model)
 
 
 def _inner_numbers(config: ModelConfig) -> int:

@@ -10,6 +10,7 @@ Must not import torch, and of `config` only what the type checker needs.
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from attnscope.schemes.norms import NORMS
 from attnscope.schemes.scores import SCORES
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ def recurrent_parts(config: "ModelConfig") -> Iterator[tuple[str, int]]:
         yield "source vector", d * d + (d if bias else 0)
     yield "readout", _readout(config)
     transform = d * d + (d if bias else 0) if config.transform_head else 0
-    norm = 0 if config.norm == "none" else d * (2 if config.norm == "layer" and bias else 1)
+    norm = NORMS[config.norm].n_learned(d, has_bias=bias)
     weight = 0 if config.tie_embeddings else config.vocab_size * d
     head = transform + (norm if config.transform_head else 0) + weight
     yield "head", head + (config.vocab_size if config.output_bias else 0)

@@ -25,6 +25,7 @@ from attnscope.nn.embedding_and_head import Embedding, Head, unfilled_embedding
 from attnscope.nn.layers import Rotary, block_shape
 from attnscope.nn.masks import build_rule
 from attnscope.nn.matching import Matching
+from attnscope.nn.norms import Norm
 from attnscope.nn.own_module import OwnModule
 from attnscope.nn.patterns import Pattern
 from attnscope.nn.pooling import Summary
@@ -101,6 +102,7 @@ class Transformer(OwnModule):
             nn.Linear(config.d_model, 2, bias=config.bias) if config.has_next_sentence else None
         )
         self.is_recomputing = False
+        self._batch_norms = [m for m in self.modules() if isinstance(m, Norm) and m.scheme.is_of_batch]
         self._scale = math.sqrt(config.d_model) if config.scale_embeddings else 1.0
         for name in ("rotary_cosines", "rotary_sines", "position_table", "slopes"):
             self.register_buffer(name, None, persistent=False)
@@ -159,6 +161,8 @@ class Transformer(OwnModule):
         """
         if self.encoder_embedding is None:
             raise ValueError("a model of the form decoder has no encoder")
+        for norm in self._batch_norms:
+            norm.valid = valid
         x = self._embed(self.encoder_embedding, ids, segments)
         n = ids.shape[1]
         rule = self.self_mask.rule(n, n, is_causal=False, key_valid=valid, pattern=pattern, device=x.device)

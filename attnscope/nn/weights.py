@@ -25,6 +25,7 @@ from attnscope.nn.config import GATED, ModelConfig
 from attnscope.nn.embedding_and_head import Head
 from attnscope.nn.layers import CrossAttention, NoHeads, SelfAttention
 from attnscope.nn.linformer import Projection
+from attnscope.nn.norms import Norm
 from attnscope.nn.pooling import AttentionPool
 from attnscope.nn.relative import DistanceBias
 from attnscope.nn.scoring import Scoring
@@ -39,9 +40,8 @@ def fill_weights(model: nn.Module, config: ModelConfig, generator: Generator) ->
                 # Only the tokens are scaled up when they are read, positions and segments are not.
                 is_scaled = config.scale_embeddings and name == "tokens"
                 module.weight.normal_(std=config.d_model**-0.5 if is_scaled else 0.02, generator=generator)
-            case nn.LayerNorm() | nn.RMSNorm():
-                module.weight.fill_(1.0)
-                _zero(getattr(module, "bias", None))
+            case Norm():
+                module.fill()
             case nn.Linear():
                 _fill_weight(module.weight, config, generator)
                 _zero(module.bias)

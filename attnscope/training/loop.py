@@ -23,7 +23,9 @@ from attnscope.models.model import Model
 from attnscope.nn.config import count_parameters
 from attnscope.nn.dropping import own_dice
 from attnscope.nn.memory_on_paper import n_turns_of
+from attnscope.nn.norms import running_kept
 from attnscope.records.training import Evaluated, Finished, Started, Step, TrainingEvent
+from attnscope.schemes.norms import NORMS
 from attnscope.training.begin import Begun, begin
 from attnscope.training.distributed import ALONE, Ranks, SharedLoss, whole_of
 from attnscope.training.evaluation import autocast_of, evaluate
@@ -84,7 +86,7 @@ def compile_loss(
     compiled = torch.compile(loss_sum)
     module = loss_of.module.train()
     try:
-        with autocast():
+        with autocast(), running_kept(module):
             loss = compiled(module, batch.to(device), 0.0)
         torch.autograd.backward(loss)
     except (RuntimeError, OSError, NotImplementedError) as error:
@@ -210,7 +212,7 @@ class TrainingRun:
         way = kept_way(folder)
         if way is None or way.in_products > most or (way.is_by_rows and way.n > n_rows):
             try:
-                with torch.random.fork_rng(devices=()):
+                with torch.random.fork_rng(devices=()), running_kept(self._begun.loss.module):
                     way = quickest_way(self._trial(), ways_up_to(most, n_rows)) if most > 1 else Way()
             except (RuntimeError, MemoryError) as error:
                 if not is_out_of_memory(error):
@@ -407,12 +409,13 @@ class TrainingRun:
             n_parameters=count_parameters(self.model.own.config).total,
             device=str(self.device),
             objective=self.recipe.objective.kind,
-            note=" ".join(
-                filter(
-                    None, (self._begun.note, self._begun.techniques.note, self._precision_note(), compiling)
-                )
-            ),
+            note=" ".join(filter(None, self._notes(compiling))),
         )
+
+    def _notes(self, compiling: str) -> tuple[str, ...]:
+        norm = NORMS[self.recipe.model.norm]
+        begun = self._begun
+        return begun.note, begun.techniques.note, norm.warning, self._precision_note(), compiling
 
     def _precision_note(self) -> str:
         if self._autocast is nullcontext or self.recipe.training.precision != "auto":

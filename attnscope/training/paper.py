@@ -28,6 +28,8 @@ from attnscope.nn.memory_on_paper import (
     turn_of,
 )
 from attnscope.records.plans import Pace, Plan
+from attnscope.schemes.norms import NORMS
+from attnscope.schemes.optimizers import OPTIMIZERS
 from attnscope.text.examples import Example
 from attnscope.text.tasks import make_task
 from attnscope.training.distributed import ALONE
@@ -157,9 +159,7 @@ def _reading_bytes(recipe: Recipe) -> int:
 
 def moment_bytes(recipe: Recipe) -> int:
     """Bytes that the optimiser keeps of one parameter."""
-    if recipe.optimizer.kind != "sgd":
-        return MOMENT_BYTES
-    return MOMENT_BYTES // 2 if recipe.optimizer.beta1 else 0
+    return MOMENT_BYTES * OPTIMIZERS[recipe.optimizer.kind].n_kept(recipe.optimizer)
 
 
 def learned_parameters(recipe: Recipe) -> int:
@@ -269,7 +269,7 @@ def _n_early_looks(recipe: Recipe) -> int:
 
 
 def _notes(recipe: Recipe) -> tuple[str, ...]:
-    notes = []
+    notes = list(filter(None, [NORMS[recipe.model.norm].warning]))
     if recipe.data.kind != "task" and not recipe.data.path:
         notes.append("To run it needs data: data.path is empty.")
     if recipe.start.source:

@@ -9,6 +9,7 @@ from attnscope.errors import RecipeError, meant, shown
 from attnscope.nn.config import ModelConfig
 from attnscope.nn.guiding import Guide
 from attnscope.records.models import Form
+from attnscope.schemes.optimizers import OPTIMIZERS
 from attnscope.schemes.tokenizers import KINDS
 
 Value = str | int | float | bool
@@ -90,11 +91,10 @@ class ObjectivePart:
 class OptimizerPart:
     """The optimiser; under the Noam schedule the rate comes from the schedule alone.
 
-    `beta1` is the momentum of sgd. The weight decay of adam and sgd is part of the gradient. muon is for the
-    matrices of linear layers; what else there is learns by adamw, at the same rate.
+    What each kind reads of the other keys it says itself (`schemes/optimizers`).
     """
 
-    kind: Literal["adamw", "adam", "radam", "sgd", "muon"] = "adamw"
+    kind: Annotated[str, OneOf(OPTIMIZERS)] = "adamw"
     learning_rate: Annotated[float, Between(1e-9, 100.0)] = 1e-3
     weight_decay: Annotated[float, Between(0.0, 10.0)] = 0.01
     beta1: Annotated[float, Between(0.0, 0.9999)] = 0.9

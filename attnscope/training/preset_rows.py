@@ -57,7 +57,7 @@ def _row(name: str, config: ModelConfig, is_on_cpu: bool) -> PresetRow:
         vocab_size=config.vocab_size,
         n_parameters=n,
         flops_a_token=own_cost(config, n_tokens).forward_a_token,
-        training_bytes=(WEIGHT_BYTES + GRADIENT_BYTES + MOMENT_BYTES) * n,
+        training_bytes=(WEIGHT_BYTES + GRADIENT_BYTES + 2 * MOMENT_BYTES) * n,
         batch_bytes=activation_bytes(config, shape) + loss_bytes(config, shape),
         keys=preset_keys(config),
         published=PUBLISHED[name],

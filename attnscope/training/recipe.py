@@ -19,6 +19,8 @@ from attnscope.nn.config import ModelConfig
 from attnscope.nn.recurrent_choices import ignored_choices
 from attnscope.records.models import Form
 from attnscope.records.sites import Stack
+from attnscope.schemes.norms import NORMS
+from attnscope.schemes.optimizers import OPTIMIZERS
 from attnscope.schemes.scores import SCORES
 from attnscope.schemes.tokenizers import SPECIALS
 from attnscope.strict_toml import parse_toml
@@ -397,8 +399,14 @@ def _objective_faults(recipe: Recipe) -> Iterator[_Fault]:
         yield "objective.kind", kind, f'another objective, since data.kind is "{data}" and not "text"'
     if kind == "span-corruption" and n_tokens < 8:
         yield "model.max_tokens", n_tokens, "at least 8, so that there is something to hide spans in"
-    if recipe.training.sharded and recipe.optimizer.kind == "muon":
-        yield "training.sharded", True, 'false, since optimizer.kind "muon" needs whole matrices'
+    if recipe.training.sharded and OPTIMIZERS[recipe.optimizer.kind].needs_whole:
+        told = f'false, since optimizer.kind "{recipe.optimizer.kind}" needs whole matrices'
+        yield "training.sharded", True, told
+    if NORMS[recipe.model.norm].is_of_batch:
+        told = f'false, since model.norm "{recipe.model.norm}" needs all rows of a batch at once, one time'
+        for name in ("sharded", "checkpointing"):
+            if getattr(recipe.training, name):
+                yield f"training.{name}", True, told
     if recipe.objective.whole_words and kind != "masked":
         yield "objective.whole_words", True, f'false, since objective.kind is "{kind}", not "masked"'
     if recipe.objective.next_sentence:

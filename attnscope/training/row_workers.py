@@ -22,6 +22,7 @@ from torch import Tensor
 
 from attnscope.nn.dropping import own_dice
 from attnscope.nn.memory_on_paper import BatchShape
+from attnscope.schemes.norms import NORMS
 from attnscope.training.distributed import Ranks, rows_of
 from attnscope.training.objectives import Batch
 from attnscope.training.recipe import Recipe
@@ -33,9 +34,11 @@ def can_divide(recipe: Recipe, device: torch.device, ranks: Ranks) -> bool:
     """Whether rows of a recipe's batches may be worked out side by side on a CPU, and that can be quicker.
 
     Cells that read token by token hardly leave Python, which one thread at a time may run; a drawn gate
-    belongs to all rows; and what is computed again for its gradient draws from the dice of all threads.
+    belongs to all rows, and so does a norm over a batch; and what is computed again for its gradient draws
+    from the dice of all threads.
     """
     is_plain = not (recipe.model.is_recurrent or recipe.gates.l0_penalty or recipe.training.checkpointing)
+    is_plain = is_plain and not NORMS[recipe.model.norm].is_of_batch
     return device.type == "cpu" and ranks.n == 1 and is_plain and recipe.training.compile != "on"
 
 

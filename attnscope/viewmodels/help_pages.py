@@ -7,16 +7,19 @@ import Qt.
 
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from inspect import cleandoc
 from pathlib import Path
+from typing import ClassVar, Protocol
 
 from attnscope.errors import LoadError
 from attnscope.fields import help_rows
 from attnscope.labs import LABS, Lab
 from attnscope.schemes.masks import MASKS
 from attnscope.schemes.measures import MEASURES
+from attnscope.schemes.norms import NORMS
+from attnscope.schemes.optimizers import OPTIMIZERS
 from attnscope.schemes.positions import POSITIONS
 from attnscope.schemes.scores import SCORES
 
@@ -139,9 +142,8 @@ def _read(path: Path, group: str) -> HelpPage:
     if path.stat().st_size > MAX_BYTES:
         raise ValueError(f"{path.name} is larger than {MAX_BYTES} bytes")
     text = path.read_text(encoding="utf-8").strip() + "\n"
-    text = text.replace("{{scores}}", _scores()).replace("{{positions}}", _positions())
-    text = text.replace("{{masks}}", _masks()).replace("{{measures}}", _measures())
-    text = text.replace("{{labs}}", _labs())
+    for name, written in _LISTS.items():
+        text = text.replace(f"{{{{{name}}}}}", written()) if f"{{{{{name}}}}}" in text else text
     first = text.partition("\n")[0]
     if not first.startswith("# "):
         raise ValueError(f"{path.name} does not begin with a title")
@@ -161,18 +163,6 @@ def _measures() -> str:
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
-def _positions() -> str:
-    """What a recipe may say of how a model is told where a token stands, as a list."""
-    return "\n".join(
-        _choice(scheme.name, scheme.words, scheme.source, scheme.choices) for scheme in POSITIONS.values()
-    )
-
-
-def _masks() -> str:
-    """What a recipe may say of which keys a query sees, as a list."""
-    return "\n".join(_choice(mask.name, mask.words, mask.source, mask.choices) for mask in MASKS.values())
-
-
 def _labs() -> str:
     """A part for each lab, with what can be set in it."""
     parts = []
@@ -188,6 +178,30 @@ def _labs() -> str:
 
 def _choice(name: str, words: str, source: str, keys: tuple[str, ...]) -> str:
     return f"- `{name}`: {words}" + (f" ({source})" if source else "") + "".join(f", `{key}`" for key in keys)
+
+
+def _worded(schemes: Mapping[str, "_Worded"]) -> str:
+    """What a recipe may choose from, as a list."""
+    return "\n".join(_choice(one.name, one.words, one.source, one.choices) for one in schemes.values())
+
+
+class _Worded(Protocol):
+    name: ClassVar[str]
+    words: ClassVar[str]
+    source: ClassVar[str]
+    choices: ClassVar[tuple[str, ...]]
+
+
+_LISTS: Mapping[str, Callable[[], str]] = {
+    "scores": _scores,
+    "measures": _measures,
+    "positions": lambda: _worded(POSITIONS),
+    "masks": lambda: _worded(MASKS),
+    "norms": lambda: _worded(NORMS),
+    "labs": _labs,
+    "optimizers": lambda: _worded(OPTIMIZERS),
+}
+"""What a page may ask for by its name in two braces."""
 
 
 def _sections(page: HelpPage) -> list[tuple[str, str]]:

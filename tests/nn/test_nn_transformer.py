@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from attnscope.nn.config import ModelConfig
-from attnscope.nn.layers import make_norm
+from attnscope.nn.norms import Norm
 from attnscope.nn.transformer import Transformer, build_transformer, empty_transformer
 
 FORMS = ["encoder", "decoder", "encoder-decoder"]
@@ -268,7 +268,7 @@ def test_that_a_call_against_the_form_is_refused():
 
 
 def test_that_the_root_mean_square_of_a_bfloat16_product_is_taken_in_float32() -> None:
-    norm = make_norm("rms", 6, epsilon=1e-6, bias=False)
+    norm = Norm("rms", 6, epsilon=1e-6, has_bias=False)
     product = torch.linspace(-3.0, 2.0, 24).reshape(4, 6).bfloat16()
     with torch.autocast("cpu", dtype=torch.bfloat16):  # torch warns of a product and a weight of two kinds
         found = norm(product)

@@ -1,0 +1,12 @@
+"""No norm, as the theorems on rank collapse ask (Dong et al. 2021)."""
+
+from attnscope.schemes.norms.norm import NormScheme
+
+
+class NoNorm(NormScheme):
+    name, title, order = "none", "none", 2
+    words, source = "the stream as it is", "Dong et al. 2021"
+    is_nothing = True
+
+    def n_kept(self, d_model: int) -> int:
+        return 0

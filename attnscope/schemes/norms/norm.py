@@ -1,0 +1,66 @@
+"""What every norm has: what it makes of the stream, what it learns and what it keeps.
+
+Letters: B batch, T tokens, d d_model.
+"""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, ClassVar
+
+from attnscope.schemes.registry import Scheme
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from attnscope.nn.config import ModelConfig
+    from attnscope.nn.norms import Norm
+
+
+class NormScheme(Scheme):
+    """A norm; as it stands here, one with a gain for each column and, where `has_bias`, a bias."""
+
+    words: ClassVar[str] = ""
+    """What it does, for people."""
+    source: ClassVar[str] = ""
+    """Where it comes from: authors and year."""
+    choices: ClassVar[tuple[str, ...]] = ()
+    """The keys of a configuration that it reads."""
+    is_nothing: ClassVar[bool] = False
+    """Whether there is no norm at all."""
+    has_bias: ClassVar[bool] = True
+    """Whether it learns a bias in a model that has biases."""
+    is_centred: ClassVar[bool] = False
+    """Whether the mean over the columns of a token is taken away."""
+    is_of_batch: ClassVar[bool] = False
+    """Whether in training a token's numbers depend on the other tokens of its batch."""
+    running: ClassVar[tuple[tuple[str, float], ...]] = ()
+    """What it keeps of the batches it has seen, a number for each column: name and first value."""
+    warning: ClassVar[str] = ""
+    """What a person who chooses it should know before training, a sentence."""
+
+    def faults(self, config: "ModelConfig") -> Iterator[tuple[str, str]]:
+        """Keys of a Transformer that do not go with this norm, with what was expected."""
+        yield from ()
+
+    def apply(self, x: "Tensor", norm: "Norm") -> "Tensor":
+        """The normalised stream [B, T, d]; `norm` has `weight`, `bias`, `epsilon`, `valid` and `running`."""
+        return x
+
+    def scale(self, x: "Tensor", norm: "Norm") -> "Tensor":
+        """What a token's row x [d] is multiplied by on its own account, 1/σ."""
+        raise NotImplementedError
+
+    def gain(self, norm: "Norm") -> "Tensor | None":
+        """What the columns of every token are multiplied by, [d]; None for nothing."""
+        return norm.weight
+
+    def added(self, norm: "Norm") -> "Tensor | None":
+        """What it adds to every token whatever that is, [d]; None for nothing."""
+        return norm.bias
+
+    def n_learned(self, d_model: int, *, has_bias: bool) -> int:
+        """Numbers that one norm of a model learns."""
+        return 0 if self.is_nothing else d_model * (2 if has_bias and self.has_bias else 1)
+
+    def n_kept(self, d_model: int) -> int:
+        """Numbers kept of one token for the backward pass."""
+        return d_model + 2

@@ -1,0 +1,72 @@
+"""What every optimiser has: how a gradient becomes a step, and what it keeps from one step to the next."""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from attnscope.schemes.registry import Scheme
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+    from torch.optim import Optimizer
+
+    from attnscope.training.parts import OptimizerPart
+
+Group = dict[str, Any]
+"""Parameters that learn alike: `params`, `weight_decay`, and later `lr`."""
+
+
+class OptimizerScheme(Scheme):
+    """An optimiser; one of our own says in `update` what a step does to one parameter.
+
+    One that torch has gives that in `made` instead.
+    """
+
+    words: ClassVar[str] = ""
+    """What its steps are like, for people."""
+    source: ClassVar[str] = ""
+    """Where it comes from: authors and year."""
+    choices: ClassVar[tuple[str, ...]] = ()
+    """The keys of [optimizer] that it reads, besides the learning rate."""
+    needs_whole: ClassVar[bool] = False
+    """Whether a step needs whole matrices, which are not there while weights are spread over processes."""
+
+    def n_kept(self, part: "OptimizerPart") -> int:
+        """Numbers that it keeps of each parameter."""
+        return 2
+
+    def made(
+        self, module: "nn.Module", groups: list[Group], part: "OptimizerPart", *, is_fused: bool
+    ) -> "list[Optimizer]":
+        """The optimisers of torch that take the steps together, each with groups of its own.
+
+        `is_fused` says that all devices have the fused kernels of torch.
+        """
+        return [by_rule(groups, self.update, part)]
+
+    def update(self, parameter: "Tensor", gradient: "Tensor", kept: dict[str, Any], group: Group) -> None:
+        """Take one step, in place; `kept` is what the parameter has kept from earlier ones, empty at first.
+
+        Of the group `lr`, `weight_decay`, `beta1` and `beta2` are there. What is kept is tensors: of the
+        parameter's shape, or of none.
+        """
+        raise NotImplementedError
+
+
+Rule = Callable[["Tensor", "Tensor", dict[str, Any], Group], None]
+
+
+def by_rule(groups: Iterable[Group], rule: Rule, part: "OptimizerPart") -> "Optimizer":
+    """An optimiser of torch whose steps follow a rule for one parameter."""
+    import torch
+
+    class ByRule(torch.optim.Optimizer):
+        @torch.no_grad()
+        def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
+            """One step; a closure is not called."""
+            for group in self.param_groups:
+                for parameter in group["params"]:
+                    if parameter.grad is not None:
+                        rule(parameter, parameter.grad, self.state[parameter], group)
+
+    defaults: Mapping[str, float] = {"lr": part.learning_rate, "beta1": part.beta1, "beta2": part.beta2}
+    return ByRule(groups, dict(defaults))

@@ -1,0 +1,83 @@
+"""A norm is one file: configurations, the network, saved models, the cost and help have it."""
+
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from added_files import look_also_in
+
+from attnscope.errors import RecipeError
+from attnscope.nn.building import build_own
+from attnscope.nn.config import ModelConfig, count_parameters
+from attnscope.nn.memory_on_paper import BatchShape, activation_bytes
+from attnscope.schemes import norms
+from attnscope.schemes.norms import NORMS, NormScheme
+from attnscope.schemes.registry import schemes_of
+from attnscope.viewmodels.help_pages import read_help
+
+HELP = Path(__file__).parents[2] / "resources" / "help"
+ADDED = """
+from attnscope.schemes.norms.norm import NormScheme
+
+
+class Tamed(NormScheme):
+    name, title, order = "tamed", "tamed", 9
+    words, source = "tanh of each number, then a gain", "this test"
+    has_bias = False
+    running = (("n_seen", 0.0),)
+
+    def faults(self, config):
+        if config.norm_place == "sandwich":
+            yield "norm_place", "pre or post beside the norm tamed"
+
+    def apply(self, x, norm):
+        if norm.training:
+            norm.n_seen.add_(1.0)
+        return x.tanh() * norm.weight
+
+    def n_kept(self, d_model):
+        return 7 * d_model
+"""
+SIZES = {"form": "encoder", "vocab_size": 20, "d_model": 8, "n_layers": 1, "n_heads": 2, "d_ff": 8}
+
+
+@pytest.fixture(autouse=True)
+def added(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "tamed.py").write_text(ADDED, encoding="utf-8")
+    look_also_in(tmp_path, norms, monkeypatch)
+    try:
+        found = schemes_of("attnscope.schemes.norms", NormScheme)
+    finally:
+        sys.modules.pop("attnscope.schemes.norms.tamed", None)
+    assert list(found) == [*NORMS, "tamed"]
+    monkeypatch.setitem(NORMS, "tamed", found["tamed"])
+
+
+def test_that_a_configuration_knows_it_and_what_it_needs() -> None:
+    assert ModelConfig.from_dict({**SIZES, "norm": "tamed"}).norm == "tamed"
+    with pytest.raises(RecipeError) as caught:
+        ModelConfig.from_dict({**SIZES, "norm": "tame"})
+    assert caught.value.expected.endswith("tamed")
+    with pytest.raises(RecipeError) as caught:
+        ModelConfig.from_dict({**SIZES, "norm": "tamed", "norm_place": "sandwich"})
+    assert caught.value.expected == "pre or post beside the norm tamed"
+
+
+def test_that_the_network_counts_it_uses_it_and_saves_what_it_has_seen() -> None:
+    config = ModelConfig.from_dict({**SIZES, "norm": "tamed"})
+    module = build_own(config, 0)
+    assert count_parameters(config).total == sum(p.numel() for p in module.parameters())
+    x = torch.linspace(-2.0, 3.0, 16).reshape(1, 2, 8)
+    norm = module.encoder[0].attention_norm
+    torch.testing.assert_close(norm(x), x.tanh())
+    assert module.state_dict()["encoder.0.attention_norm.n_seen"].tolist() == [1.0] * 8
+    plain = ModelConfig.from_dict(SIZES)
+    shape = BatchShape(n_sequences=1, n_tokens=3, n_scored=3)
+    more = activation_bytes(config, shape) - activation_bytes(plain, shape)
+    assert more == 3 * 3 * (7 * 8 - 8 - 2) * 4  # three norms, three tokens
+
+
+def test_that_help_knows_it() -> None:
+    (recipes,) = (page for page in read_help(HELP) if page.name == "recipes")
+    assert "- `tamed`: tanh of each number, then a gain (this test)" in recipes.text
