@@ -3,10 +3,10 @@
 import torch
 
 from attnscope.models import Model, ModelCard
-from attnscope.models.card import OBJECTIVE_OF_FORM
 from attnscope.models.own import OwnNetwork
 from attnscope.nn.building import empty_own
 from attnscope.nn.config import ModelConfig
+from attnscope.schemes.objectives import usual_objective
 from attnscope.text.tokenizer import Tokenizer, train_tokenizer
 
 SENTENCE = "the cat sat on the mat"
@@ -38,7 +38,7 @@ def tiny_model(form: str, tokenizer: Tokenizer | None = None, **choices: object)
         is_norm = parameter.ndim == 1 and name.endswith("weight")
         scale = 2.0 / parameter.shape[-1] ** 0.5 if parameter.ndim > 1 else 0.2
         parameter.data.copy_(values_ramp * scale + (1.0 if is_norm else 0.0))
-    objective = OBJECTIVE_OF_FORM[module.config.form]
+    objective = usual_objective(module.config.form)
     return Model(OwnNetwork(module, tokenizer, ModelCard(name="tiny", objective=objective)))
 
 

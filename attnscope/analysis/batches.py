@@ -23,6 +23,7 @@ from attnscope.models.model import Model
 from attnscope.models.outputs import finite
 from attnscope.nn.attention import Probe
 from attnscope.text.examples import Example
+from attnscope.text.tagged import first_pieces, tagged_example
 
 Sample = str | tuple[str, str] | Example | AlignedPair
 """A text, a pair of source and target, the same with gold links, or an example of a task."""
@@ -160,6 +161,8 @@ def _row_of(model: Model, sample: Sample) -> _Row:
 
 def _labelled_row(model: Model, sample: Sample) -> _Row:
     labels = model.info.labels
+    if model.own.config.labels_tokens:
+        return _tagged_row(model, sample)
     if not isinstance(sample, Example) or sample.label not in labels:
         raise UserError(
             f"The model {model.info.name} predicts labels: a text without a label has none to predict.",
@@ -169,6 +172,22 @@ def _labelled_row(model: Model, sample: Sample) -> _Row:
     inputs = model.encode(sample.source, sample.target)
     target = None if inputs.target is None else inputs.target.ids
     return _Row(inputs.source.ids, [labels.index(sample.label)], target, inputs.segments)
+
+
+def _tagged_row(model: Model, sample: Sample) -> _Row:
+    labels = model.info.labels
+    if not isinstance(sample, Example) or not sample.word_labels or set(sample.word_labels) - {*labels}:
+        raise UserError(
+            f"The model {model.info.name} predicts a label of each word: this text has none.",
+            expected=f"the texts of its own task, with the labels {', '.join(labels)[:80]}",
+            action="Use its own texts.",
+        )
+    source, text = model.encode(sample.source).source, tagged_example(sample)
+    row = [NOT_SCORED] * len(source.tokens)
+    for at, label in zip(first_pieces(source.tokens, text.starts), text.labels, strict=True):
+        if at is not None and label is not None:
+            row[at] = labels.index(label)
+    return _Row(source.ids, row, None)
 
 
 def _parts(sample: Sample) -> tuple[str, str | None, int]:

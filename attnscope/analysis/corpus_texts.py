@@ -189,7 +189,7 @@ def run_batch(model: Model, batch: Sequence[NumberedInputs], probe: Probe) -> No
 def _run_own(module: OwnModule, batch: Sequence[NumberedInputs], probe: Probe) -> None:
     with evaluating(module):
         ids, valid = _padded([one.inputs.source.ids for one in batch], module)
-        if module.config.n_labels:
+        if module.config.labels_texts:
             _summarise(module, batch, ids, valid, probe)
             return
         if module.config.form == "decoder":

@@ -109,9 +109,9 @@ class OwnSubject:
         return evaluating(self._module)
 
     def hidden(self, batch: Batch, probe: Probe | None = None) -> Tensor:
-        """The hidden stream of the stack that predicts; for labels their row, [batch, 1, d_model]."""
+        """The stream of the stack that predicts; for labels of texts their row, [batch, 1, d_model]."""
         module = self._module
-        if module.config.n_labels:
+        if module.config.labels_texts:
             row = module.summarise(
                 batch.ids,
                 valid=batch.valid,
@@ -278,8 +278,9 @@ def require_tokens(model: Model) -> None:
     """Raise UserError for a model of ours that tells labels, or whose keys are slots and no tokens."""
     config = model.own.config
     if config.n_labels:
+        of = " of whole texts" if config.labels_texts else ""
         raise UserError(
-            f"{model.info.name} predicts labels of whole texts, not tokens.",
+            f"{model.info.name} predicts labels{of}, not tokens.",
             expected="a model that predicts tokens",
             action="Look at its maps, gates, measures or importance, or open another model for this.",
         )

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from attnscope.errors import LoadError, RecipeError
 from attnscope.hub.here import folder_here
-from attnscope.models.card import OBJECTIVE_OF_FORM, ModelCard
+from attnscope.models.card import ModelCard
 from attnscope.models.checkpoint import LoadedFolder
 from attnscope.models.families import FAMILIES
 from attnscope.models.families.ours import AdoptableFamily, Choices
@@ -26,6 +26,7 @@ from attnscope.models.weights import fill_own
 from attnscope.nn.building import unfilled_own
 from attnscope.nn.config import ModelConfig
 from attnscope.records.shelf import DOWNLOAD_PREFIX
+from attnscope.schemes.objectives import usual_objective
 from attnscope.text.tokenizer import Tokenizer
 from attnscope.trace.tensor_file import read_shapes
 
@@ -91,7 +92,7 @@ def adopt(folder: Path, *, has_weights: bool = True) -> LoadedFolder:
         tokenizer=tokenizer,
         card=ModelCard(
             name=name[:80],
-            objective=OBJECTIVE_OF_FORM[config.form],
+            objective=usual_objective(config.form),
             text=f"{text}{f' ({licence})' if licence else ''}.\n",
         ),
         sha256=weights.sha256(),

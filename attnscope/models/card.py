@@ -10,20 +10,12 @@ The weights of such heads are still there; pruning removes them for good (`model
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal, get_args
 
 from attnscope.counting import plural
 from attnscope.errors import LoadError
 from attnscope.records.models import Form
 from attnscope.records.sites import NO_GATES, Gates, HeadRef, Site
-
-Objective = Literal["causal", "masked", "translation", "span-corruption", "classification"]
-OBJECTIVES: tuple[Objective, ...] = get_args(Objective)
-OBJECTIVE_OF_FORM: Mapping[Form, Objective] = {
-    "decoder": "causal",
-    "encoder": "masked",
-    "encoder-decoder": "translation",
-}
+from attnscope.schemes.objectives import OBJECTIVES, usual_objective
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,25 +28,21 @@ class ModelCard:
     """
 
     name: str
-    objective: Objective
+    objective: str
     training: Mapping[str, object] = field(default_factory=dict)
     text: str = ""
     labels: tuple[str, ...] = ()
 
 
-def check_objective(value: object, form: Form, where: str, *, n_labels: int = 0) -> Objective:
+def check_objective(value: object, form: Form, where: str, *, n_labels: int = 0) -> str:
     """`value` when it is the objective of a model of this form; raises LoadError."""
-    if n_labels and value == "classification":
-        return "classification"
-    for objective in OBJECTIVES:
-        if objective == value and OBJECTIVE_OF_FORM[form] == objective:
-            return objective
-    if form == "encoder-decoder" and value == "span-corruption":
-        return "span-corruption"
+    known = OBJECTIVES.get(value) if isinstance(value, str) else None
+    if known is not None and form in known.forms and (n_labels or not known.labels):
+        return known.name
     raise LoadError(
         f"{where} names the objective {str(value)[:40]!r} for a model of the form {form}.",
         kind="config",
-        expected=f"'{OBJECTIVE_OF_FORM[form]}'",
+        expected=f"'{usual_objective(form)}'",
         action="Restore config.json from a copy.",
     )
 

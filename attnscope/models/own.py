@@ -120,7 +120,7 @@ class OwnNetwork:
     def info(self) -> ModelInfo:
         """The model in words and numbers."""
         config = self.config
-        task = self.card.training.get("task")
+        task, options = self.card.training.get("task"), self.card.training.get("task_options")
         return ModelInfo(
             name=self.card.name,
             source=self._source,
@@ -135,7 +135,10 @@ class OwnNetwork:
             sites=self.sites,
             gates=self.first_gates,
             samples=samples_for(
-                config.form, task if isinstance(task, str) else self.card.objective, self.card.name
+                config.form,
+                task if isinstance(task, str) else self.card.objective,
+                self.card.name,
+                options if isinstance(options, dict) else None,
             ),
             note=" ".join(filter(None, (self._note, closed_note(self.first_gates)))),
             can_read_past=self.can_read_past,
@@ -257,6 +260,8 @@ class OwnNetwork:
         return Token(id=id, piece=self.card.labels[id]) if self.card.labels else self.vocabulary.token(id)
 
     def shown_positions(self, inputs: Inputs) -> list[int]:
+        if self.config.labels_tokens:
+            return [i for i, token in enumerate(inputs.source.tokens) if not token.is_special]
         mask_id = self.vocabulary.mask_id if self.vocabulary.has("mask") else None
         return token_positions(self.output_kind, inputs, mask_id)
 

@@ -41,11 +41,11 @@ def evaluating(module: OwnModule) -> Iterator[None]:
 def hidden_stream(module: OwnModule, inputs: Inputs, probe: Probe | None, *, n_copies: int = 1) -> Tensor:
     """The last stream of the stack that predicts: [n_copies, n_tokens, d_model].
 
-    Of a model that tells labels the one row that they are told from: [n_copies, 1, d_model].
+    Of a model that tells labels of texts the one row that they are told from: [n_copies, 1, d_model].
     """
     source = ids_tensor(module, inputs.source.ids, n_copies)
     segments = ids_tensor(module, inputs.segments, n_copies) if inputs.segments else None
-    if module.config.n_labels:
+    if module.config.labels_texts:
         second = None if inputs.target is None else ids_tensor(module, inputs.target.ids, n_copies)
         row = module.summarise(source, second=second, segments=segments, pattern=inputs.pattern, probe=probe)
         return row[:, None]

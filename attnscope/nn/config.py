@@ -28,7 +28,7 @@ Position = Annotated[str, OneOf(POSITIONS)]
 Score = Annotated[str, OneOf(SCORES)]
 Norm = Annotated[str, OneOf(NORMS)]
 NormPlace = Literal["pre", "post", "sandwich"]
-Pooling = Literal["first", "last", "mean", "max", "attention", "hierarchical"]
+Pooling = Literal["first", "last", "mean", "max", "attention", "hierarchical", "none"]
 SentenceEncoding = Literal["none", "gru", "dense"]
 Activation = Literal["relu", "gelu", "gelu-tanh", "swish", "glu", "reglu", "geglu", "swiglu"]
 GATED: tuple[Activation, ...] = ("glu", "reglu", "geglu", "swiglu")
@@ -57,7 +57,8 @@ class ModelConfig:
     the fourth root of d_head, as wide as the scaled product. `n_buckets` and `max_distance` are those of the
     positions t5; shaw clips distances to `max_distance`. What a choice does not use is not looked at.
 
-    With `n_labels` the model tells a label of the whole text and no pieces: `pooling` makes one row of it
+    With `n_labels` the model tells a label of the whole text and no pieces, or with the pooling none a label
+    of every token: `pooling` makes one row of the text
     (`nn/pooling.py`), where hierarchical ends a sentence after each of the token ids `sentence_ends` and may
     have a `sentence_encoder` between its two poolings (`nn/pooling.py`). `reads_pair` lets it match two
     texts (`nn/matching.py`); with two segments it reads two as one. `n_projected` is the number of slots that
@@ -144,7 +145,17 @@ class ModelConfig:
     @property
     def joins_texts(self) -> bool:
         """Whether it reads two texts as one, `<s>` first `</s>` second `</s>` in two segments."""
-        return self.has_next_sentence or (bool(self.n_labels) and self.n_segments > 1 and not self.reads_pair)
+        return self.has_next_sentence or (self.labels_texts and self.n_segments > 1 and not self.reads_pair)
+
+    @property
+    def labels_texts(self) -> bool:
+        """Whether it tells a label of a whole text, and no pieces."""
+        return bool(self.n_labels) and self.pooling != "none"
+
+    @property
+    def labels_tokens(self) -> bool:
+        """Whether it tells a label of every token, and no pieces."""
+        return bool(self.n_labels) and self.pooling == "none"
 
     @property
     def up_rows(self) -> int:

@@ -47,6 +47,8 @@ def label_faults(config: "ModelConfig") -> Iterator[tuple[str, str]]:
         yield "form", "encoder or decoder: labels are predicted from what was read, and nothing is generated"
     if config.has_pooler:
         yield "has_pooler", "false: pooling says how a text becomes one row"
+    if config.pooling == "none" and (config.form != "encoder" or config.reads_pair):
+        yield "pooling", "a way to make one row: only an encoder of one text labels each token"
     if config.form == "decoder":
         if config.reads_pair:
             yield "reads_pair", "false, since only the form encoder matches two texts"

@@ -93,7 +93,7 @@ class Transformer(OwnModule):
         self.encoder_norm = shape.make_norm() if config.has_final_norm and has_encoder else None
         self.decoder_norm = shape.make_norm() if config.has_final_norm and has_decoder else None
         self.head = Head(config, shape)
-        self.summary = Summary(config) if config.n_labels else None
+        self.summary = Summary(config) if config.labels_texts else None
         self.matching = Matching(config) if config.reads_pair else None
         self.pooler = (
             nn.Linear(config.d_model, config.d_model, bias=config.bias) if config.has_pooler else None
@@ -265,10 +265,10 @@ class Transformer(OwnModule):
     ) -> Tensor:
         """Logits of each token: of `ids`, or of `target_ids` in the form encoder–decoder.
 
-        Of a model that tells labels those of the whole text, [batch, n_labels]; `target_ids` are the
-        second text of one that reads two.
+        Of a model that tells labels those of the whole text, [batch, n_labels], or of each token, [batch,
+        n_tokens, n_labels]; `target_ids` are the second text of one that reads two.
         """
-        if self.config.n_labels:
+        if self.config.labels_texts:
             row = self.summarise(
                 ids, valid=valid, second=target_ids, second_valid=target_valid, segments=segments, probe=probe
             )

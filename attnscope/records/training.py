@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
+from attnscope.schemes.objectives import OBJECTIVES
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Started:
@@ -91,18 +93,15 @@ class Finished:
 TrainingEvent = Started | Step | Evaluated | Saved | Watched | SaveFailed | Finished
 
 
-_OVER = {
-    "causal": "token",
-    "masked": "masked token",
-    "translation": "target token",
-    "span-corruption": "target token",
-    "classification": "text",
-}
 _UNKNOWN = "token"
 """Runs that do not say what they learn are of versions that knew no labels."""
 
 
 def loss_unit(objectives: Iterable[str]) -> str:
     """The unit of the losses of some runs, such as `nats per token`; both where they differ."""
-    over = dict.fromkeys(_OVER.get(objective, _UNKNOWN) for objective in objectives)
+    over = dict.fromkeys(_over(objective) for objective in objectives)
     return f"nats per {' or '.join(over) or _UNKNOWN}"
+
+
+def _over(objective: str) -> str:
+    return OBJECTIVES[objective].over if objective in OBJECTIVES else _UNKNOWN

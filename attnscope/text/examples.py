@@ -28,7 +28,8 @@ class Example:
     cannot be predicted; what follows can (except in `brackets`, where only closing brackets can).
 
     With a `label` the model tells that one, and `links` of a single text hold (0, word): the summary of the
-    text is to look at that word. Of two texts they hold (word of the second text, word of the first).
+    text is to look at that word. Of two texts they hold (word of the second text, word of the first). With
+    `word_labels` it tells one of each word, and links hold (word, word that its label comes from).
     """
 
     source: str
@@ -36,6 +37,7 @@ class Example:
     links: tuple[tuple[int, int], ...] = ()
     n_given: int = 0
     label: str = ""
+    word_labels: tuple[str, ...] = ()
 
 
 class Task(Protocol):
@@ -64,6 +66,12 @@ class Task(Protocol):
 def labels_of(task: Task) -> tuple[str, ...]:
     """The labels that a task has, in order; none for a task of tokens."""
     labels: tuple[str, ...] = getattr(task, "labels", ())
+    return labels
+
+
+def word_labels_of(task: Task) -> tuple[str, ...]:
+    """The labels that a task has for single words, in order; none for another task."""
+    labels: tuple[str, ...] = getattr(task, "word_labels", ())
     return labels
 
 

@@ -1,9 +1,10 @@
 """Sentences worth looking at, from resources/samples: for an objective, a task, or one model."""
 
 import tomllib
+from collections.abc import Mapping
 from functools import cache
 
-from attnscope.errors import LoadError
+from attnscope.errors import LoadError, RecipeError
 from attnscope.paths import resources_folder
 from attnscope.records.models import Sample
 from attnscope.text.tasks import TASKS, make_task
@@ -17,16 +18,18 @@ _OF_TRANSLATORS = ("english-french",)
 """Models whose languages are known, so that samples have translations; other translators write their own."""
 
 
-def samples_for(form: str, objective: str = "", name: str = "") -> tuple[Sample, ...]:
+def samples_for(
+    form: str, objective: str = "", name: str = "", options: Mapping[str, object] | None = None
+) -> tuple[Sample, ...]:
     """Samples for a model of a form, with an objective such as `causal` or `masked`, or a task's name.
 
     For a task they are sentences its training never saw. An objective that is neither gives what suits
-    the form. `name` is the model's own.
+    the form. `name` is the model's own, `options` are those of the task.
     """
     if objective in _OF_TASKS:
         return _read_samples(_OF_TASKS[objective])
     if objective in TASKS:
-        return _task_samples(form, objective)
+        return _task_samples(form, objective, _plain(options or {}))
     kind = objective if objective in _OBJECTIVES else _BY_FORM.get(form, "causal")
     return _read_samples(name if kind == "translation" and name in _OF_TRANSLATORS else kind)
 
@@ -46,10 +49,17 @@ def _read_samples(name: str) -> tuple[Sample, ...]:
         ) from error
 
 
+def _plain(options: Mapping[str, object]) -> tuple[tuple[str, object], ...]:
+    return tuple((key, value) for key, value in options.items() if isinstance(value, str | int))
+
+
 @cache
-def _task_samples(form: str, name: str) -> tuple[Sample, ...]:
-    options = {"form": form} if name in ("copy", "reverse", "sort", "addition") else {}
-    task = make_task(name, **options)
+def _task_samples(form: str, name: str, given: tuple[tuple[str, object], ...]) -> tuple[Sample, ...]:
+    options: dict[str, object] = {"form": form} if name in ("copy", "reverse", "sort", "addition") else {}
+    try:
+        task = make_task(name, **{**options, **dict(given)})
+    except RecipeError:  # a stranger's file may name options that there are none of
+        task = make_task(name, **options)
     hint = f"A text of the task {name} that training never saw; its correct attention is known."
     return tuple(
         Sample(text=example.source, target=example.target, hint=hint)

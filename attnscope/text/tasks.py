@@ -17,16 +17,34 @@ import string
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar, Literal, Protocol
+from typing import Any, ClassVar, Literal, Protocol, get_args
 
 from attnscope.errors import RecipeError
 from attnscope.schemes.tokenizers import SPECIALS
-from attnscope.text.examples import TOKENIZER_KIND, Example, Task, TaskForm, draw_examples, labels_of
+from attnscope.text.examples import (
+    TOKENIZER_KIND,
+    Example,
+    Task,
+    TaskForm,
+    draw_examples,
+    labels_of,
+    word_labels_of,
+)
 from attnscope.text.grammar_task import EnglishFrenchTask
 from attnscope.text.tokenizer import Tokenizer, train_tokenizer
 from attnscope.text.vocabulary import Vocabulary
 
-__all__ = ["TASKS", "Example", "Task", "TaskForm", "known_words", "labels_of", "make_task", "task_tokenizer"]
+__all__ = [
+    "TASKS",
+    "Example",
+    "Task",
+    "TaskForm",
+    "known_words",
+    "labels_of",
+    "make_task",
+    "task_tokenizer",
+    "word_labels_of",
+]
 
 EQUALS = "="
 Rule = Literal["copy", "reverse", "sort"]
@@ -42,6 +60,8 @@ def _draw_pair(pairing: _Pairing, form: TaskForm, rng: random.Random) -> Example
     source, target, links = pairing(rng)
     if form == "encoder-decoder":
         return Example(source=" ".join(source), target=" ".join(target), links=tuple(links))
+    if form == "encoder":
+        return Example(source=" ".join(source), links=tuple(links), word_labels=tuple(target))
     n_source = len(source)  # the index of "=", whose output predicts the first target word
     return Example(
         source=" ".join([*source, EQUALS, *target]),
@@ -52,7 +72,10 @@ def _draw_pair(pairing: _Pairing, form: TaskForm, rng: random.Random) -> Example
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowTask:
-    """Letters written again: in the same order (copy), backwards (reverse), or sorted (sort)."""
+    """Letters written again: in the same order (copy), backwards (reverse), or sorted (sort).
+
+    For an encoder the letters of the answer are labels of the letters that stand in their places.
+    """
 
     rule: Rule = "copy"
     form: TaskForm = "encoder-decoder"
@@ -68,7 +91,13 @@ class RowTask:
     @property
     def vocabulary(self) -> tuple[str, ...]:
         """The letters, and the sign before the answer."""
-        return (*string.ascii_lowercase[: self.n_letters], EQUALS)
+        letters = string.ascii_lowercase[: self.n_letters]
+        return tuple(letters) if self.form == "encoder" else (*letters, EQUALS)
+
+    @property
+    def word_labels(self) -> tuple[str, ...]:
+        """The letters of the answer, where each is a label."""
+        return self.vocabulary if self.form == "encoder" else ()
 
     def _pairing(self, rng: random.Random) -> tuple[list[str], list[str], list[tuple[int, int]]]:
         letters = string.ascii_lowercase[: self.n_letters]
@@ -424,6 +453,8 @@ _RANGES: Mapping[str, tuple[int, int]] = {
 }
 _FIXED = {"rule"}
 _FORMS = ("decoder", "encoder-decoder")
+_LABELLING = get_args(Rule)
+"""Tasks whose answers may be labels of their letters, for an encoder."""
 
 
 def make_task(name: str, **options: object) -> Task:
@@ -477,9 +508,10 @@ def _check_option(name: str, key: str, value: object, known: set[str]) -> None:
             action=f"Remove data.{key} or correct its spelling.",
         )
     if key == "form":
-        if value not in _FORMS:
+        forms = (*_FORMS, *(("encoder",) if name in _LABELLING else ()))
+        if value not in forms:
             raise RecipeError(
-                f"data.form is {value!r}.", expected="one of " + ", ".join(_FORMS), action="Change data.form."
+                f"data.form is {value!r}.", expected="one of " + ", ".join(forms), action="Change data.form."
             )
         return
     least, most = _RANGES[key]

@@ -20,12 +20,15 @@ from attnscope.errors import RecipeError
 from attnscope.models.inputs import fitted_pair
 from attnscope.nn.config import ModelConfig
 from attnscope.schemes.masks import MASKS
+from attnscope.schemes.objectives import OBJECTIVES
 from attnscope.schemes.positions import POSITIONS
 from attnscope.text.corpora import carelessly, read_lines, read_pairs, split, split_lines, split_pairs
 from attnscope.text.labelled import LabelledText, label_names, read_labelled
 from attnscope.text.pieces import is_of_word
 from attnscope.text.statistical_alignment import align_texts
-from attnscope.text.tasks import Example, labels_of, task_tokenizer
+from attnscope.text.tagged import TaggedText, tagged_example
+from attnscope.text.tagged import label_names as label_names_of_words
+from attnscope.text.tasks import Example, labels_of, task_tokenizer, word_labels_of
 from attnscope.text.tokenizer import Tokenizer, train_tokenizer
 from attnscope.training.batches import (
     BatchMaker,
@@ -39,7 +42,8 @@ from attnscope.training.batches import (
 from attnscope.training.objectives import Batch
 from attnscope.training.parts import ObjectivePart
 from attnscope.training.recipe import Recipe, make_recipe_task
-from attnscope.training.text_batches import AfterPrefix, text_batches, with_sentinels
+from attnscope.training.tagged import read_and_split_tagged, tagged_batches
+from attnscope.training.text_batches import AfterPrefix, TextOfRecipe, with_sentinels
 
 # Labelled texts as batches: from a file or a task, read whole, each told one label.
 
@@ -264,6 +268,8 @@ def _prepare(recipe: Recipe, tokenizer: Tokenizer | None) -> Prepared:
             return _prepare_task(recipe, tokenizer)
         case "labelled":
             return _prepare_labelled(recipe, tokenizer, *read_and_split(recipe))
+        case "tagged":
+            return _prepare_tagged(recipe, tokenizer, *read_and_split_tagged(recipe))
         case kind:
             raise ValueError(f"no data kind {kind!r}")
 
@@ -284,16 +290,16 @@ def _prepare_text(recipe: Recipe, tokenizer: Tokenizer | None) -> Prepared:
             expected="at least 2, better many thousands",
             action="Choose a longer text, or a smaller data.validation_share.",
         )
-    batches = text_batches(
-        recipe,
-        tokenizer,
-        vocabulary_of(tokenizer, recipe.objective),
-        ids,
-        held_out_ids,
+    text = TextOfRecipe(
+        recipe=recipe,
+        tokenizer=tokenizer,
+        vocabulary=vocabulary_of(tokenizer, recipe.objective),
+        training=ids,
+        held_out=held_out_ids,
     )
     return Prepared(
         tokenizer=tokenizer,
-        batches=batches,
+        batches=OBJECTIVES[recipe.objective.kind].batches(recipe.objective, text),
         sha256=_hash(ids, held_out_ids),
         characters_per_token=sum(len(line) + 1 for line in held_out) / max(1, len(held_out_ids)),
     )
@@ -347,6 +353,9 @@ def _prepare_task(recipe: Recipe, tokenizer: Tokenizer | None) -> Prepared:
     if labels_of(task):
         texts, others = labelled_of_task(training), labelled_of_task(held_out)
         return _prepare_labelled(recipe, tokenizer, texts, others, labels=labels_of(task))
+    if labels := word_labels_of(task):
+        rows, held = ([tagged_example(example) for example in side] for side in (training, held_out))
+        return _prepare_tagged(recipe, tokenizer, rows, held, labels)
     if task.form == "encoder-decoder":
         return _from_pairs(recipe, tokenizer, _as_pairs(training), _as_pairs(held_out))
     return _from_examples(
@@ -373,6 +382,24 @@ def _prepare_labelled(
     for rows in (batches.training, batches.held_out):
         arrays += [array for array in (rows.ids, rows.seconds, rows.labels) if array is not None]
     return Prepared(tokenizer=tokenizer, batches=batches, sha256=_hash(*arrays), labels=labels)
+
+
+def _prepare_tagged(
+    recipe: Recipe,
+    tokenizer: Tokenizer | None,
+    training: Sequence[TaggedText],
+    held_out: Sequence[TaggedText],
+    labels: tuple[str, ...] = (),
+) -> Prepared:
+    labels = labels or label_names_of_words([*training, *held_out])
+    if tokenizer is None:
+        texts = (text.text for text in training)
+        tokenizer = train_tokenizer(recipe.tokenizer.kind, texts, vocab_size=recipe.tokenizer.vocab_size)
+    batches = tagged_batches(recipe, tokenizer, training, held_out, labels)
+    names = np.frombuffer("\n".join(labels).encode(), dtype=np.uint8).astype(np.int64)
+    sides = (batches.training, batches.held_out)
+    digest = _hash(names, *(array for side in sides for array in (side.ids, side.labels)))
+    return Prepared(tokenizer=tokenizer, batches=batches, sha256=digest, labels=labels)
 
 
 def _check_reads(recipe: Recipe, words: Iterable[str], tokenizer: Tokenizer) -> None:
@@ -452,7 +479,7 @@ def vocabulary_of(tokenizer: Tokenizer, objective: ObjectivePart) -> Vocabulary:
     """The ids that batches need; −1 for a mask token that there is none of, unless tokens are hidden."""
     tokens = [tokenizer.token(id) for id in range(tokenizer.vocab_size)]
     ordinary = [token.id for token in tokens if not token.is_special]
-    has_mask = objective.kind == "masked" or tokenizer.has("mask")
+    has_mask = OBJECTIVES[objective.kind].hides_tokens or tokenizer.has("mask")
     parts: dict[str, Mask] = {}
     if objective.whole_words:
         parts["continues"] = np.array([t.joins_previous and is_of_word(t.piece[:1]) for t in tokens])

@@ -99,13 +99,13 @@ def _parts(batch: Batch) -> list[tuple[str, Tensor]]:
 
 
 def hidden_of(module: OwnModule, batch: Batch, probe: Probe | None = None) -> Tensor:
-    """The last stream of the stack that predicts, [B, T, d_model]; for labels their row, [B, d_model].
+    """The last stream of the stack that predicts, [B, T, d_model]; for labels of texts [B, d_model].
 
     Without a probe the batch's gates act, if it has any.
     """
     if probe is None and batch.gates is not None:
         probe = TensorGates(batch.gates)
-    if module.config.n_labels:
+    if module.config.labels_texts:
         return module.summarise(
             batch.ids,
             valid=batch.valid,
@@ -130,7 +130,7 @@ def scored_logits(module: OwnModule, batch: Batch) -> Tensor:
 
 def _scored_rows(module: OwnModule, batch: Batch, hidden: Tensor) -> Tensor:
     """The stream where a token is to be told, [n_scored, d_model]."""
-    if module.config.n_labels:
+    if module.config.labels_texts:
         return hidden
     hidden = hidden.flatten(0, 1)  # [B·T, d_model]
     return hidden.index_select(0, batch.scored) if len(batch.scored) < len(hidden) else hidden

@@ -29,6 +29,7 @@ from attnscope.nn.memory_on_paper import (
 )
 from attnscope.records.plans import Pace, Plan
 from attnscope.schemes.norms import NORMS
+from attnscope.schemes.objectives import OBJECTIVES
 from attnscope.schemes.optimizers import OPTIMIZERS
 from attnscope.text.examples import Example
 from attnscope.text.tasks import make_task
@@ -106,9 +107,7 @@ def _n_words(example: Example) -> int:
 def shape_of(recipe: Recipe, device: torch.device, *, n_tokens: int) -> BatchShape:
     """The largest batch of a recipe."""
     n_sequences = recipe.training.batch_size
-    share = recipe.objective.mask_share if recipe.objective.kind == "masked" else 1.0
-    if recipe.model.n_labels:
-        share = 1.0 / n_tokens  # one label for each text
+    share = OBJECTIVES[recipe.objective.kind].scored_share(recipe.objective, n_tokens)
     return BatchShape(
         n_sequences=n_sequences,
         n_tokens=n_tokens,
@@ -193,8 +192,9 @@ def step_flops(recipe: Recipe, n_tokens: float) -> float:
     whole = max(1, round(n_tokens))
     cost = own_cost(recipe.model, whole)
     forward = float(cost.forward)
-    if recipe.objective.kind == "masked":
-        forward -= dict(cost.parts).get("logits", 0) * (1.0 - recipe.objective.mask_share)
+    if not recipe.model.n_labels:
+        share = OBJECTIVES[recipe.objective.kind].scored_share(recipe.objective, whole)
+        forward -= dict(cost.parts).get("logits", 0) * (1.0 - share)
     passes = 4.0 if is_recomputed(recipe) else 3.0
     n_sequences = recipe.training.batch_size * recipe.training.accumulate
     return passes * forward * n_sequences * n_tokens / whole

@@ -8,19 +8,13 @@ from attnscope.codec import At, AtMost, Between, Codec, Fault, OneOf, keys_of
 from attnscope.errors import RecipeError, meant, shown
 from attnscope.nn.config import ModelConfig
 from attnscope.nn.guiding import Guide
-from attnscope.records.models import Form
+from attnscope.schemes.objectives import OBJECTIVES
 from attnscope.schemes.optimizers import OPTIMIZERS
 from attnscope.schemes.tokenizers import KINDS
 
 Value = str | int | float | bool
-Objective = Literal["causal", "masked", "translation", "span-corruption", "classification"]
-FORM_OF_OBJECTIVE: dict[str, Form] = {
-    "causal": "decoder",
-    "masked": "encoder",
-    "translation": "encoder-decoder",
-    "span-corruption": "encoder-decoder",
-    "classification": "encoder",
-}
+Objective = Annotated[str, OneOf(OBJECTIVES)]
+DATA_KINDS = tuple(dict.fromkeys((*(kind for one in OBJECTIVES.values() for kind in one.data), "task")))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +27,8 @@ class TokenizerPart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataPart:
-    """What is learned from: a text file, one of tab-separated pairs or of labelled texts, or a built-in task.
+    """What is learned from: a text file, one of tab-separated pairs, of labelled texts or of labelled words,
+    or a built-in task.
 
     `validation_share` of a text is held out, its end: of its characters, in whole lines, as other programs
     count it, or of its lines; of pairs that share of the sources, or with `crc32` those whose checksum
@@ -43,10 +38,11 @@ class DataPart:
     comes from and under which licence, for the model's card. With `similar_lengths` the examples of a batch
     are about equally long, so that little is padding; each is still as likely as any other. Of pairs,
     `careless_share` more are read: as many of the sources once more as they are typed in haste, without the
-    capital they begin with and the mark they end with, half of them without apostrophes.
+    capital they begin with and the mark they end with, half of them without apostrophes. `column` is
+    the one of a CoNLL-U file that has the labels.
     """
 
-    kind: Literal["text", "pairs", "labelled", "task"]
+    kind: Annotated[str, OneOf(DATA_KINDS)]
     path: Annotated[str, AtMost(4096)] = ""
     task: Annotated[str, AtMost(64)] = ""
     validation_share: Annotated[float, Between(0.0001, 0.9)] = 0.1
@@ -55,6 +51,7 @@ class DataPart:
     n_examples: Annotated[int, Between(2, 10_000_000)] = 20_000
     similar_lengths: bool = False
     careless_share: Annotated[float, Between(0.0, 1.0)] = 0.0
+    column: Literal["upos", "xpos", "deprel"] = "upos"
     about: Annotated[str, AtMost(1000)] = ""
 
 

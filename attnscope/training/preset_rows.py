@@ -14,7 +14,7 @@ from attnscope.nn.memory_on_paper import (
 )
 from attnscope.nn.presets import PRESETS, PUBLISHED
 from attnscope.records.plans import PresetRow
-from attnscope.training.parts import FORM_OF_OBJECTIVE
+from attnscope.schemes.objectives import usual_objective
 from attnscope.training.recipe import toml_text
 
 _DERIVED = ("form", "vocab_size", "kept_heads")
@@ -29,7 +29,7 @@ def objective_of(config: ModelConfig) -> str:
     """The objective a model was made for; T5's positions belong to the spans it learned from."""
     if config.form == "encoder-decoder" and config.position == "t5":
         return "span-corruption"
-    return next(kind for kind, form in FORM_OF_OBJECTIVE.items() if form == config.form)
+    return usual_objective(config.form)
 
 
 def preset_keys(config: ModelConfig) -> tuple[tuple[str, str], ...]:

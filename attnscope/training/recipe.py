@@ -20,14 +20,14 @@ from attnscope.nn.recurrent_choices import ignored_choices
 from attnscope.records.models import Form
 from attnscope.records.sites import Stack
 from attnscope.schemes.norms import NORMS
+from attnscope.schemes.objectives import OBJECTIVES
 from attnscope.schemes.optimizers import OPTIMIZERS
 from attnscope.schemes.scores import SCORES
 from attnscope.schemes.tokenizers import SPECIALS
 from attnscope.strict_toml import parse_toml
 from attnscope.text.examples import TOKENIZER_KIND
-from attnscope.text.tasks import TASKS, Task, labels_of, make_task, task_options
+from attnscope.text.tasks import TASKS, Task, labels_of, make_task, task_options, word_labels_of
 from attnscope.training.parts import (
-    FORM_OF_OBJECTIVE,
     DataPart,
     GatesPart,
     ObjectivePart,
@@ -55,10 +55,8 @@ __all__ = [
     "write_recipe",
 ]
 
-_LABEL_FORMS: tuple[Form, ...] = ("encoder", "decoder")
 _WISHED_LABELS = 2
 _HIDDEN = re.compile(r"\s*(<mask>|\[MASK\])")
-_OF_PAIRS = {"n_segments": 2, "has_pooler": True, "has_next_sentence": True}
 _STACKS_OF_FORM: dict[Form, tuple[Stack, ...]] = {
     "encoder": ("encoder",),
     "decoder": ("decoder",),
@@ -208,7 +206,8 @@ def _model_config(
                 action=f"Remove model.{derived}.",
             )
     form = _form_of(table, objective)
-    table = _model_of_objective(model_of_start(start, table, derived=_DERIVED_MODEL_KEYS), objective)
+    started = model_of_start(start, table, derived=_DERIVED_MODEL_KEYS)
+    table = _model_of_objective(started, objective, table)
     whole = {**table, "form": form, "vocab_size": tokenizer.vocab_size, "n_labels": _labels_wished(objective)}
     return ModelConfig.from_dict(whole, where="model")
 
@@ -221,7 +220,7 @@ def _read_watch(entries: object, objective: ObjectivePart) -> tuple[Watch, ...]:
             action="Double its brackets.",
         )
     watched = tuple(read_section(Watch, "watch", entry) for entry in entries)
-    return tuple(map(_without_hidden, watched)) if objective.kind == "classification" else watched
+    return tuple(map(_without_hidden, watched)) if OBJECTIVES[objective.kind].labels else watched
 
 
 def _checked(recipe: Recipe, *, is_tokenizer_given: bool, needs_data: bool) -> Recipe:
@@ -246,10 +245,10 @@ def _checked(recipe: Recipe, *, is_tokenizer_given: bool, needs_data: bool) -> R
             expected="0, but for pairs",
             action="Change one of them.",
         )
-    if (data.kind == "pairs") != (objective == "translation") and "labelled" != data.kind:
+    if data.kind not in OBJECTIVES[objective].data:
         raise RecipeError(
             f'data.kind "{data.kind}" does not go with objective.kind "{objective}".',
-            expected='"text" with "causal", "masked" or "span-corruption", "pairs" with "translation"',
+            expected=_data_and_objectives(),
             action="Change one of them.",
         )
     return recipe
@@ -264,13 +263,12 @@ def _checked_task(recipe: Recipe, *, is_tokenizer_given: bool) -> Recipe:
             action="Choose one of these tasks.",
         )
     task = make_recipe_task(recipe)
-    labels = labels_of(task)
-    if FORM_OF_OBJECTIVE[objective] != task.form or bool(labels) != (objective == "classification"):
-        fitting = next(kind for kind, form in FORM_OF_OBJECTIVE.items() if form == task.form)
-        fitting = "classification" if labels else fitting
+    labels = labels_of(task) or word_labels_of(task)
+    if not OBJECTIVES[objective].reads_task(task):
+        fitting = [f'"{one.name}"' for one in OBJECTIVES.values() if one.reads_task(task)]
         raise RecipeError(
             f'The task "{name}" does not go with objective.kind "{objective}".',
-            expected=f'"{fitting}"',
+            expected=" or ".join(fitting),
             action="Change objective.kind or the task.",
         )
     if is_tokenizer_given and recipe.tokenizer.kind != TOKENIZER_KIND:
@@ -352,21 +350,22 @@ def _flat(recipe: Recipe) -> dict[str, Value]:
     return {f"{section}.{k}": v for section, table in tables_of(recipe).items() for k, v in table.items()}
 
 
-def _model_of_objective(table: Mapping[str, object], objective: ObjectivePart) -> dict[str, object]:
-    """The model section with what next-sentence prediction needs: two segments, a pooler and its head.
-
-    Raises RecipeError where the section says otherwise.
-    """
-    if not objective.next_sentence or objective.kind != "masked":
+def _model_of_objective(
+    table: Mapping[str, object], objective: ObjectivePart, given: Mapping[str, object]
+) -> dict[str, object]:
+    """The model section with what the objective needs; raises RecipeError where that says otherwise."""
+    asked = OBJECTIVES[objective.kind].asked_of_model(objective)
+    if asked is None:
         return dict(table)
-    for name, value in _OF_PAIRS.items():
-        if name in table and table[name] != value:
+    for name, value in asked.keys.items():
+        is_of_start = name == "pooling" and name not in given  # which no label of the start went through
+        if name in table and table[name] != value and not is_of_start:
             raise RecipeError(
-                f"model.{name} is {table[name]!r} though objective.next_sentence is true.",
-                expected=f"{str(value).lower()}, as two segments of text ask for",
-                action=f"Remove model.{name}, or set objective.next_sentence to false.",
+                f"model.{name} is {table[name]!r} though {asked.cause}.",
+                expected=f"{str(value).lower()}, {asked.reason}",
+                action=f"Remove model.{name}, or {asked.instead}.",
             )
-    return {**table, **_OF_PAIRS}
+    return {**table, **asked.keys}
 
 
 def _check_choices(recipe: Recipe) -> None:
@@ -394,11 +393,7 @@ def gated_stacks(part: GatesPart, form: Form) -> tuple[Stack, ...]:
 
 
 def _objective_faults(recipe: Recipe) -> Iterator[_Fault]:
-    kind, data, n_tokens = recipe.objective.kind, recipe.data.kind, recipe.model.max_tokens
-    if kind == "span-corruption" and data != "text":
-        yield "objective.kind", kind, f'another objective, since data.kind is "{data}" and not "text"'
-    if kind == "span-corruption" and n_tokens < 8:
-        yield "model.max_tokens", n_tokens, "at least 8, so that there is something to hide spans in"
+    kind = recipe.objective.kind
     if recipe.training.sharded and OPTIMIZERS[recipe.optimizer.kind].needs_whole:
         told = f'false, since optimizer.kind "{recipe.optimizer.kind}" needs whole matrices'
         yield "training.sharded", True, told
@@ -407,15 +402,12 @@ def _objective_faults(recipe: Recipe) -> Iterator[_Fault]:
         for name in ("sharded", "checkpointing"):
             if getattr(recipe.training, name):
                 yield f"training.{name}", True, told
-    if recipe.objective.whole_words and kind != "masked":
-        yield "objective.whole_words", True, f'false, since objective.kind is "{kind}", not "masked"'
-    if recipe.objective.next_sentence:
-        if kind != "masked":
-            yield "objective.next_sentence", True, f'false, since objective.kind is "{kind}", not "masked"'
-        if data != "text":
-            yield "objective.next_sentence", True, f'false, since data.kind is "{data}" and not "text"'
-        if n_tokens < 8:
-            yield "model.max_tokens", n_tokens, "at least 8, so that two segments fit"
+    for name in ("whole_words", "next_sentence"):
+        readers = [one.name for one in OBJECTIVES.values() if name in one.choices]
+        if getattr(recipe.objective, name) and kind not in readers:
+            told = " or ".join(f'"{reader}"' for reader in readers)
+            yield f"objective.{name}", True, f'false, since objective.kind is "{kind}", not {told}'
+    yield from OBJECTIVES[kind].faults(recipe)
 
 
 def _guide_faults(recipe: Recipe) -> Iterator[_Fault]:
@@ -424,7 +416,7 @@ def _guide_faults(recipe: Recipe) -> Iterator[_Fault]:
     has_sums = SCORES[model.score].comparison == "kernel"
     if not name:
         return
-    if objective.kind != "translation" or model.is_recurrent:
+    if not OBJECTIVES[objective.kind].can_guide or model.is_recurrent:
         yield "objective.guided_head", name, "empty but for a Transformer that translates"
     elif guide is None or guide.layer >= model.decoder_layers or guide.head >= model.n_heads:
         most = f"L{model.decoder_layers - 1}H{model.n_heads - 1}"
@@ -472,7 +464,7 @@ def _start_faults(recipe: Recipe) -> Iterator[_Fault]:
 
 
 def _gate_faults(recipe: Recipe) -> Iterator[_Fault]:
-    stacks, form = recipe.gates.stacks, FORM_OF_OBJECTIVE[recipe.objective.kind]
+    stacks, form = recipe.gates.stacks, recipe.model.form
     there = _STACKS_OF_FORM[form]
     if any(word not in there for word in stacks.replace(",", " ").split()):
         yield "gates.stacks", stacks, f"some of {', '.join(there)}, or nothing for all"
@@ -484,21 +476,21 @@ def _shown(value: object) -> str:
 
 
 def _form_of(table: Mapping[str, object], objective: ObjectivePart) -> Form:
-    """The form of model: that of the objective, but labels may be told by a decoder as well."""
-    for form in _LABEL_FORMS if objective.kind == "classification" else ():
-        if table.get("form") == form:
-            return form
-    return FORM_OF_OBJECTIVE[objective.kind]
+    """The form of model: the objective's usual one, or another that can learn it."""
+    forms = OBJECTIVES[objective.kind].forms
+    form = table.get("form") if len(forms) > 1 else forms[0]
+    return cast("Form", form if form in forms else forms[0])
 
 
 def _is_free_to_set(key: str, value: object, objective: ObjectivePart) -> bool:
     """Whether a recipe may set this key of [model], which otherwise follows from the rest."""
-    return key == "form" and objective.kind == "classification" and value in _LABEL_FORMS
+    forms = OBJECTIVES[objective.kind].forms
+    return key == "form" and len(forms) > 1 and value in forms
 
 
 def _labels_wished(objective: ObjectivePart) -> int:
     """How many labels to count with before the data are known; 0 for objectives of tokens."""
-    return _WISHED_LABELS if objective.kind == "classification" else 0
+    return _WISHED_LABELS if OBJECTIVES[objective.kind].labels else 0
 
 
 def _without_hidden(watch: Watch) -> Watch:
@@ -509,7 +501,21 @@ def _without_hidden(watch: Watch) -> Watch:
 def _label_faults(recipe: Recipe) -> Iterator[_Fault]:
     """Key, value and what was expected, for data and objectives of which only one is about labels."""
     kind, data = recipe.objective.kind, recipe.data.kind
-    if data == "labelled" and kind != "classification":
-        yield "objective.kind", kind, '"classification", since data.kind is "labelled"'
-    if kind == "classification" and data not in ("labelled", "task"):
-        yield "data.kind", data, '"labelled" or "task", since objective.kind is "classification"'
+    own = OBJECTIVES[kind]
+    if data == "task" or data in own.data:
+        return
+    for reader in OBJECTIVES.values():
+        if data in reader.data and reader.labels:
+            yield "objective.kind", kind, f'"{reader.name}", since data.kind is "{data}"'
+    if own.labels:
+        told = ", ".join(f'"{one}"' for one in own.data)
+        yield "data.kind", data, f'{told} or "task", since objective.kind is "{kind}"'
+
+
+def _data_and_objectives() -> str:
+    """Which data go with which objectives, in words."""
+    told = []
+    for kind in dict.fromkeys(kind for one in OBJECTIVES.values() for kind in one.data):
+        *some, last = [f'"{one.name}"' for one in OBJECTIVES.values() if kind in one.data]
+        told.append(f'"{kind}" with {" or ".join(filter(None, [", ".join(some), last]))}')
+    return ", ".join(told)

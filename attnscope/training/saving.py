@@ -23,6 +23,7 @@ from attnscope.models.checkpoint import STATE, WEIGHTS, fill_model_folder
 from attnscope.models.model import Model
 from attnscope.records.sites import HeadRef
 from attnscope.records.training import Saved, SaveFailed, Watched
+from attnscope.schemes.objectives import OBJECTIVES
 from attnscope.trace.store import save_records
 from attnscope.training.distributed import Ranks, SharedLoss, whole_of
 from attnscope.training.optimizers import tensors_of
@@ -218,7 +219,10 @@ def card_of(
         training["guided_head"] = recipe.objective.guided_head
     if recipe.data.kind == "task":
         training["task"] = recipe.data.task
+        if recipe.task_options:
+            training["task_options"] = dict(recipe.task_options)
     text = f"# {name}\n\nTrained with AttnScope for {step:,} of {plural(recipe.training.n_steps, 'step')}.\n"
     if labels:
-        text += f"\nIt predicts one of {len(labels):,} labels for a text: {', '.join(labels)[:400]}.\n"
+        of = "every token" if OBJECTIVES[recipe.objective.kind].labels == "token" else "a text"
+        text += f"\nIt predicts one of {len(labels):,} labels for {of}: {', '.join(labels)[:400]}.\n"
     return ModelCard(name=name, objective=recipe.objective.kind, training=training, text=text, labels=labels)

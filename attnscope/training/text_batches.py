@@ -33,6 +33,7 @@ from numpy.typing import NDArray
 
 from attnscope.counting import plural
 from attnscope.errors import RecipeError
+from attnscope.schemes.objectives import OBJECTIVES
 from attnscope.text.tokenizer import Tokenizer
 from attnscope.training.batches import BatchMaker, Ids, Mask, TextBatches, Vocabulary, masked_batch
 from attnscope.training.objectives import Batch
@@ -55,7 +56,7 @@ def with_sentinels(recipe: Recipe, tokenizer: Tokenizer) -> Tokenizer:
     As many are added as the longest text of the recipe can have spans. Raises RecipeError for the
     tokenizer of a model that is gone on from and never had any: its embedding has no rows for them.
     """
-    if recipe.objective.kind != "span-corruption":
+    if not OBJECTIVES[recipe.objective.kind].hides_spans:
         return tokenizer
     objective = recipe.objective
     _, n_spans = count_spans(recipe.model.max_tokens, objective.corrupted_share, objective.mean_span)
@@ -71,51 +72,70 @@ def with_sentinels(recipe: Recipe, tokenizer: Tokenizer) -> Tokenizer:
     return tokenizer
 
 
-def text_batches(
-    recipe: Recipe, tokenizer: Tokenizer, vocabulary: Vocabulary, training: Ids, held_out: Ids
-) -> BatchMaker:
-    """The batches of a recipe that reads running text; raises RecipeError when there is too little."""
-    objective, n_tokens, batch_size = recipe.objective, recipe.model.max_tokens, recipe.training.batch_size
-    n_evaluation = recipe.training.evaluation_batches
-    is_of_stretches = objective.kind == "span-corruption" or objective.next_sentence
-    if is_of_stretches and len(training) < _LEAST:
-        raise RecipeError(
-            f"{recipe.data.path} has only {plural(len(training), 'token')} to train on.",
-            expected=f"at least {_LEAST}, better many thousands",
-            action="Choose a longer text, or a smaller data.validation_share.",
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextOfRecipe:
+    """Running text as the ids of a recipe, from which its objective has batches made.
+
+    Raises RecipeError when there is too little.
+    """
+
+    recipe: Recipe
+    tokenizer: Tokenizer
+    vocabulary: Vocabulary
+    training: Ids
+    held_out: Ids
+
+    def windows(self, mask_share: float | None) -> BatchMaker:
+        """Stretches of text, in which each token predicts the next or a share is hidden."""
+        recipe = self.recipe
+        return TextBatches(
+            training=self.training,
+            held_out=self.held_out,
+            vocabulary=self.vocabulary,
+            n_tokens=recipe.model.max_tokens,
+            batch_size=recipe.training.batch_size,
+            mask_share=mask_share,
+            repeated_share=recipe.data.repeated_share,
+            n_evaluation=recipe.training.evaluation_batches,
         )
-    if objective.kind == "span-corruption":
-        return SpanBatches(
-            training=training,
-            held_out=held_out,
-            vocabulary=vocabulary,
-            sentinels=tokenizer.sentinel_ids,
-            n_tokens=n_tokens,
-            batch_size=batch_size,
-            corrupted_share=objective.corrupted_share,
-            mean_span=objective.mean_span,
-            n_evaluation=n_evaluation,
-        )
-    if objective.next_sentence:
+
+    def stretches(self) -> BatchMaker:
+        """Two stretches, of which the second follows the first in half of the rows."""
+        self._check_enough()
+        recipe = self.recipe
         return PairBatches(
-            training=training,
-            held_out=held_out,
-            vocabulary=vocabulary,
-            n_tokens=n_tokens,
-            batch_size=batch_size,
-            mask_share=objective.mask_share,
-            n_evaluation=n_evaluation,
+            training=self.training,
+            held_out=self.held_out,
+            vocabulary=self.vocabulary,
+            n_tokens=recipe.model.max_tokens,
+            batch_size=recipe.training.batch_size,
+            mask_share=recipe.objective.mask_share,
+            n_evaluation=recipe.training.evaluation_batches,
         )
-    return TextBatches(
-        training=training,
-        held_out=held_out,
-        vocabulary=vocabulary,
-        n_tokens=n_tokens,
-        batch_size=batch_size,
-        mask_share=objective.mask_share if objective.kind == "masked" else None,
-        repeated_share=recipe.data.repeated_share,
-        n_evaluation=n_evaluation,
-    )
+
+    def spans(self) -> BatchMaker:
+        """Text with hidden spans, and the spans to be written."""
+        self._check_enough()
+        recipe = self.recipe
+        return SpanBatches(
+            training=self.training,
+            held_out=self.held_out,
+            vocabulary=self.vocabulary,
+            sentinels=self.tokenizer.sentinel_ids,
+            n_tokens=recipe.model.max_tokens,
+            batch_size=recipe.training.batch_size,
+            corrupted_share=recipe.objective.corrupted_share,
+            mean_span=recipe.objective.mean_span,
+            n_evaluation=recipe.training.evaluation_batches,
+        )
+
+    def _check_enough(self) -> None:
+        if len(self.training) < _LEAST:
+            raise RecipeError(
+                f"{self.recipe.data.path} has only {plural(len(self.training), 'token')} to train on.",
+                expected=f"at least {_LEAST}, better many thousands",
+                action="Choose a longer text, or a smaller data.validation_share.",
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

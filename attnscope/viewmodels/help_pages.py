@@ -19,6 +19,7 @@ from attnscope.labs import LABS, Lab
 from attnscope.schemes.masks import MASKS
 from attnscope.schemes.measures import MEASURES
 from attnscope.schemes.norms import NORMS
+from attnscope.schemes.objectives import OBJECTIVES
 from attnscope.schemes.optimizers import OPTIMIZERS
 from attnscope.schemes.positions import POSITIONS
 from attnscope.schemes.scores import SCORES
@@ -199,6 +200,7 @@ _LISTS: Mapping[str, Callable[[], str]] = {
     "masks": lambda: _worded(MASKS),
     "norms": lambda: _worded(NORMS),
     "labs": _labs,
+    "objectives": lambda: _worded(OBJECTIVES),
     "optimizers": lambda: _worded(OPTIMIZERS),
 }
 """What a page may ask for by its name in two braces."""

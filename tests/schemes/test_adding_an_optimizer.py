@@ -64,7 +64,7 @@ def test_that_recipes_cost_and_help_know_it() -> None:
     assert moment_bytes(recipe) == 4
     with pytest.raises(RecipeError) as caught:
         _recipe("sign")
-    assert caught.value.expected.endswith("signs")
+    assert caught.value.expected.endswith('"signs"')
     (recipes,) = (page for page in read_help(RESOURCES / "help") if page.name == "recipes")
     assert "- `signs`: the sign of the momentum (this test), `beta1`" in recipes.text
 

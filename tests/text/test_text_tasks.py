@@ -131,7 +131,7 @@ NOUNS = "key cabinet dog door friend king letter author report river teacher tre
         ("copy", {"min_words": 9, "max_words": 3}, "data.min_words is 9"),
         ("copy", {"max_words": "9"}, "data.max_words is '9'"),
         ("copy", {"max_words": True}, "data.max_words is True"),
-        ("copy", {"form": "encoder"}, "data.form is 'encoder'"),
+        ("addition", {"form": "encoder"}, "data.form is 'encoder'"),
         ("induction", {"max_words": 50}, "at most 36"),
         ("addition", {"n_digits": 10**9}, "from 2 to 50"),
     ],

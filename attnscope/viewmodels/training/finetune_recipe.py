@@ -6,20 +6,15 @@ Must not import Qt.
 import json
 
 from attnscope.records.models import ModelInfo
+from attnscope.schemes.objectives import OBJECTIVES
 
 _RATE = "5e-5"
 """The highest of the rates that Devlin et al. 2018, appendix A.3, fine-tune with."""
-_DATA_OF = {
-    "causal": "text",
-    "masked": "text",
-    "translation": "pairs",
-    "span-corruption": "text",
-    "classification": "labelled",
-}
 _WORDS = {
     "text": "text in UTF-8",
     "pairs": "pairs: a source, a tab, its translation",
     "labelled": "a label, a tab and a text in each line",
+    "tagged": "word/LABEL pairs, a sentence in each line, or CoNLL-U",
 }
 _SEGMENTS = [
     "# It reads two texts at once if a tab separates them; trained on single texts it becomes a model of "
@@ -38,8 +33,8 @@ def why_not_further(model: ModelInfo | None) -> str:
 
 def further_recipe(model: ModelInfo) -> str:
     """The recipe, which lacks but the path of its data; a sample of the model is watched."""
-    objective = model.objective if model.objective in _DATA_OF else "masked"
-    kind = _DATA_OF[objective]
+    objective = model.objective if model.objective in OBJECTIVES else "masked"
+    kind = OBJECTIVES[objective].data[0]
     name = " ".join(model.name.split())
     lines = [
         f"# Fine-tuning {name}. Give it your own data: a file of {_WORDS[kind]}.",

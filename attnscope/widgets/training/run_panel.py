@@ -24,6 +24,7 @@ from attnscope import paths
 from attnscope.counting import bytes_text, plural
 from attnscope.errors import LoadError
 from attnscope.figures.style import type_px
+from attnscope.schemes.objectives import OBJECTIVES
 from attnscope.viewmodels.session.recents import Recents
 from attnscope.viewmodels.training.preset_recipe import take_preset
 from attnscope.viewmodels.training.recipe_text import recipe_value
@@ -114,13 +115,6 @@ def _time_of(run: str) -> float:
 
 # The models of the literature behind one button: each with its size, chosen into the recipe.
 
-_GROUPS = {
-    "causal": "Decoders: predict the next token",
-    "masked": "Encoders: fill in hidden tokens",
-    "translation": "Encoder and decoder: translate",
-    "span-corruption": "Encoder and decoder: write hidden spans",
-}
-
 
 class PresetButton(QToolButton):
     """Offers the presets of a TrainingState; `table_wanted` asks for the whole table."""
@@ -157,8 +151,9 @@ class PresetButton(QToolButton):
         if not planning.presets:
             self._menu.addAction("Counting…").setEnabled(False)
             return
-        for objective, title in _GROUPS.items():
-            rows = [preset for preset in planning.presets if preset.objective == objective]
+        for objective in OBJECTIVES.values():
+            title = objective.presets
+            rows = [preset for preset in planning.presets if preset.objective == objective.name]
             if rows:
                 self._menu.addSeparator()
                 self._menu.addAction(title).setEnabled(False)

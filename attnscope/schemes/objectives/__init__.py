@@ -1,0 +1,13 @@
+"""Objectives, a file each: `OBJECTIVES` has them by name, in the order in which messages list them."""
+
+from attnscope.schemes.objectives.objective import Asked, ObjectiveScheme
+from attnscope.schemes.registry import schemes_of
+
+__all__ = ["OBJECTIVES", "Asked", "ObjectiveScheme", "usual_objective"]
+
+OBJECTIVES = schemes_of(__name__, ObjectiveScheme)
+
+
+def usual_objective(form: str) -> str:
+    """The objective that a model of a form usually learns by, without labels."""
+    return next(one.name for one in OBJECTIVES.values() if one.forms[0] == form and not one.labels)

@@ -1,0 +1,29 @@
+"""Predicting a label of a whole text, or of two (Yang et al. 2016; Devlin et al. 2018)."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from attnscope.schemes.objectives.objective import Fault, ObjectiveScheme
+
+if TYPE_CHECKING:
+    from attnscope.training.parts import ObjectivePart, Recipe
+
+
+class Classification(ObjectiveScheme):
+    name, title, order = "classification", "a label of a text", 4
+    words, source = "a label of a whole text, or of two texts together", "Yang et al. 2016"
+    forms = ("encoder", "decoder")
+    data = ("labelled",)
+    labels = "text"
+    over = "text"
+
+    def faults(self, recipe: "Recipe") -> Iterator[Fault]:
+        if recipe.model.pooling == "none":
+            yield (
+                "model.pooling",
+                "none",
+                "a way to make one row of all tokens",
+            )
+
+    def scored_share(self, part: "ObjectivePart", n_tokens: int) -> float:
+        return 1.0 / n_tokens

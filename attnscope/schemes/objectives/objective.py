@@ -1,0 +1,91 @@
+"""What every objective has: the data it reads, the model it needs, what is scored and how it is told.
+
+The loss is the cross-entropy at the scored rows (`training/objectives.py`), of pieces of the vocabulary or of
+labels. Batches are made by those who read the data: an objective says which.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple, Protocol
+
+from attnscope.schemes.registry import Scheme
+
+if TYPE_CHECKING:
+    from attnscope.text.examples import Task
+    from attnscope.training.batches import BatchMaker
+    from attnscope.training.parts import ObjectivePart, Recipe
+
+Fault = tuple[str, object, str]
+"""The key of a recipe, the value found, and what was expected."""
+
+
+class Asked(NamedTuple):
+    """Keys that [model] has to have: why, what asks for it, and what to do where it has others."""
+
+    keys: Mapping[str, object]
+    cause: str
+    reason: str
+    instead: str
+
+
+class RunningText(Protocol):
+    """Running text, ready to be made into batches."""
+
+    def windows(self, mask_share: float | None) -> "BatchMaker":
+        """Stretches of which each token is to predict the next, or a share of hidden tokens to be guessed."""
+        ...
+
+    def stretches(self) -> "BatchMaker":
+        """Two stretches, of which the second follows the first in half of the rows; tokens are hidden."""
+        ...
+
+    def spans(self) -> "BatchMaker":
+        """Text with hidden spans, and the spans to be written."""
+        ...
+
+
+class ObjectiveScheme(Scheme):
+    """An objective; as it stands here, one of pieces that scores every token."""
+
+    words: ClassVar[str] = ""
+    """What the model learns to do, for people."""
+    source: ClassVar[str] = ""
+    """Where it comes from: authors and year."""
+    choices: ClassVar[tuple[str, ...]] = ()
+    """The keys of [objective] that it reads, besides `label_smoothing`."""
+    forms: ClassVar[tuple[str, ...]] = ("decoder",)
+    """The forms of model that can learn it, the usual one first."""
+    data: ClassVar[tuple[str, ...]] = ("text",)
+    """The kinds of data that it reads; tasks besides, see `reads_task`."""
+    labels: ClassVar[Literal["", "text", "token"]] = ""
+    """What a label is told of; empty where pieces are predicted."""
+    over: ClassVar[str] = "token"
+    """What losses are the mean over, and accuracies the share of."""
+    presets: ClassVar[str] = ""
+    """The heading of the published sizes that learned by it; empty where none is listed."""
+    hides_tokens: ClassVar[bool] = False
+    """Whether the tokenizer needs a mask token."""
+    hides_spans: ClassVar[bool] = False
+    """Whether the tokenizer needs sentinels for spans."""
+    can_guide: ClassVar[bool] = False
+    """Whether a head of the cross-attention may learn from a statistical aligner."""
+
+    def reads_task(self, task: "Task") -> bool:
+        """Whether the examples of a task can be learned by it."""
+        told = "token" if getattr(task, "word_labels", ()) else "text" if getattr(task, "labels", ()) else ""
+        return task.form in self.forms[:1] and told == self.labels
+
+    def asked_of_model(self, part: "ObjectivePart") -> Asked | None:
+        """What it asks of [model] beside the form."""
+        return None
+
+    def faults(self, recipe: "Recipe") -> Iterator[Fault]:
+        """Choices of a recipe that do not go with it."""
+        yield from ()
+
+    def scored_share(self, part: "ObjectivePart", n_tokens: int) -> float:
+        """The share of the tokens of a text that are scored."""
+        return 1.0
+
+    def batches(self, part: "ObjectivePart", text: RunningText) -> "BatchMaker":
+        """The batches of running text, where it reads that."""
+        raise NotImplementedError

@@ -1,0 +1,14 @@
+"""Writing the second text of a pair, one token after another (Sutskever et al. 2014)."""
+
+from attnscope.schemes.objectives.objective import ObjectiveScheme
+
+
+class Translation(ObjectiveScheme):
+    name, title, order = "translation", "translation", 2
+    words, source = "the decoder writes the second text of a pair", "Sutskever et al. 2014"
+    choices = ("guided_head", "guided_share")
+    forms = ("encoder-decoder",)
+    data = ("pairs",)
+    over = "target token"
+    presets = "Encoder and decoder: translate"
+    can_guide = True
