@@ -48,7 +48,7 @@ class CrashLog:
         path = self._folder / f"crash-{stamp}-{os.getpid()}-{number}.log"
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
-            path.write_text(report_of(error, doing), encoding="utf-8", errors="backslashreplace")
+            path.write_text(crash_report(error, doing), encoding="utf-8", errors="backslashreplace")
             self._drop_oldest()
         except OSError:
             return None
@@ -106,7 +106,7 @@ class CrashLog:
             path.unlink(missing_ok=True)
 
 
-def report_of(error: BaseException, doing: str) -> str:
+def crash_report(error: BaseException, doing: str) -> str:
     """The text of a crash log: what the program was doing, where it ran, the traceback."""
     facts = [
         f"AttnScope {__version__}, {datetime.now().isoformat(timespec='seconds')}",

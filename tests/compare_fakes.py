@@ -12,7 +12,7 @@ from attnscope.records.models import ModelInfo
 from attnscope.records.sites import HeadRef
 from attnscope.records.tokens import Tokens
 from attnscope.viewmodels.compare.state import CompareState
-from attnscope.viewmodels.maps.long_maps import tokens_of
+from attnscope.viewmodels.maps.long_maps import stack_tokens
 from attnscope.viewmodels.request_ids import RequestIds
 
 
@@ -56,7 +56,7 @@ class CompareDesk:
     def _map(self, head: HeadRef, view: str) -> object:
         side = next(side for side in self.state.sides.values() if side.view == view)
         assert side.traced is not None
-        queries, keys = tokens_of(side.traced, head.stack)
+        queries, keys = stack_tokens(side.traced, head.stack)
         return head_map(head, Tokens(text="", tokens=queries), Tokens(text="", tokens=keys))
 
 

@@ -20,7 +20,7 @@ from attnscope.records.tokenizers import TokenizerRow
 from attnscope.text.examples import is_held_out
 from attnscope.text.tokenizer_comparison import (
     described,
-    lines_of,
+    full_lines,
     measure_tokenizer,
     parts_of,
     train_or_refuse,
@@ -171,7 +171,7 @@ def compare_now(
     is_held_out: bool = True,
 ) -> list[TokenizerRow]:
     """Every row at once, for scripts; raises LoadError for a text without words."""
-    training, measured = parts_of(lines_of(text), is_held_out=is_held_out)
+    training, measured = parts_of(full_lines(text), is_held_out=is_held_out)
     facts = described("", training, measured)
     rows: list[TokenizerRow] = []
     for kind in kinds:

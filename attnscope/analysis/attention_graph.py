@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnscope.analysis.flow import check_position
-from attnscope.analysis.rollout import Level, trace_levels
+from attnscope.analysis.rollout import StreamLevel, trace_levels
 from attnscope.errors import UserError
 from attnscope.nn.cancellation import stop_if_unwanted
 from attnscope.records.attention_graph import DEFAULT_THRESHOLD, AttentionGraph, GraphEdge, GraphNode
@@ -42,7 +42,7 @@ def attention_graph(
     return graph_of(trace_levels(trace, stack), position, threshold=threshold)
 
 
-def graph_of(levels: Sequence[Level], position: int, *, threshold: float) -> AttentionGraph:
+def graph_of(levels: Sequence[StreamLevel], position: int, *, threshold: float) -> AttentionGraph:
     """The graph from one token of the last level; see `attention_graph`."""
     position = check_position(position, len(levels[-1].tokens))
     weights = [[(lower, part.cpu().numpy()) for lower, part in level.parts] for level in levels]
@@ -76,7 +76,7 @@ def _read_by(
 
 
 def _graph(
-    levels: Sequence[Level],
+    levels: Sequence[StreamLevel],
     influence: dict[_Node, float],
     kept: Sequence[tuple[_Node, _Node, float]],
     threshold: float,
@@ -103,6 +103,6 @@ def _graph(
     )
 
 
-def _is_stream(levels: Sequence[Level], upper: _Node, lower: _Node) -> bool:
+def _is_stream(levels: Sequence[StreamLevel], upper: _Node, lower: _Node) -> bool:
     is_same_text = levels[upper[0]].name.startswith("encoder") == levels[lower[0]].name.startswith("encoder")
     return upper[1] == lower[1] and is_same_text

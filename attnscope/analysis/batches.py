@@ -60,7 +60,8 @@ def build_batches(model: Model, samples: Sequence[Sample], batch_size: int = 16)
     # Stable order, so that equal samples give equal batches; like lengths waste little padding.
     rows.sort(key=lambda row: len(row.ids) + len(row.target_ids or ()))
     return [
-        _pad(rows[part], model.device, is_masked=form != "decoder") for part in chunks(len(rows), batch_size)
+        _pad(rows[part], model.device, is_masked=form != "decoder")
+        for part in slices_of(len(rows), batch_size)
     ]
 
 
@@ -75,14 +76,14 @@ def hidden_batches(
         for place in places:
             ids[place], labels[place] = mask_id, ids[place]
         rows.append(_Row(ids, labels, None, one.segments))
-    return [_pad(rows[part], model.device, is_masked=True) for part in chunks(len(rows), batch_size)]
+    return [_pad(rows[part], model.device, is_masked=True) for part in slices_of(len(rows), batch_size)]
 
 
 def label_batches(model: Model, samples: Sequence[Sample], batch_size: int = 16) -> list[Batch]:
     """Texts of which a label is told, in batches; raises UserError where a text has none of the model's."""
     rows = [_labelled_row(model, sample) for sample in samples]
     rows.sort(key=lambda row: len(row.ids) + len(row.target_ids or ()))
-    parts = chunks(len(rows), batch_size)
+    parts = slices_of(len(rows), batch_size)
     return [_pad(rows[part], model.device, is_masked=True, is_pair=True) for part in parts]
 
 
@@ -234,6 +235,6 @@ def _padded(rows: Sequence[Sequence[int]], fill: int, device: torch.device) -> t
     return matrix.to(device), None if bool(valid.all()) else valid.to(device)
 
 
-def chunks(n: int, size: int) -> Iterator[slice]:
+def slices_of(n: int, size: int) -> Iterator[slice]:
     """Slices of at most `size` that cover range(n)."""
     return (slice(start, min(start + size, n)) for start in range(0, n, size))

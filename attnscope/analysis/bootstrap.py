@@ -33,7 +33,7 @@ _BUFFER_TEXTS = 128
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Intervals:
+class RatioIntervals:
     """Ratios with their intervals: float64 [n_columns]; `counts` texts with a denominator."""
 
     values: NDArray[np.float64]
@@ -86,7 +86,7 @@ class RatioBootstrap:
 
     def intervals(
         self, level: float = LEVEL, limits: Limits = _ANY, columns: NDArray[np.int64] | None = None
-    ) -> Intervals:
+    ) -> RatioIntervals:
         """The ratios with intervals that cover `level`, within `limits`.
 
         NaN for too few texts, and where all of them say the same: how far others lie apart is not known.
@@ -111,7 +111,7 @@ class RatioBootstrap:
                 drawn, drawn_below = self._resampled[..., many]
                 ratios = (drawn / np.where(drawn_below == 0, np.nan, drawn_below)).astype(np.float32)
             low[many], high[many] = _percentiles(ratios, _edges(level))
-        return Intervals(
+        return RatioIntervals(
             values=values,
             low=np.clip(low, *limits),
             high=np.clip(high, *limits),

@@ -19,7 +19,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor, nn
 
-from attnscope.analysis.batches import chunks
+from attnscope.analysis.batches import slices_of
 from attnscope.analysis.head_weights import head_weights
 from attnscope.analysis.model_adapter import OwnSubject, own_subject, telling_subject
 from attnscope.errors import UserError
@@ -47,7 +47,7 @@ def head_circuit(
     left, right = factors_of(model, head, kind)
     largest: Pairs | None = None
     smallest: Pairs | None = None
-    for rows in chunks(len(left), max(1, _BLOCK_CELLS // len(right))):
+    for rows in slices_of(len(left), max(1, _BLOCK_CELLS // len(right))):
         values = left[rows] @ right.T  # [rows, vocab]
         largest = _merge(largest, values, rows.start, top)
         smallest = _merge(smallest, -values, rows.start, top)

@@ -10,22 +10,22 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from attnscope.analysis.layered_flow import Block, flows_to
-from attnscope.analysis.rollout import Level
+from attnscope.analysis.layered_flow import Pipes, flows_to
+from attnscope.analysis.rollout import StreamLevel
 from attnscope.errors import UserError
 from attnscope.nn.cancellation import stop_if_unwanted
 
 
-def flow_row(levels: Sequence[Level], query: int) -> NDArray[np.float64]:
+def flow_row(levels: Sequence[StreamLevel], query: int) -> NDArray[np.float64]:
     """The maximum flow from each input token to one token of the last level, [n_inputs]."""
     return np.fromiter(flow_values(levels, query), np.float64)
 
 
-def flow_values(levels: Sequence[Level], query: int) -> Iterator[float]:
+def flow_values(levels: Sequence[StreamLevel], query: int) -> Iterator[float]:
     """The maximum flow from each input token, one after the other; raises Stopped where none is wanted."""
     sizes = [len(level.tokens) for level in levels]
     blocks = [
-        Block(upper, lower, weights.cpu().numpy())
+        Pipes(upper, lower, weights.cpu().numpy())
         for upper, level in enumerate(levels)
         for lower, weights in level.parts
     ]

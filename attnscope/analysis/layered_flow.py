@@ -33,7 +33,7 @@ _N_BALANCES, _N_ROUNDS = 3, 2
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Block:
+class Pipes:
     """All pipes from the nodes of one layer to those of another, [n_upper, n_lower]."""
 
     upper: int
@@ -54,7 +54,7 @@ class _Pipes:
         self.up = np.zeros_like(self.down)
 
 
-def maximum_flow(sizes: Sequence[int], blocks: Sequence[Block], source: Node, sink: Node) -> float:
+def maximum_flow(sizes: Sequence[int], blocks: Sequence[Pipes], source: Node, sink: Node) -> float:
     """The largest flow from one node, (layer, node), to another; `sizes` are the layers' numbers of nodes.
 
     No pipe leads out of the sink, and none back to a layer from below it.
@@ -179,7 +179,7 @@ def _balanced(free: Numbers, rest: Numbers, wanted: Numbers) -> Numbers:
 
 
 def reached_from(
-    sizes: Sequence[int], blocks: Sequence[Block], source: Node
+    sizes: Sequence[int], blocks: Sequence[Pipes], source: Node
 ) -> tuple[NDArray[np.bool_], ...]:
     """Which nodes any flow from the source can come to, layer by layer."""
     reached = [np.zeros(size, np.bool_) for size in sizes]
@@ -190,13 +190,13 @@ def reached_from(
 
 
 def flows_to(
-    sizes: Sequence[int], blocks: Sequence[Block], source: Node, sinks: Sequence[Node]
+    sizes: Sequence[int], blocks: Sequence[Pipes], source: Node, sinks: Sequence[Node]
 ) -> Iterator[float]:
     """The maximum flow to each sink, one after the other; 0 to those that nothing can come to."""
     reached = reached_from(sizes, blocks, source)
     kept = [np.flatnonzero(one) for one in reached]
     narrow = [
-        Block(one.upper, one.lower, one.capacity[np.ix_(kept[one.upper], kept[one.lower])]) for one in blocks
+        Pipes(one.upper, one.lower, one.capacity[np.ix_(kept[one.upper], kept[one.lower])]) for one in blocks
     ]
     n_kept = [len(one) for one in kept]
     start = (source[0], int(np.searchsorted(kept[source[0]], source[1])))

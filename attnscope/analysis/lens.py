@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from attnscope.analysis.batches import chunks
+from attnscope.analysis.batches import slices_of
 from attnscope.analysis.flow import check_position
 from attnscope.analysis.importance import gate_tensors
 from attnscope.analysis.model_adapter import (
@@ -104,7 +104,7 @@ def _read_levels(levels: Levels, streams: Sequence[Tensor], top: int) -> list[li
     first = levels.logits(streams[-1][:1])
     size = max(1, _BLOCK_LOGITS // first.shape[-1])
     blocks = []
-    for part in chunks(len(streams[-1]), size):
+    for part in slices_of(len(streams[-1]), size):
         final = log_probabilities(levels.logits(streams[-1][part]))
         best = final.argmax(dim=-1, keepdim=True)
         blocks.append(

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from attnscope.analysis.attribution import choose_answers
-from attnscope.analysis.batches import chunks
+from attnscope.analysis.batches import slices_of
 from attnscope.analysis.class_logits import reads_classes, told_position
 from attnscope.analysis.flow import check_position
 from attnscope.analysis.model_adapter import OwnSubject, own_subject, predicting_stack, require_answers
@@ -33,7 +33,7 @@ from attnscope.models.huggingface.network import HuggingFaceNetwork
 from attnscope.models.inputs import Inputs
 from attnscope.models.model import Model
 from attnscope.models.outputs import best_ids
-from attnscope.models.places import Place, changed_reads
+from attnscope.models.places import CallPlace, changed_reads
 from attnscope.nn.attention import Probe
 from attnscope.records.attribution import PatchKind, PatchMap, RunName
 from attnscope.records.importance import Progress
@@ -50,11 +50,11 @@ class PatchedSubject(Protocol):
     form: Form
     sites: tuple[Site, ...]
 
-    def layers(self, stack: Stack) -> tuple[Place, ...]:
+    def layers(self, stack: Stack) -> tuple[CallPlace, ...]:
         """Where each layer of `encoder` or `decoder` reads the stream."""
         ...
 
-    def projection_place(self, site: SiteKey) -> Place:
+    def projection_place(self, site: SiteKey) -> CallPlace:
         """Where the heads of a site are read."""
         ...
 
@@ -69,13 +69,13 @@ class OwnPatched:
     def __init__(self, subject: OwnSubject) -> None:
         self.form, self.sites, self._subject = subject.form, subject.sites, subject
 
-    def layers(self, stack: Stack) -> tuple[Place, ...]:
+    def layers(self, stack: Stack) -> tuple[CallPlace, ...]:
         """See `PatchedSubject`, as all these."""
-        return tuple(Place(module=block) for block in self._subject.blocks(stack))
+        return tuple(CallPlace(module=block) for block in self._subject.blocks(stack))
 
-    def projection_place(self, site: SiteKey) -> Place:
+    def projection_place(self, site: SiteKey) -> CallPlace:
         """The output projection."""
-        return Place(module=self._subject.projection(site))
+        return CallPlace(module=self._subject.projection(site))
 
     def say(self, inputs: Inputs, position: int, probe: Probe | None = None, *, n_copies: int = 1) -> Tensor:
         """Only the asked position goes through the vocabulary."""
@@ -92,11 +92,11 @@ class ForeignPatched:
         self.form, self.sites = network.form, network.sites
         self._network, self._anatomy = network, anatomy_of(network)
 
-    def layers(self, stack: Stack) -> tuple[Place, ...]:
+    def layers(self, stack: Stack) -> tuple[CallPlace, ...]:
         """See `PatchedSubject`, as all these."""
         return self._anatomy.layers(stack)
 
-    def projection_place(self, site: SiteKey) -> Place:
+    def projection_place(self, site: SiteKey) -> CallPlace:
         """The product that reads the heads."""
         return self._anatomy.projections[site]
 
@@ -205,7 +205,7 @@ class _Plan:
     rows: tuple[str, ...]
     columns: tuple[str, ...]
     widths: tuple[int, ...]
-    places: tuple[Place, ...]
+    places: tuple[CallPlace, ...]
     donated: tuple[Tensor, ...]
 
     def patch(self, row: int, columns: Sequence[int], x: Tensor) -> Tensor:
@@ -281,7 +281,7 @@ def _row_chunks(cells: Sequence[tuple[int, int]], n_copies: int) -> Iterator[Seq
     """The cells of each row, at most so many at a time as a batch may hold."""
     for row in dict.fromkeys(row for row, _ in cells):
         of_row = [cell for cell in cells if cell[0] == row]
-        for part in chunks(len(of_row), n_copies):
+        for part in slices_of(len(of_row), n_copies):
             yield of_row[part]
 
 

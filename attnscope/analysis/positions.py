@@ -38,7 +38,7 @@ def position_tables(
     return tuple(_named_table(name, n_positions, d_model, model) for name in names)
 
 
-def table_of(name: str, matrix: Tensor, note: str = "") -> PositionTable:
+def encoding_table(name: str, matrix: Tensor, note: str = "") -> PositionTable:
     """The record of one encoding, from its matrix [n_positions, d_model]; computed in float64."""
     exact = matrix.detach().cpu().double()
     lengths = exact.norm(dim=1)
@@ -60,11 +60,11 @@ def _named_table(name: str, n: int, d_model: int, model: Model | None) -> Positi
         if model is None:
             raise UserError("No model is open.", action="Open a model to see its own positions.")
         matrix, note, axes = own_matrix(n, model)
-        return replace(table_of(name, matrix, note), axes=axes)
+        return replace(encoding_table(name, matrix, note), axes=axes)
     scheme = POSITIONS.get(name)
     if scheme is None or not scheme.page_title:
         raise UserError(f"There is no positional encoding {name!r}.", expected=", ".join(NAMES))
-    return table_of(name, *scheme.page_matrix(n, d_model))
+    return encoding_table(name, *scheme.page_matrix(n, d_model))
 
 
 def _by_offset(pairs: Tensor) -> Tensor:

@@ -16,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from attnscope.analysis.batches import Sample, chunks
+from attnscope.analysis.batches import Sample, slices_of
 from attnscope.analysis.measures import row_entropy
 from attnscope.counting import there_are
 from attnscope.errors import UserError
@@ -70,7 +70,7 @@ def divergence_sums(a: Tensor) -> Tensor:
     """Σ_i JS(a_h[i] ‖ a_h'[i]) of every pair of heads, float64 [n_heads, n_heads]; a [n_heads, n, keys]."""
     n_heads, n_queries, n_keys = a.shape
     total = torch.zeros(n_heads, n_heads, dtype=torch.float64)
-    for rows in chunks(n_queries, max(1, _BLOCK_CELLS // max(1, n_heads * n_keys))):
+    for rows in slices_of(n_queries, max(1, _BLOCK_CELLS // max(1, n_heads * n_keys))):
         part = a[:, rows]
         entropy = row_entropy(part)  # [n_heads, rows]
         for h in range(n_heads - 1):

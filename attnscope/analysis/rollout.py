@@ -33,7 +33,7 @@ _BLOCK_CELLS = 8_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Level:
+class StreamLevel:
     """The tokens after one attention module.
 
     `parts` are (lower level, weights [n_tokens, its n_tokens]); none at the bottom. Over all parts the rows
@@ -45,7 +45,7 @@ class Level:
     parts: tuple[tuple[int, Tensor], ...] = ()
 
 
-def trace_levels(trace: Trace, stack: Stack | None = None) -> tuple[Level, ...]:
+def trace_levels(trace: Trace, stack: Stack | None = None) -> tuple[StreamLevel, ...]:
     """The levels under the last layer of a stack, bottom first; without a name, of the one that predicts.
 
     The last level is the stack's last layer.
@@ -80,7 +80,7 @@ def with_stream(mean: Tensor) -> Tensor:
     return both / both.sum(dim=-1, keepdim=True)
 
 
-def roll_out(levels: Sequence[Level]) -> list[Tensor]:
+def roll_out(levels: Sequence[StreamLevel]) -> list[Tensor]:
     """The rollout of every level, [its n_tokens, n_inputs]; inputs are all bottom levels in order."""
     starts = _input_starts(levels)
     n_inputs = sum(len(level.tokens) for level in levels if not level.parts)
@@ -119,7 +119,7 @@ def raw_attention(trace: Trace, stack: Stack | None = None, layer: int | None = 
 
 
 def influence_map(
-    method: str, levels: Sequence[Level], top: int, weights: Tensor, about: str = ""
+    method: str, levels: Sequence[StreamLevel], top: int, weights: Tensor, about: str = ""
 ) -> InfluenceMap:
     """The record of one level's influence; `weights` is [n_tokens, n_inputs]."""
     inputs = [level for level in levels[: top + 1] if not level.parts]
@@ -160,13 +160,13 @@ def sum_of(tensors: Sequence[Tensor]) -> Tensor:
     return total
 
 
-def _self_levels(trace: Trace, stack: Stack, *, start: int, memory: int | None = None) -> list[Level]:
+def _self_levels(trace: Trace, stack: Stack, *, start: int, memory: int | None = None) -> list[StreamLevel]:
     """The inputs of a stack and a level for each of its sites; cross-attention reads level `memory`."""
     has_cross = memory is not None
     sites = [s for s in trace.sites if s.stack == stack or (has_cross and s.stack == "cross")]
     sites.sort(key=lambda site: (site.layer, site.stack == "cross"))
     tokens = trace.source.tokens if stack == "encoder" or trace.target is None else trace.target.tokens
-    levels = [Level(name=f"{stack} input", tokens=tokens)]
+    levels = [StreamLevel(name=f"{stack} input", tokens=tokens)]
     for site in sites:
         below, mean = start + len(levels) - 1, mean_weights(trace, site)
         if site.stack != "cross":
@@ -175,7 +175,7 @@ def _self_levels(trace: Trace, stack: Stack, *, start: int, memory: int | None =
             wide = exact(mean)
             sums = 1.0 + wide.sum(dim=-1, keepdim=True)
             parts = ((below, torch.diag(1.0 / sums[:, 0])), (memory or 0, wide / sums))
-        levels.append(Level(name=f"{site.stack} {site.layer}", tokens=tokens, parts=parts))
+        levels.append(StreamLevel(name=f"{site.stack} {site.layer}", tokens=tokens, parts=parts))
     return levels
 
 
@@ -195,7 +195,7 @@ def _require_tokens(trace: Trace) -> None:
         )
 
 
-def _input_starts(levels: Sequence[Level]) -> dict[int, int]:
+def _input_starts(levels: Sequence[StreamLevel]) -> dict[int, int]:
     starts, n = {}, 0
     for index, level in enumerate(levels):
         if not level.parts:
@@ -204,7 +204,7 @@ def _input_starts(levels: Sequence[Level]) -> dict[int, int]:
     return starts
 
 
-def _find_level(levels: Sequence[Level], layer: int | None) -> int:
+def _find_level(levels: Sequence[StreamLevel], layer: int | None) -> int:
     """The last level, or the last one of a layer of the top stack."""
     if layer is None:
         return len(levels) - 1
@@ -222,7 +222,7 @@ def _no_layer(layer: int | None) -> UserError:
     )
 
 
-def _device(levels: Sequence[Level]) -> torch.device:
+def _device(levels: Sequence[StreamLevel]) -> torch.device:
     for level in levels:
         for _, weights in level.parts:
             return weights.device

@@ -6,7 +6,7 @@ Words, rows and rates are those of `word_alignment.py`; the gates and changes of
 import numpy as np
 import torch
 
-from attnscope.analysis.batches import chunks
+from attnscope.analysis.batches import slices_of
 from attnscope.analysis.gold_links import AlignedPair, Link
 from attnscope.analysis.known_links import word_spans
 from attnscope.analysis.word_alignment import count_links, heads_then_means
@@ -99,7 +99,7 @@ def _counts(trace: Trace, site: Site, maps: WordMaps, pair: AlignedPair) -> torc
     record, targets = trace.records[site.key], pair.target.split()
     size = max(1, _BLOCK_CELLS // (site.n_heads * len(trace.source)))
     total = torch.zeros(2, 1, site.n_heads + 1, 3)
-    for words in chunks(len(targets), size):
+    for words in slices_of(len(targets), size):
         to_query = maps.to_query[words]  # [words, n_queries]
         seen = to_query.any(dim=0).nonzero()[:, 0].tolist() or [0]
         rows = slice(seen[0], seen[-1] + 1)

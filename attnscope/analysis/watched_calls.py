@@ -21,7 +21,7 @@ from attnscope.records.sites import SiteKey
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class SeenCall:
+class WatchedCall:
     """One attention call, for a batch of one; `out` is part of the graph."""
 
     call: Call
@@ -46,7 +46,7 @@ class WatchedCalls(TensorGates):
 
     def __init__(self, gates: Mapping[SiteKey, Tensor], edits: Mapping[SiteKey, Edits] | None = None) -> None:
         super().__init__(gates, edits)
-        self.seen: dict[SiteKey, SeenCall] = {}
+        self.seen: dict[SiteKey, WatchedCall] = {}
 
     def wants(self, site: SiteKey) -> bool:
         return True
@@ -54,4 +54,4 @@ class WatchedCalls(TensorGates):
     def record(self, site: SiteKey, call: Call, *, lse: Tensor, out: Tensor, is_training: bool) -> None:
         """See `Probe`."""
         # Where the model's weights are frozen, the graph begins here.
-        self.seen[site] = SeenCall(call, lse, out if out.requires_grad else out.requires_grad_())
+        self.seen[site] = WatchedCall(call, lse, out if out.requires_grad else out.requires_grad_())

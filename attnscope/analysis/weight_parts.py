@@ -51,7 +51,9 @@ def product_spectrum(q: Tensor, k: Tensor) -> Tensor:
 KINDS: tuple[CircuitKind, ...] = ("ov", "qk")
 
 
-def read_weights(model: Model, head: HeadRef, top: int = N_PAIRS) -> Iterator[Progress | HeadWeightsFound]:
+def read_head_weights(
+    model: Model, head: HeadRef, top: int = N_PAIRS
+) -> Iterator[Progress | HeadWeightsFound]:
     """Progress block by block, and what is known after each part; raises UserError for an unknown head."""
     check_heads((head,), model.sites)
     found = HeadWeightsFound(head=head)

@@ -19,7 +19,7 @@ def path_of(text: str) -> Path:
     return Path(text)
 
 
-def name_of(text: str) -> str:
+def name_argument(text: str) -> str:
     """As `path_of`, but the words themselves, which may be none."""
     path_of(text)
     return text

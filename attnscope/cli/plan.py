@@ -14,10 +14,10 @@ from attnscope.viewmodels.training.plan_words import (
     Row,
     disk_rows,
     memory_rows,
-    preset_cells,
+    plan_summary,
+    preset_row_cells,
     problem_of,
     size_rows,
-    summary,
     work_rows,
 )
 
@@ -61,7 +61,7 @@ def plan_values(plan: Plan) -> dict[str, object]:
 def plan_text(plan: Plan) -> str:
     """The plan as people read it."""
     blocks = [
-        f"{one_line(plan.name)}: {summary(plan)}",
+        f"{one_line(plan.name)}: {plan_summary(plan)}",
         _table("parameters", size_rows(plan)),
         _table("memory", memory_rows(plan)),
         _table("work", work_rows(plan)),
@@ -83,7 +83,7 @@ def tell_presets(*, is_json: bool = False) -> int:
     if is_json:
         say_json([preset_values(row) for row in rows])
     else:
-        say(_columns([PRESET_COLUMNS, *(preset_cells(row) for row in rows)]))
+        say(_columns([PRESET_COLUMNS, *(preset_row_cells(row) for row in rows)]))
         say("Operations are of the forward pass at the longest text; memory is with one such text at a time.")
     return 0
 

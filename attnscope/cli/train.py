@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from attnscope import boot
 from attnscope.cli.inputs import tell_columns
 from attnscope.cli.interrupting import TrainingSignals, add_stop_argument, at_end_of_input
-from attnscope.cli.outputs import name_of
+from attnscope.cli.outputs import name_argument
 from attnscope.cli.ranges import whole
 from attnscope.cli.sweep import add_sweep_arguments, run_sweep
 from attnscope.cli.terminal import json_text, say, say_error
@@ -44,7 +44,7 @@ def add_resume_arguments(parser: argparse.ArgumentParser) -> None:
     """Add --resume and --steps."""
     parser.add_argument(
         "--resume",
-        type=name_of,
+        type=name_argument,
         metavar="RUN",
         default="",
         help="continue the run in this folder, from its own recipe; without RECIPE and --out",
@@ -124,7 +124,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         help="a recipe in TOML, or the name of a built-in one or of a preset",
     )
     add_resume_arguments(parser)
-    parser.add_argument("--out", type=name_of, metavar="DIR", default="", help="the run folder")
+    parser.add_argument("--out", type=name_argument, metavar="DIR", default="", help="the run folder")
     parser.add_argument(
         "--set",
         metavar="KEY=VALUE",

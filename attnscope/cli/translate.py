@@ -89,7 +89,7 @@ def run(arguments: argparse.Namespace) -> int:
         sources, lines = _held_out(sources, lines, arguments.held_out)
     references: list[tuple[str, ...]] = [(line,) for line in lines] if any(lines) else []
     if arguments.all_references:
-        sources, references = together(sources, references)
+        sources, references = sources_once(sources, references)
     if arguments.by_length is not None and not references:
         raise UserError(
             "Without references nothing can be scored by length.",
@@ -152,7 +152,7 @@ def _hand_over(found: _Found, arguments: argparse.Namespace) -> None:
 def _read(arguments: argparse.Namespace) -> tuple[list[str], list[str]]:
     """The texts and their references, of --text or of the file."""
     if arguments.text is None:
-        return read_texts(arguments.file, arguments.reference)
+        return read_parallel_files(arguments.file, arguments.reference)
     if not arguments.text.strip():
         raise UserError("There is no text to translate.", expected="at least one word after --text")
     from attnscope.text.corpora import columns_of_lines
@@ -182,7 +182,7 @@ def _held_out(sources: list[str], lines: list[str], share: float) -> tuple[list[
     return [sources[k] for k in kept], [lines[k] for k in kept] if lines else []
 
 
-def read_texts(path: Path, reference: Path | None) -> tuple[list[str], list[str]]:
+def read_parallel_files(path: Path, reference: Path | None) -> tuple[list[str], list[str]]:
     """Sources and references line by line, no references when no file holds any.
 
     An empty line stays one, so that lines of both files and of the translations belong together. Raises
@@ -228,7 +228,7 @@ def sources_of(columns: list[list[str]], where: str) -> tuple[list[str], list[st
     return sources, [line[1] if len(line) > 1 else "" for line in columns] if n_both else []
 
 
-def together(
+def sources_once(
     sources: list[str], references: list[tuple[str, ...]]
 ) -> tuple[list[str], list[tuple[str, ...]]]:
     """Each source once, in the order of its first line, with all its references where there are any."""

@@ -44,13 +44,13 @@ def run(arguments: argparse.Namespace) -> int:
     """Read the weights, print, write."""
     if not 1 <= arguments.top <= _MAX_PAIRS:
         raise UserError(f"--top is {arguments.top}.", expected=f"1 to {_MAX_PAIRS}")
-    from attnscope.analysis.weight_parts import read_weights
+    from attnscope.analysis.weight_parts import read_head_weights
     from attnscope.records.head_weights import HeadWeightsFound
 
     model = open_model(arguments)
     head = _head(arguments.head, model.sites)
     read = HeadWeightsFound(head=head)
-    for one in tell_progress(read_weights(model, head, _N_READ), unit=f"tokens, {head.label}"):
+    for one in tell_progress(read_head_weights(model, head, _N_READ), unit=f"tokens, {head.label}"):
         read = one if isinstance(one, HeadWeightsFound) else read
     found = _cut(read, arguments.top)
     if all(part.circuit is None and part.spectrum is None for part in found.parts):

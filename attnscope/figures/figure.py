@@ -15,7 +15,7 @@ from attnscope.figures.file_names import Format
 from attnscope.figures.page import PresetName, page_of, sized
 from attnscope.figures.spec import Caption, FigureOrigin, FigureSpec, check_spec
 from attnscope.figures.style import MapStyle, Scale, Turn
-from attnscope.figures.traced import OtherSide, Traced, Wanted
+from attnscope.figures.traced import DrawnTrace, OtherSide, Wanted
 from attnscope.figures.views import VIEWS
 from attnscope.figures.views.head import HeadFigure
 from attnscope.figures.views.picture import PictureFigure, PicturePart
@@ -75,12 +75,12 @@ _TRACE_IT = "Of a model give what it did on a text: figure(model.trace(text))."
 
 
 def figure(
-    trace: Traced,
+    trace: DrawnTrace,
     view: str = "grid",
     *,
     head: HeadName | None = None,
     heads: Sequence[HeadName] = (),
-    other: Traced | None = None,
+    other: DrawnTrace | None = None,
     other_head: HeadName | None = None,
     names: tuple[str, str] = ("A", "B"),
     align: Way = "pairs",

@@ -114,14 +114,14 @@ def row_words(row: GraphRow) -> str:
     return row.title if row.token is None else isolated(plain_piece(row.token.label))
 
 
-def has_two_texts(graph: AttentionGraph) -> bool:
+def has_target(graph: AttentionGraph) -> bool:
     """Whether a source and a target are read."""
     return any(name.startswith("cross") for name in graph.levels)
 
 
 def is_of_source(graph: AttentionGraph, level: int) -> bool:
     """Whether a level's tokens are those of the source, where there is one."""
-    return has_two_texts(graph) and graph.levels[level].startswith("encoder")
+    return has_target(graph) and graph.levels[level].startswith("encoder")
 
 
 def _place(graph: AttentionGraph, node: int) -> tuple[bool, int]:
@@ -135,7 +135,7 @@ def _lines(graph: AttentionGraph) -> list[tuple[str, int | None]]:
     lines: list[tuple[str, int | None]] = []
     for is_own, title in ((False, SOURCE), (True, TARGET)):
         nodes = [of_place[place] for place in sorted(of_place) if place[0] == is_own]
-        if nodes and has_two_texts(graph):
+        if nodes and has_target(graph):
             lines.append((title, None))
         lines += [("", node) for node in nodes]
     return lines

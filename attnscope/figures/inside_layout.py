@@ -60,7 +60,7 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class InsidePlace:
     """What lies under a position: the row of a key, a column, and a dimension of a strip."""
 
     row: int | None = None
@@ -98,7 +98,7 @@ class InsideLayout:
         top = self.rows.origin + row * self.rows.step
         return QRectF(self.rect.left(), top, self.columns[-1].right - self.rect.left(), self.rows.step)
 
-    def hit(self, position: QPointF) -> Place:
+    def hit(self, position: QPointF) -> InsidePlace:
         """What lies under a position; q's and the output's bars belong to the strips they stand over."""
         x, y = position.x(), position.y()
         column = next((c for c in self.columns if c.left <= x < c.right), None)
@@ -111,9 +111,9 @@ class InsideLayout:
             name == "weighted" and self.output_bars.top() <= y < self.output_bars.bottom()
         )
         if column is None or not column.n_cells or (row is None and not is_on_bars):
-            return Place(row=row, column=name)
+            return InsidePlace(row=row, column=name)
         cell = int((x - column.left) / column.width * column.n_cells)
-        return Place(row=row, column=name, dimension=cell if column.n_pooled == 1 else None)
+        return InsidePlace(row=row, column=name, dimension=cell if column.n_pooled == 1 else None)
 
 
 def inside_layout(

@@ -124,10 +124,10 @@ class FieldCache:
         with QPainter(self._picture) as painter:
             painter.translate(-corner)
             painter.fillRect(rows, QColor(field.palette.background))
-            paint_field(painter, field, within=rows, is_quick=True)
+            paint_lines_field(painter, field, within=rows, is_quick=True)
 
 
-def paint_field(
+def paint_lines_field(
     painter: QPainter,
     field: LinesField,
     *,

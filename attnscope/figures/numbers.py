@@ -53,7 +53,7 @@ def safe_cell(text: str) -> str:
     return "'" + plain_text(shown) if is_formula else shown
 
 
-def number_text(value: float) -> str:
+def exact_number_text(value: float) -> str:
     """Nine digits, which give back a float32; what is counted, such as tokens read, has all of its own."""
     if not np.isfinite(value):
         return ""
@@ -93,7 +93,7 @@ def weight_rows(
         written = (safe_cell(query.piece if query.read else ""),) if has_written else ()
         for j, key in enumerate(head_map.keys if only in (None, i) else ()):
             names = (str(i), safe_cell(query.read or query.piece), *written, str(j), safe_cell(key.piece))
-            yield (head.stack, str(head.layer), number, *names, number_text(head_map.weights[i, j]))
+            yield (head.stack, str(head.layer), number, *names, exact_number_text(head_map.weights[i, j]))
 
 
 def map_arrays(spec: FigureSpec) -> dict[str, NDArray[np.generic]]:

@@ -9,7 +9,7 @@ from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPen
 
 from attnscope.counting import fixed
 from attnscope.figures.colours import Palette, argb, difference_map, lut, lut_argb
-from attnscope.figures.picture_blend import COLOUR_SHARE, blended, colour_words
+from attnscope.figures.picture_blend import COLOUR_SHARE, blended_pixels, pixel_words
 from attnscope.figures.plain import plain_piece
 from attnscope.figures.raster import FIRST_COLOUR, Codes, cells_image, image_from_words, image_size
 from attnscope.figures.style import NORMAL_PX, SMALL_PX, font, text_width, type_px
@@ -122,7 +122,7 @@ def _over_picture(
     if shown.kind == "signed":
         sizes = np.clip(np.abs(np.nan_to_num(shown.values)) / (shown.limit or 1.0), 0.0, 1.0)
         shares = _STRONGEST * np.sqrt(sizes)
-    return colour_words(blended(backdrop, colours, shares, size_px))
+    return pixel_words(blended_pixels(backdrop, colours, shares, size_px))
 
 
 def _words_of(shown: CellMap, palette: Palette) -> NDArray[np.uint32]:

@@ -10,7 +10,7 @@ from PySide6.QtGui import QColor, QImage, QPainter, QPen
 from attnscope.figures.colours import Palette, difference_map, lut_argb
 from attnscope.figures.difference_codes import delta_codes
 from attnscope.figures.paint_grid import paint_off
-from attnscope.figures.raster import ImageCache, image_from_words, words_of
+from attnscope.figures.raster import ImageCache, code_colours, image_from_words
 from attnscope.figures.style import SMALL_PX, font, text_width, type_px, value_text
 from attnscope.records.compare import DifferenceGrid, pooled_difference
 from attnscope.records.sites import HeadRef
@@ -102,7 +102,7 @@ def changed_heads(grids: tuple[DifferenceGrid, ...]) -> tuple[ChangedHead, ...]:
     )
 
 
-def most_changed(heads: tuple[ChangedHead, ...]) -> tuple[ChangedHead, ...]:
+def by_change(heads: tuple[ChangedHead, ...]) -> tuple[ChangedHead, ...]:
     """The heads with the largest mean |Δ| first; those without a number last."""
     return tuple(sorted(heads, key=lambda h: (np.isnan(h.mean_abs), -np.nan_to_num(h.mean_abs))))
 
@@ -115,7 +115,7 @@ def changes_layout(rect: QRectF, grids: tuple[DifferenceGrid, ...], *, is_sorted
     first = grids[0] if grids else None
     aspect = min(2.0, max(0.5, first.n_queries / first.n_keys)) if first and first.n_keys else 1.0
     if is_sorted:
-        ordered = most_changed(heads)
+        ordered = by_change(heads)
         found = (
             _laid_out(inner, _lines(ordered, n), (), aspect, is_mixed=is_mixed)
             for n in range(1, len(ordered) + 1)
@@ -251,7 +251,9 @@ def _image(changed: ChangedHead, box: QRectF, end: float, palette: Palette, cach
     delta[levels == 0] = np.nan
     delta = pooled_difference(delta, (int(box.height()), int(box.width())))
     codes = delta_codes(delta, max(end or peak, 1e-6))
-    return cache.keep(changed.head, key, image_from_words(words_of(difference_map(palette), palette)[codes]))
+    return cache.keep(
+        changed.head, key, image_from_words(code_colours(difference_map(palette), palette)[codes])
+    )
 
 
 def _paint_frame(

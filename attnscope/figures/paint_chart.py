@@ -79,7 +79,9 @@ def paint_chart(painter: QPainter, rect: QRectF, chart: Chart, *, palette: Palet
     painter.save()
     painter.setClipRect(plot.adjusted(-3, -3, 3, 3))
     if chart.field is not None:
-        paint_field(painter, plot, chart.field, x_range, y_range, is_log_y=chart.is_log_y, palette=palette)
+        paint_chart_field(
+            painter, plot, chart.field, x_range, y_range, is_log_y=chart.is_log_y, palette=palette
+        )
     for series in sorted(chart.series, key=lambda s: not s.is_quiet):
         _paint_series(painter, layout, series, palette, has_halo=chart.field is not None)
     lines = [layout.place(s.xs, s.ys) for s in chart.series if s.is_reference]
@@ -215,7 +217,7 @@ def _paint_axes(
     painter.setPen(QColor(palette.muted))
     room = rect.right() - unit_at.x()
     if chart.field is not None:
-        strip_px = paint_strip(painter, rect.right(), rect.top() + 5, chart.field, palette) + 8
+        strip_px = paint_colour_strip(painter, rect.right(), rect.top() + 5, chart.field, palette) + 8
         room -= strip_px if unit_at.y() == rect.top() else 0.0
     unit = QFontMetricsF(font(SMALL_PX)).elidedText(chart.y_label, Qt.TextElideMode.ElideRight, room)
     painter.drawText(unit_at + QPointF(0.0, 13.0), unit)
@@ -475,7 +477,7 @@ def field_words(
     return np.where(counts > 0, words, np.uint32(background)).astype(np.uint32)
 
 
-def paint_field(
+def paint_chart_field(
     painter: QPainter,
     plot: QRectF,
     field: ChartField,
@@ -498,7 +500,9 @@ def paint_field(
     painter.drawImage(plot, image_from_words(words))
 
 
-def paint_strip(painter: QPainter, right: float, top: float, field: ChartField, palette: Palette) -> float:
+def paint_colour_strip(
+    painter: QPainter, right: float, top: float, field: ChartField, palette: Palette
+) -> float:
     """Draw what the colours count, ending at `right`; returns the width that was used."""
     painter.save()
     painter.setFont(font(SMALL_PX))

@@ -21,8 +21,8 @@ from attnscope.figures.raster import (
     Codes,
     ImageCache,
     cells_image,
+    code_colours,
     image_size,
-    words_of,
 )
 from attnscope.figures.style import (
     LARGE_PX,
@@ -73,7 +73,7 @@ def paint_difference(
     sides: tuple[tuple[Which, Codes], ...] = (("A", codes.first), ("B", codes.second))
     for k, (which, coded) in enumerate(sides):
         panel = layout.panels[k]
-        words = np.append(words_of(style.colour_map, palette), np.uint32(argb(palette.background)))
+        words = np.append(code_colours(style.colour_map, palette), np.uint32(argb(palette.background)))
         words[NO_DATA] = argb(palette.background)
         _paint_title(painter, panel, layout.title_ends[k], which, _side_words(shown, k, style), palette)
         _paint_cells(painter, panel, coded, words, palette, cache, (k, style, palette))
@@ -171,7 +171,7 @@ def _paint_delta(
     cache: ImageCache,
 ) -> None:
     """The differences; where cells share a pixel, the largest of either sign."""
-    words = np.append(words_of(difference_map(palette), palette), np.uint32(argb(palette.background)))
+    words = np.append(code_colours(difference_map(palette), palette), np.uint32(argb(palette.background)))
     words[NO_DATA] = argb(palette.grid)
     (width, height), _ = image_size(painter, panel.cells, panel.view)
     view, name = panel.view, ("delta", palette)

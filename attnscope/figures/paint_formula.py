@@ -17,7 +17,7 @@ from attnscope.viewmodels.formula_text import (
     Node,
     Root,
     Row,
-    Scripts,
+    Scripted,
     Space,
     Symbol,
     parse_formula,
@@ -174,7 +174,7 @@ def _set(node: Node, em: float) -> Box:
             return _symbol(node, em)
         case Space():
             return Box(0.24 * em, 0.0, 0.0, _nothing)
-        case Scripts():
+        case Scripted():
             return _scripts(node, em)
         case Fraction():
             return _fraction(node, em)
@@ -220,7 +220,7 @@ def _symbol(symbol: Symbol, em: float) -> Box:
     return Box(width, ascent - lower, descent + lower, paint)
 
 
-def _scripts(node: Scripts, em: float) -> Box:
+def _scripts(node: Scripted, em: float) -> Box:
     base = _set(node.base, em)
     small = em * _SCRIPT
     above = _row(node.sup.parts, small) if node.sup is not None else None

@@ -12,7 +12,7 @@ from attnscope.figures.graph_layout import (
     ROW_PX,
     GraphLayout,
     graph_layout,
-    has_two_texts,
+    has_target,
     natural_graph_height,
     row_words,
 )
@@ -54,7 +54,7 @@ def foot_lines(graph: AttentionGraph, width: float) -> list[str]:
 def marks_words(graph: AttentionGraph) -> str:
     """What circles and lines are."""
     levels = "in: the inputs; L: after a layer's self-attention"
-    levels += "; ×: after its cross-attention." if has_two_texts(graph) else "."
+    levels += "; ×: after its cross-attention." if has_target(graph) else "."
     return (
         f"Circles: share of the output (½ attention, mean over heads, + ½ stream). Blue: attention; grey: "
         f"the token's own stream. {levels}"
@@ -71,7 +71,7 @@ def kept_words(graph: AttentionGraph) -> str:
     )
 
 
-def share_words(graph: AttentionGraph) -> str:
+def inputs_share_words(graph: AttentionGraph) -> str:
     """How much of the output the inputs that are shown account for."""
     return f"Inputs shown: {100 * graph.kept_share:.0f}\u00a0% of the output."
 

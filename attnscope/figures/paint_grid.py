@@ -13,13 +13,13 @@ from attnscope.figures.raster import (
     Codes,
     ImageCache,
     cells_image,
+    code_colours,
     codes_from_grid,
     image_from_codes,
     image_from_words,
     image_size,
     is_vector,
     resample,
-    words_of,
 )
 from attnscope.figures.style import SMALL_PX, MapStyle, font, text_width, type_px
 from attnscope.figures.vector_cells import has_vector_cells, paint_vector_cells
@@ -74,7 +74,10 @@ def paint_grid(
     visible = layout.visible()
     boxes = {place: layout.box(*place) for place in visible}
     if is_paper and has_vector_cells(painter, sum(grid.levels.size for grid in grids)):
-        codes, words = [codes_from_grid(g, style.scale) for g in grids], words_of(style.colour_map, palette)
+        codes, words = (
+            [codes_from_grid(g, style.scale) for g in grids],
+            code_colours(style.colour_map, palette),
+        )
         for (row, column), box in boxes.items():
             shown = codes[row // layout.n_lines][layout.rows[row][column].head]
             paint_vector_cells(painter, box, shown, words, hatch=palette.hatch)
@@ -131,7 +134,7 @@ def _paper_images(
     painter: QPainter, layout: GridLayout, grids: tuple[SiteGrid, ...], style: MapStyle, palette: Palette
 ) -> list[list[QImage]]:
     """One image for each head as a file shows it, with hatch where nothing is allowed."""
-    words, box, images = words_of(style.colour_map, palette), layout.box(0, 0), []
+    words, box, images = code_colours(style.colour_map, palette), layout.box(0, 0), []
     for grid in grids:
         codes: Codes = codes_from_grid(grid, style.scale)
         if not codes[0].size:
@@ -154,7 +157,7 @@ def _site_images(
     if (codes.shape[2], codes.shape[1]) != size_px:
         codes = resample(codes, (0, codes.shape[1]), max(1, size_px[1]), axis=1)
         codes = resample(codes, (0, codes.shape[2]), max(1, size_px[0]), axis=2)
-    words = words_of(style.colour_map, palette)
+    words = code_colours(style.colour_map, palette)
     if is_for_file:
         return [image_from_codes(head, words, _VECTOR_CELL_PX) for head in codes]
     return [image_from_words(head) for head in words[codes]]

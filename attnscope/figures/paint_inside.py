@@ -15,7 +15,7 @@ from attnscope.figures.difference_codes import delta_codes
 from attnscope.figures.inside_layout import COLUMN_STEPS, STRIPS, Column, InsideLayout, inside_layout
 from attnscope.figures.paint_formula import set_formula
 from attnscope.figures.plain import isolated, plain_piece
-from attnscope.figures.raster import cells_image, image_size, words_of
+from attnscope.figures.raster import cells_image, code_colours, image_size
 from attnscope.figures.style import LARGE_PX, NORMAL_PX, SMALL_PX, font, text_width, type_px
 from attnscope.figures.token_axis import paint_rows, stride_for
 from attnscope.records.inside import HeadInside
@@ -136,7 +136,7 @@ def _paint_names(
 
 def _scale_words(column: Column, inside: HeadInside) -> str:
     pooled = f", {column.n_pooled} to 1" if column.n_pooled > 1 else ""
-    return f"±{short_limit(limit_of(values_of(inside, column.name)))}{pooled}"
+    return f"±{short_limit(limit_of(strip_values(inside, column.name)))}{pooled}"
 
 
 def _paint_query(painter: QPainter, layout: InsideLayout, inside: HeadInside, palette: Palette) -> None:
@@ -214,7 +214,7 @@ def short_limit(value: float) -> str:
     return f"{value:.2g}" if value < 99.5 else f"{value:.0f}"
 
 
-def values_of(inside: HeadInside, name: str) -> Values:
+def strip_values(inside: HeadInside, name: str) -> Values:
     """The numbers of a strip."""
     found: dict[str, Values] = {"k": inside.k, "products": inside.products, "weighted": inside.weighted}
     return found[name]
@@ -243,14 +243,14 @@ def paint_strip(
     painter: QPainter, layout: InsideLayout, column: Column, inside: HeadInside, palette: Palette
 ) -> None:
     """The keys' rows of one strip, those that the mask hides dimmed."""
-    values = values_of(inside, column.name)
+    values = strip_values(inside, column.name)
     if not values.size:
         return
     place = QRectF(column.left, layout.rows.origin, column.width, layout.rows_px)
     codes = delta_codes(pooled(values, column.n_cells), limit_of(values))
     window = QRectF(0, 0, column.n_cells, len(codes))
     size, _ = image_size(painter, place, window)
-    picture = cells_image(codes, window, size, words_of(difference_map(palette), palette))
+    picture = cells_image(codes, window, size, code_colours(difference_map(palette), palette))
     painter.drawImage(place, picture)
     hidden = QColor(palette.not_allowed if column.name == "weighted" else palette.background)
     if column.name != "weighted":

@@ -13,7 +13,7 @@ from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPen
 
 from attnscope.counting import plural
 from attnscope.figures.colours import Palette, series_colour
-from attnscope.figures.lines_field import FieldCache, LinesField, StrongLines, paint_field
+from attnscope.figures.lines_field import FieldCache, LinesField, StrongLines, paint_lines_field
 from attnscope.figures.map_layout import MARGIN_PX
 from attnscope.figures.paint_map import Highlight
 from attnscope.figures.style import NORMAL_PX, SMALL_PX, MapStyle, font, text_width, type_px
@@ -232,7 +232,7 @@ def paint_lines(
     if cache is not None and highlight == (None, None) and only is None:
         cache.paint(painter, field, is_rough=is_rough)
     else:
-        paint_field(painter, field, is_paper=is_paper)
+        paint_lines_field(painter, field, is_paper=is_paper)
     width, every = layout.label_width, style.label_every
     place = (layout.queries, layout.left - 8, width)
     paint_rows(painter, shown[0].queries, *place, palette, highlight[0], every=every)

@@ -15,8 +15,8 @@ from attnscope.figures.raster import (
     ImageCache,
     MapCodes,
     cells_image,
+    code_colours,
     image_size,
-    words_of,
 )
 from attnscope.figures.style import (
     LARGE_PX,
@@ -208,14 +208,14 @@ def _paint_cells(
     cache: ImageCache,
 ) -> None:
     if layout.view == whole_view(*coded.codes.shape) and has_vector_cells(painter, coded.codes.size):
-        words = words_of(style.colour_map, palette)
+        words = code_colours(style.colour_map, palette)
         paint_vector_cells(painter, layout.cells, coded.codes, words, hatch=palette.hatch)
     elif coded.codes.size:
         size_px, scale = image_size(painter, layout.cells, layout.view)
         key = (id(coded), style, palette, size_px, layout.view.getRect())
         image = cache.image("map", key)
         if image is None:
-            words = words_of(style.colour_map, palette)
+            words = code_colours(style.colour_map, palette)
             made = cells_image(
                 coded.codes, layout.view, size_px, words, hatch=palette.hatch, hatch_scale=scale
             )

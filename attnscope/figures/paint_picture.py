@@ -15,7 +15,7 @@ from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPen
 
 from attnscope.figures.colour_bar import paint_colour_bar
 from attnscope.figures.colours import Palette, lut
-from attnscope.figures.picture_blend import COLOUR_SHARE, blended, colour_words, over_grey, sized
+from attnscope.figures.picture_blend import COLOUR_SHARE, blended_pixels, over_grey, pixel_words, sized_pixels
 from attnscope.figures.picture_layout import PictureLayout, Side, picture_layout
 from attnscope.figures.plain import plain_piece
 from attnscope.figures.raster import image_from_words, image_size
@@ -55,8 +55,12 @@ def paint_picture(
     _paint_heading(painter, layout.keys, "Its weights", patch_words(picture, weights), palette)
     for place, made in ((layout.query, picture.pixels), (layout.keys, None)):
         size, _scale = image_size(painter, place, QRectF(0, 0, *picture.pixels.shape[1::-1]))
-        pixels = sized(made, size) if made is not None else overlaid(picture, weights, size, style.colour_map)
-        painter.drawImage(place, image_from_words(colour_words(pixels)))
+        pixels = (
+            sized_pixels(made, size)
+            if made is not None
+            else overlaid(picture, weights, size, style.colour_map)
+        )
+        painter.drawImage(place, image_from_words(pixel_words(pixels)))
     _paint_patch_lines(painter, layout.query, picture)
     if picture.place(query) is not None:
         _paint_frame(painter, layout.patch("query", query), palette.accent, 2.0)
@@ -65,7 +69,7 @@ def paint_picture(
     if pointed is not None and picture.place(pointed[1]) is not None:
         _paint_frame(painter, layout.patch(*pointed), palette.text, 1.0)
     if style.has_bar:
-        top = f"{peak_of(picture, weights):.3g}"
+        top = f"{patch_peak(picture, weights):.3g}"
         paint_colour_bar(
             painter,
             layout.bar,
@@ -74,13 +78,13 @@ def paint_picture(
             title="weight",
             ticks=((0.0, "0"), (1.0, top)),
             note="over grey",
-            words=colour_words(over_grey(lut(style.colour_map).astype(np.uint8))),
+            words=pixel_words(over_grey(lut(style.colour_map).astype(np.uint8))),
         )
     painter.restore()
     return layout
 
 
-def peak_of(picture: Picture, weights: NDArray[np.float32]) -> float:
+def patch_peak(picture: Picture, weights: NDArray[np.float32]) -> float:
     """The largest weight of a patch, which the end of the colours stands for; 0 without any."""
     patches = weights[picture.n_first :]
     return float(np.where(np.isfinite(patches), patches, 0.0).max())
@@ -94,9 +98,9 @@ def overlaid(
     A patch without a weight (not allowed, left out) keeps its grey.
     """
     patches = weights[picture.n_first :].reshape(picture.n_rows, picture.n_columns)
-    share = np.nan_to_num(patches / (peak_of(picture, weights) or 1.0), nan=0.0, posinf=0.0, neginf=0.0)
+    share = np.nan_to_num(patches / (patch_peak(picture, weights) or 1.0), nan=0.0, posinf=0.0, neginf=0.0)
     codes = np.rint(np.clip(share, 0.0, 1.0) * 255).astype(np.intp)
-    return blended(picture.pixels, lut(colour_map)[codes], COLOUR_SHARE * np.isfinite(patches), size)
+    return blended_pixels(picture.pixels, lut(colour_map)[codes], COLOUR_SHARE * np.isfinite(patches), size)
 
 
 def patch_words(picture: Picture, weights: NDArray[np.float32]) -> str:

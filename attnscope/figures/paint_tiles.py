@@ -13,7 +13,7 @@ from PySide6.QtGui import QBrush, QColor, QImage, QPainter, QPen, QPixmap
 from attnscope.figures.colour_bar import paint_colour_bar, weight_ticks
 from attnscope.figures.colours import Palette, ink_on, lut
 from attnscope.figures.paint_map import weight_text
-from attnscope.figures.raster import FIRST_COLOUR, words_of
+from attnscope.figures.raster import FIRST_COLOUR, code_colours
 from attnscope.figures.style import LARGE_PX, SMALL_PX, MapStyle, font, text_width, type_px
 from attnscope.figures.tile_layout import TileLayout
 from attnscope.records.tiles import MapTile
@@ -53,7 +53,7 @@ class TileImages:
 
 def tile_image(tile: MapTile, style: MapStyle, palette: Palette, head_peak: float) -> QImage:
     """One pixel for each block of a tile, transparent where nothing is allowed."""
-    words = words_of(style.colour_map, palette)
+    words = code_colours(style.colour_map, palette)
     levels = tile.levels
     if style.scale == "row":
         peaks = tile.row_peaks

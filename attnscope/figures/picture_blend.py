@@ -8,7 +8,7 @@ COLOUR_SHARE = 0.62
 _DARKEST, _BRIGHTEST = 64.0, 192.0
 
 
-def blended(
+def blended_pixels(
     pixels: NDArray[np.uint8],
     colours: NDArray[np.uint8],
     shares: NDArray[np.float64],
@@ -21,7 +21,7 @@ def blended(
     width, height = size
     rows = (np.arange(height) * colours.shape[0] // height)[:, None]
     columns = (np.arange(width) * colours.shape[1] // width)[None, :]
-    light = sized(pixels, size) @ np.array([0.299, 0.587, 0.114], dtype=np.float32)
+    light = sized_pixels(pixels, size) @ np.array([0.299, 0.587, 0.114], dtype=np.float32)
     grey = (_DARKEST + light / 255 * (_BRIGHTEST - _DARKEST))[:, :, None]
     share = shares.astype(np.float32)[rows, columns][:, :, None]
     shown: NDArray[np.uint8] = np.rint(share * colours[rows, columns] + (1 - share) * grey).astype(np.uint8)
@@ -35,7 +35,7 @@ def over_grey(colours: NDArray[np.uint8]) -> NDArray[np.uint8]:
     return shown
 
 
-def sized(pixels: NDArray[np.uint8], size: tuple[int, int]) -> NDArray[np.uint8]:
+def sized_pixels(pixels: NDArray[np.uint8], size: tuple[int, int]) -> NDArray[np.uint8]:
     """The picture at another size, each pixel that of the nearest one."""
     width, height = size
     rows = np.arange(height) * pixels.shape[0] // height
@@ -44,7 +44,7 @@ def sized(pixels: NDArray[np.uint8], size: tuple[int, int]) -> NDArray[np.uint8]
     return found
 
 
-def colour_words(pixels: NDArray[np.uint8]) -> NDArray[np.uint32]:
+def pixel_words(pixels: NDArray[np.uint8]) -> NDArray[np.uint32]:
     """0xFFRRGGBB of each pixel."""
     weights = np.array([1 << 16, 1 << 8, 1], dtype=np.uint32)
     words: NDArray[np.uint32] = pixels.astype(np.uint32) @ weights + np.uint32(0xFF000000)

@@ -134,7 +134,7 @@ def codes_from_grid(grid: SiteGrid, scale: Scale) -> Codes:
     return codes
 
 
-def words_of(colour_map: str, palette: Palette) -> NDArray[np.uint32]:
+def code_colours(colour_map: str, palette: Palette) -> NDArray[np.uint32]:
     """The colour of every code, [258]."""
     kinds = np.array([argb(palette.not_allowed), argb(palette.no_data)], dtype=np.uint32)
     return np.concatenate([kinds, lut_argb(colour_map)])

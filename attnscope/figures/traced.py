@@ -16,7 +16,7 @@ from attnscope.viewmodels.maps.alignment import Way
 from attnscope.viewmodels.maps.aspect import PLAIN, Aspect, blended_heads
 
 
-class Traced(Protocol):
+class DrawnTrace(Protocol):
     """What a trace must offer to be drawn."""
 
     @property
@@ -52,7 +52,7 @@ class Traced(Protocol):
 class OtherSide:
     """What a head is compared with: `head` of another trace, None the same one; `names` are of both sides."""
 
-    trace: Traced | None = None
+    trace: DrawnTrace | None = None
     head: HeadName | None = None
     names: tuple[str, str] = ("A", "B")
     align: Way = "pairs"
@@ -67,7 +67,7 @@ class Wanted:
     put on a page otherwise.
     """
 
-    trace: Traced
+    trace: DrawnTrace
     heads: tuple[HeadRef, ...] = ()
     stack: Stack | None = None
     aspect: Aspect = PLAIN

@@ -49,7 +49,7 @@ def fetch(offer: ModelOffer, *, clock: Clock = time.monotonic) -> Generator[Fetc
     """Download what was offered; raises LoadError with the reason, and what came stays for the next time."""
     require_network()
     blobs = repository_folder(offer.name) / "blobs"
-    pace = Pace(clock)
+    pace = FetchPace(clock)
     with _told_of_folder(blobs), _alone(offer.name):
         blobs.mkdir(parents=True, exist_ok=True)
         _require_room(offer, blobs)
@@ -97,7 +97,7 @@ def forget_parts(name: str) -> None:
 
 
 @dataclass(slots=True)
-class Pace:
+class FetchPace:
     """Bytes a second over the last seconds."""
 
     clock: Clock

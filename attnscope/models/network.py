@@ -23,7 +23,7 @@ from attnscope.records.tokens import Token
 from attnscope.text.vocabulary import Vocabulary as Entries
 
 
-class Vocabulary(Protocol):
+class TokensById(Protocol):
     """Tokens by their ids."""
 
     @property
@@ -101,7 +101,7 @@ class Network(Protocol):
         ...
 
     @property
-    def vocabulary(self) -> Vocabulary:
+    def vocabulary(self) -> TokensById:
         """Its tokens."""
         ...
 

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class CallPlace:
     """One call of a module in a pass."""
 
     module: nn.Module
@@ -25,7 +25,7 @@ Change = Callable[[Tensor], Tensor]
 
 
 @contextmanager
-def changed_reads(changes: Sequence[tuple[Place, Change]]) -> Iterator[None]:
+def changed_reads(changes: Sequence[tuple[CallPlace, Change]]) -> Iterator[None]:
     """Let places read `change` of their stream; calls are counted from here on."""
     with ExitStack() as stack:
         for module in dict.fromkeys(place.module for place, _ in changes):

@@ -26,7 +26,7 @@ def fill_own(
     expected = {name: tuple(tensor.shape) for name, tensor in unfilled_own(config).state_dict().items()}
     _check_vocabulary(config, tensors, where)
     _check_shapes(expected, tensors, where)
-    check_types(tensors, where, action="Save the model in float32; converting would change it.")
+    refuse_whole_numbers(tensors, where, action="Save the model in float32; converting would change it.")
     module = empty_own(config)
     with torch.no_grad():
         parameters = dict(module.named_parameters())
@@ -86,7 +86,7 @@ def other_weights(rows: Sequence[str], where: Path, *, expected: str) -> LoadErr
     )
 
 
-def check_types(tensors: Mapping[str, Tensor], where: Path, *, action: str) -> None:
+def refuse_whole_numbers(tensors: Mapping[str, Tensor], where: Path, *, action: str) -> None:
     """Raise LoadError for whole or complex numbers: where a weight stands they would be converted."""
     wrong = [f"{name} is {_type(t)}" for name, t in tensors.items() if not t.is_floating_point()]
     if wrong:

@@ -122,7 +122,7 @@ def check_together(config: "ModelConfig", where: str) -> None:
 
 def impossible(where: str, key: str, value: object, expected: str) -> RecipeError:
     action = _ACTIONS.get(key, f"Change {key} and try again.")
-    return RecipeError(f"{where}.{key} is {shown(value)}.", expected=expected, action=action)
+    return RecipeError(f"{where}.{key} is {value_words(value)}.", expected=expected, action=action)
 
 
 def unknown_key(where: str, key: str, known: Sequence[str]) -> RecipeError:
@@ -132,13 +132,13 @@ def unknown_key(where: str, key: str, known: Sequence[str]) -> RecipeError:
         action = "A preset replaces the recipe: attnscope info --presets lists their names."
     near = meant(str(key), known)
     return RecipeError(
-        f"{where} has the unknown key {shown(key)}. {near}".rstrip(),
+        f"{where} has the unknown key {value_words(key)}. {near}".rstrip(),
         expected="" if near else f"only {', '.join(known)}",
         action=action,
     )
 
 
-def shown(value: object) -> str:
+def value_words(value: object) -> str:
     """A value as messages show it."""
     if isinstance(value, bool):
         return "true" if value else "false"

@@ -103,7 +103,7 @@ def n_turns_of(config: ModelConfig, shape: BatchShape) -> int:
     return min(shape.n_sequences, -(-activation_bytes(config, shape) // AT_ONCE_BYTES))
 
 
-def turn_of(config: ModelConfig, shape: BatchShape) -> BatchShape:
+def rows_at_once(config: ModelConfig, shape: BatchShape) -> BatchShape:
     """The rows of a batch that are worked out at once."""
     n = n_turns_of(config, shape)
     return replace(shape, n_sequences=-(-shape.n_sequences // n), n_scored=-(-shape.n_scored // n))

@@ -171,7 +171,7 @@ PATTERNS: dict[str, type[Intervals] | type[Dense] | type[Edges] | type[Sparse] |
 """Every kind by the name it has in files."""
 
 
-def kind_of(pattern: Pattern) -> str:
+def pattern_kind(pattern: Pattern) -> str:
     """The name that the pattern's kind has in files."""
     for name, kind in PATTERNS.items():
         if isinstance(pattern, kind):

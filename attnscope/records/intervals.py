@@ -86,7 +86,7 @@ def wilson(n_right: int, n: int) -> tuple[float, float]:
     return max(0.0, (p + more / 2 - half) / (1 + more)), min(1.0, (p + more / 2 + half) / (1 + more))
 
 
-def share_of(n_right: Sequence[int], n: int) -> Share:
+def share_over_seeds(n_right: Sequence[int], n: int) -> Share:
     """What is right of `n` texts for each seed, `n_right` of them."""
     p = sum(n_right) / (n * len(n_right))
     low, high = wilson(sum(n_right), n * len(n_right))

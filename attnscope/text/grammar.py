@@ -127,7 +127,7 @@ def pronoun_for(phrase: NounPhrase) -> Person:
     return Person(english=english, french="elle" if is_feminine else "il", gender=phrase.noun.gender)
 
 
-class Sentence:
+class SentencePair:
     """English and French of one sentence while it is being written."""
 
     def __init__(self) -> None:
@@ -157,21 +157,21 @@ class Sentence:
 
 def write_phrase(phrase: NounPhrase) -> Example:
     """A noun phrase alone, in both languages."""
-    sentence = Sentence()
+    sentence = SentencePair()
     sentence.ecrire(_noun_phrase(sentence, phrase))
     return sentence.example()
 
 
 def write_clause(clause: Clause) -> Example:
     """A sentence in both languages."""
-    sentence = Sentence()
+    sentence = SentencePair()
     _clause(sentence, clause)
     if clause.has_stop:
         sentence.ecrire([(".", sentence.say("."))])
     return sentence.example()
 
 
-def _clause(sentence: Sentence, clause: Clause) -> None:
+def _clause(sentence: SentencePair, clause: Clause) -> None:
     sentence.ecrire(_subject(sentence, clause.subject))
     if clause.signed is not None:
         _signed(sentence, clause)
@@ -194,13 +194,13 @@ def _features(subject: Subject) -> tuple[int, Gender, bool]:
     return (4 if subject.is_plural else 2), subject.noun.gender, subject.is_plural
 
 
-def _subject(sentence: Sentence, subject: Subject) -> list[French]:
+def _subject(sentence: SentencePair, subject: Subject) -> list[French]:
     if isinstance(subject, Person):
         return [(subject.french, sentence.say(subject.english))]
     return _noun_phrase(sentence, subject)
 
 
-def _noun_phrase(sentence: Sentence, phrase: NounPhrase) -> list[French]:
+def _noun_phrase(sentence: SentencePair, phrase: NounPhrase) -> list[French]:
     noun, is_plural = phrase.noun, phrase.is_plural
     following = phrase.adjectives[0].english if phrase.adjectives else noun.english[is_plural]
     determiner = sentence.say(_article(phrase.determiner, following))
@@ -231,7 +231,7 @@ def _article(determiner: str, following: str) -> str:
     return "an" if is_an else determiner
 
 
-def _action(sentence: Sentence, clause: Clause, verb: Verb) -> None:
+def _action(sentence: SentencePair, clause: Clause, verb: Verb) -> None:
     person, _, _ = _features(clause.subject)
     base, third, past = verb.english
     before: list[French] = []
@@ -260,7 +260,7 @@ def _action(sentence: Sentence, clause: Clause, verb: Verb) -> None:
         sentence.ecrire(_subject(sentence, clause.object_))
 
 
-def _around(sentence: Sentence, manner: str) -> tuple[list[French], list[French]]:
+def _around(sentence: SentencePair, manner: str) -> tuple[list[French], list[French]]:
     """What stands before and after the French verb for `not`, `never`, `often`, `always`, or nothing."""
     if not manner:
         return [], []
@@ -270,7 +270,7 @@ def _around(sentence: Sentence, manner: str) -> tuple[list[French], list[French]
     return [], [(ADVERBS[manner], word)]
 
 
-def _copula(sentence: Sentence, clause: Clause) -> None:
+def _copula(sentence: SentencePair, clause: Clause) -> None:
     person, gender, is_plural = _features(clause.subject)
     word = sentence.say(TO_BE_ENGLISH[clause.is_past][person])
     before, after = _around(sentence, clause.manner)
@@ -282,12 +282,12 @@ def _copula(sentence: Sentence, clause: Clause) -> None:
         sentence.ecrire([(form, sentence.say(clause.adjective.english))])
 
 
-def _place(sentence: Sentence, preposition: str, phrase: NounPhrase) -> None:
+def _place(sentence: SentencePair, preposition: str, phrase: NounPhrase) -> None:
     word = sentence.say(preposition)
     sentence.ecrire([(PREPOSITIONS[preposition], word), *_noun_phrase(sentence, phrase)])
 
 
-def _signed(sentence: Sentence, clause: Clause) -> None:
+def _signed(sentence: SentencePair, clause: Clause) -> None:
     """`(the agreement) on the area was signed in august 1992`."""
     if clause.place is not None:
         _place(sentence, *clause.place)

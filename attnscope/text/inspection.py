@@ -36,7 +36,7 @@ def read_tokenizer_file(path: Path) -> str:
     )
 
 
-def kind_of(library: LibraryTokenizer) -> str:
+def tokenizer_kind(library: LibraryTokenizer) -> str:
     """The kind of a tokenizer: one of ours, whoever made it."""
     for kind in reversed(KINDS.values()):  # those that only some tokenizers of a model are come last
         if kind.is_kind_of(library):

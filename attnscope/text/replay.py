@@ -101,7 +101,7 @@ class Merge:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Match:
+class EntryMatch:
     """The longest entry found at `start`, after `n_tried` longer candidates; `end` is where it stops."""
 
     entry: str
@@ -384,20 +384,20 @@ def how_made(model: BpeModel, entry: str) -> list[Merge]:
 
 def longest_matches(
     word: str, ids: Mapping[str, int], *, prefix: str, unknown: str, max_characters: int = 100
-) -> Iterator[Match]:
+) -> Iterator[EntryMatch]:
     """The matches from left to right; a word that cannot be covered is one unknown entry, told last."""
     start = 0
     while start < len(word) and len(word) <= max_characters:
         for end in range(len(word), start, -1):
             entry = (prefix if start else "") + word[start:end]
             if entry in ids:
-                yield Match(entry=entry, start=start, end=end, n_tried=len(word) - end)
+                yield EntryMatch(entry=entry, start=start, end=end, n_tried=len(word) - end)
                 start = end
                 break
         else:
             break
     if start < len(word):
-        yield Match(entry=unknown, start=0, end=len(word), n_tried=len(word) - start)
+        yield EntryMatch(entry=unknown, start=0, end=len(word), n_tried=len(word) - start)
 
 
 def _unigram_model(state: Mapping[str, Any]) -> UnigramModel:

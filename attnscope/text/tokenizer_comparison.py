@@ -18,7 +18,7 @@ _LINES_AT_ONCE = 64
 _LONGEST_LINE = 2_000
 
 
-def lines_of(text: str) -> list[str]:
+def full_lines(text: str) -> list[str]:
     """The lines of a text that are not blank; long ones are cut at spaces, so that none is held long."""
     found: list[str] = []
     for line in text.split("\n"):

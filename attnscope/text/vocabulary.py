@@ -10,7 +10,7 @@ from attnscope.records.tokens import Token
 from attnscope.schemes.tokenizers import KINDS, SPECIALS
 from attnscope.text.growth import require_no_growth
 from attnscope.text.guarding import library_errors, without_panic_words
-from attnscope.text.inspection import check_vocabulary, kind_of, notation_of, special_ids
+from attnscope.text.inspection import check_vocabulary, notation_of, special_ids, tokenizer_kind
 from attnscope.text.pieces import Notation, Reading, piece_of, read_entry, split_pieces
 from attnscope.text.sentinels import sentinel_ids
 
@@ -25,7 +25,7 @@ class Vocabulary:
         """Look into a tokenizer; raises LoadError when its ids are not sane."""
         require_no_growth(library)
         self._library = library
-        self.kind: str = kind_of(library)
+        self.kind: str = tokenizer_kind(library)
         self.size: int = check_vocabulary(library)
         self.roles, self.specials = special_ids(library)
         self.sentinels = sentinel_ids(library)

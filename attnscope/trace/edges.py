@@ -22,7 +22,7 @@ FAINTEST = 0.01
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Edges:
+class FoundEdges:
     """See the module's legend; `n_all` counts allowed cells, `n_rows` rows that see a key, of all heads."""
 
     weights: Tensor
@@ -67,7 +67,7 @@ class _Best:
             self.floor = max(self.floor, float(self.values[-1]))
 
 
-def strongest_edges(heads: Sequence[OneHead], n_edges: int) -> Iterator[float | Edges]:
+def strongest_edges(heads: Sequence[OneHead], n_edges: int) -> Iterator[float | FoundEdges]:
     """The `n_edges` strongest weights of heads with the same tokens, last; before it, how far the work is."""
     best = _Best(n_edges)
     n_all = n_rows = done = 0
@@ -91,7 +91,7 @@ def strongest_edges(heads: Sequence[OneHead], n_edges: int) -> Iterator[float | 
     best.prune()
     order = best.values.argsort()
     places = best.places[order]
-    yield Edges(
+    yield FoundEdges(
         weights=best.values[order].exp(),
         heads=places[:, 0],
         queries=places[:, 1],

@@ -29,7 +29,7 @@ _TINY = 1e-30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Level:
+class PyramidLevel:
     """One head's whole map in blocks of b × b cells: bytes [⌈Q/b⌉, ⌈T/b⌉] on the CPU.
 
     `peak` is the weight that 255 stands for, `row_peaks` [n_queries] each query's largest weight.
@@ -50,7 +50,7 @@ def finest_block(n_queries: int, n_keys: int) -> int:
     return b
 
 
-def build_pyramid(head: OneHead, reduce: Reduction = "max") -> Iterator[float | Level]:
+def build_pyramid(head: OneHead, reduce: Reduction = "max") -> Iterator[float | PyramidLevel]:
     """Every level of one head, the finest first; before it, how far the work is (0…1).
 
     Between two yields lie at most about 50 ms of one core's work.
@@ -72,7 +72,7 @@ def build_pyramid(head: OneHead, reduce: Reduction = "max") -> Iterator[float | 
 
 def _levels(
     found: list[Pooled], shape: tuple[int, int], row_peaks: Tensor, b: int, reduce: Reduction
-) -> Iterator[float | Level]:
+) -> Iterator[float | PyramidLevel]:
     peak = max((_largest(strip) for strip in found), default=0.0)
     levels = torch.zeros(shape, dtype=torch.uint8)
     first = 0
@@ -84,7 +84,7 @@ def _levels(
     sums, counts = _whole(found, shape) if reduce == "mean" else (None, None)
     found.clear()
     while True:
-        yield Level(b=b, levels=levels, peak=peak, row_peaks=row_peaks, reduce=reduce)
+        yield PyramidLevel(b=b, levels=levels, peak=peak, row_peaks=row_peaks, reduce=reduce)
         if max(levels.shape, default=0) <= SMALLEST_SIDE:
             return
         b *= 2

@@ -18,7 +18,7 @@ from torch import Tensor
 from attnscope.codec import Caps, Codec
 from attnscope.errors import LoadError, SaveError
 from attnscope.nn.masks import MaskRule, RemovedCells
-from attnscope.nn.patterns import PATTERNS, kind_of
+from attnscope.nn.patterns import PATTERNS, pattern_kind
 from attnscope.nn.scores import BIASES, Bias, ScoreRule
 from attnscope.outside import open_outside
 from attnscope.records.axes import tokens_of_site
@@ -340,7 +340,7 @@ def rules_as_json(rule: MaskRule, score: ScoreRule) -> dict[str, object]:
     return {
         "is_causal": rule.is_causal,
         "window": None if rule.window is None else list(rule.window),
-        "pattern": None if rule.pattern is None else kind_of(rule.pattern),
+        "pattern": None if rule.pattern is None else pattern_kind(rule.pattern),
         "scale": score.scale,
         "softcap": score.softcap,
         "is_kernel": score.is_kernel,

@@ -19,7 +19,7 @@ from attnscope.records.maps import SiteGrid
 from attnscope.records.sites import Site, SiteKey
 from attnscope.records.tiles import is_long
 from attnscope.trace.pooling import OneHead, pool_strip, strips
-from attnscope.trace.pyramid import FINEST_BLOCK, Level, bytes_of
+from attnscope.trace.pyramid import FINEST_BLOCK, PyramidLevel, bytes_of
 from attnscope.trace.record import SiteRecord
 from attnscope.trace.weights import levels_of_logs, poolable, pooled_levels
 
@@ -44,7 +44,7 @@ def grids_of_logs(
     See `levels_of_logs`.
     """
     levels, peaks = levels_of_logs(logs, max_px)
-    shades, tops = frozen_array(levels), frozen_array(peaks)
+    shades, tops = frozen_numbers(levels), frozen_numbers(peaks)
     found: dict[SiteKey, SiteGrid] = {}
     start = 0
     for site in sites:
@@ -75,12 +75,12 @@ def _finished(site: Site, record: SiteRecord, levels: Tensor, peaks: Tensor) -> 
         site=site,
         n_queries=record.n_queries,
         n_keys=record.n_keys,
-        levels=frozen_array(levels),
-        peaks=frozen_array(peaks),
+        levels=frozen_numbers(levels),
+        peaks=frozen_numbers(peaks),
     )
 
 
-def frozen_array(tensor: Tensor) -> NDArray[Any]:
+def frozen_numbers(tensor: Tensor) -> NDArray[Any]:
     """The numbers of a tensor on the CPU, not to be written to."""
     array = tensor.contiguous().cpu().numpy()
     array.flags.writeable = False
@@ -136,7 +136,7 @@ def build_thumbnail(head: OneHead, max_px: int) -> Iterator[Tensor | None]:
     yield torch.where(whole.isneginf(), math.nan, whole.exp()).cpu()
 
 
-def thumbnail_of(level: Level, max_px: int) -> Tensor:
+def thumbnail_of(level: PyramidLevel, max_px: int) -> Tensor:
     """The same thumbnail from a pyramid's finest level that has enough blocks, as float32 weights."""
     found = level.levels.float()
     if found.numel():

@@ -27,7 +27,13 @@ from attnscope.trace.pooling import OneHead, pool_strip, strips
 from attnscope.trace.pyramid import bytes_of
 from attnscope.trace.record import SiteRecord, TextRecord
 from attnscope.trace.store import load_records, save_records
-from attnscope.trace.thumbnails import MAX_EXACT_CELLS, frozen_array, largest_weight, sampled_grid, site_grid
+from attnscope.trace.thumbnails import (
+    MAX_EXACT_CELLS,
+    frozen_numbers,
+    largest_weight,
+    sampled_grid,
+    site_grid,
+)
 from attnscope.trace.weights import Reduction, pooled_tile, site_weights
 
 
@@ -226,7 +232,7 @@ class Trace:
             head=head,
             queries=queries,
             keys=keys,
-            weights=frozen_array(weights),
+            weights=frozen_numbers(weights),
             check=check,
             following=written_after(head.stack, self.target),
         )

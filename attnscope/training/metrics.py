@@ -143,7 +143,7 @@ def _content(path: Path) -> bytes:
         return stream.read()
 
 
-def read_lines(path: Path) -> tuple[list[tuple[int, TrainingEvent]], int]:
+def read_metric_lines(path: Path) -> tuple[list[tuple[int, TrainingEvent]], int]:
     """Attempt and event of every whole line, and how many lines are none; raises LoadError."""
     try:
         content = _content(path)

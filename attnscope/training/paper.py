@@ -25,7 +25,7 @@ from attnscope.nn.memory_on_paper import (
     activation_bytes,
     loss_bytes,
     passing_bytes,
-    turn_of,
+    rows_at_once,
 )
 from attnscope.records.plans import Pace, Plan
 from attnscope.schemes.norms import NORMS
@@ -129,7 +129,7 @@ def memory_parts(recipe: Recipe, device: torch.device) -> tuple[tuple[str, int],
     n_all, n_learned = count_parameters(config).total, learned_parameters(recipe)
     n_added, n_threads = adapter_parameters(recipe), 1
     if can_divide(recipe, device, ALONE):
-        shape = turn_of(config, shape)
+        shape = rows_at_once(config, shape)
         n_threads = max(way.n for way in ways_up_to(torch.get_num_threads(), recipe.training.batch_size))
     activations = activation_bytes(config, shape)
     keeps_blocks = device.type == "cpu" and not has_ever_other_lengths(recipe)

@@ -16,7 +16,7 @@ from attnscope.counting import plural
 from attnscope.errors import LoadError, SaveError
 from attnscope.records.training import TrainingEvent
 from attnscope.strict_toml import read_toml_text
-from attnscope.training.metrics import in_order, read_lines
+from attnscope.training.metrics import in_order, read_metric_lines
 from attnscope.training.old_recipes import mended_recipe
 
 
@@ -101,7 +101,7 @@ def read_run(folder: Path) -> RunRecord:
             expected="a folder with recipe.toml, as training writes it",
             action="Choose the folder that was given to the training.",
         ) from error
-    lines, n_bad = read_lines(paths.metrics)
+    lines, n_bad = read_metric_lines(paths.metrics)
     return RunRecord(
         folder=folder,
         recipe=recipe,

@@ -93,7 +93,7 @@ def follows_text(comparison: Comparison) -> str:
     return f"second follows first: {shown[0]}" + (f" → {shown[1]}" if shown[0] != shown[1] else "")
 
 
-def most_changed(comparison: Comparison) -> int:
+def most_changed_position(comparison: Comparison) -> int:
     """The prediction that the gates moved most, by KL; the first one when none moved."""
     values = [value if value == value else 0.0 for value in comparison.kl_nats]
     largest = max(values, default=0.0)

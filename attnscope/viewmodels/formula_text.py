@@ -33,7 +33,7 @@ class Space:
 
 
 @dataclass(frozen=True, slots=True)
-class Scripts:
+class Scripted:
     """A base with what stands below and above at its right."""
 
     base: "Node"
@@ -72,7 +72,7 @@ class Row:
     parts: tuple["Node", ...]
 
 
-Node = Symbol | Space | Scripts | Fraction | Root | Fence | Row
+Node = Symbol | Space | Scripted | Fraction | Root | Fence | Row
 
 _CLOSING = {"(": ")", "[": "]", "‖": "‖", "|": "|"}
 _BETWEEN = frozenset("+−-=≈≤≥<>→←∼,;:±")
@@ -271,13 +271,13 @@ class _Parser:
 
 def _hang(parts: list[Node], script: Row, *, is_sub: bool) -> None:
     base: Node = parts.pop() if parts and not isinstance(parts[-1], Space) else Symbol("", "upright")
-    held = base if isinstance(base, Scripts) else Scripts(base)
+    held = base if isinstance(base, Scripted) else Scripted(base)
     if is_sub and held.sub is None:
-        parts.append(Scripts(held.base, script, held.sup))
+        parts.append(Scripted(held.base, script, held.sup))
     elif not is_sub and held.sup is None:
-        parts.append(Scripts(held.base, held.sub, script))
+        parts.append(Scripted(held.base, held.sub, script))
     else:
-        parts.append(Scripts(held, script if is_sub else None, None if is_sub else script))
+        parts.append(Scripted(held, script if is_sub else None, None if is_sub else script))
 
 
 def _ends_product(part: Node, *, is_spaced: bool) -> bool:

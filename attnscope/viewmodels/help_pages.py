@@ -82,7 +82,7 @@ class HelpPage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class HelpFound:
     """A place where what is looked for stands; `heading` empty: before the first one."""
 
     page: HelpPage
@@ -105,17 +105,17 @@ def read_help(folder: Path) -> tuple[HelpPage, ...]:
         ) from error
 
 
-def slug_of(heading: str) -> str:
+def heading_slug(heading: str) -> str:
     """A heading as it stands in a link: letters and digits, joined by hyphens."""
     return "-".join(re.findall(r"[^\W_]+", heading.lower()))
 
 
-def find_in_help(pages: tuple[HelpPage, ...], query: str) -> tuple[Found, ...]:
+def find_in_help(pages: tuple[HelpPage, ...], query: str) -> tuple[HelpFound, ...]:
     """Places that hold every word of the query, one a section: titles first, then headings, then text."""
     words = query.lower().split()
     if not words:
         return ()
-    ranked: list[tuple[int, int, Found]] = []
+    ranked: list[tuple[int, int, HelpFound]] = []
     for number, page in enumerate(pages):
         for heading, text in _sections(page):
             whole = f"{page.title} {heading} {text}".lower()
@@ -126,7 +126,7 @@ def find_in_help(pages: tuple[HelpPage, ...], query: str) -> tuple[Found, ...]:
                 if not is_own or (in_title and heading and not in_heading):
                     continue
                 rank = 0 if in_title else 1 if in_heading else 2
-                found = Found(page=page, heading=heading, excerpt=_excerpt(text, words))
+                found = HelpFound(page=page, heading=heading, excerpt=_excerpt(text, words))
                 ranked.append((rank, number, found))
     return tuple(found for _rank, _number, found in sorted(ranked, key=lambda entry: entry[:2]))
 

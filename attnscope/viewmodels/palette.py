@@ -45,7 +45,7 @@ class Item:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Match:
+class ItemMatch:
     """An item that fits the query; `places` are the letters of its title to mark."""
 
     item: Item
@@ -55,7 +55,7 @@ class Match:
 
 def find(
     items: Iterable[Item], query: str, *, used: Mapping[str, int] | None = None, n_shown: int = N_SHOWN
-) -> tuple[Match, ...]:
+) -> tuple[ItemMatch, ...]:
     """The items that fit, best first; `used` ranks what was chosen lately (1: last) before the rest.
 
     Without a query: what was used lately, then everything but the heads, as it came.
@@ -65,18 +65,18 @@ def find(
     if not words:
         shown = [item for item in items if item.kind != "head"]
         shown.sort(key=lambda item: ranks.get(item.key, 1_000_000))
-        return tuple(Match(item=item) for item in shown[:n_shown])
+        return tuple(ItemMatch(item=item) for item in shown[:n_shown])
     found = []
     for item in items:
         match = match_item(item, words)
         if match is not None:
             bonus = 4.0 / ranks[item.key] if item.key in ranks else 0.0
-            found.append(Match(item=item, places=match.places, score=match.score + bonus))
+            found.append(ItemMatch(item=item, places=match.places, score=match.score + bonus))
     found.sort(key=lambda match: -match.score)
     return tuple(found[:n_shown])
 
 
-def match_item(item: Item, words: list[str]) -> Match | None:
+def match_item(item: Item, words: list[str]) -> ItemMatch | None:
     """How well an item fits: every word in its title, or else in its detail or kind."""
     title = item.title.lower()
     aside = f"{item.detail} {KIND_NAMES[item.kind]}".lower()
@@ -91,7 +91,7 @@ def match_item(item: Item, words: list[str]) -> Match | None:
         score += found[0]
         places.update(found[1])
     score -= 0.05 * len(title) + (0.0 if item.is_enabled else 2.0)
-    return Match(item=item, places=tuple(sorted(places)), score=score)
+    return ItemMatch(item=item, places=tuple(sorted(places)), score=score)
 
 
 def match_letters(text: str, word: str) -> tuple[float, tuple[int, ...]] | None:

@@ -12,7 +12,7 @@ from psygnal import Signal, SignalGroup, SignalInstance
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Task:
+class BackgroundTask:
     """One job. `name` says what it is for, `what` what is being done now; `fraction` 0…1, None: not known.
 
     `stop` ends it; None for what cannot be ended, or ends by itself in a moment. `is_waited_for`: the person
@@ -33,7 +33,7 @@ class Task:
         return "" if self.fraction is None else f"{100 * min(max(self.fraction, 0.0), 1.0):.0f} %"
 
 
-FindTasks = Callable[[], Iterable[Task]]
+FindTasks = Callable[[], Iterable[BackgroundTask]]
 
 
 class WorkState:
@@ -42,8 +42,8 @@ class WorkState:
     changed = Signal()
 
     def __init__(self) -> None:
-        self._found: dict[FindTasks, tuple[Task, ...]] = {}
-        self.jobs: tuple[Task, ...] = ()
+        self._found: dict[FindTasks, tuple[BackgroundTask, ...]] = {}
+        self.jobs: tuple[BackgroundTask, ...] = ()
 
     def watch(self, changed: SignalGroup | SignalInstance, find: FindTasks) -> None:
         """Collect the jobs that `find` gives whenever the state has `changed` that they are of."""
@@ -69,7 +69,7 @@ class WorkState:
                 return
 
     @property
-    def waited_for(self) -> Task | None:
+    def waited_for(self) -> BackgroundTask | None:
         """The job that Esc ends."""
         return next((job for job in self.jobs if job.is_waited_for and job.stop is not None), None)
 

@@ -18,7 +18,7 @@ from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.shelf import ShelfState
 from attnscope.viewmodels.training.state import TrainingState
 from attnscope.viewmodels.training.sweeping import SweepState
-from attnscope.viewmodels.work import FindTasks, Task, WorkState
+from attnscope.viewmodels.work import BackgroundTask, FindTasks, WorkState
 from attnscope.viewmodels.writing.state import GenerationState
 
 _WAITING = "waiting for its turn"
@@ -43,11 +43,11 @@ class Passing(Protocol):
 def watch_pass(work: WorkState, name: str, state: Passing) -> None:
     """The long pass of a state."""
 
-    def find() -> Iterator[Task]:
+    def find() -> Iterator[BackgroundTask]:
         job = state.job
         if job.is_running:
             what = state.progress if job.news is not None else _WAITING
-            yield Task(name=name, what=what, fraction=job.fraction, stop=state.stop)
+            yield BackgroundTask(name=name, what=what, fraction=job.fraction, stop=state.stop)
 
     work.watch(state.changed, find)
 
@@ -61,10 +61,10 @@ def watch_session(work: WorkState, session: Session, cancel: Callable[[int], Non
     def stop_tracing() -> None:
         cancel(session.tracing.give_up())
 
-    def find() -> Iterator[Task]:
+    def find() -> Iterator[BackgroundTask]:
         busy = session.busy
         if busy is not None:
-            yield Task(
+            yield BackgroundTask(
                 name="Opening a model",
                 what=busy.what,
                 fraction=busy.fraction,
@@ -73,7 +73,7 @@ def watch_session(work: WorkState, session: Session, cancel: Callable[[int], Non
             )
         elif session.tracing.is_waiting:
             heard = session.tracing.progress
-            yield Task(
+            yield BackgroundTask(
                 name="Tracing the text",
                 what=heard.what if heard else "",
                 fraction=heard.fraction if heard else None,
@@ -89,13 +89,15 @@ def watch_session(work: WorkState, session: Session, cancel: Callable[[int], Non
 def watch_training(work: WorkState, training: TrainingState) -> None:
     """The run in progress."""
 
-    def find() -> Iterator[Task]:
+    def find() -> Iterator[BackgroundTask]:
         if training.is_active:
             words = [f"step {training.step:,} of {training.n_steps:,}"] if training.n_steps else []
             words += [training.remaining or training.status.title]
             stop = training.stop if training.status.can_stop else None
             name = "Training, paused" if training.status.phase == "paused" else "Training"
-            yield Task(name=name, what=" · ".join(filter(None, words)), fraction=training.fraction, stop=stop)
+            yield BackgroundTask(
+                name=name, what=" · ".join(filter(None, words)), fraction=training.fraction, stop=stop
+            )
 
     work.watch(training.changed, find)
 
@@ -103,10 +105,10 @@ def watch_training(work: WorkState, training: TrainingState) -> None:
 def watch_sweep(work: WorkState, sweep: SweepState) -> None:
     """Several runs, one after another."""
 
-    def find() -> Iterator[Task]:
+    def find() -> Iterator[BackgroundTask]:
         if sweep.is_active:
             stop = None if sweep.phase == "stopping" else sweep.stop
-            yield Task(name="Several runs", what=sweep.what, fraction=sweep.fraction, stop=stop)
+            yield BackgroundTask(name="Several runs", what=sweep.what, fraction=sweep.fraction, stop=stop)
 
     work.watch(sweep.changed, find)
 
@@ -121,11 +123,11 @@ def watch_heads(work: WorkState, heads: HeadsState, curves: CurvesState, alike: 
 def watch_writing(work: WorkState, generation: GenerationState) -> None:
     """Text that is being written."""
 
-    def find() -> Iterator[Task]:
+    def find() -> Iterator[BackgroundTask]:
         if generation.is_writing:
             n = len(generation.tokens)
             what = f"{plural(n, 'token')} so far" if n else _WAITING
-            yield Task(name="Generating text", what=what, stop=generation.stop)
+            yield BackgroundTask(name="Generating text", what=what, stop=generation.stop)
 
     work.watch(generation.changed, find)
 
@@ -143,16 +145,16 @@ def watch_pages(
         for number in compare.give_up():
             cancel(number)
 
-    def comparing() -> Iterator[Task]:
+    def comparing() -> Iterator[BackgroundTask]:
         if compare.is_waiting:
-            yield Task(
+            yield BackgroundTask(
                 name="Comparing A and B", what=compare.progress, stop=stop_comparing, is_waited_for=True
             )
 
-    def removing() -> Iterator[Task]:
+    def removing() -> Iterator[BackgroundTask]:
         if pruning.is_working:
             stop = pruning.give_up if pruning.step == "trying" else None
-            yield Task(
+            yield BackgroundTask(
                 name="Removing heads",
                 what=pruning.what,
                 fraction=pruning.fraction,
@@ -168,10 +170,12 @@ def watch_pages(
 def watch_flow(work: WorkState, across: AcrossState) -> None:
     """The attention flow of one output token."""
 
-    def find() -> Iterator[Task]:
+    def find() -> Iterator[BackgroundTask]:
         fraction = across.flow_fraction
         if fraction is not None:
-            yield Task(name="Attention flow", what=f"{fraction:.0%}", fraction=fraction, stop=across.stop)
+            yield BackgroundTask(
+                name="Attention flow", what=f"{fraction:.0%}", fraction=fraction, stop=across.stop
+            )
 
     work.watch(across.changed, find)
 
@@ -179,10 +183,10 @@ def watch_flow(work: WorkState, across: AcrossState) -> None:
 def watch_downloads(work: WorkState, shelf: ShelfState) -> None:
     """The model that is being downloaded; Stop is a pause."""
 
-    def find() -> Iterator[Task]:
+    def find() -> Iterator[BackgroundTask]:
         if shelf.fetching:
             name = f"Downloading {shelf.fetching.rpartition('/')[2]}"
-            yield Task(name=name, what=shelf.progress, fraction=shelf.fraction, stop=shelf.pause)
+            yield BackgroundTask(name=name, what=shelf.progress, fraction=shelf.fraction, stop=shelf.pause)
 
     work.watch(shelf.changed, find)
 
@@ -193,11 +197,13 @@ def experiment_jobs(experiments: ExperimentsState) -> FindTasks:
     def stopper(kind: type) -> Callable[[], None]:
         return lambda: experiments.stop(kind)
 
-    def find() -> Iterator[Task]:
+    def find() -> Iterator[BackgroundTask]:
         for kind, n_done, n_total in experiments.under_way:
             what = f"{n_done:,} of {n_total:,}" if n_total else _WAITING
             fraction = n_done / n_total if n_total else None
-            yield Task(name=f"Lab: {_words(kind)}", what=what, fraction=fraction, stop=stopper(kind))
+            yield BackgroundTask(
+                name=f"Lab: {_words(kind)}", what=what, fraction=fraction, stop=stopper(kind)
+            )
 
     return find
 

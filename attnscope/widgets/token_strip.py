@@ -51,7 +51,7 @@ def place_chips(tokens: Sequence[Token], width_px: float, typed: str = "") -> tu
     x, row = 0.0, 0
     row_px, chip_px = round(type_px(ROW_PX)), round(type_px(CHIP_PX))
     for k, token in enumerate(tokens):
-        text = plain_piece(own_letters(token, typed) or token.piece)
+        text = plain_piece(typed_letters(token, typed) or token.piece)
         width = max(text_width(text, NORMAL_PX) + 2 * PAD_PX, 16.0)
         if x > 0 and not token.joins_previous:
             x += GAP_PX
@@ -222,7 +222,7 @@ class TokenStrip(Dressed):
         token = self._tokens[index]
         notes = ["special token"] if token.is_special else []
         if is_unknown(token):
-            own = plain_piece(own_letters(token, self._text), max_characters=200)
+            own = plain_piece(typed_letters(token, self._text), max_characters=200)
             about = f": {self._vocabulary_words}" if self._vocabulary_words else ""
             notes = [f"“{own}” is unknown{about}" if own else "unknown: the tokenizer has no piece for this"]
         notes += ["continues the word before"] if token.joins_previous else []
@@ -303,7 +303,7 @@ def is_unknown(token: Token) -> bool:
     return token.is_special and token.end > token.start and token.piece in UNKNOWN_PIECES
 
 
-def own_letters(token: Token, typed: str) -> str:
+def typed_letters(token: Token, typed: str) -> str:
     """What a person typed where an unknown piece stands; empty for every other token."""
     return typed[token.start : token.end].strip() if is_unknown(token) else ""
 

@@ -15,7 +15,7 @@ from attnscope.records.messages import Failed
 STOP_WITHIN_S = 3.0
 
 
-class Desk(Protocol):
+class WorkDesk(Protocol):
     """What the thread works at; it is only ever touched on the thread."""
 
     def take(self, request: Any) -> None:
@@ -43,7 +43,7 @@ class DeskThread(QThread):
     def __init__(
         self,
         name: str,
-        build: Callable[[], Desk],
+        build: Callable[[], WorkDesk],
         failed: Callable[[BaseException], Failed],
         parent: QObject | None = None,
         *,
@@ -76,7 +76,7 @@ class DeskThread(QThread):
 
     def run(self) -> None:
         """The thread's life. Called by Qt."""
-        desk: Desk | None = None
+        desk: WorkDesk | None = None
         while not self._is_stopping:
             requests = self._take(None if desk is None else desk.wait_s)
             try:

@@ -6,7 +6,7 @@ from pathlib import Path
 from PySide6.QtCore import QObject
 
 from attnscope.records.messages import Failed
-from attnscope.workers.desk_thread import Desk, DeskThread
+from attnscope.workers.desk_thread import DeskThread, WorkDesk
 
 CrashWriter = Callable[[BaseException, str], Path | None]
 
@@ -22,7 +22,7 @@ def fetch_thread(write_crash: CrashWriter, parent: QObject | None = None) -> Des
     return DeskThread("downloads", _build, failed, parent, key_of=lambda request: request.number)
 
 
-def _build() -> Desk:
+def _build() -> WorkDesk:
     from attnscope.workers.fetch_desk import FetchDesk  # not before the first paint
 
     return FetchDesk()

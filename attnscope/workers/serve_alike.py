@@ -10,7 +10,7 @@ from attnscope.records.messages import OPEN_MODEL
 from attnscope.records.redundancy import CompareHeads, ComparingNews, HeadsCompared
 from attnscope.records.requests import Reply
 from attnscope.workers.desk import Desk, works
-from attnscope.workers.serve_curves import read_samples
+from attnscope.workers.serve_curves import samples_asked
 from attnscope.workers.views import Views
 
 MAX_SHOWN = 512
@@ -29,7 +29,7 @@ def _compare(request: CompareHeads, model: Model, views: Views) -> Generator[Rep
     if request.source == "shown":
         yield _shown(request, views)
         return
-    samples, name = read_samples(model, request.source, request.path, request.max_texts)
+    samples, name = samples_asked(model, request.source, request.path, request.max_texts)
     for found in head_pairs(model, samples, request.stack):
         if isinstance(found, Progress):
             yield ComparingNews(number=request.number, n_done=found.n_done, n_total=found.n_total)

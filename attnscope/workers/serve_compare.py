@@ -38,7 +38,7 @@ _NEWS_EVERY_S = 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class ViewAnswer:
     """What a model said for one view, over its whole vocabulary."""
 
     number: int
@@ -50,19 +50,19 @@ class Answers:
     """The newest answer for each view that compares."""
 
     def __init__(self) -> None:
-        self._answers: dict[str, Answer] = {}
+        self._answers: dict[str, ViewAnswer] = {}
         self._one_vocabulary: tuple[tuple[int, int], bool] | None = None
 
-    def keep(self, view: str, answer: Answer) -> None:
+    def keep(self, view: str, answer: ViewAnswer) -> None:
         """Make `answer` the newest of `view`."""
         self._answers[view] = answer
 
-    def find(self, view: str, number: int) -> Answer | None:
+    def find(self, view: str, number: int) -> ViewAnswer | None:
         """The answer that the request `number` made, unless a newer one has taken its place."""
         found = self._answers.get(view)
         return found if found is not None and found.number == number else None
 
-    def have_one_vocabulary(self, first: Answer, second: Answer) -> bool:
+    def have_one_vocabulary(self, first: ViewAnswer, second: ViewAnswer) -> bool:
         """Whether a column means the same token, or the same label, to both models."""
         if first.log_p is None or second.log_p is None or first.log_p.shape[1] != second.log_p.shape[1]:
             return False

@@ -41,7 +41,7 @@ def measure_curves(request: MeasureCurves, desk: Desk) -> Generator[Reply, None,
 
 def _measure(request: MeasureCurves, model: Model) -> Generator[Reply, None, None]:
     yield CurvesNews(number=request.number, what="Reading texts")
-    samples, name = read_samples(model, request.source, request.path, request.max_texts)
+    samples, name = samples_asked(model, request.source, request.path, request.max_texts)
     size = batch_size(model, samples)
     n_heads = sum(site.n_heads for site in model.sites)
     plan = ranking_runs(request)
@@ -96,7 +96,7 @@ def _follow(
             )
 
 
-def read_samples(model: Model, source: TextSource, path: str, max_texts: int) -> tuple[list[Sample], str]:
+def samples_asked(model: Model, source: TextSource, path: str, max_texts: int) -> tuple[list[Sample], str]:
     """The texts that are asked for, and what they are called; raises UserError when there are none."""
     if source == "samples":
         return list(sample_texts(model, max_texts)), "sample sentences"

@@ -18,7 +18,7 @@ THUMBNAIL_PX = 96
 
 
 @serves(WriteText)
-def write_text(
+def answer_writing(
     request: WriteText, desk: Desk, *, clock: Callable[[], float] = time.monotonic
 ) -> Iterator[Reply]:
     """Write and tell the news; at the end trace and text. It can be given up every 50 ms, or every token."""

@@ -4,7 +4,7 @@ import weakref
 from collections.abc import Generator, Iterator
 
 from attnscope.analysis.inside import look_inside
-from attnscope.analysis.weight_parts import read_weights
+from attnscope.analysis.weight_parts import read_head_weights
 from attnscope.models import Model
 from attnscope.records.head_weights import ShowWeights, WeightsNews, WeightsShown
 from attnscope.records.importance import Progress
@@ -70,7 +70,7 @@ def show_weights(request: ShowWeights, desk: Desk) -> Generator[Reply, None, Non
 
 def _read(request: ShowWeights, model: Model) -> Generator[Reply, None, None]:
     yield WeightsNews(number=request.number, n_done=0, n_total=0)
-    for found in read_weights(model, request.head, request.top):
+    for found in read_head_weights(model, request.head, request.top):
         if isinstance(found, Progress):
             yield WeightsNews(
                 number=request.number, n_done=found.n_done, n_total=found.n_total, about=found.about

@@ -14,7 +14,7 @@ from attnscope.analysis.attention_graph import attention_graph
 from attnscope.analysis.flow import check_position, flow_values
 from attnscope.analysis.reading import predicting_tokens
 from attnscope.analysis.relevance import relevance
-from attnscope.analysis.rollout import Level, raw_attention, roll_out, trace_levels
+from attnscope.analysis.rollout import StreamLevel, raw_attention, roll_out, trace_levels
 from attnscope.errors import UserError
 from attnscope.models import Model
 from attnscope.models.pictures import picture_under
@@ -77,7 +77,7 @@ class _About:
 
     def __init__(self, model: Model, trace: Trace, request: ShowInfluence) -> None:
         self._model, self._trace, self._request = model, trace, request
-        self._levels: tuple[Level, ...] = ()
+        self._levels: tuple[StreamLevel, ...] = ()
         self._rows: dict[Method, InfluenceRow] = {}
         self._explained = ""
         self._picture = picture_under(model, request.text)
@@ -147,7 +147,7 @@ class _About:
         row[: len(found)] = found  # cross-attention reads the other text, which comes first
         return row
 
-    def _all_levels(self) -> tuple[Level, ...]:
+    def _all_levels(self) -> tuple[StreamLevel, ...]:
         self._levels = self._levels or trace_levels(self._trace)
         return self._levels
 

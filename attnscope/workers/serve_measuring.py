@@ -108,7 +108,7 @@ class LastMeasuring:
 
 
 @works(MeasureHeads)
-def measure_heads(request: MeasureHeads, desk: Desk) -> Generator[Reply, None, None]:
+def answer_measuring(request: MeasureHeads, desk: Desk) -> Generator[Reply, None, None]:
     """Measure every head over texts."""
     last = desk.kept(LastMeasuring)
     last.measuring = Measuring(request, desk.model)

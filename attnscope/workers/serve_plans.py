@@ -12,7 +12,7 @@ from attnscope.workers.desk import Desk, serves
 
 
 @serves(PlanRecipe)
-def plan_text(request: PlanRecipe, desk: Desk) -> Iterator[Reply]:
+def answer_plan(request: PlanRecipe, desk: Desk) -> Iterator[Reply]:
     """The plan of the recipe as it is typed; a recipe with a fault has a problem instead of a plan."""
     from attnscope.text.corpora import require_corpus
     from attnscope.training.paper import plan_recipe

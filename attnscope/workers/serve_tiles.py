@@ -31,9 +31,9 @@ from attnscope.records.tiles import (
     TileRequest,
     TileShown,
 )
-from attnscope.trace.edges import Edges, strongest_edges
+from attnscope.trace.edges import FoundEdges, strongest_edges
 from attnscope.trace.pooling import OneHead, as_slice, pool_strip, strips
-from attnscope.trace.pyramid import Level, build_pyramid, bytes_of, sample_blocks
+from attnscope.trace.pyramid import PyramidLevel, build_pyramid, bytes_of, sample_blocks
 from attnscope.trace.thumbnails import build_thumbnail, has_enough, largest_weight, size_of, thumbnail_of
 from attnscope.trace.trace import Trace
 from attnscope.workers.views import Views, show_heads
@@ -52,8 +52,8 @@ class HeadTiles:
     def __init__(self, head: HeadRef, trace: int, one: OneHead) -> None:
         self.head, self.trace, self.one = head, trace, one
         self.fraction = 0.0
-        self._levels: dict[int, Level] = {}
-        self._growing: Iterator[float | Level] | None = build_pyramid(one)
+        self._levels: dict[int, PyramidLevel] = {}
+        self._growing: Iterator[float | PyramidLevel] | None = build_pyramid(one)
         self._peak_seen = 0.0
 
     @property
@@ -62,7 +62,7 @@ class HeadTiles:
         return self._growing is None
 
     @property
-    def finest(self) -> Level | None:
+    def finest(self) -> PyramidLevel | None:
         """The finest level of the pyramid, when it is there."""
         return next(iter(self._levels.values()), None)
 
@@ -78,7 +78,7 @@ class HeadTiles:
         step = next(self._growing, None)
         if step is None:
             self._growing, self.fraction = None, 1.0
-        elif isinstance(step, Level):
+        elif isinstance(step, PyramidLevel):
             self._levels[step.b] = step
         else:
             self.fraction = step
@@ -155,7 +155,7 @@ class HeadTiles:
             weights=_frozen(weights.numpy()) if weights_too else None,
         )
 
-    def _from_level(self, level: Level, rows: Part, cols: Part) -> MapTile:
+    def _from_level(self, level: PyramidLevel, rows: Part, cols: Part) -> MapTile:
         b = level.b
         part = level.levels[rows[0] // b : -(-rows[1] // b), cols[0] // b : -(-cols[1] // b)]
         return MapTile(
@@ -333,7 +333,7 @@ def _show_edges(request: ShowEdges, trace: Trace) -> Iterator[TileReply | None]:
     if len(sizes) != 1:
         return
     for found in strongest_edges(heads, request.n_edges):
-        if not isinstance(found, Edges):
+        if not isinstance(found, FoundEdges):
             yield None
             continue
         edges = StrongEdges(

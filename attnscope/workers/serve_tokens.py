@@ -40,7 +40,7 @@ from attnscope.text.replay import Splitter
 from attnscope.text.tokenizer import Tokenizer, train_tokenizer
 from attnscope.text.tokenizer_comparison import (
     described,
-    lines_of,
+    full_lines,
     measure_tokenizer,
     parts_of,
     train_or_refuse,
@@ -68,7 +68,7 @@ class TokenDesk:
 
     def splitter(self, model: Model) -> Splitter:
         """The model's tokenizer; raises UserError for a model that reads no text."""
-        entries = vocabulary_of(model)
+        entries = entries_of(model)
         if self._splitter is None or self._vocabulary is None or self._vocabulary() is not entries:
             self._splitter, self._vocabulary = Splitter(entries), weakref.ref(entries)
             self.searched = None
@@ -79,13 +79,13 @@ class TokenDesk:
         text = request.text[:MAX_TYPED] if request.source == "text" else sample_path().read_text("utf-8")
         key = (text, request.kind, request.vocab_size)
         if self._trained is None or key != self._trained_key:
-            lines = lines_of(text)
+            lines = full_lines(text)
             made = train_tokenizer(request.kind, lines, vocab_size=request.vocab_size)
             self._trained, self._trained_key = Splitter(made.entries, lines), key
         return self._trained
 
 
-def vocabulary_of(model: Model) -> Vocabulary:
+def entries_of(model: Model) -> Vocabulary:
     """The entries of the model's tokenizer; raises UserError for a model that reads no text."""
     entries: Any = getattr(model.network.vocabulary, "entries", None)
     if not isinstance(entries, Vocabulary):
@@ -140,7 +140,7 @@ def show_piece(request: ShowPiece, desk: Desk) -> Iterator[Reply]:
 @serves(SpellText)
 def spell_text(request: SpellText, desk: Desk) -> Iterator[Reply]:
     """The tokens of a text, with nothing around them."""
-    entries = vocabulary_of(desk.model)
+    entries = entries_of(desk.model)
     clean = clean_text(request.text, max_characters=4_000)
     found = entries.library.encode(clean.text, add_special_tokens=False)
     spans = [(id, start, end) for id, (start, end) in zip(found.ids, found.offsets, strict=True)]
@@ -181,7 +181,7 @@ def _compare(request: CompareTokenizers) -> Generator[Reply, None, None]:
     n_told = 0
     yield TokenizersNews(number=request.number, what="Reading the text")
     text, name, n_cut = yield from _read(request)
-    training, measured = parts_of(lines_of(text), is_held_out=request.is_held_out)
+    training, measured = parts_of(full_lines(text), is_held_out=request.is_held_out)
     facts = described(name, training, measured, n_cut)
     wanted = [(kind, size) for kind in request.kinds for size in request.sizes]
     rows: list[TokenizerRow] = []

@@ -25,7 +25,7 @@ from attnscope.records.sites import Site, SiteKey, check_heads
 from attnscope.trace import load_traces
 from attnscope.trace.trace import Trace
 from attnscope.workers.desk import Desk, OpenModels, serves
-from attnscope.workers.serve_compare import Answer, Answers
+from attnscope.workers.serve_compare import Answers, ViewAnswer
 from attnscope.workers.views import Views, head_maps
 
 MAX_CONTINUED = 16_000
@@ -90,7 +90,9 @@ def trace_text(request: TraceText, desk: Desk) -> Iterator[Reply]:
     stop_if_unwanted()  # a trace that was given up is not to take the place of the one that is shown
     views.keep(request.place, trace, request.number)
     if request.view:
-        desk.kept(Answers).keep(request.view, Answer(number=request.number, model=model, log_p=look.log_p))
+        desk.kept(Answers).keep(
+            request.view, ViewAnswer(number=request.number, model=model, log_p=look.log_p)
+        )
     yield traced
     if look.write is not None:
         yield OutputWritten(number=request.number, comparison=look.write())

@@ -29,7 +29,7 @@ It waits at each call of Qt: with Python's 5 ms, painting takes a tenth of a sec
 CrashWriter = Callable[[BaseException, str], Path | None]
 
 
-class Engine(Protocol):
+class ThreadEngine(Protocol):
     """What the thread needs of `workers.handlers.Engine`."""
 
     def ready(self) -> Ready:
@@ -54,7 +54,7 @@ class Engine(Protocol):
         ...
 
 
-BuildEngine = Callable[[CrashWriter], Engine]
+BuildEngine = Callable[[CrashWriter], ThreadEngine]
 
 
 class BrokenEngine:
@@ -134,7 +134,7 @@ class WorkerThread(QThread):
                 self._pass_on(engine.advance_training())
         self._finish_training(engine)
 
-    def _start_engine(self) -> Engine:
+    def _start_engine(self) -> ThreadEngine:
         """The engine; when it cannot be had, one that says so to every request."""
         try:
             engine = self._build_engine(self._write_crash)
@@ -149,7 +149,7 @@ class WorkerThread(QThread):
             return BrokenEngine(failed)
         return engine
 
-    def _serve(self, engine: Engine, request: Request) -> None:
+    def _serve(self, engine: ThreadEngine, request: Request) -> None:
         def hear(what: object) -> None:
             self.replied.emit(Progress(number=request.number, what=what) if isinstance(what, str) else what)
 
@@ -171,7 +171,7 @@ class WorkerThread(QThread):
         for reply in replies:
             self.replied.emit(reply)
 
-    def _finish_training(self, engine: Engine) -> None:
+    def _finish_training(self, engine: ThreadEngine) -> None:
         """Let the run save; the wait of `stop` bounds how long anybody waits for it."""
         engine.stop_training()
         deadline_s = time.monotonic() + STOP_WITHIN_S

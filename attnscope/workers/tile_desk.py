@@ -33,7 +33,7 @@ class Server(Protocol):
         ...
 
 
-def kind_of(request: MapRequest) -> Kind:
+def request_kind(request: MapRequest) -> Kind:
     """The kind of a request; a newer one of the same kind replaces it."""
     match request:
         case ReadCell():
@@ -59,7 +59,7 @@ class TileDesk:
 
     def take(self, request: MapRequest) -> None:
         """Begin with a request; an older one of its kind is given up."""
-        self._jobs[kind_of(request)] = self._server.start(request)
+        self._jobs[request_kind(request)] = self._server.start(request)
 
     @property
     def has_work(self) -> bool:

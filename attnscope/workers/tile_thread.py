@@ -7,7 +7,7 @@ from PySide6.QtCore import QObject
 
 from attnscope.records.messages import Failed
 from attnscope.workers.desk_thread import DeskThread
-from attnscope.workers.tile_desk import Server, TileDesk, kind_of
+from attnscope.workers.tile_desk import Server, TileDesk, request_kind
 from attnscope.workers.views import Views
 
 CrashWriter = Callable[[BaseException, str], Path | None]
@@ -37,4 +37,4 @@ def tile_thread(
             message = "There is not enough memory for this part of the map. Choose a shorter text."
         return Failed(number=0, request="tiles", message=message, crash_log=str(log or ""))
 
-    return DeskThread("tiles", lambda: TileDesk(build(views)), failed, parent, key_of=kind_of)
+    return DeskThread("tiles", lambda: TileDesk(build(views)), failed, parent, key_of=request_kind)

@@ -23,7 +23,7 @@ from attnscope.models.writing.greedy import RightTexts, count_right, write_rows
 from attnscope.records.charts import Chart, Series
 from attnscope.records.experiments import Writer
 from attnscope.records.importance import Progress
-from attnscope.records.intervals import Share, difference_of, has_sign, share_of
+from attnscope.records.intervals import Share, difference_of, has_sign, share_over_seeds
 from attnscope.studies.runs import QUICK, run_folder, train_study
 from attnscope.studies.study import Cell, Choices, Comparison, Study, StudyCard
 from attnscope.text.examples import Example
@@ -165,7 +165,7 @@ def counts_of(readings: Sequence[Reading], body: Writer, lengths: Lengths) -> tu
 def shares_of(readings: Sequence[Reading], body: Writer) -> tuple[Share, ...]:
     """Of every length in turn, the share of rows written right to the end."""
     lengths = sorted({one.n_words for one in readings})
-    return tuple(share_of(*counts_of(readings, body, (n, n))) for n in lengths)
+    return tuple(share_over_seeds(*counts_of(readings, body, (n, n))) for n in lengths)
 
 
 def compare(readings: Sequence[Reading]) -> tuple[Comparison, ...]:

@@ -9,7 +9,7 @@ from tiny_models import FORMS, SENTENCE, target_of, tiny_model
 from attnscope.analysis.attention_graph import attention_graph, graph_of
 from attnscope.analysis.flow import flow_row
 from attnscope.analysis.rollout import (
-    Level,
+    StreamLevel,
     mean_weights,
     raw_attention,
     roll_out,
@@ -31,13 +31,13 @@ def tokens(n: int) -> list[Token]:
     return [Token(id=i, piece=str(i)) for i in range(n)]
 
 
-def levels(*weights: torch.Tensor) -> tuple[Level, ...]:
+def levels(*weights: torch.Tensor) -> tuple[StreamLevel, ...]:
     """Plain self-attention, first layer first."""
     named = tuple(tokens(len(weights[0])))
-    found = [Level(name="encoder input", tokens=named)]
+    found = [StreamLevel(name="encoder input", tokens=named)]
     for layer, mean in enumerate(weights):
         parts = ((layer, with_stream(mean.nan_to_num(nan=0.0))),)
-        found.append(Level(name=f"encoder {layer}", tokens=named, parts=parts))
+        found.append(StreamLevel(name=f"encoder {layer}", tokens=named, parts=parts))
     return tuple(found)
 
 

@@ -6,15 +6,15 @@ import pytest
 import torch
 
 from attnscope.analysis.flow import flow_values
-from attnscope.analysis.layered_flow import Block, flows_to, maximum_flow
-from attnscope.analysis.rollout import Level
+from attnscope.analysis.layered_flow import Pipes, flows_to, maximum_flow
+from attnscope.analysis.rollout import StreamLevel
 from attnscope.nn.cancellation import Stopped, stoppable
 from attnscope.records.tokens import Token
 
 _UNITS = 10**9
 
 
-def random_blocks(seed: int, n: int, n_layers: int, *, is_causal: bool = False) -> list[Block]:
+def random_blocks(seed: int, n: int, n_layers: int, *, is_causal: bool = False) -> list[Pipes]:
     """½ softmax + ½ I from layer to layer; some rows look at one key almost alone."""
     chance = np.random.default_rng(seed)
     blocks = []
@@ -24,11 +24,11 @@ def random_blocks(seed: int, n: int, n_layers: int, *, is_causal: bool = False) 
             scores[np.triu_indices(n, 1)] = -np.inf
         weights = np.exp(scores - scores.max(axis=1, keepdims=True))
         weights /= weights.sum(axis=1, keepdims=True)
-        blocks.append(Block(layer + 1, layer, 0.5 * weights + 0.5 * np.eye(n)))
+        blocks.append(Pipes(layer + 1, layer, 0.5 * weights + 0.5 * np.eye(n)))
     return blocks
 
 
-def slow_flow(blocks: list[Block], source: tuple[int, int], sink: tuple[int, int]) -> float:
+def slow_flow(blocks: list[Pipes], source: tuple[int, int], sink: tuple[int, int]) -> float:
     """By networkx, in whole billionths."""
     graph = networkx.DiGraph()
     graph.add_nodes_from((source, sink))
@@ -56,7 +56,7 @@ def test_that_layers_of_other_sizes_and_ways_past_a_layer_count() -> None:
     chance = np.random.default_rng(5)
     sizes = [4, 4, 3, 3, 3]
     shapes = [(1, 0), (3, 2), (4, 3), (3, 1)]
-    blocks = [Block(u, low, chance.uniform(0.05, 0.5, (sizes[u], sizes[low])) ** 2) for u, low in shapes]
+    blocks = [Pipes(u, low, chance.uniform(0.05, 0.5, (sizes[u], sizes[low])) ** 2) for u, low in shapes]
     for sink in [(0, j) for j in range(4)] + [(2, j) for j in range(3)]:
         found = maximum_flow(sizes, blocks, (4, 1), sink)
         assert found == pytest.approx(slow_flow(blocks, (4, 1), sink), abs=1e-7)
@@ -64,9 +64,9 @@ def test_that_layers_of_other_sizes_and_ways_past_a_layer_count() -> None:
 
 def test_that_a_pipe_which_is_used_the_wrong_way_is_used_back() -> None:
     """Greedy pushes fill the middle pipe first; only sending back gives 2."""
-    first = Block(3, 2, np.array([[1.0, 1.0]]))
-    middle = Block(2, 1, np.array([[1.0, 1.0], [1.0, 0.0]]))
-    last = Block(1, 0, np.array([[1.0], [1.0]]))
+    first = Pipes(3, 2, np.array([[1.0, 1.0]]))
+    middle = Pipes(2, 1, np.array([[1.0, 1.0], [1.0, 0.0]]))
+    last = Pipes(1, 0, np.array([[1.0], [1.0]]))
     assert maximum_flow([1, 2, 2, 1], [last, middle, first], (3, 0), (0, 0)) == pytest.approx(2.0, abs=1e-9)
 
 
@@ -81,8 +81,8 @@ def test_that_the_capacities_stay_as_they_were() -> None:
 def test_that_a_flow_that_nobody_waits_for_ends() -> None:
     tokens = tuple(Token(id=i, piece=str(i)) for i in range(3))
     levels = (
-        Level(name="input", tokens=tokens),
-        Level(name="layer 0", tokens=tokens, parts=((0, torch.full((3, 3), 1 / 3)),)),
+        StreamLevel(name="input", tokens=tokens),
+        StreamLevel(name="layer 0", tokens=tokens, parts=((0, torch.full((3, 3), 1 / 3)),)),
     )
     asked = iter([False, True])
     with stoppable(lambda: next(asked)):

@@ -31,7 +31,7 @@ from attnscope.training import read_recipe
 from attnscope.training.follow import read_news
 from attnscope.training.inspections import FILE, read_inspections
 from attnscope.training.lock import LOCK_NAME, RunLock, read_writer
-from attnscope.training.metrics import event_from_line, mend_metrics, read_lines
+from attnscope.training.metrics import event_from_line, mend_metrics, read_metric_lines
 from attnscope.viewmodels.session.file import read_session
 from attnscope.viewmodels.training.recipe_text import read_recipe_text
 
@@ -46,7 +46,7 @@ _READERS: dict[str, Callable[[Path], object]] = {
     "mask": read_edge_list,
     "recipe": read_recipe,
     "recipe text": read_recipe_text,
-    "metrics": read_lines,
+    "metrics": read_metric_lines,
     "metrics to mend": mend_metrics,
     "session": read_session,
     "figure": read_figure_file,

@@ -18,7 +18,7 @@ from attnscope.figures.figure_file import kept_as_json, kept_from_json
 from attnscope.figures.graph_layout import graph_layout
 from attnscope.figures.numbers import csv_bytes, npz_bytes
 from attnscope.figures.page import sized
-from attnscope.figures.paint_graph import share_words
+from attnscope.figures.paint_graph import inputs_share_words
 from attnscope.figures.spec import Caption, FigureSpec
 from attnscope.figures.views.graph import GraphFigure
 from attnscope.records.tokens import Token
@@ -52,7 +52,7 @@ def test_that_circles_and_lines_stay_within_low_rows() -> None:
     assert layout.rows[1].y - layout.rows[0].y == pytest.approx(10.0)
     assert (layout.radii[0], layout.widths[1]) == pytest.approx((4.5, 0.75 * 4.0))
     assert layout.label_px == 15.0
-    assert share_words(replace(graph(), kept_share=0.254)) == "Inputs shown: 25\u00a0% of the output."
+    assert inputs_share_words(replace(graph(), kept_share=0.254)) == "Inputs shown: 25\u00a0% of the output."
 
 
 def test_that_two_texts_stand_one_above_the_other() -> None:

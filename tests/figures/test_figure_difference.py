@@ -17,7 +17,7 @@ from attnscope.figures.colours import DARK, LIGHT, difference_map, lightness, lu
 from attnscope.figures.difference_codes import GAP, difference_codes
 from attnscope.figures.difference_layout import difference_layout
 from attnscope.figures.figure import figure
-from attnscope.figures.paint_changes import changes_layout, most_changed, paint_changes
+from attnscope.figures.paint_changes import by_change, changes_layout, paint_changes
 from attnscope.figures.paint_difference import paint_difference
 from attnscope.figures.raster import FIRST_COLOUR, NO_DATA, NOT_ALLOWED
 from attnscope.figures.style import MapStyle, text_width
@@ -186,7 +186,7 @@ def test_that_every_head_of_a_comparison_is_shown_once(is_sorted: bool) -> None:
 
 
 def test_that_the_most_changed_heads_come_first_and_those_without_number_last() -> None:
-    first = most_changed(tuple(c for row in changes_layout(QRectF(0, 0, 500, 200), grids(2),
+    first = by_change(tuple(c for row in changes_layout(QRectF(0, 0, 500, 200), grids(2),
                                                            is_sorted=False).rows for c in row))  # fmt: skip
     means = [changed.mean_abs for changed in first]
     assert means[:3] == [1.3, 1.2, 1.1]

@@ -23,7 +23,7 @@ from attnscope.figures.figure import Figure, figure
 from attnscope.figures.map_layout import map_layout
 from attnscope.figures.numbers import first_lines
 from attnscope.figures.paint_part import MapPart
-from attnscope.figures.raster import codes_from_weights, words_of
+from attnscope.figures.raster import code_colours, codes_from_weights
 from attnscope.figures.shown_maps import as_drawn
 from attnscope.figures.spec import FigureSpec
 from attnscope.figures.style import MapStyle
@@ -106,7 +106,7 @@ def test_that_the_cells_of_a_small_map_are_rectangles_of_the_exact_colours(is_ca
     page = QRectF(0, 0, shown.width_px / scale, shown.height_px / scale)
     layout = map_layout(page, shown.maps[0].queries, shown.maps[0].keys)
     codes, rects = codes_from_weights(shown.maps[0].weights, "fixed"), svg_rects(content)
-    words = words_of("viridis", LIGHT)
+    words = code_colours("viridis", LIGHT)
     for query, key in itertools.product(range(5), range(5)):
         cell = layout.cell_rect(query, key)
         for across, down in itertools.product((0.02, 0.5, 0.98), repeat=2):

@@ -10,7 +10,7 @@ from attnscope.figures.colours import DARK, LIGHT, Palette
 from attnscope.figures.export import render
 from attnscope.figures.paint_cells import paint_cells
 from attnscope.figures.paint_chart import paint_chart
-from attnscope.figures.views.lab import panel_places, row_sizes
+from attnscope.figures.views.lab import picture_places, row_sizes
 from attnscope.labs.rank_collapse import CollapseChoice, collapse, collapse_cells
 from attnscope.records.charts import CellMap
 
@@ -77,7 +77,7 @@ def test_that_panels_fill_rows_without_overlap_and_names_must_fit() -> None:
     ]
     assert row_sizes(2, n_maps=2) == (2,)
     for n in range(1, 8):
-        places = panel_places(RECT, n)
+        places = picture_places(RECT, n)
         assert len(places) == n
         assert not any(a.intersects(b) for k, a in enumerate(places) for b in places[k + 1 :])
     with pytest.raises(ValueError, match="names"):

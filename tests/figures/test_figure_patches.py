@@ -8,7 +8,7 @@ from PySide6.QtGui import QImage, QPainter
 from attnscope.figures.cause_maps import influence_cells, reads_cells
 from attnscope.figures.colours import LIGHT, difference_map, lut
 from attnscope.figures.paint_cells import layout_cells, paint_cells
-from attnscope.figures.picture_blend import blended
+from attnscope.figures.picture_blend import blended_pixels
 from attnscope.records.attribution import Attribution
 from attnscope.records.charts import CellMap
 from attnscope.records.pictures import Picture
@@ -39,7 +39,7 @@ def test_that_cells_are_mixed_with_the_grey_of_the_picture_by_their_share() -> N
     pixels[0] = 255
     colours = np.zeros((1, 2, 3), np.uint8)
     colours[0, 1] = (255, 0, 0)
-    mixed = blended(pixels, colours, np.array([[0.0, 0.5]]), (4, 4))
+    mixed = blended_pixels(pixels, colours, np.array([[0.0, 0.5]]), (4, 4))
     assert mixed[0, 0].tolist() == [192, 192, 192]
     assert mixed[3, 0].tolist() == [64, 64, 64]
     assert mixed[0, 3].tolist() == [224, 96, 96]

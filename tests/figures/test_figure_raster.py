@@ -9,11 +9,11 @@ from attnscope.figures.raster import (
     NO_DATA,
     NOT_ALLOWED,
     cells_image,
+    code_colours,
     codes_from_grid,
     codes_from_weights,
     map_codes,
     resample,
-    words_of,
 )
 
 NAN = float("nan")
@@ -86,7 +86,7 @@ def test_that_pooling_equals_a_loop_over_pixels() -> None:
 def test_that_each_cell_is_one_flat_colour() -> None:
     weights = ramp_weights(4, 5)
     codes = codes_from_weights(weights, "fixed")
-    image = cells_image(codes, QRectF(0, 0, 5, 4), (50, 40), words_of("viridis", LIGHT))
+    image = cells_image(codes, QRectF(0, 0, 5, 4), (50, 40), code_colours("viridis", LIGHT))
     for row in range(4):
         for column in range(5):
             expected = int(lut_argb("viridis")[codes[row, column] - FIRST_COLOUR])
@@ -96,7 +96,9 @@ def test_that_each_cell_is_one_flat_colour() -> None:
 
 def test_that_masked_cells_are_ground_with_a_hatch() -> None:
     codes = np.full((2, 2), NOT_ALLOWED, dtype=np.uint16)
-    image = cells_image(codes, QRectF(0, 0, 2, 2), (40, 40), words_of("viridis", LIGHT), hatch=LIGHT.hatch)
+    image = cells_image(
+        codes, QRectF(0, 0, 2, 2), (40, 40), code_colours("viridis", LIGHT), hatch=LIGHT.hatch
+    )
     colours = {image.pixel(x, y) for x in range(40) for y in range(40)}
     assert colours == {argb(LIGHT.not_allowed), argb(LIGHT.hatch)}
     zero = 0xFF000000 | int.from_bytes(lut("viridis")[0].tobytes(), "big")

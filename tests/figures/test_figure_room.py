@@ -15,7 +15,7 @@ from attnscope.errors import UserError
 from attnscope.figures import export
 from attnscope.figures.caption import caption_lines
 from attnscope.figures.colours import COLOUR_MAPS, LIGHT, contrast, ink_on, lut
-from attnscope.figures.lines_field import LinesField, paint_field
+from attnscope.figures.lines_field import LinesField, paint_lines_field
 from attnscope.figures.page import least_width_mm, sized, values_hint
 from attnscope.figures.paint_lines import strong_lines
 from attnscope.figures.spec import Caption
@@ -121,7 +121,7 @@ def test_that_a_sloping_line_of_a_png_is_one_stroke_without_stripes():
     )
     with QPainter(image) as painter:
         painter.scale(8, 8)
-        paint_field(painter, field, is_paper=True)
+        paint_lines_field(painter, field, is_paper=True)
     pixels = np.frombuffer(image.constBits(), np.uint8).reshape(400, 1600, 4)
     middle = [pixels[round(100 + x / 1600 * 200), x, :3].tolist() for x in range(100, 1500)]
     assert len({tuple(p) for p in middle}) == 1

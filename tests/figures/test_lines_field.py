@@ -8,7 +8,7 @@ from PySide6.QtCore import QLineF, QRectF, Qt
 from PySide6.QtGui import QColor, QImage, QPainter, QPen
 
 from attnscope.figures.colours import DARK, LIGHT, series_colour
-from attnscope.figures.lines_field import FieldCache, LinesField, StrongLines, head_shifts, paint_field
+from attnscope.figures.lines_field import FieldCache, LinesField, StrongLines, head_shifts, paint_lines_field
 from attnscope.figures.token_axis import Span
 
 N_TOKENS = 80
@@ -38,7 +38,7 @@ def painted(
     with QPainter(image) as painter:
         painter.scale(factor, factor)
         if cache is None:
-            paint_field(painter, field, is_quick=True)
+            paint_lines_field(painter, field, is_quick=True)
         else:
             cache.paint(painter, field, is_rough=is_rough)
     return np.frombuffer(image.constBits(), dtype=np.uint32).reshape(image.height(), -1).copy()

@@ -26,7 +26,7 @@ from hub_server import (
 from attnscope.errors import LoadError
 from attnscope.hub import asking, fetching, here
 from attnscope.hub.asking import ask_hub
-from attnscope.hub.fetching import Pace, fetch, forget_parts
+from attnscope.hub.fetching import FetchPace, fetch, forget_parts
 from attnscope.hub.here import cached_snapshot, part_paths, shelf_rows, whole_snapshot
 from attnscope.records.shelf import FetchStep, progress_words
 
@@ -361,7 +361,7 @@ def test_that_a_server_that_stalls_is_not_waited_for_without_end(
 
 def test_that_pace_is_that_of_the_last_seconds() -> None:
     times = iter([0.0, 0.4, 1.0, 2.0, 8.5])
-    pace = Pace(lambda: next(times))
+    pace = FetchPace(lambda: next(times))
     assert pace.of(0) is None
     assert pace.of(10) is None
     assert pace.of(1000) == pytest.approx(1000.0)

@@ -21,7 +21,7 @@ from attnscope.models import load
 from attnscope.models.huggingface import cache as cache_file
 from attnscope.models.huggingface import weight_files
 from attnscope.models.huggingface.cache import find_huggingface
-from attnscope.models.huggingface.facts import labels_of, licence_of
+from attnscope.models.huggingface.facts import column_labels, licence_of
 from attnscope.models.huggingface.head import has_detachable_head, watching_passes
 from attnscope.nn.cancellation import stop_if_unwanted
 from attnscope.records.shelf import FetchStep
@@ -173,7 +173,7 @@ def test_that_only_a_download_by_name_reaches_for_the_hub(
 
 
 def test_that_labels_and_begins_come_from_the_files(folder: Path) -> None:
-    assert labels_of({"id2label": {"0": "no", "1": "yes"}}, 3) == ("no", "yes", "label 2")
+    assert column_labels({"id2label": {"0": "no", "1": "yes"}}, 3) == ("no", "yes", "label 2")
     change_config(folder, forced_bos_token_id=5000)
     with pytest.raises(LoadError) as caught:
         load(folder, "cpu")

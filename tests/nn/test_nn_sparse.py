@@ -9,7 +9,7 @@ from tiny_models import tiny_model
 from attnscope.models import load
 from attnscope.nn.config import ModelConfig
 from attnscope.nn.masks import MaskRule
-from attnscope.nn.patterns import PATTERNS, Edges, graph_mask, kind_of
+from attnscope.nn.patterns import PATTERNS, Edges, graph_mask, pattern_kind
 from attnscope.nn.scores import ScoreRule
 from attnscope.nn.self_masks import build_self_mask
 from attnscope.nn.sparse import Sparse, draw_earlier_links, draw_links
@@ -220,6 +220,7 @@ def test_that_a_pattern_from_a_file_is_judged_before_it_is_used(pattern, words):
 
 
 def test_that_every_kind_of_pattern_has_a_name_in_files():
-    assert {kind_of(graph_mask([], 3)), kind_of(rule_of(CHOICES[1], 9, 9, is_causal=True).pattern)} <= set(
-        PATTERNS
-    )
+    assert {
+        pattern_kind(graph_mask([], 3)),
+        pattern_kind(rule_of(CHOICES[1], 9, 9, is_causal=True).pattern),
+    } <= set(PATTERNS)

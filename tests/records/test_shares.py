@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from attnscope.records.intervals import difference_of, share_of, wilson
+from attnscope.records.intervals import difference_of, share_over_seeds, wilson
 
 
 def test_that_wilsons_interval_solves_his_equation() -> None:
@@ -25,11 +25,11 @@ def test_that_a_difference_has_newcombes_interval() -> None:
 
 
 def test_that_seeds_which_disagree_widen_an_interval_and_those_that_agree_do_not_narrow_it() -> None:
-    alike, apart = share_of([500, 500, 500], 1000), share_of([400, 500, 600], 1000)
+    alike, apart = share_over_seeds([500, 500, 500], 1000), share_over_seeds([400, 500, 600], 1000)
     assert (alike.low, alike.high) == wilson(1500, 3000)
     assert apart.value == alike.value
     assert apart.high - apart.value == pytest.approx(4.30265 * 0.1 / math.sqrt(3))
-    assert share_of([0, 1000, 1000], 1000).low == 0.0
+    assert share_over_seeds([0, 1000, 1000], 1000).low == 0.0
     noise = difference_of([900, 300, 600], 1000, [500, 500, 500], 1000)
     assert noise.low < 0 < noise.value
     certain = difference_of([900, 910, 890], 1000, [100, 120, 80], 1000)

@@ -11,7 +11,7 @@ from attnscope.errors import LoadError, UserError
 from attnscope.records.vocabulary import PIECE_KINDS, FindPieces
 from attnscope.text.replay import Splitter
 from attnscope.text.tokenizer import train_tokenizer
-from attnscope.text.tokenizer_comparison import lines_of, parts_of
+from attnscope.text.tokenizer_comparison import full_lines, parts_of
 from attnscope.text.vocabulary_table import SearchedVocabulary, build_table, describe_piece, find_pieces
 
 LINES = [f"the {a} {b} the {a}" for a in ("cat", "dog", "bird", "fish") for b in ("sat", "ran", "slept")]
@@ -70,8 +70,8 @@ def test_that_the_measured_part_is_the_last_fifth_and_never_empty():
     assert parts_of(["abcd"] * 10, is_held_out=True) == (["abcd"] * 8, ["abcd"] * 2)
     with pytest.raises(LoadError, match="no text"):
         parts_of([" "], is_held_out=True)
-    assert lines_of("a\n\n" + "b " * 1500)[0] == "a"
-    assert max(map(len, lines_of("b " * 3000))) <= 2000
+    assert full_lines("a\n\n" + "b " * 1500)[0] == "a"
+    assert max(map(len, full_lines("b " * 3000))) <= 2000
 
 
 def test_that_a_table_says_of_every_id_what_the_tokenizer_says():

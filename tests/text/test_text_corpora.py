@@ -8,7 +8,7 @@ import pytest
 
 from attnscope.analysis.corpus_texts import read_corpus
 from attnscope.analysis.gold_links import read_gold_files
-from attnscope.cli.translate import read_texts
+from attnscope.cli.translate import read_parallel_files
 from attnscope.errors import LoadError, RecipeError
 from attnscope.records.alignment import GoldFiles
 from attnscope.text.corpora import (
@@ -119,7 +119,7 @@ def test_that_three_bars_stand_between_the_texts_of_a_pair_where_no_tab_does(tmp
     path.write_text("the cat ||| le chat\n")
     assert read_corpus(path, takes_target=True) == [("the cat", "le chat")]
     assert read_corpus(path, takes_target=False) == ["the cat ||| le chat"]
-    assert read_texts(path, None) == (["the cat"], ["le chat"])
+    assert read_parallel_files(path, None) == (["the cat"], ["le chat"])
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,7 @@ def test_that_three_bars_stand_between_the_texts_of_a_pair_where_no_tab_does(tmp
     [
         read_pairs,
         lambda path: read_corpus(path, takes_target=True),
-        lambda path: read_texts(path, None),
+        lambda path: read_parallel_files(path, None),
         lambda path: read_gold_files(GoldFiles(pairs=str(path), links="none")),
     ],
 )

@@ -11,7 +11,7 @@ from attnscope.schemes import tokenizers
 from attnscope.schemes.registry import schemes_of
 from attnscope.schemes.tokenizers import KINDS
 from attnscope.schemes.tokenizers.kind import TokenizerKind
-from attnscope.text.inspection import kind_of
+from attnscope.text.inspection import tokenizer_kind
 from attnscope.text.tokenizer import train_tokenizer
 
 TEXTS = ("the cat sat on the mat", "a dog and a bird saw the cat") * 4
@@ -33,7 +33,7 @@ class Lines(Words):
 @pytest.mark.parametrize("name", KINDS)
 def test_that_a_tokenizer_of_every_kind_is_known_as_that_kind(name: str) -> None:
     tokenizer = train_tokenizer(name, TEXTS, vocab_size=300)
-    assert kind_of(tokenizer.entries.library) == name
+    assert tokenizer_kind(tokenizer.entries.library) == name
 
 
 def test_that_kinds_have_titles_of_their_own_and_an_order() -> None:

@@ -12,9 +12,9 @@ from long_records import KINDS, long_record
 
 from attnscope.records.maps import SiteGrid
 from attnscope.records.sites import HeadRef, Site
-from attnscope.trace.edges import Edges, strongest_edges
+from attnscope.trace.edges import FoundEdges, strongest_edges
 from attnscope.trace.pooling import OneHead, pool_strip
-from attnscope.trace.pyramid import Level, build_pyramid, bytes_of, finest_block, sample_blocks
+from attnscope.trace.pyramid import PyramidLevel, build_pyramid, bytes_of, finest_block, sample_blocks
 from attnscope.trace.thumbnails import (
     build_thumbnail,
     grids_of_logs,
@@ -50,8 +50,8 @@ def assert_same(found: torch.Tensor, expected: torch.Tensor, *, atol: float = 5e
     assert float(difference.max()) <= atol, f"max {difference.max():.3g}, mean {difference.mean():.3g}"
 
 
-def levels_of(head: OneHead, reduce: str = "max") -> list[Level]:
-    return [step for step in build_pyramid(head, reduce) if isinstance(step, Level)]
+def levels_of(head: OneHead, reduce: str = "max") -> list[PyramidLevel]:
+    return [step for step in build_pyramid(head, reduce) if isinstance(step, PyramidLevel)]
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -119,10 +119,10 @@ def test_that_coarser_levels_are_pooled_from_the_same_weights(reduce: str) -> No
 def test_that_work_is_told_until_the_levels_come() -> None:
     record = long_record("causal", 700, 700, n_heads=1)
     steps = list(build_pyramid(OneHead(record, 0)))
-    fractions = [step for step in steps if not isinstance(step, Level)]
+    fractions = [step for step in steps if not isinstance(step, PyramidLevel)]
     assert fractions == sorted(fractions)
     assert fractions[0] < 0.5
-    assert isinstance(steps[-1], Level)
+    assert isinstance(steps[-1], PyramidLevel)
 
 
 def test_that_longer_texts_get_larger_blocks() -> None:
@@ -216,7 +216,7 @@ def test_that_the_strongest_edges_are_found(kind: str) -> None:
     weights = torch.stack([site_weights(record)[h] for h in range(2)])
     *done, edges = strongest_edges([OneHead(record, h) for h in range(2)], 50)
     assert done == [0.5, 1.0]
-    assert isinstance(edges, Edges)
+    assert isinstance(edges, FoundEdges)
     expected = weights.nan_to_num(0.0).flatten().topk(50).values.flip(0)
     expected = expected[expected >= 0.01]
     assert_same(edges.weights, expected)

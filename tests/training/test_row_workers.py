@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from attnscope.nn.config import ModelConfig
-from attnscope.nn.memory_on_paper import BatchShape, activation_bytes, n_turns_of, turn_of
+from attnscope.nn.memory_on_paper import BatchShape, activation_bytes, n_turns_of, rows_at_once
 from attnscope.records.training import Finished, Step
 from attnscope.training.distributed import ALONE, Ranks
 from attnscope.training.loop import TrainingRun
@@ -111,7 +111,7 @@ def test_that_rows_of_a_turn_keep_no_more_than_they_may(monkeypatch: pytest.Monk
     for n_turns in (1, 2, 3, 8, 17, 40):
         monkeypatch.setattr("attnscope.nn.memory_on_paper.AT_ONCE_BYTES", -(-whole // n_turns))
         assert n_turns_of(config, shape) == min(n_turns, 17)
-        assert turn_of(config, shape).n_sequences == -(-17 // min(n_turns, 17))
+        assert rows_at_once(config, shape).n_sequences == -(-17 // min(n_turns, 17))
 
 
 @pytest.mark.slow

@@ -21,7 +21,7 @@ from attnscope.training.recipe import Recipe, parse_recipe, write_recipe
 from attnscope.training.speed import measured_pace, pace_of, usual_s
 from attnscope.training.threads import Way
 from attnscope.workers.desk import Desk
-from attnscope.workers.serve_plans import plan_text
+from attnscope.workers.serve_plans import answer_plan
 
 CPU = torch.device("cpu")
 
@@ -93,7 +93,7 @@ def test_that_every_door_tells_the_same_time(
     text = find_recipe("copy").read_text()
     for out in ("", str(tmp_path / "next")):
         request = PlanRecipe(number=1, recipe=text, device="cpu", out=out, run_folders=known_run_folders(out))
-        *_, planned = plan_text(request, Desk())
+        *_, planned = answer_plan(request, Desk())
         assert isinstance(planned, RecipePlanned)
         assert planned.plan is not None
         assert planned.plan.seconds is not None

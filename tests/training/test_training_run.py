@@ -14,7 +14,7 @@ from attnscope.records.training import Evaluated, Finished, Saved, Started, Step
 from attnscope.trace import load_traces
 from attnscope.training import parse_recipe, read_run, train
 from attnscope.training.loop import TrainingRun
-from attnscope.training.metrics import Metrics, in_order, line_from_event, mend_metrics, read_lines
+from attnscope.training.metrics import Metrics, in_order, line_from_event, mend_metrics, read_metric_lines
 from attnscope.training.resume_points import load_state
 
 pytestmark = pytest.mark.slow
@@ -269,7 +269,7 @@ def test_that_a_loss_that_is_no_number_is_strict_json(tmp_path: Path, value: flo
     line = line_from_event(1, _step(1, value))
     assert json.loads(line)["loss"] is None
     (tmp_path / "m").write_text(line + "\n")
-    ((_, event),), n_bad = read_lines(tmp_path / "m")
+    ((_, event),), n_bad = read_metric_lines(tmp_path / "m")
     assert n_bad == 0
     assert isinstance(event, Step)
     assert math.isnan(event.loss)
@@ -302,7 +302,7 @@ def test_that_a_broken_tail_moves_to_a_file_ending_in_corrupt(tmp_path: Path, ta
     path = tmp_path / "metrics.jsonl"
     good = (line_from_event(1, _started(0)) + "\n").encode()
     path.write_bytes(good + tail)
-    (_, event), *_ = read_lines(path)[0]
+    (_, event), *_ = read_metric_lines(path)[0]
     assert event == _started(0)
     assert mend_metrics(path) == 1
     assert path.read_bytes() == good

@@ -13,7 +13,7 @@ from attnscope.records.models import Sample
 from attnscope.records.outputs import OutputWritten
 from attnscope.records.tokens import Token
 from attnscope.viewmodels.compare.rows import kl_words, most_apart, rows_of_both
-from attnscope.viewmodels.compare.sides import changes_words, companion, short_source
+from attnscope.viewmodels.compare.sides import changes_words, companion, short_checkpoint
 
 
 def test_that_nothing_is_asked_for_before_the_page_is_looked_at() -> None:
@@ -285,8 +285,8 @@ def test_that_what_one_side_alone_says_has_its_place_by_its_own_probability() ->
 
 
 def test_that_names_are_short() -> None:
-    assert short_source("/a/run/checkpoints/002000") == "run, step 2,000"
-    assert short_source("org/model") == "model"
+    assert short_checkpoint("/a/run/checkpoints/002000") == "run, step 2,000"
+    assert short_checkpoint("org/model") == "model"
     gates = gates_off(ref(0, 0), ref(0, 1), ref(1, 0)).with_value(ref(1, 1), 0.5)
     words = changes_words(gates, ())
     assert words == "encoder L0H0, encoder L0H1 and 1 more off · encoder L1H1 × 0.5"

@@ -14,7 +14,7 @@ from attnscope.viewmodels.formula_text import (
     Node,
     Root,
     Row,
-    Scripts,
+    Scripted,
     Space,
     Symbol,
     parse_formula,
@@ -30,7 +30,7 @@ def written(node: Node | None) -> str:
             return f"<{node.text}>" if node.kind == "variable" else node.text
         case Space():
             return " "
-        case Scripts():
+        case Scripted():
             below = f"_{{{written(node.sub)}}}" if node.sub else ""
             above = f"^{{{written(node.sup)}}}" if node.sup else ""
             return written(node.base) + below + above

@@ -5,7 +5,7 @@ from generation_samples import HEAD, WORDS, WritingDesk, tree, written_tokens
 from attnscope.records.generation import WRITTEN_TRACE, WriteSettings
 from attnscope.records.messages import Failed, HeadsShown, ShowHeads
 from attnscope.widgets.writing.beam_view import place_nodes
-from attnscope.widgets.writing.writing_form import place_of_chosen, summary, tree_sentence
+from attnscope.widgets.writing.writing_form import place_of_chosen, tree_sentence, writing_summary
 
 
 def test_that_a_wish_to_write_captures_text_gates_and_heads():
@@ -28,7 +28,7 @@ def test_that_news_show_the_tokens_so_far_and_stop_keeps_them():
     desk.state.write()
     desk.tell_news(2)
     assert [token.token.piece for token in desk.state.tokens] == list(WORDS[:2])
-    assert summary(desk.state, desk.session) == "writing… 2 of at most 50"
+    assert writing_summary(desk.state, desk.session) == "writing… 2 of at most 50"
     desk.state.stop()
     assert desk.cancelled == [desk.request().number]
     assert desk.state.phase == "stopped"
@@ -73,7 +73,7 @@ def test_that_other_gates_make_it_outdated_and_steps_no_longer_show_its_maps():
     desk.session.head_changes.toggle_gate(HEAD)
     desk.desk.answer()
     assert desk.state.is_outdated
-    assert "changed since" in summary(desk.state, desk.session)
+    assert "changed since" in writing_summary(desk.state, desk.session)
     desk.state.choose_step(1)
     assert desk.session.traced.model != WRITTEN_TRACE
     assert desk.state.row("decoder") is None
@@ -130,22 +130,22 @@ def test_that_impossible_settings_and_failures_are_told():
     desk.state.set_settings(WriteSettings(mode="sample", top_p=0.0))
     desk.state.write()
     assert not desk.posted
-    assert "top-p is 0.0" in summary(desk.state, desk.session)
+    assert "top-p is 0.0" in writing_summary(desk.state, desk.session)
     desk.state.set_settings(WriteSettings())
     desk.state.write()
     desk.state.handle(Failed(number=desk.request().number, request="WriteText", message="No room."))
     assert desk.state.phase == "failed"
-    assert summary(desk.state, desk.session) == "No room."
+    assert writing_summary(desk.state, desk.session) == "No room."
 
 
 def test_that_a_masked_model_and_an_empty_text_are_told_beforehand():
     desk = WritingDesk("encoder")
     assert not desk.state.can_write
-    assert "does not generate text" in summary(desk.state, desk.session)
+    assert "does not generate text" in writing_summary(desk.state, desk.session)
     desk = WritingDesk()
     desk.session.set_text("")
     assert not desk.state.can_write
-    assert "Type a text first" in summary(desk.state, desk.session)
+    assert "Type a text first" in writing_summary(desk.state, desk.session)
 
 
 def test_that_another_model_forgets_what_was_written():

@@ -3,7 +3,13 @@
 from session_samples import Desk, ref
 
 from attnscope.records.interventions import MakeMean, MakeUniform, RemoveEdge
-from attnscope.viewmodels.session.intervening import changes_counted, in_words, of_head, toggled, without
+from attnscope.viewmodels.session.intervening import (
+    changes_counted,
+    in_words,
+    of_head,
+    with_or_without,
+    without,
+)
 
 EDGE = RemoveEdge(head=ref(0, 1), query=1, key=2)
 UNIFORM = MakeUniform(head=ref(0, 1))
@@ -11,13 +17,13 @@ MEAN = MakeMean(head=ref(0, 1))
 
 
 def test_that_a_change_asked_for_twice_is_taken_back():
-    once = toggled((), EDGE)
+    once = with_or_without((), EDGE)
     assert once == (EDGE,)
-    assert toggled(once, EDGE) == ()
+    assert with_or_without(once, EDGE) == ()
 
 
 def test_that_a_head_has_one_pattern_and_any_number_of_missing_edges():
-    found = toggled(toggled((EDGE,), UNIFORM), MEAN)
+    found = with_or_without(with_or_without((EDGE,), UNIFORM), MEAN)
     assert found == (EDGE, MEAN)
     assert of_head(found, ref(0, 1)) == found
     assert of_head(found, ref(0, 0)) == ()

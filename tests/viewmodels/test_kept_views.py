@@ -9,7 +9,7 @@ from told import names_told
 from attnscope.viewmodels.labs.controls import LabControls
 from attnscope.viewmodels.session.file import MAX_NOTES, MAX_VIEW_NAME, MAX_VIEWS, LookSaved, SavedSession
 from attnscope.viewmodels.session.history import Setting
-from attnscope.viewmodels.session.kept_views import KeptViews, name_of
+from attnscope.viewmodels.session.kept_views import KeptViews, name_of_view
 from attnscope.viewmodels.undo_stack import UndoStack
 
 
@@ -164,7 +164,7 @@ def test_that_notes_stay_as_short_as_a_session_file_allows() -> None:
     ],
 )
 def test_that_a_view_is_named_after_what_it_shows(saved: SavedSession, name: str) -> None:
-    assert name_of(saved) == name
+    assert name_of_view(saved) == name
 
 
 def test_that_views_of_one_text_have_names_of_their_own_that_differ_at_their_beginning() -> None:

@@ -14,7 +14,7 @@ from attnscope.viewmodels.causes.layer_lens import (
     LensState,
     cell_sentences,
     cell_share,
-    cell_text,
+    lens_cell_text,
     level_name,
     rows_name,
 )
@@ -85,8 +85,8 @@ def test_that_another_librarys_model_is_asked_too() -> None:
 
 def test_that_cells_say_what_a_layer_would_say() -> None:
     found = table()
-    assert cell_text(found, 0, 0, "probability") == "dog"
-    assert cell_text(found, 0, 0, "kl") == "2.00"
+    assert lens_cell_text(found, 0, 0, "probability") == "dog"
+    assert lens_cell_text(found, 0, 0, "kl") == "2.00"
     assert cell_share(found, 0, 0, "probability") == 0.25
     assert cell_share(found, 0, 0, "kl") == math.exp(-2.0)
     assert cell_share(found, 1, 0, "kl") == 1.0

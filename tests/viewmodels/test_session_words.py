@@ -14,7 +14,12 @@ from attnscope.records.messages import Failed, Ready
 from attnscope.records.outputs import Comparison, Output
 from attnscope.records.sites import Site
 from attnscope.records.tokens import Token, Tokens
-from attnscope.viewmodels.comparison_rows import candidate_rows, kl_text, most_changed, text_difference
+from attnscope.viewmodels.comparison_rows import (
+    candidate_rows,
+    kl_text,
+    most_changed_position,
+    text_difference,
+)
 from attnscope.viewmodels.placeholder import stage_of
 from attnscope.viewmodels.session.head_measures import (
     describe,
@@ -24,24 +29,24 @@ from attnscope.viewmodels.session.head_measures import (
     resting_words,
     striking_head,
 )
-from attnscope.viewmodels.session.typed_text import MAX_CHARACTERS, clean_text, text_notes
+from attnscope.viewmodels.session.typed_text import MAX_CHARACTERS, clean_typed, text_notes
 from attnscope.viewmodels.view_state import Cell, Highlight, ViewState, sides_of
 
 
 def test_that_lone_surrogates_are_replaced_and_counted():
     """F28."""
-    typed = clean_text("a\ud800b\udc00")
+    typed = clean_typed("a\ud800b\udc00")
     assert typed.text == "a\ufffdb\ufffd"
     assert typed.n_replaced == 2
     typed.text.encode()
 
 
 def test_that_surrogate_pairs_become_their_character():
-    assert clean_text("\ud83d\ude00!") == clean_text("😀!")
+    assert clean_typed("\ud83d\ude00!") == clean_typed("😀!")
 
 
 def test_that_a_huge_paste_is_cut_and_counted():
-    typed = clean_text("x" * (MAX_CHARACTERS + 7))
+    typed = clean_typed("x" * (MAX_CHARACTERS + 7))
     assert len(typed.text) == MAX_CHARACTERS
     assert typed.n_cut == 7
     assert text_notes(Tokens(text="", tokens=()), typed) == "7 characters cut"
@@ -217,7 +222,7 @@ def test_that_kl_has_its_unit(value, text):
 )
 def test_that_the_most_changed_prediction_is_the_first_that_moved_most(kl_nats, place):
     output = Output(kind="next-token", predictions=())
-    assert most_changed(Comparison(before=output, after=output, kl_nats=kl_nats)) == place
+    assert most_changed_position(Comparison(before=output, after=output, kl_nats=kl_nats)) == place
 
 
 def test_that_the_difference_of_texts_is_found_by_words():

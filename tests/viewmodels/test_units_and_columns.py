@@ -16,7 +16,7 @@ from attnscope.records.importance import MetricName
 from attnscope.records.measures import MEASURE_NAMES, Estimate
 from attnscope.records.messages import ModelLoaded
 from attnscope.records.sites import KeyKind
-from attnscope.viewmodels.heads.columns import cell_text, cell_tip
+from attnscope.viewmodels.heads.columns import cell_tip, estimate_text
 
 
 @pytest.mark.parametrize(
@@ -62,12 +62,12 @@ def test_that_a_cell_has_two_digits_or_three_that_count_and_its_interval_where_w
     bare = Estimate(value=0.0004321, low=math.nan, high=math.nan, n=3)
     unknown = Estimate(value=math.nan, low=math.nan, high=math.nan, n=0)
     gradient = "importance_gradient"
-    assert cell_text("entropy", found, has_interval=False) == "0.12"
-    assert cell_text("entropy", found, has_interval=True) == "0.12 (0.10–0.25)"
-    assert cell_text(gradient, found, has_interval=True) == "0.123 (0.100–0.250)"
-    assert cell_text(gradient, found, has_interval=False) == "0.123"
-    assert cell_text(gradient, bare, has_interval=True) == "0.000432"
-    assert cell_text(gradient, unknown, has_interval=True) == "–"
+    assert estimate_text("entropy", found, has_interval=False) == "0.12"
+    assert estimate_text("entropy", found, has_interval=True) == "0.12 (0.10–0.25)"
+    assert estimate_text(gradient, found, has_interval=True) == "0.123 (0.100–0.250)"
+    assert estimate_text(gradient, found, has_interval=False) == "0.123"
+    assert estimate_text(gradient, bare, has_interval=True) == "0.000432"
+    assert estimate_text(gradient, unknown, has_interval=True) == "–"
     assert cell_tip(found) == "0.1235, 0.1000 to 0.2500; 95 % t interval over 7 texts"
     assert cell_tip(bare) == "0.0004321; no interval: 3 texts, and 5 are needed"
     assert cell_tip(dataclasses.replace(bare, n=300)) == "0.0004321; 300 texts"  # a number that never has one

@@ -18,7 +18,7 @@ from attnscope.widgets.export.dialog import ExportDialog
 from attnscope.widgets.export.figures_offered import current_figure, offered_figures
 from attnscope.widgets.export.kept_choices import KeptChoices
 from attnscope.widgets.window.commands import Commands
-from attnscope.widgets.window.session_files import kind_of, open_figure_file
+from attnscope.widgets.window.session_files import kind_of_path, open_figure_file
 
 pytestmark = pytest.mark.qt
 
@@ -230,7 +230,7 @@ def test_that_a_file_of_numbers_opens_in_the_dialog_with_all_its_panels(qtbot, t
     desk.answer()
     panels = offered_figures(desk.session, ViewState(), {})["panels"]
     path = save(dataclasses.replace(panels, origin=None), tmp_path / "p.figure.json")
-    assert kind_of(str(path)) == "figure"
+    assert kind_of_path(str(path)) == "figure"
     window, told = QWidget(), []
     qtbot.addWidget(window)
     open_figure_file(path, lambda *_: told.append("shown"), window, told.append)

@@ -15,9 +15,9 @@ from attnscope.viewmodels.help_pages import (
     HELP_OF_DIALOGS,
     HELP_OF_VIEWS,
     find_in_help,
+    heading_slug,
     help_name,
     read_help,
-    slug_of,
 )
 from attnscope.viewmodels.tours.tours import read_tours
 from attnscope.viewmodels.view_state import Page
@@ -61,7 +61,7 @@ def test_that_every_dialog_has_help():
 @pytest.mark.parametrize("page", PAGES.values(), ids=lambda page: page.name)
 def test_that_every_link_leads_somewhere(page):
     tours = {tour.name for tour in read_tours(resources_folder() / "tours")}
-    labs = {slug_of(lab.name) for lab in LABS.values()}
+    labs = {heading_slug(lab.name) for lab in LABS.values()}
     for link in page.links:
         kind, _, rest = link.partition(":")
         name, _, anchor = rest.partition("#")
@@ -69,7 +69,7 @@ def test_that_every_link_leads_somewhere(page):
         assert kind in known, link
         assert name in known[kind], link
         if anchor:
-            assert anchor in {slug_of(heading) for heading in PAGES[name].headings}, link
+            assert anchor in {heading_slug(heading) for heading in PAGES[name].headings}, link
 
 
 def test_that_every_word_of_the_program_is_explained():

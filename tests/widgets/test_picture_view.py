@@ -19,7 +19,7 @@ from attnscope.errors import UserError
 from attnscope.figures.colours import LIGHT, lut
 from attnscope.figures.export import render, suggested_name
 from attnscope.figures.figure import Figure
-from attnscope.figures.paint_picture import overlaid, paint_picture, patch_words, peak_of
+from attnscope.figures.paint_picture import overlaid, paint_picture, patch_peak, patch_words
 from attnscope.figures.picture_layout import PictureLayout, picture_layout
 from attnscope.figures.spec import Caption
 from attnscope.figures.style import MapStyle
@@ -121,8 +121,8 @@ def test_that_colours_are_those_of_the_weights_of_patches_alone() -> None:
 
 
 def test_that_special_tokens_do_not_count_for_the_largest_weight_and_are_told_in_words() -> None:
-    assert peak_of(PICTURE, WEIGHTS[0]) == np.float32(0.2)
-    assert peak_of(PICTURE, WEIGHTS[3]) == 0.0
+    assert patch_peak(PICTURE, WEIGHTS[0]) == np.float32(0.2)
+    assert patch_peak(PICTURE, WEIGHTS[3]) == 0.0
     pixels = overlaid(PICTURE, WEIGHTS[0], (18, 12), "viridis")
     brightest = 0.62 * lut("viridis")[255].astype(float) + 0.38 * 64
     assert (pixels[:, 6:12] >= brightest - 0.51).all()  # the patch of 0.2, whatever [CLS] has

@@ -21,7 +21,7 @@ from attnscope.viewmodels.view_state import COLOUR_MAP_NAMES, LINES, SCALES, THE
 from attnscope.widgets.jump_slider import JumpSlider
 from attnscope.widgets.window.autosave import Autosave
 from attnscope.widgets.window.main_window import MainWindow
-from attnscope.widgets.window.session_files import find_moved_model, kind_of
+from attnscope.widgets.window.session_files import find_moved_model, kind_of_path
 
 pytestmark = pytest.mark.qt
 
@@ -292,7 +292,7 @@ def test_that_a_path_that_is_nothing_is_told(path, tmp_path):
         path = str(tmp_path / path)
         Path(path).write_text("?")
     with pytest.raises(LoadError):
-        kind_of(path)
+        kind_of_path(path)
 
 
 def test_that_recent_sessions_have_a_menu(qtbot):

@@ -18,7 +18,7 @@ from attnscope.records.messages import Failed, LoadModel, Reply, Traced, TraceTe
 from attnscope.records.requests import StopWork
 from attnscope.workers.background import BackgroundJobs
 from attnscope.workers.handlers import Engine
-from attnscope.workers.serve_curves import batch_size, ranking_runs, read_samples, run_cost
+from attnscope.workers.serve_curves import batch_size, ranking_runs, run_cost, samples_asked
 
 
 @pytest.fixture
@@ -99,15 +99,15 @@ def test_that_rankings_run_from_the_quick_to_the_slow() -> None:
 
 def test_that_every_source_of_texts_is_read(tmp_path: Path) -> None:
     model = load("grammar", device="cpu")
-    own, name = read_samples(model, "own", "", 5)
+    own, name = samples_asked(model, "own", "", 5)
     assert (len(own), "held out" in name) == (5, True)
     assert any(example.links for example in own)
-    samples, name = read_samples(model, "samples", "", 100)
+    samples, name = samples_asked(model, "samples", "", 100)
     assert name == "sample sentences"
     assert 1 <= batch_size(model, samples) <= 16
     tree = tmp_path / "trees.conllu"
     tree.write_text("1\tcat\t_\t_\t_\t_\t0\troot\t_\t_\n\n" * 3, encoding="utf-8")
-    assert read_samples(model, "file", str(tree), 2)[0] == ["cat", "cat"]
+    assert samples_asked(model, "file", str(tree), 2)[0] == ["cat", "cat"]
 
 
 class Job:

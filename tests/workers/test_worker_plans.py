@@ -6,7 +6,7 @@ import pytest
 
 from attnscope.records.plans import PlanRecipe, RecipePlanned
 from attnscope.workers.desk import Desk
-from attnscope.workers.serve_plans import plan_text
+from attnscope.workers.serve_plans import answer_plan
 
 RECIPE = """
 [model]
@@ -28,7 +28,7 @@ def _planned(path: str, base_folder: Path, out: str = "") -> RecipePlanned:
     request = PlanRecipe(
         number=1, recipe=recipe, out=out, device="cpu", base_folder=str(base_folder), run_folders=()
     )
-    *_, last = plan_text(request, Desk())
+    *_, last = answer_plan(request, Desk())
     assert isinstance(last, RecipePlanned)
     return last
 

@@ -10,7 +10,7 @@ from PySide6.QtCore import QRectF
 from PySide6.QtGui import QPainter
 
 from attnscope.figures.colours import Palette
-from attnscope.figures.numbers import number_text, safe_cell
+from attnscope.figures.numbers import exact_number_text, safe_cell
 from attnscope.figures.paint_chart import paint_chart
 from attnscope.figures.spec import FigureSpec
 from attnscope.records.charts import Chart
@@ -69,7 +69,13 @@ def chart_rows(charts: Iterable[Chart]) -> Iterator[Iterable[str]]:
         for series in chart.series:
             names = series.labels or itertools.repeat(series.name, len(series.xs))
             for name, x, y in zip(names, series.xs, series.ys, strict=True):
-                yield (safe_cell(chart.title), safe_cell(name), number_text(x), number_text(y), *_axes(chart))
+                yield (
+                    safe_cell(chart.title),
+                    safe_cell(name),
+                    exact_number_text(x),
+                    exact_number_text(y),
+                    *_axes(chart),
+                )
         yield from _field_rows(chart)
 
 
@@ -85,7 +91,7 @@ def _field_rows(chart: Chart) -> Iterator[Iterable[str]]:
         return
     for i, j in np.argwhere(field.values).tolist():
         name = f"{field.unit}, {field.edges[i]:.3g} to {field.edges[i + 1]:.3g}"
-        numbers = (number_text(field.xs[j]), number_text(field.values[i, j]))
+        numbers = (exact_number_text(field.xs[j]), exact_number_text(field.values[i, j]))
         yield (safe_cell(chart.title), name, *numbers, *_axes(chart))
 
 

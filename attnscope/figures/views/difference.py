@@ -13,7 +13,7 @@ from attnscope.errors import UserError
 from attnscope.figures.caption import scale_words
 from attnscope.figures.colours import Palette
 from attnscope.figures.difference_layout import difference_layout, natural_difference_height
-from attnscope.figures.numbers import cell_header, number_text, safe_cell, token_arrays
+from attnscope.figures.numbers import cell_header, exact_number_text, safe_cell, token_arrays
 from attnscope.figures.paint_difference import paint_difference
 from attnscope.figures.plain import plain_text
 from attnscope.figures.spec import FigureSpec
@@ -100,7 +100,7 @@ class DifferenceFigure(FigureSpec):
             for j, key in enumerate(compared.keys):
                 names = (str(i), safe_cell(query.read or query.piece), *written, str(j), safe_cell(key.piece))
                 values = (compared.first[i, j], compared.second[i, j], compared.delta[i, j])
-                yield (*head, *names, *map(number_text, values), _ALLOWED_BY[int(compared.kinds[i, j])])
+                yield (*head, *names, *map(exact_number_text, values), _ALLOWED_BY[int(compared.kinds[i, j])])
 
     def arrays(self) -> dict[str, NDArray[np.generic]]:
         """Both maps and Δ on the shared axes; in A and B ∞ stands where a side has no such token."""

@@ -11,7 +11,7 @@ from PySide6.QtGui import QPainter
 
 from attnscope.figures.caption import change_words, quoted
 from attnscope.figures.colours import Palette
-from attnscope.figures.numbers import number_text, safe_cell
+from attnscope.figures.numbers import exact_number_text, safe_cell
 from attnscope.figures.paint_graph import natural_figure_height, paint_graph
 from attnscope.figures.spec import FigureSpec
 from attnscope.records.attention_graph import AttentionGraph
@@ -49,7 +49,11 @@ class GraphFigure(FigureSpec):
         for edge in graph.edges:
             ends = (graph.nodes[edge.lower], graph.nodes[edge.upper])
             places = ((graph.levels[n.level], str(n.position), safe_cell(n.token.piece)) for n in ends)
-            yield (*itertools.chain(*places), number_text(edge.weight), number_text(graph.carried(edge)))
+            yield (
+                *itertools.chain(*places),
+                exact_number_text(edge.weight),
+                exact_number_text(graph.carried(edge)),
+            )
 
     def arrays(self) -> dict[str, NDArray[np.generic]]:
         """Nodes [n_nodes] and edges [n_edges]; `lower` and `upper` count the nodes."""

@@ -14,7 +14,7 @@ from attnscope.figures.colour_bar import WIDTH_PX, paint_colour_bar
 from attnscope.figures.colours import Palette
 from attnscope.figures.grid_layout import natural_grid_height
 from attnscope.figures.map_layout import MARGIN_PX
-from attnscope.figures.numbers import number_text
+from attnscope.figures.numbers import exact_number_text
 from attnscope.figures.paint_grid import GridMarks, paint_grid
 from attnscope.figures.spec import Asked, FigureSpec
 from attnscope.figures.traced import Wanted
@@ -126,7 +126,7 @@ class GridFigure(FigureSpec):
                 for i, row in enumerate(thumbnail):
                     for j, weight in enumerate(row):
                         place = (head.stack, str(head.layer), str(head.head), str(i), str(j))
-                        yield (*place, number_text(weight), gate)
+                        yield (*place, exact_number_text(weight), gate)
 
     def arrays(self) -> dict[str, NDArray[np.generic]]:
         return {f"{grid.site.stack}_L{grid.site.layer}": weights_of_grid(grid) for grid in self.grids}

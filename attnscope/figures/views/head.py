@@ -12,7 +12,7 @@ from PySide6.QtGui import QPainter
 from attnscope.figures.caption import change_words, scale_words
 from attnscope.figures.colours import Palette
 from attnscope.figures.map_layout import MARGIN_PX, MapLayout, cells_height, map_layout
-from attnscope.figures.numbers import number_text
+from attnscope.figures.numbers import exact_number_text
 from attnscope.figures.paint_gold import paint_gold, paint_gold_on_tiles
 from attnscope.figures.paint_map import paint_head_map
 from attnscope.figures.paint_part import MapPart, paint_map_part, part_layout
@@ -207,7 +207,7 @@ def _part_rows(part: MapPart) -> Iterator[Iterable[str]]:
     for i, row in enumerate(weights):
         for j, weight in enumerate(row):
             place = (str(tile.rows[0] + i * tile.b), str(tile.cols[0] + j * tile.b), str(tile.b))
-            yield (*head, *place, number_text(weight))
+            yield (*head, *place, exact_number_text(weight))
 
 
 def weights_of_tile(tile: MapTile) -> NDArray[np.float32]:

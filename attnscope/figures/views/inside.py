@@ -10,7 +10,7 @@ from PySide6.QtGui import QPainter
 
 from attnscope.figures.caption import change_words, quoted
 from attnscope.figures.colours import Palette
-from attnscope.figures.numbers import number_text, safe_cell
+from attnscope.figures.numbers import exact_number_text, safe_cell
 from attnscope.figures.paint_inside import paint_inside
 from attnscope.figures.plain import plain_piece
 from attnscope.figures.spec import FigureSpec
@@ -71,7 +71,7 @@ class InsideFigure(FigureSpec):
         head = (inside.head.stack, str(inside.head.layer), str(inside.head.head))
         query = (str(inside.query), safe_cell(inside.query_token.piece))
         for key, token, name, d, value in _inside_rows(inside):
-            yield (*head, *query, key, safe_cell(token), name, d, number_text(value))
+            yield (*head, *query, key, safe_cell(token), name, d, exact_number_text(value))
 
     def arrays(self) -> dict[str, NDArray[np.generic]]:
         return _inside_arrays(self.inside.inside)

@@ -10,7 +10,7 @@ from PySide6.QtCore import QRectF
 from PySide6.QtGui import QPainter
 
 from attnscope.figures.colours import Palette
-from attnscope.figures.numbers import number_text, safe_cell
+from attnscope.figures.numbers import exact_number_text, safe_cell
 from attnscope.figures.paint_cells import paint_cells
 from attnscope.figures.paint_chart import paint_chart
 from attnscope.figures.spec import Caption, FigureSpec
@@ -41,7 +41,7 @@ class LabFigure(FigureSpec):
     def paint(self, painter: QPainter, rect: QRectF, palette: Palette) -> None:
         inner = rect.adjusted(_MARGIN_PX, _MARGIN_PX, -_MARGIN_PX, -_MARGIN_PX)
         n_maps = len(self.cells)
-        for k, place in enumerate(panel_places(inner, n_maps + len(self.charts), n_maps=n_maps)):
+        for k, place in enumerate(picture_places(inner, n_maps + len(self.charts), n_maps=n_maps)):
             if k < n_maps:
                 paint_cells(painter, place, self.cells[k], palette=palette)
             else:
@@ -54,7 +54,7 @@ class LabFigure(FigureSpec):
             for i, row in enumerate(cells.values):
                 for j, value in enumerate(row):
                     names = (cells.title, cells.row_name(i), cells.column_name(j))
-                    yield (*map(safe_cell, names), number_text(value), "", "")
+                    yield (*map(safe_cell, names), exact_number_text(value), "", "")
 
     def arrays(self) -> dict[str, NDArray[np.generic]]:
         arrays = chart_arrays(self.charts)
@@ -89,7 +89,7 @@ def lab_figure(lab: AnyLab, shown: Any, **page: Any) -> LabFigure:
     return LabFigure(charts=lab.charts(shown), cells=lab.cells(shown), **{**kept, **page})
 
 
-def panel_places(rect: QRectF, n: int, *, n_maps: int = 0, gap_px: float = _GAP_PX) -> list[QRectF]:
+def picture_places(rect: QRectF, n: int, *, n_maps: int = 0, gap_px: float = _GAP_PX) -> list[QRectF]:
     """Rectangles for `n` pictures: two above each other, else rows of two or three of equal size."""
     rows = row_sizes(n, n_maps=n_maps)
     height = (rect.height() - gap_px * (len(rows) - 1)) / max(1, len(rows))

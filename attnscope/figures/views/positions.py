@@ -10,7 +10,7 @@ from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPen
 
 from attnscope.figures.colour_bar import paint_colour_bar, share_text
 from attnscope.figures.colours import Palette
-from attnscope.figures.numbers import number_text, safe_cell
+from attnscope.figures.numbers import exact_number_text, safe_cell
 from attnscope.figures.paint_chart import paint_chart
 from attnscope.figures.plain import plain_piece, plain_text, shorten
 from attnscope.figures.raster import (
@@ -19,8 +19,8 @@ from attnscope.figures.raster import (
     Codes,
     ImageCache,
     cells_image,
+    code_colours,
     image_size,
-    words_of,
 )
 from attnscope.figures.spec import FigureSpec
 from attnscope.figures.style import NORMAL_PX, SMALL_PX, font
@@ -64,7 +64,7 @@ class PositionsFigure(FigureSpec):
         yield ("encoding", "offset", "mean cosine", "mean dot product")
         for table in self.positions:
             for i, (cosine, dot) in enumerate(zip(table.by_offset, table.dot_by_offset, strict=True)):
-                yield (safe_cell(table.name), str(i), number_text(cosine), number_text(dot))
+                yield (safe_cell(table.name), str(i), exact_number_text(cosine), exact_number_text(dot))
 
     def arrays(self) -> dict[str, NDArray[np.generic]]:
         arrays: dict[str, NDArray[np.generic]] = {}
@@ -360,7 +360,7 @@ def _draw_image(
     image = cache.image(slot, key)
     if image is None:
         made = cells_image(
-            _codes(values, peak), window, size_px, words_of("diverging", palette), is_sampled=True
+            _codes(values, peak), window, size_px, code_colours("diverging", palette), is_sampled=True
         )
         image = cache.keep(slot, key, made)
     painter.setRenderHint(QPainter.RenderHint.SmoothPixmapTransform, False)

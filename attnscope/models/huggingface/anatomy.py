@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from attnscope.errors import UserError
 from attnscope.models.huggingface.network import HuggingFaceNetwork
 from attnscope.models.huggingface.proof import example_of, run_example
-from attnscope.models.places import Place
+from attnscope.models.places import CallPlace
 from attnscope.nn.edits import Call
 from attnscope.nn.gating import QuietProbe
 from attnscope.records.sites import SiteKey, Stack
@@ -48,17 +48,17 @@ class Anatomy:
     `attentions` are the modules that attend, by site.
     """
 
-    projections: Mapping[SiteKey, Place]
-    attentions: Mapping[SiteKey, Place]
-    blocks: Mapping[SiteKey, Place]
-    feed_forwards: Mapping[SiteKey, Place]
+    projections: Mapping[SiteKey, CallPlace]
+    attentions: Mapping[SiteKey, CallPlace]
+    blocks: Mapping[SiteKey, CallPlace]
+    feed_forwards: Mapping[SiteKey, CallPlace]
 
     @property
     def predicting_stack(self) -> Stack:
         """The stack that the output is read off."""
         return "decoder" if any(stack == "decoder" for stack, _ in self.blocks) else "encoder"
 
-    def layers(self, stack: Stack) -> tuple[Place, ...]:
+    def layers(self, stack: Stack) -> tuple[CallPlace, ...]:
         """The layers of `encoder` or `decoder`, in order."""
         return tuple(place for key, place in sorted(self.blocks.items()) if key[0] == stack)
 
@@ -89,7 +89,7 @@ def not_known(network: HuggingFaceNetwork, what: str) -> UserError:
 def _find(network: HuggingFaceNetwork) -> Anatomy:
     model, modules = network.module, network.attached.modules
     attentions = {
-        key: Place(module=module, call=call)
+        key: CallPlace(module=module, call=call)
         for module, keys in modules.items()
         for call, key in enumerate(keys)
     }
@@ -99,8 +99,8 @@ def _find(network: HuggingFaceNetwork) -> Anatomy:
         raise not_known(network, f"no linear layer reads the heads of {missing} unchanged")
     names = {module: name for name, module in model.named_modules()}
     own = {module: keys for module, keys in modules.items() if keys[0][0] != "cross"}
-    blocks: dict[SiteKey, Place] = {}
-    feed_forwards: dict[SiteKey, Place] = {}
+    blocks: dict[SiteKey, CallPlace] = {}
+    feed_forwards: dict[SiteKey, CallPlace] = {}
     outputs = {place.module for place in projections.values()}
     for module, keys in own.items():
         block = _block_of(model, names[module], own)
@@ -108,9 +108,9 @@ def _find(network: HuggingFaceNetwork) -> Anatomy:
             raise not_known(network, f"{names[module]} is not in a list of layers")
         part = _feed_forward_of(block, outputs)
         for call, key in enumerate(keys):
-            blocks[key] = Place(module=block, call=call)
+            blocks[key] = CallPlace(module=block, call=call)
             if part is not None:
-                feed_forwards[key] = Place(module=part, call=call)
+                feed_forwards[key] = CallPlace(module=part, call=call)
     return Anatomy(projections=projections, attentions=attentions, blocks=blocks, feed_forwards=feed_forwards)
 
 
@@ -158,15 +158,15 @@ class _Gave(QuietProbe):
         self.waiting[site] = out.transpose(1, 2).flatten(2).detach().clone()
 
 
-def _find_projections(network: HuggingFaceNetwork) -> dict[SiteKey, Place]:
-    gave, found, n_calls = _Gave(), dict[SiteKey, Place](), Counter[nn.Module]()
+def _find_projections(network: HuggingFaceNetwork) -> dict[SiteKey, CallPlace]:
+    gave, found, n_calls = _Gave(), dict[SiteKey, CallPlace](), Counter[nn.Module]()
 
     def reads(module: nn.Module, arguments: tuple[Any, ...]) -> None:
         given = arguments[0]
         for site, joined in list(gave.waiting.items()):
             if given.numel() == joined.numel() and torch.equal(given.reshape(joined.shape), joined):
                 del gave.waiting[site]
-                found[site] = Place(module=module, call=n_calls[module])
+                found[site] = CallPlace(module=module, call=n_calls[module])
                 n_calls[module] += 1
                 return
 

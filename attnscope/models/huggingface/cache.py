@@ -24,14 +24,14 @@ _PAUSE_S = 0.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class FoundFolder:
     """The folder of a foreign model, and what people call it ('' for the folder's own name)."""
 
     folder: Path
     name: str = ""
 
 
-def find_huggingface(source: str | Path) -> Found | None:
+def find_huggingface(source: str | Path) -> FoundFolder | None:
     """The Hugging Face model that `source` means; None when it means something else.
 
     Raises LoadError when a download that was asked for fails.
@@ -39,16 +39,16 @@ def find_huggingface(source: str | Path) -> Found | None:
     text = str(source)
     if is_download(text):
         name = text.removeprefix(DOWNLOAD_PREFIX).strip()
-        return Found(folder=folder_here(name) or download(full_name(name)), name=name)
+        return FoundFolder(folder=folder_here(name) or download(full_name(name)), name=name)
     path = Path(source)
     try:
         if path.exists():
             folder = path.parent if path.suffix == ".safetensors" and path.is_file() else path
-            return Found(folder=folder) if is_huggingface_folder(folder) else None
+            return FoundFolder(folder=folder) if is_huggingface_folder(folder) else None
     except (OSError, ValueError):
         return None
     here = folder_here(text) or cached_snapshot(text)
-    return None if here is None else Found(folder=here, name=text)
+    return None if here is None else FoundFolder(folder=here, name=text)
 
 
 def is_huggingface_folder(folder: Path) -> bool:

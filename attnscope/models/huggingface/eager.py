@@ -18,7 +18,7 @@ from attnscope.errors import UserError
 from attnscope.models.families import Family, family_named
 from attnscope.models.huggingface.proof import Example, check_equal, numbers_of, run_example
 from attnscope.models.huggingface.rule_finding import find_rule_of
-from attnscope.models.huggingface.switch import Switch
+from attnscope.models.huggingface.switch import AttentionSwitch
 from attnscope.nn.attention import Probe
 from attnscope.nn.edits import Call
 from attnscope.nn.masks import MaskRule
@@ -43,7 +43,7 @@ Maps = dict[SiteKey, Tensor]
 
 
 def attach_eager(
-    model: Any, example: Example, own: dict[str, Tensor], switch: Switch, reason: str
+    model: Any, example: Example, own: dict[str, Tensor], switch: AttentionSwitch, reason: str
 ) -> "EagerModel":
     """Enter a model through the weights that it gives out itself; raises UserError when they are no maps."""
     name = type(model).__name__
@@ -78,7 +78,9 @@ class EagerModel:
     has_gates = False
     modules: Mapping[nn.Module, tuple[SiteKey, ...]] = MappingProxyType({})
 
-    def __init__(self, model: Any, maps: Maps, difference: float, switch: Switch, reason: str) -> None:
+    def __init__(
+        self, model: Any, maps: Maps, difference: float, switch: AttentionSwitch, reason: str
+    ) -> None:
         sites = [
             Site(stack=stack, layer=layer, n_heads=weights.shape[1], n_kv_heads=weights.shape[1])
             for (stack, layer), weights in maps.items()

@@ -103,7 +103,7 @@ def _position_rows(model: Any) -> int | None:
     return None
 
 
-def labels_of(values: Mapping[str, Any], n_labels: int) -> tuple[str, ...]:
+def column_labels(values: Mapping[str, Any], n_labels: int) -> tuple[str, ...]:
     """A name for each column of a classifier; `label 3` where config.json names none."""
     named = values.get("id2label")
     found = named if isinstance(named, dict) else {}

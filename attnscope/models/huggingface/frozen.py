@@ -24,7 +24,7 @@ from torch import Tensor, nn
 
 from attnscope.models.huggingface.anatomy import Anatomy, is_product
 from attnscope.models.huggingface.norms import is_norm, norm_form
-from attnscope.models.places import Place
+from attnscope.models.places import CallPlace
 from attnscope.records.sites import SiteKey
 
 Hook = Callable[..., Any]
@@ -194,12 +194,12 @@ class FrozenPass:
                 handle.remove()
 
 
-def _modules(places: Mapping[SiteKey, Place]) -> dict[nn.Module, None]:
+def _modules(places: Mapping[SiteKey, CallPlace]) -> dict[nn.Module, None]:
     """The modules of some places, each once, in order."""
     return dict.fromkeys(place.module for place in places.values())
 
 
-def _key_of(places: Mapping[SiteKey, Place], part: nn.Module, call: int) -> SiteKey | None:
+def _key_of(places: Mapping[SiteKey, CallPlace], part: nn.Module, call: int) -> SiteKey | None:
     return next((key for key, place in places.items() if place.module is part and place.call == call), None)
 
 

@@ -39,7 +39,10 @@ class DetachedPass:
         chosen = stream if positions is None else stream[list(positions)]
         if not len(chosen):
             return stream.new_zeros((0, 1))
-        with torch.no_grad(), body_giving(self._model.base_model, with_stream(self._output, chosen[None])):
+        with (
+            torch.no_grad(),
+            body_giving(self._model.base_model, with_last_stream(self._output, chosen[None])),
+        ):
             arguments = {
                 name: value[:1] if isinstance(value, Tensor) else value
                 for name, value in self._arguments.items()
@@ -88,7 +91,7 @@ def run_detached(model: Any, arguments: Mapping[str, Any]) -> DetachedPass:
 
     def keep(_: Any, __: Any, output: Any) -> Any:
         kept.append(output)
-        return with_stream(output, output["last_hidden_state"][:, :1])
+        return with_last_stream(output, output["last_hidden_state"][:, :1])
 
     handle = model.base_model.register_forward_hook(keep)
     try:
@@ -143,7 +146,7 @@ def has_detachable_head(model: Any, seen: WatchedPass) -> bool:
     last = whole.shape[1] - 1
     with torch.no_grad():
         try:
-            one = with_stream(seen.body, seen.body["last_hidden_state"][:, :1])
+            one = with_last_stream(seen.body, seen.body["last_hidden_state"][:, :1])
             with body_giving(model.base_model, one):
                 first = said(model(**seen.arguments))
             done = DetachedPass(model, seen.arguments, seen.body)
@@ -162,7 +165,7 @@ def _difference(a: Tensor, b: Tensor) -> float:
     return float((a - b)[both].abs().max()) if bool(both.any()) else 0.0
 
 
-def with_stream(output: Any, stream: Tensor) -> Any:
+def with_last_stream(output: Any, stream: Tensor) -> Any:
     """The output of a body with another last hidden stream."""
     changed = copy.copy(output)
     changed["last_hidden_state"] = stream

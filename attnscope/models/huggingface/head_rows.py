@@ -55,7 +55,7 @@ class HeadRows:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Step:
+class ModuleStep:
     """What one module read and gave at the first token, [n_texts, n]; `width` is what a norm goes over."""
 
     module: Any
@@ -163,15 +163,15 @@ def first_tokens(network: HuggingFaceNetwork, stack: Stack) -> Tensor:
 
 
 @contextmanager
-def watched_steps(part: nn.Module, n_tokens: int = _N_TOKENS) -> Iterator[list[Step]]:
+def watched_steps(part: nn.Module, n_tokens: int = _N_TOKENS) -> Iterator[list[ModuleStep]]:
     """A list that fills with what products and norms inside a part read and gave at the first token."""
-    steps: list[Step] = []
+    steps: list[ModuleStep] = []
 
     def after(module: nn.Module, arguments: tuple[Any, ...], output: Any) -> None:
         if arguments and isinstance(output, Tensor) and output.ndim > 2:
             axis = 2 if output.ndim == 4 and output.shape[1] != n_tokens else 1
             read, given = (one.detach().select(axis, 0).flatten(1) for one in (arguments[0], output))
-            steps.append(Step(module, read.clone(), given.clone(), output.shape[-1]))
+            steps.append(ModuleStep(module, read.clone(), given.clone(), output.shape[-1]))
 
     watched = [one for one in part.modules() if is_product(one) or is_norm(one)]
     handles = [one.register_forward_hook(after) for one in watched]
@@ -183,7 +183,7 @@ def watched_steps(part: nn.Module, n_tokens: int = _N_TOKENS) -> Iterator[list[S
 
 
 def _find_rows(
-    network: HuggingFaceNetwork, site: SiteKey, name: str, given: Tensor, steps: list[Step]
+    network: HuggingFaceNetwork, site: SiteKey, name: str, given: Tensor, steps: list[ModuleStep]
 ) -> _Row:
     """The rows behind numbers [n_texts, n_heads, d_head]."""
     wanted = given.flatten(1)
@@ -209,7 +209,7 @@ def _find_rows(
     raise not_known(network, what)
 
 
-def _form_of(step: Step) -> NormForm | None:
+def _form_of(step: ModuleStep) -> NormForm | None:
     read, given = (one.reshape(len(one), -1, step.width) for one in (step.read, step.given))
     return norm_form(step.module, read, given)
 

@@ -21,7 +21,7 @@ from attnscope.models.huggingface.images import (
 )
 from attnscope.models.huggingface.vocabulary import HuggingFaceVocabulary
 from attnscope.models.inputs import Inputs
-from attnscope.models.network import Vocabulary
+from attnscope.models.network import TokensById
 from attnscope.records.models import Form
 from attnscope.records.pictures import Picture
 from attnscope.records.tokens import Token, Tokens, typed_segments
@@ -32,7 +32,7 @@ class Reader(Protocol):
     """What turns texts into a model's arguments."""
 
     @property
-    def vocabulary(self) -> Vocabulary:
+    def vocabulary(self) -> TokensById:
         """The tokens it gives."""
         ...
 

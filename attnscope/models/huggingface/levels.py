@@ -23,7 +23,7 @@ from torch import Tensor, nn
 
 from attnscope.errors import UserError
 from attnscope.models.families import last_norms
-from attnscope.models.huggingface.head import body_giving, with_stream
+from attnscope.models.huggingface.head import body_giving, with_last_stream
 from attnscope.models.huggingface.proof import RUN_ERRORS, TOLERANCES
 
 _HIDDEN = ("decoder_hidden_states", "hidden_states")
@@ -76,7 +76,7 @@ def _head(model: Any, kept: "_Kept", body: nn.Module, arguments: Mapping[str, An
     with ExitStack() as stack:
         if encoder in kept.outputs and body is not model.base_model:  # it need not read the source again
             stack.enter_context(body_giving(encoder, kept.outputs[encoder]))
-        stack.enter_context(body_giving(body, with_stream(kept.outputs[body], rows[None])))
+        stack.enter_context(body_giving(body, with_last_stream(kept.outputs[body], rows[None])))
         found: Tensor = model(**one).logits[0].float()  # [n_rows, n_answers]
     return found
 

@@ -13,10 +13,10 @@ from attnscope.models.generate import HearIds, NextTokens, write_greedily
 from attnscope.models.huggingface.head import DetachedPass, NoPass, WholePass, run_detached, said
 from attnscope.models.huggingface.inputs import PictureReader, Reader
 from attnscope.models.huggingface.site_map import Attached
-from attnscope.models.huggingface.tasks import Task
+from attnscope.models.huggingface.tasks import ModelTask
 from attnscope.models.huggingface.writer import CachedReading, GuessReader, HuggingFaceWriter, takes_argument
 from attnscope.models.inputs import Inputs
-from attnscope.models.network import Vocabulary
+from attnscope.models.network import TokensById
 from attnscope.models.outputs import best_ids, token_positions
 from attnscope.models.writing.writer import RecomputingWriter, Writer
 from attnscope.nn.attention import Probe
@@ -50,7 +50,7 @@ class HuggingFaceNetwork:
         self,
         model: Any,
         attached: Attached,
-        task: Task,
+        task: ModelTask,
         reader: Reader,
         abilities: Abilities,
         info: ModelInfo,
@@ -84,7 +84,7 @@ class HuggingFaceNetwork:
         return self._reader.max_tokens
 
     @property
-    def vocabulary(self) -> Vocabulary:
+    def vocabulary(self) -> TokensById:
         """Its own tokenizer; for pictures, patches."""
         return self._reader.vocabulary
 

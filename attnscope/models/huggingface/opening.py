@@ -16,7 +16,7 @@ from torch import Tensor
 
 from attnscope.errors import LoadError
 from attnscope.models.huggingface.config_checks import CheckedConfig, read_config
-from attnscope.models.huggingface.facts import labels_of, licence_of, most_tokens, read_special_ids
+from attnscope.models.huggingface.facts import column_labels, licence_of, most_tokens, read_special_ids
 from attnscope.models.huggingface.head import WatchedPass, has_detachable_head, watching_passes
 from attnscope.models.huggingface.images import read_preparation
 from attnscope.models.huggingface.inputs import PictureReader, Reader, TextReader, sizes_of
@@ -24,14 +24,14 @@ from attnscope.models.huggingface.library import import_transformers, joined_thr
 from attnscope.models.huggingface.network import Abilities, HuggingFaceNetwork
 from attnscope.models.huggingface.site_map import Attached, attach
 from attnscope.models.huggingface.sounds import SoundReader, read_extractor, speaking_prefix
-from attnscope.models.huggingface.tasks import Task, choose_task, samples_of
+from attnscope.models.huggingface.tasks import ModelTask, choose_task, samples_of
 from attnscope.models.huggingface.tokenizer_files import read_vocabulary
 from attnscope.models.huggingface.vocabulary import HuggingFaceVocabulary, check_ids
 from attnscope.models.huggingface.weight_files import reading_weights, weight_paths
 from attnscope.models.huggingface.writer import can_cache, takes_argument
 from attnscope.models.memory import available_bytes
 from attnscope.models.pruning.huggingface import fitted_class
-from attnscope.models.weights import MAX_ROWS, cast_note, check_types, finite_note, other_weights
+from attnscope.models.weights import MAX_ROWS, cast_note, finite_note, other_weights, refuse_whole_numbers
 from attnscope.nn.edits import Call
 from attnscope.nn.gating import QuietProbe
 from attnscope.nn.progress import tell
@@ -47,7 +47,7 @@ _ACTION = "Open a model that the installed transformers library can build."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class ModelOnPaper:
     """A model on paper: the library's class and configuration, and the shape of each parameter."""
 
     model_class: Any
@@ -57,7 +57,7 @@ class Plan:
     n_embedded: int | None
 
 
-def plan_model(library: Any, checked: CheckedConfig, task: Task, where: Path) -> Plan:
+def plan_model(library: Any, checked: CheckedConfig, task: ModelTask, where: Path) -> ModelOnPaper:
     """Build the model of a configuration without memory; raises LoadError when that is impossible."""
     name = checked.model_type
     with library_faults(f"The configuration of {where} cannot be used", kind="config", action=_ACTION):
@@ -74,7 +74,7 @@ def plan_model(library: Any, checked: CheckedConfig, task: Task, where: Path) ->
         shapes = {name: tuple(p.shape) for name, p in empty.named_parameters(remove_duplicate=False)}
         n_parameters = sum(p.numel() for p in empty.parameters())
         n_embedded = _n_embedded(empty)
-    return Plan(
+    return ModelOnPaper(
         model_class=model_class,
         config=config,
         shapes=shapes,
@@ -99,7 +99,7 @@ def _refusing_overflow(where: Path) -> Iterator[None]:
         ) from error
 
 
-def refuse_too_large(plan: Plan, where: Path, n_free: int) -> None:
+def refuse_beyond_memory(plan: ModelOnPaper, where: Path, n_free: int) -> None:
     """Raise LoadError when the model's weights in float32 do not fit `n_free` bytes of memory."""
     n_bytes = 4 * plan.n_parameters
     if n_bytes > n_free:
@@ -111,7 +111,7 @@ def refuse_too_large(plan: Plan, where: Path, n_free: int) -> None:
         )
 
 
-def fill_model(plan: Plan, tensors: Mapping[str, Tensor], where: Path) -> tuple[Any, str]:
+def fill_model(plan: ModelOnPaper, tensors: Mapping[str, Tensor], where: Path) -> tuple[Any, str]:
     """The model in float32 on the CPU in evaluation mode, and a note on what is odd about its weights.
 
     Raises LoadError with a table when the tensors are not those of the configuration.
@@ -144,7 +144,7 @@ def _n_embedded(empty: Any) -> int | None:
     return int(rows.shape[0]) if rows is not None and rows.ndim == 2 else None
 
 
-def _check_embedding(plan: Plan, tensors: Mapping[str, Tensor], where: Path) -> None:
+def _check_embedding(plan: ModelOnPaper, tensors: Mapping[str, Tensor], where: Path) -> None:
     """A vocabulary of another size is the commonest misfit, and worth a sentence of its own."""
     for name, shape in plan.shapes.items():
         found = next((t for key in _spellings(name) if (t := tensors.get(key)) is not None), None)
@@ -159,7 +159,7 @@ def _check_embedding(plan: Plan, tensors: Mapping[str, Tensor], where: Path) -> 
             )
 
 
-def _check_amount(plan: Plan, tensors: Mapping[str, Tensor], where: Path) -> None:
+def _check_amount(plan: ModelOnPaper, tensors: Mapping[str, Tensor], where: Path) -> None:
     """What a file lacks is made by the library before it is reported: that much must not be lacking."""
     n_found = sum(tensor.numel() for tensor in tensors.values())
     if plan.n_parameters <= 2 * n_found + _SLACK:
@@ -181,7 +181,7 @@ def _check_amount(plan: Plan, tensors: Mapping[str, Tensor], where: Path) -> Non
 
 def _check_types(expected: Iterable[str], tensors: Mapping[str, Tensor], where: Path) -> None:
     own = {key: tensors[key] for name in expected for key in _spellings(name) if key in tensors}
-    check_types(own, where, action="Open the model it was made from; converting would change it.")
+    refuse_whole_numbers(own, where, action="Open the model it was made from; converting would change it.")
 
 
 def _spellings(name: str) -> tuple[str, ...]:
@@ -263,8 +263,8 @@ class _Opened:
     folder: Path
     name: str
     config: CheckedConfig
-    task: Task
-    plan: Plan
+    task: ModelTask
+    plan: ModelOnPaper
     model: Any
     seen: WatchedPass
     note: str
@@ -283,7 +283,7 @@ def open_network(folder: Path, device: torch.device, *, name: str = "") -> Huggi
         lists = importlib.import_module("transformers.models.auto.modeling_auto")
         task = choose_task(lists, config)
         plan = plan_model(library, config, task, folder)
-        refuse_too_large(plan, folder, n_free)
+        refuse_beyond_memory(plan, folder, n_free)
         vocabulary = None if task.reads_pictures else read_vocabulary(folder, library)
         if vocabulary is not None and plan.n_embedded is not None:
             check_ids(vocabulary, plan.n_embedded, str(folder))
@@ -335,7 +335,7 @@ def _build_network(
     return network
 
 
-def _move(model: Any, device: torch.device, plan: Plan) -> None:
+def _move(model: Any, device: torch.device, plan: ModelOnPaper) -> None:
     try:
         model.to(device)
     except torch.OutOfMemoryError as error:
@@ -398,7 +398,7 @@ def _find_abilities(opened: _Opened, reader: Reader) -> Abilities:
     model, task, values = opened.model, opened.task, opened.config.values
     labels: tuple[str, ...] = ()
     if task.output_kind == "class":
-        labels = labels_of(values, int(getattr(model.config, "num_labels", 0)))
+        labels = column_labels(values, int(getattr(model.config, "num_labels", 0)))
     words = reader.words if isinstance(reader, SoundReader) else reader
     if not isinstance(words, TextReader):
         return Abilities(labels=labels)

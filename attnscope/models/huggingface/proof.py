@@ -61,7 +61,7 @@ def example_of(model: Any) -> dict[str, Any]:
 
 def run_example(model: Any, example: Example, **more: Any) -> Any:
     """The model's whole output on an example, in evaluation mode; raises UserError when it cannot run."""
-    with evaluating(model), torch.no_grad():
+    with in_evaluation_mode(model), torch.no_grad():
         try:
             return model(**example, **more)
         except RUN_ERRORS as error:
@@ -115,7 +115,7 @@ def check_equal(model: Any, own: Outputs, ours: Outputs, *, attention: str = "At
 
 
 @contextmanager
-def evaluating(model: nn.Module) -> Iterator[None]:
+def in_evaluation_mode(model: nn.Module) -> Iterator[None]:
     """The model in evaluation mode; every module is set back to its own mode afterwards."""
     training = [module for module in model.modules() if module.training]
     model.eval()

@@ -19,7 +19,7 @@ from attnscope.errors import UserError
 from attnscope.models.huggingface.eager import attach_eager, check_layout
 from attnscope.models.huggingface.interface import NAME, register, watching
 from attnscope.models.huggingface.proof import Example, check_equal, example_of, numbers_of, run_example
-from attnscope.models.huggingface.switch import Switch
+from attnscope.models.huggingface.switch import AttentionSwitch
 from attnscope.nn.attention import Probe
 from attnscope.nn.edits import Call
 from attnscope.records.sites import STACKS, Site, SiteKey, Stack
@@ -245,7 +245,7 @@ def attach(model: Any, example: Example | None = None) -> Attached:
     register()
     check_layout(model)
     example = example_of(model) if example is None else example
-    switch = Switch(model)
+    switch = AttentionSwitch(model)
     with switch.at_reference():
         own = numbers_of(run_example(model, example), example)
     try:
@@ -255,7 +255,7 @@ def attach(model: Any, example: Example | None = None) -> Attached:
         raise
 
 
-def _enter(model: Any, example: Example, own: dict[str, Tensor], switch: Switch) -> Attached:
+def _enter(model: Any, example: Example, own: dict[str, Tensor], switch: AttentionSwitch) -> Attached:
     scout = _Scout()
     switch.set(NAME)
     reason = ""
@@ -279,7 +279,7 @@ class _ThroughInterface:
 
     has_gates = True
 
-    def __init__(self, model: Any, found: _SiteMap, difference: float, switch: Switch) -> None:
+    def __init__(self, model: Any, found: _SiteMap, difference: float, switch: AttentionSwitch) -> None:
         self.sites, self.note, self.difference = found.sites, found.note, difference
         self.modules = found.of_module
         self._model, self._map, self._switch = model, found, switch

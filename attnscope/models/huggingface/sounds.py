@@ -68,7 +68,7 @@ def speaking_prefix(vocabulary: HuggingFaceVocabulary) -> tuple[int, ...]:
     return tuple(id for id in found if id is not None)
 
 
-def read_samples(text: str, rate: int, most_s: int) -> NDArray[np.float32]:
+def read_sound(text: str, rate: int, most_s: int) -> NDArray[np.float32]:
     """The first `most_s` seconds of a WAV file, one channel at `rate` samples a second; raises UserError."""
     name = text.strip().strip("\"'")
     path = Path(name).expanduser()
@@ -147,7 +147,7 @@ class SoundReader:
             changed = 0
         key = f"{changed} {text}"
         if key not in self._kept:
-            samples = read_samples(text, rate, self.extractor.chunk_length)
+            samples = read_sound(text, rate, self.extractor.chunk_length)
             spectrum = self.extractor(samples, sampling_rate=rate, return_tensors="pt")
             self._kept = {key: spectrum["input_features"]}
         self._last = text

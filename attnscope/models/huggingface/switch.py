@@ -14,7 +14,7 @@ _PLAIN = ("sdpa", "eager")
 _FIELD = "_attn_implementation_internal"
 
 
-class Switch:
+class AttentionSwitch:
     """The attention of every part of one model."""
 
     def __init__(self, model: Any) -> None:

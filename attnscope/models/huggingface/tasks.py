@@ -20,7 +20,7 @@ from typing import Any, Literal
 from attnscope.errors import LoadError
 from attnscope.models.families import family_named
 from attnscope.models.huggingface.config_checks import CheckedConfig
-from attnscope.models.network import Vocabulary
+from attnscope.models.network import TokensById
 from attnscope.paths import resources_folder
 from attnscope.records.models import Form, Sample
 from attnscope.records.outputs import OutputKind
@@ -65,7 +65,7 @@ _NO_HEAD = "It has no output head: its attention can be viewed, but it predicts 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Task:
+class ModelTask:
     """What a model is for, and the library's class that does it; `note` is what a person should know.
 
     `part` names the part of the configuration (`vision_config`) when only that part is opened.
@@ -103,7 +103,7 @@ class Task:
         return self.output_kind != "nothing"
 
 
-def choose_task(lists: Any, config: CheckedConfig) -> Task:
+def choose_task(lists: Any, config: CheckedConfig) -> ModelTask:
     """The task of a checked configuration; `lists` is the library's `modeling_auto`.
 
     Raises LoadError for architectures the library does not have and for inputs that are not offered.
@@ -113,32 +113,32 @@ def choose_task(lists: Any, config: CheckedConfig) -> Task:
     if family.vision_class and "vision_config" in config.values:
         note = f"Only the vision half of {kind} is opened. {_NO_HEAD}"
         name = family.vision_class
-        return Task(name="image", class_name=name, form="encoder", note=note, part="vision_config")
+        return ModelTask(name="image", class_name=name, form="encoder", note=note, part="vision_config")
     bases = _names(lists, _BASE, kind)
     if not bases:
         raise _unknown(config)
     for name in config.architectures:
         for task, which in _LISTS:
             if name in _names(lists, which, kind) and _fits(task, config):
-                return Task(name=task, class_name=name, form=_form(task, lists, config))
+                return ModelTask(name=task, class_name=name, form=_form(task, lists, config))
     is_pretrained = any(name in _names(lists, _PRETRAINING, kind) for name in config.architectures)
     masked = _names(lists, _MASKED, kind)
     if is_pretrained and masked and family.predicts_words:
-        return Task(name="masked", class_name=masked[0], form="encoder")
+        return ModelTask(name="masked", class_name=masked[0], form="encoder")
     for name in config.architectures:
         if name in _names(lists, _TEXT_ENCODING, kind):
-            return Task(name="headless", class_name=name, form="encoder", note=_NO_HEAD)
+            return ModelTask(name="headless", class_name=name, form="encoder", note=_NO_HEAD)
     return _headless(lists, config, bases[0])
 
 
-def _headless(lists: Any, config: CheckedConfig, base: str) -> Task:
+def _headless(lists: Any, config: CheckedConfig, base: str) -> ModelTask:
     kind = config.model_type
     for which in _PICTURE_AND_TEXT:
         if kind in getattr(lists, which, {}) or any(key in config.values for key in ("audio_config",)):
             raise _not_offered(config, "reads pictures or sounds together with text")
     has_pictures = "image_size" in config.values and "vocab_size" not in config.values
     if kind in lists.MODEL_FOR_IMAGE_MAPPING_NAMES or has_pictures:
-        return Task(name="image", class_name=base, form="encoder", note=_NO_HEAD)
+        return ModelTask(name="image", class_name=base, form="encoder", note=_NO_HEAD)
     if "vocab_size" not in config.values and kind in lists.MODEL_FOR_AUDIO_CLASSIFICATION_MAPPING_NAMES:
         raise _not_offered(config, _ONLY_HEARS)
     if kind in lists.MODEL_FOR_CTC_MAPPING_NAMES or kind in lists.MODEL_FOR_SPEECH_SEQ_2_SEQ_MAPPING_NAMES:
@@ -150,7 +150,7 @@ def _headless(lists: Any, config: CheckedConfig, base: str) -> Task:
             f"The output head of {named} is not supported: its attention can be viewed, but it predicts "
             "nothing."
         )
-    return Task(name="headless", class_name=base, form=_form("headless", lists, config), note=note)
+    return ModelTask(name="headless", class_name=base, form=_form("headless", lists, config), note=note)
 
 
 def _fits(task: TaskName, config: CheckedConfig) -> bool:
@@ -205,7 +205,7 @@ _CLASSIFIED = (
 _PICTURE_FILE = "still-life.png"
 
 
-def samples_of(task: Task, vocabulary: Vocabulary, values: Mapping[str, Any]) -> tuple[Sample, ...]:
+def samples_of(task: ModelTask, vocabulary: TokensById, values: Mapping[str, Any]) -> tuple[Sample, ...]:
     """Sample sentences for a model, a picture for one that reads pictures; none for speech."""
     if task.reads_pictures:
         return (

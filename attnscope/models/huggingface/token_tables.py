@@ -24,7 +24,7 @@ from torch.nn import functional
 from attnscope.models.huggingface.anatomy import Anatomy, anatomy_of, is_product, not_known
 from attnscope.models.huggingface.head_rows import (
     HeadRows,
-    Step,
+    ModuleStep,
     first_tokens,
     matrix_of,
     pass_first_tokens,
@@ -58,7 +58,7 @@ class TokenTables:
 class _Reading:
     """One pass: every step of the model, and for some layers what they read and which step came next."""
 
-    steps: list[Step]
+    steps: list[ModuleStep]
     entered: dict[SiteKey, tuple[int, Tensor]]
 
 
@@ -123,9 +123,9 @@ def _entered(network: HuggingFaceNetwork, anatomy: Anatomy, reading: _Reading, s
     return every
 
 
-def _passed(wanted: Tensor, steps: list[Step]) -> Iterator[Step]:
+def _passed(wanted: Tensor, steps: list[ModuleStep]) -> Iterator[ModuleStep]:
     """The norms and products that gave some numbers, one before the other, the last one first."""
-    found: Step | None = None
+    found: ModuleStep | None = None
     for step in reversed(steps):
         if step.given.shape == wanted.shape and torch.equal(step.given, wanted):
             found, wanted = step, step.read
@@ -140,7 +140,7 @@ def _embedding(network: HuggingFaceNetwork, stack: Stack) -> Any:
     return part.get_input_embeddings()
 
 
-def _through(table: Tensor, steps: list[Step], wanted: Tensor) -> Tensor:
+def _through(table: Tensor, steps: list[ModuleStep], wanted: Tensor) -> Tensor:
     """The table through the norm that gave what a matrix read; as it is where no norm did."""
     for step in steps:
         if is_norm(step.module) and step.given.shape == wanted.shape and torch.equal(step.given, wanted):
@@ -148,7 +148,7 @@ def _through(table: Tensor, steps: list[Step], wanted: Tensor) -> Tensor:
     return table
 
 
-def _outputs(network: HuggingFaceNetwork, anatomy: Anatomy, steps: list[Step]) -> Tensor:
+def _outputs(network: HuggingFaceNetwork, anatomy: Anatomy, steps: list[ModuleStep]) -> Tensor:
     """Output weights with what stands before them: norms' weights, and products of the head's own layer."""
     model, inside = network.module, _inside(anatomy)
     head = model.get_output_embeddings()

@@ -37,7 +37,7 @@ from attnscope.models.families.heads import ForeignSite, FreeHeads, GroupedHeads
 from attnscope.models.families.slots import SiteSlots, Slot, same_slots
 from attnscope.models.huggingface.network import HuggingFaceNetwork
 from attnscope.models.network import Network
-from attnscope.models.pruning.plan import Plan, build_plan
+from attnscope.models.pruning.plan import RemovalPlan, build_plan
 from attnscope.models.pruning.removal import Removal, removal_name, removed_heads_card, weights_file_bytes
 from attnscope.records.pruning import ModelSize, PruneShape, SiteHeads
 from attnscope.records.sites import Gates, SiteKey
@@ -135,7 +135,7 @@ def prune_pretrained(
     return smaller, heads
 
 
-def plan_slots(model: Any, plan: Plan, shape: PruneShape) -> dict[SiteKey, SiteSlots]:
+def plan_slots(model: Any, plan: RemovalPlan, shape: PruneShape) -> dict[SiteKey, SiteSlots]:
     kept = plan.kept
     if shape == "small":
         return family_of(model).small_slots(model, kept)

@@ -28,7 +28,7 @@ class SitePlan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class RemovalPlan:
     """Every site of a model, in its order."""
 
     sites: tuple[SitePlan, ...]
@@ -53,7 +53,7 @@ class Plan:
         return tuple(pair for plan in self.sites for pair in plan.folded)
 
 
-def build_plan(sites: Sequence[Site], gates: Gates) -> Plan:
+def build_plan(sites: Sequence[Site], gates: Gates) -> RemovalPlan:
     """Heads at 0 go, others stay; raises UserError for a head the model does not have."""
     values = dict(gates.values)
     check_heads(values, sites)
@@ -62,10 +62,10 @@ def build_plan(sites: Sequence[Site], gates: Gates) -> Plan:
         kept = tuple(head.head for head in site.heads if values.get(head, 1.0) != 0.0)
         scales = tuple(values.get(site.heads[head], 1.0) for head in kept)
         plans.append(SitePlan(site=site, kept=kept, scales=scales))
-    return Plan(sites=tuple(plans))
+    return RemovalPlan(sites=tuple(plans))
 
 
-def require_removal(plan: Plan) -> None:
+def require_removal(plan: RemovalPlan) -> None:
     """Raise UserError when no head is off."""
     if not plan.removed:
         raise UserError(

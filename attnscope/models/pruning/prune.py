@@ -30,7 +30,7 @@ from attnscope.models.inputs import Inputs
 from attnscope.models.network import Network
 from attnscope.models.own import OwnNetwork
 from attnscope.models.pruning.huggingface import prune_foreign
-from attnscope.models.pruning.plan import Plan, SitePlan, build_plan, require_removal
+from attnscope.models.pruning.plan import RemovalPlan, SitePlan, build_plan, require_removal
 from attnscope.models.pruning.removal import Removal, removal_name, removed_heads_card, weights_file_bytes
 from attnscope.nn.building import empty_own
 from attnscope.nn.cancellation import stop_if_unwanted
@@ -130,7 +130,7 @@ def original_heads(config: ModelConfig) -> dict[SiteKey, tuple[int, ...]]:
     return {key: config.layout(*key).heads for key in config.site_keys()}
 
 
-def _kept(config: ModelConfig, plan: Plan) -> KeptHeads:
+def _kept(config: ModelConfig, plan: RemovalPlan) -> KeptHeads:
     kept = []
     for stack, layer in config.headed_keys():
         old = config.layout(stack, layer).heads
@@ -169,11 +169,11 @@ def _cut_site(
         if learned in tensors:  # one row a head
             tensors[learned] = tensors[learned][list(plan.kept)]
     scales = torch.tensor(plan.scales, dtype=output.dtype, device=output.device).repeat_interleave(d)
-    tensors[prefix + "output.weight"] = output[:, head_rows(plan.kept, d, device=output.device)] * scales
+    tensors[prefix + "output.weight"] = output[:, rows_of_heads(plan.kept, d, device=output.device)] * scales
     if bias is not None:
         tensors[prefix + "output.bias"] = bias
     for name, heads in _inputs(module, before, after, plan.kept).items():
-        rows = head_rows(heads, d, device=output.device)
+        rows = rows_of_heads(heads, d, device=output.device)
         for part in ("weight", "bias"):
             if prefix + f"{name}.{part}" in tensors:
                 tensors[prefix + f"{name}.{part}"] = tensors[prefix + f"{name}.{part}"][rows]
@@ -197,13 +197,13 @@ def _inputs(
     return {"qkv": (*kept, *(n + head for head in kv), *(n + k + head for head in kv))}
 
 
-def head_rows(heads: tuple[int, ...], d_head: int, *, device: torch.device | str = "cpu") -> Tensor:
+def rows_of_heads(heads: tuple[int, ...], d_head: int, *, device: torch.device | str = "cpu") -> Tensor:
     """The rows, or columns, that belong to some heads: int64 [n · d_head]."""
     first = torch.tensor(heads, dtype=torch.int64, device=device)[:, None] * d_head
     return (first + torch.arange(d_head, device=device)).flatten()
 
 
-def _require_removable(config: ModelConfig, plan: Plan) -> None:
+def _require_removable(config: ModelConfig, plan: RemovalPlan) -> None:
     """Raise UserError for a head that cannot go, or whose gate cannot be multiplied into the weights."""
     if not config.n_labels:
         return
@@ -332,7 +332,7 @@ def _remove(network: Network, gates: Gates, shape: PruneShape) -> Removal:
 
 
 def _report(
-    plan: Plan, removal: Removal, shape: PruneShape, proof: PruningProof, speed: SpeedChange | None
+    plan: RemovalPlan, removal: Removal, shape: PruneShape, proof: PruningProof, speed: SpeedChange | None
 ) -> PruningReport:
     return PruningReport(
         shape=shape,

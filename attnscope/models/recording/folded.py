@@ -120,7 +120,7 @@ def _batches(entered: Entered, lengths: set[int]) -> set[int]:
     return {batch for batch in found if batch > 0}
 
 
-def shapes_of(args: Sequence[Any]) -> tuple[tuple[torch.Size, bool], ...]:
+def tensor_shapes(args: Sequence[Any]) -> tuple[tuple[torch.Size, bool], ...]:
     """The shapes of the tensors among a module's arguments, and whether each holds whole numbers."""
     tensors = [value for value in args if isinstance(value, Tensor)]
     return tuple((tensor.shape, not tensor.is_floating_point()) for tensor in tensors)

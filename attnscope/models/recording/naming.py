@@ -114,7 +114,7 @@ def _in_text(tokens: list[Token]) -> Tokens:
     return Tokens(text=text, tokens=tuple(placed))
 
 
-def read_texts(
+def texts_of_calls(
     calls: Sequence[RecordedCall],
     lengths: Lengths,
     tokens: Sequence[object] | None,

@@ -103,20 +103,20 @@ class RecordedNetwork:
         """Nothing is written."""
         return inputs
 
-    def run(self, inputs: Inputs, probe: Probe | None = None, *, n_copies: int = 1) -> "NoPass":
+    def run(self, inputs: Inputs, probe: Probe | None = None, *, n_copies: int = 1) -> "EmptyPass":
         """Show what was recorded to `probe`; raises UserError when it gates or edits a head."""
         if probe is None:
-            return NoPass(self.recorded.name)
+            return EmptyPass(self.recorded.name)
         for site in self.sites:
             if probe.gate(site.key) is not None or probe.edits(site.key) is not None:
                 raise needs_model(self.recorded.name, "Changing heads")
         if isinstance(probe, TraceProbe):
             probe.keep(self.trace.records)
-            return NoPass(self.recorded.name)
+            return EmptyPass(self.recorded.name)
         for site in self.sites:
             if probe.wants(site.key):
                 _show(probe, site, self.trace.records[site.key])
-        return NoPass(self.recorded.name)
+        return EmptyPass(self.recorded.name)
 
     def write(
         self,
@@ -182,7 +182,7 @@ class RecordedVocabulary:
         raise needs_model(self._name, "A vocabulary")
 
 
-class NoPass:
+class EmptyPass:
     """A pass without an output."""
 
     def __init__(self, name: str) -> None:

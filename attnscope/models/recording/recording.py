@@ -32,7 +32,7 @@ from attnscope.models.recording.arguments import (
 from attnscope.models.recording.folded import Fold, find_fold, groups_of
 from attnscope.models.recording.given_weights import record_of_weights
 from attnscope.models.recording.joining import SharedKeys, join_calls, without_unwritten
-from attnscope.models.recording.naming import pieces_of, read_texts
+from attnscope.models.recording.naming import pieces_of, texts_of_calls
 from attnscope.models.recording.placing import (
     MAX_ROWS,
     RecordedCall,
@@ -104,7 +104,7 @@ class Recording:
         seen = choose_row(self._chosen(calls), row)
         chosen = join_calls(seen, None if given is None else len(given))
         lengths = find_lengths(chosen, has_target=target is not None)
-        source, second = read_texts(chosen, lengths, tokens, target)
+        source, second = texts_of_calls(chosen, lengths, tokens, target)
         sites = place_calls(chosen, lengths)
         names = named_sites(chosen, sites)
         recorded = Recorded(

@@ -16,7 +16,7 @@ from torch.nn.modules.module import register_module_forward_hook, register_modul
 from torch.overrides import TorchFunctionMode
 
 from attnscope.errors import UserError
-from attnscope.models.recording.folded import Entered, shapes_of
+from attnscope.models.recording.folded import Entered, tensor_shapes
 
 _SOFTMAXES = (torch.softmax, F.softmax, Tensor.softmax)
 _ATTENTION = "attention", "attn"
@@ -121,7 +121,7 @@ class ModuleStack:
             raise compiled(type(module).__name__)
         if self._root is None and not self._stack:
             self._names = _paths(module)
-        self._stack.append(Entered(module=module, shapes=shapes_of(args)))
+        self._stack.append(Entered(module=module, shapes=tensor_shapes(args)))
         kind = type(module).__name__
         if _tells_attention(kind):
             self.seen[f"{self.name} ({kind})"] += 1

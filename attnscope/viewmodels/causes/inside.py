@@ -14,7 +14,7 @@ from attnscope.records.requests import Reply, Request
 from attnscope.records.sites import HeadRef
 from attnscope.records.tokens import Token
 from attnscope.viewmodels.causes.inside_words import STEPS, Step
-from attnscope.viewmodels.maps.long_maps import tokens_of
+from attnscope.viewmodels.maps.long_maps import stack_tokens
 from attnscope.viewmodels.query import Query
 from attnscope.viewmodels.request_ids import RequestIds
 from attnscope.viewmodels.session.state import Session
@@ -72,7 +72,7 @@ class InsideState:
         traced, head = self._traced(), self._session.primary
         if traced is None or head is None:
             return ()
-        return tokens_of(traced, head.stack)[0]
+        return stack_tokens(traced, head.stack)[0]
 
     @property
     def query(self) -> int:

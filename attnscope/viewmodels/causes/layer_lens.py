@@ -113,7 +113,7 @@ class LensState:
         self.changed.busy.emit()
 
 
-def cell_text(table: LensTable, level: int, column: int, colour: LensColour) -> str:
+def lens_cell_text(table: LensTable, level: int, column: int, colour: LensColour) -> str:
     """What stands in a cell: the layer's first token, or how far it is from the output."""
     if colour == "kl":
         return f"{table.kl_nats[level, column]:.2f}"

@@ -150,14 +150,14 @@ def cell_words(shown: ComparedMaps, query: int, key: int) -> tuple[str, str]:
     delta = shown.delta[query, key]
     values = f"A {sides[0]}   B {sides[1]}"
     if np.isfinite(delta):
-        values += f"   Δ {signed(float(delta))}"
+        values += f"   Δ {signed_number(float(delta))}"
     row = shown.queries[query]
     name = f"“{_slot_name(row)}”"
     name = f"reading “{row.read}”, writing {name}" if row.read else name
     return values, f"query {name} → key “{_slot_name(shown.keys[key])}”"
 
 
-def signed(value: float) -> str:
+def signed_number(value: float) -> str:
     """A difference with its sign and four significant digits."""
     if value == 0:
         return "0"

@@ -20,7 +20,7 @@ from attnscope.viewmodels.session.comparing import (
     Kept,
     SideChoice,
     changes_words,
-    short_source,
+    short_checkpoint,
 )
 from attnscope.viewmodels.session.state import Session
 
@@ -143,7 +143,7 @@ def side_words(side: Side, other: Side, which: Which) -> str:
     wish, against = side.shown, other.shown
     if wish is None:
         return which
-    name = side.traced.info.name if side.traced and side.traced.info else short_source(wish.source)
+    name = side.traced.info.name if side.traced and side.traced.info else short_checkpoint(wish.source)
     parts = []
     if against is None or wish.source != against.source:
         parts.append(name)

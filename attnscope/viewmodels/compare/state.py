@@ -22,7 +22,7 @@ from attnscope.viewmodels.compare.rows import (
 from attnscope.viewmodels.compare.sides import Side, SideWish, keep_now, missing_head, side_words, wish_of
 from attnscope.viewmodels.compare.traces import WHICH, CompareChanges, SideTraces
 from attnscope.viewmodels.maps.alignment import WAYS, align_stacks, alignment_words
-from attnscope.viewmodels.maps.long_maps import tokens_of
+from attnscope.viewmodels.maps.long_maps import stack_tokens
 from attnscope.viewmodels.request_ids import RequestIds
 from attnscope.viewmodels.session.comparing import (
     LIMITS,
@@ -37,7 +37,7 @@ from attnscope.viewmodels.session.comparing import (
     with_text,
 )
 from attnscope.viewmodels.session.state import Session
-from attnscope.viewmodels.session.typed_text import clean_text
+from attnscope.viewmodels.session.typed_text import clean_typed
 
 _N_KEPT = 8
 
@@ -127,7 +127,10 @@ class CompareState:
         if aligned is None or first is None or second is None or not self._is_aligned:
             return ""
         rows = self._session.aspect.rows
-        own, other = tokens_of(first, aligned.stack, rows), tokens_of(second, aligned.second_stack, rows)
+        own, other = (
+            stack_tokens(first, aligned.stack, rows),
+            stack_tokens(second, aligned.second_stack, rows),
+        )
         keys = alignment_words(aligned.keys, own[1], other[1])
         queries = alignment_words(aligned.queries, own[0], other[0])
         return keys if keys == queries else f"queries: {queries}   keys: {keys}"
@@ -205,7 +208,7 @@ class CompareState:
 
     def set_text(self, which: Which, raw: str) -> None:
         """Another text for one side; empty follows Explore."""
-        text = clean_text(raw).text
+        text = clean_typed(raw).text
         self._choose(which, with_text(self.sides[which].choice, text), group=f"compare text {which}")
         if text.endswith(" "):
             self._session.history.close_group()
@@ -216,7 +219,7 @@ class CompareState:
         A side that follows Explore keeps its text from then on.
         """
         choice = self.sides[which].choice
-        target = clean_text(raw).text if raw.strip() else None
+        target = clean_typed(raw).text if raw.strip() else None
         if target is None and choice.text is None:
             return
         text = self._session.text if choice.text is None else choice.text

@@ -23,7 +23,7 @@ from attnscope.records.requests import Reply, Request
 from attnscope.records.sites import HeadRef
 from attnscope.records.tiles import LongMap
 from attnscope.records.word_tables import AlignmentTable
-from attnscope.viewmodels.maps.long_maps import tokens_of
+from attnscope.viewmodels.maps.long_maps import stack_tokens
 from attnscope.viewmodels.maps.word_map import cell_of_words, words_of_tokens
 from attnscope.viewmodels.query import Query
 from attnscope.viewmodels.request_ids import RequestIds
@@ -145,7 +145,7 @@ class AligningState:
         traced, cells = self._session.traced, self._cells_of_text()
         if shown is None or traced is None or shown.head.stack != "cross":
             return ()
-        queries, keys = tokens_of(traced, "cross", self._session.aspect.rows)
+        queries, keys = stack_tokens(traced, "cross", self._session.aspect.rows)
         if (queries, keys) == (shown.queries, shown.keys):
             return cells
         is_by_word = (words_of_tokens(queries), words_of_tokens(keys)) == (shown.queries, shown.keys)

@@ -119,7 +119,7 @@ def bare_cards(heads: Sequence[HeadRef]) -> tuple[HeadCard, ...]:
     return tuple(HeadCard(head=head, sentence=sentence, roles=()) for head in heads)
 
 
-def cell_text(name: str, found: Estimate, *, has_interval: bool) -> str:
+def estimate_text(name: str, found: Estimate, *, has_interval: bool) -> str:
     """One number of the table, with its interval where that is wanted and known."""
     if not found.is_known:
         return "–"

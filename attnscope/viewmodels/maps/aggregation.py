@@ -33,7 +33,7 @@ def map_through(aspect: Aspect, maps: tuple[HeadMap, ...]) -> HeadMap | None:
         return last
     alike = tuple(m for m in maps if (m.queries, m.keys) == (last.queries, last.keys))
     reduced = [_reduced(aspect, m.weights, last.queries, last.keys) for m in alike]
-    weights = blended(tuple(r.weights for r in reduced), aspect.blend)
+    weights = blended_weights(tuple(r.weights for r in reduced), aspect.blend)
     queries, keys = last.queries, last.keys
     if aspect.is_by_word:
         weights = word_weights(weights, queries, keys, has_every_row=not aspect.is_renormalised)
@@ -86,7 +86,7 @@ def _note(aspect: Aspect, shown: HeadMap, removed: float) -> str:
     return removed_note(removed, aspect.hidden, is_renormalised=aspect.is_renormalised)
 
 
-def blended(weights: tuple[NDArray[np.float32], ...], blend: Blend) -> NDArray[np.float32]:
+def blended_weights(weights: tuple[NDArray[np.float32], ...], blend: Blend) -> NDArray[np.float32]:
     """Several maps as one. A cell that one of them lacks is missing from a mean, sum or largest too."""
     if len(weights) == 1:
         return weights[0]

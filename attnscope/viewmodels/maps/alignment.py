@@ -14,7 +14,7 @@ from attnscope.records.compare import NO_TOKEN, StackAlignment, TokenAlignment
 from attnscope.records.messages import Traced
 from attnscope.records.sites import Stack
 from attnscope.records.tokens import Token
-from attnscope.viewmodels.maps.long_maps import tokens_of
+from attnscope.viewmodels.maps.long_maps import stack_tokens
 
 Way = Literal["pairs", "pieces", "position"]
 WAYS: dict[Way, str] = {
@@ -61,7 +61,7 @@ def align_stacks(
 
     found = []
     sides = [
-        (pair, tokens_of(first, pair[0], rows), tokens_of(second, pair[1], rows))
+        (pair, stack_tokens(first, pair[0], rows), stack_tokens(second, pair[1], rows))
         for pair in stack_pairs(first, second)
     ]
     for (stack, other), (own_queries, own_keys), (queries, keys) in sides:

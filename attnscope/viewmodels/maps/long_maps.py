@@ -14,7 +14,7 @@ def long_map_of(traced: Traced | None, head: HeadRef | None, rows: Rows = "read"
     grid = next((grid for grid in traced.grids if grid.site.key == head.site_key), None)
     if grid is None or not is_long(grid.n_queries, grid.n_keys):
         return None
-    queries, keys = tokens_of(traced, head.stack, rows)
+    queries, keys = stack_tokens(traced, head.stack, rows)
     return LongMap(
         model=traced.model,
         trace=traced.number,
@@ -25,7 +25,7 @@ def long_map_of(traced: Traced | None, head: HeadRef | None, rows: Rows = "read"
     )
 
 
-def tokens_of(
+def stack_tokens(
     traced: Traced, stack: Stack, rows: Rows = "read"
 ) -> tuple[tuple[Token, ...], tuple[Token, ...]]:
     """What the rows of a stack are called after, and its keys; the text for a stack it does not have."""

@@ -100,7 +100,7 @@ def sides_of_site(site: Site, traced: Traced) -> tuple[tuple[Token, ...], tuple[
     return tokens_of_site(site, traced.source, traced.target)
 
 
-def keys_of(site: Site, traced: Traced) -> tuple[Token, ...]:
+def site_keys(site: Site, traced: Traced) -> tuple[Token, ...]:
     """The tokens at the columns of a site."""
     return sides_of_site(site, traced)[1]
 

@@ -110,7 +110,7 @@ def choice_words(before: SideChoice, after: SideChoice, which: Which) -> str:
     """One side chosen anew, as a step of the history names it."""
     name = f"compare: {which}"
     if before.model != after.model and after.changes == before.changes:
-        return f"{name} is {'the open model' if after.model is None else short_source(after.model)}"
+        return f"{name} is {'the open model' if after.model is None else short_checkpoint(after.model)}"
     if (before.changes, before.kept) != (after.changes, after.kept):
         kept = f"kept, {after.kept.label}" if after.kept is not None else CHANGES[after.changes]
         return f"{name} {kept}"
@@ -141,7 +141,7 @@ def changes_words(gates: Gates, interventions: Interventions) -> str:
     return " · ".join(parts) or "untouched"
 
 
-def short_source(source: str) -> str:
+def short_checkpoint(source: str) -> str:
     """The last part of a path or an id; of a checkpoint with its run: `run, step 2000`."""
     path = PurePath(source.rstrip("/"))
     if path.name.isdecimal() and path.parent.name == "checkpoints":

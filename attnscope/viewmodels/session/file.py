@@ -21,7 +21,7 @@ from attnscope.strict_json import parse_object
 from attnscope.viewmodels.labs.controls import LabValues
 from attnscope.viewmodels.session.comparing import SOURCE_HERE
 from attnscope.viewmodels.session.history import Setting
-from attnscope.viewmodels.session.typed_text import CLEANED, MAX_CHARACTERS, clean_text
+from attnscope.viewmodels.session.typed_text import CLEANED, MAX_CHARACTERS, clean_typed
 
 ENDING = ".attnscope"
 FORMAT, _WITHOUT_VIEWS = 3, 2
@@ -86,7 +86,7 @@ def _codec(folder: Path | None) -> Codec:
                 str, lambda name: paths.relative_source(name, folder), lambda name: _absolute(name, folder)
             ),
             SOURCE_HERE: Through(Source, str, on_this_machine),
-            CLEANED: Through(str, str, lambda text: clean_text(text).text),
+            CLEANED: Through(str, str, lambda text: clean_typed(text).text),
             LabValues: Through(
                 Annotated[dict[str, _Simple], AtMost(1_000)], dict, lambda values: tuple(values.items())
             ),

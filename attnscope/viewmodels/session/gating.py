@@ -10,7 +10,7 @@ def every_head(sites: Iterable[Site]) -> tuple[HeadRef, ...]:
     return tuple(head for site in sites for head in site.heads)
 
 
-def toggled(gates: Gates, heads: Iterable[HeadRef]) -> Gates:
+def toggled_gates(gates: Gates, heads: Iterable[HeadRef]) -> Gates:
     """All of `heads` off, or all on when none of them lets anything through."""
     chosen = tuple(heads)
     value = 0.0 if any(gates.value(head) > 0.0 for head in chosen) else 1.0
@@ -29,7 +29,7 @@ def inverted(gates: Gates, sites: Iterable[Site]) -> Gates:
     return Gates.of({head: round(1.0 - set_gates.get(head, 1.0), 9) for head in every_head(sites)})
 
 
-def joined(selection: tuple[HeadRef, ...], heads: tuple[HeadRef, ...]) -> tuple[HeadRef, ...]:
+def joined_selection(selection: tuple[HeadRef, ...], heads: tuple[HeadRef, ...]) -> tuple[HeadRef, ...]:
     """The selection with `heads` added, without those it had already; never empty."""
     kept = tuple(head for head in selection if head not in heads)
     return (kept + tuple(head for head in heads if head not in selection)) or selection

@@ -10,12 +10,12 @@ from typing import Protocol
 from attnscope.records.interventions import Interventions
 from attnscope.records.models import ModelInfo
 from attnscope.records.sites import NO_GATES, Gates, HeadRef
-from attnscope.viewmodels.session.gating import all_but, inverted, named, toggled
+from attnscope.viewmodels.session.gating import all_but, inverted, named, toggled_gates
 from attnscope.viewmodels.session.history import History, Setting
 from attnscope.viewmodels.session.intervening import PatternClip, label_of
 
 
-class Workspace(Protocol):
+class ChangedSession(Protocol):
     """What the intents need of a session."""
 
     @property
@@ -37,7 +37,7 @@ class Workspace(Protocol):
 class HeadChanges:
     """The intents that change heads; `pattern_clip` is the pattern copied last."""
 
-    def __init__(self, workspace: Workspace, tell: Callable[[], None]) -> None:
+    def __init__(self, workspace: ChangedSession, tell: Callable[[], None]) -> None:
         self._workspace, self._tell = workspace, tell
         self.pattern_clip: PatternClip | None = None
 
@@ -48,7 +48,7 @@ class HeadChanges:
     def toggle_gates(self, heads: tuple[HeadRef, ...]) -> None:
         """Switch heads off, or fully on when all of them are off."""
         if heads:
-            gates = toggled(self._gates, heads)
+            gates = toggled_gates(self._gates, heads)
             verb = "switch off" if gates.value(heads[0]) == 0.0 else "switch on"
             self.set_gates(f"{verb} {named(heads)}", gates)
 

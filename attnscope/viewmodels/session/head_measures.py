@@ -16,7 +16,7 @@ from attnscope.records.sites import HeadRef, Site, Stack
 from attnscope.records.tokens import Token
 from attnscope.schemes.measures import MEASURES as ALL_MEASURES
 from attnscope.schemes.measures import TEXT_MEASURES
-from attnscope.viewmodels.maps.shown_maps import keys_of
+from attnscope.viewmodels.maps.shown_maps import site_keys
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,7 +127,7 @@ def describe_head(traced: Traced | None, sites: Iterable[Site], head: HeadRef) -
     site = next((site for site in sites if head in site.heads), None)
     if own is None or traced is None:
         return ""
-    keys = keys_of(site, traced) if site else ()
+    keys = site_keys(site, traced) if site else ()
     grid = next((grid for grid in traced.grids if head in grid.site.heads), None)
     return describe(own, keys, resting_words(grid, head, keys) if grid else "")
 

@@ -15,7 +15,7 @@ from attnscope.records.interventions import (
 from attnscope.records.masks import UseMask
 from attnscope.records.messages import Traced
 from attnscope.records.sites import HeadRef, Site
-from attnscope.viewmodels.maps.long_maps import tokens_of
+from attnscope.viewmodels.maps.long_maps import stack_tokens
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +31,7 @@ class PatternClip:
         return CopyPattern(head=head, from_head=self.head, text=self.text, target=self.target)
 
 
-def toggled(interventions: Interventions, change: Intervention) -> Interventions:
+def with_or_without(interventions: Interventions, change: Intervention) -> Interventions:
     """With `change`, or without it when it is there. One head has one pattern: a new one replaces the old."""
     if change in interventions:
         return without(interventions, change)
@@ -86,7 +86,7 @@ def in_words(change: Intervention, traced: Traced | None, rows: Rows = "read") -
         return f"mask: {change.seen_sentence} · {change.name}"
     if traced is None or not isinstance(change, RemoveEdge):
         return change.sentence
-    queries, keys = tokens_of(traced, change.head.stack, rows)
+    queries, keys = stack_tokens(traced, change.head.stack, rows)
     if change.query >= len(queries) or change.key >= len(keys):
         return change.sentence
     return f"{change.head.label}: “{queries[change.query].piece}” ↛ “{keys[change.key].piece}”"

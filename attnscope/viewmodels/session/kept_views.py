@@ -83,7 +83,7 @@ class KeptViews:
         k = len(self.views) if self.at is None else self.at + 1
         if saved is None or len(self.views) >= MAX_VIEWS:
             return False
-        view = KeptView(name=_name(name) or self._fresh(name_of(saved)), saved=saved)
+        view = KeptView(name=_name(name) or self._fresh(name_of_view(saved)), saved=saved)
         return self._change((*self.views[:k], view, *self.views[k:]), at=k)
 
     def keep_again(self, k: int) -> bool:
@@ -183,7 +183,7 @@ class KeptViews:
             self.changed.at.emit()
 
 
-def name_of(saved: SavedSession) -> str:
+def name_of_view(saved: SavedSession) -> str:
     """A name for what is shown, until a person gives it one: the lab, the page, or view, head and text."""
     look, setting = saved.look, saved.setting
     if look.page == "labs" and look.lab:

@@ -17,7 +17,7 @@ NO_INSIDE = "Recorded attention has queries and keys but no values: the steps ne
 _TOLD = "This is recorded attention without a model: it cannot read another text, nor can heads be changed."
 
 
-class Recording(Protocol):
+class RecordedSession(Protocol):
     """What is needed of a session."""
 
     @property
@@ -37,7 +37,7 @@ def is_recorded(model: ModelInfo | None) -> bool:
     return model is not None and model.is_recorded
 
 
-def possible(session: Recording, after: Setting) -> Setting:
+def possible(session: RecordedSession, after: Setting) -> Setting:
     """A setting as far as it can be: with recorded attention texts, gates and changes of heads stay, and the
     person is told so.
     """

@@ -35,14 +35,14 @@ from attnscope.viewmodels.maps.shown_maps import ShownMaps, distinct, heads_to_b
 from attnscope.viewmodels.request_ids import RequestIds
 from attnscope.viewmodels.session.asking import Asking
 from attnscope.viewmodels.session.comparing import DEFAULT_COMPARING, Comparing
-from attnscope.viewmodels.session.gating import joined, named, named_text
+from attnscope.viewmodels.session.gating import joined_selection, named, named_text
 from attnscope.viewmodels.session.head_changes import HeadChanges
 from attnscope.viewmodels.session.head_measures import describe_head, first_choice
 from attnscope.viewmodels.session.history import Change, Histories, History, Setting, setting_of
 from attnscope.viewmodels.session.intervening import fitting, mask_in, with_mask
 from attnscope.viewmodels.session.notices import OPENING, Busy, Notice, short_name
 from attnscope.viewmodels.session.recorded import possible
-from attnscope.viewmodels.session.typed_text import TypedText, clean_text
+from attnscope.viewmodels.session.typed_text import TypedText, clean_typed
 
 # The trace a session waits for: whether there is one, giving it up, asking for it again. No Qt.
 
@@ -280,7 +280,7 @@ class Session:
 
     def set_text(self, raw: str) -> None:
         """Look at another text; traced at once. A sentence typed in one go is one step for undo."""
-        typed = clean_text(raw)
+        typed = clean_typed(raw)
         if typed != self.typed:
             self.samples.to_come, self.typed = None, typed
             kept = self.samples.target_after(self.model, self.text, self.target)
@@ -303,7 +303,7 @@ class Session:
 
     def set_target(self, raw: str | None) -> None:
         """The text for the decoder; empty or None lets the model write its own."""
-        target = clean_text(raw).text if raw and raw.strip() else None
+        target = clean_typed(raw).text if raw and raw.strip() else None
         self.samples.to_come = None
         if target != self.target:
             self._read(named_text(target or "its own", "target"), self.text, target)
@@ -320,7 +320,9 @@ class Session:
         check_heads(heads, self.model.sites if self.model else ())
         if not heads:
             return
-        selection = joined(self.selection, heads) if additive and self.stack == heads[0].stack else heads
+        selection = (
+            joined_selection(self.selection, heads) if additive and self.stack == heads[0].stack else heads
+        )
         self.change(f"select {named(selection)}", replace(self.setting, selection=selection), group="select")
 
     def select_stack(self, stack: Stack) -> None:
@@ -430,7 +432,7 @@ class Session:
         self.samples.take(sample)
         self.text = sample.text if sample else self.text
         self.target = (self._target_of(sample) if sample else kept) if info.takes_target else None
-        self.typed, self.history = clean_text(self.text), self._histories.of(info)
+        self.typed, self.history = clean_typed(self.text), self._histories.of(info)
         self.selection = self.history.reopen(f"open {info.name}", self.setting)
         self.changed.model.emit()
         self.changed.busy.emit()
@@ -565,7 +567,7 @@ class Session:
             if getattr(before, name) != getattr(setting, name):
                 self.changed[name].emit()
         if is_read:
-            self.typed = self.typed if self.typed.text == self.text else clean_text(self.text)
+            self.typed = self.typed if self.typed.text == self.text else clean_typed(self.text)
             self.changed.text.emit()
         if before.aspect != setting.aspect:
             self.changed.heads.emit()

@@ -9,7 +9,7 @@ from attnscope.records.tokens import Tokens
 MAX_CHARACTERS = 20_000
 CLEANED = "cleaned"
 Typed = Annotated[str, CLEANED]
-"""A text that went through `clean_text`: files may hold any."""
+"""A text that went through `clean_typed`: files may hold any."""
 _PAIRS = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
@@ -30,7 +30,7 @@ class TypedText:
 NOTHING_TYPED = TypedText()
 
 
-def clean_text(raw: str) -> TypedText:
+def clean_typed(raw: str) -> TypedText:
     """Join surrogate pairs, replace lone surrogates and cut the text at MAX_CHARACTERS."""
     n_cut = max(0, len(raw) - MAX_CHARACTERS)
     text = raw[:MAX_CHARACTERS]

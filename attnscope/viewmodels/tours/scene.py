@@ -21,7 +21,7 @@ PRUNE_TEXTS, PRUNE_ORDERS = 8, 1
 
 
 @dataclass(slots=True)
-class Job:
+class SceneJob:
     """`begin` is called once; `is_done` says whether the window is so, UserError that it never will be."""
 
     what: str
@@ -37,23 +37,27 @@ class Job:
         return self.is_done()
 
 
-def jobs_of(scene: Scene, states: TourStates, label: str) -> Iterator[Job]:
+def jobs_of(scene: Scene, states: TourStates, label: str) -> Iterator[SceneJob]:
     """The jobs that make a scene, each to be run when those before it are done."""
     if scene.model is not None:
-        yield Job("Opening the model", lambda: _open(scene, states), lambda: _is_open(scene, states))
+        yield SceneJob("Opening the model", lambda: _open(scene, states), lambda: _is_open(scene, states))
     if scene.text is not None:
-        yield Job("Reading the text", lambda: _set(scene, states, label), lambda: _is_shown(scene, states))
-    yield Job("Changing the page", lambda: _turn(scene, states), lambda: True)
+        yield SceneJob(
+            "Reading the text", lambda: _set(scene, states, label), lambda: _is_shown(scene, states)
+        )
+    yield SceneJob("Changing the page", lambda: _turn(scene, states), lambda: True)
     if scene.text is not None:
-        yield Job("Computing the steps", lambda: _look(scene, states), lambda: _is_looked_at(scene, states))
+        yield SceneJob(
+            "Computing the steps", lambda: _look(scene, states), lambda: _is_looked_at(scene, states)
+        )
     if scene.schemes is not None:
-        yield Job("Computing positions", lambda: _choose(scene, states), lambda: _has_tables(states))
+        yield SceneJob("Computing positions", lambda: _choose(scene, states), lambda: _has_tables(states))
     if scene.measures:
-        yield Job("Measuring the heads", lambda: _measure(states), lambda: _is_measured(states))
+        yield SceneJob("Measuring the heads", lambda: _measure(states), lambda: _is_measured(states))
     if scene.prunes:
-        yield Job("Measuring curves", lambda: _prune(states), lambda: _has_curves(states))
+        yield SceneJob("Measuring curves", lambda: _prune(states), lambda: _has_curves(states))
     if scene.trains:
-        yield Job("Starting the run", lambda: _train(states), lambda: _has_run(states))
+        yield SceneJob("Starting the run", lambda: _train(states), lambda: _has_run(states))
 
 
 def holds(scene: Scene, states: TourStates) -> bool:

@@ -12,7 +12,7 @@ from psygnal import Signal, SignalGroup
 from attnscope.errors import LoadError, UserError
 from attnscope.viewmodels.session.file import SavedSession
 from attnscope.viewmodels.tours.numbers import number_named
-from attnscope.viewmodels.tours.scene import Job, holds, jobs_of
+from attnscope.viewmodels.tours.scene import SceneJob, holds, jobs_of
 from attnscope.viewmodels.tours.spot import Spot
 from attnscope.viewmodels.tours.states import TourStates
 from attnscope.viewmodels.tours.tours import Tour, TourStep
@@ -55,7 +55,7 @@ class TourState:
         self.is_task_done = False
         self._before: SavedSession | None = None
         self._recipe_before = ""
-        self._jobs: list[Job] = []
+        self._jobs: list[SceneJob] = []
         self._is_working = False
         self._own_source = ""
         self._is_other_coming = False
@@ -170,7 +170,7 @@ class TourState:
         title = self.tour.steps[index].title
         self._begin(list(jobs_of(self.tour.scene(index), self._states, f"tour: {title}")))
 
-    def _begin(self, jobs: list[Job]) -> None:
+    def _begin(self, jobs: list[SceneJob]) -> None:
         self._jobs, self.phase, self.error = jobs, "moving", ""
         self._work()
         self._check_task()

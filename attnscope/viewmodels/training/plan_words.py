@@ -16,7 +16,7 @@ def memory_line(plan: Plan) -> str:
     return f"{bytes_text(plan.memory_bytes)} of memory ({bytes_text(plan.available_bytes)} free)"
 
 
-def summary(plan: Plan) -> str:
+def plan_summary(plan: Plan) -> str:
     """One line: parameters, memory, time."""
     parts = (f"{count_text(plan.n_parameters)} parameters", memory_line(plan), seconds_text(plan))
     return " · ".join(filter(None, parts))
@@ -103,7 +103,7 @@ WORD_COLUMNS = frozenset(PRESET_COLUMNS.index(name) for name in ("preset", "obje
 """The columns of words, which stand at the left; numbers stand at the right."""
 
 
-def preset_cells(row: PresetRow) -> tuple[str, ...]:
+def preset_row_cells(row: PresetRow) -> tuple[str, ...]:
     """A preset as the cells of a table."""
     return (
         row.name,

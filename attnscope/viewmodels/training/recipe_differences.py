@@ -24,14 +24,14 @@ def settings_of(recipe: str) -> Settings:
     except tomllib.TOMLDecodeError:
         return ()
     return tuple(
-        (f"{section}.{key}", value_text(value))
+        (f"{section}.{key}", recipe_value_text(value))
         for section, table in tables.items()
         if isinstance(table, dict)
         for key, value in table.items()
     )
 
 
-def value_text(value: object) -> str:
+def recipe_value_text(value: object) -> str:
     """A value of a recipe as people read it."""
     if isinstance(value, bool):
         return "yes" if value else "no"

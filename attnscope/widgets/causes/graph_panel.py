@@ -18,11 +18,11 @@ from PySide6.QtWidgets import QScrollArea, QSizePolicy, QToolTip, QVBoxLayout, Q
 
 from attnscope.figures.graph_layout import GraphLayout, graph_layout, natural_graph_height
 from attnscope.figures.paint_graph import (
+    inputs_share_words,
     kept_words,
     marks_words,
     paint_graph_field,
     paint_marked,
-    share_words,
 )
 from attnscope.figures.plain import plain_text
 from attnscope.figures.style import type_px
@@ -246,7 +246,7 @@ class GraphPanel(QWidget):
         self.area.setVisible(graph is not None)
         if is_new and graph is not None:
             QTimer.singleShot(0, self, self._show_output)  # once the area knows how high the graph is
-        self.note.setText(share_words(graph) if graph is not None else state.error or self._note())
+        self.note.setText(inputs_share_words(graph) if graph is not None else state.error or self._note())
         marks = f"{marks_words(graph)}\n{kept_words(graph)}" if graph is not None else ""
         self.note.setToolTip(plain_tooltip(marks))
 

@@ -12,7 +12,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from attnscope.figures.inside_layout import InsideLayout, Place, inside_layout
+from attnscope.figures.inside_layout import InsideLayout, InsidePlace, inside_layout
 from attnscope.figures.paint_inside import paint_inside
 from attnscope.figures.plain import isolated, plain_piece
 from attnscope.figures.style import NORMAL_PX, text_width, type_px
@@ -28,7 +28,7 @@ from attnscope.widgets.theme import Dressing
 
 # The picture of one head's inside: rows scroll, what is under the cursor is written out.
 
-_NOWHERE = Place()
+_NOWHERE = InsidePlace()
 
 
 class InsideView(Dressing, QAbstractScrollArea):
@@ -348,7 +348,7 @@ class InsidePanel(QWidget):
         if self.isVisible() and not self._is_by_word():
             self._state.point_at_key(self._view.highlight.key)
 
-    def _on_pointed(self, place: Place) -> None:
+    def _on_pointed(self, place: InsidePlace) -> None:
         self._state.point_at(place.row, place.dimension)
         self._light(place.row)
 

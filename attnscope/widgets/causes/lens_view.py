@@ -13,7 +13,7 @@ from attnscope.viewmodels.causes.layer_lens import (
     LensState,
     cell_sentences,
     cell_share,
-    cell_text,
+    lens_cell_text,
     level_name,
     rows_name,
 )
@@ -130,7 +130,7 @@ class LensGrid(Dressed):
             type_.setBold(int(table.rank[level, column]) == 0)
             painter.setFont(type_)
             painter.setPen(QColor(palette.text))
-            text = cell_text(table, level, column, self._state.colour)
+            text = lens_cell_text(table, level, column, self._state.colour)
             self._write(painter, place.adjusted(3, 0, -3, 0), text, Qt.AlignmentFlag.AlignHCenter)
 
     def _write(self, painter: QPainter, place: QRect, piece: str, side: Qt.AlignmentFlag) -> None:

@@ -20,7 +20,7 @@ from attnscope.viewmodels.compare.rows import (
 from attnscope.viewmodels.compare.sides import example_for
 from attnscope.viewmodels.compare.state import CompareState
 from attnscope.viewmodels.comparison_rows import KIND_WORDS, text_difference
-from attnscope.viewmodels.session.comparing import CHANGES, Changes, Kept, changes_words, short_source
+from attnscope.viewmodels.session.comparing import CHANGES, Changes, Kept, changes_words, short_checkpoint
 from attnscope.viewmodels.session.head_measures import MEASURES
 from attnscope.viewmodels.session.state import Session
 from attnscope.widgets.candidate_table import CandidateTable
@@ -261,7 +261,7 @@ class CompareSide(Dressed):
         second = self.target_edit.text() or self.target_edit.placeholderText()
         held = "" if explore or not is_changed else f"\n\n{_HELD}"
         self.target_edit.setToolTip(plain_tooltip(f"{second}{held}"))
-        model = "open model" if choice.model is None else short_source(choice.model)
+        model = "open model" if choice.model is None else short_checkpoint(choice.model)
         if choice.model is None and session.model is not None:
             model = session.model.name
         self._name(self.model_button, model, "open now" if choice.model is None else choice.model)
@@ -294,7 +294,7 @@ class CompareSide(Dressed):
         menu.addSeparator()
         for source in self._offer_models():
             run = partial(self._choose_model, source)
-            action = self._add(menu, short_source(source), run, is_on=choice.model == source)
+            action = self._add(menu, short_checkpoint(source), run, is_on=choice.model == source)
             action.setToolTip(plain_tooltip(source))
         menu.addSeparator()
         self._add(menu, "Model or checkpoint folder…", self._ask_model)
@@ -310,7 +310,7 @@ class CompareSide(Dressed):
         for kept in self._state.kept:
             run = partial(self._choose_changes, "kept", kept)
             action = self._add(menu, f"Kept: {kept.label}", run, is_on=choice.kept == kept)
-            action.setToolTip(plain_tooltip(f"{short_source(kept.source)}\n{kept.text}"))
+            action.setToolTip(plain_tooltip(f"{short_checkpoint(kept.source)}\n{kept.text}"))
 
     def _add(self, menu: QMenu, text: str, run: Callable[[], None], *, is_on: bool = False) -> QAction:
         action = QAction(shorten(plain_text(text), 60).replace("&", "&&"), menu)

@@ -9,7 +9,7 @@ from attnscope.viewmodels.comparison_rows import (
     candidate_rows,
     follows_text,
     kl_text,
-    most_changed,
+    most_changed_position,
     prediction_labels,
     text_difference,
 )
@@ -110,7 +110,7 @@ class OutputPanel(QWidget):
             self.positions.addItems(labels)
             self._is_chosen = False
         if comparison and not self._is_chosen:
-            self._view.choose_position(most_changed(comparison))
+            self._view.choose_position(most_changed_position(comparison))
         self.positions.setVisible(len(labels) > 1)
         follows = follows_text(comparison) if comparison else ""
         self.follows.setText(follows)

@@ -35,7 +35,7 @@ from attnscope.viewmodels.view_state import Highlight, ViewState, sides_of
 from attnscope.widgets.aspect_steps import writes
 from attnscope.widgets.labels import PlainLabel, plain_tooltip, tool_button, when
 from attnscope.widgets.theme import Dressed
-from attnscope.widgets.token_strip import ROW_PX, TokenStrip, is_unknown, own_letters
+from attnscope.widgets.token_strip import ROW_PX, TokenStrip, is_unknown, typed_letters
 
 # A list under the field in which a word is begun that a small vocabulary knows how to end.
 
@@ -524,7 +524,7 @@ class TextBar(Dressed):
         tokens, strip, words = self._side(side)
         if tokens is None or index >= len(tokens) or self._session.aspect.is_by_word:
             return
-        own = own_letters(tokens.tokens[index], tokens.text)
+        own = typed_letters(tokens.tokens[index], tokens.text)
         offered = nearest_words(words, own) if own else ()
         put = partial(self._replace, side, tokens, index)
         menu = token_menu(tokens, index, self.merges_wanted.emit, strip, offered=offered, put=put)

@@ -14,7 +14,7 @@ from attnscope.records.interventions import (
     RemoveEdge,
 )
 from attnscope.records.maps import HeadMap
-from attnscope.viewmodels.session.intervening import of_head, toggled
+from attnscope.viewmodels.session.intervening import of_head, with_or_without
 from attnscope.viewmodels.session.state import Session
 from attnscope.widgets.possible import allow
 
@@ -66,12 +66,12 @@ def head_menu(
 def knock_out(session: Session, shown: HeadMap, cell: Cell) -> None:
     """Take the edge at `cell` out of the shown head, or put it back."""
     edge = RemoveEdge(head=shown.head, query=cell[0], key=cell[1])
-    session.head_changes.intervene(toggled(session.interventions, edge))
+    session.head_changes.intervene(with_or_without(session.interventions, edge))
 
 
 def _add(menu: QMenu, session: Session, text: str, change: Intervention, tip: str) -> QAction:
     action = _add_plain(
-        menu, text, lambda: session.head_changes.intervene(toggled(session.interventions, change))
+        menu, text, lambda: session.head_changes.intervene(with_or_without(session.interventions, change))
     )
     action.setToolTip(tip)
     return action

@@ -21,7 +21,7 @@ from PySide6.QtWidgets import (
 )
 
 from attnscope.figures.style import type_px
-from attnscope.viewmodels.heads.columns import cell_text, cell_tip
+from attnscope.viewmodels.heads.columns import cell_tip, estimate_text
 from attnscope.viewmodels.heads.state import HEAD_COLUMN, ROLE_COLUMN, HeadsState
 from attnscope.widgets.form_parts import dress_table
 from attnscope.widgets.labels import plain_tooltip, when
@@ -127,7 +127,7 @@ class HeadTableModel(QAbstractTableModel):
         found = table.estimate(table.heads[row], name)
         if role == Qt.ItemDataRole.ToolTipRole:
             return plain_tooltip(cell_tip(found))
-        return cell_text(name, found, has_interval=self._state.has_intervals)
+        return estimate_text(name, found, has_interval=self._state.has_intervals)
 
 
 class BarDelegate(QStyledItemDelegate):

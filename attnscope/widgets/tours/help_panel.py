@@ -21,7 +21,7 @@ from PySide6.QtWidgets import (
 )
 
 from attnscope.figures.style import font, type_px
-from attnscope.viewmodels.help_pages import Found, HelpPage, find_in_help, slug_of
+from attnscope.viewmodels.help_pages import HelpFound, HelpPage, find_in_help, heading_slug
 from attnscope.widgets.formula_object import FormulaObject, set_formulas
 from attnscope.widgets.labels import plain_tooltip, tool_button
 from attnscope.widgets.theme import Dressed
@@ -137,11 +137,11 @@ class HelpPanel(Dressed):
             self._mark_shown()
         self.list.blockSignals(False)
 
-    def _add_found(self, found: Found) -> None:
+    def _add_found(self, found: HelpFound) -> None:
         title = f"{found.page.title} · {found.heading}" if found.heading else found.page.title
         item = QListWidgetItem(f"{title}\n{found.excerpt}")
         item.setToolTip(plain_tooltip(found.excerpt))
-        item.setData(_PAGE, (found.page.name, slug_of(found.heading)))
+        item.setData(_PAGE, (found.page.name, heading_slug(found.heading)))
         self.list.addItem(item)
 
     def _mark_shown(self) -> None:
@@ -211,7 +211,7 @@ class _Reader(QTextBrowser):
         """Bring a heading to the top."""
         block = self.document().begin()
         while heading and block.isValid():
-            if block.blockFormat().headingLevel() > 1 and slug_of(block.text()) == heading:
+            if block.blockFormat().headingLevel() > 1 and heading_slug(block.text()) == heading:
                 top = self.document().documentLayout().blockBoundingRect(block).top()
                 self.verticalScrollBar().setValue(round(top))
                 return

@@ -16,7 +16,14 @@ from shiboken6 import isValid
 
 from attnscope import paths
 from attnscope.errors import UserError
-from attnscope.viewmodels.help_pages import HELP_OF_DIALOGS, TOPICS, HelpPage, help_name, read_help, slug_of
+from attnscope.viewmodels.help_pages import (
+    HELP_OF_DIALOGS,
+    TOPICS,
+    HelpPage,
+    heading_slug,
+    help_name,
+    read_help,
+)
 from attnscope.viewmodels.palette import Item
 from attnscope.viewmodels.states import States
 from attnscope.viewmodels.tours.states import TourStates
@@ -293,7 +300,7 @@ class Learning(QObject):
             return
         view = self._view
         name = help_name(view.page, self.places.shown_tab(view.page), view.view)
-        self.show_help(name, slug_of(self._pages.labs.shown) if name == "labs" else "")
+        self.show_help(name, heading_slug(self._pages.labs.shown) if name == "labs" else "")
 
     def follow(self, link: str) -> None:
         """Go where a link of the help leads."""
@@ -347,12 +354,12 @@ class Learning(QObject):
             for topic in page.headings if page.name == TOPICS else ():
                 yield Offer(
                     item=Item(
-                        key=f"help:{TOPICS}#{slug_of(topic)}",
+                        key=f"help:{TOPICS}#{heading_slug(topic)}",
                         kind="page",
                         title=f"Topic: {topic}",
                         detail="Where to find it",
                     ),
-                    run=lambda topic=topic: self.show_help(TOPICS, slug_of(topic)),  # type: ignore[misc]
+                    run=lambda topic=topic: self.show_help(TOPICS, heading_slug(topic)),  # type: ignore[misc]
                 )
 
     # Within
@@ -443,6 +450,6 @@ class Learning(QObject):
         self._view.show_page("explore")
 
     def _show_lab(self, name: str) -> None:
-        found = [entry.name for entry in self._pages.labs.entries if slug_of(entry.name) == name]
+        found = [entry.name for entry in self._pages.labs.entries if heading_slug(entry.name) == name]
         if found:
             self._pages.show_lab(found[0])

@@ -47,7 +47,7 @@ class TourCard(CardButton):
     def show_seen(self, n_seen: int) -> None:
         """Say how far somebody is."""
         self._n_seen = n_seen
-        self.set_side(progress_words(self._tour, n_seen))
+        self.set_side(tour_progress(self._tour, n_seen))
         for k, step in enumerate(self.steps):
             step.setText(self._line(k))
 
@@ -81,7 +81,7 @@ class TourCard(CardButton):
         return f"{mark:\u2007>2}  {self._tour.steps[k].title}"  # padded as wide as a digit
 
 
-def progress_words(tour: Tour, n_seen: int) -> str:
+def tour_progress(tour: Tour, n_seen: int) -> str:
     """How far somebody is in a tour."""
     n_steps = len(tour.steps)
     if n_seen >= n_steps:

@@ -24,12 +24,12 @@ from attnscope.viewmodels.training.plan_words import (
     disk_rows,
     memory_line,
     memory_rows,
-    preset_cells,
+    plan_summary,
+    preset_row_cells,
     problem_of,
     published_words,
     seconds_text,
     size_rows,
-    summary,
     work_rows,
 )
 from attnscope.viewmodels.training.preset_recipe import take_preset
@@ -125,7 +125,7 @@ class CostDialog(QDialog):
             self._problem.setText(planning.problem)
             self._notes.setText("")
             return
-        self._summary.setText(f"{plan.name}: {summary(plan)}")
+        self._summary.setText(f"{plan.name}: {plan_summary(plan)}")
         self._problem.setText(problem_of(plan))
         self._groups["size"].show_rows(size_rows(plan))
         self._groups["memory"].show_rows(memory_rows(plan))
@@ -147,7 +147,7 @@ class CostDialog(QDialog):
         rows = planning.presets
         self.presets.setRowCount(len(rows))
         for i, preset in enumerate(rows):
-            for k, text in enumerate(preset_cells(preset)):
+            for k, text in enumerate(preset_row_cells(preset)):
                 item = QTableWidgetItem(text)
                 left, right = Qt.AlignmentFlag.AlignLeft, Qt.AlignmentFlag.AlignRight
                 side = left if k in WORD_COLUMNS else right
@@ -180,7 +180,7 @@ class CostDialog(QDialog):
 
     @Slot()
     def _on_copy(self) -> None:
-        rows = [preset_cells(preset) for preset in self._state.planning.presets]
+        rows = [preset_row_cells(preset) for preset in self._state.planning.presets]
         QGuiApplication.clipboard().setText(csv_of_table(PRESET_COLUMNS, rows))
 
 

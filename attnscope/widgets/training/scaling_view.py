@@ -82,7 +82,7 @@ class ScalingView(QWidget):
         )
         folders = {run.name: run.folder for run in runs}
         dots = tuple(
-            Dot(
+            RunDot(
                 x=float(x),
                 loss=float(loss),
                 name=name,
@@ -105,7 +105,7 @@ class ScalingView(QWidget):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Dot:
+class RunDot:
     """One finished run in the plot."""
 
     x: float
@@ -123,14 +123,14 @@ class _ScalingPlot(Dressed):
     def __init__(self) -> None:
         super().__init__()
         self._chart: Chart | None = None
-        self._dots: tuple[Dot, ...] = ()
+        self._dots: tuple[RunDot, ...] = ()
         self._unit = ""
         self._layout: ChartLayout | None = None
         self._near = -1
         self.setMouseTracking(True)
         self.setMinimumHeight(120)
 
-    def show_chart(self, chart: Chart, dots: tuple[Dot, ...], unit: str) -> None:
+    def show_chart(self, chart: Chart, dots: tuple[RunDot, ...], unit: str) -> None:
         self._chart, self._dots, self._unit, self._near = chart, dots, unit, -1
         facts = ", ".join(f"{dot.name} {dot.loss:.4g} at {dot.x:.4g}" for dot in dots)
         self.setAccessibleName(f"Loss against {unit}: {facts}")

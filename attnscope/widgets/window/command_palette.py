@@ -27,7 +27,7 @@ from PySide6.QtWidgets import (
 )
 
 from attnscope.figures.style import NORMAL_PX, SMALL_PX, font, text_width, type_px
-from attnscope.viewmodels.palette import KIND_NAMES, Kind, Match, find
+from attnscope.viewmodels.palette import KIND_NAMES, ItemMatch, Kind, find
 from attnscope.widgets.labels import PlainLabel
 from attnscope.widgets.offers import Offer
 from attnscope.widgets.theme import theme_of
@@ -55,7 +55,7 @@ class MatchDelegate(QStyledItemDelegate):
         index: QModelIndex | QPersistentModelIndex,
     ) -> None:
         match = index.data(Qt.ItemDataRole.UserRole)
-        if not isinstance(match, Match):
+        if not isinstance(match, ItemMatch):
             return
         palette = theme_of(option.widget)
         rect = QRectF(option.rect)
@@ -74,7 +74,7 @@ class MatchDelegate(QStyledItemDelegate):
         self._paint_detail(painter, rect, match, quiet, left, right)
         painter.restore()
 
-    def _paint_right(self, painter: QPainter, rect: QRectF, match: Match, colour: str) -> float:
+    def _paint_right(self, painter: QPainter, rect: QRectF, match: ItemMatch, colour: str) -> float:
         text = match.item.keys or KIND_NAMES[match.item.kind]
         painter.setFont(font(SMALL_PX, is_bold=bool(match.item.keys)))
         painter.setPen(QColor(colour))
@@ -82,7 +82,9 @@ class MatchDelegate(QStyledItemDelegate):
         painter.drawText(rect.adjusted(0, 0, -_PAD_PX, 0), middle, text)
         return rect.right() - _PAD_PX - text_width(text, SMALL_PX, is_bold=True) - _PAD_PX
 
-    def _paint_title(self, painter: QPainter, rect: QRectF, match: Match, colour: str, right: float) -> float:
+    def _paint_title(
+        self, painter: QPainter, rect: QRectF, match: ItemMatch, colour: str, right: float
+    ) -> float:
         """The title letter by letter in runs of the same weight; returns where it ends."""
         places, title = set(match.places), match.item.title
         x, at = rect.left() + _PAD_PX, 0
@@ -102,7 +104,7 @@ class MatchDelegate(QStyledItemDelegate):
         return x + _PAD_PX
 
     def _paint_detail(
-        self, painter: QPainter, rect: QRectF, match: Match, colour: str, left: float, right: float
+        self, painter: QPainter, rect: QRectF, match: ItemMatch, colour: str, left: float, right: float
     ) -> None:
         room = right - left
         if not match.item.detail or room < 40:
@@ -133,9 +135,9 @@ class MatchModel(QAbstractListModel):
 
     def __init__(self, parent: QObject) -> None:
         super().__init__(parent)
-        self.matches: tuple[Match, ...] = ()
+        self.matches: tuple[ItemMatch, ...] = ()
 
-    def show_matches(self, matches: tuple[Match, ...]) -> None:
+    def show_matches(self, matches: tuple[ItemMatch, ...]) -> None:
         """Show other rows."""
         self.beginResetModel()
         self.matches = matches
@@ -222,7 +224,7 @@ class CommandPalette(QFrame):
     def run_current(self) -> None:
         """Do what the chosen row says; a greyed one does nothing."""
         match = self.list.currentIndex().data(MATCH_ROLE)
-        if not isinstance(match, Match) or not match.item.is_enabled:
+        if not isinstance(match, ItemMatch) or not match.item.is_enabled:
             return
         key = match.item.key
         self._used = [key, *(other for other in self._used if other != key)][:_N_REMEMBERED]

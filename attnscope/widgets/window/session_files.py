@@ -102,7 +102,7 @@ _MODEL_ENDINGS = (".safetensors", ".json", ".toml", ".bin", ".pt")
 _MAX_SIBLINGS = 60
 
 
-def kind_of(path: str) -> Opened:
+def kind_of_path(path: str) -> Opened:
     """What `path` is to be opened as; raises LoadError for what is nothing of this."""
     place = Path(path)
     try:
@@ -384,7 +384,7 @@ class SessionFiles(QObject):
     def open_path(self, path: str) -> None:
         """Open whatever `path` is: a session, a model, a run or a text. What cannot be is told."""
         try:
-            kind = kind_of(path)
+            kind = kind_of_path(path)
             self._open_kind(kind, path)
         except LoadError as error:
             self.recents.forget(path)

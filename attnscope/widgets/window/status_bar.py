@@ -11,7 +11,7 @@ from attnscope.records.maps import SelfCheck
 from attnscope.viewmodels.session.intervening import changes_counted
 from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.view_state import ViewState
-from attnscope.viewmodels.work import Task, WorkState
+from attnscope.viewmodels.work import BackgroundTask, WorkState
 from attnscope.widgets.icons import icon
 from attnscope.widgets.labels import ElidedLabel, PlainLabel, plain_tooltip, tool_button, when
 from attnscope.widgets.theme import Dressed
@@ -26,7 +26,7 @@ _WIDTH_PX = 360
 class WorkRow(QWidget):
     """One job: its name, what is being done, how far it is, and Stop."""
 
-    def __init__(self, work: WorkState, job: Task) -> None:
+    def __init__(self, work: WorkState, job: BackgroundTask) -> None:
         super().__init__()
         self._work, self._name = work, job.name
         self.name = PlainLabel(job.name, "name")
@@ -53,7 +53,7 @@ class WorkRow(QWidget):
         row.addWidget(self.stop_button, 0, Qt.AlignmentFlag.AlignVCenter)
         self.show_job(job)
 
-    def show_job(self, job: Task) -> None:
+    def show_job(self, job: BackgroundTask) -> None:
         """Show how far the job is now."""
         self.what.set_full_text(plain_text(job.what))
         self.what.setVisible(bool(job.what))

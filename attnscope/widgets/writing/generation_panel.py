@@ -20,9 +20,9 @@ from attnscope.widgets.writing.beam_view import BeamView
 from attnscope.widgets.writing.writing_form import (
     WritingForm,
     place_of_chosen,
-    shown_tokens,
-    summary,
+    tokens_as_read,
     tree_sentence,
+    writing_summary,
 )
 from attnscope.widgets.writing.written_strip import ProbabilityKey, WrittenStrip
 
@@ -134,9 +134,9 @@ class GenerationPanel(Dressed):
         self.progress.setVisible(state.is_writing)
         self.progress.setRange(0, max(state.n_most, 1))
         self.progress.setValue(len(state.tokens))
-        self.summary.setText(plain_text(summary(state, self._session)))
+        self.summary.setText(plain_text(writing_summary(state, self._session)))
         self.summary.set_role("error" if state.phase == "failed" else "muted")
-        self.strip.show_tokens(shown_tokens(state))
+        self.strip.show_tokens(tokens_as_read(state))
         self.strip.setVisible(bool(state.tokens))
         self.key.setVisible(bool(state.tokens))
         tree = state.tree

@@ -25,7 +25,7 @@ from attnscope.widgets.labels import PlainLabel, plain_tooltip, tool_button, whe
 # A GenerationState in words: how it stands, which token is looked at, how large the tree is.
 
 
-def summary(state: GenerationState, session: Session) -> str:
+def writing_summary(state: GenerationState, session: Session) -> str:
     """What is happening, or what came of it."""
     n_tokens = len(state.tokens)
     words = plural(n_tokens, "token")
@@ -61,7 +61,7 @@ def invitation(state: GenerationState, session: Session) -> str:
     return "The model writes on after the text, each token with its probability and its attention."
 
 
-def shown_tokens(state: GenerationState) -> tuple[WrittenToken, ...]:
+def tokens_as_read(state: GenerationState) -> tuple[WrittenToken, ...]:
     """The written tokens with their pieces as they read in the text, where that is known."""
     written = state.written
     if written is None:
