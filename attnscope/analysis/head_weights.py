@@ -74,11 +74,11 @@ def head_weights(subject: OwnSubject, site: SiteKey) -> HeadWeights:
     o = exact(module.output.weight.detach())
     scoring = module.scoring
     queries, scale = of_heads(q), module.d_head**-0.5
+    is_bilinear = scoring is None or scoring.kind.is_bilinear
     if scoring is not None:
         scale = scoring.scale
-        if scoring.learned is not None and scoring.learned.ndim == 3:
+        if is_bilinear and scoring.learned is not None:
             queries = exact(scoring.learned.detach()).transpose(1, 2) @ queries
-    is_bilinear = scoring is None or scoring.kind.is_bilinear
     return HeadWeights(
         q=queries,
         k=of_heads(k)[groups],

@@ -62,9 +62,9 @@ class Scoring(nn.Module):
             self.positions.fill_site(self.of_positions, generator)
 
     def turn(self, q: Tensor) -> Tensor:
-        """Queries [B, H, T, D] times the site's own matrix, where there is one; before any rotation."""
+        """Queries [B, H, T, D] through the site's own matrix, where there is one; before any rotation."""
         learned = self.learned
-        return q if learned is None or learned.ndim != 3 else q @ learned
+        return q if learned is None or learned.ndim != 3 else self.kind.turned(q, learned)
 
     def queries(self, q: Tensor) -> Tensor:
         """Queries as `attend` reads them."""

@@ -181,12 +181,15 @@ def test_that_what_training_keeps_is_told_to_a_seventh(key: str, name: str) -> N
 
 
 @each
-def test_that_a_few_steps_of_training_learn_a_batch(key: str, name: str) -> None:
+@pytest.mark.parametrize("has_bfloat16", [False, True], ids=["float32", "bfloat16"])
+def test_that_a_few_steps_of_training_learn_a_batch(key: str, name: str, has_bfloat16: bool) -> None:
     model = build_transformer(config_of(key, name, n_layers=1), seed=0)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
     text, losses = torch.randint(0, 13, (4, 12), generator=torch.Generator().manual_seed(1)), []
     for _ in range(12):
-        loss = F.cross_entropy(model(text[:, :-1]).flatten(0, 1), text[:, 1:].flatten())
+        with torch.autocast("cpu", torch.bfloat16, enabled=has_bfloat16):
+            logits = model(text[:, :-1])
+        loss = F.cross_entropy(logits.float().flatten(0, 1), text[:, 1:].flatten())
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()

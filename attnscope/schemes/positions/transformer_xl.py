@@ -52,10 +52,10 @@ class RelativeSinusoids(PositionScheme):
             learned[name].normal_(std=0.02, generator=generator)
 
     def site_queries(self, learned: "Mapping[str, Tensor]", q: "Tensor") -> "Tensor":
-        return q + learned["u"][:, None]
+        return q + learned["u"][:, None].to(q.dtype)
 
     def score_distances(self, learned: "Mapping[str, Tensor]", q: "Tensor", reach: int) -> "Tensor":
-        to_distances = q + (learned["v"] - learned["u"])[:, None]  # u is in them
+        to_distances = q + (learned["v"] - learned["u"])[:, None].to(q.dtype)  # u is in them
         rows = to_distances.transpose(0, 1).flatten(1, 2)  # [H, B · T, D]: no text needs keys of its own
         products = rows @ _keys(learned["relative"], reach)
         return products.reshape(len(rows), *q.shape[::2], -1).transpose(0, 1)

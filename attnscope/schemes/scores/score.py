@@ -68,6 +68,11 @@ class Score(Scheme):
         """First values of `learned` [H, *learned_shape], in place."""
         learned.normal_(std=learned.shape[-1] ** -0.5, generator=generator)
 
+    def turned(self, q: "Tensor", learned: "Tensor") -> "Tensor":
+        """Queries [B, H, T, D] through the matrix that is learned [H, …], before any rotation."""
+        turned: Tensor = q @ learned
+        return turned
+
     def queries(self, q: "Tensor") -> "Tensor":
         """Queries [B, H, T, D] as `attend` reads them, after any rotation."""
         return q
