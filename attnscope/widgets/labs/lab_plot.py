@@ -138,7 +138,7 @@ class LabPlot(LinePlot):
             xs=self._xs(series.xs),
             ys=series.ys,
             colour=series_colour(self.theme, series.colour),
-            label=series.name,
+            label=series.name if series.has_label else "",
             is_dashed=series.is_quiet,
             has_points=series.has_points,
         )
