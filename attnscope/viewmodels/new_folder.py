@@ -35,8 +35,7 @@ class FolderFound:
 def find_folder(place: str, name: str, purpose: Purpose) -> FolderFound:
     """What saving in the folder `name` of `place` would do."""
     name = name.strip()
-    if not name or name in (".", "..") or any(mark in name for mark in ("/", "\\", "\0")):
-        words = "Give the folder a name." if not name else "A name cannot contain / or \\."
+    if words := _wrong_in(name, place):
         return FolderFound(path="", words=words, is_possible=False)
     path = Path(place.strip() or ".").expanduser().absolute() / name
     try:
@@ -48,6 +47,16 @@ def find_folder(place: str, name: str, purpose: Purpose) -> FolderFound:
         return FolderFound(
             path=str(path), words=f"No such folder can be made here: {reason}.", is_possible=False
         )
+
+
+def _wrong_in(name: str, place: str) -> str:
+    """Why no folder can be named so anywhere; empty where one can."""
+    if not name:
+        return "Give the folder a name."
+    if name in (".", "..") or "/" in name or "\\" in name:
+        return "A name cannot contain / or \\, nor be . or .. alone."
+    odd = next((mark for mark in name + place if ord(mark) < 32 or "\ud800" <= mark <= "\udfff"), "")
+    return f"The name of a folder cannot contain the character U+{ord(odd):04X}." if odd else ""
 
 
 def place_problem(folder: str, purpose: Purpose) -> str:

@@ -87,6 +87,13 @@ def test_that_it_is_the_command_lines_sweep_followed_by_its_log(desk: Desk) -> N
     assert "2 of them are in this folder already and will be continued." in desk.state.summary(_wish(desk))
 
 
+@pytest.mark.parametrize("seeds", ["0", "1001", "9" * 12, "9" * 13, "9" * 5_000])
+def test_that_too_many_seeds_are_told_in_one_short_sentence(seeds: str) -> None:
+    with pytest.raises(RecipeError, match="seeds cannot be trained") as told:
+        _ = SweepWish(seeds=seeds, out="/r").runs
+    assert len(str(told.value)) < 120
+
+
 def test_that_it_is_under_way_from_its_start_to_its_end(desk: Desk) -> None:
     work = WorkState()
     watch_sweep(work, desk.state)

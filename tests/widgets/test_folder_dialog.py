@@ -106,6 +106,9 @@ def test_that_foreign_content_that_came_meanwhile_is_seen(qtbot, tmp_path):
         ("..", "cannot contain"),
         ("a/b", "cannot contain"),
         ("n" * 300, "No such folder can be made"),
+        ("a\0b", "cannot contain the character U+0000"),
+        ("a\nb", "cannot contain the character U+000A"),
+        ("\ud83d", "cannot contain the character U+D83D"),
     ],
 )
 def test_that_an_impossible_name_is_told(tmp_path, name, words):

@@ -21,6 +21,7 @@ from attnscope.viewmodels.training.recipe_text import read_recipe_text
 
 RECIPE_FILE, _WISH_FILE = "sweep.toml", "sweep.wish"
 _MAX_BYTES = 100_000
+_MOST_DIGITS = 12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,9 +43,10 @@ class SweepWish:
         text = self.seeds.strip()
         if not text.isdecimal():
             return text
-        if not 1 <= int(text) <= MAX_RUNS:
+        if len(text) > _MOST_DIGITS or not 1 <= int(text) <= MAX_RUNS:
+            told = f"{int(text):,}" if len(text) <= _MOST_DIGITS else f"{text[:_MOST_DIGITS]}…"
             raise RecipeError(
-                f"{int(text):,} seeds cannot be trained.",
+                f"{told} seeds cannot be trained.",
                 expected=f"1 to {MAX_RUNS}, or a list such as 0,1,2",
                 action="Change it.",
             )
