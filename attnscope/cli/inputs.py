@@ -247,7 +247,7 @@ def parse_heads(text: str, stack: Stack, layer: int, sites: tuple[Site, ...]) ->
 
 def _gate_error(wish: str) -> UserError:
     return UserError(
-        f"The gate '{wish}' is not understood.",
+        f"The gate '{wish[:80]}' is not understood.",
         expected="a head and a number from 0 to 1, for instance L0H1=0 or cross:L0H1=0.5",
         action="Layers and heads count from 0.",
     )

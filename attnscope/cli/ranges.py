@@ -16,7 +16,9 @@ def whole(least: int = 0, most: int = MOST) -> Callable[[str], int]:
         except ValueError:
             value = None
         if value is None or not least <= value <= most:
-            raise _refused(text, "a whole number", least, most)
+            is_number = text.strip().lstrip("+-").isdecimal()
+            is_beyond = is_number and (value is None or value > most or least == -MOST)
+            raise _refused(text, "a whole number", least, most, is_beyond=is_beyond)
         return value
 
     return read
@@ -42,6 +44,12 @@ token_place = whole(-MOST, MOST)
 """A place in a text, from its end where it is negative."""
 
 
-def _refused(text: str, kind: str, least: float, most: float) -> argparse.ArgumentTypeError:
-    end = f"from {least:g} on" if most >= MOST else f"from {least:g} to {most:,.12g}"
-    return argparse.ArgumentTypeError(f"{text[:40]!r} is not {kind}{'' if least == -MOST else ' ' + end}")
+def _refused(
+    text: str, kind: str, least: float, most: float, *, is_beyond: bool = False
+) -> argparse.ArgumentTypeError:
+    """What was found and expected; an end so far off that nobody means it is told to who goes beyond it."""
+    is_open = most >= MOST and not is_beyond
+    end = f" from {least:,.12g} on" if is_open else f" from {least:,.12g} to {most:,.20g}"
+    return argparse.ArgumentTypeError(
+        f"{text[:40]!r} is not {kind}{'' if is_open and least == -MOST else end}"
+    )

@@ -157,7 +157,7 @@ def _read(arguments: argparse.Namespace) -> tuple[list[str], list[str]]:
         raise UserError("There is no text to translate.", expected="at least one word after --text")
     from attnscope.text.corpora import columns_of_lines
 
-    columns = columns_of_lines(arguments.text.splitlines(), "--text")
+    columns = columns_of_lines(_lines_of(arguments.text), "--text")
     if arguments.reference is not None:
         raise UserError(
             "--reference belongs to a file of texts.",
@@ -165,6 +165,11 @@ def _read(arguments: argparse.Namespace) -> tuple[list[str], list[str]]:
             action="Leave out --reference, or give the text in a file.",
         )
     return sources_of(columns, "--text")
+
+
+def _lines_of(text: str) -> list[str]:
+    """The lines of a text, ended as those of a file are."""
+    return [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")]
 
 
 def _held_out(sources: list[str], lines: list[str], share: float) -> tuple[list[str], list[str]]:

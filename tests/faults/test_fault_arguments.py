@@ -15,7 +15,7 @@ from test_fault_hostile import SEED, TIMES, patience
 from tiny_models import FRENCH, SENTENCE, tiny_model
 
 from attnscope.cli.main import main
-from attnscope.cli.ranges import real, whole
+from attnscope.cli.ranges import real, token_place, whole
 
 _NUMBERS = ("-1", "0", "1e400", "nan", "-inf", "1" + "0" * 30, "9" * 5_000, "0.5", "", "x", "²", str(2**63))
 _WORDS = (
@@ -108,6 +108,14 @@ def test_that_a_count_is_a_whole_number_from_one_on(text: str) -> None:
     with pytest.raises(argparse.ArgumentTypeError, match="whole number"):
         whole(1)(text)
     assert whole(1)("12") == 12
+
+
+@pytest.mark.parametrize("text", ["1000000001", "+1" + "0" * 30, "9" * 5_000])
+def test_that_a_number_beyond_what_is_meant_is_told_how_far_it_may_go(text: str) -> None:
+    with pytest.raises(argparse.ArgumentTypeError, match=r"is not a whole number from 1 to 1,000,000,000$"):
+        whole(1)(text)
+    with pytest.raises(argparse.ArgumentTypeError, match=r"from -1,000,000,000 to 1,000,000,000$"):
+        token_place(f"-{text.lstrip('+')}")
 
 
 @pytest.mark.parametrize("text", ["nan", "inf", "-0.1", "1.1", "1e400", "x"])

@@ -205,7 +205,7 @@ def test_that_a_model_in_training_is_left_as_it_was_between_tokens():
 def test_that_a_full_text_leaves_no_room_and_says_so():
     model = tiny_model("decoder")
     long = " ".join(["the cat"] * 30)
-    with pytest.raises(UserError, match="24 tokens, and the model can read no more"):
+    with pytest.raises(UserError, match="fills 24 tokens, and the model can read no more"):
         model.write(long)
     nearly = " ".join(["cat"] * 21)
     assert len(model.write(nearly, WriteSettings(max_tokens=50)).text.tokens) == 2

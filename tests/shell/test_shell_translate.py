@@ -68,6 +68,9 @@ def test_that_what_cannot_be_is_said(
 def test_that_a_third_text_is_refused_after_bars_and_told_after_a_tab(tmp_path: Path, capsys) -> None:
     assert main(["translate", "grammar", "--text", "the cat\nthe ||| le ||| la"]) == 2
     assert "Line 2 of --text has 3 texts with three bars between" in capsys.readouterr().err
+    lines = ["--text", "the cat\vsleeps .\r\nthe\x85dog\n", "--json"]  # as in a file, these end no line
+    assert main(["translate", "grammar", *lines]) == 0
+    assert len(json.loads(capsys.readouterr().out)["texts"]) == 2
     path = tmp_path / "pairs.tsv"
     path.write_text("the cat sleeps .\tle chat dort .\tCC-BY\n", encoding="utf-8")
     assert main(["translate", "grammar", "-f", str(path)]) == 0

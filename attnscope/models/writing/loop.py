@@ -118,7 +118,7 @@ def write_ids(
     n_most = min(settings.max_tokens, writer.max_tokens - len(prefix))
     if n_most < 1:
         raise UserError(
-            f"The text has {plural(len(prefix), 'token')}, and the model can read no more.",
+            f"The text fills {plural(len(prefix), 'token')}, and the model can read no more.",
             expected=f"fewer than {writer.max_tokens}",
             action="Shorten the text, then generate again.",
         )
