@@ -12,6 +12,7 @@ Gaussian kernel K. The general and the additive score have parameters, which are
 (`learned_scores.py`) at σ = `LEARNED_AT`.
 """
 
+import math
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Literal
@@ -20,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnscope.counting import fixed, format_number
-from attnscope.fields import number, one_of, redraw
+from attnscope.fields import line, number, one_of, redraw
 from attnscope.labs.lab import BLUE, GREEN, ORANGE, Lab, LabWords
 from attnscope.labs.learned_scores import (
     MAX_FITTED,
@@ -40,6 +41,38 @@ FEATURES: dict[Features, str] = {"place": "position, d = 1", "waves": "waves, d 
 ENDS = (-3.0, 3.0)
 _WAVES = np.arange(1, 9) / 4.0
 _N_CURVE = 241
+_MOST_OWN, _LARGEST_OWN = 20, 1000.0
+
+
+def pairs_of(text: str) -> tuple[tuple[float, float], ...]:
+    """Samples that are typed as position:value with commas between them; raises ValueError for others."""
+    pairs = []
+    for pair in filter(str.strip, text.replace("−", "-").split(",")):
+        place, _, value = pair.partition(":")
+        pairs.append((float(place), float(value)))
+    if (
+        len(pairs) == 1
+        or len(pairs) > _MOST_OWN
+        or not all(abs(one) <= _LARGEST_OWN for pair in pairs for one in pair)
+    ):
+        raise ValueError(f"not 2 to {_MOST_OWN} pairs of numbers up to {_LARGEST_OWN:g}")
+    return tuple(sorted(pairs))
+
+
+def _are_pairs(text: str) -> bool:
+    try:
+        pairs_of(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _is_drawn(choice: "RegressionChoice") -> bool:
+    return not pairs_of(choice.own)
+
+
+def _is_own(choice: "RegressionChoice") -> bool:
+    return not _is_drawn(choice)
 
 
 def scores_offered() -> dict[str, str]:
@@ -73,9 +106,14 @@ class RegressionChoice:
         title="query",
         tip="The position of the query; drag it in the plot",
         text=fixed,
+        is_used=_is_drawn,
     )
     n_samples: int = number(
-        40, (5, 10, 20, 40, 60, 100, 150, 200), title="samples", tip="The number of keys and values"
+        40,
+        (5, 10, 20, 40, 60, 100, 150, 200),
+        title="samples",
+        tip="The number of keys and values",
+        is_used=_is_drawn,
     )
     noise: float = number(
         0.3,
@@ -83,14 +121,37 @@ class RegressionChoice:
         title="noise",
         tip="Standard deviation of the values around the true curve",
         text=fixed,
+        is_used=_is_drawn,
     )
-    seed: int = redraw(title="Other samples", tip="Draw other samples from the same curve")
+    seed: int = redraw(title="Other samples", tip="Draw other samples from the same curve", is_used=_is_drawn)
+    own: str = line(
+        "",
+        title="own",
+        tip="Your own samples, as 1:2, 2:2.5, 4:1, 5:3; empty: samples drawn from a curve",
+        is_text=_are_pairs,
+        form=f"2 to {_MOST_OWN} pairs of numbers, position:value, with commas between them,",
+        most=300,
+    )
+    own_query: float = number(
+        4.25,
+        tuple(float(v) for v in np.linspace(-10.0, 10.0, 401)),
+        title="own query",
+        tip="The position of the query among your own samples; drag it in the plot",
+        text=fixed,
+        is_used=_is_own,
+    )
 
     def __post_init__(self) -> None:
         if self.sigma <= 0 or self.n_samples < 1 or self.noise < 0:
             raise ValueError(f"no regression with σ {self.sigma}, {self.n_samples} samples")
         if self.score not in scores_offered():
             raise ValueError(f"no regression with the score {self.score}")
+        pairs_of(self.own)
+
+    @property
+    def place(self) -> float:
+        """The position of the query."""
+        return self.query if _is_drawn(self) else self.own_query
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,20 +178,21 @@ class Regression:
 def regress(choice: RegressionChoice) -> Regression:
     """Fit the samples of a choice and say what there is to see."""
     keys, values = samples(choice)
-    places = np.linspace(*ENDS, _N_CURVE)
+    places = np.linspace(*ends_of(choice), _N_CURVE)
     fitted = attention_weights(places, keys, choice) @ values
-    weights = attention_weights(np.array([choice.query]), keys, choice)[0]
+    weights = attention_weights(np.array([choice.place]), keys, choice)[0]
     estimate = float(weights @ values)
     reference = nadaraya_watson(places, keys, values, choice)
     n_effective = float(np.exp(-np.sum(weights * np.log(np.where(weights > 0, weights, 1.0)))))
-    difference = float(np.nanmax(np.abs(fitted - reference)))
+    apart = np.abs(fitted - reference)[~np.isnan(reference)]
+    difference = float(apart.max()) if len(apart) else math.nan
     return Regression(
         choice=choice,
         keys=keys,
         values=values,
         weights=weights,
         places=places,
-        truth=true_curve(places),
+        truth=true_curve(places) if _is_drawn(choice) else np.full(len(places), np.nan),
         fitted=fitted,
         estimate=estimate,
         n_effective=n_effective,
@@ -144,8 +206,20 @@ def true_curve(places: Numbers) -> Numbers:
     return np.asarray(np.sin(1.6 * places) + 0.25 * places)
 
 
+def ends_of(choice: RegressionChoice) -> tuple[float, float]:
+    """Where the axis of positions begins and ends: around your own samples and their query."""
+    if _is_drawn(choice):
+        return ENDS
+    places = [choice.own_query, *(place for place, _ in pairs_of(choice.own))]
+    room = max(0.1 * (max(places) - min(places)), 0.5)
+    return min(places) - room, max(places) + room
+
+
 def samples(choice: RegressionChoice) -> tuple[Numbers, Numbers]:
-    """Keys in rising order and values, the same for the same seed; noise only scales."""
+    """Keys in rising order and values: your own, or the same for the same seed, where noise only scales."""
+    own = np.array(pairs_of(choice.own), np.float64)
+    if len(own):
+        return own[:, 0], own[:, 1]
     random = np.random.default_rng(choice.seed)
     keys = np.sort(random.uniform(*ENDS, choice.n_samples))
     return keys, true_curve(keys) + choice.noise * random.standard_normal(choice.n_samples)
@@ -174,13 +248,14 @@ def learned_of(choice: RegressionChoice) -> Learned | None:
     """What the score of a choice learned from its samples; None for a score without parameters."""
     if not SCORES[choice.score].learned:
         return None
-    return _learn(choice.score, choice.features, choice.n_samples, choice.noise, choice.seed)
+    drawn = replace(choice, sigma=LEARNED_AT, query=0.0, own_query=0.0)
+    return _learn(drawn)
 
 
 @lru_cache(maxsize=16)
-def _learn(score: str, features: Features, n_samples: int, noise: float, seed: int) -> Learned:
-    keys, values = samples(RegressionChoice(n_samples=n_samples, noise=noise, seed=seed))
-    return learn_score(score, features_of(keys, features), values, LEARNED_AT**2)
+def _learn(choice: RegressionChoice) -> Learned:
+    keys, values = samples(choice)
+    return learn_score(choice.score, features_of(keys, choice.features), values, LEARNED_AT**2)
 
 
 def attention_weights(queries: Numbers, keys: Numbers, choice: RegressionChoice) -> Numbers:
@@ -205,18 +280,18 @@ def _squared_distance(first: Numbers, second: Numbers) -> Numbers:
 def _words(
     choice: RegressionChoice, weights: Numbers, estimate: float, n_effective: float, difference: float
 ) -> LabWords:
-    learned = learned_of(choice)
+    learned, n_samples = learned_of(choice), len(samples(choice)[0])
     error = (
         ""
         if learned is None
         else f"{format_number(learned.error_before, 2)} → {format_number(learned.error_after, 2)}"
     )
     numbers = (
-        ("query q", format_number(choice.query)),
+        ("query q", format_number(choice.place)),
         ("estimate ŷ", format_number(estimate)),
         ("Σ w", format_number(float(weights.sum()))),
         ("largest w", format_number(float(weights.max()))),
-        ("effective samples, exp(entropy)", f"{format_number(n_effective)} of {choice.n_samples}"),
+        ("effective samples, exp(entropy)", f"{format_number(n_effective)} of {n_samples}"),
         ("|ŷ − kernel regression|", format_number(difference, 2)),
         *((("error before → after learning", error),) if error else ()),
     )
@@ -232,7 +307,7 @@ def _sentence(choice: RegressionChoice, n_effective: float, difference: float) -
         same = "With this score attention is kernel regression: near samples count, far ones do not. "
         if n_effective < 2.5:
             return same + "σ is so small that the curve follows the noise of single samples."
-        if n_effective > 0.55 * choice.n_samples:
+        if n_effective > 0.55 * len(samples(choice)[0]):
             return (
                 same + "σ is so large that nearly all samples count equally: the curve flattens to the mean."
             )
@@ -264,14 +339,14 @@ def _learned_sentence(choice: RegressionChoice) -> str:
             "W is one number here, and a product of two positions knows only their signs, however it is "
             "scaled: learning cannot help. Choose sines and cosines as features."
         )
-    fitted, numbers = min(choice.n_samples, MAX_FITTED), (2 * len(_WAVES)) ** 2
+    fitted, numbers = min(len(samples(choice)[0]), MAX_FITTED), (2 * len(_WAVES)) ** 2
     noise = f"W has {numbers} numbers: from {fitted} samples it learned who is near, and some of their noise."
     return noise + sharper
 
 
 def regression_charts(shown: Regression) -> tuple[Chart, ...]:
     """The samples with their curves, and below them the weight of each sample for the query."""
-    query = shown.choice.query
+    query = shown.choice.place
     curves = Chart(
         title="Values",
         x_label="",
@@ -308,7 +383,8 @@ class KernelRegression(Lab[RegressionChoice, Regression]):
     softmax(−(q − k)² / 2σ²)$. Drag the query along the axis. A wide kernel averages everything, a narrow
     one copies the nearest sample. For comparison there are other scores: dot, scaled dot and cosine, and
     the two that must be learned, general (Luong 2015) and additive (Bahdanau 2014), whose parameters are
-    fitted by predicting each sample from the others.
+    fitted by predicting each sample from the others. Under *own*, type samples of your own, such as
+    `1:2, 2:2.5, 4:1, 5:3`, and read off what they say at 4.25.
     """
 
     example = RegressionChoice()
@@ -322,4 +398,6 @@ class KernelRegression(Lab[RegressionChoice, Regression]):
         return regression_charts(shown)
 
     def drag(self, choice: RegressionChoice, x: float, y: float, *, is_start: bool) -> RegressionChoice:
-        return replace(choice, query=min(max(x, ENDS[0]), ENDS[1]))
+        if _is_drawn(choice):
+            return replace(choice, query=min(max(x, ENDS[0]), ENDS[1]))
+        return replace(choice, own_query=min(max(x, -10.0), 10.0))
