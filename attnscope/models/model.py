@@ -439,9 +439,11 @@ class Model:
     def _build_trace(
         self, inputs: Inputs, change: _Change, probe: TraceProbe, done: Pass, *, has_logits: bool
     ) -> Trace:
-        n_answered = len(inputs.source if inputs.target is None else inputs.target)
-        is_small = 4 * n_answered * self.info.vocab_size <= MAX_LOGIT_BYTES
-        is_answering = self.network.output_kind != "nothing"
+        logits = None
+        if has_logits and self.network.output_kind != "nothing":
+            n_answered = len(inputs.source if inputs.target is None else inputs.target)
+            is_small = 4 * n_answered * self.info.vocab_size <= MAX_LOGIT_BYTES
+            logits = done.logits() if is_small else None
         return Trace(
             TextRecord(
                 sites=self.sites,
@@ -449,7 +451,7 @@ class Model:
                 source=inputs.source,
                 target=inputs.target,
                 records=probe.records,
-                logits=done.logits() if has_logits and is_small and is_answering else None,
+                logits=logits,
                 interventions=change.interventions,
             ),
             follows=self._follows(inputs.target, done),

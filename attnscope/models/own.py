@@ -126,7 +126,7 @@ class OwnNetwork:
             source=self._source,
             form=config.form,
             objective=self.card.objective,
-            n_parameters=count_parameters(config).total,
+            n_parameters=self._n_parameters,
             max_tokens=config.max_tokens,
             vocab_size=config.vocab_size,
             tokenizer=self.vocabulary.kind,
@@ -148,6 +148,10 @@ class OwnNetwork:
             guided=self._guided_head,
             words=self._words,
         )
+
+    @cached_property
+    def _n_parameters(self) -> int:
+        return count_parameters(self.config).total
 
     @cached_property
     def _words(self) -> tuple[tuple[str, ...], tuple[str, ...]]:

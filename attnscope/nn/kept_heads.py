@@ -42,8 +42,13 @@ class HeadLayout:
     @property
     def is_even(self) -> bool:
         """Whether every key-value head serves as many query heads as every other."""
-        n, k = self.n_heads, self.n_kv_heads
-        return n == 0 or (n % k == 0 and self.groups == tuple(h // (n // k) for h in range(n)))
+        return _are_even(self.groups, len(self.kv_heads))
+
+
+@lru_cache(maxsize=1024)  # each pass asks it for all its sites
+def _are_even(groups: tuple[int, ...], k: int) -> bool:
+    n = len(groups)
+    return n == 0 or (n % k == 0 and groups == tuple(head // (n // k) for head in range(n)))
 
 
 @lru_cache(maxsize=1024)  # each pass asks for those of all its sites

@@ -369,11 +369,13 @@ class PatchingState:
 
     def _outdate(self) -> None:
         """What was asked holds no more."""
+        has_asked = self._has_asked
         self.stop()
         self._is_outdated = self._is_outdated or self.patched is not None
         self.job.forget()
-        self.changed.map.emit()
-        self.changed.progress.emit()
+        if has_asked:
+            self.changed.map.emit()
+            self.changed.progress.emit()
         self.changed.choice.emit()
 
     def _again(self) -> None:

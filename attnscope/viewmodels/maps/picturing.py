@@ -33,7 +33,7 @@ class PictureState:
         told = session.changed
         told.model.connect(self._on_model, max_args=0)
         for signal in (told.traced, told.selection, told.heads, told.text):
-            signal.connect(self._tell_picture, max_args=0)
+            signal.connect(self._on_session, max_args=0)
         told.traced.connect(self._ask, max_args=0)
 
     @property
@@ -116,11 +116,12 @@ class PictureState:
     def _on_model(self) -> None:
         self._asking.forget()
         self._query = 0
-        self._tell_picture()
+        self.changed.picture.emit()
         self._ask()
 
-    def _tell_picture(self) -> None:
-        self.changed.picture.emit()
+    def _on_session(self) -> None:
+        if self.is_offered:
+            self.changed.picture.emit()
 
     def _ask(self) -> None:
         """Ask for the picture of the trace, unless that was done already."""

@@ -22,7 +22,7 @@ from attnscope.viewmodels.causes.inside import InsideState
 from attnscope.viewmodels.causes.inside_words import STEP_TIPS, STEPS, Step
 from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.view_state import Cell, Highlight, ViewState
-from attnscope.widgets.labels import PlainLabel, tool_button, watch_seen, when
+from attnscope.widgets.labels import PlainLabel, tool_button, watch_seen, when, when_seen
 from attnscope.widgets.placeholder import paint_focus, paint_placeholder, paint_veil
 from attnscope.widgets.theme import Dressing
 
@@ -296,8 +296,8 @@ class InsidePanel(QWidget):
         picture.left.connect(self._on_left)
         self._patience.timeout.connect(self._on_patience_over)
         watch_seen(self, state.watch)
-        when(self, self._show_step, state.changed.step)
-        when(self, self._show_query, state.changed.query)
+        when_seen(self, self._show_step, state.changed.step)
+        when_seen(self, self._show_query, state.changed.query)
         when(self, self._patience.start, state.changed.busy)
         when(self, self._show_inside, state.changed.inside)
         when(self, self._show_pointed, state.changed.inside, state.changed.key)

@@ -24,7 +24,7 @@ from attnscope.widgets.choice_button import ChoiceButton
 from attnscope.widgets.form_parts import column, dress_table, row
 from attnscope.widgets.heads.head_table import SHARE_ROLE, BarDelegate
 from attnscope.widgets.heads.page import AskPath, ask_open_path
-from attnscope.widgets.labels import ElidedLabel, tool_button, watch_seen, when
+from attnscope.widgets.labels import ElidedLabel, tool_button, watch_seen, when_seen
 from attnscope.widgets.state_card import StateCard
 from attnscope.widgets.theme import Dressed
 
@@ -62,10 +62,10 @@ class AlikePage(Dressed):
         layout.addWidget(self._nearest)
         layout.addWidget(self._statement)
         changed = state.changed
-        when(self, self._show_choices, changed.choice, changed.progress)
-        when(self, self._show_pairs, changed.pairs)
-        when(self, self._show_nearest, changed.pairs, changed.selection)
-        when(self, self._show_statement, changed.pairs, changed.progress)
+        when_seen(self, self._show_choices, changed.choice, changed.progress)
+        when_seen(self, self._show_pairs, changed.pairs)
+        when_seen(self, self._show_nearest, changed.pairs, changed.selection)
+        when_seen(self, self._show_statement, changed.pairs, changed.progress)
         for show in (self._show_choices, self._show_pairs, self._show_nearest, self._show_statement):
             show()
         watch_seen(self, state.first_look.look)

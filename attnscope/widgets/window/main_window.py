@@ -270,10 +270,11 @@ def show_possible(actions: Mapping[str, QAction], session: Session) -> None:
     """Enable and name the actions that depend on the session."""
     for name, why_not in reasons(session).items():
         allow(actions[name], why_not)
+    stacks = session.stacks
     for k in range(3):
-        actions[f"stack-{k + 1}"].setVisible(k < len(session.stacks))
-        if k < len(session.stacks):
-            actions[f"stack-{k + 1}"].setText(f"Stack {session.stacks[k]}")
+        actions[f"stack-{k + 1}"].setVisible(k < len(stacks))
+        if k < len(stacks):
+            actions[f"stack-{k + 1}"].setText(f"Stack {stacks[k]}")
 
 
 def reasons(session: Session) -> dict[str, str]:

@@ -13,7 +13,7 @@ from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.view_state import NO_HIGHLIGHT, Highlight, ViewState
 from attnscope.viewmodels.writing.state import GenerationState
 from attnscope.widgets.form_parts import row, scrolled_column
-from attnscope.widgets.labels import PlainLabel, plain_tooltip, rule, when
+from attnscope.widgets.labels import PlainLabel, plain_tooltip, rule, when, when_seen
 from attnscope.widgets.theme import Dressed
 from attnscope.widgets.writing.alternative_table import AlternativeTable
 from attnscope.widgets.writing.beam_view import BeamView
@@ -92,9 +92,11 @@ class GenerationPanel(Dressed):
         self.tree.step_chosen.connect(self._on_step_chosen)
         self.has_dropped.clicked.connect(self._on_dropped_clicked)
         state, session, view = self._state.changed, self._session.changed, self._view.changed
-        when(self, self._show, state.writing, state.outdated, state.settings, session.model, session.text)
-        when(self, self._show_step, state.step)
-        when(self, self._light, session.selection)
+        when_seen(
+            self, self._show, state.writing, state.outdated, state.settings, session.model, session.text
+        )
+        when_seen(self, self._show_step, state.step)
+        when_seen(self, self._light, session.selection)
         when(self, self._light_again, view.highlight)
         when(self, self._take_colours, view.style)
 
