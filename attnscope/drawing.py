@@ -18,10 +18,10 @@ from attnscope.figures.scaling_charts import scaling_charts
 from attnscope.figures.seed_charts import seed_chart
 from attnscope.figures.spec import Caption, FigureSpec, check_spec
 from attnscope.figures.traced import Wanted
+from attnscope.figures.views import VIEWS
 from attnscope.figures.views.curves import CurvesFigure
 from attnscope.figures.views.graph import GraphFigure
 from attnscope.figures.views.head import HeadFigure
-from attnscope.figures.views.positions import PositionsFigure
 from attnscope.models import Model
 from attnscope.models.recording.opening import open_named
 from attnscope.records.attention_graph import DEFAULT_THRESHOLD
@@ -45,6 +45,8 @@ def positions_figure(
     model: Model | None = None,
     encodings: Sequence[str] = ("sinusoidal", "rotary", "model"),
     *,
+    view: str = "positions",
+    only: str = "",
     n_positions: int | None = None,
     d_model: int | None = None,
     title: str = "",
@@ -57,11 +59,15 @@ def positions_figure(
 ) -> Figure:
     """Positional encodings side by side: their matrices, and how alike each pair of positions is.
 
+    `view` may be another one of encodings, such as waves, of which `only` names the dimensions ("0, 4-7").
     `encodings` are some of sinusoidal, learned, rotary, binary, and model for the model's own. Without a
     model, leave `model` out and give `n_positions` and `d_model`, which are otherwise the model's.
     `has_caption` names the model below. The page is as in `attnscope.figure`.
     Raises UserError for an unknown encoding, an impossible size, or a model without positions.
     """
+    views = [name for name, kind in VIEWS.items() if kind.reads_positions]
+    if view not in views:
+        raise UserError(f"Positional encodings have no view '{view}'.", expected=" or ".join(views))
     names = (encodings,) if isinstance(encodings, str) else tuple(encodings)
     if not names or not set(names) <= set(NAMES):
         raise UserError(
@@ -80,8 +86,9 @@ def positions_figure(
     tables = position_tables(names, n, width, model)
     info = model.info if model is not None else None
     caption = Caption(model=info.name if info else "", sha256=info.sha256 if info else "")
-    spec = PositionsFigure(
-        positions=tables,
+    spec = VIEWS[view].of_positions(
+        tables,
+        only,
         title=title or f"Positional encodings, {n} positions, d_model {width}",
         caption=caption if has_caption else None,
         dpi=dpi,

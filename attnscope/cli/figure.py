@@ -207,7 +207,12 @@ def positions_figure(arguments: argparse.Namespace) -> "Figure":
 
     model = open_model(arguments)
     return positions_figure(
-        model, tuple(arguments.encodings.split(",")), has_caption=arguments.caption, **_page(arguments)
+        model,
+        tuple(arguments.encodings.split(",")),
+        view=arguments.view,
+        only=arguments.only,
+        has_caption=arguments.caption,
+        **_page(arguments),
     )
 
 
@@ -277,7 +282,7 @@ def _token(query: str, picture: "Picture") -> int:
 _NO_COMMAND = ("inside", "lab")
 """Views whose contents the window alone makes."""
 _OF_TRACES = {"difference": build_difference, **by_view(graph_figure)}
-_WITHOUT_TEXT = by_view(positions_figure, curves_figure, scaling_figure)
+_WITHOUT_TEXT = by_view(curves_figure, scaling_figure)
 
 
 def view_names() -> list[str]:
@@ -327,6 +332,12 @@ def _add_view_arguments(parser: argparse.ArgumentParser) -> None:
         help="for positions: some of sinusoidal, learned, rotary, binary, model (default: %(default)s)",
     )
     parser.add_argument(
+        "--only",
+        default="",
+        metavar="WHICH",
+        help="for other views of encodings: what of them is drawn, as waves names dimensions: 0,4-7",
+    )
+    parser.add_argument(
         "--charts",
         default="",
         help="for curves: some of loss, rate, norm, speed, heads, pairs (default: all that have data)",
@@ -373,8 +384,8 @@ def run(arguments: argparse.Namespace) -> int:
         drawn, about = draw_panels(arguments)
         path = drawn.save(Path(arguments.out))
         about += _hints(drawn.spec)
-    elif arguments.view in _WITHOUT_TEXT:
-        path, about = _WITHOUT_TEXT[arguments.view](arguments).save(Path(arguments.out)), arguments.view
+    elif maker := _maker_without_text(arguments.view):
+        path, about = maker(arguments).save(Path(arguments.out)), arguments.view
     else:
         model, trace = load_and_trace(arguments)
         require_heads(trace.sites)
@@ -386,6 +397,14 @@ def run(arguments: argparse.Namespace) -> int:
     say_saved(path, about)
     del application
     return 0
+
+
+def _maker_without_text(view: str) -> "Callable[[argparse.Namespace], Figure] | None":
+    """What draws a view that no text is read for."""
+    from attnscope.figures.views import VIEWS
+
+    reads_positions = view in VIEWS and VIEWS[view].reads_positions
+    return positions_figure if reads_positions else _WITHOUT_TEXT.get(view)
 
 
 def _hints(spec: "FigureSpec") -> str:

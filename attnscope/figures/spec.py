@@ -18,6 +18,7 @@ from attnscope.records.alignment import GoldCell
 from attnscope.records.interventions import Interventions
 from attnscope.records.maps import HeadMap
 from attnscope.records.models import Source
+from attnscope.records.positions import PositionTable
 from attnscope.records.sites import NO_GATES, Gates, HeadRef, Stack
 from attnscope.viewmodels.maps.aspect import PLAIN, Aspect
 
@@ -114,6 +115,10 @@ class FigureSpec(ABC):
     """Whether a reader is told of maps that are of one colour all over."""
     reads_trace: ClassVar[bool] = False
     """Whether it is drawn from a trace: see `of_trace`."""
+    reads_positions: ClassVar[bool] = False
+    """Whether it is drawn from tables of positional encodings: see `of_positions`."""
+    asks: ClassVar[str] = ""
+    """What a person may choose of those tables, in a word; empty where all of them is shown."""
     is_asked: ClassVar[bool] = False
     """Whether a file of it holds the question to the model where it can: see `asked`."""
     text_name: ClassVar[str] = "Text"
@@ -134,6 +139,11 @@ class FigureSpec(ABC):
     def of_trace(cls, wanted: "Wanted", **page: Any) -> "FigureSpec":
         """The figure of what is wanted of a trace; `page` is what every figure has."""
         raise NotImplementedError(f"The view {cls.view} is not drawn from a trace.")
+
+    @classmethod
+    def of_positions(cls, tables: tuple[PositionTable, ...], only: str = "", **page: Any) -> "FigureSpec":
+        """The figure of positional encodings; `only` is what was chosen of what it `asks`, as typed."""
+        raise NotImplementedError(f"The view {cls.view} is not drawn from positional encodings.")
 
     @property
     @abstractmethod

@@ -37,6 +37,7 @@ class PositionsChanges(SignalGroup):
     tables = Signal()
     model = Signal()
     busy = Signal()
+    view = Signal()
 
 
 class PositionsState:
@@ -49,6 +50,8 @@ class PositionsState:
         self.names: tuple[str, ...] = SCHEMES[:-1]
         self.n_positions = 64
         self.d_model = 128
+        self.view = "positions"
+        self.only = ""
         self.model: ModelInfo | None = None
         self.tables: tuple[PositionTable, ...] = ()
         self.error = ""
@@ -87,6 +90,12 @@ class PositionsState:
     def set_d_model(self, d_model: int) -> None:
         """Show more or fewer dimensions; made even."""
         self._set_size(self.n_positions, min(max(d_model - d_model % 2, D_MODEL_RANGE[0]), D_MODEL_RANGE[1]))
+
+    def show(self, view: str, only: str = "") -> None:
+        """Show the tables in another view, and `only` a part of them."""
+        if (view, only) != (self.view, self.only):
+            self.view, self.only = view, only
+            self.changed.view.emit()
 
     def _set_size(self, n_positions: int, d_model: int) -> None:
         if (n_positions, d_model) != (self.n_positions, self.d_model):

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,8 +48,15 @@ class PositionsFigure(FigureSpec):
     words = "positional encodings"
     order = 9
     least_px = 250.0
+    reads_positions = True
 
     positions: tuple[PositionTable, ...] = ()
+
+    @classmethod
+    def of_positions(
+        cls, tables: tuple[PositionTable, ...], only: str = "", **page: Any
+    ) -> "PositionsFigure":
+        return cls(positions=tables, **page)
 
     @property
     def is_empty(self) -> bool:

@@ -6,13 +6,23 @@ from typing import TYPE_CHECKING
 import numpy as np
 from PySide6.QtCore import QRect, QRectF, QSize, Qt, Signal, Slot
 from PySide6.QtGui import QColor, QImage, QPainter, QPaintEvent, QResizeEvent, QShowEvent
-from PySide6.QtWidgets import QBoxLayout, QCheckBox, QSpinBox, QSplitter, QStackedWidget, QWidget
+from PySide6.QtWidgets import (
+    QBoxLayout,
+    QCheckBox,
+    QComboBox,
+    QLineEdit,
+    QSpinBox,
+    QSplitter,
+    QStackedWidget,
+    QWidget,
+)
 
 from attnscope.counting import fixed, number_text
+from attnscope.errors import UserError
 from attnscope.figures.colours import lut_argb
 from attnscope.figures.spec import Caption, FigureSpec
 from attnscope.figures.style import SMALL_PX, font, text_width, type_px
-from attnscope.figures.views.positions import PositionsFigure
+from attnscope.figures.views import VIEWS
 from attnscope.records.positions import PositionTable
 from attnscope.viewmodels.placeholder import Placeholder
 from attnscope.viewmodels.positions import D_MODEL_RANGE, POSITIONS_RANGE, SCHEMES, PositionsState
@@ -220,6 +230,27 @@ class ScaleBar(Dressed):
             painter.drawImage(QRectF(start, whole.height() / 2 - 4, _BAR_PX, 8), self._image)
 
 
+class _Drawn(Dressed):
+    """A figure as it would be exported, painted on the page."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._spec: FigureSpec | None = None
+
+    def show_spec(self, spec: FigureSpec) -> None:
+        self._spec = spec
+        self.setAccessibleName(spec.title)
+        self.update()
+
+    def dress(self) -> None:
+        self.update()
+
+    def paintEvent(self, _event: QPaintEvent) -> None:
+        if self._spec is not None:
+            with QPainter(self) as painter:
+                self._spec.paint(painter, QRectF(self.rect()), self.theme)
+
+
 class PositionsPage(Dressed):
     """Shows a PositionsState; the cursor of one map stands in all of them and in the plots."""
 
@@ -256,11 +287,13 @@ class PositionsPage(Dressed):
         self._pages = QStackedWidget()
         self._pages.addWidget(self._card)
         self._pages.addWidget(self._splitter)
+        self._drawn = _Drawn()
+        self._pages.addWidget(self._drawn)
         layout.addWidget(self._pages, 1)
         changed = state.changed
         when(self, self._show_choice, changed.choice, changed.model, changed.tables)
         when(self, self._show_stale, changed.choice, changed.model, changed.busy)
-        when(self, self._show_tables, changed.tables)
+        when(self, self._show_tables, changed.tables, changed.view)
         self._show_choice()
         self._show_tables()
 
@@ -269,13 +302,21 @@ class PositionsPage(Dressed):
 
     def figure_spec(self) -> FigureSpec | None:
         """The tables as a figure, None when there are none."""
-        tables = self._state.tables
+        try:
+            return self._spec()
+        except UserError:
+            return None
+
+    def _spec(self) -> FigureSpec | None:
+        """The same; raises UserError where what is wanted of the tables cannot be read."""
+        state, tables = self._state, self._state.tables
         if not tables:
             return None
         n_positions, d_model = tables[0].matrix.shape
-        model = self._state.model.name if self._state.model and "model" in self._state.names else ""
-        return PositionsFigure(
-            positions=tables,
+        model = state.model.name if state.model and "model" in state.names else ""
+        return VIEWS[state.view].of_positions(
+            tables,
+            state.only,
             title=f"Positional encodings, {n_positions} positions, d_model {d_model}",
             caption=Caption(model=model),
             width_mm=max(160.0, 60.0 * len(tables)),
@@ -320,8 +361,22 @@ class PositionsPage(Dressed):
         self._bar = ScaleBar("− limit", "+ limit")
         self._bar.setToolTip("Blue is below 0, orange above; cosine similarity runs from −1 to 1")
         self._note = ElidedLabel(role="warning")
+        self._views = QComboBox()
+        self._views.setAccessibleName("View")
+        for name, kind in VIEWS.items():
+            if kind.reads_positions:
+                self._views.addItem(name.capitalize(), name)
+                tip = f"Draw {kind.words}"
+                self._views.setItemData(self._views.count() - 1, tip, Qt.ItemDataRole.ToolTipRole)
+        self._views.activated.connect(self._on_view_chosen)
+        self._only = QLineEdit()
+        self._only.setObjectName("only")
+        self._only.setFixedWidth(110)
+        self._only.textEdited.connect(self._on_only_edited)
+        self._only.hide()
         layout = FlowRow(*self._boxes.values(), spacing=12)
         layout.add_stretch()
+        layout.addWidget(together(self._views, self._only))
         layout.addWidget(together(PlainLabel("positions", "muted"), self._n_positions))
         layout.addWidget(together(PlainLabel("d_model", "muted"), self._d_model))
         layout.addWidget(self._bar)
@@ -339,6 +394,12 @@ class PositionsPage(Dressed):
 
     def _on_lab_clicked(self) -> None:
         self.lab_wanted.emit("Past the trained length")
+
+    def _on_view_chosen(self, index: int) -> None:
+        self._state.show(str(self._views.itemData(index)))
+
+    def _on_only_edited(self, only: str) -> None:
+        self._state.show(self._state.view, only)
 
     # --- showing ----------------------------------------------------------------------------------
 
@@ -376,9 +437,35 @@ class PositionsPage(Dressed):
         names = tuple(self._state.short_title(table.name) for table in tables)
         if self._plots is not None:
             self._plots.show_tables(tables, names, colours)
-        self._pages.setCurrentWidget(self._splitter)
+        self._show_view()
         self._even_notes()
         self._show_stale()
+
+    def _show_view(self) -> None:
+        """The matrices, or a figure of another view; what cannot be read stays as it was, with the reason."""
+        state = self._state
+        kind = VIEWS[state.view]
+        self._views.setCurrentIndex(self._views.findData(state.view))
+        self._bar.setVisible(state.view == "positions")
+        self._only.setVisible(bool(kind.asks))
+        self._only.setPlaceholderText(kind.asks)
+        self._only.setAccessibleName(kind.asks)
+        if self._only.text() != state.only:
+            self._only.setText(state.only)
+        if state.view == "positions":
+            self._pages.setCurrentWidget(self._splitter)
+            return
+        try:
+            spec = self._spec()
+        except UserError as error:
+            self._note.set_full_text(str(error))
+            self._note.show()
+            return
+        self._note.set_full_text(state.model_note)
+        self._note.setVisible(bool(state.model_note))
+        if spec is not None:
+            self._drawn.show_spec(spec)
+        self._pages.setCurrentWidget(self._drawn)
 
     def _show_stale(self) -> None:
         for shown in self._columns.values():
