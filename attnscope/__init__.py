@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from attnscope.analysis.measures import measure as measure
     from attnscope.analysis.measuring import measure_texts as measure_texts
     from attnscope.analysis.pruning_curve import pruning_curve as pruning_curve
+    from attnscope.asking import ask as ask
     from attnscope.drawing import curves_figure as curves_figure
     from attnscope.drawing import graph_figure as graph_figure
     from attnscope.drawing import load_figure as load_figure
@@ -59,6 +60,7 @@ _HOMES = {
     "Trace": "attnscope.trace.trace",
     "UseMask": "attnscope.records.masks",
     "WriteSettings": "attnscope.records.generation",
+    "ask": "attnscope.asking",
     "curves_figure": "attnscope.drawing",
     "demo_models": "attnscope.models.sources",
     "figure": "attnscope.figures.figure",

@@ -8,6 +8,7 @@ from attnscope.figures.spec import Caption, FigureSpec
 from attnscope.figures.views import VIEWS
 from attnscope.figures.views.inside import InsidePart
 from attnscope.figures.views.picture import PicturePart
+from attnscope.records.asking import NumberTable
 from attnscope.records.charts import CellMap, Chart, Series
 from attnscope.records.maps import HeadMap, SiteGrid
 from attnscope.records.pictures import Picture
@@ -146,6 +147,11 @@ def _shown(view: str) -> dict[str, object]:
             return {"maps": (head_map(5, 5),), "picture": picture_part()}
         case "positions":
             return {"positions": (position_table(), position_table("other"))}
+        case "answer":
+            table = NumberTable(
+                title="All", columns=("part", "norm"), rows=(("0 attention", 1.5), ("=1", 2.0))
+            )
+            return {"charts": (chart(), *lab_charts()), "cells": lab_cells()[3:], "tables": (table,)}
         case "difference":
             return {"compared": compared_maps()}
         case "curves":

@@ -35,6 +35,7 @@ _COMMANDS = {
     "curve": "remove heads a tenth at a time and measure",
     "attribute": "show what each head and layer adds to an output",
     "patch": "patch pieces of one text's run into that of another",
+    "ask": "ask a question about a model and a text: the residual stream, a head's projections and more",
     "lens": "show what the model would predict after each layer (logit lens)",
     "rollout": "trace an output back to the inputs by attention rollout",
     "flow": "trace an output back to the inputs by attention flow",

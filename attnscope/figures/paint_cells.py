@@ -19,6 +19,7 @@ from attnscope.records.charts import CellMap
 _MAX_NAME_PX = 72.0
 _GAP_PX = 6.0
 _NUMBER_PX = 30.0
+_WIDE_PX, _ROW_PX = 44.0, 16.0
 _STRONGEST = 0.85
 """How much of a pixel is colour where a signed number over a picture is largest."""
 
@@ -61,7 +62,10 @@ def layout_cells(rect: QRectF, shown: CellMap) -> CellLayout:
     width, height = max(20.0, rect.width() - left - 4), max(20.0, rect.height() - top - bottom)
     side = min(width / n_columns, height / n_rows)
     tall = min(height / n_rows, side * (1.0 if n_columns < 2 * n_rows else 3.0))
-    cells = QRectF(rect.left() + left, rect.top() + top, side * n_columns, tall * n_rows)
+    wide = min(width / n_columns, max(side, type_px(_WIDE_PX))) if shown.is_wide else side
+    if shown.is_wide:
+        tall = min(height / n_rows, max(tall, type_px(_ROW_PX)))
+    cells = QRectF(rect.left() + left, rect.top() + top, wide * n_columns, tall * n_rows)
     return CellLayout(cells=cells, n_rows=n_rows, n_columns=n_columns)
 
 

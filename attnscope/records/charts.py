@@ -100,7 +100,8 @@ class CellMap:
 
     `weights` run from 0 to `limit`, `signed` from −limit to limit, `steps` from 1 to `limit`; `kinds` are
     numbers from 1 whose names are in `legend`. Without names rows and columns are numbered. `weights` and
-    `signed` may lie over a picture, `backdrop` uint8 [height, width, 3].
+    `signed` may lie over a picture, `backdrop` uint8 [height, width, 3]. Cells are square; where there is
+    room, those of a map that `is_wide` are as wide as a number.
     """
 
     title: str
@@ -114,6 +115,7 @@ class CellMap:
     column_title: str = "key"
     legend: tuple[str, ...] = ()
     has_numbers: bool = False
+    is_wide: bool = False
     backdrop: NDArray[np.uint8] | None = None
 
     def __post_init__(self) -> None:

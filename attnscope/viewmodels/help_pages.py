@@ -7,7 +7,7 @@ import Qt.
 
 import re
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from inspect import cleandoc
 from pathlib import Path
@@ -16,6 +16,7 @@ from typing import ClassVar, Protocol
 from attnscope.errors import LoadError
 from attnscope.fields import help_rows
 from attnscope.labs import LABS, Lab
+from attnscope.questions import QUESTIONS, Question
 from attnscope.schemes.masks import MASKS
 from attnscope.schemes.measures import MEASURES
 from attnscope.schemes.norms import NORMS
@@ -193,6 +194,23 @@ class _Worded(Protocol):
     choices: ClassVar[tuple[str, ...]]
 
 
+def _questions() -> str:
+    """Every question under a heading of its own, with its source, needs and options."""
+    return "\n".join(line for question in QUESTIONS.values() for line in _lines_about(question))
+
+
+def _lines_about(question: Question) -> Iterator[str]:
+    words = f"{question.words[:1].upper()}{question.words[1:]}"
+    source = f" ({question.source})" if question.source else ""
+    yield from (f"## {question.title}", "", f"{words}{source}. Needs {question.needs}.", "")
+    if question.formula:
+        yield from (f"`{question.formula}`", "")
+    yield f"- `attnscope ask {question.name} MODEL --text TEXT`"
+    for name, tip, expected, default in help_rows(question.options):
+        yield f"- `{name}`: {tip} ({expected}; at first {default})."
+    yield ""
+
+
 _LISTS: Mapping[str, Callable[[], str]] = {
     "scores": _scores,
     "measures": _measures,
@@ -200,6 +218,7 @@ _LISTS: Mapping[str, Callable[[], str]] = {
     "masks": lambda: _worded(MASKS),
     "norms": lambda: _worded(NORMS),
     "labs": _labs,
+    "questions": _questions,
     "objectives": lambda: _worded(OBJECTIVES),
     "optimizers": lambda: _worded(OPTIMIZERS),
 }

@@ -7,6 +7,7 @@ from typing import Protocol, TypeVar
 
 from attnscope.records.messages import ModelLoaded, Ready
 from attnscope.records.requests import Reply, Request
+from attnscope.viewmodels.asking import AskState
 from attnscope.viewmodels.causes.across_layers import AcrossState
 from attnscope.viewmodels.causes.attributing import AttributingState
 from attnscope.viewmodels.causes.graph import GraphState
@@ -120,6 +121,7 @@ class States:
         self.graph = join(lambda numbers: GraphState(session, self.across, post, numbers))
         self.attributing = join(lambda numbers: AttributingState(session, self.across, post, numbers))
         self.patching = join(lambda numbers: PatchingState(session, self.across, post, numbers), ModelLoaded)
+        self.asking = join(lambda numbers: AskState(session, post, numbers))
         self.curves = join(lambda numbers: CurvesState(session, post, numbers), ModelLoaded)
         self.curves.changed.importance.connect(self._rank_heads, max_args=0)
         self.alike = join(lambda numbers: AlikeState(session, post, numbers), ModelLoaded)

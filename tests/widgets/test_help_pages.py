@@ -8,8 +8,10 @@ import pytest
 
 import attnscope.widgets
 from attnscope.errors import LoadError
+from attnscope.fields import fields_of
 from attnscope.labs import LABS
 from attnscope.paths import resources_folder
+from attnscope.questions import QUESTIONS
 from attnscope.records.measures import CORPUS_MEASURES
 from attnscope.viewmodels.help_pages import (
     HELP_OF_DIALOGS,
@@ -45,6 +47,14 @@ def test_that_every_lab_has_a_part_of_the_help():
         assert lab.name in PAGES["labs"].headings, f"resources/help/labs.md lacks '## {lab.name}'"
         assert lab.help.strip()
         assert lab.shows
+
+
+def test_that_every_question_has_a_part_of_the_help():
+    for question in QUESTIONS.values():
+        assert question.title in PAGES["questions"].headings
+        assert question.words[1:] in PAGES["questions"].text
+        for option in fields_of(question.options):
+            assert f"`{option.name}`: {option.tip} (" in PAGES["questions"].text
 
 
 @pytest.mark.slow

@@ -27,7 +27,7 @@ from attnscope.models.huggingface.network import HuggingFaceNetwork
 from attnscope.models.huggingface.norms import NormForm, is_norm, norm_form
 from attnscope.models.huggingface.proof import example_of
 from attnscope.models.huggingface.writer import takes_argument
-from attnscope.models.places import changed_reads
+from attnscope.models.places import CallPlace, changed_reads
 from attnscope.nn.edits import Call
 from attnscope.nn.gating import QuietProbe
 from attnscope.nn.precision import exact
@@ -82,20 +82,58 @@ class _SeenCall(QuietProbe):
 
 @dataclass(slots=True, eq=False)
 class _Row:
-    """Where the numbers of a head's part come from: rows of a matrix, and what each is multiplied by."""
+    """Where the numbers of a head's part come from: rows of a product, and what each is multiplied by."""
 
-    weight: Tensor
+    module: Any
     read: Tensor
     indices: list[int]
     factors: Tensor = field(default_factory=lambda: torch.ones(1))
 
     def taken(self) -> Tensor:
         """The rows, float64 [n_rows, d_in]."""
-        return exact(self.weight[self.indices]) * exact(self.factors)[:, None]
+        return exact(matrix_of(self.module)[self.indices]) * exact(self.factors)[:, None]
 
 
 def head_rows(network: HuggingFaceNetwork, site: SiteKey) -> HeadRows:
     """The weights of a site's heads; raises UserError, by name, for numbers that no row of a matrix gives."""
+    found, seen = _rows_of(network, site)
+    n_heads = seen.found["q"].shape[1]
+
+    def of_heads(name: str) -> Tensor:
+        given = seen.found[name]
+        taken = found[name].taken()
+        rows = taken.reshape(*given.shape[1:], taken.shape[1])
+        return rows.repeat_interleave(n_heads // given.shape[1], 0)
+
+    output = exact(matrix_of(anatomy_of(network).projections[site].module))  # [d_model, H · D]
+    return HeadRows(
+        q=of_heads("q"),
+        k=of_heads("k"),
+        v=of_heads("v"),
+        o=output.reshape(len(output), n_heads, -1).transpose(0, 1),
+        scale=seen.scale,
+        query_input=found["q"].read,
+        key_input=found["k"].read,
+    )
+
+
+def head_products(network: HuggingFaceNetwork, site: SiteKey) -> dict[str, tuple[CallPlace, list[list[int]]]]:
+    """The products that give q, k and v, and which of their columns are each head's, or key-value head's.
+
+    What they give is without the factors, norms and turns that may follow. Raises as `head_rows` does.
+    """
+    found, seen = _rows_of(network, site)
+    call = anatomy_of(network).attentions[site].call
+    parted = {}
+    for name, row in found.items():
+        width = seen.found[name].shape[2]
+        heads = [row.indices[start : start + width] for start in range(0, len(row.indices), width)]
+        parted[name] = (CallPlace(module=row.module, call=call), heads)
+    return parted
+
+
+def _rows_of(network: HuggingFaceNetwork, site: SiteKey) -> tuple[dict[str, _Row], _SeenCall]:
+    """Where q, k and v of a site come from, and what they were at the first tokens."""
     anatomy = anatomy_of(network)
     place, seen = anatomy.attentions[site], _SeenCall(site)
     n_tokens = network.max_tokens if network.info.reads == "picture" else _N_TOKENS
@@ -106,24 +144,7 @@ def head_rows(network: HuggingFaceNetwork, site: SiteKey) -> HeadRows:
     )
     steps = steps[place.call * n_steps : (place.call + 1) * n_steps]
     found = {name: _find_rows(network, site, name, given, steps) for name, given in seen.found.items()}
-    n_heads = seen.found["q"].shape[1]
-
-    def of_heads(name: str) -> Tensor:
-        given = seen.found[name]
-        taken = found[name].taken()
-        rows = taken.reshape(*given.shape[1:], taken.shape[1])
-        return rows.repeat_interleave(n_heads // given.shape[1], 0)
-
-    output = exact(matrix_of(anatomy.projections[site].module))  # [d_model, H · D]
-    return HeadRows(
-        q=of_heads("q"),
-        k=of_heads("k"),
-        v=of_heads("v"),
-        o=output.reshape(len(output), n_heads, -1).transpose(0, 1),
-        scale=seen.scale,
-        query_input=found["q"].read,
-        key_input=found["k"].read,
-    )
+    return found, seen
 
 
 def pass_first_tokens(network: HuggingFaceNetwork, probe: QuietProbe | None = None) -> None:
@@ -193,7 +214,7 @@ def _find_rows(
             indices = _same_columns(wanted, step.given * factor)
             if indices is not None:
                 factors = torch.full((len(indices),), factor, device=given.device)
-                return _Row(matrix_of(step.module), step.read, indices, factors)
+                return _Row(step.module, step.read, indices, factors)
         for step in steps:
             through = None if is_product(step.module) else _same_columns(wanted, step.given * factor)
             form = None if through is None else _form_of(step)
@@ -204,7 +225,7 @@ def _find_rows(
                 if indices is not None:
                     weight = step.given.new_ones(step.width) if form.weight is None else form.weight
                     factors = factor * weight.repeat(step.given.shape[1] // step.width)[through]
-                    return _Row(matrix_of(product.module), product.read, indices, factors)
+                    return _Row(product.module, product.read, indices, factors)
     what = f"no matrix gives the numbers of {name} of {site[0]} layer {site[1]}"
     raise not_known(network, what)
 

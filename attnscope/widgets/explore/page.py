@@ -34,6 +34,7 @@ from attnscope.widgets.causes.across_view import AcrossPanel
 from attnscope.widgets.causes.causes_view import CausesPanel
 from attnscope.widgets.causes.lens_view import LensPanel
 from attnscope.widgets.choice_button import ChoiceButton
+from attnscope.widgets.explore.ask_panel import AskPanel
 from attnscope.widgets.explore.grid_panel import GridPanel
 from attnscope.widgets.explore.head_panel import HeadPanel
 from attnscope.widgets.explore.inspector import Inspector
@@ -261,6 +262,7 @@ class ExplorePage(Dressed):
         self.lens = LensPanel(states.lens)
         self.across = AcrossPanel(session, states.across, states.graph)
         self.causes = CausesPanel(session, states.attributing, states.patching)
+        self.ask = AskPanel(session, states.asking)
         self.answers = SideTabs(is_narrow=True)
         self._add_answers()
         self.aspect_bar = AspectBar(session, view)
@@ -292,6 +294,12 @@ class ExplorePage(Dressed):
     def dress(self) -> None:
         self.side.setMinimumWidth(round(type_px(_SIDE_PX)))
         self._fit_room()
+
+    def show_question(self, name: str) -> None:
+        """Turn to a question."""
+        self._view.show_page("explore")
+        self.ask.choose(name)
+        self.answers.show_panel("Ask")
 
     def give_way(self, room_px: int) -> None:
         """Leave the side out beside a panel that leaves the page little room, or bring it back."""
@@ -378,7 +386,8 @@ class ExplorePage(Dressed):
         self.answers.add("Across", self.across, label="Rollout", tip=tip)
         tip = "Attribution and patching: which parts of the model produced an output"
         self.answers.add("Causes", self.causes, label="Attribution", tip=tip)
-        for panel in (self.across, self.causes):
+        self.answers.add("Ask", self.ask, tip="Ask a question about the model and this text")
+        for panel in (self.across, self.causes, self.ask):
             panel.pointed.connect(self._view.set_pointer_text)
         self.causes.patching.token_chosen.connect(self._on_token_chosen)
 

@@ -78,6 +78,8 @@ def current_figure(view: ViewState, offered: Mapping[str, FigureSpec]) -> str | 
         wanted = ("curves",)
     elif view.page == "labs":
         wanted = ("lab",)
+    elif "answer" in offered:
+        wanted = ("answer",)
     elif view.view == "inside":
         wanted = ("inside", "head", "grid")
     elif view.view == "lines":

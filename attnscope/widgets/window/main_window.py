@@ -32,6 +32,7 @@ from attnscope.viewmodels.training.finetune_recipe import further_name, further_
 from attnscope.viewmodels.view_state import Page, Part, ViewState
 from attnscope.widgets.actions import build_actions, connect_actions
 from attnscope.widgets.compare.page import compare_handlers
+from attnscope.widgets.explore.ask_panel import ask_offers
 from attnscope.widgets.explore.mask_dialog import MaskEditing
 from attnscope.widgets.export.figures_offered import current_figure
 from attnscope.widgets.folded_sizes import FoldedSizes
@@ -373,6 +374,7 @@ class MainWindow(QMainWindow):
         self.status_bar.add_place(kept_line)
         self.workspace.add_offers(lambda: lab_offers(self.pages.labs, self.view))
         self.workspace.add_offers(self.learning.offers)
+        self.workspace.add_offers(lambda: ask_offers(states.asking, self.pages.explore.show_question))
         self.workspace.add_scripts("compare", self.pages.compare.scripts)
         self._lay_out()
         told, view = session.changed, self.view.changed

@@ -85,6 +85,7 @@ class Pages(QStackedWidget):
     def offered_figures(self) -> dict[str, FigureSpec]:
         """Every figure that can be exported now, by its view."""
         pages: dict[Page, SpecOfPage] = {
+            "explore": self.explore.ask.figure_spec,
             "compare": self.compare.figure_spec,
             "positions": self.positions.figure_spec,
             "train": self.training.figure_spec,

@@ -1,0 +1,428 @@
+"""What a question gets of a model that reads one text: streams, projections, probabilities, units.
+
+Our own models and those of Hugging Face's library are watched alike, at *places* (`models/places.py`): a
+module and the number of its call in one pass. What is watched is what the model itself computed, in its own
+precision, handed on as float64.
+
+| symbol | meaning                                                | shape                        |
+|--------|--------------------------------------------------------|------------------------------|
+| x      | the stream: what a layer reads, and what the last left  | [n_layers + 1, n_tokens, d]  |
+| given  | what a part of a layer adds                            | [n_layers, n_tokens, d]      |
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from attnscope.analysis.model_adapter import OwnSubject, predicting_stack
+from attnscope.analysis.reading import first_tensor, predicting_tokens
+from attnscope.errors import UserError
+from attnscope.models.huggingface.anatomy import Anatomy, anatomy_of, is_product, not_known
+from attnscope.models.huggingface.head_rows import head_products, matrix_of
+from attnscope.models.huggingface.network import HuggingFaceNetwork
+from attnscope.models.model import Model
+from attnscope.models.network import Pass
+from attnscope.models.outputs import log_probabilities
+from attnscope.models.places import CallPlace
+from attnscope.nn.block import Block
+from attnscope.nn.layers import CrossAttention, SelfAttention
+from attnscope.nn.precision import exact
+from attnscope.questions import NextTokens, Projections, Question, Streams, Units
+from attnscope.questions.question import AUTO, Numbers
+from attnscope.records.asking import Answer
+from attnscope.records.interventions import Interventions
+from attnscope.records.models import ModelInfo, needs_model
+from attnscope.records.sites import STACKS, Gates, HeadRef, SiteKey, Stack, check_heads
+from attnscope.records.tokens import Token
+from attnscope.trace.probe import GateProbe
+
+ATTENTION, CROSS, FEED_FORWARD = "attention", "cross-attention", "feed-forward"
+_SUM_TOLERANCES = {torch.float32: 1e-4, torch.float64: 1e-8}
+"""How far a layer's output may lie from the sum of its parts, as a share of its largest number."""
+
+
+def ask_model(
+    question: Question,
+    model: Model,
+    text: str,
+    target: str | None = None,
+    *,
+    options: object = None,
+    head: HeadRef | None = None,
+    gates: Gates | None = None,
+    interventions: Interventions = (),
+) -> Answer:
+    """The answer of a model; raises UserError, in one sentence, for one that has no such part.
+
+    `options` None are those that hold at first, `head` None is the model's first.
+    """
+    reading = ModelReading(model, text, target, head=head, gates=gates, interventions=interventions)
+    return question.answer(reading, question.options if options is None else options)
+
+
+class ModelReading:
+    """See `questions.question.Reading`."""
+
+    def __init__(
+        self,
+        model: Model,
+        text: str,
+        target: str | None = None,
+        *,
+        head: HeadRef | None = None,
+        gates: Gates | None = None,
+        interventions: Interventions = (),
+    ) -> None:
+        if model.info.is_recorded:
+            raise needs_model(model.info.name, "A question")
+        if not text.strip():
+            raise UserError("There is no text to look at.", expected="at least one word")
+        self._model, self._network = model, model.network
+        self._head = head if head is not None else _first_head(model)
+        self._probe = GateProbe(
+            model.sites, model.first_gates if gates is None else gates, edits=model.edits(interventions)
+        )
+        self._inputs = model.encode(text, target)
+
+    @property
+    def model(self) -> ModelInfo:
+        """See `Reading`, as all these."""
+        return self._model.info
+
+    @property
+    def tokens(self) -> tuple[Token, ...]:
+        return predicting_tokens(self._inputs)
+
+    def streams(self, stack: str = AUTO) -> Streams:
+        parts, of_stack = self._parts, self._stack(stack)
+        layers, added = parts.layers(of_stack), parts.added(of_stack)
+        every = [place for places in added.values() for place in places]
+        with _watched(reads=layers, gives=(*layers, *every)) as seen:
+            self._run()
+        x = np.stack([*(seen.read(place) for place in layers), seen.given(layers[-1])])
+        given = {name: np.stack([seen.given(place) for place in places]) for name, places in added.items()}
+        return Streams(
+            stack=of_stack,
+            tokens=self._tokens_of(of_stack),
+            x=x,
+            added=given,
+            is_sum=_is_sum(x, given, _dtype_of(self._network)),
+        )
+
+    def projections(self) -> Projections:
+        head = self._head
+        if head is None:
+            raise UserError(f"{self.model.name} has no heads.", expected="a model with attention")
+        check_heads((head,), self._model.sites)
+        products = self._parts.products(head)
+        with _watched(gives=tuple(place for place, _ in products.values())) as seen:
+            self._run()
+        numbers = {name: seen.given(place)[:, rows] for name, (place, rows) in products.items()}
+        queries, keys = self._tokens_of("decoder"), self._tokens_of("encoder")
+        if head.stack != "cross":
+            queries = keys = self._tokens_of(head.stack)
+        return Projections(head=head, query_tokens=queries, key_tokens=keys, **numbers)
+
+    def next_tokens(self) -> NextTokens:
+        kind = self._network.output_kind
+        if kind not in ("next-token", "translation") or self.model.reads != "text":
+            raise UserError(
+                f"{self.model.name} does not predict the next token of a text.",
+                expected="a causal language model, or a translation model",
+                action="Open another model for this.",
+            )
+        tokens = self.tokens
+        if len(tokens) < 2:
+            raise UserError("The text has one token, and none that follows it.", expected="a longer text")
+        return NextTokens(tokens=tokens[1:], positions=tuple(range(len(tokens) - 1)))
+
+    def log_p(self, positions: Sequence[int]) -> Numbers:
+        found: Numbers = log_probabilities(self._done.logits(list(positions))).cpu().numpy()
+        return found
+
+    def units(self, stack: str = AUTO) -> Units:
+        of_stack = self._stack(stack)
+        places = self._parts.inner(of_stack)
+        with _watched(reads=places) as seen:
+            self._run()
+        activations = tuple(seen.read(place) for place in places)
+        return Units(stack=of_stack, tokens=self._tokens_of(of_stack), activations=activations)
+
+    # -- inside ---------------------------------------------------------------------------------
+
+    @cached_property
+    def _parts(self) -> "_OwnParts | _ForeignParts":
+        network = self._network
+        if isinstance(network, HuggingFaceNetwork):
+            return _ForeignParts(network, self._run)
+        return _OwnParts(OwnSubject(self._model.own.module))
+
+    @cached_property
+    def _done(self) -> Pass:
+        return self._run()
+
+    def _run(self) -> Pass:
+        return self._network.run(self._inputs, self._probe)
+
+    def _stack(self, stack: str) -> Stack:
+        for one in STACKS:
+            if one == stack:
+                return one
+        return predicting_stack(self._network.form)
+
+    def _tokens_of(self, stack: Stack) -> tuple[Token, ...]:
+        inputs = self._inputs
+        is_target = stack == "decoder" and inputs.target is not None
+        return inputs.target.tokens if is_target and inputs.target is not None else inputs.source.tokens
+
+
+def _first_head(model: Model) -> HeadRef | None:
+    return next((head for site in model.sites for head in site.heads), None)
+
+
+# Where the parts of a model are.
+
+Rows = list[int]
+
+
+class _OwnParts:
+    """The parts of a Transformer of this program; raises UserError for a recurrent model."""
+
+    def __init__(self, subject: OwnSubject) -> None:
+        subject.require_transformer()
+        self._subject = subject
+
+    def layers(self, stack: Stack) -> tuple[CallPlace, ...]:
+        """Every layer of a stack."""
+        return tuple(CallPlace(module=block) for block in self._blocks(stack))
+
+    def added(self, stack: Stack) -> Mapping[str, tuple[CallPlace, ...]]:
+        """Whose output is added to the stream, by part."""
+        blocks = self._blocks(stack)
+        if not self._subject.module.config.has_residual:
+            raise UserError(
+                "The layers of this model replace the stream and add nothing to it.",
+                expected="a model with residual connections",
+            )
+        found: dict[str, tuple[CallPlace, ...]] = {}
+        for name, part in ((ATTENTION, "attention"), (CROSS, "cross"), (FEED_FORWARD, "feed_forward")):
+            modules = [getattr(block, f"{part}_end") or getattr(block, part) for block in blocks]
+            if all(isinstance(module, nn.Module) for module in modules):
+                found[name] = tuple(CallPlace(module=module) for module in modules)
+        return found
+
+    def products(self, head: HeadRef) -> Mapping[str, tuple[CallPlace, Rows]]:
+        """The products that give a head's q, k and v, and which of their rows are the head's."""
+        block = self._subject.block(head.site_key)
+        module = block.cross if head.stack == "cross" else block.attention
+        if not isinstance(module, SelfAttention | CrossAttention):
+            raise UserError(f"{head.label} was removed.", expected="a head that the model has")
+        group = next(k for k, one in enumerate(_groups(module)) if head.head in one)
+        width, n_heads, n_kv = module.d_head, module.n_heads, module.n_kv_heads
+
+        def rows(first: int) -> Rows:
+            return list(range(first * width, (first + 1) * width))
+
+        if isinstance(module, SelfAttention):
+            place = CallPlace(module=module.qkv)
+            kv = {"k": rows(n_heads + group), "v": rows(n_heads + n_kv + group)}
+            return {"q": (place, rows(head.head)), **{name: (place, one) for name, one in kv.items()}}
+        place = CallPlace(module=module.kv)
+        return {
+            "q": (CallPlace(module=module.query), rows(head.head)),
+            "k": (place, rows(group)),
+            "v": (place, rows(n_kv + group)),
+        }
+
+    def inner(self, stack: Stack) -> tuple[CallPlace, ...]:
+        """What reads the units of each feed-forward part."""
+        parts = [block.feed_forward for block in self._blocks(stack)]
+        if not parts or any(part is None for part in parts):
+            raise UserError("The layers of this model have no feed-forward part.", expected="layers with one")
+        return tuple(CallPlace(module=part.down) for part in parts if part is not None)
+
+    def _blocks(self, stack: Stack) -> tuple[Block, ...]:
+        found = tuple(block for block in self._subject.blocks(stack) if isinstance(block, Block))
+        if not found:
+            raise _no_stack(stack)
+        return found
+
+
+def _groups(module: SelfAttention | CrossAttention) -> Iterator[set[int]]:
+    """The query heads that read each key-value head."""
+    groups = module.layout.groups
+    return ({head for head, one in enumerate(groups) if one == k} for k in range(module.n_kv_heads))
+
+
+class _ForeignParts:
+    """The parts of a model of Hugging Face's library."""
+
+    def __init__(self, network: HuggingFaceNetwork, run: Callable[[], object]) -> None:
+        self._network, self._run = network, run
+
+    @cached_property
+    def _anatomy(self) -> Anatomy:
+        return anatomy_of(self._network)
+
+    def layers(self, stack: Stack) -> tuple[CallPlace, ...]:
+        found = self._anatomy.layers(stack)
+        if not found:
+            raise _no_stack(stack)
+        return found
+
+    def added(self, stack: Stack) -> Mapping[str, tuple[CallPlace, ...]]:
+        anatomy, keys = self._anatomy, self._keys(stack)
+        found: dict[str, list[CallPlace | None]] = {
+            ATTENTION: [anatomy.projections[key] for key in keys],
+            CROSS: [anatomy.projections.get(("cross", layer)) for _, layer in keys],
+            FEED_FORWARD: [anatomy.feed_forwards.get(key) for key in keys],
+        }
+        if stack != "decoder":
+            del found[CROSS]
+        return {
+            name: tuple(place for place in places if place is not None)
+            for name, places in found.items()
+            if all(place is not None for place in places)
+        }
+
+    def products(self, head: HeadRef) -> Mapping[str, tuple[CallPlace, Rows]]:
+        found = head_products(self._network, head.site_key)
+        n_heads = next(site.n_heads for site in self._network.sites if site.key == head.site_key)
+        return {
+            name: (place, rows[head.head * len(rows) // n_heads]) for name, (place, rows) in found.items()
+        }
+
+    def inner(self, stack: Stack) -> tuple[CallPlace, ...]:
+        places = [self._anatomy.feed_forwards.get(key) for key in self._keys(stack)]
+        inside = [[] if place is None else [*filter(is_product, place.module.modules())] for place in places]
+        last = _last_called([one for products in inside for one in products], self._run)
+        found = []
+        for place, products in zip(places, inside, strict=True):
+            called = [one for one in last if one in products]
+            is_one = place is not None and called and len(products) <= _MOST_PRODUCTS
+            if not is_one or place is None or _width_of(called[-1]) != self._width:
+                raise not_known(self._network, "where its feed-forward parts keep their units")
+            found.append(CallPlace(module=called[-1], call=place.call))
+        return tuple(found)
+
+    @cached_property
+    def _width(self) -> int:
+        """How many numbers the stream has."""
+        return _width_of(next(iter(self._anatomy.projections.values())).module)
+
+    def _keys(self, stack: Stack) -> list[SiteKey]:
+        return sorted(key for key in self._anatomy.blocks if key[0] == stack)
+
+
+_MOST_PRODUCTS = 3
+"""Of a feed-forward part without experts: up, gate and down."""
+
+
+def _width_of(product: nn.Module) -> int:
+    """How many numbers a product gives."""
+    return len(matrix_of(product))
+
+
+def _last_called(products: Sequence[nn.Module], run: Callable[[], object]) -> list[nn.Module]:
+    """Products in the order in which a pass comes to each for the last time."""
+    called: dict[nn.Module, None] = {}
+
+    def note(module: nn.Module, *_: object) -> None:
+        called.pop(module, None)
+        called[module] = None
+
+    handles = [one.register_forward_hook(note) for one in products]
+    try:
+        run()
+    finally:
+        for handle in handles:
+            handle.remove()
+    return list(called)
+
+
+def _no_stack(stack: Stack) -> UserError:
+    return UserError(
+        f"The model has no {stack} of layers that add to a stream.",
+        expected="a stack that the model has",
+        action="Choose the other one.",
+    )
+
+
+# Watching one pass.
+
+
+class _Seen:
+    """What places read and gave in one pass, of the last text of the batch; float64 [n_tokens, n]."""
+
+    def __init__(self) -> None:
+        self.read_at: dict[CallPlace, Tensor] = {}
+        self.given_at: dict[CallPlace, Tensor] = {}
+
+    def read(self, place: CallPlace) -> Numbers:
+        """What a place read; raises UserError where the pass never came there."""
+        return self._of(self.read_at, place)
+
+    def given(self, place: CallPlace) -> Numbers:
+        """What a place gave."""
+        return self._of(self.given_at, place)
+
+    def _of(self, found: Mapping[CallPlace, Tensor], place: CallPlace) -> Numbers:
+        if place not in found:
+            raise UserError(
+                f"A part of the model ({type(place.module).__name__}) was not used on this text.",
+                expected="a model that uses each of its layers",
+            )
+        numbers: Numbers = exact(found[place]).cpu().numpy()
+        return numbers.reshape(-1, numbers.shape[-1])
+
+
+@contextmanager
+def _watched(*, reads: Sequence[CallPlace] = (), gives: Sequence[CallPlace] = ()) -> Iterator[_Seen]:
+    """What places read and give in the pass that follows."""
+    seen = _Seen()
+    with ExitStack() as stack:
+        for module in dict.fromkeys(place.module for place in (*reads, *gives)):
+            read = {place.call: place for place in reads if place.module is module}
+            given = {place.call: place for place in gives if place.module is module}
+            before, after = _hooks(seen, read, given)
+            stack.callback(module.register_forward_pre_hook(before, with_kwargs=True).remove)
+            stack.callback(module.register_forward_hook(after).remove)
+        yield seen
+
+
+def _hooks(
+    seen: _Seen, read: Mapping[int, CallPlace], given: Mapping[int, CallPlace]
+) -> tuple[Callable[..., None], Callable[..., None]]:
+    calls: Counter[str] = Counter()
+
+    def before(_: nn.Module, arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
+        place = read.get(calls["read"])
+        calls["read"] += 1
+        if place is not None:
+            seen.read_at[place] = (arguments[0] if arguments else named["hidden_states"])[-1].detach()
+
+    def after(_: nn.Module, __: object, result: object) -> None:
+        place = given.get(calls["given"])
+        calls["given"] += 1
+        if place is not None:
+            seen.given_at[place] = first_tensor(result)[-1].detach()
+
+    return before, after
+
+
+def _is_sum(x: Numbers, given: Mapping[str, Numbers], dtype: torch.dtype) -> bool:
+    """Whether every layer leaves what it read plus what its parts gave."""
+    error = float(np.abs(x[1:] - x[:-1] - sum(given.values())).max(initial=0.0))
+    return error <= _SUM_TOLERANCES.get(dtype, 2e-2) * float(np.abs(x).max(initial=0.0))
+
+
+def _dtype_of(network: object) -> torch.dtype:
+    module = getattr(network, "module", None)
+    first = next(module.parameters(), None) if isinstance(module, nn.Module) else None
+    return torch.float32 if first is None else first.dtype

@@ -1,0 +1,196 @@
+"""`attnscope ask`: questions about a model and a text; without a name, the list of them."""
+
+import argparse
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from attnscope.cli.figure_options import add_page_arguments
+from attnscope.cli.inputs import add_device_argument, add_gate_argument, open_model, parse_gates
+from attnscope.cli.outputs import figure_file
+from attnscope.cli.terminal import say, say_json, say_saved
+from attnscope.counting import format_number
+from attnscope.errors import UserError
+from attnscope.fields import fields_of, help_rows, values_of, with_texts
+from attnscope.questions import QUESTIONS, Question, question_named
+
+if TYPE_CHECKING:
+    from attnscope.asking import Asked
+    from attnscope.records.asking import Answer, NumberTable
+
+_MOST_WIDE = 24
+
+
+def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    parser = commands.add_parser(
+        "ask",
+        description="Ask a question about a model and a text. Without a name: list the questions.",
+    )
+    parser.add_argument("question", metavar="NAME", nargs="?", default="", help="the question's name")
+    parser.add_argument(
+        "model", metavar="MODEL", nargs="?", default="", help="a demo model's name, a model or run folder"
+    )
+    parser.add_argument("--text", help="the text to look at; for a vision model a picture's path")
+    parser.add_argument("--target", help="the second text of a translation (default: what it writes)")
+    parser.add_argument("--head", metavar="[STACK:]L0H1", help="the head that is asked about")
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="FIELD=VALUE",
+        help="an option of the question; may be given again",
+    )
+    add_gate_argument(parser)
+    parser.add_argument("-o", "--output", type=figure_file, metavar="FILE", help="write a figure or numbers")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
+    add_page_arguments(parser)
+    add_device_argument(parser)
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """List the questions or one's options; or ask, print, write."""
+    if not arguments.question:
+        _list(is_json=arguments.json)
+        return 0
+    question = question_named(arguments.question)
+    if not arguments.model:
+        _tell(question, is_json=arguments.json)
+        return 0
+    if arguments.text is None or not arguments.text.strip():
+        raise UserError("There is no text to look at.", expected="at least one word after --text")
+    options: dict[str, Any] = dict(values_of(with_texts(question.options, arguments.set)))
+    from attnscope.asking import ask
+
+    model = open_model(arguments)
+    found = ask(
+        question.name,
+        model,
+        arguments.text,
+        arguments.target,
+        head=arguments.head,
+        gates=parse_gates(arguments.gate, model.sites) if arguments.gate else None,
+        **options,
+    )
+    if arguments.output is not None:
+        _save(found, arguments)
+    if arguments.json:
+        asked = {"question": question.name, "options": options, "model": model.info.name}
+        text = {"sha256": model.info.sha256, "text": arguments.text, "target": arguments.target}
+        say_json({**asked, **text, **json_of_answer(found.answer)})
+    elif arguments.output is None:
+        for line in lines_of_answer(found.answer):
+            say(line)
+    return 0
+
+
+def _save(found: "Asked", arguments: argparse.Namespace) -> None:
+    figure = found.figure(
+        title=arguments.title or None,
+        has_caption=arguments.caption,
+        size=arguments.size,
+        width_mm=arguments.width_mm,
+        height_mm=arguments.height_mm,
+        font_pt=arguments.font_pt,
+        dpi=arguments.dpi,
+    )
+    path = figure.save(arguments.output)
+    if not arguments.json:
+        say_saved(path, found.sentence)
+
+
+def _list(*, is_json: bool) -> None:
+    if is_json:
+        say_json([_json_of_question(question) for question in QUESTIONS.values()])
+        return
+    wide = 2 + max(map(len, QUESTIONS), default=0)
+    for name, question in QUESTIONS.items():
+        say(f"{name:<{wide}}{question.words}")
+    say()
+    say("attnscope ask NAME shows its options; attnscope ask NAME MODEL --text TEXT asks.")
+
+
+def _tell(question: Question, *, is_json: bool) -> None:
+    """What one question is, and its options."""
+    if is_json:
+        say_json(_json_of_question(question))
+        return
+    say(f"{question.title}: {question.words}.")
+    for name, words in (
+        ("formula", question.formula),
+        ("source", question.source),
+        ("needs", question.needs),
+    ):
+        if words:
+            say(f"  {name:<8} {words}")
+    for name, tip, expected, default in help_rows(question.options):
+        say(f"  --set {name}={default}   {tip} ({expected})")
+
+
+def _json_of_question(question: Question) -> dict[str, object]:
+    options = [
+        {"name": one.name, "about": one.tip, "expected": one.expected, "default": one.default}
+        for one in fields_of(question.options)
+    ]
+    return {
+        "name": question.name,
+        "title": question.title,
+        "about": question.words,
+        "formula": question.formula,
+        "source": question.source,
+        "needs": question.needs,
+        "options": options,
+    }
+
+
+def json_of_answer(answer: "Answer") -> dict[str, object]:
+    """Sentence, curves, maps and tables."""
+    return {
+        "sentence": answer.sentence,
+        "note": answer.note,
+        "charts": [
+            {
+                "title": chart.title,
+                "x_label": chart.x_label,
+                "y_label": chart.y_label,
+                "x_names": chart.x_names,
+                "series": [
+                    {"name": one.name, "x": one.xs.tolist(), "y": one.ys.tolist()} for one in chart.series
+                ],
+            }
+            for chart in answer.charts
+        ],
+        "maps": [
+            {
+                "title": cells.title,
+                "rows": [cells.row_name(i) for i in range(len(cells.values))],
+                "columns": [cells.column_name(j) for j in range(cells.values.shape[1])],
+                "values": cells.values.tolist(),
+            }
+            for cells in answer.cells
+        ],
+        "tables": [asdict(table) for table in answer.tables],
+    }
+
+
+def lines_of_answer(answer: "Answer") -> Iterator[str]:
+    """The sentence and the tables."""
+    yield answer.sentence
+    if answer.note:
+        yield answer.note
+    for table in answer.tables:
+        yield ""
+        yield from _lines_of_table(table)
+
+
+def _lines_of_table(table: "NumberTable") -> Iterator[str]:
+    """Words to the left, numbers to the right."""
+    cells = [[one if isinstance(one, str) else format_number(one) for one in row] for row in table.rows]
+    lines = [list(table.columns), *([cell[:_MOST_WIDE] for cell in row] for row in cells)]
+    wide = [2 + max(len(line[j]) for line in lines) for j in range(len(table.columns))]
+    yield table.title
+    for line in lines:
+        yield "".join(
+            f"{cell:<{width}}" if j == 0 else f"{cell:>{width}}"
+            for j, (cell, width) in enumerate(zip(line, wide, strict=True))
+        ).rstrip()

@@ -1,0 +1,44 @@
+"""Questions about a model and a text, a file each: `QUESTIONS` has them by name.
+
+Window, command line, Python, command palette, help and export read this list.
+"""
+
+from attnscope.errors import UserError, meant, shown
+from attnscope.questions.question import (
+    NextTokens,
+    NoOptions,
+    Projections,
+    Question,
+    Reading,
+    Streams,
+    Units,
+)
+from attnscope.schemes.registry import schemes_of
+
+__all__ = [
+    "QUESTIONS",
+    "NextTokens",
+    "NoOptions",
+    "Projections",
+    "Question",
+    "Reading",
+    "Streams",
+    "Units",
+    "question_named",
+]
+
+QUESTIONS = schemes_of(__name__, Question)  # type: ignore[type-abstract]  # those with a name are whole
+"""Every question, in the order in which people meet them."""
+
+
+def question_named(name: str) -> Question:
+    """The question of a name or title, whatever its case; raises UserError for another."""
+    wanted = name.strip().lower()
+    for question in QUESTIONS.values():
+        if wanted in (question.name, question.title.lower()):
+            return question
+    raise UserError(
+        f"There is no question '{shown(name)}'.",
+        expected=f"one of {', '.join(QUESTIONS)}",
+        action=meant(wanted, QUESTIONS).strip(),
+    )

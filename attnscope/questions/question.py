@@ -1,0 +1,150 @@
+"""What every question has, and what a model that has read a text can be asked for.
+
+A question is arithmetic on arrays. How a model comes by them, ours or the library's, stands in one place
+(`analysis/model_reading.py`), so that a file of this folder is read by the window as well, which must not
+import torch.
+
+| symbol | meaning                                               | shape                         |
+|--------|-------------------------------------------------------|-------------------------------|
+| x      | the stream: what a layer reads, and what the last left | [n_layers + 1, n_tokens, d]  |
+| q, k, v| a head's queries, keys and values                     | [n_tokens, d_head]            |
+| p      | probability of each token of the vocabulary           | [n_positions, vocab_size]     |
+
+All arrays are float64.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attnscope.fields import one_of
+from attnscope.records.asking import Answer
+from attnscope.records.models import ModelInfo
+from attnscope.records.sites import HeadRef, Stack
+from attnscope.records.tokens import Token
+from attnscope.schemes.registry import Scheme
+
+Numbers = NDArray[np.float64]
+AUTO = "auto"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Streams:
+    """The residual stream of one stack: `x[l]` enters layer l, `x[l + 1]` leaves it.
+
+    `added[part]` [n_layers, n_tokens, d] is what attention, cross-attention and feed-forward give, in the
+    order of the layer. `is_sum` says that a layer leaves exactly x plus what its parts give; otherwise a norm
+    or a factor stands between, as in post-norm models.
+    """
+
+    stack: Stack
+    tokens: tuple[Token, ...]
+    x: Numbers
+    added: Mapping[str, Numbers]
+    is_sum: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Projections:
+    """One head's q = x W_Q + b, k and v for each token: as the matrices give them, before any rotation."""
+
+    head: HeadRef
+    query_tokens: tuple[Token, ...]
+    key_tokens: tuple[Token, ...]
+    q: Numbers
+    k: Numbers
+    v: Numbers
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class NextTokens:
+    """The tokens that are predicted, each with the position whose output predicts it."""
+
+    tokens: tuple[Token, ...]
+    positions: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Units:
+    """What the units inside each layer's feed-forward part give, after the activation.
+
+    `activations[l]` is [n_tokens, d_ff]; with a gated activation each is the product of gate and value.
+    """
+
+    stack: Stack
+    tokens: tuple[Token, ...]
+    activations: tuple[Numbers, ...]
+
+
+class Reading(Protocol):
+    """One text read by a model; each part is worked out when it is asked for.
+
+    All raise UserError, in one sentence, for a model that has no such part.
+    """
+
+    @property
+    def model(self) -> ModelInfo:
+        """The model in words and numbers."""
+        ...
+
+    @property
+    def tokens(self) -> tuple[Token, ...]:
+        """The tokens of the stack that predicts."""
+        ...
+
+    def streams(self, stack: str = AUTO) -> Streams:
+        """The residual stream of `encoder` or `decoder`; auto: of the stack that predicts."""
+        ...
+
+    def projections(self) -> Projections:
+        """Queries, keys and values of the head that is asked about."""
+        ...
+
+    def next_tokens(self) -> NextTokens:
+        """Which tokens the model predicts from those before them."""
+        ...
+
+    def log_p(self, positions: Sequence[int]) -> Numbers:
+        """The logarithms of p at some positions, [n_positions, vocab_size]."""
+        ...
+
+    def units(self, stack: str = AUTO) -> Units:
+        """The units inside the feed-forward parts of `encoder` or `decoder`; auto: of what predicts."""
+        ...
+
+
+def stack_option() -> Any:
+    """The choice of a stack, for questions about one."""
+    stacks = {AUTO: AUTO, "encoder": "encoder", "decoder": "decoder"}
+    return one_of(AUTO, stacks, title="stack", tip="Which stack is looked at; auto: the one that predicts")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoOptions:
+    """Nothing is to be chosen."""
+
+
+class Question(Scheme, ABC):
+    """A question about a model and a text. `name` is what people write, `title` what they read."""
+
+    words: ClassVar[str] = ""
+    """What it shows, in one line."""
+    source: ClassVar[str] = ""
+    """Where it comes from: authors and year."""
+    needs: ClassVar[str] = "any model"
+    """Which models can be asked, in words."""
+    formula: ClassVar[str] = ""
+    search: ClassVar[tuple[str, ...]] = ()
+    """Other words by which the command palette finds it."""
+    is_of_head: ClassVar[bool] = False
+    """Whether it is about one head: in the window, the selected one."""
+    options: ClassVar[Any] = NoOptions()
+    """What may be chosen, as it is at first: a frozen dataclass of the settings of `attnscope.fields`."""
+
+    @abstractmethod
+    def answer(self, reading: Reading, options: Any) -> Answer:
+        """What it finds; raises UserError for a model that has no such part."""

@@ -1,0 +1,62 @@
+"""Questions about a model and a text, and their answers: a sentence with charts, maps and tables."""
+
+from dataclasses import dataclass
+
+from attnscope.records.charts import CellMap, Chart
+from attnscope.records.interventions import Interventions
+from attnscope.records.requests import Reply, Request
+from attnscope.records.sites import NO_GATES, Gates, HeadRef
+
+Cell = str | float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NumberTable:
+    """A table of words and numbers; NaN is no value."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+
+    def __post_init__(self) -> None:
+        for row in self.rows:
+            if len(row) != len(self.columns):
+                raise ValueError(f"a row of {len(row)} cells under {len(self.columns)} columns")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What a question found: `sentence` states it in numbers, `note` says what else to know of them."""
+
+    sentence: str
+    charts: tuple[Chart, ...] = ()
+    cells: tuple[CellMap, ...] = ()
+    tables: tuple[NumberTable, ...] = ()
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ask(Request):
+    """Ask the open model about a text; `question` is its name, `options` what is chosen of it.
+
+    `head` is the head that is asked about. `target` None lets a sequence-to-sequence model write its own.
+    Newest wins.
+    """
+
+    is_view = True
+    needs_model = "A question"
+    question: str
+    options: object
+    text: str
+    target: str | None = None
+    head: HeadRef | None = None
+    gates: Gates = NO_GATES
+    interventions: Interventions = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answered(Reply):
+    """The answer that an Ask asked for."""
+
+    question: str
+    answer: Answer

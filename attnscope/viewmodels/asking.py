@@ -1,0 +1,142 @@
+"""The state of the panel *Ask*: which question is asked about the session's text, and its answer.
+
+Hears of the session, and asks, only while somebody looks. Must not import Qt.
+"""
+
+from collections.abc import Callable, Mapping
+
+from psygnal import Signal, SignalGroup, SignalInstance
+
+from attnscope.errors import UserError
+from attnscope.fields import Value, with_values
+from attnscope.questions import QUESTIONS, Question
+from attnscope.records.asking import Answer, Answered, Ask
+from attnscope.records.requests import Reply, Request
+from attnscope.viewmodels.query import Query
+from attnscope.viewmodels.request_ids import RequestIds
+from attnscope.viewmodels.session.state import Session
+
+NO_TEXT = "Enter a text to ask about."
+NO_HEAD = "Select a head to ask about."
+
+
+class AskChanges(SignalGroup):
+    """What of it can change."""
+
+    question = Signal()
+    """Another question, or another option of it."""
+    answer = Signal()
+    busy = Signal()
+
+
+class AskState:
+    """One question at a time; each keeps its own options."""
+
+    def __init__(
+        self,
+        session: Session,
+        post: Callable[[Request], None],
+        numbers: RequestIds,
+        questions: Mapping[str, Question] = QUESTIONS,
+    ) -> None:
+        self._session, self.questions = session, questions
+        self._query = Query(Answered, post, numbers)
+        self.changed = AskChanges()
+        self.question = next(iter(questions.values()))
+        self._options: dict[str, object] = {}
+        self._model = ""
+
+    @property
+    def options(self) -> object:
+        """What is chosen of the question."""
+        return self._options.get(self.question.name, self.question.options)
+
+    @property
+    def answer(self) -> Answer | None:
+        """The answer to the question, when it is known."""
+        reply = self._query.answer
+        return reply.answer if reply is not None and reply.question == self.question.name else None
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether an answer is on its way."""
+        return self._query.is_busy
+
+    @property
+    def note(self) -> str:
+        """What belongs in the panel where there is no answer, and why there is none."""
+        if self._query.error:
+            return self._query.error
+        if not self._session.text.strip():
+            return NO_TEXT
+        if self._lacks_head:
+            return NO_HEAD
+        return "" if self.answer is not None else "Working it out…"
+
+    def watch(self, is_watched: bool) -> None:
+        """Somebody looks at the panel, or nobody does."""
+        if is_watched != self._query.is_watched:
+            self._query.is_watched = is_watched
+            for signal in self._heard:
+                signal.connect(self._ask, max_args=0) if is_watched else signal.disconnect(self._ask)
+        self._ask()
+
+    def choose(self, name: str) -> None:
+        """Ask another question."""
+        question = self.questions.get(name)
+        if question is not None and question is not self.question:
+            self.question = question
+            self._query.forget()
+            self.changed.question.emit()
+            self._ask()
+
+    def set_option(self, name: str, value: Value) -> None:
+        """Choose another value of an option; one that cannot be changes nothing."""
+        try:
+            options = with_values(self.options, {name: value})
+        except UserError:
+            return
+        if options != self.options:
+            self._options[self.question.name] = options
+            self.changed.question.emit()
+            self._ask()
+
+    def handle(self, reply: Reply) -> None:
+        """Take a reply of the worker; those that come too late change nothing."""
+        if self._query.take(reply):
+            self.changed.answer.emit()
+
+    @property
+    def _heard(self) -> tuple[SignalInstance, ...]:
+        told = self._session.changed
+        return told.model, told.traced, told.selection
+
+    @property
+    def _lacks_head(self) -> bool:
+        return self.question.is_of_head and self._session.primary is None
+
+    def _ask(self) -> None:
+        """Ask about what was traced last, unless that was done already."""
+        session = self._session
+        model = session.model.sha256 + session.model.name if session.model is not None else ""
+        if model != self._model:
+            self._model = model
+            self._query.forget()
+            self.changed.answer.emit()
+        is_traced = session.traced is not None and not session.is_stale
+        if not (self._query.is_watched and model and is_traced and session.text.strip()) or self._lacks_head:
+            self.changed.busy.emit()
+            return
+        head = session.primary if self.question.is_of_head else None
+        request = Ask(
+            number=0,
+            question=self.question.name,
+            options=self.options,
+            text=session.text,
+            target=session.target,
+            head=head,
+            gates=session.gates,
+            interventions=session.interventions,
+        )
+        self._query.ask((model, request), request)
+        self.changed.busy.emit()

@@ -1,0 +1,295 @@
+"""Ask a question about the model and its text: the list of questions, options, and the answer below them."""
+
+from collections.abc import Callable, Iterable
+
+from PySide6.QtCore import Qt, Signal, Slot
+from PySide6.QtWidgets import QHBoxLayout, QLineEdit, QScrollArea, QVBoxLayout, QWidget
+
+from attnscope.fields import Field, Number, OneOf, Switch, Value, fields_of
+from attnscope.figures.page import sized
+from attnscope.figures.plain import plain_text
+from attnscope.figures.spec import Caption, FigureSpec
+from attnscope.figures.style import type_px
+from attnscope.figures.views.answer import AnswerFigure, cell_text, cells_px
+from attnscope.records.asking import Answer, NumberTable
+from attnscope.viewmodels.asking import AskState
+from attnscope.viewmodels.palette import Item
+from attnscope.viewmodels.session.state import Session
+from attnscope.widgets.choice_button import ChoiceButton
+from attnscope.widgets.export.one_figure import export_one
+from attnscope.widgets.flow_row import FlowRow
+from attnscope.widgets.form_parts import narrow_combo, row
+from attnscope.widgets.labels import PlainLabel, plain_tooltip, tool_button, watch_seen, when_seen
+from attnscope.widgets.labs.cell_panel import CellPanel
+from attnscope.widgets.labs.lab_plot import ChartPanel
+from attnscope.widgets.labs.text_table import TextTable, TextTableModel
+from attnscope.widgets.offers import Offer
+from attnscope.widgets.stale_watch import StaleWatch
+from attnscope.widgets.theme import Dressed
+
+_CHART_PX, _MOST_LINES, _LINE_PX, _HEAD_PX = 190, 12, 24, 30
+_WORD_PX, _NUMBER_PX = 96, 72
+
+
+class OptionsRow(QWidget):
+    """The options of a question, in one line or more; `asked` carries the name of one and its value."""
+
+    asked = Signal(str, object)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._row = FlowRow(spacing=4, line_spacing=0)
+        self._row.setContentsMargins(0, 0, 0, 0)
+        self.setLayout(self._row)
+        self._parts: dict[str, tuple[Field, QWidget]] = {}
+        self._kind: type | None = None
+
+    def show_options(self, options: object) -> None:
+        """Show what is chosen; the controls are made anew for options of another question."""
+        if type(options) is not self._kind:
+            self._kind = type(options)
+            self._build(fields_of(options))
+        for field, part in self._parts.values():
+            value = field.of(options)
+            if isinstance(part, ChoiceButton):
+                part.show_choice(str(value))
+            elif isinstance(part, QLineEdit):
+                part.setText(str(value))
+            else:
+                part.setChecked(bool(value))  # type: ignore[attr-defined]  # a button
+            part.setEnabled(field.is_used(options))
+        self.setVisible(bool(self._parts))
+
+    def _build(self, fields: Iterable[Field]) -> None:
+        for _, part in self._parts.values():
+            self._row.removeWidget(part)
+            part.deleteLater()
+        self._parts = {field.name: (field, self._make(field)) for field in fields}
+        for field, part in self._parts.values():
+            part.setToolTip(plain_tooltip(field.tip))
+            self._row.addWidget(part)
+
+    def _make(self, field: Field) -> QWidget:
+        def ask(value: Value) -> None:
+            self.asked.emit(field.name, value)
+
+        match field:
+            case OneOf() | Number():
+                values = field.options if isinstance(field, OneOf) else map(str, field.values)
+                button = ChoiceButton(
+                    field.title, field.tip, {key: field.words(field.parsed(key)) for key in values}
+                )
+                button.chosen.connect(lambda key: ask(field.parsed(key)))
+                return button
+            case Switch():
+                switch = tool_button(field.title, field.tip, role="segment", is_checkable=True)
+                switch.clicked.connect(ask)
+                return switch
+            case _:
+                edit = QLineEdit()
+                edit.setAccessibleName(field.title)
+                edit.editingFinished.connect(lambda: ask(edit.text()))
+                return edit
+
+
+class AnswerView(QWidget):
+    """Maps, charts and tables of an answer, one above the other; `hover_text` tells what is pointed at."""
+
+    hover_text = Signal(str)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._layout = QVBoxLayout(self)
+        self._layout.setContentsMargins(0, 4, 8, 0)
+        self._layout.setSpacing(12)
+        self.cells: list[CellPanel] = []
+        self.charts: list[ChartPanel] = []
+        self.tables: list[QWidget] = []
+
+    def show_answer(self, answer: Answer | None) -> None:
+        """Show another answer; parts that are there already are kept."""
+        cells, charts, tables = (answer.cells, answer.charts, answer.tables) if answer else ((), (), ())
+        while len(self.cells) < len(cells):
+            self.cells.append(self._new_cells())
+        while len(self.charts) < len(charts):
+            self.charts.append(self._new_chart())
+        for k, panel in enumerate(self.cells):
+            panel.setVisible(k < len(cells))
+            if k < len(cells):
+                panel.setFixedHeight(round(type_px(1.0) * cells_px(cells[k])))
+                panel.show_cells(cells[k])
+        for k, chart_panel in enumerate(self.charts):
+            chart_panel.setVisible(k < len(charts))
+            if k < len(charts):
+                chart_panel.setFixedHeight(round(type_px(_CHART_PX)))
+                chart_panel.show_chart(charts[k])
+        for old in self.tables:
+            self._layout.removeWidget(old)
+            old.deleteLater()
+        self.tables = [_table(table) for table in tables]
+        for part in self.tables:
+            self._layout.addWidget(part)
+
+    def _new_cells(self) -> CellPanel:
+        panel = CellPanel()
+        self._layout.insertWidget(len(self.cells), panel)
+        panel.hovered.connect(lambda i, j: self._on_hovered(panel, i, j))
+        return panel
+
+    def _new_chart(self) -> ChartPanel:
+        panel = ChartPanel()
+        self._layout.insertWidget(len(self.cells) + len(self.charts), panel)
+        panel.hover_text.connect(self.hover_text)
+        return panel
+
+    def _on_hovered(self, panel: CellPanel, i: int, j: int) -> None:
+        panel.set_cursor(i, j)
+        self.hover_text.emit(panel.sentence(i, j) if i >= 0 else "")
+
+
+def _table(table: NumberTable) -> QWidget:
+    """A table under its title, as high as a dozen rows at most."""
+    model = TextTableModel(
+        [(name, name) for name in table.columns], lambda k: [cell_text(cell) for cell in table.rows[k]]
+    )
+    shown = TextTable(model, table.title)
+    model.setParent(shown)
+    model.show_rows(len(table.rows))
+    shown.set_widths((_WORD_PX, *(_NUMBER_PX for _ in table.columns[1:])))
+    n_lines = min(len(table.rows), _MOST_LINES)
+    shown.setFixedHeight(round(type_px(_LINE_PX * n_lines + _HEAD_PX + 12)))
+    part = QWidget()
+    layout = QVBoxLayout(part)
+    layout.setContentsMargins(0, 0, 0, 0)
+    layout.setSpacing(2)
+    layout.addWidget(PlainLabel(table.title, "name"))
+    layout.addWidget(shown)
+    return part
+
+
+class AskPanel(Dressed):
+    """Asks only while it can be seen. `pointed` carries words on what is under the cursor."""
+
+    pointed = Signal(str)
+
+    def __init__(self, session: Session, state: AskState) -> None:
+        super().__init__()
+        self._session, self._state = session, state
+        self.questions = narrow_combo("Question")
+        for name, question in state.questions.items():
+            self.questions.addItem(question.title, name)
+            self.questions.setItemData(
+                self.questions.count() - 1, plain_tooltip(question.words), Qt.ItemDataRole.ToolTipRole
+            )
+        self.words, self.note = PlainLabel(role="muted"), PlainLabel(role="hint")
+        self.sentence = PlainLabel()
+        for label in (self.words, self.sentence, self.note):
+            label.setWordWrap(True)
+        self.options = OptionsRow()
+        self.answer = AnswerView()
+        self.export_button = tool_button("Export…", "Export the answer, or its numbers", role="flat")
+        self._lay_out()
+        self._stale = StaleWatch(lambda: state.is_busy, self._show_stale, self)
+        self.questions.activated.connect(self._on_chosen)
+        self.options.asked.connect(state.set_option)
+        self.answer.hover_text.connect(self.pointed)
+        self.export_button.clicked.connect(lambda: export_one(self.figure_spec(), self))
+        watch_seen(self, state.watch)
+        when_seen(self, self._show, state.changed.question, state.changed.answer)
+        when_seen(self, self._show_busy, state.changed.busy)
+        self._show()
+
+    def dress(self) -> None:
+        self.answer.show_answer(self._state.answer)
+
+    def choose(self, name: str) -> None:
+        """Ask another question."""
+        self._state.choose(name)
+
+    def figure_spec(self) -> FigureSpec | None:
+        """The answer as a figure; None while there is none to be seen."""
+        model, traced, answer = self._session.model, self._session.traced, self._state.answer
+        if model is None or traced is None or answer is None or not self.isVisible():
+            return None
+        caption = Caption(
+            model=model.name,
+            sha256=model.sha256,
+            text=traced.source.read_text,
+            target=traced.target.text if traced.target else None,
+            step=traced.step,
+            note=" ".join(filter(None, (answer.sentence, answer.note))),
+        )
+        spec = AnswerFigure(
+            charts=answer.charts,
+            cells=answer.cells,
+            tables=answer.tables,
+            gates=traced.gates,
+            interventions=traced.interventions,
+            title=self._state.question.title,
+            caption=caption,
+        )
+        return sized(spec)
+
+    def _lay_out(self) -> None:
+        inner = QWidget()
+        inside = QVBoxLayout(inner)
+        inside.setContentsMargins(0, 0, 0, 8)
+        inside.setSpacing(8)
+        for part in (self.sentence, self.note, self.answer):
+            inside.addWidget(part)
+        inside.addStretch(1)
+        self.area = QScrollArea(self)
+        self.area.setWidget(inner)
+        self.area.setWidgetResizable(True)
+        self.area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(16, 8, 8, 8)
+        column.setSpacing(4)
+        heading: QHBoxLayout = row(self.questions, self.export_button)
+        heading.setStretch(0, 1)
+        column.addLayout(heading)
+        column.addWidget(self.words)
+        column.addWidget(self.options)
+        column.addWidget(self.area, 1)
+
+    @Slot(int)
+    def _on_chosen(self, index: int) -> None:
+        self._state.choose(str(self.questions.itemData(index)))
+
+    def _show(self) -> None:
+        state, question, answer = self._state, self._state.question, self._state.answer
+        self.questions.setCurrentIndex(self.questions.findData(question.name))
+        self.words.setText(question.words)
+        about = (question.formula, question.source, f"Needs {question.needs}.")
+        self.words.setToolTip(plain_tooltip("\n".join(filter(None, about))))
+        self.options.show_options(state.options)
+        self.sentence.setText(plain_text(answer.sentence) if answer is not None else "")
+        self.sentence.setVisible(answer is not None)
+        note = state.note or (answer.note if answer is not None else "")
+        self.note.setText(note)
+        self.note.setVisible(bool(note))
+        self.answer.show_answer(answer)
+        self.export_button.setEnabled(answer is not None)
+        self._show_busy()
+
+    def _show_busy(self) -> None:
+        self._stale.check()
+
+    def _show_stale(self, is_stale: bool) -> None:
+        """What is out of date is dimmed."""
+        self.answer.setEnabled(not is_stale)
+        self.sentence.setEnabled(not is_stale)
+
+
+def ask_offers(state: AskState, show: Callable[[str], None]) -> Iterable[Offer]:
+    """One offer of the command palette for each question; `show` turns to it."""
+    for name, question in state.questions.items():
+        detail = f"{question.words} ({', '.join(question.search)})" if question.search else question.words
+
+        def run(name: str = name) -> None:
+            show(name)
+
+        yield Offer(
+            item=Item(key=f"ask:{name}", kind="page", title=f"Ask: {question.title}", detail=detail), run=run
+        )

@@ -1,0 +1,150 @@
+"""The panel *Ask*: questions, options, the answer with its charts, maps and tables, and its figure."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from pytestqt.qtbot import QtBot
+from session_samples import Desk
+
+from attnscope.fields import line, number, one_of, switch
+from attnscope.figures.views.answer import AnswerFigure
+from attnscope.questions import QUESTIONS, Question
+from attnscope.records.asking import Answer, Answered, Ask, NumberTable
+from attnscope.records.charts import CellMap, Chart, Series
+from attnscope.records.messages import Failed
+from attnscope.viewmodels.asking import AskState
+from attnscope.viewmodels.request_ids import RequestIds
+from attnscope.widgets.choice_button import ChoiceButton
+from attnscope.widgets.explore.ask_panel import AskPanel, ask_offers
+
+pytestmark = pytest.mark.qt
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    depth: int = number(1, (1, 2, 3), title="depth", tip="How deep")
+    order: str = one_of("up", {"up": "upwards", "down": "downwards"}, title="order", tip="Which way")
+    is_log: bool = switch(False, title="log", tip="A logarithmic axis")
+    word: str = line("cat", title="word", tip="Which word")
+
+
+class Deep(Question):
+    name, title, words = "deep", "Deep", "how deep it goes"
+    search = ("abyss",)
+    options = Options()
+
+    def answer(self, reading: object, options: object) -> Answer:
+        raise NotImplementedError
+
+
+class Plain(Question):
+    name, title, words = "plain", "Plain", "nothing much"
+
+    def answer(self, reading: object, options: object) -> Answer:
+        raise NotImplementedError
+
+
+LINE = Series(name="depth", xs=np.arange(3.0), ys=np.arange(3.0))
+ANSWER = Answer(
+    sentence="It goes 3 deep.",
+    note="Mind the step.",
+    charts=(Chart(title="Depth", x_label="layer", y_label="m", series=(LINE,)),),
+    cells=(CellMap(title="Map", values=np.eye(2), rows=("a", "b"), columns=("c", "d")),),
+    tables=(NumberTable(title="All", columns=("token", "depth"), rows=(("the", 1.0), ("cat", 2.5))),),
+)
+
+
+@pytest.fixture
+def made(qtbot: QtBot) -> tuple[AskPanel, AskState, list[Ask]]:
+    asked: list[Ask] = []
+    desk = Desk().open()
+    state = AskState(desk.session, asked.append, RequestIds(), {"deep": Deep(), "plain": Plain()})
+    panel = AskPanel(desk.session, state)
+    qtbot.addWidget(panel)
+    panel.resize(280, 400)
+    panel.show()
+    return panel, state, asked
+
+
+def tell(state: AskState, asked: list[Ask], answer: Answer = ANSWER) -> None:
+    state.handle(Answered(number=asked[-1].number, question=asked[-1].question, answer=answer))
+
+
+def test_that_the_answer_is_shown_with_all_its_parts(made: tuple[AskPanel, AskState, list[Ask]]) -> None:
+    panel, state, asked = made
+    assert panel.note.text() == "Working it out…"
+    assert not panel.export_button.isEnabled()
+    tell(state, asked)
+    assert panel.sentence.text() == "It goes 3 deep."
+    assert panel.note.text() == "Mind the step."
+    view = panel.answer
+    assert [len(part) for part in (view.cells, view.charts, view.tables)] == [1, 1, 1]
+    told: list[str] = []
+    panel.pointed.connect(told.append)
+    view.cells[0].hovered.emit(1, 1)
+    assert told[-1].endswith("b → key d  1")
+    tell(state, asked, Answer(sentence="Nothing."))
+    assert panel.sentence.text() == "Nothing."
+    assert not view.cells[0].isVisible()
+    assert not view.charts[0].isVisible()
+    assert view.tables == []
+
+
+def test_that_options_are_asked_for_and_another_question_has_its_own(
+    made: tuple[AskPanel, AskState, list[Ask]],
+) -> None:
+    panel, state, asked = made
+    depth, order, is_log, word = (part for _, part in panel.options._parts.values())
+    assert isinstance(depth, ChoiceButton)
+    depth.chosen.emit("3")
+    order.chosen.emit("down")
+    is_log.click()
+    word.setText("dog")
+    word.editingFinished.emit()
+    assert asked[-1].options == Options(depth=3, order="down", is_log=True, word="dog")
+    panel.questions.setCurrentIndex(1)
+    panel.questions.activated.emit(1)
+    assert asked[-1].question == "plain"
+    assert panel.words.text() == "nothing much"
+    assert not panel.options.isVisible()
+    state.handle(Failed(number=asked[-1].number, request="Ask", message="It has no such part."))
+    assert panel.note.text() == "It has no such part."
+    panel.choose("deep")
+    assert panel.options.isVisible()
+
+
+def test_that_the_answer_is_a_figure_while_it_is_looked_at(
+    made: tuple[AskPanel, AskState, list[Ask]],
+) -> None:
+    panel, state, asked = made
+    assert panel.figure_spec() is None
+    tell(state, asked)
+    spec = panel.figure_spec()
+    assert isinstance(spec, AnswerFigure)
+    assert spec.title == "Deep"
+    assert spec.caption is not None
+    assert spec.caption.note == "It goes 3 deep. Mind the step."
+    assert (spec.charts, spec.cells, spec.tables) == (ANSWER.charts, ANSWER.cells, ANSWER.tables)
+    panel.hide()
+    assert panel.figure_spec() is None
+
+
+def test_that_the_palette_offers_every_question(made: tuple[AskPanel, AskState, list[Ask]]) -> None:
+    _, state, _ = made
+    shown: list[str] = []
+    deep, plain = ask_offers(state, shown.append)
+    assert (deep.item.title, deep.item.detail) == ("Ask: Deep", "how deep it goes (abyss)")
+    plain.run()
+    assert shown == ["plain"]
+
+
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_that_every_question_says_what_it_is(name: str) -> None:
+    question = QUESTIONS[name]
+    assert question.name == name
+    assert question.title
+    assert question.source
+    assert question.needs != Question.needs
+    assert question.words[0].islower()
+    assert not question.words.endswith(".")
