@@ -90,6 +90,10 @@ class Lab(LabEntry, Generic[C, S]):
         """The choice when something is dragged to a place in a chart; `is_start`: it is pressed there."""
         return choice
 
+    def click(self, choice: C, cells: int, i: int, j: int) -> C:
+        """The choice when a cell of one of its maps is clicked."""
+        return choice
+
     def question(self, choice: C, of_model: CollapseQuestion | None) -> Question | None:
         """What the worker is asked; `of_model` is what can be asked of the open model."""
         return None

@@ -102,11 +102,13 @@ def picture_places(rect: QRectF, n: int, *, n_maps: int = 0, gap_px: float = _GA
 
 
 def row_sizes(n: int, *, n_maps: int = 0) -> tuple[int, ...]:
-    """How many pictures stand in each row: the first of three charts stands above, two maps side by side."""
+    """How many pictures stand in each row: the first of three charts stands above, maps side by side."""
     if n == n_maps == 2:
         return (2,)
     if n == 3 and not n_maps:
         return (1, 2)
+    if (n, n_maps) == (5, 3):
+        return (3, 2)
     if n <= 1:
         return (1,) * n
     return {2: (1, 1), 3: (3,), 4: (2, 2), 5: (2, 3)}.get(n) or (3,) * (n // 3) + (n % 3,) * (n % 3 > 0)

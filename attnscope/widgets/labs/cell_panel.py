@@ -51,7 +51,7 @@ class CellPanel(Dressed):
             return ""
         shown, value = self._shown, float(self._shown.values[i, j])
         if value != value:
-            said = "not allowed by the mask" if shown.kind != "steps" else shown.legend[-1]
+            said = shown.legend[-1] if shown.legend else "not allowed by the mask"
         elif shown.kind == "kinds":
             said = shown.legend[round(value) - 1]
         elif shown.kind == "steps":

@@ -158,11 +158,14 @@ class LabView(Dressed, Generic[C, S]):
             chart_panel.hover_text.connect(self.hover_text)
         for cell_panel in self.cell_panels:
             cell_panel.hovered.connect(self._on_hovered)
+            cell_panel.clicked.connect(self._on_clicked)
         for k in self.plan.dragged:
             chart_panel = self.chart_panels[k]
             chart_panel.dragged.connect(self._on_dragged)
             chart_panel.let_go.connect(self.controls.settle)
-            chart_panel.plot.setCursor(Qt.CursorShape.SizeHorCursor)
+            is_plane = self.plan.charts(shown)[k].is_geometric
+            shape = Qt.CursorShape.SizeAllCursor if is_plane else Qt.CursorShape.SizeHorCursor
+            chart_panel.plot.setCursor(shape)
         return picture
 
     def _place_panels(self, sizes: tuple[int, ...]) -> None:
@@ -222,6 +225,12 @@ class LabView(Dressed, Generic[C, S]):
 
     def _on_dragged(self, x: float, y: float, is_start: bool) -> None:
         self.controls.ask(self.plan.drag(self.lab.choice, x, y, is_start=is_start), group="drag")
+
+    def _on_clicked(self, i: int, j: int) -> None:
+        source = self.sender()
+        for k, panel in enumerate(self.cell_panels):
+            if panel is source:
+                self.controls.ask(self.plan.click(self.lab.choice, k, i, j))
 
     def _on_hovered(self, i: int, j: int) -> None:
         source = self.sender()
