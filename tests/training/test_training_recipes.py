@@ -71,6 +71,18 @@ def test_that_a_recipe_says_what_it_is_and_what_to_watch(path: Path) -> None:
     assert "[[watch]]" in lines
 
 
+def test_that_the_kept_run_of_reverse_labels_is_of_its_recipe_and_ends_with_all_right() -> None:
+    resources = resources_folder()
+    kept = read_run(resources / "films" / "reverse-labels")
+    asked = parse_recipe((resources / "recipes" / "reverse-labels.toml").read_text(encoding="utf-8"))
+    assert parse_recipe(kept.recipe) == asked
+    assert kept.n_bad_lines == 0
+    assert [event.accuracy for event in kept.events if isinstance(event, Evaluated)][-1] == 1.0
+    last = load_traces(kept.probes[-1][1])[0]
+    weights = last.weights(("encoder", 0), 0)[1:-1, 1:-1]  # without <s> and </s>
+    assert weights.argmax(axis=1).tolist() == list(range(15, -1, -1))
+
+
 def test_that_the_run_that_is_shown_first_is_of_the_recipe_that_is_open_then() -> None:
     resources = resources_folder()
     kept = read_run(resources / "films" / "reverse")

@@ -320,6 +320,20 @@ def test_that_a_kept_run_is_shown_and_the_recipe_and_its_place_stay(desk: Desk) 
     assert desk.state.run_folder == folder
 
 
+def test_that_a_kept_run_gives_way_to_that_of_another_recipe_and_to_a_run_of_ones_own(desk: Desk) -> None:
+    for name in ("kept/reverse", "kept/reverse", "kept/labels"):
+        desk.state.show_film(name)
+        desk.state.handle(replace(FILM, number=desk.posted[-1].number, folder=name))
+    asked = [request.folder for request in desk.posted if isinstance(request, OpenRun)]
+    assert asked == ["kept/reverse", "kept/labels"]
+    assert desk.state.status.title == "An earlier run: labels"
+    desk.state.start()
+    desk.news(started(), *steps(1, 3))
+    n_asked = len(desk.posted)
+    desk.state.show_film("kept/reverse")
+    assert len(desk.posted) == n_asked
+
+
 def test_that_a_run_begun_meanwhile_is_not_replaced_by_a_kept_one(desk: Desk) -> None:
     desk.state.show_film("kept/reverse")
     desk.state.start()

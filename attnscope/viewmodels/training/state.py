@@ -191,7 +191,8 @@ class TrainingState:
         self.run_folder = self.run_note = ""
         self._save_failure: SaveFailed | None = None
         self._run_number = self._open_number = self._control_number = self._history_number = 0
-        self._film_number = 0
+        self._film_number, self._film = 0, ""
+        self._shown_film = ""
 
     # --- where it runs ----------------------------------------------------------------------------
 
@@ -325,9 +326,9 @@ class TrainingState:
             self._post(OpenRun(number=self._open_number, folder=folder))
 
     def show_film(self, folder: str) -> None:
-        """Show how a kept run went while none is shown; the recipe and the place of the next run stay."""
-        if self.status is IDLE and not self.run_folder and not self._film_number:
-            self._film_number = self._numbers.next()
+        """Show how a kept run went while no other run is shown; recipe and folder of the next run stay."""
+        if self._takes_film and folder != self._film:
+            self._film_number, self._film = self._numbers.next(), folder
             self._post(OpenRun(number=self._film_number, folder=folder))
 
     def tick(self) -> None:
@@ -353,7 +354,8 @@ class TrainingState:
             case RunOpened() if reply.number == self._open_number:
                 self._take_run(reply)
             case RunOpened() if reply.number == self._film_number:
-                if self.status is IDLE and not self.run_folder:
+                if self._takes_film:
+                    self._shown_film = reply.folder
                     self._take_run(reply, is_film=True)
             case Progress() if reply.number == self._run_number and self.status.phase == "starting":
                 self._show_status(starting_status(reply.what))
@@ -364,6 +366,13 @@ class TrainingState:
                 self.changed.devices.emit()
             case _:
                 self.watch.handle(reply)
+
+    @property
+    def _takes_film(self) -> bool:
+        """Whether nothing is shown yet, or another kept run."""
+        if self.run_folder:
+            return self.run_folder == self._shown_film and not self.is_active
+        return self.status is IDLE
 
     @property
     def _wish(self) -> Wish:

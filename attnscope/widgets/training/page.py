@@ -32,8 +32,8 @@ SCALING, INSIDE = "Scaling", "Inside"
 REDRAW_MS = 40
 """Shortest time between two redraws of the curves; slow redraws stretch it."""
 
-_FILM = "films/reverse"
-"""How a run of the first recipe went: shown before there is a run of one's own."""
+_FILMS = "films"
+"""How runs of some recipes went: shown before there is a run of one's own."""
 _FIRST_RECIPE = "reverse"
 """What the page opens on: it is small, and its picture is known beforehand."""
 
@@ -153,9 +153,18 @@ class TrainingPage(QWidget):
         super().showEvent(event)
         self._add_curves()
         self._state.watch.set_watched(True)
-        self._state.show_film(self._run.last_button.run or str(paths.resources_folder() / _FILM))
+        self._show_film()
         self._state.planning.ask_again()
         self._timer.start()
+
+    def _show_film(self) -> None:
+        """A kept run of the recipe, if there is one: the page is never empty."""
+        if not self.isVisible():
+            return
+        own, films = self._run.last_button.run, paths.resources_folder() / _FILMS
+        name = self._state.recipe.name
+        kept = films / (name if name and (films / name).is_dir() else _FIRST_RECIPE)
+        self._state.show_film(own or str(kept))
 
     def hideEvent(self, event: QHideEvent) -> None:
         super().hideEvent(event)
@@ -214,6 +223,7 @@ class TrainingPage(QWidget):
         state, runs = self._state, self._state.runs
         when(self, self._run.show_recipe, state.changed.recipe)
         when(self, self._watch.show_state, state.changed.recipe, state.watch.changed)
+        when(self, self._show_film, state.changed.recipe)
         when(self, self._run.show_status, state.changed.status)
         when(self, self._run.show_devices, state.changed.devices)
         when(self, self._run.show_plan, state.planning.changed.plan)
