@@ -5,7 +5,7 @@ import re
 from dataclasses import dataclass
 
 from attnscope.counting import probability_text
-from attnscope.records.outputs import Comparison, OutputKind, Prediction
+from attnscope.records.outputs import Comparison, Output, OutputKind, Prediction
 from attnscope.records.tokens import Token
 
 KIND_WORDS: dict[OutputKind, str] = {
@@ -74,6 +74,13 @@ def candidate_rows(before: Prediction, after: Prediction, n_rows: int = 8) -> tu
 def prediction_labels(comparison: Comparison) -> tuple[str, ...]:
     """One label for each prediction that can be chosen."""
     return tuple(prediction.context for prediction in comparison.before.predictions)
+
+
+def token_labels(output: Output) -> dict[int, str]:
+    """The most probable label of each token, by its index; none where labels are of whole texts."""
+    if output.kind != "class" or len(output.predictions) < 2:
+        return {}
+    return {one.position: one.candidates[0].token.piece for one in output.predictions if one.candidates}
 
 
 def kl_text(comparison: Comparison, index: int) -> str:

@@ -1,8 +1,9 @@
 """The tokens of one text as chips: joined where they continue a word, quiet where they are special."""
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from PySide6.QtCore import QEvent, QPoint, QRect, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import (
@@ -20,46 +21,60 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
 
 from attnscope.figures.plain import isolated, plain_piece
-from attnscope.figures.style import NORMAL_PX, font, text_width, type_px
+from attnscope.figures.style import NORMAL_PX, SMALL_PX, font, text_width, type_px
 from attnscope.records.tokens import UNKNOWN_PIECES, Token
 from attnscope.viewmodels.view_state import NO_HIGHLIGHT, Highlight
 from attnscope.widgets.labels import plain_tooltip
 from attnscope.widgets.theme import Dressed
 
 CHIP_PX, ROW_PX, GAP_PX, PAD_PX = 24, 28, 4, 6
+ANSWER_PX = 16
+"""What a row is higher by where the model's answers stand under the tokens."""
 
+NO_ANSWERS: Mapping[int, str] = MappingProxyType({})
 MAX_CHIPS, N_AROUND = 600, 60
 """Longer texts are shown in part: so many tokens around the one that is lit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chip:
-    """Where one token stands; `joins_next` leaves no gap and no corner to the right."""
+    """Where one token stands; `joins_next` leaves no gap and no corner to the right.
+
+    `answer` is what the model says of it, written below.
+    """
 
     token: Token
     text: str
     rect: QRectF
     joins_next: bool
+    answer: str = ""
 
 
-def place_chips(tokens: Sequence[Token], width_px: float, typed: str = "") -> tuple[tuple[Chip, ...], int]:
+def place_chips(
+    tokens: Sequence[Token], width_px: float, typed: str = "", answers: Mapping[int, str] = NO_ANSWERS
+) -> tuple[tuple[Chip, ...], int]:
     """Every chip in rows no wider than `width_px`, and the number of rows (at least 1).
 
-    An unknown piece of the text `typed` shows what stands there.
+    An unknown piece of the text `typed` shows what stands there; `answers` are what stands under tokens.
     """
     chips: list[Chip] = []
     x, row = 0.0, 0
-    row_px, chip_px = round(type_px(ROW_PX)), round(type_px(CHIP_PX))
+    row_px = round(type_px(ROW_PX + (ANSWER_PX if answers else 0)))
+    chip_px = round(type_px(CHIP_PX))
+    top = (round(type_px(ROW_PX)) - chip_px) / 2
     for k, token in enumerate(tokens):
         text = plain_piece(typed_letters(token, typed) or token.piece)
         width = max(text_width(text, NORMAL_PX) + 2 * PAD_PX, 16.0)
+        answer = plain_piece(answers[k]) if k in answers else ""
+        if answer:
+            width = max(width, text_width(answer, SMALL_PX) + GAP_PX)
         if x > 0 and not token.joins_previous:
             x += GAP_PX
         if x > 0 and x + width > width_px:
             x, row = 0.0, row + 1
         joins_next = k + 1 < len(tokens) and tokens[k + 1].joins_previous
-        rect = QRectF(x, row * row_px + (row_px - chip_px) / 2, width, chip_px)
-        chips.append(Chip(token=token, text=text, rect=rect, joins_next=joins_next))
+        rect = QRectF(x, row * row_px + top, width, chip_px)
+        chips.append(Chip(token=token, text=text, rect=rect, joins_next=joins_next, answer=answer))
         x += width
     return tuple(chips), row + 1
 
@@ -84,6 +99,9 @@ class TokenStrip(Dressed):
         self._outlines: dict[int, QPainterPath] = {}
         self._start = 0
         self._n_rows = 1
+        self.row_px = round(type_px(ROW_PX))
+        """The height of a row, which is higher with answers under its tokens."""
+        self._answers: Mapping[int, str] = NO_ANSWERS
         self._lit = NO_HIGHLIGHT
         self._hovered: int | None = None
         self._is_stale = False
@@ -97,9 +115,17 @@ class TokenStrip(Dressed):
         """What the tooltip of an unknown piece says of the vocabulary."""
         self._vocabulary_words = words
 
-    def set_tokens(self, tokens: tuple[Token, ...], text: str = "") -> None:
-        """Show other tokens; of `text` unknown pieces show the person's own letters."""
-        if (tokens, text) != (self._tokens, self._text):
+    def set_tokens(
+        self, tokens: tuple[Token, ...], text: str = "", answers: Mapping[int, str] = NO_ANSWERS
+    ) -> None:
+        """Show other tokens; of `text` unknown pieces show the person's own letters.
+
+        `answers` are what the model says of some of them, by index.
+        """
+        if (tokens, text, answers) != (self._tokens, self._text, self._answers):
+            if bool(answers) != bool(self._answers):
+                self._n_rows = 0  # rows of another height
+            self._answers = answers
             self._tokens, self._text, self._hovered, self._start = tokens, text, None, 0
             self.setAccessibleDescription(" ".join(token.piece for token in tokens[:100]))
             self._place()
@@ -121,9 +147,8 @@ class TokenStrip(Dressed):
             self.update()
 
     def dress(self) -> None:
-        self.setFixedHeight(self._n_rows * round(type_px(ROW_PX)))
+        self._n_rows = 0  # rows of another height
         self._place()
-        self.rows_changed.emit(self._n_rows)
 
     def chips(self) -> tuple[Chip, ...]:
         """Where every token stands that is shown, and what says that there are more."""
@@ -136,7 +161,7 @@ class TokenStrip(Dressed):
 
     def sizeHint(self) -> QSize:
         """As wide as it may be, as high as its rows."""
-        return QSize(400, self._n_rows * round(type_px(ROW_PX)))
+        return QSize(400, self._n_rows * self.row_px)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         """Break the rows anew."""
@@ -264,11 +289,13 @@ class TokenStrip(Dressed):
         return (*before, *tokens[start:stop], *after)
 
     def _place(self) -> None:
-        self._chips, n_rows = place_chips(self._shown(), max(self.width() - 2, 40), self._text)
+        first = self._first_index
+        answers = {k - first: answer for k, answer in self._answers.items()} if first else self._answers
+        self._chips, n_rows = place_chips(self._shown(), max(self.width() - 2, 40), self._text, answers)
         self._outlines.clear()
         if n_rows != self._n_rows:
-            self._n_rows = n_rows
-            self.setFixedHeight(n_rows * round(type_px(ROW_PX)))
+            self._n_rows, self.row_px = n_rows, round(type_px(ROW_PX + (ANSWER_PX if answers else 0)))
+            self.setFixedHeight(n_rows * self.row_px)
             self.rows_changed.emit(n_rows)
         self.update()
 
@@ -296,6 +323,12 @@ class TokenStrip(Dressed):
         ink = palette.accent_text if is_key else palette.muted if chip.token.is_special else palette.text
         painter.setPen(QColor(ink))
         painter.drawText(chip.rect, Qt.AlignmentFlag.AlignCenter, isolated(chip.text))
+        if chip.answer:
+            painter.setFont(font(SMALL_PX))
+            painter.setPen(QColor(palette.accent))
+            below = QRectF(chip.rect.left(), chip.rect.bottom(), chip.rect.width(), type_px(ANSWER_PX))
+            painter.drawText(below, Qt.AlignmentFlag.AlignCenter, isolated(chip.answer))
+            painter.setFont(font(NORMAL_PX))
 
 
 def is_unknown(token: Token) -> bool:
@@ -314,7 +347,8 @@ def _more(n: int) -> Token:
 
 def _painted(chip: Chip) -> QRect:
     """The pixels that a chip may cover, its frame counted in."""
-    return chip.rect.toAlignedRect().adjusted(-2, -2, 2, 2)
+    below = round(type_px(ANSWER_PX)) if chip.answer else 0
+    return chip.rect.toAlignedRect().adjusted(-2, -2, 2, 2 + below)
 
 
 def chip_outline(chip: Chip) -> QPainterPath:

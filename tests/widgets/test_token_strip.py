@@ -10,7 +10,7 @@ from attnscope.records.tokens import Token
 from attnscope.viewmodels.view_state import Highlight
 from attnscope.widgets.explore.text_bar import MAX_ROWS, TokenScroll
 from attnscope.widgets.theme import apply_theme
-from attnscope.widgets.token_strip import ROW_PX, TokenStrip, place_chips
+from attnscope.widgets.token_strip import ANSWER_PX, ROW_PX, TokenStrip, place_chips
 
 pytestmark = pytest.mark.qt
 
@@ -58,6 +58,25 @@ def test_that_a_long_text_scrolls_and_lit_tokens_come_into_view(qtbot):
     qtbot.waitUntil(lambda: scroll.verticalScrollBar().maximum() > 0)
     scroll.show_lit(Highlight(key=60))
     assert scroll.verticalScrollBar().value() == scroll.verticalScrollBar().maximum()
+
+
+def test_that_answers_stand_under_their_tokens_in_higher_rows(qtbot):
+    shown = tokens("word " * 30).tokens
+    strip = TokenStrip("Tokens")
+    qtbot.addWidget(strip)
+    strip.resize(300, ROW_PX)
+    strip.set_tokens(shown, "", {1: "a-label-wider-than-its-token", 2: "<b>NOUN</b>", 3: ""})
+    chips = strip.chips()
+    assert [chip.answer for chip in chips[:5]][:3] == ["", "a-label-wider-than-its-token", "<b>NOUN</b>"]
+    plain, _ = place_chips(shown, 300)
+    assert chips[1].rect.width() > plain[1].rect.width()
+    assert chips[4].rect.width() == plain[4].rect.width()
+    n_rows = len({chip.rect.top() for chip in chips})
+    assert strip.height() == n_rows * (ROW_PX + ANSWER_PX)
+    assert not strip.grab().isNull()
+    strip.set_tokens(shown)
+    assert not any(chip.answer for chip in strip.chips())
+    assert strip.height() == len({chip.rect.top() for chip in strip.chips()}) * ROW_PX
 
 
 def test_that_no_tokens_need_one_row(qapp):

@@ -25,6 +25,7 @@ from attnscope.figures.style import type_px
 from attnscope.records.axes import Axis
 from attnscope.records.models import ModelInfo, Sample
 from attnscope.records.tokens import Token, Tokens
+from attnscope.viewmodels.comparison_rows import token_labels
 from attnscope.viewmodels.maps.shown_maps import shown_tokens
 from attnscope.viewmodels.placeholder import wanted_input
 from attnscope.viewmodels.session.known_words import begun_word, completions, nearest_words
@@ -35,7 +36,7 @@ from attnscope.viewmodels.view_state import Highlight, ViewState, sides_of
 from attnscope.widgets.aspect_steps import writes
 from attnscope.widgets.labels import PlainLabel, plain_tooltip, tool_button, when
 from attnscope.widgets.theme import Dressed
-from attnscope.widgets.token_strip import ROW_PX, TokenStrip, is_unknown, typed_letters
+from attnscope.widgets.token_strip import TokenStrip, is_unknown, typed_letters
 
 # A list under the field in which a word is begun that a small vocabulary knows how to end.
 
@@ -152,7 +153,7 @@ class TokenScroll(QScrollArea):
         self._fit()
 
     def _fit(self) -> None:
-        self.setFixedHeight(min(self._n_rows, self._max_rows) * round(type_px(ROW_PX)))
+        self.setFixedHeight(min(self._n_rows, self._max_rows) * self._strip.row_px)
 
     def _on_token_hovered(self, index: int) -> None:
         if self._strip.hasFocus():
@@ -162,7 +163,7 @@ class TokenScroll(QScrollArea):
         chip = self._strip.chip_of(index)
         if self._strip.height() > self.height() and chip is not None:
             centre = chip.rect.center().toPoint()
-            self.ensureVisible(centre.x(), centre.y(), 0, round(type_px(ROW_PX)) // 2)
+            self.ensureVisible(centre.x(), centre.y(), 0, self._strip.row_px // 2)
 
 
 def word_around(tokens: Sequence[Token], index: int) -> tuple[int, int]:
@@ -393,7 +394,12 @@ class TextBar(Dressed):
             (self.source_strip, traced.source if traced else None),
             (self.target_strip, target),
         ):
-            strip.set_tokens(shown_tokens(side, aspect) if side else (), side.text if side else "")
+            tokens = shown_tokens(side, aspect) if side else ()
+            answers: dict[int, str] = {}
+            if traced is not None and side is traced.source and traced.comparison.after.kind == "class":
+                is_whole = len(tokens) == len(side.tokens)
+                answers = token_labels(traced.comparison.after) if is_whole else {}
+            strip.set_tokens(tokens, side.text if side else "", answers)
         written = shorten(plain_text(traced.comparison.before.generated), 120) if traced else ""
         if written and traced and not traced.is_target_whole:
             written += " …"
