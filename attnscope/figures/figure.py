@@ -71,7 +71,7 @@ class Figure:
         return self.render("svg").decode()
 
 
-_TRACE_IT = "Of a model give what it did on a text: figure(model.trace(text))."
+_TRACE_IT = "Trace a text with the model first: figure(model.trace(text))."
 
 
 def figure(

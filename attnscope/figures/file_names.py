@@ -41,7 +41,7 @@ def _without_extension(path: Path) -> Path:
         raise SaveError(
             f"{path} is a folder.",
             expected="the name of a file, such as figure.svg",
-            action=f"Write {path / 'figure.svg'}, say; nothing was written.",
+            action=f"Choose for instance {path / 'figure.svg'}; nothing was written.",
         )
     return path if is_stream(path) else path.with_name(path.name + ".svg")
 

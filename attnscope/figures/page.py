@@ -143,7 +143,7 @@ def check_width(spec: FigureSpec) -> None:
     least = least_width_mm(spec)
     if 0 < spec.width_mm < least:
         raise UserError(
-            f"The figure is to be {spec.width_mm:g} mm wide, too narrow in {spec.font_pt:g} pt.",
+            f"The figure is {spec.width_mm:g} mm wide, too narrow for {spec.font_pt:g} pt type.",
             expected=f"at least {least:g} mm",
             action="Choose a wider page, smaller type, or omit the colour bar.",
         )

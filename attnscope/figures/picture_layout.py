@@ -30,7 +30,7 @@ class PictureLayout:
         """Where the patch of a token lies on a side; raises ValueError for a special token."""
         place = self.picture.place(token)
         if place is None:
-            raise ValueError(f"token {token} is no patch")
+            raise ValueError(f"token {token} is not a patch")
         whole = self.query if side == "query" else self.keys
         width, height = whole.width() / self.picture.n_columns, whole.height() / self.picture.n_rows
         return QRectF(whole.left() + place[1] * width, whole.top() + place[0] * height, width, height)

@@ -283,13 +283,13 @@ def check_spec(spec: FigureSpec) -> None:
         )
     if not MIN_DPI <= spec.dpi <= MAX_DPI:
         raise UserError(
-            f"The figure is to have {spec.dpi} dots per inch.",
+            f"The resolution is {spec.dpi} dots per inch.",
             expected=f"{MIN_DPI} to {MAX_DPI}",
             action="300 suits print, 150 a screen.",
         )
     if not MIN_PT <= spec.font_pt <= MAX_PT:
         raise UserError(
-            f"The type is to be {spec.font_pt:g} points large.",
+            f"The type size is {spec.font_pt:g} pt.",
             expected=f"{MIN_PT:g} to {MAX_PT:g} pt",
             action="8 suits a journal, 14 a slide.",
         )
@@ -298,7 +298,7 @@ def check_spec(spec: FigureSpec) -> None:
     for name, value in (("wide", spec.width_mm), ("high", spec.height_mm)):
         if not MIN_MM <= value <= MAX_MM:
             raise UserError(
-                f"The figure is to be {value:g} mm {name}.",
+                f"The figure is {value:g} mm {name}.",
                 expected=f"{MIN_MM:g} to {MAX_MM:g} mm",
                 action="Choose a size within that range.",
             )

@@ -39,7 +39,7 @@ class InsideFigure(FigureSpec):
     """Query, keys, scores, weights and values of one query, from left to right."""
 
     view = "inside"
-    words = "inside of one head"
+    words = "one head step by step"
     order = 5
     follows_width = False
 

@@ -78,7 +78,7 @@ class PanelsFigure(FigureSpec):
             raise UserError(
                 f"There is no panel '{', '.join(wanted.also)}'.",
                 expected=" or ".join(ALSO),
-                action="Choose of these.",
+                action="Choose from these.",
             )
         maps = wanted.maps()
         grids = wanted.grids(wanted.stack or maps[0].head.stack) if "grid" in wanted.also else ()
@@ -98,7 +98,7 @@ class PanelsFigure(FigureSpec):
     def faults(self) -> Iterator[UserError]:
         if not 0 <= self.columns <= MAX_COLUMNS:
             yield UserError(
-                f"The panels should be placed in {self.columns} columns.",
+                f"The number of columns of panels is {self.columns}.",
                 expected=f"1 to {MAX_COLUMNS}, or 0 for as many as suit the page",
                 action="Choose a number within that range.",
             )

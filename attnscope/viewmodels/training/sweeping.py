@@ -116,7 +116,7 @@ class SweepState:
     def start(self, wish: SweepWish) -> None:
         """Check and train the runs, one after another; raises UserError for what cannot be begun."""
         if self.is_active:
-            raise UserError("Several runs are already in training.", action="Stop them, or wait.")
+            raise UserError("Several runs are already being trained.", action="Stop them, or wait.")
         runs = wish.runs
         if not wish.out.strip():
             raise UserError("There is no folder for the runs.", action="Name one.")
@@ -156,7 +156,7 @@ class SweepState:
         if self._child is not None and self.phase != "stopping":
             _close_input(self._child)
             is_training = self.phase == "running"
-            self._show("stopping", f"saving {self.what}" if is_training else "nothing is in training yet")
+            self._show("stopping", f"saving {self.what}" if is_training else "nothing is being trained yet")
 
     def open_best(self) -> None:
         """Show the best run on the page."""

@@ -196,8 +196,8 @@ def longer_words(recipe: str, step: int, n_more: int) -> str:
         return " ".join(told)
     if kind not in _STEADY:
         told.append(
-            f"Its learning rate jumps at step {step + 1:,}: from there on it is that of a {kind} of"
-            f" {n_steps:,} steps."
+            f"Its learning rate jumps at step {step + 1:,}: from there on it is that of a {kind} schedule "
+            f"of {n_steps:,} steps."
         )
     if has_pool:
         told.append("Repeated words are drawn as in a run of that length.")
@@ -238,7 +238,7 @@ class LongerDialog(QDialog):
         layout.setSpacing(12)
         layout.addLayout(
             row(
-                PlainLabel(f"{plural(state.step, 'step is', 'steps are')} made. More steps"),
+                PlainLabel(f"{plural(state.step, 'step is', 'steps are')} completed. More steps"),
                 self.n_more,
                 None,
             )

@@ -372,7 +372,7 @@ class RunsPanel(QWidget):
         menu.setToolTipsVisible(True)
         menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         open_action = menu.addAction("Open: replay its checkpoints")
-        allow(open_action, "A run is in training: stop it first" if self._state.is_active else "")
+        allow(open_action, "A model is being trained: stop it first" if self._state.is_active else "")
         open_action.triggered.connect(partial(self._state.open_run, folder))
         menu.addAction("Put its recipe into the editor").triggered.connect(partial(self.choose, folder))
         menu.addSeparator()

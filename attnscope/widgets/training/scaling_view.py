@@ -28,8 +28,10 @@ _DOT_PX = 4.5
 _EMPTY = Placeholder(
     kind="empty",
     title="No finished run is ticked",
-    hint="Add runs of several sizes below, for instance a folder that a sweep wrote. Runs that made all "
-    "their steps become points here, and a power law is fitted through three of them or more.",
+    hint=(
+        "Add runs of several sizes below, for instance a folder that a sweep wrote. Runs that completed "
+        "all their steps become points here, and a power law is fitted through three of them or more."
+    ),
 )
 
 
