@@ -155,7 +155,7 @@ class OwnSubject:
         stack, layer = site
         found = (self.module.encoder if stack == "encoder" else self.module.decoder)[layer]
         if not isinstance(found, Block):
-            raise TypeError(f"layer {layer} of the {stack} is no block")
+            raise TypeError(f"layer {layer} of the {stack} is not a block")
         return found
 
     def projection(self, site: SiteKey) -> nn.Linear:

@@ -35,7 +35,7 @@ def facts(info: ModelInfo, start: str = "") -> str:
         "form": ", ".join(filter(None, (info.form, info.objective, info.architecture, _cells(info)))),
         "parameters": f"{info.n_parameters:,}",
         "tokens": f"at most {info.max_tokens}, {info.vocab_size:,} pieces ({info.tokenizer})",
-        "goes on from": start,
+        "continues from": start,
         "reads": reads(info),
         "labels": ", ".join(info.labels),
         "device": info.device,

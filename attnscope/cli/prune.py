@@ -47,9 +47,11 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         "--shape",
         choices=("small", "same"),
         default="small",
-        help="small: the parameters of removed heads are gone, and the report's line “opens in” names the "
-        "programs that open the folder; same (Hugging Face models only): removed heads become zeros, nothing "
-        "is smaller or faster, and the folder opens wherever the model did",
+        help=(
+            "small: the parameters of removed heads are gone, and the report's line “opens in” names the "
+            "programs that open the folder. same (Hugging Face models only): removed heads become zeros, "
+            "nothing is smaller or faster, and the folder opens wherever the model did"
+        ),
     )
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
     add_device_argument(parser)

@@ -361,7 +361,7 @@ def regression_charts(shown: Regression) -> tuple[Chart, ...]:
     )
     weights = Chart(
         title="Weights",
-        x_label="place of the key",
+        x_label="position of the key",
         y_label="of each sample for this query, together 1",
         series=(
             Series(name="", xs=shown.places[[0, -1]], ys=np.array([np.nan, np.nan]), is_quiet=True),

@@ -47,8 +47,8 @@ STEPS: tuple[int, ...] = (100, 200, 300, 600, 1000)
 LOOK_BACKS: tuple[int, ...] = (1, 2, 3, 4)
 FURTHER = 4
 CLAIM = (
-    "Past the trained length everything depends on the kind of positions: a learned table ends, others "
-    "lose track, those that only use the distance back to a token can go on."
+    "Past the trained length everything depends on the kind of positions: a learned table ends, others lose "
+    "track, and only those that use nothing but the distance back to a token keep working."
 )
 SCHEME_NAMES: dict[str, str] = {name: POSITIONS[name].title for name in SCHEMES}
 
@@ -169,7 +169,7 @@ def _sentence(
     )
     lost = f"; {_listed(lose)} {'loses' if len(lose) == 1 else 'lose'} it past the end" if lose else ""
     return (
-        f"Every model learnt on {choice.n_trained} tokens. A learned table ends there; of the others that "
+        f"Every model learned on {choice.n_trained} tokens. A learned table ends there; of the others that "
         f"can do the task, {kept}{lost}.{said_trained(choice.answer, n_steps)}"
     )
 
@@ -187,7 +187,7 @@ def longer_charts(shown: Longer) -> tuple[Chart, ...]:
     return (
         Chart(
             title="Loss",
-            x_label="place in the text",
+            x_label="position in the text",
             y_label="nats a token, mean of 64 new texts",
             series=(
                 Series(name="a guess", xs=shown.places, ys=guess, colour=OLIVE, is_quiet=True),

@@ -286,7 +286,7 @@ def mask_cells(shown: MaskShown) -> tuple[CellMap, ...]:
     return (
         CellMap(
             title="One layer",
-            note=f"who may see whom: {shown.n_seen:,} of {n_tokens**2:,} cells",
+            note=f"allowed: {shown.n_seen:,} of {n_tokens**2:,} cells",
             values=shown.kinds,
             kind="kinds",
             legend=(*KINDS, "not allowed"),

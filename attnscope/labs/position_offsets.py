@@ -323,7 +323,7 @@ def _turns(shown: Offsets) -> Chart:
     return Chart(
         title="Turns in training",
         x_label="pair: the quickest at 0, the slowest at 1",
-        y_label="in L places; below 1: angles past L are new",
+        y_label="in L positions; below 1: angles past L are new",
         series=(
             Series(name="one turn", xs=ends, ys=np.ones(2), colour=SKY, is_quiet=True),
             line("sinusoidal", shown.sinusoidal_turns, BLUE),

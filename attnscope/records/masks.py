@@ -36,7 +36,7 @@ class UseMask:
         if self.stack not in STACKS or not 1 <= self.n_tokens <= MAX_MASK_TOKENS:
             raise ValueError(f"no mask of {self.n_tokens} tokens for {str(self.stack)[:20]}")
         if len(self.bits) != -(-(self.n_tokens**2) // 8):
-            raise ValueError(f"{len(self.bits)} bytes are no mask of {self.n_tokens} tokens")
+            raise ValueError(f"{len(self.bits)} bytes are not a mask of {self.n_tokens} tokens")
 
     @property
     def head(self) -> HeadRef:

@@ -158,7 +158,7 @@ def _said_from_json(values: dict[str, Any] | None) -> Output | None:
 def _share(value: object) -> float:
     share = float(str(value))
     if not 0.0 <= share <= 1.0:
-        raise ValueError(f"{share} is no probability")
+        raise ValueError(f"{share} is not a probability")
     return share
 
 

@@ -213,7 +213,7 @@ def _entry(name: str, value: object, path: Path) -> TensorEntry:
         raise _damaged(path, f"the entry {name[:80]!r} is not dtype, shape and data_offsets", kind="header")
     shape, offsets = _sizes(fields["shape"]), _sizes(fields["data_offsets"])
     if shape is None or offsets is None or len(shape) > MAX_AXES or len(offsets) != 2:
-        raise _damaged(path, f"the tensor {name[:80]!r} has an impossible shape or place")
+        raise _damaged(path, f"the tensor {name[:80]!r} has an impossible shape or position")
     dtype = _DTYPES.get(str(fields["dtype"]))
     if dtype is None:
         raise LoadError(

@@ -131,7 +131,7 @@ def _pace_by(way: Way, recipe: Recipe, device: torch.device) -> Pace:
         flops_per_s=flops / seconds,
         doubt=_DOUBT_OF_PRODUCTS,
         words=f"from products {width:,} wide, measured just now{_words_of(way)} at {rate / 1e9:,.3g} · 10⁹ "
-        f"operations a second; training is taken to reach {flops / seconds / rate:.0%} of that, to within "
+        f"operations a second; training is assumed to reach {flops / seconds / rate:.0%} of that, to within "
         f"a factor of {_DOUBT_OF_PRODUCTS:g}",
     )
 

@@ -101,5 +101,5 @@ def _refuse_closed(path: Path) -> None:
         raise SaveError(
             f"No folder can be made in {nearest}.",
             expected="a folder that may be written to",
-            action="Choose another place.",
+            action="Choose another folder.",
         )

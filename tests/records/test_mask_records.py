@@ -52,7 +52,7 @@ def test_that_rows_which_are_no_mask_are_refused(rows):
 
 
 def test_that_a_mask_of_another_size_than_its_bits_is_refused():
-    with pytest.raises(ValueError, match="bytes are no mask"):
+    with pytest.raises(ValueError, match="bytes are not a mask"):
         UseMask(stack="encoder", n_tokens=4, bits=b"1")
     with pytest.raises(UserError, match="cannot be drawn"):
         mask_of(np.ones((2, 3), bool), "encoder")

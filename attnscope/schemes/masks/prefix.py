@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 class Prefix(Mask):
     name, title, order = "prefix", "prefix", 5
-    words, source = "the first `prefix_tokens` tokens, and what stands before itself", "Liu et al. 2018"
+    words, source = "the first `prefix_tokens` tokens, and those up to itself", "Liu et al. 2018"
     choices = ("prefix_tokens",)
     has_prefix = True
 

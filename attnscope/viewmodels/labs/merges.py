@@ -202,7 +202,7 @@ class MergesState:
     def _step_sentence(self, replay: SplitReplay, step: SplitStep) -> str:
         if replay.kind == "merges":
             n = len(step.changed)
-            places = "one position" if n == 1 else f"{n} places"
+            places = "one position" if n == 1 else f"{n} positions"
             rule = self.rule
             seen = f", seen {rule.count:,} times in training" if rule is not None and rule.count else ""
             return f"Merge {step.rank}: {step.left} + {step.right} → {step.made}, in {places}{seen}."
@@ -254,7 +254,7 @@ def _joined(pieces: tuple[str, ...]) -> str:
 
 
 _START = {
-    "merges": "Every word starts as its letters. Step on: the rule learnt first is applied first.",
+    "merges": "Every word starts as its letters. Step on: the rule learned first is applied first.",
     "longest-match": "Words are matched from the left, always with the longest entry that fits.",
     "lattice": "Each word can be split in many ways; the most probable split is used.",
     "lookup": "Words are looked up whole.",

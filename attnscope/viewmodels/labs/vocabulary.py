@@ -158,7 +158,7 @@ class VocabularyState:
         told = [f"{n:,} {_KIND_WORDS[kind]}" for kind, n in counts.items() if n]
         longest = _longest(table)
         return (
-            f"{table.name} knows {len(table):,} pieces: {', '.join(told)}. The longest, "
+            f"{table.name} has {len(table):,} pieces: {', '.join(told)}. The longest, "
             f"“{table.piece(longest).strip()}”, has {plural(int(table.lengths[longest]), 'character')}."
         )
 

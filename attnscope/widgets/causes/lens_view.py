@@ -1,4 +1,4 @@
-"""What each layer would say: a table of positions and layers, and the panel around it."""
+"""What each layer would predict: a table of positions and layers, and the panel around it."""
 
 from PySide6.QtCore import QEvent, QRect, QSize, Qt
 from PySide6.QtGui import QColor, QFontMetricsF, QHelpEvent, QPainter, QPaintEvent
@@ -37,7 +37,7 @@ class LensGrid(Dressed):
     def __init__(self, state: LensState) -> None:
         super().__init__()
         self._state = state
-        self.setAccessibleName("What each layer would say")
+        self.setAccessibleName("What each layer would predict")
         self.setSizePolicy(QSizePolicy.Policy.MinimumExpanding, QSizePolicy.Policy.Fixed)
 
     def dress(self) -> None:

@@ -138,7 +138,7 @@ class AspectBar(QWidget):
         session = self._session
         traced = session.traced
         if traced is not None and session.aspect.changes_maps and _is_long(traced):
-            return "the map of so long a text is shown as it is"
+            return "the map of a text this long is shown as it is"
         shown = session.map_of(session.primary)
         wanted = session.aspect.blend != "none" and session.aspect.over != "selection"
         if wanted and len(session.blended) == 1:
@@ -380,7 +380,7 @@ class ExplorePage(Dressed):
         self.output.title.setVisible(False)
         tip = "Generate: let the model continue the text"
         self.answers.add("Write", self.generation, label="Generate", tip=tip)
-        tip = "Logit lens: what the model would say after each layer"
+        tip = "Logit lens: what the model would predict after each layer"
         self.answers.add("Layers", self.lens, label="Lens", tip=tip)
         tip = "Rollout and flow: how much each input contributes to an output token through all layers"
         self.answers.add("Across", self.across, label="Rollout", tip=tip)

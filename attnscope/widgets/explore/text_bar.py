@@ -617,7 +617,7 @@ def _known_words(model: ModelInfo | None) -> str:
         return ""
     noun = "words and signs" if model.tokenizer == "words" else "pieces of words"
     offer = "; a click offers the nearest" if any(model.words) else ""
-    return f"the model knows {model.vocab_size:,} {noun}; the page Labs lists them under Vocabulary{offer}"
+    return f"the model has {model.vocab_size:,} {noun}; the page Labs lists them under Vocabulary{offer}"
 
 
 def _text_name(model: ModelInfo | None) -> str:

@@ -258,7 +258,7 @@ class WeightsPage(QWidget):
         self._title = PlainLabel(role="large")
         self._end = ChoiceButton("Pairs", "Which token pairs are shown", _ENDS)
         self._end.chosen.connect(self._state.show_end)
-        self.run_button = tool_button("Compute", "Compute what the weights of this head say")
+        self.run_button = tool_button("Compute", "Compute what the weights of this head do")
         self.run_button.clicked.connect(self._state.run)
         self.stop_button = tool_button("Stop", "Stop computing")
         self.stop_button.clicked.connect(self._state.stop)
@@ -267,7 +267,7 @@ class WeightsPage(QWidget):
         self._progress.setFixedWidth(120)
         self._progress.setAccessibleName("Progress of the pass")
         self._words = PlainLabel(role="muted")
-        self._export = tool_button("Export ▾", "Export what the weights say")
+        self._export = tool_button("Export ▾", "Export what the weights do")
         self._export.setPopupMode(self._export.ToolButtonPopupMode.InstantPopup)
         menu = QMenu(self._export)
         menu.addAction("Figure of the singular values…").triggered.connect(self._on_export_figure)
@@ -370,7 +370,7 @@ class WeightsPage(QWidget):
         found, model = self._state.found, self._state.model
         if found is not None and model is not None:
             text = json_text(json_of_weights(found, model.name))
-            self._write("Export what the weights say", "JSON (*.json)", text)
+            self._write("Export what the weights do", "JSON (*.json)", text)
 
     def _write(self, title: str, kinds: str, text: str) -> None:
         path = self._ask_save(self, title, kinds)

@@ -28,12 +28,12 @@ _CHIPS_PX = 92
 _STEP_COLUMNS = (
     ("step", "Which step; click to go there"),
     ("what happens", "The pair that becomes one piece, or the piece that is found"),
-    ("rank", "When the rule was learnt: lower ranks are applied first"),
+    ("rank", "When the rule was learned: lower ranks are applied first"),
     ("here", "How often in this text"),
     ("words", "The words it touches, as they are split after the step"),
 )
 _RULE_COLUMNS = (
-    ("rank", "When the rule was learnt"),
+    ("rank", "When the rule was learned"),
     ("rule", "Two neighbours and what they become; ␣ is the space before a word"),
     ("seen", "How often the pair occurred in the training text when it was merged"),
 )

@@ -25,7 +25,7 @@ from attnscope.widgets.theme import Dressed
 READING = (
     "Gradients: with the norm after the residual, the layers near the output get the large ones at first, "
     "which is why such models need warm-up (Xiong et al. 2020). Updates: the first of Adam are nearly as "
-    "large as the learning rate, because few steps do not tell how large a gradient is; where that harms "
+    "large as the learning rate, because a few steps do not show how large a gradient is. Where that harms "
     "the model, gradients and updates then shrink by powers of ten (Liu et al. 2019)."
 )
 _SHORT = (
