@@ -9,7 +9,6 @@ from attnscope.cli.outputs import output_file
 from attnscope.cli.ranges import token_place, whole
 from attnscope.cli.tables import csv_text
 from attnscope.cli.terminal import say, say_json
-from attnscope.errors import UserError
 from attnscope.files import replace_file
 
 if TYPE_CHECKING:
@@ -47,8 +46,6 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 def run(arguments: argparse.Namespace) -> int:
     """Look through the lens, print, write."""
     check_text(arguments.text, "--text")
-    if arguments.top < 1:
-        raise UserError(f"--top is {arguments.top}.", expected="1 or more")
     from attnscope.analysis.lens import logit_lens
 
     model = open_model(arguments)

@@ -36,7 +36,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         "-f", "--file", type=path_of, metavar="FILE", help="score a text of any length, part by part"
     )
     parser.add_argument(
-        "--top", type=whole(1, 1_000), default=5, metavar="N", help="candidates at each position (default: 5)"
+        "--top", type=whole(1, _MOST), default=5, metavar="N", help="candidates at each position (default: 5)"
     )
     parser.add_argument("--json", action="store_true", help="print everything as JSON")
     parser.set_defaults(run=run)
@@ -44,12 +44,6 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 
 def run(arguments: argparse.Namespace) -> int:
     """Read the text once, or twice where heads are changed, and print."""
-    if not 1 <= arguments.top <= _MOST:
-        raise UserError(
-            f"--top is {arguments.top}.",
-            expected=f"1 to {_MOST:,}",
-            action="Choose a number within that range.",
-        )
     if (arguments.text is None) == (arguments.file is None):
         raise UserError(
             "There is no text." if arguments.text is None else "There are two texts.",

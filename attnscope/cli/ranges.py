@@ -47,9 +47,9 @@ token_place = whole(-MOST, MOST)
 def _refused(
     text: str, kind: str, least: float, most: float, *, is_beyond: bool = False
 ) -> argparse.ArgumentTypeError:
-    """What was found and expected; an end so far off that nobody means it is told to who goes beyond it."""
+    """What was found and expected; a very distant end is shown only to those who go beyond it."""
     is_open = most >= MOST and not is_beyond
-    end = f" from {least:,.12g} on" if is_open else f" from {least:,.12g} to {most:,.20g}"
+    end = f" from {least:,.12g} upwards" if is_open else f" from {least:,.12g} to {most:,.20g}"
     return argparse.ArgumentTypeError(
         f"{text[:40]!r} is not {kind}{'' if is_open and least == -MOST else end}"
     )

@@ -344,7 +344,3 @@ def _check_arguments(arguments: argparse.Namespace) -> None:
             expected="for instance --keep-best 2 --after 500",
             action="Give both or neither.",
         )
-    counts = {"--jobs": arguments.jobs, "--keep-best": arguments.keep_best, "--after": arguments.after}
-    for name, value in counts.items():
-        if value is not None and value < 1:
-            raise UserError(f"{name} is {value}.", expected="1 or more", action="Change it.")

@@ -72,11 +72,6 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 
 def run(arguments: argparse.Namespace) -> int:
     """Translate, write, score."""
-    for name in ("batch", "by_length"):
-        if getattr(arguments, name) is not None and getattr(arguments, name) < 1:
-            raise UserError(
-                f"--{name.replace('_', '-')} is {getattr(arguments, name)}.", expected="1 or more"
-            )
     settings = WriteSettings(
         mode="greedy" if arguments.beams is None else "beams",
         max_tokens=arguments.max_tokens,

@@ -30,7 +30,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     parser.add_argument("head", metavar="[STACK:]L0H1", help="the head")
     parser.add_argument(
         "--top",
-        type=whole(1),
+        type=whole(1, _MAX_PAIRS),
         default=10,
         metavar="N",
         help="pairs listed at each end (default 10); single bytes are printed last",
@@ -42,8 +42,6 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 
 def run(arguments: argparse.Namespace) -> int:
     """Read the weights, print, write."""
-    if not 1 <= arguments.top <= _MAX_PAIRS:
-        raise UserError(f"--top is {arguments.top}.", expected=f"1 to {_MAX_PAIRS}")
     from attnscope.analysis.weight_parts import read_head_weights
     from attnscope.records.head_weights import HeadWeightsFound
 
