@@ -46,7 +46,7 @@ _COMMANDS = {
     "get": "get a well-known open model: list the shelf, download one after confirmation",
     "info": "describe a model: its parts, parameters and cost",
     "study": "reproduce a published result: a figure, a table, a report",
-    "bench": "measure speed on this machine, from a checkout",
+    "bench": "measure speed on this computer, from a checkout",
 }
 """Each has its module beside this one, which is imported when its name is given."""
 _GONE = {

@@ -49,9 +49,9 @@ class Figure:
         return export.render(self.spec, format)
 
     def on_picture(self, picture: Picture, query: int = 0) -> "Figure":
-        """The same head laid over what `attnscope.picture` gave: where one token of it looks.
+        """The same head over the picture that `attnscope.picture` returned: where one of its tokens looks.
 
-        Raises UserError for another view than `head`, a map of other tokens, or a query that is not there.
+        Raises UserError for another view than `head`, a map of other tokens, or a missing query.
         """
         maps, n_tokens = self.spec.held_maps(), picture.n_tokens
         is_head = isinstance(self.spec, HeadFigure)

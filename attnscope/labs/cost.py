@@ -212,7 +212,7 @@ def _sentence(choice: CostChoice, crossing: float | None) -> str:
         f"the same at T = d = {choice.d_model}. "
     )
     if len(choice.points) < len(MEASURED):
-        return paper + f"Measuring on this machine: {len(choice.points)} of {len(MEASURED)} lengths…"
+        return paper + f"Measuring on this computer: {len(choice.points)} of {len(MEASURED)} lengths…"
     longest = max(choice.points, key=lambda p: p.n_tokens)
     if crossing is None and longest.attention_ms > longest.recurrent_ms:
         return paper + "Measured here, attention is slower from the shortest text on."
@@ -260,7 +260,7 @@ def cost_charts(shown: Cost) -> tuple[Chart, ...]:
     return (
         chart(
             "Time",
-            "ms, measured on this machine in numpy",
+            "ms, measured on this computer in numpy",
             line("", everywhere, ORANGE),
             clock("attention", [p.attention_ms for p in points], ORANGE),
             clock("recurrent", [p.recurrent_ms for p in points], BLUE),
@@ -293,7 +293,7 @@ class CostByLength(Lab[CostChoice, Cost]):
     shows = "Time and memory against the length of the text, measured here and on paper"
     source = "Vaswani et al. 2017, table 1"
     help = """Time and memory against the length: $T² · d$ for attention, $T · d²$ for a recurrent network,
-    on paper and measured on this machine: time by the clock, memory as the most bytes held at a time.
+    on paper and measured on this computer: time by the clock, memory as the most bytes held at a time.
     """
 
     example = CostChoice()

@@ -33,7 +33,7 @@ class Findings:
     notes: tuple[str, ...] = ()
 
     def rows(self) -> list[dict[str, object]]:
-        """One head each: its place, what it does, and of every measure the value, its interval, its texts."""
+        """One row a head: which it is, what it does, and each measure's value, interval and texts."""
         return rows_of_corpus(self.table, range(len(self.cards)), self.cards)
 
     def to_dict(self, order: Sequence[int] | None = None) -> dict[str, object]:

@@ -73,10 +73,10 @@ class WriteSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenToken:
-    """One token that was written, and what else stood to choose from.
+    """One generated token, and the alternatives to it.
 
-    `position` is the row of the maps it was written from: the query of the token before it.
-    `probability` is the model's own; `chance` is what the settings made of it before the draw (1 when
+    `position` is the row of the maps it was predicted from: the query of the token before it.
+    `probability` is the model's own; `chance` is its probability under the settings (1 when
     nothing was drawn). `alternatives` are the model's most probable tokens, most probable first, each with
     its chance where one was drawn.
     """
@@ -92,7 +92,7 @@ class WrittenToken:
 class BeamNode:
     """One token that a beam search considered, after the text that its parents spell.
 
-    `parent` is a place in `BeamTree.nodes`, None for a first token; `depth` counts from 1.
+    `parent` is an index into `BeamTree.nodes`, None for a first token; `depth` counts from 1.
     `log_probability` is the token's own in nats, `total` the sum along the path, `score` is
     total / ((5 + depth) / 6)^α (Wu et al. 2016, equation 14). A `finished` node ends its text.
     """
@@ -132,7 +132,7 @@ class BeamTree:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenText:
-    """What a model wrote after a prompt.
+    """What a model generated after a prompt.
 
     `source` and `target` are the tokens of the maps: prompt and written text, without the end token
     that may have stopped it (`has_ended`), which is the last of `tokens`. `text` is what was written;

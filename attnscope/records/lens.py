@@ -23,7 +23,7 @@ from attnscope.records.tokens import Token
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LensTable:
-    """The logit lens on one text: level 0 is what goes into layer 0, level l + 1 what leaves layer l.
+    """The logit lens on one text: level 0 is the input of layer 0, level l + 1 the output of layer l.
 
     `candidates[level][column]` are the most probable tokens, most probable first; `positions` are the places
     of the columns in the text.

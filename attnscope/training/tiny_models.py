@@ -4,7 +4,7 @@
     ids       random tokens                                        [batch, n_tokens]
     targets   ids, moved on by `look_back`; IGNORED at the start   [batch, n_tokens]
 
-A text is drawn anew for each step, so nothing can be learnt by heart; guessing costs ln VOCABULARY nats.
+A text is drawn anew for each step, so nothing can be learned by heart; guessing costs ln VOCABULARY nats.
 """
 
 import math

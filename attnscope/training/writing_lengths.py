@@ -5,7 +5,7 @@
     sources   random tokens, then the end                                    [n_rows, n_tokens + 1]
     targets   the same tokens in the order wanted, then the end              [n_rows, n_tokens + 1]
 
-Each step draws rows of one new length, so there is no padding and nothing can be learnt by heart. All that a
+Each step draws rows of one new length, so there is no padding and nothing can be learned by heart. All that a
 model without attention knows of a row goes through one vector (Bahdanau et al. 2014, figure 2); `attnscope
 study length` asks the same with more letters, longer rows and several seeds.
 """

@@ -144,7 +144,7 @@ def _joined_score(parts: Sequence[_Part]) -> ScoreRule | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Written:
-    """What a model wrote, and every head on the whole of it.
+    """What a model generated, and every head on the whole text.
 
     The trace holds the rows as they were computed while writing (`is_from_rows`); where the model cannot
     keep to that, those of one more pass. It has no logits: `text.tokens` say what there was to choose.

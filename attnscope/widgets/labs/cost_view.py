@@ -114,7 +114,7 @@ def make_cost_view(lab: Lab[CostChoice, Cost], measure: Measure = measure_costs)
     view.looked_at.connect(meter.look)
     view.left.connect(meter.leave)
     button = view.add_button(
-        "Measure again", "Time both on this machine with numpy, the best of three runs for each length"
+        "Measure again", "Time both on this computer with numpy, the best of three runs for each length"
     )
     button.setObjectName("again")
     button.clicked.connect(meter.measure_again)

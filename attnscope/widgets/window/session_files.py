@@ -506,7 +506,7 @@ class SessionFiles(QObject):
         told = f"The session's model {saved.model or saved.source} was not found. {reason}"
         if is_download(saved.source):
             told = (
-                f"The file asks for the model {name[:100]}, which is not on this machine. Nothing was "
+                f"The file needs the model {name[:100]}, which is not on this computer. Nothing was "
                 f"downloaded. Download… fetches it from huggingface.co/{name[:100]} and shows its size "
                 "first."
             )
