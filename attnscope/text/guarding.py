@@ -11,7 +11,6 @@ import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import IO
 
 from attnscope.errors import LoadError, Stopped, UserError
 
@@ -27,7 +26,9 @@ _LET_PASS = (KeyboardInterrupt, SystemExit, GeneratorExit, MemoryError, UserErro
 @contextmanager
 def without_panic_words() -> Iterator[None]:
     """Keep what the library's panics print out of standard error; whatever else is printed comes after."""
-    with _CAPTURING, _file_in_memory() as kept:
+    is_linux = sys.platform == "linux"  # elsewhere no file lies in memory
+    made = open(os.memfd_create("kept"), "w+b", buffering=0) if is_linux else tempfile.TemporaryFile()
+    with _CAPTURING, made as kept:
         try:
             own = os.dup(2)
         except OSError:  # there is no standard error
@@ -42,13 +43,6 @@ def without_panic_words() -> Iterator[None]:
             kept.seek(0)
             if others := _PANIC.sub(b"", kept.read()):
                 os.write(2, others)
-
-
-def _file_in_memory() -> IO[bytes]:
-    """A file without a name: in memory where the system has such, for it is made at every text."""
-    if sys.platform == "linux":
-        return open(os.memfd_create("kept"), "w+b", buffering=0)
-    return tempfile.TemporaryFile()
 
 
 @contextmanager

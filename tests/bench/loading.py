@@ -18,11 +18,12 @@ from safetensors.torch import save_file
 from attnscope.app import Program
 from bench.child import told_by
 from bench.lag import LagProbe, lag_row
-from bench.report import NotRun, Row
+from bench.report import Measurement, NotRun, Row
 from bench.window import is_settled, open_program, turn_loop, wait_until
 
 N_TOKENS = 1024
 WITHIN_S = 240.0
+_WHY_LONG = "tokenizers holds the interpreter while it reads or frees a vocabulary"
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
@@ -33,6 +34,7 @@ def measure_loading() -> Iterator[Row]:
         return
     for name, lags in told_by("bench.loading", has_window=True).items():
         yield lag_row(name, lags)
+        yield Measurement(name=f"event-loop lag, {name}, longest", value=max(lags), unit="ms", note=_WHY_LONG)
 
 
 def make_folder(folder: Path, *, n_pieces: int, d_model: int, n_layers: int) -> Path:

@@ -5,6 +5,7 @@ from unittest.mock import MagicMock
 
 import pytest
 from PySide6.QtCore import QEvent, QPointF, Qt
+from PySide6.QtGui import QGuiApplication
 from session_samples import SAMPLES, Desk, info, ref, states_of, tokens, traced
 
 from attnscope.figures.colours import DARK
@@ -14,11 +15,11 @@ from attnscope.records.sites import NO_GATES, Site
 from attnscope.records.tokens import Tokens
 from attnscope.viewmodels.comparison_rows import Segment
 from attnscope.viewmodels.session.state import Session, SessionChanges
-from attnscope.viewmodels.session.typed_text import TypedText
+from attnscope.viewmodels.session.typed_text import TypedText, text_notes
 from attnscope.viewmodels.view_state import Highlight, ViewState
 from attnscope.widgets.difference_label import DifferenceLabel
 from attnscope.widgets.explore.page import ExplorePage
-from attnscope.widgets.explore.text_bar import TextBar
+from attnscope.widgets.explore.text_bar import MOST_TYPED, TextBar
 from attnscope.widgets.heads.gate_control import GateControl
 from attnscope.widgets.theme import apply_theme
 
@@ -99,6 +100,18 @@ def test_that_the_target_is_shown_only_where_a_model_takes_one(qtbot):
     desk.open(info("decoder"))
     assert not bar.target_edit.isVisible()
     assert not bar.target_strip.isVisible()
+
+
+@pytest.mark.parametrize(
+    ("n", "told"), [(100_000, "80,000 characters cut"), (MOST_TYPED, "180,000 characters or more cut")]
+)
+def test_that_what_a_paste_loses_is_counted(qtbot, n: int, told: str):
+    desk = Desk().open()
+    page, _ = make(qtbot, desk)
+    QGuiApplication.clipboard().setText("x" * n)
+    page.text_bar.text_edit.selectAll()
+    page.text_bar.text_edit.paste()
+    assert text_notes(Tokens(text="", tokens=()), desk.session.typed) == told
 
 
 def test_that_samples_can_be_chosen_and_are_plain_text(qtbot):

@@ -193,10 +193,10 @@ def _read_backend(folder: Path, library: Any) -> LibraryTokenizer:
 
     It holds the interpreter while it reads a vocabulary, and with it the window: 0.3–0.6 s of processor
     time for 250,000 pieces of a unigram model, 1.1–1.4 s for as many of BPE with 570,000 merges, whichever
-    of `from_str`, `from_file`, `from_buffer` or unpickling is called (tokenizers 0.23), and it cannot be
-    done in pieces. A process that served encodings would be asked over a pipe for single tokens by the
-    hundred thousand and could die on its own; so the window says what it waits for. Drop when the library
-    releases the interpreter.
+    of `from_str`, `from_file`, `from_buffer`, unpickling or the model's own class is called (tokenizers
+    0.23), and it cannot be done in pieces. Freeing that unigram model holds it for another 0.3 s. A process
+    that served encodings would be asked over a pipe for single tokens by the hundred thousand and could die
+    on its own; so the window says what it waits for. Drop when the library releases the interpreter.
     """
     path = folder / TOKENIZER_FILE
     if path.exists() or path.is_symlink():

@@ -278,9 +278,12 @@ class Session:
         if self.model:
             self._asking.save(folder)
 
-    def set_text(self, raw: str) -> None:
-        """Look at another text; traced at once. A sentence typed in one go is one step for undo."""
-        typed = clean_typed(raw)
+    def set_text(self, raw: str, *, is_more: bool = False) -> None:
+        """Look at another text; traced at once. A sentence typed in one go is one step for undo.
+
+        `is_more`: see `clean_typed`.
+        """
+        typed = clean_typed(raw, is_more=is_more)
         if typed != self.typed:
             self.samples.to_come, self.typed = None, typed
             kept = self.samples.target_after(self.model, self.text, self.target)

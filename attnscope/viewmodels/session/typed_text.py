@@ -19,33 +19,37 @@ class TypedText:
     """Text that every part of the program can take, and what was done to it.
 
     `n_replaced` counts lone surrogates (each replaced by U+FFFD); `n_cut` counts characters beyond
-    the limit.
+    the limit, at least so many where `is_more`.
     """
 
     text: str = ""
     n_replaced: int = 0
     n_cut: int = 0
+    is_more: bool = False
 
 
 NOTHING_TYPED = TypedText()
 
 
-def clean_typed(raw: str) -> TypedText:
-    """Join surrogate pairs, replace lone surrogates and cut the text at MAX_CHARACTERS."""
+def clean_typed(raw: str, *, is_more: bool = False) -> TypedText:
+    """Join surrogate pairs, replace lone surrogates and cut the text at MAX_CHARACTERS.
+
+    `is_more` says that somebody cut it before, nobody knows where.
+    """
     n_cut = max(0, len(raw) - MAX_CHARACTERS)
     text = raw[:MAX_CHARACTERS]
     if not _SURROGATES.search(text):
-        return TypedText(text=text, n_cut=n_cut)
+        return TypedText(text=text, n_cut=n_cut, is_more=is_more)
     joined = _PAIRS.sub(_join_pair, text)
     text, n_replaced = _SURROGATES.subn("\ufffd", joined)
-    return TypedText(text=text, n_replaced=n_replaced, n_cut=n_cut)
+    return TypedText(text=text, n_replaced=n_replaced, n_cut=n_cut, is_more=is_more)
 
 
 def text_notes(tokens: Tokens, typed: TypedText = NOTHING_TYPED) -> str:
     """Counts of what was cut, unknown and replaced, for instance `12 tokens cut · 1 unknown`."""
     n_replaced = tokens.n_replaced + typed.n_replaced
     parts = (
-        (typed.n_cut, "characters cut"),
+        (typed.n_cut, "characters or more cut" if typed.is_more else "characters cut"),
         (tokens.n_dropped, "tokens cut" if tokens.n_dropped != 1 else "token cut"),
         (tokens.n_unknown, "unknown"),
         (n_replaced, "replaced"),

@@ -471,7 +471,8 @@ class TextBar(Dressed):
         return sides_of(self._session.stack, sites, has_target=bool(model and model.takes_target))
 
     def _on_text_edited(self, text: str) -> None:
-        self._session.set_text(text)
+        is_full = 2 * len(text) >= MOST_TYPED <= len(text.encode("utf-16-le", "surrogatepass")) // 2
+        self._session.set_text(text, is_more=is_full)
         self._is_history_newer = False
 
     def _on_target_edited(self, text: str) -> None:
@@ -560,8 +561,14 @@ _NOTES_TOOLTIP = (
 )
 
 
+MOST_TYPED = 200_000
+
+
 class _LineEdit(QLineEdit):
-    """A field that leaves the keys of undo and redo to the window where `leaves_undo` says so."""
+    """A field that leaves the keys of undo and redo to the window where `leaves_undo` says so.
+
+    It takes `MOST_TYPED` UTF-16 units, far more than are read: what is cut of them can be counted.
+    """
 
     left = Signal()
     """Esc, where the window has nothing to dismiss."""
@@ -572,6 +579,7 @@ class _LineEdit(QLineEdit):
         self.setAccessibleName(name)
         self.setPlaceholderText(placeholder)
         self.setAcceptDrops(False)  # the window takes files and texts alike
+        self.setMaxLength(MOST_TYPED)
         self.words = WordHelp(self)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
