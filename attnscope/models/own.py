@@ -33,6 +33,7 @@ from attnscope.records.outputs import OutputKind
 from attnscope.records.sites import Gates, HeadRef, Site
 from attnscope.records.tokens import Token, Tokens
 from attnscope.text.samples import samples_for
+from attnscope.text.tagged import labelled_positions
 from attnscope.text.tasks import known_words
 from attnscope.text.tokenizer import Tokenizer
 
@@ -265,7 +266,7 @@ class OwnNetwork:
 
     def shown_positions(self, inputs: Inputs) -> list[int]:
         if self.config.labels_tokens:
-            return [i for i, token in enumerate(inputs.source.tokens) if not token.is_special]
+            return labelled_positions(inputs.source.tokens)
         mask_id = self.vocabulary.mask_id if self.vocabulary.has("mask") else None
         return token_positions(self.output_kind, inputs, mask_id)
 

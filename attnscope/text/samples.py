@@ -7,6 +7,7 @@ from functools import cache
 from attnscope.errors import LoadError, RecipeError
 from attnscope.paths import resources_folder
 from attnscope.records.models import Sample
+from attnscope.schemes.objectives import OBJECTIVES
 from attnscope.text.tasks import TASKS, make_task
 
 _OBJECTIVES = ("causal", "masked", "translation", "span-corruption", "representations")
@@ -31,6 +32,8 @@ def samples_for(
     if objective in TASKS:
         return _task_samples(form, objective, _plain(options or {}))
     kind = objective if objective in _OBJECTIVES else _BY_FORM.get(form, "causal")
+    if objective in OBJECTIVES and OBJECTIVES[objective].labels == "token":
+        kind = "representations"  # plain sentences, of which nothing is hidden
     return _read_samples(name if kind == "translation" and name in _OF_TRANSLATORS else kind)
 
 

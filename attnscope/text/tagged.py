@@ -16,11 +16,13 @@ from attnscope.records.tokens import Token
 from attnscope.text.corpora import read_lines
 from attnscope.text.examples import Example
 from attnscope.text.labelled import MAX_LABEL_CHARACTERS, MAX_LABELS
+from attnscope.text.pieces import is_of_word
 
 COLUMNS: Mapping[str, int] = {"upos": 3, "xpos": 4, "deprel": 7}
 """The columns of CoNLL-U that hold labels, by name, counted from 0; relations are read without subtype."""
 _N_COLUMNS = 10
 _SHOWN = 24
+_BLANK = ("", " ", "␣")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,6 +98,17 @@ def first_pieces(tokens: Sequence[Token], starts: Sequence[int]) -> list[int | N
         while at < len(tokens) and (tokens[at].is_special or tokens[at].end <= start):
             at += 1
         found.append(at if at < len(tokens) else None)
+    return found
+
+
+def labelled_positions(tokens: Sequence[Token]) -> list[int]:
+    """The tokens whose labels mean something in a text as typed: those that begin a word or a sign."""
+    found = []
+    for i, token in enumerate(tokens):
+        before = tokens[i - 1].piece[-1:] if i else ""
+        continues = token.joins_previous and is_of_word(token.piece[:1]) and is_of_word(before)
+        if not (token.is_special or continues or token.piece in _BLANK):
+            found.append(i)
     return found
 
 

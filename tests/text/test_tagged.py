@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from attnscope.errors import LoadError
-from attnscope.text.tagged import first_pieces, label_names, read_tagged, tagged_example
+from attnscope.text.tagged import first_pieces, label_names, labelled_positions, read_tagged, tagged_example
 from attnscope.text.tasks import make_task, word_labels_of
 from attnscope.text.tokenizer import train_tokenizer
 
@@ -103,6 +103,16 @@ def test_that_the_first_piece_of_each_word_is_found_whatever_the_tokenizer(tmp_p
         assert own
         assert text.text[start:].startswith(own) or own.startswith(text.text[start])
     assert first_pieces(tokens[:2], text.starts)[-1] is None
+
+
+@pytest.mark.parametrize("kind", ["characters", "bpe", "byte-bpe", "wordpiece"])
+def test_that_labels_are_shown_where_a_word_or_a_sign_begins(kind: str) -> None:
+    text = "watches, the boats."
+    tokenizer = train_tokenizer(kind, [text], vocab_size=40 if kind != "byte-bpe" else 300)
+    tokens = tokenizer.encode(text, add_begin=True, add_end=True).tokens
+    shown = labelled_positions(tokens)
+    starts = [text.index(word) for word in ("watches", ",", "the", "boats", ".")]
+    assert shown == first_pieces(tokens, starts)
 
 
 def test_that_reversing_for_an_encoder_labels_each_letter_with_the_mirrored_one() -> None:

@@ -15,10 +15,11 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from attnscope.figures.plain import query_words
+from attnscope.figures.plain import query_words, shorten
 from attnscope.figures.style import MapStyle
 from attnscope.records.outputs import Output
 from attnscope.records.sites import STACKS, HeadRef
+from attnscope.viewmodels.comparison_rows import token_labels
 from attnscope.viewmodels.placeholder import Placeholder
 from attnscope.viewmodels.training.recipe_text import recipe_value
 from attnscope.viewmodels.training.state import TrainingState
@@ -32,6 +33,8 @@ from attnscope.widgets.theme import Dressed
 
 # The slider over saved checkpoints: play, drag, and open one in Explore.
 
+_MOST_LABELS = 60
+"""Characters of the labels that are written out."""
 _OPEN = "Open this checkpoint as the model of the Explore page"
 _NO_MODEL = "For this step only the attention of the watched sentence was kept, not the model"
 
@@ -311,8 +314,10 @@ class WatchPanel(QWidget):
 
 
 def _answer_words(output: Output) -> str:
-    """What the model itself makes of the sentence: the text it writes, or its first choice."""
+    """What the model itself makes of the sentence: the text it writes, its labels, or its first choice."""
     if output.kind == "translation":
         return f"writes “{output.generated}”" if output.generated else ""
+    if labels := token_labels(output):
+        return f"says “{shorten(' '.join(labels.values()), _MOST_LABELS)}”"
     first = next(iter(output.predictions[-1].candidates), None) if output.predictions else None
     return f"says “{first.token.piece}” {first.probability:.0%}" if first is not None else ""
