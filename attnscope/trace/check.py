@@ -50,27 +50,32 @@ class SiteProof:
     is_read: Annotated[bool, At(None)] = False
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SiteTensors:
+    """What is kept of one site on one text; the shapes stand in `record.py`."""
+
+    q: Tensor
+    k: Tensor
+    lse: Tensor
+    rule: MaskRule
+    score: ScoreRule
+    v: Tensor | None = None
+    out: Tensor | None = None
+
+
 @torch.no_grad()
-def prove(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    *,
-    lse: Tensor,
-    out: Tensor,
-    rule: MaskRule,
-    score: ScoreRule,
-    is_causal_site: bool,
-    is_training: bool,
-) -> list[SiteProof]:
-    """Check sites that share their rules; tensors as in a `SiteRecord`, with an axis of sites before them.
+def prove(sites: SiteTensors, *, is_causal_site: bool, is_training: bool) -> list[SiteProof]:
+    """Check sites that share their rules, with values and outputs; the tensors have an axis of sites first.
 
     What cannot be computed counts as infinite.
     """
+    q, k, v = sites.q, sites.k, sites.v
+    if v is None or sites.out is None:
+        raise ValueError("sites are checked with their values and outputs")
     n_heads, n_queries, n_keys = q.shape[1], q.shape[2], k.shape[2]
     step = max(1, -(-n_heads * n_queries * n_keys // MAX_CELLS))
     rows = slice((n_queries - 1) % step if n_queries else 0, n_queries, step)  # the last row among them
-    numbers = _prove_rows(q, k, v, lse, out, rule, score, rows, is_causal_site=is_causal_site)
+    numbers = _prove_rows(sites, v, sites.out, rows, is_causal_site=is_causal_site)
     return [
         SiteProof(
             row_sum_error=_finite(row_sum),
@@ -103,60 +108,42 @@ def merge_proofs(proofs: Iterable[SiteProof]) -> SelfCheck:
 
 @torch.no_grad()
 def prove_again(
-    claimed: SiteProof,
-    q: Tensor,
-    k: Tensor,
-    *,
-    lse: Tensor,
-    rule: MaskRule,
-    score: ScoreRule,
-    v: Tensor | None,
-    out: Tensor | None,
-    is_causal_site: bool,
-    max_cells: int = READ_CELLS,
+    claimed: SiteProof, site: SiteTensors, *, is_causal_site: bool, max_cells: int = READ_CELLS
 ) -> SiteProof:
     """What holds of a site that was read from a file, whatever the file claims of itself.
 
     Every row is summed anew, of maps over `max_cells` rows spread evenly, and outputs are compared where the
     file has them. What cannot be looked at again is never better than it was claimed to be.
     """
-    n_heads, n_queries, n_keys = len(q), q.shape[1], k.shape[1]
+    rule, n_heads, n_queries, n_keys = site.rule, len(site.q), site.q.shape[1], site.k.shape[1]
     step = max(1, -(-n_heads * n_queries * n_keys // max_cells))
     per_block = max(1, READ_BLOCK_CELLS // max(1, n_heads * n_keys)) * step
     worst = torch.zeros(3)
     for start in range((n_queries - 1) % step if n_queries else 0, n_queries, per_block):
         rows = slice(start, min(start + per_block, n_queries), step)
-        found = _rows_again(q, k, lse, rule, score, v, out, rows)
+        found = _rows_again(site, rows)
         worst = torch.stack((worst, found)).nan_to_num(nan=math.inf, posinf=math.inf).amax(dim=0)
     row_sum, future, output = worst.tolist()
     is_bare = is_causal_site and not rule.is_causal and rule.pattern is None
-    is_read = out is None and not claimed.is_given
-    is_rounded = claimed.is_given and claimed.row_sum_error == 0.0 and row_sum <= _rounding(score)
+    is_read = site.out is None and not claimed.is_given
+    is_rounded = claimed.is_given and claimed.row_sum_error == 0.0 and row_sum <= _rounding(site.score)
     return replace(
         claimed,
         row_sum_error=0.0 if is_rounded else row_sum,
         forbidden_weight=future if is_bare else _not_less(claimed.forbidden_weight),
-        output_error=_not_less(claimed.output_error) if out is None else output,
+        output_error=_not_less(claimed.output_error) if site.out is None else output,
         n_rows=len(range((n_queries - 1) % step, n_queries, step)) if n_queries else 0,
         n_queries=n_queries,
         is_read=is_read,
     )
 
 
-def _rows_again(
-    q: Tensor,
-    k: Tensor,
-    lse: Tensor,
-    rule: MaskRule,
-    score: ScoreRule,
-    v: Tensor | None,
-    out: Tensor | None,
-    rows: slice,
-) -> Tensor:
+def _rows_again(site: SiteTensors, rows: slice) -> Tensor:
     """How far row sums are off, the largest weight on a later token, how far outputs are off: [3]."""
-    s = scores(q[None], k[None], rule=rule, score=score, rows=rows)[0]  # [H, rows, T]
+    q, k, v, out, score = site.q, site.k, site.v, site.out, site.score
+    s = scores(q[None], k[None], rule=site.rule, score=score, rows=rows)[0]  # [H, rows, T]
     sees = ~s.isneginf().all(dim=-1)
-    own_lse = lse[:, rows].to(s)
+    own_lse = site.lse[:, rows].to(s)
     weights = torch.where(s.isneginf(), 0.0, (s - own_lse[..., None]).exp())
     sums = weights.sum(dim=-1)
     if score.sinks is not None:
@@ -186,21 +173,11 @@ def _not_less(claim: float) -> float:
     return claim if claim >= 0.0 else math.inf
 
 
-def _prove_rows(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    lse: Tensor,
-    out: Tensor,
-    rule: MaskRule,
-    score: ScoreRule,
-    rows: slice,
-    *,
-    is_causal_site: bool,
-) -> Tensor:
+def _prove_rows(sites: SiteTensors, v: Tensor, out: Tensor, rows: slice, *, is_causal_site: bool) -> Tensor:
     """The three numbers of each site, [3, n_sites]; NaN where something could not be computed."""
+    q, k, rule, score = sites.q, sites.k, sites.rule, sites.score
     n_queries, n_keys = q.shape[2], k.shape[2]
-    own_lse = lse[:, :, rows]
+    own_lse = sites.lse[:, :, rows]
     blind = own_lse.isneginf() if _may_be_blind(rule, n_queries, n_keys) else None
     if blind is not None:
         own_lse = own_lse.masked_fill(blind, 0.0)

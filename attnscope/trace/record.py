@@ -23,25 +23,18 @@ from attnscope.records.models import Recorded
 from attnscope.records.outputs import Output
 from attnscope.records.sites import Gates, Site, SiteKey
 from attnscope.records.tokens import Tokens
-from attnscope.trace.check import SiteProof, prove
+from attnscope.trace.check import SiteProof, SiteTensors, prove
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class SiteRecord:
+class SiteRecord(SiteTensors):
     """What one site did on one text; the tensors have no batch axis and are never written to.
 
     `k` may have one row for each head where the heads of a group were changed apart. `proof` is what
     was checked against the model's own output while its values were at hand.
     """
 
-    q: Tensor
-    k: Tensor
-    lse: Tensor
-    rule: MaskRule
-    score: ScoreRule
     proof: SiteProof
-    v: Tensor | None = None
-    out: Tensor | None = None
 
     @property
     def n_queries(self) -> int:
@@ -154,17 +147,8 @@ def _records_of(group: list[_Seen], *, keep_values: bool) -> dict[SiteKey, SiteR
     q, k, v, lse, out = (
         torch.stack([getattr(call, name) for call in group]) for name in ("q", "k", "v", "lse", "out")
     )
-    proofs = prove(
-        q,
-        k,
-        v,
-        lse=lse,
-        out=out,
-        rule=first.rule,
-        score=first.score,
-        is_causal_site=first.site[0] == "decoder",
-        is_training=first.is_training,
-    )
+    sites = SiteTensors(q=q, k=k, v=v, lse=lse, out=out, rule=first.rule, score=first.score)
+    proofs = prove(sites, is_causal_site=first.site[0] == "decoder", is_training=first.is_training)
     return {
         call.site: SiteRecord(
             q=q[index],

@@ -286,17 +286,7 @@ def _record(prefix: str, values: dict[str, Any], site: Site, tensors: Mapping[st
 
 def _proved(record: SiteRecord, *, is_causal_site: bool) -> SiteRecord:
     """The record with what holds of it, in the place of what its file claims."""
-    proof = prove_again(
-        record.proof,
-        record.q,
-        record.k,
-        lse=record.lse,
-        rule=record.rule,
-        score=record.score,
-        v=record.v,
-        out=record.out,
-        is_causal_site=is_causal_site,
-    )
+    proof = prove_again(record.proof, record, is_causal_site=is_causal_site)
     return replace(record, proof=proof)
 
 

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 
 from psygnal import Signal, SignalGroup
 
-from attnscope.records.messages import Failed, ModelLoaded, PositionsShown, ShowPositions
+from attnscope.records.messages import ModelLoaded, PositionsShown, ShowPositions
 from attnscope.records.models import ModelInfo
 from attnscope.records.positions import PositionTable
 from attnscope.records.requests import Reply, Request
 from attnscope.schemes.positions import POSITIONS
+from attnscope.viewmodels.query import Query
 from attnscope.viewmodels.request_ids import RequestIds
 
 _TITLES = {scheme.name: scheme.page_title for scheme in POSITIONS.values() if scheme.page_title}
@@ -44,8 +45,7 @@ class PositionsState:
     """At most one request is under way."""
 
     def __init__(self, post: Callable[[Request], None], numbers: RequestIds) -> None:
-        self._post = post
-        self._numbers = numbers
+        self._query = Query(PositionsShown, post, numbers)
         self.changed = PositionsChanges()
         self.names: tuple[str, ...] = SCHEMES[:-1]
         self.n_positions = 64
@@ -54,25 +54,26 @@ class PositionsState:
         self.only = ""
         self.model: ModelInfo | None = None
         self.tables: tuple[PositionTable, ...] = ()
-        self.error = ""
         self.model_note = ""
-        self._shown: _Wish | None = None
-        self._pending: tuple[int, _Wish] | None = None
-        self._is_watched = False
 
     @property
     def is_busy(self) -> bool:
         """Whether tables are being worked out."""
-        return self._pending is not None
+        return self._query.is_busy
 
     @property
     def is_stale(self) -> bool:
         """Whether the tables shown are not those asked for now."""
-        return self._wish() != self._shown
+        return self.is_busy or self._query.about != self._wish()
+
+    @property
+    def error(self) -> str:
+        """Why there are no tables."""
+        return self._query.error
 
     def open(self) -> None:
         """The page has become visible: from now on ask for what is missing."""
-        self._is_watched = True
+        self._query.is_watched = True
         self._pump()
 
     def choose(self, name: str, is_chosen: bool) -> None:
@@ -115,33 +116,23 @@ class PositionsState:
     def handle(self, reply: Reply) -> None:
         """Take a reply; those of other parts of the window are passed over."""
         match reply:
-            case PositionsShown() if self._pending and reply.number == self._pending[0]:
-                self._take_tables(reply.tables)
-            case Failed() if self._pending and reply.number == self._pending[0]:
-                self._take_failure(reply.message)
             case ModelLoaded():
                 self.model, self.model_note = reply.info, ""
                 if "model" in self.names:
-                    self._shown = None
+                    self._query.renew()
                 self.changed.model.emit()
                 self._pump()
-            case _:
-                pass
+            case _ if self._query.take(reply):
+                self._take()
 
-    def _take_tables(self, tables: tuple[PositionTable, ...]) -> None:
-        self._shown = self._pending[1] if self._pending else None
-        self._pending = None
-        self.tables, self.error = tables, ""
-        self.changed.tables.emit()
-        self._pump()
-
-    def _take_failure(self, message: str) -> None:
-        wish = self._pending[1] if self._pending else None
-        self._pending = None
-        if wish and "model" in wish.names:
-            self.model_note = message
+    def _take(self) -> None:
+        """Show the tables that have come; where the model's own cannot be had, the others are asked for."""
+        wish, answer = self._query.about, self._query.answer
+        if answer is None and isinstance(wish, _Wish) and "model" in wish.names:
+            self.model_note = self.error
+            self._query.forget()
         else:
-            self.error, self.tables, self._shown = message, (), wish
+            self.tables = answer.tables if answer is not None else ()
         self.changed.tables.emit()
         self._pump()
 
@@ -156,16 +147,16 @@ class PositionsState:
         return _Wish(names=names, n_positions=self.n_positions, d_model=self.d_model)
 
     def _pump(self) -> None:
+        """Ask for what is wished for, unless that was done or an answer is on its way."""
         wish = self._wish()
-        if not self._is_watched or self._pending or wish == self._shown:
+        if self.is_busy or not self._query.is_watched:
             return
         if not wish.names:
-            self.tables, self._shown, self.error = (), wish, ""
+            self._query.forget()
+            self.tables = ()
             self.changed.tables.emit()
-            return
-        number = self._numbers.next()
-        self._pending = (number, wish)
-        self._post(
-            ShowPositions(number=number, names=wish.names, n_positions=wish.n_positions, d_model=wish.d_model)
-        )
-        self.changed.busy.emit()
+        elif self._query.ask(
+            wish,
+            ShowPositions(number=0, names=wish.names, n_positions=wish.n_positions, d_model=wish.d_model),
+        ):
+            self.changed.busy.emit()

@@ -28,6 +28,11 @@ class Query(Generic[Answer]):
         self._about: object = None
 
     @property
+    def about(self) -> object:
+        """What was asked about last; None while nothing was."""
+        return self._about
+
+    @property
     def is_busy(self) -> bool:
         """Whether an answer is on its way."""
         return not self._is_answered

@@ -13,7 +13,7 @@ from attnscope.models.huggingface.interface import NAME, attend_module
 from attnscope.models.huggingface.site_map import attach
 from attnscope.records.sites import NO_GATES, Gates, HeadRef
 from attnscope.trace import record as record_file
-from attnscope.trace.check import prove
+from attnscope.trace.check import SiteTensors, prove
 from attnscope.trace.probe import GateProbe, TraceProbe
 from attnscope.trace.weights import site_weights
 
@@ -273,9 +273,9 @@ def test_that_no_mask_means_what_it_means_to_the_librarys_fused_attention(
 def test_that_layers_that_are_alike_are_proved_in_one_go(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     n_proved: list[int] = []
 
-    def counting(q: torch.Tensor, *rest: object, **named: object) -> object:
-        n_proved.append(len(q))
-        return prove(q, *rest, **named)  # type: ignore[arg-type]
+    def counting(sites: SiteTensors, **named: bool) -> object:
+        n_proved.append(len(sites.q))
+        return prove(sites, **named)
 
     monkeypatch.setattr(record_file, "prove", counting)
     model = hf_tiny.build(name).eval()

@@ -15,7 +15,7 @@ from attnscope.models.recording.opening import open_recording, open_source
 from attnscope.nn.masks import MaskRule
 from attnscope.nn.scores import ScoreRule
 from attnscope.records.sites import Gates, HeadRef
-from attnscope.trace.check import SiteProof, prove_again
+from attnscope.trace.check import SiteProof, SiteTensors, prove_again
 from attnscope.trace.record import TextRecord
 from attnscope.trace.store import is_trace_file
 from attnscope.trace.trace import Trace
@@ -141,11 +141,9 @@ def test_that_rows_of_long_maps_are_summed_from_first_to_last(monkeypatch: pytes
     )
     monkeypatch.setattr("attnscope.trace.check.READ_BLOCK_CELLS", 200)
 
-    def again(lse: torch.Tensor, max_cells: int) -> SiteProof:
-        return prove_again(
-            claim, q, k, lse=lse, rule=MaskRule(), score=ScoreRule(scale=1.0), v=None, out=None,
-            is_causal_site=False, max_cells=max_cells,
-        )  # fmt: skip
+    def again(lse: torch.Tensor, max_cells: int, is_causal: bool = False) -> SiteProof:
+        site = SiteTensors(q=q, k=k, lse=lse, rule=MaskRule(), score=ScoreRule(scale=1.0))
+        return prove_again(claim, site, is_causal_site=is_causal, max_cells=max_cells)
 
     for row in range(37):
         false = lse.clone()
@@ -154,17 +152,9 @@ def test_that_rows_of_long_maps_are_summed_from_first_to_last(monkeypatch: pytes
     assert again(lse, 10_000).row_sum_error < 1e-5
     few = again(lse, 1_000)
     assert (few.n_rows, few.n_queries) == (13, 37)  # every third, the last among them
-    assert prove_again(
-        claim,
-        q,
-        k,
-        lse=lse,
-        rule=MaskRule(),
-        score=ScoreRule(scale=1.0),
-        v=None,
-        out=None,
-        is_causal_site=True,
-    ).forbidden_weight == pytest.approx(float((q @ k.mT).softmax(-1).triu(1).max()), rel=1e-4)
+    assert again(lse, 16_000_000, is_causal=True).forbidden_weight == pytest.approx(
+        float((q @ k.mT).softmax(-1).triu(1).max()), rel=1e-4
+    )
 
 
 def test_that_a_saved_recording_is_the_same_when_opened(trace: Trace, given: Trace, tmp_path: Path) -> None:

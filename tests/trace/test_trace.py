@@ -12,7 +12,7 @@ from attnscope.nn.masks import MaskRule
 from attnscope.nn.scores import ScoreRule
 from attnscope.records.sites import Gates, HeadRef, Site
 from attnscope.trace import GateProbe, SiteRecord, TraceProbe, load_trace, load_traces
-from attnscope.trace.check import SiteProof, merge_proofs, prove
+from attnscope.trace.check import SiteProof, SiteTensors, merge_proofs, prove
 from attnscope.trace.store import save_records
 from attnscope.trace.weights import pooled_tile, site_weights
 
@@ -31,17 +31,8 @@ def record_of(
     scores = scores.masked_fill(~rule.allowed(n_queries, n_keys)[0], -math.inf)
     out = scores.softmax(-1).nan_to_num(nan=0.0) @ v.repeat_interleave(2, 0)
     lse, score = scores.logsumexp(-1), ScoreRule(scale=0.3)
-    proof = prove(
-        q[None],
-        k[None],
-        v[None],
-        lse=lse[None],
-        out=out[None],
-        rule=rule,
-        score=score,
-        is_causal_site=is_causal,
-        is_training=False,
-    )[0]
+    sites = SiteTensors(q=q[None], k=k[None], v=v[None], lse=lse[None], out=out[None], rule=rule, score=score)
+    proof = prove(sites, is_causal_site=is_causal, is_training=False)[0]
     return SiteRecord(q=q, k=k, v=v, lse=lse, out=out, rule=rule, score=score, proof=proof)
 
 
@@ -194,11 +185,13 @@ def test_that_what_is_not_there_is_refused_in_words(look: object) -> None:
         look(trace)  # type: ignore[operator]
 
 
-def proof_of(record: SiteRecord, **changes: object) -> SiteProof:
+def proof_of(
+    record: SiteRecord, *, is_causal_site: bool = True, is_training: bool = False, **changes: object
+) -> SiteProof:
     facts = {name: getattr(record, name) for name in ("q", "k", "v", "lse", "out", "rule", "score")}
     facts |= changes
     facts = {n: v[None] if isinstance(v, torch.Tensor) else v for n, v in facts.items()}
-    return prove(**{"is_causal_site": True, "is_training": False, **facts})[0]
+    return prove(SiteTensors(**facts), is_causal_site=is_causal_site, is_training=is_training)[0]
 
 
 def test_that_the_check_sees_a_wrong_normaliser_a_lost_mask_and_training_mode() -> None:
