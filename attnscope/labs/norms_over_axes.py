@@ -181,7 +181,7 @@ def norm_cells(shown: NormShown) -> tuple[CellMap, ...]:
             columns=columns,
             row_title="text·token",
             column_title="feature",
-            legend=("looked at", "counted with it", "not counted"),
+            legend=("looked at", "counted", "not counted"),
         ),
         block("After", shown.after),
     )
@@ -213,9 +213,9 @@ def norm_charts(shown: NormShown) -> tuple[Chart, ...]:
 
 _COUNTED: dict[Norm, str] = {
     "layer": "μ, σ over F: one token",
-    "batch": "μ, σ over B and T: one feature",
+    "batch": "μ, σ over B, T: one feature",
     "rms": "mean over F: one token",
-    "group": "μ, σ over T and F / G: one text",
+    "group": "μ, σ over T, F/G: one text",
 }
 
 
