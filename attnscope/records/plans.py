@@ -28,7 +28,8 @@ class Plan:
     read); `mean_tokens` is what a text has on average, padding included. `flops_a_step` are those of forward
     and backward pass at the mean length. `memory` is by parts, for the longest batch. `disk_bytes` is of all
     checkpoints and states at the most. `n_learned` is how many numbers change where not all parameters do:
-    beside the parameters, for low-rank changes.
+    beside the parameters, for low-rank changes. `rates` are steps from the first to the last, each with its
+    learning rate.
     """
 
     name: str
@@ -51,6 +52,7 @@ class Plan:
     free_disk_bytes: int | None
     notes: tuple[str, ...] = ()
     n_learned: int | None = None
+    rates: tuple[tuple[int, float], ...] = ()
 
     @property
     def memory_bytes(self) -> int:

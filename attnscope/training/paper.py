@@ -39,6 +39,7 @@ from attnscope.training.parts import WATCHED_STEPS, Value
 from attnscope.training.recipe import Recipe
 from attnscope.training.resume_points import N_KEPT
 from attnscope.training.row_workers import can_divide
+from attnscope.training.schedules import drawn_rates
 from attnscope.training.threads import ways_up_to
 
 Lengths = NDArray[np.int64]
@@ -246,6 +247,7 @@ def plan_recipe(
         free_disk_bytes=_free_disk(out),
         notes=_notes(recipe),
         n_learned=learned_parameters(recipe) if recipe.start.lora_rank else None,
+        rates=drawn_rates(recipe),
     )
 
 

@@ -20,6 +20,21 @@ def learning_rate_at(step: int, recipe: Recipe) -> float:
     return recipe.optimizer.learning_rate * share_at(step, schedule, n_steps=recipe.training.n_steps)
 
 
+def drawn_rates(recipe: Recipe, n_points: int = 96) -> tuple[tuple[int, float], ...]:
+    """Steps of a run with their learning rates: `n_points` in equal steps, more where it bends and falls."""
+    n_steps, schedule = recipe.training.n_steps, recipe.schedule
+    bends = (
+        schedule.warmup_steps,
+        schedule.warmup_steps + 1,
+        n_steps - round(schedule.decay_share * n_steps),
+    )
+    first = max(1, schedule.warmup_steps)
+    steep = (round(first * (n_steps / first) ** (k / 47)) for k in range(48)) if first < n_steps else ()
+    even = (1 + round(k * (n_steps - 1) / (n_points - 1)) for k in range(n_points))
+    steps = sorted({step for step in (*even, *steep, *bends) if 1 <= step <= n_steps})
+    return tuple((step, learning_rate_at(step, recipe)) for step in steps)
+
+
 def follows_length(recipe: Recipe) -> bool:
     """Whether what a step does depends on how long the whole run is."""
     return recipe.schedule.kind not in ("noam", "constant") or bool(recipe.data.repeated_share)

@@ -2,11 +2,12 @@
 
 import math
 
+import numpy as np
 import pytest
 
-from attnscope.training.parts import SchedulePart
+from attnscope.training.parts import Recipe, SchedulePart
 from attnscope.training.recipe import parse_recipe
-from attnscope.training.schedules import learning_rate_at, noam, share_at
+from attnscope.training.schedules import drawn_rates, learning_rate_at, noam, share_at
 
 SMALL = '[data]\nkind = "task"\ntask = "copy"\n[objective]\nkind = "translation"\n[training]\nn_steps = 100\n'
 
@@ -62,3 +63,28 @@ def test_that_a_trapezoid_falls_in_a_straight_line_over_its_last_share_alone() -
 def test_that_a_run_of_warm_up_alone_has_a_rate_at_every_step() -> None:
     schedule = SchedulePart(kind="linear", warmup_steps=10)
     assert share_at(5, schedule, n_steps=5) == 0.5
+
+
+@pytest.mark.parametrize("n_steps", [1, 2, 95, 96, 97, 5000])
+@pytest.mark.parametrize("warmup_steps", [0, 1, 40, 4000])
+@pytest.mark.parametrize("kind", ["constant", "linear", "cosine", "trapezoid", "noam"])
+def test_that_the_drawn_rates_are_those_of_the_run_with_its_bends(
+    kind: str, warmup_steps: int, n_steps: int
+) -> None:
+    recipe = _recipe(kind, warmup_steps, n_steps)
+    rates = drawn_rates(recipe)
+    steps = [step for step, _ in rates]
+    assert steps == sorted(set(steps))
+    assert (steps[0], steps[-1]) == (1, n_steps)
+    assert len(steps) <= 150
+    assert all(rate == learning_rate_at(step, recipe) for step, rate in rates)
+    every = [learning_rate_at(step, recipe) for step in range(1, n_steps + 1)]
+    assert max(rate for _, rate in rates) == max(every)
+    drawn = np.interp(np.arange(1, n_steps + 1), steps, [rate for _, rate in rates])
+    assert np.abs(drawn - every).max() <= 0.02 * max(every) + 1e-12
+
+
+def _recipe(kind: str, warmup_steps: int, n_steps: int) -> Recipe:
+    changed = {"kind": kind, "warmup_steps": str(warmup_steps)}
+    overrides = {f"schedule.{key}": value for key, value in changed.items()}
+    return parse_recipe(SMALL, overrides={**overrides, "training.n_steps": str(n_steps)})

@@ -23,6 +23,7 @@ from attnscope.records.runs import (
 from attnscope.records.training import Evaluated, Step
 from attnscope.viewmodels.request_ids import RequestIds
 from attnscope.viewmodels.training.overlaid_curves import Drawing, lines_of, value_at
+from attnscope.viewmodels.training.plan_words import rate_words
 from attnscope.viewmodels.training.preset_recipe import take_preset
 from attnscope.viewmodels.training.recipe_differences import (
     csv_of_table,
@@ -384,3 +385,11 @@ def test_that_a_law_is_fitted_through_all_runs_of_a_large_folder_but_those_that_
     assert [run.name for run in room.runs.fitted] == ["c"]
     room.runs.show_all(False)
     assert room.runs.fitted == ()
+
+
+def test_that_a_plan_says_its_learning_rate_in_words() -> None:
+    assert rate_words(plan(rates=((1, 0.1), (10, 1.0), (20, 0.0)))) == (
+        "rises to 1 at step 10, falls to 0 at step 20"
+    )
+    assert rate_words(plan(rates=((1, 0.003), (20, 0.003)))) == "0.003"
+    assert rate_words(plan()) == ""

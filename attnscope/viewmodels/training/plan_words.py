@@ -63,6 +63,8 @@ def work_rows(plan: Plan) -> tuple[Row, ...]:
         ("operations a step", flops_text(plan.flops_a_step)),
         (f"all {plan.n_steps:,} steps", flops_text(plan.flops)),
     ]
+    if plan.rates:
+        rows.append(("learning rate", rate_words(plan)))
     if plan.seconds is not None and plan.pace is not None:
         low, expected, high = plan.seconds
         least, most = rough_text(low), rough_text(high)
@@ -70,6 +72,17 @@ def work_rows(plan: Plan) -> tuple[Row, ...]:
         rows.append(("time", f"about {rough_text(expected)}{span}"))
         rows.append(("a second", f"{flops_text(plan.pace.flops_per_s)} operations in {plan.precision}"))
     return tuple(rows)
+
+
+def rate_words(plan: Plan) -> str:
+    """The learning rate over the run: where it is largest, and its end; empty where it is not known."""
+    if not plan.rates:
+        return ""
+    peak = max(rate for _, rate in plan.rates)
+    first = next(step for step, rate in plan.rates if rate == peak)
+    last = plan.rates[-1][1]
+    whole = f"{peak:.3g}" if first == 1 else f"rises to {peak:.3g} at step {first:,}"
+    return whole if last == peak else f"{whole}, falls to {last:.3g} at step {plan.rates[-1][0]:,}"
 
 
 def disk_rows(plan: Plan) -> tuple[Row, ...]:

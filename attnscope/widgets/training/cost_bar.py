@@ -2,8 +2,16 @@
 
 from collections.abc import Sequence
 
-from PySide6.QtCore import Qt, Slot
-from PySide6.QtGui import QGuiApplication
+from PySide6.QtCore import QPointF, QRectF, Qt, Slot
+from PySide6.QtGui import (
+    QColor,
+    QFontMetricsF,
+    QGuiApplication,
+    QPainter,
+    QPaintEvent,
+    QPen,
+    QPolygonF,
+)
 from PySide6.QtWidgets import (
     QDialog,
     QGridLayout,
@@ -17,6 +25,8 @@ from PySide6.QtWidgets import (
 )
 
 from attnscope.counting import bytes_text, short_count
+from attnscope.figures.style import NORMAL_PX, font, type_px
+from attnscope.records.plans import Plan
 from attnscope.viewmodels.training.plan_words import (
     PRESET_COLUMNS,
     WORD_COLUMNS,
@@ -28,6 +38,7 @@ from attnscope.viewmodels.training.plan_words import (
     preset_row_cells,
     problem_of,
     published_words,
+    rate_words,
     seconds_text,
     size_rows,
     work_rows,
@@ -38,6 +49,10 @@ from attnscope.viewmodels.training.state import TrainingState
 from attnscope.widgets.form_parts import column, dress_table, row
 from attnscope.widgets.labels import ElidedLabel, PlainLabel, tool_button, when
 from attnscope.widgets.side_tabs import SideTabs
+from attnscope.widgets.theme import Dressed
+
+_STRIP_PX = 44
+"""The height of the drawn schedule, its words included."""
 
 # What the recipe costs in full, and the table of presets: a window of its own that follows the editor.
 
@@ -224,6 +239,56 @@ def _preset_table() -> QTableWidget:
     return table
 
 
+class RateStrip(Dressed):
+    """The learning rate of a plan against the step, small, with where it is largest in words."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._rates: tuple[tuple[int, float], ...] = ()
+        self._words = ""
+        self.dress()
+
+    def dress(self) -> None:
+        self.setFixedHeight(round(type_px(_STRIP_PX)))
+        self.update()
+
+    def show_plan(self, plan: Plan | None) -> None:
+        """Draw the schedule of a plan; nothing without one."""
+        self._rates = () if plan is None else plan.rates
+        self._words = "" if plan is None else f"learning rate {rate_words(plan)}"
+        self.setVisible(bool(self._rates))
+        self.setToolTip(self._words)
+        self.setAccessibleName(self._words)
+        self.update()
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        if not self._rates:
+            return
+        palette = self.theme
+        line = type_px(NORMAL_PX)
+        box = QRectF(1.0, 2.0, self.width() - 2.0, self.height() - line - 4.0)
+        last, peak = self._rates[-1][0], max(rate for _, rate in self._rates)
+        points = [
+            QPointF(
+                box.x() + box.width() * (step - 1) / max(1, last - 1),
+                box.bottom() - box.height() * rate / peak if peak > 0 else box.bottom(),
+            )
+            for step, rate in self._rates
+        ]
+        with QPainter(self) as painter:
+            painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+            painter.setPen(QPen(QColor(palette.grid), 1.0))
+            painter.drawLine(box.bottomLeft(), box.bottomRight())
+            painter.setPen(QPen(QColor(palette.accent), 1.5))
+            painter.drawPolyline(QPolygonF(points))
+            painter.setPen(QColor(palette.muted))
+            painter.setFont(font())
+            words = QFontMetricsF(painter.font()).elidedText(
+                self._words, Qt.TextElideMode.ElideRight, box.width()
+            )
+            painter.drawText(QPointF(box.x(), self.height() - 3.0), words)
+
+
 class CostBar(QWidget):
     """Shows the plan of a TrainingState in a line; the button opens everything about it."""
 
@@ -242,6 +307,8 @@ class CostBar(QWidget):
         top = row(self._line, self.more, spacing=4)
         top.setStretch(0, 1)
         layout.addLayout(top)
+        self.rates = RateStrip()
+        layout.addWidget(self.rates)
         layout.addWidget(self._problem)
         self.show_plan()
 
@@ -265,6 +332,7 @@ class CostBar(QWidget):
                 parts.append("edited")
             self._line.set_full_text(" · ".join(parts))
             self._line.setToolTip(f"Training takes {memory_line(plan)} on {plan.device}")
+        self.rates.show_plan(plan)
         self._problem.setVisible(bool(problem))
         self._problem.setText(problem)
 
