@@ -314,7 +314,7 @@ def with_texts(choice: C, settings: Iterable[str]) -> C:
     for setting in settings:
         name, sign, text = setting.partition("=")
         if not sign:
-            raise UserError(f"'{shortened(setting)}' sets nothing.", expected="NAME=VALUE")
+            raise UserError(f"'{shortened(setting)}' has no value.", expected="NAME=VALUE")
         values[name.strip()] = _named(known, name.strip()).parsed(text)
     return _made(choice, values)
 
@@ -328,7 +328,7 @@ def _named(known: Mapping[str, Field], name: str) -> Field:
     if name not in known:
         raise UserError(
             f"There is no setting '{shortened(name)}'.",
-            expected=", ".join(known) or "no setting at all",
+            expected=", ".join(known) or "no settings",
             action=meant(name, known).strip(),
         )
     return known[name]

@@ -1,6 +1,6 @@
 """Dependency trees from CoNLL-U files (universaldependencies.org/format.html).
 
-Ten columns with tabs between them; comments begin with `#`, sentences end with a blank line. Lines such as
+Ten columns separated by tabs them; comments begin with `#`, sentences end with a blank line. Lines such as
 `3-4` are one written word for several words of the tree, lines such as `8.1` stand for words not written.
 """
 

@@ -139,7 +139,7 @@ class ModelReading:
             )
         tokens = self.tokens
         if len(tokens) < 2:
-            raise UserError("The text has one token, and none that follows it.", expected="a longer text")
+            raise UserError("The text has only one token.", expected="a longer text")
         return NextTokens(tokens=tokens[1:], positions=tuple(range(len(tokens) - 1)))
 
     def log_p(self, positions: Sequence[int]) -> Numbers:

@@ -335,7 +335,7 @@ def _add_view_arguments(parser: argparse.ArgumentParser) -> None:
         "--only",
         default="",
         metavar="WHICH",
-        help="for other views of encodings: what of them is drawn, as waves names dimensions: 0,4-7",
+        help="for other views of encodings: what to draw, for instance the dimensions of waves: 0,4-7",
     )
     parser.add_argument(
         "--charts",

@@ -129,7 +129,7 @@ class RegressionChoice:
         title="own",
         tip="Your own samples, as 1:2, 2:2.5, 4:1, 5:3; empty: samples drawn from a curve",
         is_text=_are_pairs,
-        form=f"2 to {_MOST_OWN} pairs of numbers, position:value, with commas between them,",
+        form=f"2 to {_MOST_OWN} pairs of numbers, position:value, separated by commas,",
         most=300,
     )
     own_query: float = number(

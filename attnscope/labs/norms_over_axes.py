@@ -248,25 +248,25 @@ def _sentence(choice: NormChoice, after: Numbers, n_counted: int) -> str:
     match choice.norm:
         case "layer":
             return (
-                f"Layer norm counts the {n_counted} features of one token: what becomes of it depends on no "
-                "other token and no other text, in training and in use. Features keep their means (up to "
+                f"Layer norm normalises over the {n_counted} features of one token: the result depends on "
+                "no other token or text, in training and in use. Features keep their means (up to "
                 f"{left})."
             )
         case "rms":
             of_token = format_number(float(np.abs(after.mean(axis=2)).max()), 2)
             return (
-                f"RMS norm divides the {n_counted} features of one token by their root mean square and takes "
-                f"nothing off: a token's mean stays (here up to {of_token}), only its size is 1."
+                f"RMS norm divides the {n_counted} features of one token by their root mean square and "
+                f"subtracts nothing: a token keeps its mean (here up to {of_token}); only its size becomes 1."
             )
         case "batch":
             return (
-                f"Batch norm counts one feature in {plural(n_counted, 'token')} of the whole batch: a number "
-                "changes when another text does, padding counts unless it is masked, and running averages "
-                "stand in where there is no batch."
+                f"Batch norm normalises one feature over {plural(n_counted, 'token')} of the whole batch: a "
+                "number changes when another text does, and padding counts unless it is masked. Where there "
+                "is no batch, running averages are used."
             )
     return (
-        f"Group norm counts {n_counted} numbers of one text, a group of features in all its tokens: no other "
-        "text matters, but later tokens do, so a causal model cannot use it."
+        f"Group norm normalises over {n_counted} numbers of one text, a group of features in all its "
+        "tokens: other texts do not matter, but later tokens do, so a causal model cannot use it."
     )
 
 
@@ -278,10 +278,10 @@ class NormsOverAxes(Lab[NormChoice, NormShown]):
     source = "Ioffe and Szegedy 2015, Ba et al. 2016, Wu and He 2018, Zhang and Sennrich 2019"
     help = """A block of texts × tokens × features before and after a norm, without its learned gain and
     bias. Click a number: the map in the middle shows which others are counted with it. Layer norm and RMS
-    norm count the features of one token, so that nothing depends on other tokens or texts. Batch norm
-    counts one feature in all tokens of the batch, group norm a group of features in all tokens of one text;
-    with one group for each feature it is instance norm. The charts show which means are 0 afterwards. For
-    where the norm stands, see [Norms before or after](help:labs#norms-before-or-after).
+    norm normalise over the features of one token, so that nothing depends on other tokens or texts. Batch
+    norm normalises one feature over all tokens of the batch, group norm a group of features over all tokens
+    of one text; with one group for each feature it is instance norm. The charts show which means are 0
+    afterwards. For where to place the norm, see [Norms before or after](help:labs#norms-before-or-after).
     """
 
     example = NormChoice()

@@ -63,9 +63,9 @@ class AverageChoice:
     values: str = line(
         "-1.9,-1.1 1.8,-1.3 2,0.9 0.1,1.9 -1.6,0.8",
         title="values",
-        tip="The values as x,y, with blanks between them; drag them in the upper picture",
+        tip="The values as x,y, separated by spaces; drag them in the upper picture",
         is_text=is_points,
-        form=f"2 to {MOST} points x,y within ±{LIMIT}, with blanks between them,",
+        form=f"2 to {MOST} points x,y within ±{LIMIT}, separated by spaces,",
     )
     query_x: float = number(-0.6, _PLACES, title="query x", tip="The query; drag it as well", text=fixed)
     query_y: float = number(-0.9, _PLACES, title="query y", tip="The query; drag it as well", text=fixed)

@@ -51,7 +51,7 @@ class ResidualStream(Question):
             tables=(_table(norms, added, cosines),),
             note=""
             if found.is_sum
-            else "A norm or a factor stands between: a layer leaves more than x plus what its parts give.",
+            else "A norm or a factor comes in between, so a layer's output is not just x plus its parts.",
         )
 
 

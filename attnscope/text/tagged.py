@@ -77,7 +77,7 @@ def read_tagged(path: Path, column: str = "upos") -> list[TaggedText]:
             f"{path} has {shown}.",
             kind="labels",
             expected=f"words with 2 to {MAX_LABELS:,} different labels",
-            action="Check which side of each word its label stands on.",
+            action="Check on which side of each word its label is.",
         )
     return texts
 
@@ -117,7 +117,7 @@ def _of_slashes(line: str, number: int, path: Path) -> TaggedText:
     for item in line.split():
         word, _, label = item.rpartition("/")
         if not word or not label:
-            raise _bad_line(item, number, path, "word/LABEL, a label behind the last slash of each word")
+            raise _bad_line(item, number, path, "word/LABEL, a label after the last slash of each word")
         words.append(word)
         labels.append(_checked(label, number, path))
     return tagged(words, labels)
@@ -157,7 +157,7 @@ def _of_trees(lines: Sequence[str], path: Path, column: str) -> Iterator[TaggedT
         first, _, last = id.partition("-")
         is_number = all(part.isascii() and part.isdigit() for part in (first, last or first))
         if len(columns) != _N_COLUMNS or not (is_number or "." in id):
-            raise _bad_line(line, number, path, f"{_N_COLUMNS} columns with tabs between, the first a number")
+            raise _bad_line(line, number, path, f"{_N_COLUMNS} columns separated by tabs, the first a number")
         if "." in id or (not last and int(first) <= until):
             continue
         until = int(last) if last else until

@@ -398,7 +398,7 @@ def _objective_faults(recipe: Recipe) -> Iterator[_Fault]:
         told = f'false, since optimizer.kind "{recipe.optimizer.kind}" needs whole matrices'
         yield "training.sharded", True, told
     if NORMS[recipe.model.norm].is_of_batch:
-        told = f'false, since model.norm "{recipe.model.norm}" needs all rows of a batch at once, one time'
+        told = f'false, since model.norm "{recipe.model.norm}" needs all rows of a batch at once'
         for name in ("sharded", "checkpointing"):
             if getattr(recipe.training, name):
                 yield f"training.{name}", True, told

@@ -111,7 +111,7 @@ def test_that_a_caption_says_when_a_map_is_almost_even(largest: float, is_even: 
 
 @pytest.mark.parametrize("width_mm", [85.0, 174.0])
 def test_that_the_notes_of_encodings_stand_whole_below_them(width_mm: float):
-    note = "The vector of equal parts and length 1, turned by each position; 128 dimensions, base 10000."
+    note = "The vector of equal parts and length 1, rotated by each position; 128 dimensions, base 10000."
     tables = (dataclasses.replace(position_table("rotary"), note=note), position_table("plain"))
     page = sized(spec("positions", positions=tables), width_mm=width_mm)
     shown = words(page)

@@ -105,7 +105,7 @@ def test_that_what_is_typed_is_read_in_its_own_type(typed: str, name: str, value
             "There is no setting 'dk'. Expected: d_k, n_keys, sigma, score, is_causal, words, seed. Did you",
         ),
         ("finding=4", "There is no setting 'finding'."),
-        ("d_k", "'d_k' sets nothing. Expected: NAME=VALUE."),
+        ("d_k", "'d_k' has no value. Expected: NAME=VALUE."),
         ("d_k=1", "3 keys are more than 1 dimensions."),
     ],
 )

@@ -97,7 +97,7 @@ def test_that_the_command_line_lists_explains_and_asks_it(
         (("residual-strem",), "Did you mean residual-stream"),
         (("residual-stream", "MODEL"), "at least one word after --text"),
         (("residual-stream", "MODEL", *TEXT, "--set", "colour=red"), "no setting 'colour'"),
-        (("residual-stream", "MODEL", *TEXT, "--set", "stack"), "sets nothing"),
+        (("residual-stream", "MODEL", *TEXT, "--set", "stack"), "has no value"),
         (("residual-stream", "MODEL", *TEXT, "--head", "encoder:L9H9"), "no head L9H9"),
     ],
 )

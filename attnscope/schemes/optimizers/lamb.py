@@ -17,7 +17,7 @@ _EPSILON = 1e-6
 class Lamb(OptimizerScheme):
     name, title, order = "lamb", "LAMB", 5
     words = (
-        "the step of AdamW, for each matrix and vector scaled to the length of its weights: the rate is the "
+        "AdamW's step, scaled for each matrix and vector to the length of its weights: the rate is the "
         "share by which each changes"
     )
     source = "You et al. 2020"

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 class LinearBiases(PositionScheme):
     name, title, order = "alibi", "ALiBi", 5
-    words, source = "scores fall with the distance, in each head by another slope", "Press et al. 2022"
+    words, source = "scores fall with the distance, with a different slope in each head", "Press et al. 2022"
     is_of_text = True
     falls = True
     is_compared = True

@@ -17,7 +17,7 @@ _BASE = 10000.0
 
 class Rotary(PositionScheme):
     name, title, order = "rotary", "rotary", 2
-    words, source = "queries and keys are turned by an angle that grows with the position", "Su et al. 2021"
+    words, source = "queries and keys are rotated by an angle that grows with the position", "Su et al. 2021"
     choices = ("rope_base",)
     is_of_text = True
     n_tables = 2
@@ -29,7 +29,7 @@ class Rotary(PositionScheme):
             name = "d_model / n_heads" if config.d_head is None else "d_head"
             yield "position", f"an even {name}, which is {config.head_width}"
         if SCORES[config.score].comparison == "additive":
-            told = f"another position: the score {config.score} has no product that a rotation turns"
+            told = f"another position: the score {config.score} has no product to rotate"
             yield "position", told
 
     def width(self, config: "ModelConfig") -> int:
@@ -54,7 +54,7 @@ class Rotary(PositionScheme):
 
         if width % 2:
             raise UserError(
-                f"Rotary positions turn pairs of dimensions, and {width} is odd.",
+                f"Rotary positions rotate pairs of dimensions, and {width} is odd.",
                 expected="an even number",
                 action="Change it by one.",
             )
@@ -101,5 +101,5 @@ def rotated(n: int, inv_freq: "Tensor") -> "Tensor":
 
 def rotary_note(width: int, what: str, base: str) -> str:
     """What the matrix of a rotary encoding holds."""
-    turned = "The vector of equal parts and length 1, turned by each position"
+    turned = "The vector of equal parts and length 1, rotated by each position"
     return f"{turned}; {width} {what}{base}."

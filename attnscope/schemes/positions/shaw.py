@@ -1,4 +1,4 @@
-"""A learned vector for each distance, scored by queries as keys are (Shaw et al. 2018, equation 5)."""
+"""A learned vector for each distance, scored by queries like keys (Shaw et al. 2018, equation 5)."""
 
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 class Offsets(PositionScheme):
     name, title, order = "shaw", "Shaw", 6
-    words, source = "a learned vector for each distance, scored by queries as keys are", "Shaw et al. 2018"
+    words, source = "a learned vector for each distance, scored by queries like keys", "Shaw et al. 2018"
     choices = ("max_distance",)
     is_of_text = True
     scores_distances = True
