@@ -45,11 +45,15 @@ class Plain(Question):
         raise NotImplementedError
 
 
-LINE = Series(name="depth", xs=np.arange(3.0), ys=np.arange(3.0))
+LINE = Series(name="depth", xs=np.arange(1.0, 4.0), ys=np.arange(3.0))
 ANSWER = Answer(
     sentence="It goes 3 deep.",
     note="Mind the step.",
-    charts=(Chart(title="Depth", x_label="layer", y_label="m", series=(LINE,)),),
+    charts=(
+        Chart(
+            title="Depth", x_label="token", y_label="m", series=(LINE,), x_names=tuple("cat dog owl".split())
+        ),
+    ),
     cells=(CellMap(title="Map", values=np.eye(2), rows=("a", "b"), columns=("c", "d")),),
     tables=(NumberTable(title="All", columns=("token", "depth"), rows=(("the", 1.0), ("cat", 2.5))),),
 )
@@ -84,6 +88,8 @@ def test_that_the_answer_is_shown_with_all_its_parts(made: tuple[AskPanel, AskSt
     panel.pointed.connect(told.append)
     view.cells[0].hovered.emit(1, 1)
     assert told[-1].endswith("b → key d  1")
+    view.charts[0].plot.cursor_moved.emit(1.2)
+    assert told[-1] == "Depth: token cat  ·  depth 0"
     tell(state, asked, Answer(sentence="Nothing."))
     assert panel.sentence.text() == "Nothing."
     assert not view.cells[0].isVisible()
@@ -107,11 +113,11 @@ def test_that_options_are_asked_for_and_another_question_has_its_own(
     panel.questions.activated.emit(1)
     assert asked[-1].question == "plain"
     assert panel.words.text() == "nothing much"
-    assert not panel.options.isVisible()
+    assert panel.options._parts == {}
     state.handle(Failed(number=asked[-1].number, request="Ask", message="It has no such part."))
     assert panel.note.text() == "It has no such part."
     panel.choose("deep")
-    assert panel.options.isVisible()
+    assert len(panel.options._parts) == 4
 
 
 def test_that_the_answer_is_a_figure_while_it_is_looked_at(

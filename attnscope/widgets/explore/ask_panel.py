@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 
 from PySide6.QtCore import Qt, Signal, Slot
-from PySide6.QtWidgets import QHBoxLayout, QLineEdit, QScrollArea, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QLineEdit, QScrollArea, QVBoxLayout, QWidget
 
 from attnscope.fields import Field, Number, OneOf, Switch, Value, fields_of
 from attnscope.figures.page import sized
@@ -29,6 +29,8 @@ from attnscope.widgets.theme import Dressed
 
 _CHART_PX, _MOST_LINES, _LINE_PX, _HEAD_PX = 190, 12, 24, 30
 _WORD_PX, _NUMBER_PX = 96, 72
+_INSET_PX = 12
+"""What a button without a frame keeps free before its words."""
 
 
 class OptionsRow(QWidget):
@@ -39,7 +41,7 @@ class OptionsRow(QWidget):
     def __init__(self) -> None:
         super().__init__()
         self._row = FlowRow(spacing=4, line_spacing=0)
-        self._row.setContentsMargins(0, 0, 0, 0)
+        self._row.setContentsMargins(-_INSET_PX, 0, 0, 0)
         self.setLayout(self._row)
         self._parts: dict[str, tuple[Field, QWidget]] = {}
         self._kind: type | None = None
@@ -58,7 +60,6 @@ class OptionsRow(QWidget):
             else:
                 part.setChecked(bool(value))  # type: ignore[attr-defined]  # a button
             part.setEnabled(field.is_used(options))
-        self.setVisible(bool(self._parts))
 
     def _build(self, fields: Iterable[Field]) -> None:
         for _, part in self._parts.values():
@@ -246,11 +247,11 @@ class AskPanel(Dressed):
         column = QVBoxLayout(self)
         column.setContentsMargins(16, 8, 8, 8)
         column.setSpacing(4)
-        heading: QHBoxLayout = row(self.questions, self.export_button)
-        heading.setStretch(0, 1)
-        column.addLayout(heading)
+        column.addWidget(self.questions)
         column.addWidget(self.words)
-        column.addWidget(self.options)
+        below = row(self.options, self.export_button)
+        below.setStretch(0, 1)
+        column.addLayout(below)
         column.addWidget(self.area, 1)
 
     @Slot(int)

@@ -9,6 +9,7 @@ from PySide6.QtWidgets import QGraphicsSimpleTextItem
 from attnscope.counting import number_text
 from attnscope.figures.colours import series_colour
 from attnscope.figures.paint_chart import equal_ranges
+from attnscope.figures.plain import plain_piece
 from attnscope.figures.style import SMALL_PX, font, text_width, type_px
 from attnscope.figures.ticks import log_ticks, nice_ticks, tick_text
 from attnscope.records.charts import Chart, Series
@@ -82,7 +83,8 @@ class LabPlot(LinePlot):
             along: list[tuple[float, str]] = []
         else:
             upright = _ticks(bottom, top, view.height() / type_px(36), self._chart.is_log_y)
-            along = _ticks(left, right, view.width() / type_px(64), self._chart.is_log_x)
+            named = [(float(k), plain_piece(name)) for k, name in enumerate(self._chart.x_names, start=1)]
+            along = named or _ticks(left, right, view.width() / type_px(64), self._chart.is_log_x)
             along = _apart(along, view.width() / (right - left) if right > left else 0.0)
         plot.getAxis("left").setTicks([upright])
         plot.getAxis("bottom").setTicks([along])
@@ -99,7 +101,8 @@ class LabPlot(LinePlot):
                 k = int(np.nanargmin(np.where(np.isfinite(series.ys), np.abs(xs - x), np.nan)))
                 parts.append(f"{series.name} {number_text(float(series.ys[k]))}")
                 nearest = float(series.xs[k])
-        place = f"{self._chart.x_label or 'at'} {number_text(nearest)}"
+        names = dict(enumerate(self._chart.x_names, start=1))
+        place = f"{self._chart.x_label or 'at'} {names.get(round(nearest), number_text(nearest))}"
         return "  ·  ".join((f"{self._chart.title}: {place}", *parts)) if parts else ""
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
