@@ -81,9 +81,15 @@ def encode_second(tokenizer: Tokenizer, text: str, max_tokens: int) -> Tokens:
 
 def check_strings(text: object, target: object) -> None:
     """Raise UserError unless the text is one string, and the target too where there is one."""
-    for name, given in (("the text", text), *((("the target", target),) if target is not None else ())):
-        if not isinstance(given, str):
-            raise of_wrong_kind(given, name, "one string", 'Join words: " ".join(words).')
+    check_string(text, "the text")
+    if target is not None:
+        check_string(target, "the target")
+
+
+def check_string(given: object, name: str) -> None:
+    """Raise UserError unless what is given is one string."""
+    if not isinstance(given, str):
+        raise of_wrong_kind(given, name, "one string", 'Join words: " ".join(words).')
 
 
 def join_segments(first: Tokens, second: Tokens, max_tokens: int) -> Inputs:

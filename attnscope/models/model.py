@@ -12,7 +12,7 @@ from torch import Tensor
 from attnscope.errors import NotFiniteError, UserError
 from attnscope.models.checkpoint import write_model_folder
 from attnscope.models.edits import build_edits, without_copies
-from attnscope.models.inputs import Inputs, check_strings, with_pattern, with_segments
+from attnscope.models.inputs import Inputs, check_string, check_strings, with_pattern, with_segments
 from attnscope.models.network import Network, Pass
 from attnscope.models.outputs import build_output, kl_nats, log_probabilities
 from attnscope.models.own import OwnNetwork, OwnPass
@@ -337,6 +337,7 @@ class Model:
         A continuation ends where the model has no more positions. Raises UserError for an encoder.
         """
         check_writes(self.network)
+        check_string(text, "the text")
         probe = self._writing_probe(self._change(gates, ()))
         inputs = self.network.encode(text)
         return written_text(self.network, inputs, self.network.write(inputs, probe, n_tokens=max_tokens))

@@ -1,5 +1,6 @@
 """The shelf of well-known open models, what the Hub offers of one, and how far a download is."""
 
+import re
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
@@ -209,4 +210,4 @@ def typed_name(text: str) -> str:
     """The owner/name that a person types, with or without the prefix, or copies as the address of a page."""
     name = on_this_machine(text.strip())
     _, is_address, rest = name.partition("://")
-    return "/".join(rest.split("/")[1:3]) if is_address else name
+    return "/".join(re.split("[?#]", rest)[0].split("/")[1:3]) if is_address else name

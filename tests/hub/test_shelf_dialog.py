@@ -18,6 +18,7 @@ from attnscope.records.shelf import (
     ShelfRow,
     ShelfShown,
     ShowShelf,
+    typed_name,
     unlisted,
 )
 from attnscope.viewmodels.request_ids import RequestIds
@@ -337,3 +338,10 @@ def test_that_a_package_says_that_it_carries_the_model(bench: Bench, qtbot) -> N
     assert "contains it" in dialog.told.text()
     assert dialog.main_button.text() == "Open"
     assert place_words(state.rows[0]) == "Installed"
+
+
+@pytest.mark.parametrize(
+    "end", ["", "/", "/tree/main", "?library=transformers", "/blob/main/a.json?x=1#L3", "#a"]
+)
+def test_that_an_address_copied_from_a_browser_is_the_name_of_its_model(end):
+    assert typed_name(f" https://huggingface.co/someone/tiny{end} ") == NAME

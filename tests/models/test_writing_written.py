@@ -202,6 +202,16 @@ def test_that_a_model_in_training_is_left_as_it_was_between_tokens():
     steps.close()
 
 
+@pytest.mark.parametrize("given", [None, b"the cat", 7, ["the", "cat"]])
+def test_that_what_is_no_string_is_not_written_after(given):
+    model = tiny_model("encoder-decoder")
+    for write in (model.write, model.generate):
+        with pytest.raises(UserError, match=r"The text: .*Expected: one string"):
+            write(given)
+    with pytest.raises(UserError, match=r"The prefix: .*Expected: one string"):
+        model.write("the cat", prefix=given)
+
+
 def test_that_a_full_text_leaves_no_room_and_says_so():
     model = tiny_model("decoder")
     long = " ".join(["the cat"] * 30)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from attnscope.errors import UserError
-from attnscope.models.inputs import Inputs
+from attnscope.models.inputs import Inputs, check_string
 from attnscope.models.network import Network
 from attnscope.models.outputs import kl_nats, log_probabilities
 from attnscope.models.writing.loop import Choice, Draft, write_ids
@@ -199,6 +199,8 @@ def write_text(
     """
     settings.check()
     check_writes(network)
+    check_string(text, "the text")
+    check_string(prefix, "the prefix")
     is_translation = network.form == "encoder-decoder"
     inputs = network.encode(text, prefix if is_translation else None)
     probe = RowProbe(network.sites, gates)
