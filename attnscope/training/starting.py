@@ -140,7 +140,7 @@ def _weights(module: OwnModule, config: ModelConfig) -> dict[str, Tensor]:
 
 def _is_of_both_sides(start: ModelConfig, wanted: ModelConfig) -> bool:
     """Whether what saw only earlier tokens goes on with a view of all: the same layers without their mask."""
-    return (start.form, wanted.form) == ("decoder", "encoder") and not wanted.n_labels
+    return (start.form, wanted.form) == ("decoder", "encoder") and not wanted.labels_texts
 
 
 def start_note(recipe: Recipe, start: LoadedFolder | None) -> str:
@@ -188,7 +188,7 @@ def _check_agrees(start: ModelConfig, wanted: ModelConfig, where: str) -> None:
             f"The model in {where} is not the recipe's: {'; '.join(odd)}.",
             expected="the same architecture and form",
             action='Set model.form = "decoder" to let it predict labels.'
-            if wanted.n_labels and start.form == "decoder" and len(odd) == 1
+            if wanted.labels_texts and start.form == "decoder" and len(odd) == 1
             else "Leave these keys out of [model] to take the model's own, or choose another objective "
             "or another model to start from.",
         )

@@ -17,6 +17,7 @@ from attnscope.training.data import prepare
 from attnscope.training.loop import TrainingRun
 from attnscope.training.objectives import loss_and_hits, loss_sum
 from attnscope.training.recipe import Recipe, parse_recipe
+from attnscope.training.starting import first_module, read_start
 
 RECIPES = Path(__file__).parents[2] / "resources" / "recipes"
 TEXT = "the/DET old/ADJ man/NOUN runs/VERB\na/DET dog/NOUN\nhe/PRON sees/VERB the/DET old/ADJ dog/NOUN\n" * 7
@@ -194,3 +195,22 @@ def test_that_the_recipe_reverses_every_unseen_row_by_the_other_diagonal(tmp_pat
     weights = run.model.trace("c a b e d j i h g f a a b c d e").weights(("encoder", 0), 0)
     inner = weights[1:-1, 1:-1]  # without <s> and </s>
     assert inner.argmax(axis=1).tolist() == list(range(15, -1, -1))
+
+
+@pytest.mark.parametrize(("source", "stack"), [("stories-masked", "encoder"), ("stories", "decoder")])
+def test_that_a_tagger_begins_with_the_weights_of_a_language_model(
+    tmp_path: Path, source: str, stack: str
+) -> None:
+    path = tmp_path / "tagged.txt"
+    path.write_text(TEXT.splitlines()[0] + "\na/DET dog/NOUN\nhe/PRON sees/VERB\n" * 2, encoding="utf-8")
+    recipe = parse_recipe(
+        f'[start]\nfrom = "{source}"\n[data]\nkind = "tagged"\npath = "{path}"\nvalidation_share = 0.4\n'
+        '[objective]\nkind = "labels"\n[training]\nn_steps = 1\nbatch_size = 2\n'
+    )
+    start = read_start(recipe)
+    prepared = prepare(recipe, start.tokenizer)
+    module = first_module(recipe, prepared.fitted(recipe.model), start)
+    assert module.config.labels_tokens
+    before = dict(start.module.named_parameters())[f"{stack}.1.attention.qkv.weight"]
+    assert torch.equal(dict(module.named_parameters())["encoder.1.attention.qkv.weight"], before)
+    assert tuple(module.head.labels.weight.shape) == (len(prepared.labels), recipe.model.d_model)

@@ -39,7 +39,7 @@ def further_recipe(model: ModelInfo) -> str:
     lines = [
         f"# Fine-tuning {name}. Give it your own data: a file of {_WORDS[kind]}.",
         "# To predict labels instead, write classification under [objective] and labelled under [data]:",
-        f"# {_WORDS['labelled']}.",
+        f"# {_WORDS['labelled']}. For labels of words: labels and tagged, {_WORDS['tagged']}.",
         *_SEGMENTS * model.reads_pairs,
         "",
         "[start]",
