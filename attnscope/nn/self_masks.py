@@ -71,7 +71,8 @@ class SelfMask:
     def _described(self, offset: int, device: torch.device | None = None) -> Sparse:
         config, mask = self.config, MASKS[self.config.mask]
         numbers = [config.window, mask.step(config), mask.n_global(config), config.mask_block, offset]
-        numbers += [1] if self.links.shape[1] and config.random_links == "each" else []
+        is_one_way, stride = bool(self.links.shape[1]) and config.random_links == "each", mask.stride(config)
+        numbers += [int(is_one_way), stride] if stride else [1] if is_one_way else []
         return Sparse(
             numbers=torch.tensor(numbers, dtype=torch.int64),
             links=self.links,

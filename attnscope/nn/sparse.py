@@ -1,15 +1,16 @@
 """A mask of near keys, global tokens and random blocks: what makes long texts cheaper.
 
     symbol    meaning                                                        shape
-    numbers   window, step, n_global, block, offset, and 1 where links hold  int64 [6]
-              one way; files before version 0.8 lack the last                [5]
+    numbers   window, step, n_global, block, offset, 1 where links hold one  int64 [5 to 7]
+              way, stride; those at the end may be missing, and are 0
     links     blocks that are drawn for each block of tokens, −1: none       int64 [n_blocks, n_random]
 
 A query stands at the key `offset` + its own number. It sees the keys at most `window` steps away, every
 `step`-th of them (Beltagy et al. 2020, section 3.1); the first `n_global` tokens see all keys and are seen
-by all queries; and the queries of a block see the blocks drawn for it (Zaheer et al. 2020, section 2). Links
-that hold both ways are seen from either block, as before version 0.8: a block then sees from none to many.
-A causal rule takes its part away from all of this. Must not import masks or patterns.
+by all queries; and the queries of a block see the blocks drawn for it (Zaheer et al. 2020, section 2). A
+stride, which goes with a window alone, adds the keys at every distance that it divides (Child et al. 2019).
+Links that hold both ways are seen from either block, as before version 0.8: a block then sees from none to
+many. A causal rule takes its part away from all of this. Must not import masks or patterns.
 """
 
 import random
@@ -29,12 +30,14 @@ class Sparse:
 
     def allowed(self, i: Tensor, j: Tensor) -> Tensor:
         """See `Pattern`."""
-        window, step, n_global, block, offset, _ = self._values
+        window, step, n_global, block, offset, _, stride = self._values
         place, key = (i + offset)[:, None], j[None, :]
         distance = (place - key).abs()
         seen = distance <= window * step
         if step > 1:
             seen = seen & (distance % step == 0)
+        if stride:
+            seen = seen | (distance % stride == 0)
         if n_global:
             seen = seen | (key < n_global) | (place < n_global)
         if self.links.shape[1]:
@@ -44,11 +47,16 @@ class Sparse:
     def check(self, n_queries: int, n_keys: int) -> None:
         """See `Pattern`."""
         numbers, links = self.numbers, self.links
-        if numbers.shape not in ((5,), (6,)) or numbers.dtype != torch.int64 or numbers.device.type != "cpu":
-            raise ValueError(f"a sparse mask is described by {list(numbers.shape)} numbers, expected [6]")
-        window, step, n_global, block, offset, _ = self._values
+        is_list = numbers.ndim == 1 and 5 <= len(numbers) <= 7 and numbers.dtype == torch.int64
+        if not is_list or numbers.device.type != "cpu":
+            raise ValueError(
+                f"a sparse mask is described by {list(numbers.shape)} numbers, expected [5] to [7]"
+            )
+        window, step, n_global, block, offset, _, stride = self._values
         if min(window, n_global) < 0 or min(step, block) < 1 or links.ndim != 2 or links.dtype != torch.int64:
             raise ValueError("the sparse mask has impossible numbers")
+        if stride < 0 or (stride and (step > 1 or n_global or links.shape[1])):
+            raise ValueError("a stride goes with a window of single steps, and nothing else")
         if offset != n_keys - n_queries or offset < 0:
             raise ValueError(f"the sparse mask is for {offset} earlier keys, expected {n_keys - n_queries}")
         if links.shape[1] and len(links) * block < n_keys:
@@ -64,13 +72,15 @@ class Sparse:
 
     def columns(self, rows: range, n_keys: int) -> Tensor | None:
         """The keys that some of the rows may see, int64 in rising order; None when that may be any key."""
-        window, step, n_global, block, offset, is_one_way = self._values
+        window, step, n_global, block, offset, is_one_way, stride = self._values
         first, last = rows.start + offset, rows.stop - 1 + offset
         if first < n_global:
             return None
         seen = torch.zeros(n_keys, dtype=torch.bool)
         seen[:n_global] = True
         seen[max(0, first - window * step) : last + window * step + 1] = True
+        for place in range(first, min(last + 1, first + stride)):
+            seen[place % stride :: stride] = True
         if self.links.shape[1]:
             low, high = first // block, last // block
             blocks = torch.zeros(len(self.links), dtype=torch.bool)
@@ -83,13 +93,16 @@ class Sparse:
 
     def count(self, n_tokens: int) -> int:
         """How many cells of a square map are open, causality left aside; links are those of `draw_links`."""
-        window, step, n_global, block, _, is_one_way = self._values
+        window, step, n_global, block, _, is_one_way, stride = self._values
         place = torch.arange(min(n_global, n_tokens), n_tokens)
         back = torch.div(place, step, rounding_mode="floor").clamp(max=window)
         ahead = torch.div(n_tokens - 1 - place, step, rounding_mode="floor").clamp(max=window)
         first_global = torch.div(place - n_global, step, rounding_mode="floor") + 1
         n_near_global = (back - first_global + 1).clamp(min=0)
         n_seen = back + ahead + 1 + n_global - n_near_global
+        for side, near in ((place, back), (n_tokens - 1 - place, ahead)) if stride else ():
+            n_seen = n_seen + torch.div(side, stride, rounding_mode="floor")
+            n_seen = n_seen - torch.div(near, stride, rounding_mode="floor")
         sizes = (n_tokens - torch.arange(len(self.links)) * block).clamp(0, block)
         linked = torch.where(self.links < 0, 0, sizes[self.links.clamp(min=0)]).sum(dim=1)
         if is_one_way:  # global queries see all keys as it is
@@ -99,9 +112,10 @@ class Sparse:
         return n_tokens * min(n_global, n_tokens) + int(n_seen.sum()) + n_linked
 
     @property
-    def _values(self) -> tuple[int, int, int, int, int, bool]:
-        window, step, n_global, block, offset, *is_one_way = self.numbers.tolist()
-        return window, step, n_global, block, offset, is_one_way == [1]
+    def _values(self) -> tuple[int, int, int, int, int, bool, int]:
+        values = [*self.numbers.tolist(), 0, 0][:7]
+        window, step, n_global, block, offset, is_one_way, stride = values
+        return window, step, n_global, block, offset, is_one_way == 1, stride
 
     def _linked(self, query_block: Tensor, key_block: Tensor) -> Tensor:
         """Whether the blocks of a query and of a key are linked, bool [rows, columns]."""

@@ -1,7 +1,8 @@
 """What every mask of self-attention has: which keys a query sees, beside causality.
 
-A mask is made of a window, in steps; of tokens at the beginning that see everything and are seen by all; of
-random links between blocks; or of a prefix that all tokens see (`nn/self_masks.py`).
+A mask is made of a window, in steps; of keys at every distance that a stride divides; of tokens at the
+beginning that see everything and are seen by all; of random links between blocks; or of a prefix that all
+tokens see (`nn/self_masks.py`).
 """
 
 from collections.abc import Iterator
@@ -40,6 +41,10 @@ class Mask(Scheme):
     def step(self, config: "ModelConfig") -> int:
         """The distance between the keys of the window."""
         return 1
+
+    def stride(self, config: "ModelConfig") -> int:
+        """The distance between keys that are seen however far away they are; 0 where there are none."""
+        return 0
 
     def n_global(self, config: "ModelConfig") -> int:
         """How many tokens at the beginning see everything and are seen by all."""
