@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from attnscope.analysis.attention_graph import attention_graph
+from attnscope.analysis.position_checks import position_checks
 from attnscope.analysis.positions import MAX_POSITIONS, NAMES, position_tables
 from attnscope.counting import plural
 from attnscope.errors import UserError
@@ -89,6 +90,7 @@ def positions_figure(
     spec = VIEWS[view].of_positions(
         tables,
         only,
+        position_checks() if VIEWS[view].reads_checks else (),
         title=title or f"Positional encodings, {n} positions, d_model {width}",
         caption=caption if has_caption else None,
         dpi=dpi,

@@ -18,7 +18,7 @@ from attnscope.records.alignment import GoldCell
 from attnscope.records.interventions import Interventions
 from attnscope.records.maps import HeadMap
 from attnscope.records.models import Source
-from attnscope.records.positions import PositionTable
+from attnscope.records.positions import PositionCheck, PositionTable
 from attnscope.records.sites import NO_GATES, Gates, HeadRef, Stack
 from attnscope.viewmodels.maps.aspect import PLAIN, Aspect
 
@@ -117,6 +117,8 @@ class FigureSpec(ABC):
     """Whether it is drawn from a trace: see `of_trace`."""
     reads_positions: ClassVar[bool] = False
     """Whether it is drawn from tables of positional encodings: see `of_positions`."""
+    reads_checks: ClassVar[bool] = False
+    """Whether it shows what was measured of every position scheme as well."""
     asks: ClassVar[str] = ""
     """What a person may choose of those tables, in a word; empty where all of them is shown."""
     is_asked: ClassVar[bool] = False
@@ -141,7 +143,13 @@ class FigureSpec(ABC):
         raise NotImplementedError(f"The view {cls.view} is not drawn from a trace.")
 
     @classmethod
-    def of_positions(cls, tables: tuple[PositionTable, ...], only: str = "", **page: Any) -> "FigureSpec":
+    def of_positions(
+        cls,
+        tables: tuple[PositionTable, ...],
+        only: str = "",
+        checks: tuple[PositionCheck, ...] = (),
+        **page: Any,
+    ) -> "FigureSpec":
         """The figure of positional encodings; `only` is what was chosen of what it `asks`, as typed."""
         raise NotImplementedError(f"The view {cls.view} is not drawn from positional encodings.")
 

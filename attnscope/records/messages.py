@@ -10,7 +10,7 @@ from attnscope.records.interventions import Interventions
 from attnscope.records.maps import HeadMap, HeadMeasures, SelfCheck, SiteGrid
 from attnscope.records.models import ModelInfo
 from attnscope.records.outputs import Comparison
-from attnscope.records.positions import PositionTable
+from attnscope.records.positions import PositionCheck, PositionTable
 from attnscope.records.requests import News, Reply, Request
 from attnscope.records.sites import NO_GATES, Gates, HeadRef, SiteKey
 from attnscope.records.tokens import Tokens
@@ -82,13 +82,15 @@ class ShowHeads(Request):
 class ShowPositions(Request):
     """Compute position tables: any of `sinusoidal`, `learned`, `rotary`, `binary`, `model`.
 
-    `model` is the open model's own encoding. Newest wins.
+    `model` is the open model's own encoding. With `has_checks` every position scheme is measured besides.
+    Newest wins.
     """
 
     is_view = True
     names: tuple[str, ...]
     n_positions: int
     d_model: int
+    has_checks: bool = False
 
     @property
     def beyond_recordings(self) -> str:
@@ -212,6 +214,7 @@ class PositionsShown(Reply):
     """The tables a ShowPositions asked for, in its order."""
 
     tables: tuple[PositionTable, ...]
+    checks: tuple[PositionCheck, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -30,3 +30,32 @@ class PositionTable:
         for name, rank in (("matrix", 2), ("cosine", 2), ("by_offset", 1), ("dot_by_offset", 1)):
             array = frozen_array(getattr(self, name), dtype=np.float32, rank=rank, name=name)
             object.__setattr__(self, name, array)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PositionCheck:
+    """What a good way of telling positions is asked for, measured of one scheme in a small untrained encoder.
+
+    The scores are those of a text of one token repeated, so that nothing but positions can make them differ.
+    `seed_change` is how far they are apart, in nats, when what positions learn begins with another seed, 0
+    where the scheme is the same each time; `least_apart` the distance of the two most similar rows of scores,
+    0 where two positions cannot be told apart; `past_change` how far a text twice as long as the trained ones
+    moves the scores that were there, NaN where it cannot be read; `by_distance` the share of their variance
+    that the distance alone explains, NaN where they have none. `shift_error` is the error of the best matrix
+    A with PE(t + 1) = A PE(t), fitted to half of the positions and measured on the others, as a share of
+    their length, and `shift` [2, 2] the part of A for the first wave; NaN where there are no such vectors.
+    """
+
+    name: str
+    title: str
+    seed_change: float
+    least_apart: float
+    past_change: float
+    by_distance: float
+    shift_error: float
+    shift: NDArray[np.float32]
+    n_parameters: int
+
+    def __post_init__(self) -> None:
+        array = frozen_array(self.shift, dtype=np.float32, rank=2, name="shift")
+        object.__setattr__(self, "shift", array)

@@ -10,7 +10,7 @@ from psygnal import Signal, SignalGroup
 
 from attnscope.records.messages import ModelLoaded, PositionsShown, ShowPositions
 from attnscope.records.models import ModelInfo
-from attnscope.records.positions import PositionTable
+from attnscope.records.positions import PositionCheck, PositionTable
 from attnscope.records.requests import Reply, Request
 from attnscope.schemes.positions import POSITIONS
 from attnscope.viewmodels.query import Query
@@ -29,6 +29,7 @@ class _Wish:
     names: tuple[str, ...]
     n_positions: int
     d_model: int
+    has_checks: bool
 
 
 class PositionsChanges(SignalGroup):
@@ -52,6 +53,8 @@ class PositionsState:
         self.d_model = 128
         self.view = "positions"
         self.only = ""
+        self.has_checks = False
+        self.checks: tuple[PositionCheck, ...] = ()
         self.model: ModelInfo | None = None
         self.tables: tuple[PositionTable, ...] = ()
         self.model_note = ""
@@ -92,11 +95,12 @@ class PositionsState:
         """Show more or fewer dimensions; made even."""
         self._set_size(self.n_positions, min(max(d_model - d_model % 2, D_MODEL_RANGE[0]), D_MODEL_RANGE[1]))
 
-    def show(self, view: str, only: str = "") -> None:
-        """Show the tables in another view, and `only` a part of them."""
+    def show(self, view: str, only: str = "", *, has_checks: bool = False) -> None:
+        """Show the tables in another view, and `only` a part of them; `has_checks`: schemes are measured."""
         if (view, only) != (self.view, self.only):
-            self.view, self.only = view, only
+            self.view, self.only, self.has_checks = view, only, has_checks
             self.changed.view.emit()
+            self._pump()
 
     def _set_size(self, n_positions: int, d_model: int) -> None:
         if (n_positions, d_model) != (self.n_positions, self.d_model):
@@ -133,6 +137,7 @@ class PositionsState:
             self._query.forget()
         else:
             self.tables = answer.tables if answer is not None else ()
+            self.checks = answer.checks or self.checks if answer is not None else ()
         self.changed.tables.emit()
         self._pump()
 
@@ -144,7 +149,8 @@ class PositionsState:
     def _wish(self) -> _Wish:
         has_own = self.model is not None and not self.model_note
         names = tuple(n for n in self.names if n != "model" or has_own)
-        return _Wish(names=names, n_positions=self.n_positions, d_model=self.d_model)
+        has_checks = self.has_checks or bool(self.checks)
+        return _Wish(names=names, n_positions=self.n_positions, d_model=self.d_model, has_checks=has_checks)
 
     def _pump(self) -> None:
         """Ask for what is wished for, unless that was done or an answer is on its way."""
@@ -157,6 +163,12 @@ class PositionsState:
             self.changed.tables.emit()
         elif self._query.ask(
             wish,
-            ShowPositions(number=0, names=wish.names, n_positions=wish.n_positions, d_model=wish.d_model),
+            ShowPositions(
+                number=0,
+                names=wish.names,
+                n_positions=wish.n_positions,
+                d_model=wish.d_model,
+                has_checks=wish.has_checks and not self.checks,
+            ),
         ):
             self.changed.busy.emit()

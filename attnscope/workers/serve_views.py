@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from attnscope.analysis.measures import measure, measured_grids
+from attnscope.analysis.position_checks import position_checks
 from attnscope.analysis.positions import position_tables
 from attnscope.counting import plural
 from attnscope.errors import UserError
@@ -145,7 +146,8 @@ def show_positions(request: ShowPositions, desk: Desk) -> Iterator[Reply]:
     """Compute position tables, the open model's own among them when it is asked for."""
     model = desk.model if "model" in request.names else None
     tables = position_tables(request.names, request.n_positions, request.d_model, model)
-    yield PositionsShown(number=request.number, tables=tables)
+    checks = position_checks() if request.has_checks else ()
+    yield PositionsShown(number=request.number, tables=tables, checks=checks)
 
 
 _NEWS_EVERY_S = 1.0

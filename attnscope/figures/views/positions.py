@@ -28,7 +28,7 @@ from attnscope.figures.style import NORMAL_PX, SMALL_PX, font
 from attnscope.figures.ticks import nice_ticks, tick_text
 from attnscope.figures.wrapping import LINE_PX, wrapped
 from attnscope.records.charts import Chart, Series
-from attnscope.records.positions import PositionTable
+from attnscope.records.positions import PositionCheck, PositionTable
 
 _MARGIN_PX = 12.0
 _GAP_PX = 26.0
@@ -54,7 +54,11 @@ class PositionsFigure(FigureSpec):
 
     @classmethod
     def of_positions(
-        cls, tables: tuple[PositionTable, ...], only: str = "", **page: Any
+        cls,
+        tables: tuple[PositionTable, ...],
+        only: str = "",
+        checks: tuple[PositionCheck, ...] = (),
+        **page: Any,
     ) -> "PositionsFigure":
         return cls(positions=tables, **page)
 

@@ -15,7 +15,7 @@ from attnscope.figures.numbers import exact_number_text, safe_cell
 from attnscope.figures.paint_chart import paint_chart
 from attnscope.figures.spec import FigureSpec
 from attnscope.records.charts import Chart, Series
-from attnscope.records.positions import PositionTable
+from attnscope.records.positions import PositionCheck, PositionTable
 
 MOST = 8
 """As many curves of one chart can be told apart."""
@@ -38,7 +38,13 @@ class WavesFigure(FigureSpec):
     dimensions: tuple[int, ...] = ()
 
     @classmethod
-    def of_positions(cls, tables: tuple[PositionTable, ...], only: str = "", **page: Any) -> "WavesFigure":
+    def of_positions(
+        cls,
+        tables: tuple[PositionTable, ...],
+        only: str = "",
+        checks: tuple[PositionCheck, ...] = (),
+        **page: Any,
+    ) -> "WavesFigure":
         width = max((table.matrix.shape[1] for table in tables), default=1)
         return cls(
             positions=tables, dimensions=_read(only, width) if only.strip() else _spread(width), **page

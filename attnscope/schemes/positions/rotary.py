@@ -49,6 +49,9 @@ class Rotary(PositionScheme):
         note = rotary_note(width, "dimensions of one head", f", base {base:g}")
         return rotated(n, base ** (-pairs / width)), note, PLAIN_AXES
 
+    def first_wave(self, width: int) -> tuple[int, int]:
+        return 0, width // 2
+
     def page_matrix(self, n: int, width: int) -> "tuple[Tensor, str]":
         import torch
 

@@ -152,6 +152,10 @@ class PositionScheme(Scheme):
         found = self.table(n, config.d_model)
         return None if found is None else (found, f"{self.title.capitalize()}.", PLAIN_AXES)
 
+    def first_wave(self, width: int) -> tuple[int, int]:
+        """Which two dimensions of that matrix turn together first, where any do."""
+        return 0, 1
+
     def page_matrix(self, n: int, width: int) -> "tuple[Tensor, str]":
         """The matrix that the page *Positions* shows, and a note; of a scheme with a page title."""
         found = self.table(n, width)

@@ -317,6 +317,7 @@ class PositionsPage(Dressed):
         return VIEWS[state.view].of_positions(
             tables,
             state.only,
+            state.checks,
             title=f"Positional encodings, {n_positions} positions, d_model {d_model}",
             caption=Caption(model=model),
             width_mm=max(160.0, 60.0 * len(tables)),
@@ -396,10 +397,11 @@ class PositionsPage(Dressed):
         self.lab_wanted.emit("Past the trained length")
 
     def _on_view_chosen(self, index: int) -> None:
-        self._state.show(str(self._views.itemData(index)))
+        view = str(self._views.itemData(index))
+        self._state.show(view, has_checks=VIEWS[view].reads_checks)
 
     def _on_only_edited(self, only: str) -> None:
-        self._state.show(self._state.view, only)
+        self._state.show(self._state.view, only, has_checks=self._state.has_checks)
 
     # --- showing ----------------------------------------------------------------------------------
 
