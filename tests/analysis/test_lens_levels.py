@@ -41,7 +41,7 @@ def test_that_every_level_equals_a_slow_float64_version(form: str) -> None:
     said = model.trace(SENTENCE, target_of(form)).logits.astype(np.float64)
     for level, stream in enumerate(streams):
         for position, row in enumerate(stream[0].double().numpy()):
-            x = (row - row.mean()) / np.sqrt(row.var() + norm.eps)
+            x = (row - row.mean()) / np.sqrt(row.var() + norm.epsilon)
             x = x * norm.weight.detach().numpy() + norm.bias.detach().numpy()
             p = softmax(subject.module.tokens.weight.detach().double().numpy() @ x)
             q = softmax(said[position])

@@ -13,11 +13,13 @@ from attnscope.figures.export import save
 from attnscope.figures.figure_file import read_figure_file
 from attnscope.figures.file_names import ENDINGS
 from attnscope.records.messages import LoadModel, SaveModel
+from attnscope.viewmodels.heads.pruning import PruningState
+from attnscope.viewmodels.request_ids import RequestIds
 from attnscope.viewmodels.view_state import ViewState
 from attnscope.widgets.export.dialog import ExportDialog
 from attnscope.widgets.export.figures_offered import current_figure, offered_figures
 from attnscope.widgets.export.kept_choices import KeptChoices
-from attnscope.widgets.window.commands import Commands
+from attnscope.widgets.window.commands import Commands, FigureCommands
 from attnscope.widgets.window.session_files import kind_of_path, open_figure_file
 
 pytestmark = pytest.mark.qt
@@ -170,7 +172,7 @@ def commands(
         desk.session,
         ViewState(),
         parent,
-        offer_figures=dict,
+        pruning=PruningState(lambda _request: None, RequestIds()),
         open_run=opened.append,
         edit_text=lambda: None,
         choose_folder=lambda *_: answers.pop(0),
@@ -196,7 +198,7 @@ def test_that_folders_are_opened_and_saved_only_when_one_was_chosen(qtbot):
 def test_that_exporting_nothing_says_so(qtbot):
     parent, desk = QWidget(), Desk().open()
     qtbot.addWidget(parent)
-    intents = commands(desk, parent, [], [])
+    intents = FigureCommands(desk.session, ViewState(), parent, dict)
     intents.export()
     assert desk.session.notice is not None
     assert not desk.session.notice.is_error

@@ -333,7 +333,7 @@ def test_that_a_checkpoint_opens_on_the_watched_sentence(qtbot):
     desk = Desk().open()
     window = make(qtbot, desk)
     window._training.watch.set_text("three two one")
-    window._open_checkpoint("runs/x/checkpoints/7")
+    window.openings.open_checkpoint("runs/x/checkpoints/7")
     desk.answer()
     assert desk.session.text == "three two one"
     assert window.view.page == "explore"

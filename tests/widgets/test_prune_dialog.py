@@ -109,7 +109,7 @@ def test_that_the_menu_opens_the_dialog_only_with_heads_off(qtbot):
     parent, desk, posted = QWidget(), Desk().open(), []
     qtbot.addWidget(parent)
     commands = Commands(
-        desk.session, ViewState(), parent, offer_figures=dict, open_run=str, edit_text=lambda: None,
+        desk.session, ViewState(), parent, open_run=str, edit_text=lambda: None,
         choose_folder=lambda *_: "", pruning=PruningState(posted.append, RequestIds()),
     )  # fmt: skip
     commands.remove_heads()

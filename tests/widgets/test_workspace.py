@@ -158,8 +158,8 @@ def test_that_random_actions_leave_nothing_behind_and_undo_returns_to_the_start(
     window = make(qtbot, desk)
     session, choose = desk.session, random.Random(5)
     start = session.setting
-    press(window, "page-learn")  # made when it is first looked at
-    press(window, "page-explore")
+    for page in ("page-learn", "page-labs", "page-explore"):  # made when they are first looked at
+        press(window, page)
     n_widgets = len(window.findChildren(QLineEdit))
     harmless = [
         name

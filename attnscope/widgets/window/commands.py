@@ -12,10 +12,14 @@ from attnscope import paths
 from attnscope.errors import UserError
 from attnscope.figures.caption import program_version
 from attnscope.figures.spec import FigureSpec
+from attnscope.records.models import Sample
 from attnscope.viewmodels.heads.pruning import PruningState
 from attnscope.viewmodels.session.exploring import open_and_explore
+from attnscope.viewmodels.session.recents import Recents
 from attnscope.viewmodels.session.state import Session
+from attnscope.viewmodels.training.finetune_recipe import further_name, further_recipe, why_not_further
 from attnscope.viewmodels.training.recipe_text import fresh_folder
+from attnscope.viewmodels.training.state import TrainingState
 from attnscope.viewmodels.view_state import Page, ViewState
 from attnscope.widgets.export.figures_offered import current_figure
 from attnscope.widgets.export.kept_choices import KeptChoices
@@ -36,6 +40,105 @@ PRESENTING = "presenting"
 """What the note is about that says how presenting ends."""
 
 
+class FigureCommands:
+    """Export and copy what is looked at; `folder` is where the last one went, `choices` how it was drawn."""
+
+    def __init__(
+        self,
+        session: Session,
+        view: ViewState,
+        window: QWidget,
+        offer_figures: OfferFigures,
+        *,
+        folder: str = "",
+        choices: str = "",
+    ) -> None:
+        self._session, self._view, self._window = session, view, window
+        self._offer_figures, self.folder = offer_figures, folder
+        self.choices = KeptChoices.from_text(choices)
+
+    def handlers(self) -> Mapping[str, Callable[[], None]]:
+        """One handler for each action that belongs here."""
+        return {"export": self.export, "copy-figure": self.copy_figure}
+
+    def export(self) -> None:
+        """Open the export dialog on the figure that is looked at."""
+        offered = self._offer_figures()
+        shown = current_figure(self._view, offered)
+        if shown is None:
+            self._session.tell_person("There is no figure yet: type a sentence or open a run first.")
+            return
+        from attnscope.widgets.export.dialog import ExportDialog  # not before the first paint
+
+        dialog = ExportDialog(offered, shown, folder=self.folder, kept=self.choices, parent=self._window)
+        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        dialog.exported.connect(self._on_exported)
+        dialog.chosen.connect(self._on_chosen)
+        dialog.open()
+
+    def copy_figure(self) -> None:
+        """Put the figure that is looked at on the clipboard."""
+        offered = self._offer_figures()
+        shown = current_figure(self._view, offered)
+        if shown is None:
+            self._session.tell_person("There is no figure yet: type a sentence or open a run first.")
+            return
+        from attnscope.figures.clipboard import to_clipboard  # not before the first paint
+
+        try:
+            to_clipboard(offered[shown])
+        except UserError as error:
+            self._session.tell_person(str(error), is_error=True)
+        else:
+            self._session.tell_person(f"The figure ({shown}) is on the clipboard.")
+
+    def _on_exported(self, path: str) -> None:
+        self.folder = str(Path(path).parent)
+        self._session.tell_person(f"Saved {path}.")
+
+    def _on_chosen(self, kept: KeptChoices) -> None:
+        self.choices = kept
+
+
+class Openings:
+    """What opens in one part of the window what another part knows."""
+
+    def __init__(self, session: Session, training: TrainingState, view: ViewState, recents: Recents) -> None:
+        self._session, self._training, self._view, self._recents = session, training, view, recents
+
+    def models(self) -> tuple[str, ...]:
+        """Models that a side of a comparison may be: demos, those opened lately, checkpoints of the run."""
+        found = self._training.watch.checkpoints
+        checkpoints = [checkpoint.folder for checkpoint in found if checkpoint.has_model][-8:]
+        demos, recent = self._session.demo_models, self._recents.models[:6]
+        return tuple(dict.fromkeys((*demos, *recent, *reversed(checkpoints))))
+
+    def open_run(self, folder: str) -> None:
+        """Show a run on the Train page, and open its newest checkpoint."""
+        self._training.open_run(folder)
+        self._session.load_model(folder)
+        self._view.show_page("train")
+
+    def open_checkpoint(self, folder: str) -> None:
+        """Look at a checkpoint on the sentence that is watched."""
+        watch = self._training.watch
+        sample = Sample(text=watch.text, target=watch.target) if watch.text.strip() else None
+        self._session.load_model(folder, sample=sample)
+        self._view.show_page("explore")
+
+    def train_further(self) -> None:
+        """Put a recipe that goes on from the open model on the Train page."""
+        model = self._session.model
+        why = why_not_further(model)
+        if model is None or why:
+            self._session.tell_person(why)
+            return
+        self._training.take_recipe(further_recipe(model), further_name(model))
+        if self._training.place.holds_run:
+            self._training.place.take_fresh()
+        self._view.show_page("train")
+
+
 class Commands:
     """The handlers of the actions; `window` is the parent of dialogs."""
 
@@ -45,24 +148,15 @@ class Commands:
         view: ViewState,
         window: QWidget,
         *,
-        offer_figures: OfferFigures,
         open_run: Callable[[str], None],
         edit_text: Callable[[], None],
-        export_folder: str = "",
-        export_choices: str = "",
-        pruning: PruningState | None = None,
+        pruning: PruningState,
         choose_folder: ChooseFolder = ask_folder,
         choose_new_folder: ChooseFolder = ask_new_folder,
     ) -> None:
         self._session, self._view, self._window = session, view, window
-        self._offer_figures, self._open_run, self._edit_text = offer_figures, open_run, edit_text
-        self._choose_folder, self._choose_new_folder, self._pruning = (
-            choose_folder,
-            choose_new_folder,
-            pruning,
-        )
-        self.export_folder = export_folder
-        self.export_choices = KeptChoices.from_text(export_choices)
+        self._open_run, self._edit_text, self._pruning = open_run, edit_text, pruning
+        self._choose_folder, self._choose_new_folder = choose_folder, choose_new_folder
 
     def handlers(self) -> Mapping[str, Callable[[], None]]:
         """One handler for each action of the table."""
@@ -73,8 +167,6 @@ class Commands:
             "save-model": self.save_model,
             "reload-model": self.reload_model,
             "remove-heads": self.remove_heads,
-            "export": self.export,
-            "copy-figure": self.copy_figure,
             "quit": self._quit,
             "edit-text": self._edit_text,
             "toggle-heads": self._toggle_heads,
@@ -123,7 +215,7 @@ class Commands:
     def remove_heads(self) -> None:
         """Open the dialog that makes a smaller model without the heads that are off."""
         session, pruning = self._session, self._pruning
-        if session.model is None or pruning is None or not session.gates.off():
+        if session.model is None or not session.gates.off():
             session.tell_person("No head is off. Switch heads off first, then remove them.")
             return
         pruning.begin(session.gates, session.text, session.target)
@@ -142,39 +234,6 @@ class Commands:
         """Open the files of the open model again."""
         if self._session.model is not None:
             self._session.load_model(self._session.model.source)
-
-    def export(self) -> None:
-        """Open the export dialog on the figure that is looked at."""
-        offered = self._offer_figures()
-        shown = current_figure(self._view, offered)
-        if shown is None:
-            self._session.tell_person("There is no figure yet: type a sentence or open a run first.")
-            return
-        from attnscope.widgets.export.dialog import ExportDialog  # not before the first paint
-
-        dialog = ExportDialog(
-            offered, shown, folder=self.export_folder, kept=self.export_choices, parent=self._window
-        )
-        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        dialog.exported.connect(self._on_exported)
-        dialog.chosen.connect(self._on_chosen)
-        dialog.open()
-
-    def copy_figure(self) -> None:
-        """Put the figure that is looked at on the clipboard."""
-        offered = self._offer_figures()
-        shown = current_figure(self._view, offered)
-        if shown is None:
-            self._session.tell_person("There is no figure yet: type a sentence or open a run first.")
-            return
-        from attnscope.figures.clipboard import to_clipboard  # not before the first paint
-
-        try:
-            to_clipboard(offered[shown])
-        except UserError as error:
-            self._session.tell_person(str(error), is_error=True)
-        else:
-            self._session.tell_person(f"The figure ({shown}) is on the clipboard.")
 
     def show_shortcuts(self) -> None:
         """Open the sheet of shortcuts."""
@@ -196,13 +255,6 @@ class Commands:
 
     def _on_open_wanted(self, folder: str) -> None:
         open_and_explore(self._session, self._view, folder)
-
-    def _on_exported(self, path: str) -> None:
-        self.export_folder = str(Path(path).parent)
-        self._session.tell_person(f"Saved {path}.")
-
-    def _on_chosen(self, kept: KeptChoices) -> None:
-        self.export_choices = kept
 
     def _quit(self) -> None:
         self._window.close()

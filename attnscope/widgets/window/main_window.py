@@ -21,14 +21,12 @@ from attnscope.errors import UserError
 from attnscope.figures.clipboard import release_clipboard
 from attnscope.figures.colours import Palette
 from attnscope.figures.spec import FigureSpec
-from attnscope.records.models import Sample
 from attnscope.settings import Settings
 from attnscope.viewmodels.session.history import Change, Setting
 from attnscope.viewmodels.session.recents import Recents
 from attnscope.viewmodels.session.recorded import NO_INSIDE, is_recorded
 from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.states import States
-from attnscope.viewmodels.training.finetune_recipe import further_name, further_recipe, why_not_further
 from attnscope.viewmodels.view_state import Page, Part, ViewState
 from attnscope.widgets.actions import build_actions, connect_actions
 from attnscope.widgets.compare.page import compare_handlers
@@ -44,7 +42,7 @@ from attnscope.widgets.theme import apply_theme, dress_application, palette_for
 from attnscope.widgets.tours.learning import Learning
 from attnscope.widgets.tours.tour_places import WindowPlaces
 from attnscope.widgets.window.banner import Banner
-from attnscope.widgets.window.commands import Commands
+from attnscope.widgets.window.commands import Commands, FigureCommands, Openings
 from attnscope.widgets.window.kept_panel import KeptLine
 from attnscope.widgets.window.layout_memory import SizesByType, restore_geometry, restore_splitters
 from attnscope.widgets.window.model_menu import ModelMenu
@@ -328,14 +326,15 @@ class MainWindow(QMainWindow):
         self._recents = Recents(
             self._settings.recent, self._settings.recent_sessions, self._settings.recent_runs
         )
+        self.openings = Openings(session, states.training, self.view, self._recents)
         actions = self.actions_by_name = build_actions(self)
         self.pages = Pages(
             states,
             self.view,
             actions,
             self._recents,
-            offer_models=self._models_offered,
-            open_checkpoint=self._open_checkpoint,
+            offer_models=self.openings.models,
+            open_checkpoint=self.openings.open_checkpoint,
         )
         self._sizes = SizesByType(self.pages.splitters(), self._settings)
         self.pages.failed.connect(self._on_failed)
@@ -347,7 +346,7 @@ class MainWindow(QMainWindow):
             self._recents,
             places,
             self,
-            open_run=self._open_run,
+            open_run=self.openings.open_run,
             device=self._settings.device,
         )
         self.workspace = Workspace(self, states, self.view, actions, self.pages, files)
@@ -359,12 +358,17 @@ class MainWindow(QMainWindow):
             session,
             self.view,
             self,
-            offer_figures=self.offered_figures,
-            open_run=self._open_run,
+            open_run=self.openings.open_run,
             edit_text=self._edit_text,
-            export_folder=self._settings.export_folder,
-            export_choices=self._settings.export_choices,
             pruning=states.pruning,
+        )
+        self._figures = FigureCommands(
+            session,
+            self.view,
+            self,
+            self.offered_figures,
+            folder=self._settings.export_folder,
+            choices=self._settings.export_choices,
         )
         self._connect_actions()
         kept_line = KeptLine(files.kept, session, self.view, actions)
@@ -375,7 +379,7 @@ class MainWindow(QMainWindow):
         self.workspace.add_offers(lambda: lab_offers(self.pages.labs, self.view))
         self.workspace.add_offers(self.learning.offers)
         self.workspace.add_offers(lambda: ask_offers(states.asking, self.pages.explore.show_question))
-        self.workspace.add_scripts("compare", self.pages.compare.scripts)
+        self.workspace.scripts.add("compare", self.pages.compare.scripts)
         self._lay_out()
         told, view = session.changed, self.view.changed
         when(self, self._show_actions, told.model, told.history, told.gates, told.selection, told.notice)
@@ -448,8 +452,8 @@ class MainWindow(QMainWindow):
             tours=self.learning.progress(),
             size_percent=self.view.size_percent,
             panels=self.workspace.panels.places(),
-            export_folder=self._commands.export_folder,
-            export_choices=kept.text if (kept := self._commands.export_choices) is not None else "",
+            export_folder=self._figures.folder,
+            export_choices=kept.text if (kept := self._figures.choices) is not None else "",
         )
 
     def closeEvent(self, event: QCloseEvent) -> None:
@@ -498,13 +502,14 @@ class MainWindow(QMainWindow):
         )
 
     def _connect_actions(self) -> None:
-        handlers = {**self._commands.handlers(), **self.workspace.handlers(), **self.undoing.handlers()}
+        parts = (self._commands, self._figures, self.workspace, self.undoing)
+        handlers = {name: run for part in parts for name, run in part.handlers().items()}
         handlers |= compare_handlers(self.states.compare, self._session, self.view)
         handlers["page-learn"] = functools.partial(self.view.show_page, "learn")
         handlers["help-here"] = self.learning.show_help_here
         handlers["custom-mask"] = self.mask_editing.open
         handlers["several-runs"] = self._open_several
-        handlers["train-further"] = self._train_further
+        handlers["train-further"] = self.openings.train_further
         handlers["work"] = self.status_bar.work.open_list
         handlers["dismiss"] = functools.partial(self._stop_or, handlers["dismiss"])
         connect_actions(self.actions_by_name, handlers)
@@ -563,41 +568,9 @@ class MainWindow(QMainWindow):
         else:
             dismiss()
 
-    # Intents that need more than one state
-
-    def _models_offered(self) -> tuple[str, ...]:
-        """Models that a side of a comparison may be: demos, those opened lately, checkpoints of the run."""
-        found = self._training.watch.checkpoints
-        checkpoints = [checkpoint.folder for checkpoint in found if checkpoint.has_model][-8:]
-        demos, recent = self._session.demo_models, self._recents.models[:6]
-        return tuple(dict.fromkeys((*demos, *recent, *reversed(checkpoints))))
-
-    def _open_run(self, folder: str) -> None:
-        self._training.open_run(folder)
-        self._session.load_model(folder)
-        self.view.show_page("train")
-
     def _open_several(self) -> None:
         self.view.show_page("train")
         self.pages.training.open_several()
-
-    def _train_further(self) -> None:
-        """Put a recipe that goes on from the open model on the Train page."""
-        model = self._session.model
-        why = why_not_further(model)
-        if model is None or why:
-            self._session.tell_person(why)
-            return
-        self._training.take_recipe(further_recipe(model), further_name(model))
-        if self._training.place.holds_run:
-            self._training.place.take_fresh()
-        self.view.show_page("train")
-
-    def _open_checkpoint(self, folder: str) -> None:
-        watch = self._training.watch
-        sample = Sample(text=watch.text, target=watch.target) if watch.text.strip() else None
-        self._session.load_model(folder, sample=sample)
-        self.view.show_page("explore")
 
     def _edit_text(self) -> None:
         self.view.show_page("explore")

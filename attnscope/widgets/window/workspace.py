@@ -13,6 +13,7 @@ from attnscope.figures.plain import plain_text, shorten
 from attnscope.viewmodels.session.file import read_session
 from attnscope.viewmodels.session.recents import Recents
 from attnscope.viewmodels.session.scripts import Scripts, scripts_now
+from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.shelf import ShelfState
 from attnscope.viewmodels.states import States
 from attnscope.viewmodels.view_state import SIZES, ViewState
@@ -92,6 +93,42 @@ class GetModels(QObject):
         dialog.activateWindow()
 
 
+class PageScripts:
+    """Puts scripts that make again what is shown on the clipboard: the page's own, else Explore's."""
+
+    def __init__(self, session: Session, view: ViewState) -> None:
+        self._session, self._view = session, view
+        self._scripts: dict[str, Callable[[], Scripts | None]] = {}
+
+    def add(self, page: str, make: Callable[[], Scripts | None]) -> None:
+        """Let a page say for itself what makes again what it shows."""
+        self._scripts[page] = make
+
+    def copy_python(self) -> None:
+        """Put a script that makes what is shown on the clipboard."""
+        scripts = self._scripts_now()
+        if scripts is not None:
+            QGuiApplication.clipboard().setText(scripts.python)
+            self._session.tell_person("Copied a Python script that draws this figure.")
+
+    def copy_command(self) -> None:
+        """Put a command line that makes what is shown on the clipboard."""
+        scripts = self._scripts_now()
+        if scripts is not None:
+            QGuiApplication.clipboard().setText(scripts.command)
+            lacks = " It leaves out changes to single heads; Copy as Python includes them."
+            told = "Copied a command that draws this figure."
+            self._session.tell_person(told + ("" if scripts.is_command_whole else lacks))
+
+    def _scripts_now(self) -> Scripts | None:
+        """The scripts of the page that is shown; those of Explore on pages without their own."""
+        make = self._scripts.get(self._view.page)
+        scripts = make() if make is not None else scripts_now(self._session, self._view)
+        if scripts is None:
+            self._session.tell_person("There is nothing to copy yet: open a model and type a sentence.")
+        return scripts
+
+
 PANELS = ("grid", "head", "lines", "inspector", "output")
 _MAX_DROPPED = 100_000
 
@@ -121,12 +158,12 @@ class Workspace(QObject):
         self.autosave: Autosave | None = None
         self._came_from: QWidget | None = None
         self._more_offers: list[Callable[[], Iterable[Offer]]] = [partial(view_offers, files.kept)]
-        self._scripts: dict[str, Callable[[], Scripts | None]] = {}
+        self.scripts = PageScripts(session, view)
         self.palette = CommandPalette(window, self._offers)
         self.history = HistoryPanel(session, pages)
         self.history.close_button.clicked.connect(self.toggle_history)
-        self.history.python_button.clicked.connect(self.copy_python)
-        self.history.command_button.clicked.connect(self.copy_command)
+        self.history.python_button.clicked.connect(self.scripts.copy_python)
+        self.history.command_button.clicked.connect(self.scripts.copy_command)
         self.kept = KeptPanel(files.kept, session, pages)
         self.kept.close_button.clicked.connect(self.toggle_kept)
         self._drawers = (self.history, self.kept)
@@ -157,8 +194,8 @@ class Workspace(QObject):
             "keep-view": self.keep_view,
             "next-view": files.kept.next,
             "previous-view": files.kept.previous,
-            "copy-python": self.copy_python,
-            "copy-command": self.copy_command,
+            "copy-python": self.scripts.copy_python,
+            "copy-command": self.scripts.copy_command,
             "open-text": files.ask_and_open_text,
             "open-recording": files.ask_and_open_recording,
             "open-session": files.ask_and_open,
@@ -173,10 +210,6 @@ class Workspace(QObject):
             **{f"own-{name}": self._toggle_panel(name) for name in PANELS},
             **aspect_handlers(self._session),
         }
-
-    def add_scripts(self, page: str, make: Callable[[], Scripts | None]) -> None:
-        """Let a page say for itself what makes again what it shows."""
-        self._scripts[page] = make
 
     def add_offers(self, make: Callable[[], Iterable[Offer]]) -> None:
         """Let the command palette offer what a page has besides."""
@@ -227,22 +260,6 @@ class Workspace(QObject):
     def keep_view(self) -> None:
         """Keep what is shown as a view to come back to."""
         self.kept.keep()
-
-    def copy_python(self) -> None:
-        """Put a script that makes what is shown on the clipboard."""
-        scripts = self._scripts_now()
-        if scripts is not None:
-            QGuiApplication.clipboard().setText(scripts.python)
-            self._session.tell_person("Copied a Python script that draws this figure.")
-
-    def copy_command(self) -> None:
-        """Put a command line that makes what is shown on the clipboard."""
-        scripts = self._scripts_now()
-        if scripts is not None:
-            QGuiApplication.clipboard().setText(scripts.command)
-            lacks = " It leaves out changes to single heads; Copy as Python includes them."
-            told = "Copied a command that draws this figure."
-            self._session.tell_person(told + ("" if scripts.is_command_whole else lacks))
 
     def restore_last(self) -> None:
         """Open what was open when the program ended the last time, or died."""
@@ -335,14 +352,6 @@ class Workspace(QObject):
         if wanted:
             self._view.set_size(wanted[0])
             self._session.tell_person(f"Type at {wanted[0]} %.")
-
-    def _scripts_now(self) -> Scripts | None:
-        """The scripts of the page that is shown; those of Explore on pages without their own."""
-        make = self._scripts.get(self._view.page)
-        scripts = make() if make is not None else scripts_now(self._session, self._view)
-        if scripts is None:
-            self._session.tell_person("There is nothing to copy yet: open a model and type a sentence.")
-        return scripts
 
     def _keep_copy(self) -> None:
         if self.autosave is not None:
