@@ -1,5 +1,6 @@
 """What a head makes of each token before tokens meet: its query, its key and its value."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,7 +24,7 @@ class Options:
         16,
         (4, 8, 16, 32, 64, 128),
         title="tokens",
-        tip="The maps and the chart show at most so many tokens, the first ones; the table has all",
+        tip="The maps and the chart show at most so many tokens, the first ones; the table has all norms",
     )
 
 
@@ -49,7 +50,7 @@ class HeadProjections(Question):
             sentence=_sentence(f"{found.head.stack} {found.head.label}", tokens, rows, norms),
             cells=tuple(_map(name, one[:n], tokens[name][:n], len(one)) for name, one in rows.items()),
             charts=(_chart({name: one[:n] for name, one in norms.items()}),),
-            tables=tuple(_table(name, rows[name], norms[name], tokens[name]) for name in rows),
+            tables=tuple(_tables(norms, tokens)),
             note="Rotations by position, norms of queries and keys, and scales come after these products.",
         )
 
@@ -61,8 +62,8 @@ def _sentence(
     longest = int(np.argmax(norms["v"]))
     size = format_number(float(norms["v"][longest]))
     return (
-        f"{head} maps each token to three rows of {rows['q'].shape[1]} numbers, of mean norm {means}; the "
-        f"longest value is that of “{tokens['v'][longest].piece}” ({size})."
+        f"Head {head} maps each token to three rows of {rows['q'].shape[1]} numbers, of mean norm {means}; "
+        f"the longest value is that of “{tokens['v'][longest].piece}” ({size})."
     )
 
 
@@ -95,11 +96,20 @@ def _chart(norms: dict[str, Numbers]) -> Chart:
     )
 
 
-def _table(name: str, rows: Numbers, norms: Numbers, tokens: tuple[Token, ...]) -> NumberTable:
-    """A row for each token: its norm, then its numbers."""
-    cells: list[tuple[Cell, ...]] = [
-        (token.piece, float(norm), *(float(one) for one in row))
-        for token, norm, row in zip(tokens, norms, rows, strict=True)
+def _tables(norms: dict[str, Numbers], tokens: dict[str, tuple[Token, ...]]) -> Iterator[NumberTable]:
+    """The norms of each token: in one table where queries and keys are of one text, else in two."""
+    if tokens["q"] == tokens["k"]:
+        yield _table("Norms by token", norms, ("q", "k", "v"), tokens["q"])
+    else:
+        yield _table("Norms by query token", norms, ("q",), tokens["q"])
+        yield _table("Norms by key token", norms, ("k", "v"), tokens["k"])
+
+
+def _table(
+    title: str, norms: dict[str, Numbers], names: tuple[str, ...], tokens: tuple[Token, ...]
+) -> NumberTable:
+    rows: list[tuple[Cell, ...]] = [
+        (token.piece, *(float(norms[name][k]) for name in names)) for k, token in enumerate(tokens)
     ]
-    columns = ("token", "norm", *(str(j) for j in range(rows.shape[1])))
-    return NumberTable(title=_NAMES[name], columns=columns, rows=tuple(cells))
+    columns = ("token", *(f"‖{name}‖" for name in names))
+    return NumberTable(title=title, columns=columns, rows=tuple(rows))

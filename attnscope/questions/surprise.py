@@ -130,5 +130,5 @@ def _table(
         (token.piece, float(s), float(h), float(np.exp(-s * _UNITS[unit])), float(place + 1))
         for token, s, h, place in zip(tokens, surprise, entropy, rank, strict=True)
     ]
-    columns = ("token", f"−log p, {unit}", f"entropy, {unit}", "p", "place")
-    return NumberTable(title="Token by token", columns=columns, rows=tuple(rows))
+    columns = ("token", "−log p", "entropy", "p", "place")
+    return NumberTable(title=f"Token by token, in {unit}", columns=columns, rows=tuple(rows))

@@ -30,11 +30,10 @@ def test_that_rows_and_norms_equal_a_slow_float64_version(head: int) -> None:
         assert found.cells[k].rows == ("<s>", *SENTENCE.split())
         lengths = [math.sqrt(sum(float(one) ** 2 for one in row)) for row in expected]
         assert found.charts[0].series[k].ys.tolist() == pytest.approx(lengths, rel=1e-4)
-        for cells, row, length in zip(found.tables[k].rows, expected, lengths, strict=True):
-            assert cells[1] == pytest.approx(length, rel=1e-4)
-            assert cells[2:] == pytest.approx(tuple(row), rel=1e-4, abs=1e-5)
-    values = [row[1] for row in found.tables[2].rows]
-    piece = found.tables[2].rows[int(np.argmax(values))][0]
+        column = [row[k + 1] for row in found.tables[0].rows]
+        assert column == pytest.approx(lengths, rel=1e-4)
+    values = [row[3] for row in found.tables[0].rows]
+    piece = found.tables[0].rows[int(np.argmax(values))][0]
     assert f"the longest value is that of “{piece}” ({max(values):.3g})" in found.sentence
     assert f"decoder L1H{head} maps each token to three rows of 4 numbers" in found.sentence
 
@@ -45,6 +44,8 @@ def test_that_cross_attention_names_both_texts() -> None:
     found = ask_model(QUESTION, tiny_model(form), SENTENCE, target_of(form), head=head)
     assert found.cells[0].rows[1:] == tuple(target_of(form).split())
     assert found.cells[1].rows[:-1] == found.cells[2].rows[:-1] == tuple(SENTENCE.split())
+    assert [table.columns for table in found.tables] == [("token", "‖q‖"), ("token", "‖k‖", "‖v‖")]
+    assert [row[0] for row in found.tables[1].rows] == [*SENTENCE.split(), "</s>"]
 
 
 def test_that_maps_show_as_many_tokens_as_chosen_and_the_table_all() -> None:

@@ -23,12 +23,12 @@ _MARGIN_PX, _GAP_PX = 12.0, 20.0
 _AROUND_CELLS_PX, _ROW_PX, _MOST_CELLS_PX = 84.0, 16.0, 280.0
 _CHART_PX, _PAIR_PX = 200.0, 420.0
 _LINE_PX, _MOST_ROWS = 17.0, 16
-_WORD_PX = 110.0
+_WORD_PX, _NUMBER_PX = 110.0, 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerFigure(LabFigure):
-    """Maps, charts and tables; of long tables the first rows are drawn, and all are in CSV and NPZ."""
+    """Maps, charts and tables; of large tables the first rows and columns are drawn, all are in CSV."""
 
     view = "answer"
     words = "answer"
@@ -118,14 +118,14 @@ def _places(width: float, figure: AnswerFigure) -> tuple[list[QRectF], float]:
 
 def _paint_table(painter: QPainter, rect: QRectF, table: NumberTable, palette: Palette) -> None:
     line = type_px(_LINE_PX)
-    n_columns = len(table.columns)
-    first = min(type_px(_WORD_PX), rect.width() / n_columns)
+    first = min(type_px(_WORD_PX), rect.width() / 2)
+    n_columns = min(len(table.columns), 1 + max(1, int((rect.width() - first) / type_px(_NUMBER_PX))))
     each = (rect.width() - first) / max(n_columns - 1, 1)
 
     def write(row: int, cells: Iterable[str], colour: str) -> None:
         painter.setPen(QColor(colour))
         metrics = QFontMetricsF(painter.font())
-        for j, text in enumerate(cells):
+        for j, text in enumerate(list(cells)[:n_columns]):
             left = rect.left() + (0.0 if j == 0 else first + (j - 1) * each)
             place = QRectF(left, rect.top() + row * line, (first if j == 0 else each) - 6.0, line)
             side = Qt.AlignmentFlag.AlignLeft if j == 0 else Qt.AlignmentFlag.AlignRight
@@ -134,7 +134,10 @@ def _paint_table(painter: QPainter, rect: QRectF, table: NumberTable, palette: P
 
     painter.save()
     painter.setFont(font(NORMAL_PX, is_bold=True))
-    write(0, (table.title,), palette.text)
+    painter.setPen(QColor(palette.text))
+    painter.drawText(
+        QRectF(rect.left(), rect.top(), rect.width(), line), Qt.AlignmentFlag.AlignVCenter, table.title
+    )
     painter.setFont(font(SMALL_PX))
     write(1, table.columns, palette.muted)
     for k, row in enumerate(table.rows[:_MOST_ROWS]):

@@ -18,7 +18,7 @@ from attnscope.viewmodels.session.state import Session
 from attnscope.widgets.choice_button import ChoiceButton
 from attnscope.widgets.export.one_figure import export_one
 from attnscope.widgets.flow_row import FlowRow
-from attnscope.widgets.form_parts import narrow_combo, row
+from attnscope.widgets.form_parts import narrow_combo
 from attnscope.widgets.labels import PlainLabel, plain_tooltip, tool_button, watch_seen, when_seen
 from attnscope.widgets.labs.cell_panel import CellPanel
 from attnscope.widgets.labs.lab_plot import ChartPanel
@@ -29,20 +29,20 @@ from attnscope.widgets.theme import Dressed
 
 _CHART_PX, _MOST_LINES, _LINE_PX, _HEAD_PX = 190, 12, 24, 30
 _WORD_PX, _NUMBER_PX = 96, 72
-_INSET_PX = 12
-"""What a button without a frame keeps free before its words."""
 
 
 class OptionsRow(QWidget):
-    """The options of a question, in one line or more; `asked` carries the name of one and its value."""
+    """The options of a question before the button `last`; `asked` carries the name of one and its value."""
 
     asked = Signal(str, object)
 
-    def __init__(self) -> None:
+    def __init__(self, last: QWidget) -> None:
         super().__init__()
         self._row = FlowRow(spacing=4, line_spacing=0)
-        self._row.setContentsMargins(-_INSET_PX, 0, 0, 0)
+        self._row.setContentsMargins(0, 0, 0, 0)
         self.setLayout(self._row)
+        self._last = last
+        self._row.addWidget(last)
         self._parts: dict[str, tuple[Field, QWidget]] = {}
         self._kind: type | None = None
 
@@ -69,6 +69,8 @@ class OptionsRow(QWidget):
         for field, part in self._parts.values():
             part.setToolTip(plain_tooltip(field.tip))
             self._row.addWidget(part)
+        self._row.removeWidget(self._last)
+        self._row.addWidget(self._last)
 
     def _make(self, field: Field) -> QWidget:
         def ask(value: Value) -> None:
@@ -186,9 +188,9 @@ class AskPanel(Dressed):
         self.sentence = PlainLabel()
         for label in (self.words, self.sentence, self.note):
             label.setWordWrap(True)
-        self.options = OptionsRow()
         self.answer = AnswerView()
         self.export_button = tool_button("Export…", "Export the answer, or its numbers", role="flat")
+        self.options = OptionsRow(self.export_button)
         self._lay_out()
         self._stale = StaleWatch(lambda: state.is_busy, self._show_stale, self)
         self.questions.activated.connect(self._on_chosen)
@@ -249,9 +251,7 @@ class AskPanel(Dressed):
         column.setSpacing(4)
         column.addWidget(self.questions)
         column.addWidget(self.words)
-        below = row(self.options, self.export_button)
-        below.setStretch(0, 1)
-        column.addLayout(below)
+        column.addWidget(self.options)
         column.addWidget(self.area, 1)
 
     @Slot(int)
