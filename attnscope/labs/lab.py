@@ -114,13 +114,6 @@ class Lab(LabEntry, Generic[C, S]):
 AnyLab = Lab[Any, Any]
 
 
-def settings_words(choice: object) -> tuple[tuple[str, str], ...]:
-    """What is set in a choice, where it matters: titles and values as people read them."""
-    return tuple(
-        (field.title, field.words(field.of(choice))) for field in fields_of(choice) if field.is_used(choice)
-    )
-
-
 def claimed(claim: str, answer: Answer) -> str:
     """What a lab is to show, while its numbers are worked out; what went wrong, where they are not."""
     if answer.error:

@@ -181,7 +181,7 @@ def norm_cells(shown: NormShown) -> tuple[CellMap, ...]:
             columns=columns,
             row_title="text·token",
             column_title="feature",
-            legend=("looked at", "counted", "not counted"),
+            legend=("x", "counted", "others"),
         ),
         block("After", shown.after),
     )

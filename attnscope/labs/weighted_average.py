@@ -261,9 +261,9 @@ def _weights(shown: Average) -> Chart:
 def _evenness(shown: Average) -> Chart:
     temperatures = np.array(_TEMPERATURES)
     return Chart(
-        title="From one value to the mean",
+        title="By temperature",
         x_label="temperature τ",
-        y_label="at every temperature",
+        y_label="from one value to the mean of all",
         series=(
             Series(name="largest weight", xs=temperatures, ys=shown.largest, colour=ORANGE),
             Series(name="effective n / n", xs=temperatures, ys=shown.evenness, colour=BLUE),

@@ -38,6 +38,7 @@ _COMMANDS = {
     "generate": ["MODEL", "--text", "the cat"],
     "importance": ["MODEL"],
     "info": ["MODEL"],
+    "lab": ["Masks as structure", "-o", "OUT.svg"],
     "lens": ["MODEL", "--text", SENTENCE],
     "measure": ["MODEL", "--text", SENTENCE],
     "patch": ["MODEL", "--text", SENTENCE, "--corrupted", FRENCH],

@@ -95,7 +95,7 @@ def test_that_a_number_is_looked_at_when_it_is_clicked(qtbot: QtBot) -> None:
     qtbot.addWidget(view)
     view.cell_panels[0].clicked.emit(5, 7)
     assert view.lab.choice.at == (1, 1, 7)
-    assert view.cell_panels[1].sentence(5, 7) == "text·token 2·2 → feature 8  looked at"
-    assert view.cell_panels[1].sentence(0, 7) == "text·token 1·1 → feature 8  not counted"
+    assert view.cell_panels[1].sentence(5, 7) == "text·token 2·2 → feature 8  x"
+    assert view.cell_panels[1].sentence(0, 7) == "text·token 1·1 → feature 8  others"
     view.controls.undo()
     assert view.lab.choice == NormChoice()
