@@ -52,7 +52,7 @@ class LandscapeChoice:
     is_normalised: bool = switch(
         True,
         title="filter-normalised",
-        tip="Each filter of a direction as long as the network's own; else the direction as a whole",
+        tip="Each filter of a direction as long as the network's own; off: only the direction as a whole",
     )
     seed: int = redraw(title="Other weights", tip="Train from other first weights")
     plane: int = redraw(title="Other directions", tip="Draw two other directions")
@@ -302,12 +302,12 @@ class LossLandscape(Lab[LandscapeChoice, Landscape]):
     order = 5
     shows = "The loss in a plane around a trained network, with skips and without: wide, or steep and narrow"
     source = "Li et al. 2018"
-    help = """Two small networks, alike but for their skips, learn to tell two spirals apart, and the loss
-    is then computed in a plane through their weights, along two random directions. A change matters by its
-    size beside that of the weights, so each filter of a direction is made as long as the network's own
-    (filter normalisation); switch it off to see why. With skips the surroundings stay low and smooth at any
-    depth; without them they become steep as layers are added. What is seen is one plane of a space of some
-    two thousand dimensions: draw others.
+    help = """Two small networks, identical except for their skips, learn to separate two spirals, and the
+    loss is then computed in a plane through their weights, along two random directions. A change matters
+    by its size relative to the weights, so each filter of a direction is made as long as the network's
+    own (filter normalisation); switch it off to see why. With skips the surroundings stay low and smooth
+    at any depth; without them they become steep as layers are added. The picture shows one plane of a
+    space of some two thousand dimensions: draw others.
     """
 
     example = LandscapeChoice()

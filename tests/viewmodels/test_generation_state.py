@@ -28,7 +28,7 @@ def test_that_news_show_the_tokens_so_far_and_stop_keeps_them():
     desk.state.write()
     desk.tell_news(2)
     assert [token.token.piece for token in desk.state.tokens] == list(WORDS[:2])
-    assert writing_summary(desk.state, desk.session) == "writing… 2 of at most 50"
+    assert writing_summary(desk.state, desk.session) == "generating… 2 of at most 50"
     desk.state.stop()
     assert desk.cancelled == [desk.request().number]
     assert desk.state.phase == "stopped"
@@ -46,7 +46,7 @@ def test_that_a_chosen_step_shows_the_written_trace_and_its_row():
     assert desk.session.traced.model == WRITTEN_TRACE
     assert desk.state.row("decoder") == 3
     assert desk.state.row("encoder") is None
-    assert place_of_chosen(desk.state) == "token 1 of 3, written from the row of “on”"
+    assert place_of_chosen(desk.state) == "token 1 of 3, predicted from the row of “on”"
     desk.state.choose_step(1)
     assert desk.state.row("decoder") == 4
     desk.state.choose_step(99)

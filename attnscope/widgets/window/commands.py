@@ -289,7 +289,7 @@ class Commands:
         if model is not None and model.reads == "picture":
             self._view.show_view("picture")
         else:
-            self._session.tell_person("Only a vision model's attention can be laid on a picture.")
+            self._session.tell_person("Only a vision model's attention can be overlaid on a picture.")
 
     def _show_inside(self) -> None:
         self._view.show_view("inside")

@@ -33,7 +33,7 @@ def writing_summary(state: GenerationState, session: Session) -> str:
         case "failed":
             return state.error
         case "writing":
-            return f"writing… {n_tokens} of at most {state.n_most}"
+            return f"generating… {n_tokens} of at most {state.n_most}"
         case "stopped":
             return f"stopped after {words}; their attention was not kept"
         case "written" if state.written is not None:
@@ -55,10 +55,10 @@ def invitation(state: GenerationState, session: Session) -> str:
         fills = "fills in words; it " if model.objective == "masked" else ""
         return f"This model {fills}does not generate text."
     if not state.can_write:
-        return "Type a text first; the model writes on from it."
+        return "Type a text first; the model continues it."
     if model.takes_target:
         return "The model writes its translation, each token with its probability and its attention."
-    return "The model writes on after the text, each token with its probability and its attention."
+    return "The model continues the text, each token with its probability and its attention."
 
 
 def tokens_as_read(state: GenerationState) -> tuple[WrittenToken, ...]:
@@ -82,7 +82,7 @@ def place_of_chosen(state: GenerationState) -> str:
     text = (written.target or written.source).tokens if written else ()
     if chosen.position >= len(text):
         return number
-    return f"{number}, written from the row of “{text[chosen.position].piece}”"
+    return f"{number}, predicted from the row of “{text[chosen.position].piece}”"
 
 
 def tree_sentence(tree: BeamTree) -> str:

@@ -43,7 +43,7 @@ class WrittenStrip(Dressed):
         self._tokens: tuple[WrittenToken, ...] = ()
         self._chips: tuple[Chip, ...] = ()
         self._chosen: int | None = None
-        self.setAccessibleName("Written tokens")
+        self.setAccessibleName("Generated tokens")
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self._place()
@@ -129,7 +129,7 @@ class WrittenStrip(Dressed):
         drawn = "" if token.chance == 1.0 else f"\ndrawn with {probability_text(token.chance)}"
         return (
             f"{isolated(plain_piece(token.token.piece, max_characters=200))}   id {token.token.id}\n"
-            f"written token {step + 1} of {len(self._tokens)}\n"
+            f"generated token {step + 1} of {len(self._tokens)}\n"
             f"probability {probability_text(token.probability)}{drawn}"
         )
 
