@@ -35,7 +35,7 @@ def add_mask_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--mask-rows",
         metavar="ROWS",
-        help="instead of a file: the keys of each query, rows divided by ';', such as '0-1;0 2;2'",
+        help="instead of a file: the keys of each query, rows separated by ';', such as '0-1;0 2;2'",
     )
 
 
