@@ -1,5 +1,7 @@
 """The colour bar beside a map: what the colours stand for, and the two kinds of missing numbers."""
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 from PySide6.QtCore import QPointF, QRectF, Qt
@@ -30,45 +32,46 @@ def share_text(weight: float) -> str:
     return f"{weight:.2g}" if weight < 1 else f"{weight:.3g}"
 
 
-def paint_colour_bar(
-    painter: QPainter,
-    rect: QRectF,
-    palette: Palette,
-    *,
-    colour_map: str,
-    title: str,
-    ticks: Ticks,
-    note: str = "",
-    has_not_allowed: bool = False,
-    has_no_data: bool = False,
-    not_allowed_words: str = "not allowed",
-    no_data_words: str = "no data",
-    no_data_colour: str = "",
-    words: NDArray[np.uint32] | None = None,
-) -> None:
-    """Draw a vertical bar from the top of `rect`; `ticks` are pairs of height (0…1) and label.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ColourBar:
+    """What a bar of colours says: its colours, what they count, and the kinds of missing numbers.
 
-    `words` [n] are its colours from 0 to 1 where they are not those of `colour_map`.
+    `words` [n] are the colours from 0 to 1 where they are not those of `colour_map`.
     """
+
+    colour_map: str
+    title: str
+    ticks: Ticks
+    note: str = ""
+    has_not_allowed: bool = False
+    has_no_data: bool = False
+    not_allowed_words: str = "not allowed"
+    no_data_words: str = "no data"
+    no_data_colour: str = ""
+    words: NDArray[np.uint32] | None = None
+
+
+def paint_colour_bar(painter: QPainter, rect: QRectF, colours: ColourBar, palette: Palette) -> None:
+    """Draw a vertical bar from the top of `rect`."""
     painter.save()
     painter.setFont(font(SMALL_PX))
     painter.setPen(QColor(palette.muted))
-    painter.drawText(QPointF(rect.left(), rect.top() + type_px(9)), title)
+    painter.drawText(QPointF(rect.left(), rect.top() + type_px(9)), colours.title)
     top = rect.top() + type_px(22)
-    swatches = [(palette.not_allowed, not_allowed_words)] * has_not_allowed + [
-        (no_data_colour or palette.no_data, no_data_words)
-    ] * has_no_data
-    below = type_px(8 + (16 if note else 0) + 17 * len(swatches))
+    swatches = [(palette.not_allowed, colours.not_allowed_words)] * colours.has_not_allowed + [
+        (colours.no_data_colour or palette.no_data, colours.no_data_words)
+    ] * colours.has_no_data
+    below = type_px(8 + (16 if colours.note else 0) + 17 * len(swatches))
     height = max(24.0, min(type_px(180.0), rect.bottom() - top - below))
     bar = QRectF(rect.left(), top, BAR_PX, height)
     painter.setRenderHint(QPainter.RenderHint.SmoothPixmapTransform, False)
-    shown = lut_argb(colour_map) if words is None else words
+    shown = lut_argb(colours.colour_map) if colours.words is None else colours.words
     painter.drawImage(bar, image_from_words(shown[::-1, None].repeat(4, axis=1)))
-    _paint_ticks(painter, bar, ticks, palette)
+    _paint_ticks(painter, bar, colours.ticks, palette)
     y = bar.bottom() + type_px(8)
-    if note:
+    if colours.note:
         painter.setPen(QColor(palette.muted))
-        painter.drawText(QPointF(rect.left(), y + type_px(9)), note)
+        painter.drawText(QPointF(rect.left(), y + type_px(9)), colours.note)
         y += type_px(18)
     for colour, label in swatches:
         _paint_swatch(painter, QPointF(rect.left(), y), colour, label, palette)

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPen
 
-from attnscope.figures.colour_bar import paint_colour_bar
+from attnscope.figures.colour_bar import ColourBar, paint_colour_bar
 from attnscope.figures.colours import Palette, argb, difference_map, ink_on, lut
 from attnscope.figures.difference_codes import GAP, DifferenceCodes, delta_codes, difference_codes
 from attnscope.figures.difference_layout import DifferenceLayout, difference_layout
@@ -276,23 +276,27 @@ def _paint_bars(
     paint_colour_bar(
         painter,
         layout.weight_bar,
+        ColourBar(
+            colour_map=style.colour_map,
+            title="weight",
+            ticks=ticks,
+            note="row max of both" if style.scale == "row" else "",
+            has_not_allowed=has_mask,
+        ),
         palette,
-        colour_map=style.colour_map,
-        title="weight",
-        ticks=ticks,
-        note="row max of both" if style.scale == "row" else "",
-        has_not_allowed=has_mask,
     )
     end = shown.end
     paint_colour_bar(
         painter,
         layout.delta_bar,
+        ColourBar(
+            colour_map=difference_map(palette),
+            title="B − A",
+            ticks=((0.0, f"−{end:.2g}"), (0.5, "0"), (1.0, f"+{end:.2g}")),
+            has_not_allowed=bool((codes.delta == NOT_ALLOWED).any()),
+            has_no_data=bool((codes.delta == NO_DATA).any()),
+            no_data_words="A or B only",
+            no_data_colour=palette.grid,
+        ),
         palette,
-        colour_map=difference_map(palette),
-        title="B − A",
-        ticks=((0.0, f"−{end:.2g}"), (0.5, "0"), (1.0, f"+{end:.2g}")),
-        has_not_allowed=bool((codes.delta == NOT_ALLOWED).any()),
-        has_no_data=bool((codes.delta == NO_DATA).any()),
-        no_data_words="A or B only",
-        no_data_colour=palette.grid,
     )

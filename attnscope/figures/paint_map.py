@@ -6,7 +6,7 @@ import numpy as np
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPen
 
-from attnscope.figures.colour_bar import paint_colour_bar, weight_ticks
+from attnscope.figures.colour_bar import ColourBar, paint_colour_bar, weight_ticks
 from attnscope.figures.colours import Palette, ink_on, lut
 from attnscope.figures.map_layout import MapLayout, map_layout, whole_view
 from attnscope.figures.plain import isolated, plain_piece, query_words
@@ -316,13 +316,15 @@ def _paint_bar(
     paint_colour_bar(
         painter,
         layout.bar,
+        ColourBar(
+            colour_map=style.colour_map,
+            title="weight",
+            ticks=ticks,
+            note=note,
+            has_not_allowed=coded.has_not_allowed,
+            not_allowed_words=not_allowed_words,
+            has_no_data=coded.has_no_data,
+            no_data_words="left out" if head_map.note else "no data",
+        ),
         palette,
-        colour_map=style.colour_map,
-        title="weight",
-        ticks=ticks,
-        note=note,
-        has_not_allowed=coded.has_not_allowed,
-        not_allowed_words=not_allowed_words,
-        has_no_data=coded.has_no_data,
-        no_data_words="left out" if head_map.note else "no data",
     )

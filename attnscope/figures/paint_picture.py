@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPen
 
-from attnscope.figures.colour_bar import paint_colour_bar
+from attnscope.figures.colour_bar import ColourBar, paint_colour_bar
 from attnscope.figures.colours import Palette, lut
 from attnscope.figures.picture_blend import COLOUR_SHARE, blended_pixels, over_grey, pixel_words, sized_pixels
 from attnscope.figures.picture_layout import PictureLayout, Side, picture_layout
@@ -73,12 +73,14 @@ def paint_picture(
         paint_colour_bar(
             painter,
             layout.bar,
+            ColourBar(
+                colour_map=style.colour_map,
+                title="weight",
+                ticks=((0.0, "0"), (1.0, top)),
+                note="over grey",
+                words=pixel_words(over_grey(lut(style.colour_map).astype(np.uint8))),
+            ),
             palette,
-            colour_map=style.colour_map,
-            title="weight",
-            ticks=((0.0, "0"), (1.0, top)),
-            note="over grey",
-            words=pixel_words(over_grey(lut(style.colour_map).astype(np.uint8))),
         )
     painter.restore()
     return layout

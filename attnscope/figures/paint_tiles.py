@@ -10,7 +10,7 @@ import numpy as np
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QBrush, QColor, QImage, QPainter, QPen, QPixmap
 
-from attnscope.figures.colour_bar import paint_colour_bar, weight_ticks
+from attnscope.figures.colour_bar import ColourBar, paint_colour_bar, weight_ticks
 from attnscope.figures.colours import Palette, ink_on, lut
 from attnscope.figures.paint_map import weight_text
 from attnscope.figures.raster import FIRST_COLOUR, code_colours
@@ -228,12 +228,10 @@ def paint_tile_bar(
     paint_colour_bar(
         painter,
         layout.bar,
+        ColourBar(
+            colour_map=style.colour_map, title="weight", ticks=ticks, note=note, has_not_allowed=masked
+        ),
         palette,
-        colour_map=style.colour_map,
-        title="weight",
-        ticks=ticks,
-        note=note,
-        has_not_allowed=masked,
     )
 
 

@@ -5,7 +5,7 @@ import pytest
 from PySide6.QtCore import QRectF
 from PySide6.QtGui import QImage, QPainter
 
-from attnscope.figures.colour_bar import paint_colour_bar
+from attnscope.figures.colour_bar import ColourBar, paint_colour_bar
 from attnscope.figures.colours import LIGHT
 from attnscope.figures.style import type_at
 
@@ -19,12 +19,14 @@ def painted(factor: float, *, tick: str, words: str) -> np.ndarray:
         paint_colour_bar(
             painter,
             QRectF(4, 4, 290, 490),
+            ColourBar(
+                colour_map="viridis",
+                title="weight",
+                ticks=((0.0, tick), (1.0, "1")),
+                has_not_allowed=True,
+                not_allowed_words=words,
+            ),
             LIGHT,
-            colour_map="viridis",
-            title="weight",
-            ticks=((0.0, tick), (1.0, "1")),
-            has_not_allowed=True,
-            not_allowed_words=words,
         )
     return np.frombuffer(image.constBits(), np.uint32).reshape(500, 300).copy()
 

@@ -10,7 +10,7 @@ from PySide6.QtCore import QRectF
 from PySide6.QtGui import QPainter
 
 from attnscope.figures.caption import change_words, scale_words
-from attnscope.figures.colour_bar import WIDTH_PX, paint_colour_bar
+from attnscope.figures.colour_bar import WIDTH_PX, ColourBar, paint_colour_bar
 from attnscope.figures.colours import Palette
 from attnscope.figures.grid_layout import natural_grid_height
 from attnscope.figures.map_layout import MARGIN_PX
@@ -65,11 +65,13 @@ class GridFigure(FigureSpec):
         paint_colour_bar(
             painter,
             bar,
+            ColourBar(
+                colour_map=self.style.colour_map,
+                title="weight",
+                ticks=ticks,
+                has_not_allowed=self.has_masked(),
+            ),
             palette,
-            colour_map=self.style.colour_map,
-            title="weight",
-            ticks=ticks,
-            has_not_allowed=self.has_masked(),
         )
 
     def paint_panel(self, painter: QPainter, rect: QRectF, palette: Palette) -> None:

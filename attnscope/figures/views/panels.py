@@ -17,7 +17,7 @@ from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPen
 
 from attnscope.errors import UserError
 from attnscope.figures.caption import change_words, mask_words, scale_words
-from attnscope.figures.colour_bar import WIDTH_PX, paint_colour_bar, share_text
+from attnscope.figures.colour_bar import WIDTH_PX, ColourBar, paint_colour_bar, share_text
 from attnscope.figures.colours import Palette, series_colour
 from attnscope.figures.numbers import map_arrays, map_rows
 from attnscope.figures.paint_lines import comparable
@@ -461,12 +461,14 @@ def _paint_bar(painter: QPainter, rect: QRectF, spec: PanelsFigure, palette: Pal
     paint_colour_bar(
         painter,
         rect,
+        ColourBar(
+            colour_map=spec.style.colour_map,
+            title="weight",
+            ticks=ticks,
+            note={"row": "per row", "head": "to the largest", "fixed": ""}[scale],
+            has_not_allowed=has_masked or any(bool((grid.levels == 0).any()) for grid in spec.grids()),
+            has_no_data=any(bool((c == NO_DATA).any()) for c in codes),
+            no_data_words="left out" if any(m.note for m in maps) else "no data",
+        ),
         palette,
-        colour_map=spec.style.colour_map,
-        title="weight",
-        ticks=ticks,
-        note={"row": "per row", "head": "to the largest", "fixed": ""}[scale],
-        has_not_allowed=has_masked or any(bool((grid.levels == 0).any()) for grid in spec.grids()),
-        has_no_data=any(bool((c == NO_DATA).any()) for c in codes),
-        no_data_words="left out" if any(m.note for m in maps) else "no data",
     )

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPen
 
-from attnscope.figures.colour_bar import paint_colour_bar, share_text
+from attnscope.figures.colour_bar import ColourBar, paint_colour_bar, share_text
 from attnscope.figures.colours import Palette
 from attnscope.figures.numbers import exact_number_text, safe_cell
 from attnscope.figures.paint_chart import paint_chart
@@ -120,10 +120,8 @@ def paint_positions(
     paint_colour_bar(
         painter,
         bar,
+        ColourBar(colour_map="diverging", title="value", ticks=((0.0, "−max"), (0.5, "0"), (1.0, "+max"))),
         palette,
-        colour_map="diverging",
-        title="value",
-        ticks=((0.0, "−max"), (0.5, "0"), (1.0, "+max")),
     )
     paint_chart(painter, cosine, offset_chart(tables, is_dot=False), palette=palette)
     paint_chart(painter, dot, offset_chart(tables, is_dot=True), palette=palette)

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from types import MappingProxyType
 
 from attnscope.figures.inside_layout import paper_height_mm
 from attnscope.figures.page import sized
@@ -36,18 +35,16 @@ def offered_figures(
     inside: InsidePart | None = None,
     gold: tuple[GoldCell, ...] = (),
     picture: PicturePart | None = None,
-    roles: Mapping[HeadRef, str] = MappingProxyType({}),
 ) -> dict[str, FigureSpec]:
     """Every figure there is something to show for.
 
     `part` and `long_lines` are of a map shown by tiles, `inside` of the head that is looked into, `gold` the
-    word links marked on the large map, `picture` what a vision model reads, `roles` what heads were measured
-    to do.
+    word links marked on the large map, `picture` what a vision model reads.
     """
     found = _session_figures(session, view, part, long_lines)
     head = found.get("head")
     if isinstance(head, HeadFigure):
-        found["head"] = head = _with_role(_with_gold(head, gold), roles)
+        found["head"] = head = _with_role(_with_gold(head, gold), session.roles)
     if inside is not None and "grid" in found:
         found["inside"] = found["grid"].as_view(
             InsideFigure,

@@ -102,7 +102,6 @@ class Pages(QStackedWidget):
             inside=head.inside.figure() if is_inside else None,
             gold=head.gold_cells(),
             picture=head.picture.figure(),
-            roles=self._session.roles,
         )
 
     def show_lab(self, name: str) -> None:
