@@ -241,35 +241,27 @@ class MapTiles:
     def set_area(self, width_px: float, height_px: float, ratio: float = 1.0) -> None:
         """The cells have this many layout pixels, of `ratio` device pixels each."""
         self._area_px, self._ratio = (max(1.0, width_px), max(1.0, height_px)), max(1.0, ratio)
-        if self.window is not None:
-            self._move(self.window.resized(*self._area_px))
+        self._move(lambda window: window.resized(*self._area_px))
 
     def zoom(self, factor: float, x_px: float, y_px: float) -> None:
         """Zoom at a place of the area."""
-        if self.window is not None:
-            self._move(self.window.zoomed(factor, x_px, y_px))
+        self._move(lambda window: window.zoomed(factor, x_px, y_px))
 
     def pan(self, dx_px: float, dy_px: float) -> None:
         """Let the map follow the hand."""
-        if self.window is not None:
-            self._move(self.window.panned(dx_px, dy_px))
+        self._move(lambda window: window.panned(dx_px, dy_px))
 
     def fit(self) -> None:
         """Show the whole map."""
-        if self.window is not None:
-            self._move(self.window.fitted())
+        self._move(MapWindow.fitted)
 
     def bring_into_view(self, query: int, key: int) -> None:
         """Move just so far that a cell is seen."""
-        if self.window is not None:
-            self._move(self.window.showing(query, key))
+        self._move(lambda window: window.showing(query, key))
 
     def centre_on(self, query: float, key: float) -> None:
         """Move the window's middle to a place of the map."""
-        window = self.window
-        if window is not None:
-            x, y = window.place(query, key)
-            self._move(window.panned(window.width_px / 2 - x, window.height_px / 2 - y))
+        self._move(lambda window: window.centred(query, key))
 
     def point_at(self, cell: tuple[int, int] | None) -> None:
         """The cursor is on a cell, or on the block of cells that a pixel stands for, or on none."""
@@ -336,9 +328,11 @@ class MapTiles:
             self.reading = reading
             self.changed.cell.emit()
 
-    def _move(self, window: MapWindow) -> None:
-        if window != self.window:
-            self.window = window
+    def _move(self, move: Callable[[MapWindow], MapWindow]) -> None:
+        """Look at another part of the map, where there is one."""
+        moved = move(self.window) if self.window is not None else None
+        if moved != self.window:
+            self.window = moved
             self.changed.window.emit()
             self._ask()
 

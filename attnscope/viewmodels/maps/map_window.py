@@ -117,6 +117,11 @@ class MapWindow:
         step_x, step_y = self.step
         return replace(self, x=self.x - dx_px / step_x, y=self.y - dy_px / step_y)._limited()
 
+    def centred(self, query: float, key: float) -> "MapWindow":
+        """Moved so that a place of the map stands in the middle, as far as the edges allow."""
+        x, y = self.place(query, key)
+        return self.panned(self.width_px / 2 - x, self.height_px / 2 - y)
+
     def showing(self, query: int, key: int) -> "MapWindow":
         """Moved just so far that a cell is seen."""
         step_x, step_y = self.step
