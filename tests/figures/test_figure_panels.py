@@ -196,7 +196,7 @@ def test_that_a_preset_sets_page_and_type(preset):
 
 
 def test_that_type_out_of_range_is_refused():
-    with pytest.raises(UserError, match="points"):
+    with pytest.raises(UserError, match="200 pt"):
         export.render(spec("head", font_pt=200.0), "svg")
 
 
