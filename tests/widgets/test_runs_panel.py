@@ -191,3 +191,15 @@ def test_that_no_button_of_the_run_is_cut_in_large_type(qtbot: QtBot) -> None:
                 assert button.width() >= button.sizeHint().width(), button.text()
     finally:
         apply_theme(window, palette_for("light"))
+
+
+def test_that_no_cell_of_a_short_column_is_cut(qtbot: QtBot) -> None:
+    desk = Desk(qtbot)
+    apply_theme(desk.page, palette_for("light"))
+    desk.page.lower_tabs.show_panel("Runs")
+    desk.list_runs()
+    table = desk.page.findChild(RunsTable)
+    for k in range(1, table.model().columnCount()):
+        assert table.columnWidth(k) >= table.sizeHintForColumn(k), table.model().headerData(
+            k, Qt.Orientation.Horizontal
+        )

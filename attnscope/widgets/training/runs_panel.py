@@ -203,7 +203,7 @@ class RunsTable(Dressing, QTableView):
         for k, name in enumerate(self._rows.columns):
             title = metrics.horizontalAdvance(name.rpartition(".")[2]) + round(type_px(26))
             cells = max((metrics.horizontalAdvance(row.cell(name)) for row in self._rows.rows), default=0)
-            wide = max(title, cells + round(type_px(62 if k == 0 else 16)))
+            wide = max(title, cells + round(type_px(62 if k == 0 else 20)))
             least, most = (_NAME_PX, 280) if k == 0 else (_LEAST_PX, _MOST_PX)
             self.setColumnWidth(k, min(max(wide, round(type_px(least))), round(type_px(most))))
 
