@@ -33,7 +33,7 @@ from attnscope.models.places import CallPlace
 from attnscope.nn.block import Block
 from attnscope.nn.layers import CrossAttention, SelfAttention
 from attnscope.nn.precision import exact
-from attnscope.questions import NextTokens, Projections, Question, Streams, Units
+from attnscope.questions import NextTokens, Projections, Question, Routing, Streams, Units
 from attnscope.questions.question import AUTO, Numbers
 from attnscope.records.asking import Answer
 from attnscope.records.interventions import Interventions
@@ -154,6 +154,21 @@ class ModelReading:
         activations = tuple(seen.read(place) for place in places)
         return Units(stack=of_stack, tokens=self._tokens_of(of_stack), activations=activations)
 
+    def routing(self, stack: str = AUTO) -> Routing:
+        of_stack = self._stack(stack)
+        tokens = self._tokens_of(of_stack)
+        routers = self._parts.routers(of_stack)
+        with _routed(routers) as seen:
+            self._run()
+        found = {layer: routes_of(seen[layer], len(tokens)) for layer in routers if layer in seen}
+        return Routing(
+            stack=of_stack,
+            tokens=tokens,
+            layers=tuple(found),
+            weights=tuple(weights for weights, _ in found.values()),
+            p=tuple(p for _, p in found.values()),
+        )
+
     # -- inside ---------------------------------------------------------------------------------
 
     @cached_property
@@ -247,6 +262,10 @@ class _OwnParts:
             raise UserError("The layers of this model have no feed-forward part.", expected="layers with one")
         return tuple(CallPlace(module=part.down) for part in parts if part is not None)
 
+    def routers(self, stack: Stack) -> dict[int, nn.Module]:
+        """What sends tokens to experts, by layer."""
+        raise _no_experts()
+
     def _blocks(self, stack: Stack) -> tuple[Block, ...]:
         found = tuple(block for block in self._subject.blocks(stack) if isinstance(block, Block))
         if not found:
@@ -311,6 +330,15 @@ class _ForeignParts:
             found.append(CallPlace(module=called[-1], call=place.call))
         return tuple(found)
 
+    def routers(self, stack: Stack) -> dict[int, nn.Module]:
+        found: dict[int, nn.Module] = {}
+        for layer, place in enumerate(self.layers(stack)):
+            inside = [one for one in place.module.modules() if type(one).__name__.endswith("Router")]
+            found.update((layer, one) for one in inside[:1])
+        if not found:
+            raise _no_experts()
+        return found
+
     @cached_property
     def _width(self) -> int:
         """How many numbers the stream has."""
@@ -352,6 +380,50 @@ def _no_stack(stack: Stack) -> UserError:
         expected="a stack that the model has",
         action="Choose the other one.",
     )
+
+
+def _no_experts() -> UserError:
+    return UserError(
+        "The feed-forward parts of this model are not divided into experts.",
+        expected="a mixture of experts, such as Mixtral or Switch Transformer",
+    )
+
+
+def routes_of(result: Any, n_tokens: int) -> tuple[Numbers, Numbers]:
+    """The weights of experts and p, both [n_tokens, n_experts], of what a router of the library gave.
+
+    Most give logits, the weights of the k best and their numbers; Switch gives one-hot rows, of which those
+    beyond an expert's capacity are 0, the weight, and logits.
+    """
+    first, second, third = result
+    if third.is_floating_point():
+        logits, weights = third, first.to(second.dtype) * second
+    else:
+        logits = first
+        weights = torch.zeros_like(logits, dtype=second.dtype).scatter(-1, third, second)
+    rows = [exact(one).reshape(-1, one.shape[-1])[-n_tokens:].cpu() for one in (weights, logits)]
+    return rows[0].numpy(), rows[1].softmax(dim=-1).numpy()
+
+
+@contextmanager
+def _routed(routers: Mapping[int, nn.Module]) -> Iterator[dict[int, Any]]:
+    """What each router gives in the pass that follows; raises UserError for one that is not known."""
+    seen: dict[int, Any] = {}
+
+    def note(layer: int, module: nn.Module, result: Any) -> None:
+        is_known = isinstance(result, tuple) and len(result) == 3
+        if not is_known or not all(isinstance(one, Tensor) for one in result):
+            raise UserError(
+                f"How {type(module).__name__} chooses experts is not known.",
+                expected="a router that gives its logits, weights and the chosen experts",
+            )
+        seen[layer] = tuple(one.detach() for one in result)
+
+    with ExitStack() as stack:
+        for layer, module in routers.items():
+            hook = module.register_forward_hook(lambda part, _, out, at=layer: note(at, part, out))
+            stack.callback(hook.remove)
+        yield seen
 
 
 # Watching one pass.

@@ -10,6 +10,7 @@ from attnscope.questions.question import (
     Projections,
     Question,
     Reading,
+    Routing,
     Streams,
     Units,
 )
@@ -22,6 +23,7 @@ __all__ = [
     "Projections",
     "Question",
     "Reading",
+    "Routing",
     "Streams",
     "Units",
     "question_named",

@@ -80,6 +80,21 @@ class Units:
     activations: tuple[Numbers, ...]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Routing:
+    """Which experts the tokens of one stack are sent to, in the layers that have some.
+
+    For each of `layers`, [n_tokens, n_experts]: `weights` is what an expert counts for a token, 0 where it is
+    not used, and `p` the softmax of the router's numbers. A token that no expert took has a row of 0.
+    """
+
+    stack: Stack
+    tokens: tuple[Token, ...]
+    layers: tuple[int, ...]
+    weights: tuple[Numbers, ...]
+    p: tuple[Numbers, ...]
+
+
 class Reading(Protocol):
     """One text read by a model; each part is worked out when it is asked for.
 
@@ -114,6 +129,10 @@ class Reading(Protocol):
 
     def units(self, stack: str = AUTO) -> Units:
         """The units inside the feed-forward parts of `encoder` or `decoder`; auto: of what predicts."""
+        ...
+
+    def routing(self, stack: str = AUTO) -> Routing:
+        """Which experts take which tokens, in `encoder` or `decoder`; auto: in what predicts."""
         ...
 
 
