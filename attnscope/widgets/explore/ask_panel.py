@@ -1,6 +1,7 @@
 """Ask a question about the model and its text: the list of questions, options, and the answer below them."""
 
 from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Qt, Signal, Slot
 from PySide6.QtWidgets import QLineEdit, QScrollArea, QVBoxLayout, QWidget
@@ -21,11 +22,13 @@ from attnscope.widgets.flow_row import FlowRow
 from attnscope.widgets.form_parts import narrow_combo
 from attnscope.widgets.labels import PlainLabel, plain_tooltip, tool_button, watch_seen, when_seen
 from attnscope.widgets.labs.cell_panel import CellPanel
-from attnscope.widgets.labs.lab_plot import ChartPanel
 from attnscope.widgets.labs.text_table import TextTable, TextTableModel
 from attnscope.widgets.offers import Offer
 from attnscope.widgets.stale_watch import StaleWatch
 from attnscope.widgets.theme import Dressed
+
+if TYPE_CHECKING:
+    from attnscope.widgets.labs.lab_plot import ChartPanel
 
 _CHART_PX, _MOST_LINES, _LINE_PX, _HEAD_PX = 190, 12, 24, 30
 _WORD_PX, _NUMBER_PX = 96, 72
@@ -139,7 +142,9 @@ class AnswerView(QWidget):
         panel.hovered.connect(lambda i, j: self._on_hovered(panel, i, j))
         return panel
 
-    def _new_chart(self) -> ChartPanel:
+    def _new_chart(self) -> "ChartPanel":
+        from attnscope.widgets.labs.lab_plot import ChartPanel  # its plotting library is slow to import
+
         panel = ChartPanel()
         self._layout.insertWidget(len(self.cells) + len(self.charts), panel)
         panel.hover_text.connect(self.hover_text)
