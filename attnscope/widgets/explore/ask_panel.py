@@ -67,6 +67,7 @@ class OptionsRow(QWidget):
     def _build(self, fields: Iterable[Field]) -> None:
         for _, part in self._parts.values():
             self._row.removeWidget(part)
+            part.hide()
             part.deleteLater()
         self._parts = {field.name: (field, self._make(field)) for field in fields}
         for field, part in self._parts.values():
