@@ -32,6 +32,7 @@ _WORDS = (
     "-",
 )
 _COMMANDS = {
+    "ask": ["residual-stream", "MODEL", "--text", SENTENCE],
     "attribute": ["MODEL", "--text", SENTENCE],
     "curve": ["MODEL"],
     "figure": ["MODEL", "--text", SENTENCE, "-o", "OUT.svg"],
