@@ -144,9 +144,11 @@ class Pending:
 def _records_of(group: list[_Seen], *, keep_values: bool) -> dict[SiteKey, SiteRecord]:
     """Records that hold no more memory than their own: queries and keys are often cut from one product."""
     first = group[0]
-    q, k, v, lse, out = (
-        torch.stack([getattr(call, name) for call in group]) for name in ("q", "k", "v", "lse", "out")
-    )
+    q, k, lse = (torch.stack([getattr(call, name) for call in group]) for name in ("q", "k", "lse"))
+    if len(group) == 1 and not keep_values:  # only looked at
+        v, out = first.v[None], first.out[None]
+    else:
+        v, out = (torch.stack([getattr(call, name) for call in group]) for name in ("v", "out"))
     sites = SiteTensors(q=q, k=k, v=v, lse=lse, out=out, rule=first.rule, score=first.score)
     proofs = prove(sites, is_causal_site=first.site[0] == "decoder", is_training=first.is_training)
     return {

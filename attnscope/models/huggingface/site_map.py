@@ -59,6 +59,8 @@ class _SiteMap:
 
     sites: tuple[Site, ...]
     of_module: Mapping[nn.Module, tuple[SiteKey, ...]]
+    parts: Mapping[nn.Module, tuple[nn.Module, ...]]
+    """What the library counts as a model of its own, the whole among them, and what attends in each."""
     note: str
 
 
@@ -83,6 +85,11 @@ def _map_sites(model: Any, calls: list[_SeenCall]) -> _SiteMap:
     return _SiteMap(
         sites=tuple(sites),
         of_module={module: tuple(keys) for module, keys in of_module.items()},
+        parts={
+            part: tuple(module for module in part.modules() if module in of_module)
+            for part in model.modules()
+            if part is model or hasattr(part, "main_input_name")
+        },
         note=" ".join(note for note in notes if note),
     )
 
@@ -97,7 +104,7 @@ class SitePass:
 
     def begin(self, part: nn.Module) -> None:
         """A pass through a part of the model begins."""
-        for module in part.modules():
+        for module in self._map.parts[part]:
             self._n_calls.pop(module, None)
 
     def site(self, module: nn.Module, call: Call) -> SiteKey:
@@ -115,8 +122,8 @@ class SitePass:
 
 
 @contextmanager
-def _probing_calls(model: nn.Module, found: _SiteMap, probe: Probe) -> Iterator[None]:
-    """Show the sites of every pass through `model`, or through a part of it, to `probe`.
+def _probing_calls(found: _SiteMap, probe: Probe) -> Iterator[None]:
+    """Show the sites of every pass through a model, or through a part of it, to `probe`.
 
     A pass is the outermost call of a part that the library counts as a model of its own.
     """
@@ -133,9 +140,8 @@ def _probing_calls(model: nn.Module, found: _SiteMap, probe: Probe) -> Iterator[
         nonlocal depth
         depth -= 1
 
-    parts = [part for part in model.modules() if part is model or hasattr(part, "main_input_name")]
-    hooks = [part.register_forward_pre_hook(enter, prepend=True) for part in parts]
-    hooks += [part.register_forward_hook(leave, always_call=True) for part in parts]
+    hooks = [part.register_forward_pre_hook(enter, prepend=True) for part in found.parts]
+    hooks += [part.register_forward_hook(leave, always_call=True) for part in found.parts]
     try:
         with watching(watcher):
             yield
@@ -267,7 +273,7 @@ def _enter(model: Any, example: Example, own: dict[str, Tensor], switch: Attenti
     try:
         if scout.calls and not reason:
             difference = check_equal(model, own, numbers_of(output, example))
-            return _ThroughInterface(model, _map_sites(model, scout.calls), difference, switch)
+            return _ThroughInterface(_map_sites(model, scout.calls), difference, switch)
     except UserError as error:
         reason = error.happened.rstrip(".")
     switch.set("eager")
@@ -279,15 +285,15 @@ class _ThroughInterface:
 
     has_gates = True
 
-    def __init__(self, model: Any, found: _SiteMap, difference: float, switch: AttentionSwitch) -> None:
+    def __init__(self, found: _SiteMap, difference: float, switch: AttentionSwitch) -> None:
         self.sites, self.note, self.difference = found.sites, found.note, difference
         self.modules = found.of_module
-        self._model, self._map, self._switch = model, found, switch
+        self._map, self._switch = found, switch
 
     @contextmanager
     def probing(self, probe: Probe) -> Iterator[None]:
         """See `Attached`."""
-        with _probing_calls(self._model, self._map, probe):
+        with _probing_calls(self._map, probe):
             yield
 
     def detach(self) -> None:
