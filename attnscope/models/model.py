@@ -16,7 +16,6 @@ from attnscope.models.inputs import Inputs, check_string, check_strings, with_pa
 from attnscope.models.network import Network, Pass
 from attnscope.models.outputs import build_output, kl_nats, log_probabilities
 from attnscope.models.own import OwnNetwork, OwnPass
-from attnscope.models.pruning import prune
 from attnscope.models.spans import written_text
 from attnscope.models.writing.written import SoFar, Written, check_writes, write_text
 from attnscope.nn.edits import Edits
@@ -382,6 +381,8 @@ class Model:
         Raises SaveError unless its outputs are proved to be those of the gated model, on random ids and on a
         text.
         """
+        from attnscope.models.pruning import prune  # brings the reading of pictures along
+
         read = self.encode(text, target) if text.strip() else None
         return Model(prune(self.network, gates, read, has_speed=False).network)
 
