@@ -1,5 +1,7 @@
 """Small records for the tests of figures: everything from ramps, nothing from a model."""
 
+import math
+
 import numpy as np
 from graph_samples import graph
 from inside_samples import inside
@@ -12,7 +14,7 @@ from attnscope.records.asking import NumberTable
 from attnscope.records.charts import CellMap, Chart, Series
 from attnscope.records.maps import HeadMap, SiteGrid
 from attnscope.records.pictures import Picture
-from attnscope.records.positions import PositionTable
+from attnscope.records.positions import PositionCheck, PositionTable
 from attnscope.records.sites import HeadRef, Site
 from attnscope.records.tokens import Token
 from attnscope.viewmodels.compare.difference import ComparedMaps, compare_maps
@@ -69,6 +71,13 @@ def position_table(name: str = "ramp", n: int = 12, d: int = 6) -> PositionTable
     return PositionTable(
         name=name, matrix=matrix, cosine=cosine, by_offset=by_offset, dot_by_offset=by_offset * 3
     )
+
+
+def position_check(name: str = "sinusoidal", past_change: float = 0.0) -> PositionCheck:
+    return PositionCheck(
+        name=name, title=name.title(), seed_change=0.0, least_apart=0.5, past_change=past_change,
+        by_distance=0.19, shift_error=4e-8, shift=np.eye(2, dtype=np.float32), n_parameters=0,
+    )  # fmt: skip
 
 
 def compared_maps(n_first: int = 4, n_second: int = 5) -> ComparedMaps:
@@ -147,6 +156,12 @@ def _shown(view: str) -> dict[str, object]:
             return {"maps": (head_map(5, 5),), "picture": picture_part()}
         case "positions":
             return {"positions": (position_table(), position_table("other"))}
+        case "waves":
+            return {"positions": (position_table(),), "dimensions": (0, 2)}
+        case "checklist":
+            names = ("sinusoidal", "rotary", "binary", "t5")
+            checks = (*map(position_check, names), position_check("learned", math.nan))
+            return {"checks": checks, "width_mm": 150.0}
         case "answer":
             table = NumberTable(
                 title="All", columns=("part", "norm"), rows=(("0 attention", 1.5), ("=1", 2.0))

@@ -27,7 +27,7 @@ _LET_PASS = (KeyboardInterrupt, SystemExit, GeneratorExit, MemoryError, UserErro
 def without_panic_words() -> Iterator[None]:
     """Keep what the library's panics print out of standard error; whatever else is printed comes after."""
     is_linux = sys.platform == "linux"  # elsewhere no file lies in memory
-    made = open(os.memfd_create("kept"), "w+b", buffering=0) if is_linux else tempfile.TemporaryFile()
+    made = os.fdopen(os.memfd_create("kept"), "w+b", buffering=0) if is_linux else tempfile.TemporaryFile()
     with _CAPTURING, made as kept:
         try:
             own = os.dup(2)

@@ -56,7 +56,7 @@ class Trace:
         if self._follows is not None and self._kept.target is not None:
             target = replace(self._kept.target, following=self._follows())
             self._kept, self._follows = replace(self._kept, target=target), None
-        return self._kept
+        return replace(self._kept, records=self.records)
 
     @property
     def target(self) -> Tokens | None:

@@ -69,8 +69,8 @@ def test_that_every_line_and_head_has_a_file_and_none_is_replaced_unasked(capsys
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("{x}.svg", "not known"),
-        ("a{n.svg", "not known"),
+        ("{x}.svg", "unknown field"),
+        ("a{n.svg", "unknown field"),
         ("one.svg", "one file"),
         ("{text}.svg", "Two figures"),
     ],

@@ -54,6 +54,11 @@ def test_that_a_recipe_makes_two_tiny_steps(path: Path, text_file: Path, tmp_pat
         changes |= {"data.path": str(pairs), "tokenizer.vocab_size": "300", "data.validation_share": "0.2"}
     elif 'kind = "text"' in text:
         changes |= {"data.path": str(text_file), "tokenizer.vocab_size": "300"}
+    elif 'kind = "tagged"' in text:
+        tagged = tmp_path / "tagged.txt"
+        lines = (f"the/DET cat/NOUN sleeps/VERB {n}/NUM\n" for n in range(40))
+        tagged.write_text("".join(lines), encoding="utf-8")
+        changes |= {"data.path": str(tagged), "tokenizer.vocab_size": "300"}
     else:
         changes |= {"data.n_examples": "20"}
     events = list(train(path, tmp_path / "run", "cpu", changes))

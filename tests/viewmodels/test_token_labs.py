@@ -47,7 +47,7 @@ def test_that_steps_are_walked_within_their_ends_and_said():
     state.go_to(1)
     assert [token.piece for token in state.tokens] == ["ab", "c", "ab"]
     assert state.marked == {0, 2}
-    assert "a + b → ab, in 2 places, seen 9 times" in state.sentence
+    assert "a + b → ab, in 2 positions, seen 9 times" in state.sentence
     state.go_to(-5)
     assert state.step == 0
     assert state.marked == frozenset()
@@ -139,7 +139,7 @@ def test_that_a_vocabulary_is_asked_for_once_searched_and_asked_again_for_anothe
     assert state.table is not None
     assert [state.table.piece(k) for k in range(3)] == ["<s>", "a", "bc"]
     assert state.sentence == (
-        "x knows 3 pieces: 1 special, 1 begin a word, 1 continue one. The longest, “bc”, has 2 characters."
+        "x has 3 pieces: 1 special, 1 begin a word, 1 continue one. The longest, “bc”, has 2 characters."
     )
     (find,) = (request for request in posted if isinstance(request, FindPieces))
     assert find.query == "b"

@@ -111,7 +111,7 @@ class AnswerView(QWidget):
         self._layout.setSpacing(12)
         self.cells: list[CellPanel] = []
         self.charts: list[ChartPanel] = []
-        self.tables: list[QWidget] = []
+        self.tables: list[_TablePart] = []
 
     def show_answer(self, answer: Answer | None) -> None:
         """Show another answer; parts that are there already are kept."""
@@ -130,12 +130,16 @@ class AnswerView(QWidget):
             if k < len(charts):
                 chart_panel.setFixedHeight(round(type_px(_CHART_PX)))
                 chart_panel.show_chart(charts[k])
-        for old in self.tables:
-            self._layout.removeWidget(old)
-            old.deleteLater()
-        self.tables = [_table(table) for table in tables]
-        for part in self.tables:
-            self._layout.addWidget(part)
+        if [part.columns for part in self.tables] != [table.columns for table in tables]:
+            for old in self.tables:
+                self._layout.removeWidget(old)
+                old.hide()
+                old.deleteLater()
+            self.tables = [_TablePart(table) for table in tables]
+            for part in self.tables:
+                self._layout.addWidget(part)
+        for part, table in zip(self.tables, tables, strict=True):
+            part.show_table(table)
 
     def _new_cells(self) -> CellPanel:
         panel = CellPanel()
@@ -156,24 +160,35 @@ class AnswerView(QWidget):
         self.hover_text.emit(panel.sentence(i, j) if i >= 0 else "")
 
 
-def _table(table: NumberTable) -> QWidget:
+class _TablePart(QWidget):
     """A table under its title, as high as a dozen rows at most."""
-    model = TextTableModel(
-        [(name, name) for name in table.columns], lambda k: [cell_text(cell) for cell in table.rows[k]]
-    )
-    shown = TextTable(model, table.title)
-    model.setParent(shown)
-    model.show_rows(len(table.rows))
-    shown.set_widths((_WORD_PX, *(_NUMBER_PX for _ in table.columns[1:])))
-    n_lines = min(len(table.rows), _MOST_LINES)
-    shown.setFixedHeight(round(type_px(_LINE_PX * n_lines + _HEAD_PX + 12)))
-    part = QWidget()
-    layout = QVBoxLayout(part)
-    layout.setContentsMargins(0, 0, 0, 0)
-    layout.setSpacing(2)
-    layout.addWidget(PlainLabel(table.title, "name"))
-    layout.addWidget(shown)
-    return part
+
+    def __init__(self, table: NumberTable) -> None:
+        super().__init__()
+        self.columns = table.columns
+        self._table = table
+        self._title = PlainLabel(role="name")
+        self._model = TextTableModel(
+            [(name, name) for name in table.columns],
+            lambda k: [cell_text(cell) for cell in self._table.rows[k]],
+        )
+        self._shown = TextTable(self._model, table.title)
+        self._model.setParent(self._shown)
+        self._shown.set_widths((_WORD_PX, *(_NUMBER_PX for _ in table.columns[1:])))
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(2)
+        layout.addWidget(self._title)
+        layout.addWidget(self._shown)
+        self.show_table(table)
+
+    def show_table(self, table: NumberTable) -> None:
+        """Show another table with these columns."""
+        self._table = table
+        self._title.setText(table.title)
+        self._model.show_rows(len(table.rows))
+        n_lines = min(len(table.rows), _MOST_LINES)
+        self._shown.setFixedHeight(round(type_px(_LINE_PX * n_lines + _HEAD_PX + 12)))
 
 
 class AskPanel(Dressed):
