@@ -43,8 +43,11 @@ def luminance(colours: NDArray[np.uint32]) -> NDArray[np.float64]:
 
 def painted(widget: QWidget, rect: QRect) -> QImage:
     """A part of a widget as it is painted, enlarged: in its window, or by itself where it is hidden there."""
-    picture = rendered(widget.window(), widget_rect(widget, rect))
-    return picture if contrast_of(picture) > 1.0 else rendered(widget, rect)
+    if widget.isVisible():  # else something else stands at its place
+        picture = rendered(widget.window(), widget_rect(widget, rect))
+        if contrast_of(picture) > 1.0:
+            return picture
+    return rendered(widget, rect)
 
 
 def rendered(widget: QWidget, rect: QRect) -> QImage:
