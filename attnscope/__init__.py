@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from attnscope.trace.trace import save_trace as save_trace
     from attnscope.training import train as train
 
-__version__ = "0.12.0"
+__version__ = "0.13.0"
 
 _HOMES = {
     "Caption": "attnscope.figures.spec",
