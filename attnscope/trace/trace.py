@@ -53,15 +53,15 @@ class Trace:
     @property
     def kept(self) -> TextRecord:
         """All that a file of it holds."""
-        if self._follows is not None and self._kept.target is not None:
-            target = replace(self._kept.target, following=self._follows())
-            self._kept, self._follows = replace(self._kept, target=target), None
-        return replace(self._kept, records=self.records)
+        return replace(self._kept, target=self.target, records=self.records)
 
     @property
     def target(self) -> Tokens | None:
         """The second text, where there is one, and what follows it."""
-        return self.kept.target
+        if self._follows is not None and self._kept.target is not None:
+            target = replace(self._kept.target, following=self._follows())
+            self._kept, self._follows = replace(self._kept, target=target), None
+        return self._kept.target
 
     def __repr__(self) -> str:
         """What it holds, in one line: `Trace of 9 tokens (1 unknown): encoder 3 layers × 4 heads`."""
