@@ -6,9 +6,10 @@ with the property `role`; only this file says how that looks.
 
 import dataclasses
 import re
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from PySide6.QtCore import QEvent, Qt
 from PySide6.QtGui import QColor, QGuiApplication, QPalette
@@ -53,9 +54,18 @@ def apply_theme(widget: QWidget, palette: Palette) -> None:
         widget.ensurePolished()  # else Qt tells a window that was never shown of its first style sheet only
     with _all_at_once():
         widget.setStyleSheet(stylesheet(palette))
-    for part in reversed((widget, *widget.findChildren(QWidget))):
-        if isinstance(part, Dressing) and isValid(part):
+    for part in reversed(_Made.alive()):
+        if _is_in(part, widget):
             part.dress()
+
+
+def _is_in(part: QWidget | None, widget: QWidget) -> bool:
+    """Whether a widget is another one, or lies in it or in a window above it."""
+    while part is not None:
+        if part is widget or widget.isAncestorOf(part):
+            return True
+        part = part.window().parentWidget()
+    return False
 
 
 def theme_of(widget: QWidget) -> Palette:
@@ -85,12 +95,41 @@ def _all_at_once() -> Iterator[None]:
         _Now.is_dressing = False
 
 
+class _Made:
+    """Every widget that is dressed, in the order in which they were made.
+
+    Qt could list them too, but would hand out the inner parts of lists and tables as well, and Python keeps
+    what stands for those when they are gone.
+    """
+
+    known: ClassVar[dict[int, "weakref.ref[Dressing]"]] = {}
+    n = 0
+
+    @classmethod
+    def add(cls, widget: "Dressing") -> None:
+        """Keep a widget that is made just now."""
+        cls.n += 1
+        at, known = cls.n, cls.known
+        known[at] = weakref.ref(widget, lambda _: known.pop(at, None))
+
+    @classmethod
+    def alive(cls) -> list["Dressing"]:
+        """Those that are there still, the oldest first."""
+        found = [one() for one in cls.known.values()]
+        return [one for one in found if one is not None and isValid(one)]
+
+
 class Dressing(QWidget if TYPE_CHECKING else object):  # type: ignore[misc]
     """Lets a widget of any kind paint in the theme of its window, and fit itself to each that comes.
 
     It is dressed after all that lies in it, so that it can measure its parts; one that joins a window later,
     when Qt sends it a StyleChange.
     """
+
+    def __new__(cls, *arguments: Any, **named: Any) -> Self:
+        made: Self = super().__new__(cls, *arguments, **named)
+        _Made.add(made)
+        return made
 
     if TYPE_CHECKING:
 
