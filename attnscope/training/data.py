@@ -25,6 +25,7 @@ from attnscope.schemes.positions import POSITIONS
 from attnscope.text.corpora import carelessly, read_lines, read_pairs, split, split_lines, split_pairs
 from attnscope.text.labelled import LabelledText, label_names, read_labelled
 from attnscope.text.pieces import is_of_word
+from attnscope.text.renaming import renamed
 from attnscope.text.statistical_alignment import align_texts
 from attnscope.text.tagged import TaggedText, tagged_example
 from attnscope.text.tagged import label_names as label_names_of_words
@@ -278,6 +279,8 @@ def _prepare_text(recipe: Recipe, tokenizer: Tokenizer | None) -> Prepared:
     lines = read_lines(Path(recipe.data.path))
     divide = split if recipe.data.held_out_by == "lines" else split_lines
     training, held_out = divide(lines, recipe.data.validation_share)
+    if recipe.data.renamed_share:
+        training = renamed(training, recipe.data.renamed_share, np.random.default_rng(recipe.training.seed))
     if tokenizer is None:
         tokenizer = train_tokenizer(
             recipe.tokenizer.kind, _blocks(training), vocab_size=recipe.tokenizer.vocab_size

@@ -33,7 +33,8 @@ class DataPart:
     `validation_share` of a text is held out, its end: of its characters, in whole lines, as other programs
     count it, or of its lines; of pairs that share of the sources, or with `crc32` those whose checksum
     divides by 1 / `validation_share`, which can be told of one sentence alone. `repeated_share` is the
-    share of sequences that are random words repeated; that teaches induction.
+    share of sequences that are random words repeated; that teaches induction. In `renamed_share` of the
+    texts, which blank lines separate, names are exchanged for made-up ones; that teaches to copy them.
     `n_examples` is how many different examples of a task are made; `about` says in words where a text
     comes from and under which licence, for the model's card. With `similar_lengths` the examples of a batch
     are about equally long, so that little is padding; each is still as likely as any other. Of pairs,
@@ -48,6 +49,7 @@ class DataPart:
     validation_share: Annotated[float, Between(0.0001, 0.9)] = 0.1
     held_out_by: Literal["characters", "lines", "crc32"] = "characters"
     repeated_share: Annotated[float, Between(0.0, 1.0)] = 0.0
+    renamed_share: Annotated[float, Between(0.0, 1.0)] = 0.0
     n_examples: Annotated[int, Between(2, 10_000_000)] = 20_000
     similar_lengths: bool = False
     careless_share: Annotated[float, Between(0.0, 1.0)] = 0.0

@@ -116,6 +116,11 @@ def test_that_an_impossible_value_is_named_with_what_was_expected(
             "careless_share is 0.5",
         ),
         (
+            '[data]\nkind = "pairs"\npath = "x"\nrenamed_share = 0.5\n[objective]\nkind = "translation"\n'
+            "[training]\nn_steps = 1\n",
+            "renamed_share is 0.5",
+        ),
+        (
             '[data]\nkind = "text"\npath = "x"\n[objective]\nkind = "translation"\n[training]\nn_steps = 1\n',
             "does not go with",
         ),

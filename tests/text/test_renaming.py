@@ -1,0 +1,69 @@
+"""Names exchanged for made-up ones: consistent within a text, and nothing else changes."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from attnscope.text.renaming import made_up_name, names_in, renamed
+from attnscope.training.data import prepare
+from attnscope.training.recipe import parse_recipe
+
+STORY = (
+    'Then Tom saw Mia. "Hello, Mia," said Tom.',
+    "Mom gave Tom's rose to Mia, and Rose ran. He saw Mom and his mom.",
+)
+
+
+def test_that_a_name_is_what_is_hardly_ever_written_small() -> None:
+    assert names_in(STORY) == {"Tom", "Mia"}
+    assert names_in(()) == names_in(["", "  ", "so he saw Mia"]) == frozenset()
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_that_names_alone_change_and_stay_the_same_within_a_text(seed: int) -> None:
+    lines = [*STORY, "", *STORY, "no names here", "", ""]
+    other = renamed(lines, 1.0, np.random.default_rng(seed))
+    assert [not line for line in other] == [not line for line in lines]
+    assert other[5] == lines[5]
+    found = re.fullmatch(r'Then (\w+) saw (\w+)\. "Hello, (\w+)," said (\w+)\.', other[0])
+    assert found is not None
+    assert found[1] == found[4] != "Tom"
+    assert found[2] == found[3] != "Mia"
+    assert other[1] == STORY[1].replace("Tom", found[1]).replace("Mia", found[2])
+    assert other[3] != other[0]
+    assert renamed(lines, 0.0, np.random.default_rng(seed)) == lines
+    assert renamed(lines, 1.0, np.random.default_rng(seed)) == other
+
+
+def test_that_about_that_share_of_the_texts_has_other_names() -> None:
+    lines = [*STORY, ""] * 400
+    other = renamed(lines, 0.3, np.random.default_rng(0))
+    assert 0.24 < sum(other[i] != lines[i] for i in range(0, len(lines), 3)) / 400 < 0.36
+    assert renamed([], 0.3, np.random.default_rng(0)) == []
+
+
+def test_that_made_up_names_are_many_and_are_written_like_names() -> None:
+    rng = np.random.default_rng(0)
+    names = [made_up_name(rng) for _ in range(2_000)]
+    assert len(set(names)) > 1_500
+    assert all(re.fullmatch(r"[A-Z][a-z]{2,11}", name) for name in names)
+
+
+def test_that_a_recipe_leaves_the_held_out_texts_as_they_are(tmp_path: Path) -> None:
+    path = tmp_path / "stories.txt"
+    path.write_text("\n".join([*STORY, ""] * 30))
+    text = (
+        '[model]\nd_model = 8\nn_heads = 1\n[tokenizer]\nkind = "characters"\nvocab_size = 60\n'
+        f'[data]\nkind = "text"\npath = "{path}"\nrenamed_share = %g\n'
+        '[objective]\nkind = "causal"\n[training]\nn_steps = 1\n'
+    )
+    plain, other = (prepare(parse_recipe(text % share)) for share in (0, 1))
+    held = [data.tokenizer.decode(data.batches.held_out.tolist()) for data in (plain, other)]  # type: ignore[attr-defined]
+    read = [data.tokenizer.decode(data.batches.training.tolist()) for data in (plain, other)]  # type: ignore[attr-defined]
+    assert held[0] == held[1]
+    assert "Mia" in held[0]
+    assert "Mia" in read[0]
+    assert "Mia" not in read[1]
+    assert read[1].count("rose to") == read[0].count("rose to")
