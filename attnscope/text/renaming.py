@@ -2,11 +2,14 @@
 
 A word is a name if it stands in the middle of a sentence with a capital letter, and hardly ever without one:
 "Tom" and "Mia", not "Mom", which is written "mom" as well.
+
+    Tom is 30.          Tom a 30 ans.
+    Sterghi is 847.     Sterghi a 847 ans.
 """
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -14,6 +17,9 @@ _IN_SENTENCE = re.compile(r"(?<=[a-z,] )[A-Z][a-z]+\b")
 _SMALL = re.compile(r"\b[a-z]+\b")
 _MOST_SMALL = 0.1
 """A name is written small at most a tenth as often as with a capital: Rose and rose."""
+_NAME_OR_NUMBER = re.compile(r"\b[A-Z][a-z]+\b|(?<![:.,0-9])[0-9]+(?![:.,]?[0-9])")
+_WITH_SIGN = 0.125
+_SIGNS = [chr(code) for code in (*range(0x1F330, 0x1F6C0), *range(0x2600, 0x2700), *range(0x1F900, 0x1FA00))]
 _FIRSTS = "B Br C Ch D Dr F Fl G Gr H J K L M N P Pr Qu R S Sh St T Tr V W Y Z".split()
 _VOWELS = "a e i o u".split()
 _MIDDLES = "b bb d dd f g l ll lm m mm n nd nn p r rn rr s ss st t tt v x z".split()
@@ -44,6 +50,49 @@ def renamed(lines: Sequence[str], share: float, rng: np.random.Generator) -> lis
             result += _with_other_names(text, names, rng) if rng.random() < share else text
             text = []
     return result[:-1]
+
+
+def renamed_pairs(
+    pairs: Sequence[tuple[str, str]], share: float, rng: np.random.Generator
+) -> list[tuple[str, str]]:
+    """That share of the number of pairs, drawn from those that have a name or a number in both texts, with
+    another one there; every eighth ends in a sign such as an emoji as well. None where no pair has any.
+    """
+    names = names_in(source for source, _ in pairs)
+    shared = [(pair, _shared(pair, names)) for pair in pairs]
+    shared = [(pair, words) for pair, words in shared if words]
+    words = sorted({word for source, _ in pairs for word in _SMALL.findall(source)})
+    result = []
+    for i in rng.integers(0, len(shared), round(share * len(pairs))).tolist() if shared else ():
+        (source, target), known = shared[i]
+        other = {word: _another(word, words, rng) for word in known}
+        sign = f" {_SIGNS[int(rng.integers(len(_SIGNS)))]}" if rng.random() < _WITH_SIGN else ""
+        result.append((_exchanged(source, other) + sign, _exchanged(target, other) + sign))
+    return result
+
+
+def _exchanged(text: str, other: Mapping[str, str]) -> str:
+    return _NAME_OR_NUMBER.sub(lambda found: other.get(found[0], found[0]), text)
+
+
+def _shared(pair: tuple[str, str], names: frozenset[str]) -> list[str]:
+    """The names and numbers that stand in both texts."""
+    first, second = (set(_NAME_OR_NUMBER.findall(text)) for text in pair)
+    return sorted(word for word in first & second if word.isdigit() or word in names)
+
+
+def _another(word: str, words: Sequence[str], rng: np.random.Generator) -> str:
+    """A number of up to four digits for a number; for a name a made-up one, or parts of words in a row."""
+    if word.isdigit():
+        return str(int(rng.integers(10 ** int(rng.integers(1, 5)))))
+    if rng.random() < 0.5 or not words:
+        return made_up_name(rng)
+    parts = []
+    for _ in range(int(rng.integers(2, 4))):
+        of = words[int(rng.integers(len(words)))]
+        start = int(rng.integers(max(1, len(of) - 2)))
+        parts.append(of[start : start + int(rng.integers(2, 6))])
+    return "".join(parts).capitalize()
 
 
 def made_up_name(rng: np.random.Generator) -> str:

@@ -25,7 +25,7 @@ from attnscope.schemes.positions import POSITIONS
 from attnscope.text.corpora import carelessly, read_lines, read_pairs, split, split_lines, split_pairs
 from attnscope.text.labelled import LabelledText, label_names, read_labelled
 from attnscope.text.pieces import is_of_word
-from attnscope.text.renaming import renamed
+from attnscope.text.renaming import renamed, renamed_pairs
 from attnscope.text.statistical_alignment import align_texts
 from attnscope.text.tagged import TaggedText, tagged_example
 from attnscope.text.tagged import label_names as label_names_of_words
@@ -326,6 +326,9 @@ def _prepare_pairs(recipe: Recipe, tokenizer: Tokenizer | None) -> Prepared:
         n_more = round(recipe.data.careless_share * len(training))
         chosen = [training[i] for i in rng.choice(len(training), n_more, replace=False).tolist()]
         training = [*training, *((carelessly(source), target) for source, target in chosen)]
+    if recipe.data.renamed_share:
+        rng = np.random.default_rng([recipe.training.seed, 1])
+        training = [*training, *renamed_pairs(training, recipe.data.renamed_share, rng)]
     if tokenizer is None:
         tokenizer = train_tokenizer(
             recipe.tokenizer.kind, chain.from_iterable(training), vocab_size=recipe.tokenizer.vocab_size

@@ -34,7 +34,8 @@ class DataPart:
     count it, or of its lines; of pairs that share of the sources, or with `crc32` those whose checksum
     divides by 1 / `validation_share`, which can be told of one sentence alone. `repeated_share` is the
     share of sequences that are random words repeated; that teaches induction. In `renamed_share` of the
-    texts, which blank lines separate, names are exchanged for made-up ones; that teaches to copy them.
+    texts, which blank lines separate, names are exchanged for made-up ones; that teaches to copy them. Of
+    pairs that share more are read, with other names and numbers in both texts.
     `n_examples` is how many different examples of a task are made; `about` says in words where a text
     comes from and under which licence, for the model's card. With `similar_lengths` the examples of a batch
     are about equally long, so that little is padding; each is still as likely as any other. Of pairs,

@@ -245,10 +245,10 @@ def _checked(recipe: Recipe, *, is_tokenizer_given: bool, needs_data: bool) -> R
             expected="0, but for pairs",
             action="Change one of them.",
         )
-    if data.renamed_share and data.kind != "text":
+    if data.renamed_share and data.kind not in ("text", "pairs"):
         raise RecipeError(
             f'data.renamed_share is {data.renamed_share:g} and data.kind "{data.kind}".',
-            expected="0, but for running text",
+            expected="0, but for running text and pairs",
             action="Change one of them.",
         )
     if data.kind not in OBJECTIVES[objective].data:

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from attnscope.text.renaming import made_up_name, names_in, renamed
+from attnscope.text.renaming import made_up_name, names_in, renamed, renamed_pairs
 from attnscope.training.data import prepare
 from attnscope.training.recipe import parse_recipe
 
@@ -67,3 +67,46 @@ def test_that_a_recipe_leaves_the_held_out_texts_as_they_are(tmp_path: Path) -> 
     assert "Mia" in read[0]
     assert "Mia" not in read[1]
     assert read[1].count("rose to") == read[0].count("rose to")
+
+
+PAIRS = (
+    ("I think Tom is 30.", "Je pense que Tom a 30 ans."),
+    ("It is 2:30.", "Il est 14 h 30."),
+    ("So Tom saw Mia at 5.", "Tom a vu Marie à 5 heures."),
+    ("so it was Mia.", "c'était Marie."),
+)
+
+
+def test_that_names_and_numbers_that_both_texts_have_change_in_both() -> None:
+    other = renamed_pairs(PAIRS, 40.0, np.random.default_rng(0))
+    assert len(other) == 160
+    kinds = set()
+    for source, target in other:
+        first = re.fullmatch(r"I think ([A-Z][a-z]+) is (\d{1,4})\.( \S)?", source)
+        second = re.fullmatch(r"So ([A-Z][a-z]+) saw Mia at (\d{1,4})\.( \S)?", source)
+        found = first or second
+        assert found is not None
+        sentence = "Je pense que {} a {} ans.{}" if first else "{} a vu Marie à {} heures.{}"
+        assert target == sentence.format(found[1], found[2], found[3] or "")
+        kinds.add((first is not None, found[3] is not None))
+    assert len(kinds) == 4
+    assert renamed_pairs(PAIRS, 40.0, np.random.default_rng(0)) == other
+    assert renamed_pairs(PAIRS, 0.0, np.random.default_rng(0)) == []
+
+
+def test_that_pairs_without_names_and_numbers_give_no_more() -> None:
+    for pairs in ((), PAIRS[1:2], PAIRS[3:], (("NO WAY", "JAMAIS"), ("1.5 or 2,000", "1,5 ou 2 000"))):
+        assert renamed_pairs(pairs, 5.0, np.random.default_rng(0)) == []
+
+
+def test_that_a_recipe_reads_more_pairs_with_other_names(tmp_path: Path) -> None:
+    path = tmp_path / "pairs.tsv"
+    path.write_text("".join(f"Now Tom has {n}.\tTom en a {n}.\n" for n in range(40)))
+    recipe = parse_recipe(
+        '[model]\nd_model = 8\nn_heads = 1\n[tokenizer]\nkind = "characters"\nvocab_size = 60\n'
+        f'[data]\nkind = "pairs"\npath = "{path}"\nvalidation_share = 0.25\nrenamed_share = 0.5\n'
+        '[objective]\nkind = "translation"\n[training]\nn_steps = 1\n'
+    )
+    batches = prepare(recipe).batches
+    assert len(batches.training.lengths) == 45  # type: ignore[attr-defined]
+    assert len(batches.held_out.lengths) == 10  # type: ignore[attr-defined]

@@ -116,8 +116,8 @@ def test_that_an_impossible_value_is_named_with_what_was_expected(
             "careless_share is 0.5",
         ),
         (
-            '[data]\nkind = "pairs"\npath = "x"\nrenamed_share = 0.5\n[objective]\nkind = "translation"\n'
-            "[training]\nn_steps = 1\n",
+            '[data]\nkind = "labelled"\npath = "x"\nrenamed_share = 0.5\n[objective]\n'
+            'kind = "classification"\n[training]\nn_steps = 1\n',
             "renamed_share is 0.5",
         ),
         (
