@@ -85,7 +85,7 @@ def _map(name: str, rows: Numbers, tokens: tuple[Token, ...], n_tokens: int) -> 
 def _chart(norms: dict[str, Numbers]) -> Chart:
     return Chart(
         title="Norms",
-        x_label="place of the token",
+        x_label="position",
         y_label="‖q‖, ‖k‖, ‖v‖",
         series=tuple(
             Series(

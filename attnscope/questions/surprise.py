@@ -62,7 +62,7 @@ class Surprise(Question):
 def surprises(
     reading: Reading, ids: list[int], positions: tuple[int, ...]
 ) -> tuple[Numbers, Numbers, NDArray[np.int64]]:
-    """−ln p of each token, the entropy of what was expected there, and the token's place from 0 on."""
+    """−ln p of each token, the entropy of what was expected there, and the token's rank from 0 on."""
     n = len(ids)
     surprise, entropy, rank = np.zeros(n), np.zeros(n), np.zeros(n, dtype=np.int64)
     size = max(1, _BLOCK_CELLS // max(1, reading.model.vocab_size))
@@ -106,7 +106,7 @@ def _chart(tokens: tuple[Token, ...], surprise: Numbers, entropy: Numbers, optio
     curves = (("surprise", surprise), ("entropy", entropy))
     return Chart(
         title="Surprise and entropy",
-        x_label="token" if has_names else "place of the token",
+        x_label="token" if has_names else "position",
         y_label=options.unit,
         series=tuple(
             Series(
@@ -130,5 +130,5 @@ def _table(
         (token.piece, float(s), float(h), float(np.exp(-s * _UNITS[unit])), float(place + 1))
         for token, s, h, place in zip(tokens, surprise, entropy, rank, strict=True)
     ]
-    columns = ("token", "−log p", "entropy", "p", "place")
+    columns = ("token", "−log p", "entropy", "p", "rank")
     return NumberTable(title=f"Token by token, in {unit}", columns=columns, rows=tuple(rows))
