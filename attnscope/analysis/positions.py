@@ -7,19 +7,157 @@
 | by_offset | mean over all pairs at offset 0, 1, …      | [n_positions]                |
 
 The row of a position that is a zero vector (binary position 0) has no direction: its cosine is NaN.
+
+An open model itself says something about positions: its table, its turns, or its biases by distance.
+
+| symbol   | meaning                                                    | shape              |
+|----------|------------------------------------------------------------|--------------------|
+| matrix   | a vector for each position                                 | [n, d_model]       |
+|          | T5, ALiBi: added to scores for keys 0, 1 … tokens back     | [n, n_heads]       |
+|          | Shaw: the vector of keys 0, 1 … tokens back                | [n, d_head]        |
+| inv_freq | radians that each pair of dimensions turns by at each token | [width / 2]       |
+
+Models of other libraries are looked through by what they hold: a table under one of the usual names, turns
+(`inv_freq`), or T5's buckets.
 """
 
 from collections.abc import Iterable
 from dataclasses import replace
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from attnscope.analysis.own_positions import own_matrix
 from attnscope.errors import UserError
 from attnscope.models.model import Model
+from attnscope.nn.config import ModelConfig
+from attnscope.nn.scoring import Scoring
+from attnscope.nn.transformer import Transformer
 from attnscope.records.positions import PositionTable
 from attnscope.schemes.positions import POSITIONS
+from attnscope.schemes.positions.rotary import rotary_note, rotated
+from attnscope.schemes.positions.scheme import BACK, BACK_NOTE, PLAIN_AXES
+from attnscope.schemes.positions.t5 import relative_buckets
+
+_TABLES = (
+    "position_embeddings",
+    "position_embedding",
+    "wpe",
+    "embed_positions",
+    "positions_embed",
+    "embed_position",
+)
+"""What tables of positions are called in models of other libraries."""
+
+
+def own_matrix(n: int, model: Model) -> tuple[Tensor, str, tuple[str, str]]:
+    """The matrix of n positions, what it is, and the names of its columns and rows.
+
+    Raises UserError for a model whose positions are nowhere to be read.
+    """
+    module = getattr(model.network, "module", None)
+    if isinstance(module, Transformer):
+        return _of_own(n, model.own.config, module, model.info.name)
+    if isinstance(module, nn.Module) and model.info.architecture:
+        return _of_foreign(n, module, model.info.name)
+    raise UserError(
+        f"The model {model.info.name} is recurrent ({model.info.body}): its states carry the order.",
+        expected="a Transformer with positions",
+        action="Open another model.",
+    )
+
+
+def _of_own(
+    n: int, config: ModelConfig, module: Transformer, name: str
+) -> tuple[Tensor, str, tuple[str, str]]:
+    positions = POSITIONS[config.position]
+    if positions.learns_table:
+        return *_learned(n, config, module), PLAIN_AXES
+    for part in module.modules() if positions.scores_distances else ():
+        if isinstance(part, Scoring) and part.reach:
+            return positions.own_of_site(part.of_positions, n, part.reach)
+    learned = module.encoder_relative or module.decoder_relative
+    if learned is not None:
+        stack = "encoder" if module.encoder_relative is not None else "decoder"
+        with torch.no_grad():
+            matrix = learned.values(-torch.arange(n, device=module.tokens.weight.device)).T.cpu()
+        return matrix, f"{positions.bias_words}, the {stack}'s. {BACK_NOTE}", BACK
+    found = positions.own(n, config)
+    if found is None:
+        raise _nothing(name, config.position)
+    return found
+
+
+def _learned(n: int, config: ModelConfig, module: Transformer) -> tuple[Tensor, str]:
+    stack = module.encoder_embedding or module.decoder_embedding
+    if stack is None or stack.positions is None:
+        raise ValueError("a model with learned positions has no table of them")
+    note = "Learned."
+    if module.encoder_embedding is not None and module.decoder_embedding is not None:
+        note = "Learned; the encoder's (the decoder has a table of its own)."
+    return stack.positions.weight[:n], note + _end(n, config.max_tokens)
+
+
+def _bucketed(n: int, weight: Tensor, max_distance: int, *, is_causal: bool) -> Tensor:
+    """T5's biases of keys 0 … n − 1 tokens back, from `weight` [n_buckets, n_heads]."""
+    back = -torch.arange(n)
+    buckets = relative_buckets(back, n_buckets=len(weight), max_distance=max_distance, is_causal=is_causal)
+    return weight.detach().cpu()[buckets]
+
+
+def _of_foreign(n: int, module: nn.Module, name: str) -> tuple[Tensor, str, tuple[str, str]]:
+    for path, part in module.named_modules():
+        if isinstance(part, nn.Embedding) and path.rpartition(".")[2] in _TABLES:
+            first = getattr(part, "offset", None)
+            first = (
+                first if isinstance(first, int) else 0 if part.padding_idx is None else part.padding_idx + 1
+            )
+            table = part.weight[first:]
+            kind = "Fixed" if _is_sinusoidal(table) else "Learned"
+            return table[:n], f"{kind}: {path}.{_end(n, len(table))}", ("dimension", "position")
+    for path, parameter in module.named_parameters():
+        if path.rpartition(".")[2] in _TABLES and parameter.ndim == 3 and len(parameter) == 1:
+            return (
+                parameter[0, :n],
+                f"Learned: {path}.{_end(n, parameter.shape[1])}",
+                ("dimension", "position"),
+            )
+    for path, part in module.named_modules():
+        if path.rpartition(".")[2] == "relative_attention_bias" and isinstance(part, nn.Embedding):
+            around = module.get_submodule(path.rpartition(".")[0])
+            matrix = _bucketed(
+                n,
+                part.weight,
+                int(getattr(around, "relative_attention_max_distance", 128)),
+                is_causal=bool(getattr(around, "is_decoder", False)),
+            )
+            return matrix, f"T5's buckets, {path}. {BACK_NOTE}", BACK
+    for path, buffer in module.named_buffers():
+        if path.rpartition(".")[2] == "inv_freq" and buffer.ndim == 1:
+            note = rotary_note(2 * len(buffer), "dimensions of one head", f", {path}")
+            return rotated(n, buffer), note, ("dimension", "position")
+    raise _nothing(name, "not held under a name that is known here")
+
+
+def _is_sinusoidal(table: Tensor) -> bool:
+    """Whether every row is as long as sines and cosines of the same angles are: √(d / 2), in any order.
+
+    Models are opened with no weight to be learned, so that weights do not say it themselves.
+    """
+    squares = table.detach().float().square().sum(dim=1)
+    return torch.allclose(squares, torch.full_like(squares, table.shape[1] / 2), rtol=0.01)
+
+
+def _end(n: int, n_positions: int) -> str:
+    return f" The model has no more than {n_positions} positions." if n > n_positions else ""
+
+
+def _nothing(name: str, position: str) -> UserError:
+    return UserError(
+        f"The model {name} has no positional encoding to draw: its position is {position}.",
+        expected="positions that are learned, computed, turned or added to scores",
+        action="Open another model.",
+    )
+
 
 NAMES = (*(scheme.name for scheme in POSITIONS.values() if scheme.page_title), "model")
 MAX_POSITIONS = 4096

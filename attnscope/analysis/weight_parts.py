@@ -2,22 +2,182 @@
 
 Singular values come first: they need no vocabulary. A product that cannot be had is refused by name, and the
 other one is read all the same.
+
+Token pairs are what a head's weights say without any text: its OV and QK matrices between tokens.
+
+| symbol | meaning                                                    | shape              |
+|--------|------------------------------------------------------------|--------------------|
+| E      | token embeddings as the head reads them                    | [vocab, d_model]   |
+| U      | output weights, the head's own layer, the last norm        | [vocab, d_model]   |
+| OV     | E W_V W_O Uᵀ: what attending to a token does to the output | [vocab, vocab]     |
+| QK     | E W_Q W_Kᵀ Eᵀ · scale: how a query scores a key            | [vocab, vocab]     |
+
+Elhage et al. 2021. The matrices between tokens are never laid out: both are products of two [vocab, d_head]
+factors, gone through in blocks. An embedding passes through the norm before the head as if it were all of
+the stream; positions, biases, rotary turns, the last norm's scale and the activation of an output's own layer
+(BERT's) are left out, so these numbers are exact for no text, but tell what a head is for.
 """
 
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from attnscope.analysis.circuits import head_circuit
-from attnscope.analysis.head_weights import HeadWeights, weights_of
+from attnscope.analysis.batches import slices_of
+from attnscope.analysis.head_weights import HeadWeights, head_weights, weights_of
+from attnscope.analysis.model_adapter import OwnSubject, own_subject, telling_subject
 from attnscope.errors import UserError
+from attnscope.models.huggingface.head_rows import head_rows
+from attnscope.models.huggingface.network import HuggingFaceNetwork
+from attnscope.models.huggingface.token_tables import token_tables
 from attnscope.models.model import Model
+from attnscope.nn.norms import Norm
+from attnscope.nn.precision import exact
 from attnscope.records.head_weights import N_PAIRS, HeadWeightsFound, WeightPart
 from attnscope.records.importance import Progress
-from attnscope.records.redundancy import CircuitKind, HeadCircuit, SiteSpectrum
+from attnscope.records.redundancy import CircuitKind, HeadCircuit, SiteSpectrum, TokenPair
 from attnscope.records.sites import HeadRef, Site, SiteKey, check_heads, find_site
+
+_BLOCK_CELLS = 1_000_000
+"""Cells between two places to stop: 15 ms of work on one core."""
+Pairs = tuple[Tensor, Tensor]
+"""Values and flat places, first · vocab + second, largest value first."""
+
+
+def head_circuit(
+    model: Model, head: HeadRef, kind: CircuitKind, top: int = 20
+) -> Iterator[Progress | HeadCircuit]:
+    """Progress block by block, then the strongest and weakest token pairs of a head."""
+    check_heads((head,), model.sites)
+    left, right = factors_of(model, head, kind)
+    largest: Pairs | None = None
+    smallest: Pairs | None = None
+    for rows in slices_of(len(left), max(1, _BLOCK_CELLS // len(right))):
+        values = left[rows] @ right.T  # [rows, vocab]
+        largest = _merge(largest, values, rows.start, top)
+        smallest = _merge(smallest, -values, rows.start, top)
+        yield Progress(n_done=rows.stop, n_total=len(left), about=f"{head.label} {kind}")
+    if largest is None or smallest is None:
+        raise ValueError("the vocabulary is empty")
+    yield HeadCircuit(
+        head=head,
+        kind=kind,
+        largest=_token_pairs(model, largest, len(right), 1.0),
+        smallest=_token_pairs(model, smallest, len(right), -1.0),
+        sameness=_sameness(left, right),
+    )
+
+
+def factors_of(model: Model, head: HeadRef, kind: CircuitKind) -> tuple[Tensor, Tensor]:
+    """`token_factors` of any model that tells tokens; raises UserError, by name, for others."""
+    network = model.network
+    if not isinstance(network, HuggingFaceNetwork):
+        return token_factors(own_subject(model), head, kind)
+    if model.info.reads != "text":
+        raise UserError(
+            f"{model.info.name} reads {model.info.reads}s, which have no table of tokens: there are no pairs,"
+            " only singular values."
+        )
+    telling_subject(model)
+    rows = head_rows(network, head.site_key)
+    tables, h = token_tables(network, head.site_key, rows), head.head
+    if kind == "qk":
+        left, right = (rows.q[h] * rows.scale, tables.queries), (rows.k[h], tables.keys)
+    else:
+        left, right = (rows.v[h], tables.keys), (rows.o[h].T, tables.outputs)
+    factors = [table @ matrix.to(table).T for matrix, table in (left, right)]  # [vocab, d_head]
+    return factors[0], factors[1]
+
+
+def token_factors(subject: OwnSubject, head: HeadRef, kind: CircuitKind) -> tuple[Tensor, Tensor]:
+    """Two [vocab, d_head] factors, float32; OV or QK is left · rightᵀ, rows source or query tokens."""
+    weights = head_weights(subject, head.site_key)
+    reading, read = _read_embeddings(subject, head)
+    h = head.head
+    with torch.no_grad():
+        if kind == "qk":
+            left, right = reading @ weights.q[h].T * weights.scale, read @ weights.k[h].T
+        else:
+            left, right = read @ weights.v[h].T, _output_rows(subject) @ weights.o[h]
+    return left.float(), right.float()
+
+
+def _read_embeddings(subject: OwnSubject, head: HeadRef) -> tuple[Tensor, Tensor]:
+    """Embeddings as the head's queries and as its keys and values read them, float64."""
+    module, block = subject.module, subject.block(head.site_key)
+    scale = module.config.d_model**0.5 if module.config.scale_embeddings else 1.0
+    with torch.no_grad():
+        embeddings = module.tokens.weight * scale
+
+        def through(x: Tensor, norm: nn.Module | None) -> Tensor:
+            return x if norm is None else norm(x)
+
+        def entered(stack: str) -> Tensor:
+            own = module.encoder_embedding if stack == "encoder" else module.decoder_embedding
+            return through(embeddings, None if own is None else own.norm)
+
+        if head.stack == "cross":
+            reading = through(entered("decoder"), block.cross_norm if block.is_pre else None)
+            return exact(reading), exact(through(entered("encoder"), module.encoder_norm))
+        both = exact(through(entered(head.stack), block.attention_norm if block.is_pre else None))
+        return both, both
+
+
+def _output_rows(subject: OwnSubject) -> Tensor:
+    """Output weights with what stands before them, the head's own layer as if it had no activation."""
+    module = subject.module
+    rows = exact((module.tokens.weight if module.head.weight is None else module.head.weight).detach())
+    if module.head.transform is not None:
+        rows = _before_norm(rows, module.head.norm) @ exact(module.head.transform.weight.detach())
+    return _before_norm(rows, module.decoder_norm if subject.form != "encoder" else module.encoder_norm)
+
+
+def _before_norm(rows: Tensor, norm: Norm | None) -> Tensor:
+    """Rows that read what a norm gives as rows that read what it is given; its scale is left out."""
+    if norm is None:
+        return rows
+    gain = norm.scheme.gain(norm)
+    rows = rows if gain is None else rows * exact(gain.detach())
+    return rows - rows.mean(dim=-1, keepdim=True) if norm.scheme.is_centred else rows
+
+
+def _merge(best: Pairs | None, values: Tensor, first_row: int, top: int) -> Pairs:
+    flat = values.flatten()
+    if best is None or len(best[0]) < top:
+        found, places = flat.topk(min(top, len(flat)))
+    else:  # few are better than the worst that was found before
+        places = (flat > best[0][-1]).nonzero()[:, 0]
+        found = flat[places]
+    places = places + first_row * values.shape[1]
+    if best is not None:
+        found, places = torch.cat((best[0], found)), torch.cat((best[1], places))
+        order = found.argsort(descending=True, stable=True)[:top]
+        found, places = found[order], places[order]
+    return found, places
+
+
+def _token_pairs(model: Model, pairs: Pairs, n_columns: int, sign: float) -> tuple[TokenPair, ...]:
+    token = model.network.vocabulary.token
+    return tuple(
+        TokenPair(first=token(place // n_columns), second=token(place % n_columns), value=sign * value)
+        for value, place in zip(pairs[0].tolist(), pairs[1].tolist(), strict=True)
+    )
+
+
+def _sameness(left: Tensor, right: Tensor) -> float:
+    """Σ Re λ / Σ |λ| of left · rightᵀ, whose nonzero eigenvalues are those of the small rightᵀ · left.
+
+    NaN where a weight is not a finite number.
+    """
+    small = exact(right).T @ exact(left)
+    if not bool(small.isfinite().all()):
+        return math.nan
+    values = torch.linalg.eigvals(small)
+    total = float(values.abs().sum())
+    return float(values.real.sum()) / total if total > 0 else 0.0
+
 
 # How many dimensions heads need, each alone and all together: singular values of W_Q W_Kᵀ and of W_V W_O.
 

@@ -74,9 +74,9 @@ def test_that_a_norm_of_its_own_would_not_add_up() -> None:
     """The trap: each part through the last norm by itself."""
     model = tiny_model("decoder")
     found = attribute_logits(model, SENTENCE, answer=7, other=5)
+    from attnscope.analysis.attribution import Addition, stream_parts
     from attnscope.analysis.model_adapter import subject_of
     from attnscope.analysis.reading import read_text
-    from attnscope.analysis.stream_parts import Addition, stream_parts
 
     subject, (_, batch) = subject_of(model), read_text(model, SENTENCE)
     parts, _ = stream_parts(subject, batch, len(SENTENCE.split()))

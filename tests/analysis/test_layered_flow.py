@@ -5,8 +5,7 @@ import numpy as np
 import pytest
 import torch
 
-from attnscope.analysis.flow import flow_values
-from attnscope.analysis.layered_flow import Pipes, flows_to, maximum_flow
+from attnscope.analysis.flow import Pipes, flow_values, flows_to, maximum_flow
 from attnscope.analysis.rollout import StreamLevel
 from attnscope.nn.cancellation import Stopped, stoppable
 from attnscope.records.tokens import Token

@@ -9,8 +9,7 @@ import pytest
 from tiny_models import SENTENCE, target_of, tiny_model
 
 from attnscope.analysis import measures
-from attnscope.analysis.measures import measure
-from attnscope.analysis.row_sample import cut_strata, estimate_rows
+from attnscope.analysis.measures import cut_strata, estimate_rows, measure
 from attnscope.cli.main import main
 from attnscope.models import Model
 from attnscope.records.maps import HeadMeasures

@@ -9,7 +9,7 @@ from tiny_models import FRENCH, SENTENCE, tiny_model
 
 import attnscope as at
 from attnscope.analysis.attribution import attribute_logits
-from attnscope.analysis.circuits import head_circuit
+from attnscope.analysis.corpus import output_grams
 from attnscope.analysis.importance import importance
 from attnscope.analysis.lens import logit_lens
 from attnscope.analysis.patching import patch_map
@@ -17,8 +17,7 @@ from attnscope.analysis.positions import position_tables
 from attnscope.analysis.rank import rank_collapse
 from attnscope.analysis.relevance import relevance
 from attnscope.analysis.rollout import raw_attention, rollout
-from attnscope.analysis.value_norms import output_grams
-from attnscope.analysis.weight_parts import site_spectrum
+from attnscope.analysis.weight_parts import head_circuit, site_spectrum
 from attnscope.errors import RecipeError, UserError
 from attnscope.models import Model
 from attnscope.models.cost import own_cost
