@@ -1,0 +1,143 @@
+"""The trees around a bundle: what dpkg-deb packs, with the bundle in /opt, and an AppImage's AppDir."""
+
+import gzip
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+from . import APP_ID, ROOT, desktop
+
+MAINTAINER = "The AttnScope authors <attnscope@users.noreply.github.com>"
+DEPENDS = (
+    *("libc6 (>= 2.34)", "libdbus-1-3", "libegl1", "libfontconfig1", "libfreetype6", "libgl1"),
+    *("libglib2.0-0 | libglib2.0-0t64", "libx11-6", "libx11-xcb1", "libxcb1", "libxkbcommon0"),
+)
+"""Libraries that Qt loads and a bundle must not bring: they belong to the graphics driver or the system."""
+_APP_RUN = """\
+#!/bin/sh
+here=$(dirname "$(readlink -f "$0")")
+exec "$here/usr/lib/attnscope/attnscope" "$@"
+"""
+_OVERRIDES = """\
+# the bundle keeps its own copies of Qt, torch and Python in /opt, as shipped by their authors
+attnscope: dir-or-file-in-opt
+attnscope: embedded-library
+attnscope: hardening-no-*
+attnscope: unstripped-binary-or-object
+attnscope: custom-library-search-path
+attnscope: shared-library-lacks-prerequisites
+attnscope: library-not-linked-against-libc
+attnscope: extra-license-file
+attnscope: shlib-with-executable-stack
+attnscope: no-changelog
+attnscope: initial-upload-closes-no-bugs
+"""
+
+
+def write_tree(bundle: Path, tree: Path, version: str, manual: str) -> None:
+    """Lay out the package below `tree`: files of `bundle` are linked where they can be, else copied."""
+    shutil.rmtree(tree, ignore_errors=True)
+    program = tree / "opt" / "attnscope"
+    shutil.copytree(bundle, program, symlinks=True, copy_function=_link_or_copy)
+    share, command = tree / "usr" / "share", tree / "usr" / "bin" / "attnscope"
+    command.parent.mkdir(parents=True)
+    command.symlink_to("/opt/attnscope/attnscope")
+    desktop.write_share(share)
+    _write_packed(share / "man" / "man1" / "attnscope.1.gz", manual)
+    papers = share / "doc" / "attnscope"
+    papers.mkdir(parents=True)
+    (papers / "copyright").write_text(_copyright(), encoding="utf-8")
+    _write_packed(papers / "changelog.gz", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"))
+    overrides = share / "lintian" / "overrides" / "attnscope"
+    overrides.parent.mkdir(parents=True)
+    overrides.write_text(_OVERRIDES, encoding="utf-8")
+    control = tree / "DEBIAN" / "control"
+    control.parent.mkdir()
+    control.write_text(control_text(version, _size_kib(tree), architecture()), encoding="utf-8")
+    _set_modes(tree)
+
+
+def write_app_dir(bundle: Path, tree: Path) -> None:
+    """Lay out an AppDir below `tree`, which starts from any folder."""
+    shutil.rmtree(tree, ignore_errors=True)
+    shutil.copytree(bundle, tree / "usr" / "lib" / "attnscope", symlinks=True, copy_function=_link_or_copy)
+    share = tree / "usr" / "share"
+    desktop.write_share(share)
+    run = tree / "AppRun"
+    run.write_text(_APP_RUN, encoding="utf-8")
+    run.chmod(0o755)
+    (tree / f"{APP_ID}.desktop").symlink_to(f"usr/share/applications/{APP_ID}.desktop")
+    (tree / f"{APP_ID}.svg").symlink_to(f"usr/share/icons/hicolor/scalable/apps/{APP_ID}.svg")
+    (tree / ".DirIcon").symlink_to(f"usr/share/icons/hicolor/256x256/apps/{APP_ID}.png")
+
+
+def control_text(version: str, size_kib: int, architecture: str) -> str:
+    """The file DEBIAN/control."""
+    return (
+        "Package: attnscope\n"
+        f"Version: {version}\n"
+        f"Architecture: {architecture}\n"
+        f"Maintainer: {MAINTAINER}\n"
+        f"Installed-Size: {size_kib}\n"
+        f"Depends: {', '.join(DEPENDS)}\n"
+        "Recommends: fonts-dejavu-core\n"
+        "Section: science\n"
+        "Priority: optional\n"
+        "Description: see attention in Transformers, live\n"
+        " AttnScope loads or trains a Transformer and shows what every layer and head attends\n"
+        " to: heatmaps, lines from token to token, positional encodings, predictions before and\n"
+        " after pruning a head, and training curves. Every view exports to SVG, PDF and PNG.\n"
+        " .\n"
+        " The package brings its own Python, Qt and PyTorch (for the CPU) in /opt/attnscope.\n"
+    )
+
+
+def build_package(tree: Path, package: Path) -> None:
+    """Pack the tree with dpkg-deb; all files belong to root."""
+    subprocess.run(["dpkg-deb", "--root-owner-group", "-Zxz", "--build", str(tree), str(package)], check=True)
+
+
+def _copyright() -> str:
+    licence = (ROOT / "LICENSE").read_text(encoding="utf-8")
+    indented = "\n".join(f" {line}" if line.strip() else " ." for line in licence.strip().splitlines())
+    return (
+        "Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/\n"
+        f"Upstream-Name: AttnScope\nUpstream-Contact: {MAINTAINER}\n\n"
+        f"Files: *\nCopyright: 2026 The AttnScope authors\nLicense: MIT\n{indented}\n"
+        "Comment: What the bundle contains of others, and under which licences, is in\n"
+        " /opt/attnscope/_internal/licences and /opt/attnscope/_internal/sbom.cdx.json.\n"
+    )
+
+
+def _link_or_copy(source: str, target: str) -> str:
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copy2(source, target)
+    return target
+
+
+def _write_packed(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(gzip.compress(text.encode("utf-8"), 9, mtime=0))
+
+
+def _size_kib(tree: Path) -> int:
+    files = (path for path in tree.rglob("*") if path.is_file() and not path.is_symlink())
+    return sum(-(-path.stat().st_size // 1024) for path in files)
+
+
+def architecture() -> str:
+    """This system's architecture as Debian names it, such as amd64."""
+    done = subprocess.run(["dpkg", "--print-architecture"], capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
+def _set_modes(tree: Path) -> None:
+    """Folders and programs 755, the rest 644, as packages have it."""
+    for path in tree.rglob("*"):
+        if path.is_symlink():
+            continue
+        is_program = path.is_dir() or (path.parent.name == "attnscope" and path.name == "attnscope")
+        path.chmod(0o755 if is_program else 0o644)
