@@ -33,13 +33,14 @@ from attnscope.models.places import CallPlace
 from attnscope.nn.block import Block
 from attnscope.nn.layers import CrossAttention, SelfAttention
 from attnscope.nn.precision import exact
-from attnscope.questions import NextTokens, Projections, Question, Routing, Streams, Units
+from attnscope.questions import Mixing, NextTokens, Projections, Question, Routing, Streams, Units
 from attnscope.questions.question import AUTO, Numbers
 from attnscope.records.asking import Answer
 from attnscope.records.interventions import Interventions
 from attnscope.records.models import ModelInfo, needs_model
 from attnscope.records.sites import STACKS, Gates, HeadRef, SiteKey, Stack, check_heads
 from attnscope.records.tokens import Token
+from attnscope.schemes.mixers import MIXERS
 from attnscope.trace.probe import GateProbe
 
 ATTENTION, CROSS, FEED_FORWARD = "attention", "cross-attention", "feed-forward"
@@ -169,6 +170,15 @@ class ModelReading:
             p=tuple(p for _, p in found.values()),
         )
 
+    def mixing(self) -> Mixing:
+        found = self._parts.unrolled(self._run)
+        return Mixing(
+            tokens=self.tokens,
+            mixer=found[0],
+            weights=tuple(_array(weights) for weights, _ in found[1]),
+            softmax=tuple(None if softmax is None else _array(softmax) for _, softmax in found[1]),
+        )
+
     # -- inside ---------------------------------------------------------------------------------
 
     @cached_property
@@ -266,6 +276,22 @@ class _OwnParts:
         """What sends tokens to experts, by layer."""
         raise _no_experts()
 
+    def unrolled(self, run: Callable[[], object]) -> tuple[str, list[tuple[Tensor, Tensor | None]]]:
+        """The title of the mixer, and of each layer its weights on the last text, and those of a softmax."""
+        mixer = MIXERS[self._subject.module.config.mixer]
+        if mixer.is_attention:
+            raise _has_attention()
+        found: list[tuple[Tensor, Tensor | None]] = []
+
+        def note(module: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
+            found.append(module.unrolled(arguments[0][-1:], rotary=named.get("rotary")))
+
+        with ExitStack() as stack:
+            for block in self._blocks("decoder"):
+                stack.callback(block.attention.register_forward_pre_hook(note, with_kwargs=True).remove)
+            run()
+        return mixer.title, found
+
     def _blocks(self, stack: Stack) -> tuple[Block, ...]:
         found = tuple(block for block in self._subject.blocks(stack) if isinstance(block, Block))
         if not found:
@@ -339,6 +365,9 @@ class _ForeignParts:
             raise _no_experts()
         return found
 
+    def unrolled(self, run: Callable[[], object]) -> tuple[str, list[tuple[Tensor, Tensor | None]]]:
+        raise _has_attention()
+
     @cached_property
     def _width(self) -> int:
         """How many numbers the stream has."""
@@ -387,6 +416,20 @@ def _no_experts() -> UserError:
         "The feed-forward parts of this model are not divided into experts.",
         expected="a mixture of experts, such as Mixtral or Switch Transformer",
     )
+
+
+def _has_attention() -> UserError:
+    return UserError(
+        "The layers of this model mix tokens by attention, whose weights are its maps.",
+        expected="a model whose mixer is retention, selective or convolution",
+        action="Look at its maps, or train the recipe induction-retention.",
+    )
+
+
+def _array(tensor: Tensor) -> Numbers:
+    """What was computed for one text, float64, without the axis of the batch."""
+    numbers: Numbers = exact(tensor.detach())[0].cpu().numpy()
+    return numbers
 
 
 def routes_of(result: Any, n_tokens: int) -> tuple[Numbers, Numbers]:

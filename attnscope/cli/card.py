@@ -113,7 +113,8 @@ def card_text(
 
 def _layers(config: ModelConfig) -> str:
     if not config.is_recurrent:
-        return f"{plural(config.n_layers, 'layer')} of {plural(config.n_heads, 'head')}"
+        of = "" if config.has_sites else f" ({config.mixer}, no attention)"
+        return f"{plural(config.n_layers, 'layer')} of {plural(config.n_heads, 'head')}{of}"
     heads = f"{plural(config.n_heads, 'head')} of" if config.has_attention else "no"
     return f"{config.body.upper()} cells in {plural(config.n_layers, 'layer')} and {heads} attention"
 

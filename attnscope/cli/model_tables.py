@@ -10,17 +10,18 @@ from attnscope.nn.recurrent_choices import OF_TRANSFORMERS
 from attnscope.outside import open_outside
 from attnscope.records.models import ModelInfo
 from attnscope.records.sites import Site
-from attnscope.schemes.masks import MASKS
-from attnscope.schemes.positions import POSITIONS
-from attnscope.schemes.scores import SCORES
+from attnscope.schemes.masks import MASKS, Mask
+from attnscope.schemes.mixers import MIXERS, Mixer
+from attnscope.schemes.positions import POSITIONS, PositionScheme
+from attnscope.schemes.scores import SCORES, Score
 
 if TYPE_CHECKING:
     from attnscope.models.cost import Cost
 
 _CARD_LETTERS = 1_000_000
-_ONLY_WITH: Mapping[str, tuple[str, tuple[str, ...]]] = {
-    "sentence_ends": ("pooling", ("hierarchical",)),
-    "sentence_encoder": ("pooling", ("hierarchical",)),
+_ONLY_WITH: Mapping[str, dict[str, tuple[str, ...]]] = {
+    "sentence_ends": {"pooling": ("hierarchical",)},
+    "sentence_encoder": {"pooling": ("hierarchical",)},
 }
 _OF_LABELS = ("n_labels", "pooling", "reads_pair", "sentence_ends", "sentence_encoder")
 _OF_CELLS = ("has_attention", "feeds_context", "local_reach")
@@ -80,19 +81,27 @@ def matters(name: str, choices: Mapping[str, object]) -> bool:
         return False
     if name in (_OF_PIECES if choices.get("n_labels") else _OF_LABELS):
         return False
-    other, needed = _only_with(name)
+    if name == "mixer" and choices[name] == "attention":
+        return False
+    needed = _only_with(name)
     if not needed:
         return name != "n_projected" or bool(choices[name])
-    return choices.get(other, needed[0]) in needed
+    return any(choices.get(other, values[0]) in values for other, values in needed.items())
 
 
-def _only_with(name: str) -> tuple[str, tuple[str, ...]]:
-    """The other choice that a choice belongs to, and which values of that look at it; none for most."""
-    for other, schemes in (("score", SCORES), ("position", POSITIONS), ("mask", MASKS)):
-        needing = tuple(scheme.name for scheme in schemes.values() if name in scheme.choices)
-        if needing:
-            return other, needing
-    return _ONLY_WITH.get(name, ("", ()))
+def _only_with(name: str) -> dict[str, tuple[str, ...]]:
+    """The other choices that a choice belongs to, and which of their values look at it; none for most."""
+    families: dict[str, Mapping[str, Score | PositionScheme | Mask | Mixer]] = {
+        "score": SCORES,
+        "position": POSITIONS,
+        "mask": MASKS,
+        "mixer": MIXERS,
+    }
+    needing = {
+        other: tuple(scheme.name for scheme in schemes.values() if name in scheme.choices)
+        for other, schemes in families.items()
+    }
+    return {other: values for other, values in needing.items() if values} or _ONLY_WITH.get(name, {})
 
 
 def cost_text(cost: "Cost", formula: str, *, max_tokens: int = 0) -> str:

@@ -27,6 +27,7 @@ from attnscope.models.own import OwnNetwork
 from attnscope.nn.config import ModelConfig
 from attnscope.nn.recurrent_size import recurrent_matrices
 from attnscope.nn.self_masks import build_self_mask
+from attnscope.schemes.mixers import MIXERS
 from attnscope.schemes.positions import POSITIONS
 from attnscope.schemes.scores import SCORES
 
@@ -97,6 +98,10 @@ def own_cost(config: ModelConfig, n_tokens: int) -> Cost:
         linear[part] += 4 * slots * k if is_projected else 0
         n_cells = n_tokens * slots if is_projected else n_all if stack == "cross" else n_seen
         attention += _cells_cost(config, layout.n_heads, n_tokens, n_cells)
+    if not config.has_sites:
+        mixer = MIXERS[config.mixer]
+        linear["decoder"] += 2 * config.decoder_layers * sum(n * m for n, m in mixer.matrices(config))
+        attention += 2 * config.decoder_layers * n_tokens * mixer.n_products(config)
     for part, n_layers in (("encoder", config.encoder_layers), ("decoder", config.decoder_layers)):
         if config.has_feed_forward:
             linear[part] += n_layers * 2 * config.d_model * (config.up_rows + config.d_ff)
@@ -104,7 +109,10 @@ def own_cost(config: ModelConfig, n_tokens: int) -> Cost:
         return label_cost(config, n_tokens, {**linear, "attention": attention})
     head = 2 * config.d_model * config.vocab_size
     head += 2 * config.d_model**2 if config.transform_head else 0
-    parts = (*((f"{part} matrices", n_tokens * n) for part, n in linear.items()), ("attention", attention))
+    parts = (
+        *((f"{part} matrices", n_tokens * n) for part, n in linear.items()),
+        ("attention" if config.has_sites else config.mixer, attention),
+    )
     return Cost(
         n_tokens=n_tokens, parts=tuple((name, n) for name, n in (*parts, ("logits", n_tokens * head)) if n)
     )

@@ -224,6 +224,12 @@ class OwnNetwork:
                 expected="no mask of the text",
                 action="Remove the mask, or open a model without n_projected.",
             )
+        if inputs.pattern is not None and not self.config.has_sites:
+            raise UserError(
+                f"The layers of this model have no attention that a mask could limit: {self.config.mixer}.",
+                expected="no mask of the text",
+                action="Remove the mask, or open a model with attention.",
+            )
         with evaluating(self.module):
             hidden = hidden_stream(self.module, inputs, probe, n_copies=n_copies)
         return OwnPass(self.module, hidden, is_pair=bool(inputs.segments))

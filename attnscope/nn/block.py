@@ -24,8 +24,10 @@ from attnscope.nn.layers import (
     make_attention,
 )
 from attnscope.nn.masks import MaskRule
+from attnscope.nn.mixing import make_mixer
 from attnscope.nn.scores import Bias
 from attnscope.records.sites import Stack
+from attnscope.schemes.mixers import MIXERS
 from attnscope.schemes.norms import NORMS
 
 Branch = Literal["attention", "cross", "feed_forward"]
@@ -50,12 +52,17 @@ class Block(nn.Module):
         cross_layout: HeadLayout | None = None,
     ) -> None:
         super().__init__()
+        self.stack = stack
         # Without norms before and after are the same.
         self.is_pre = shape.norm_place != "post" or NORMS[shape.norm].is_nothing
         self.is_sandwich = shape.norm_place == "sandwich" and not NORMS[shape.norm].is_nothing
         self.has_residual, self.dropout = shape.has_residual, shape.dropout
         self.attention_norm = shape.make_norm()
-        self.attention = make_attention(SelfAttention, shape, (stack, layer), layout)
+        self.attention = (
+            make_attention(SelfAttention, shape, (stack, layer), layout)
+            if MIXERS[shape.mixer].is_attention
+            else make_mixer(shape, layer)
+        )
         self.cross_norm = shape.make_norm() if has_cross else None
         self.cross = (
             make_attention(CrossAttention, shape, ("cross", layer), cross_layout) if has_cross else None

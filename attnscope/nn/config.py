@@ -17,6 +17,7 @@ from attnscope.nn.recurrent_size import recurrent_parts
 from attnscope.records.models import Form
 from attnscope.records.sites import SiteKey, Stack
 from attnscope.schemes.masks import MASKS
+from attnscope.schemes.mixers import MIXERS
 from attnscope.schemes.norms import NORMS
 from attnscope.schemes.positions import POSITIONS
 from attnscope.schemes.scores import SCORES
@@ -24,6 +25,7 @@ from attnscope.schemes.scores import SCORES
 Body = Literal["transformer", "rnn", "gru", "lstm"]
 RandomLinks = Literal["each", "both"]
 Mask = Annotated[str, OneOf(MASKS)]
+Mixer = Annotated[str, OneOf(MIXERS)]
 Position = Annotated[str, OneOf(POSITIONS)]
 Score = Annotated[str, OneOf(SCORES)]
 Norm = Annotated[str, OneOf(NORMS)]
@@ -56,6 +58,9 @@ class ModelConfig:
     scores a key (`schemes/scores`): `temperature` is that of cosine, `sigma` the width of gaussian, None for
     the fourth root of d_head, as wide as the scaled product. `n_buckets` and `max_distance` are those of the
     positions t5; shaw clips distances to `max_distance`. What a choice does not use is not looked at.
+
+    `mixer` is what moves numbers from token to token in a decoder's layers (`schemes/mixers`); with any but
+    attention there is no site. `kernel_width` is how many tokens its convolution reads.
 
     With `n_labels` the model tells a label of the whole text and no pieces, or with the pooling none a label
     of every token: `pooling` makes one row of the text
@@ -103,6 +108,8 @@ class ModelConfig:
     score: Score = "scaled-dot"
     temperature: float = 0.1
     sigma: float | None = None
+    mixer: Mixer = "attention"
+    kernel_width: Annotated[int, Between(1, 256)] = 4
     norm: Norm = "layer"
     norm_place: NormPlace = "pre"
     norm_epsilon: float = 1e-5
@@ -141,6 +148,11 @@ class ModelConfig:
     def is_recurrent(self) -> bool:
         """Whether the body is made of recurrent cells."""
         return self.body != "transformer"
+
+    @property
+    def has_sites(self) -> bool:
+        """Whether attention mixes the tokens of its layers, and no other mixer."""
+        return MIXERS[self.mixer].is_attention
 
     @property
     def joins_texts(self) -> bool:
@@ -203,9 +215,10 @@ class ModelConfig:
         if self.is_recurrent:
             return (("cross", 0),) if self.has_attention else ()
         n_cross = self.decoder_layers if self.form == "encoder-decoder" else 0
+        n_decoder = self.decoder_layers if self.has_sites else 0
         stacks: tuple[tuple[Stack, int], ...] = (
             ("encoder", self.encoder_layers),
-            ("decoder", self.decoder_layers),
+            ("decoder", n_decoder),
             ("cross", n_cross),
             *self._label_stacks(),
         )
@@ -343,6 +356,8 @@ def _count_block(config: ModelConfig, norm: int, stack: str, layer: int) -> int:
 
 def _count_attention(config: ModelConfig, stack: str, layer: int) -> int:
     d, d_head, bias = config.d_model, config.head_width, config.bias
+    if not config.has_sites:
+        return MIXERS[config.mixer].n_learned(config)
     layout = config.layout(stack, layer)
     n_rows = (layout.n_heads + 2 * layout.n_kv_heads) * d_head
     total = _count_linear(d, n_rows, bias) + _count_linear(layout.n_heads * d_head, d, bias)

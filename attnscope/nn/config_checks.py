@@ -14,6 +14,7 @@ from attnscope.codec import Fault as WrongValue
 from attnscope.errors import RecipeError, meant
 from attnscope.nn.kept_heads import fault_in_kept, site_name
 from attnscope.schemes.masks import MASKS
+from attnscope.schemes.mixers import MIXERS
 from attnscope.schemes.norms import NORMS
 from attnscope.schemes.positions import POSITIONS
 from attnscope.schemes.scores import SCORES
@@ -108,7 +109,15 @@ def check_types(config: "ModelConfig", where: str) -> None:
 
 def check_together(config: "ModelConfig", where: str) -> None:
     """Raise RecipeError for a value that does not go with another one."""
-    of_transformers = (_score_faults, _form_faults, _mask_faults, _position_faults, _norm_faults, slot_faults)
+    of_transformers = (
+        _score_faults,
+        _form_faults,
+        _mask_faults,
+        _position_faults,
+        _norm_faults,
+        slot_faults,
+        _mixer_faults,
+    )
     of_body = (_recurrent_faults,) if config.is_recurrent else of_transformers
     for faults in (_head_faults, *of_body, label_faults):
         for key, expected in faults(config):
@@ -207,3 +216,7 @@ def _position_faults(config: "ModelConfig") -> Iterator[Fault]:
 
 def _norm_faults(config: "ModelConfig") -> Iterator[Fault]:
     yield from NORMS[config.norm].faults(config)
+
+
+def _mixer_faults(config: "ModelConfig") -> Iterator[Fault]:
+    yield from MIXERS[config.mixer].faults(config)

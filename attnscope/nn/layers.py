@@ -75,6 +75,8 @@ class BlockShape:
     reach: int = 0
     n_projected: int = 0
     max_tokens: int = 0
+    mixer: str = "attention"
+    kernel_width: int = 0
 
     def make_norm(self) -> Norm:
         return Norm(self.norm, self.d_model, epsilon=self.norm_epsilon, has_bias=self.bias)
@@ -127,6 +129,8 @@ def block_shape(config: ModelConfig) -> BlockShape:
         reach=config.max_distance if POSITIONS[config.position].scores_distances else 0,
         n_projected=config.n_projected,
         max_tokens=config.max_tokens,
+        mixer=config.mixer,
+        kernel_width=config.kernel_width,
     )
 
 

@@ -26,6 +26,7 @@ from attnscope.nn.config import GATED, ModelConfig
 from attnscope.nn.dropping import KEPT_WEIGHTS
 from attnscope.nn.vocabulary_loss import PIECE_NUMBERS
 from attnscope.records.sites import Stack
+from attnscope.schemes.mixers import MIXERS
 from attnscope.schemes.norms import NORMS
 from attnscope.schemes.positions import POSITIONS
 from attnscope.schemes.scores import SCORES
@@ -159,6 +160,8 @@ def _inner_numbers(config: ModelConfig) -> int:
 
 
 def _attention_bytes(config: ModelConfig, shape: BatchShape, stack: Stack, layer: int) -> int:
+    if not config.has_sites:
+        return _mixer_bytes(config, shape)
     layout = config.layout(stack, layer)
     d_head = config.head_width
     n, k = layout.n_heads * d_head, layout.n_kv_heads * d_head
@@ -175,6 +178,12 @@ def _attention_bytes(config: ModelConfig, shape: BatchShape, stack: Stack, layer
     if SCORES[config.score].comparison == "kernel":
         total += shape.n_rows * layout.n_heads * min(_CHUNK, shape.n_tokens) * WIDE
     return total + (cells * WIDE if positions.falls and stack != "cross" else 0)
+
+
+def _mixer_bytes(config: ModelConfig, shape: BatchShape) -> int:
+    """Of one layer whose mixer is not attention; numbers between its matrices are float32."""
+    between = MIXERS[config.mixer].n_kept(config, shape.n_tokens) * WIDE
+    return shape.n_rows * (_branch_bytes(config, shape) + between)
 
 
 def _n_maps(config: ModelConfig, shape: BatchShape, stack: Stack) -> float:
@@ -215,6 +224,9 @@ def _weight_copies(config: ModelConfig, shape: BatchShape) -> int:
     for stack, layer in config.headed_keys():
         layout = config.layout(stack, layer)
         total += 2 * d * d_head * (layout.n_heads + layout.n_kv_heads)
+    if not config.has_sites:
+        matrices = MIXERS[config.mixer].matrices(config)
+        total += config.decoder_layers * sum(n_in * n_out for n_in, n_out in matrices)
     if config.has_feed_forward:
         n_layers = config.encoder_layers + config.decoder_layers
         total += n_layers * d * (config.up_rows + config.d_ff)

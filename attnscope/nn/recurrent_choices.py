@@ -14,7 +14,8 @@ OF_TRANSFORMERS = frozenset(
     "d_ff position rope_base n_buckets max_distance mask window dilation global_tokens random_blocks "
     "mask_block mask_seed random_links prefix_tokens norm norm_place norm_epsilon has_residual "
     "has_feed_forward "
-    "activation attention_dropout embedding_norm n_segments has_pooler has_next_sentence n_projected".split()
+    "activation attention_dropout embedding_norm n_segments has_pooler has_next_sentence n_projected "
+    "mixer kernel_width".split()
 )
 """Choices that only a Transformer has."""
 _OF_HEAD = ("norm", "norm_epsilon")

@@ -124,8 +124,8 @@ class Transformer(OwnModule):
 
     @property
     def can_cache(self) -> bool:
-        """Whether a text may be read part by part: not where its first tokens look ahead."""
-        return not MASKS[self.config.mask].has_prefix
+        """Whether a text may be read part by part: by attention of which no first tokens look ahead."""
+        return self.config.has_sites and not MASKS[self.config.mask].has_prefix
 
     @property
     def can_read_past(self) -> bool:

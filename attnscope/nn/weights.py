@@ -27,6 +27,7 @@ from attnscope.nn.layers import CrossAttention, NoHeads, SelfAttention
 from attnscope.nn.linformer import Projection
 from attnscope.nn.norms import Norm
 from attnscope.nn.pooling import AttentionPool
+from attnscope.nn.recurrences import Recurrence
 from attnscope.nn.relative import DistanceBias
 from attnscope.nn.scoring import Scoring
 
@@ -53,7 +54,7 @@ def fill_weights(model: nn.Module, config: ModelConfig, generator: Generator) ->
                 module.fill(generator)
             case nn.RNNBase() | nn.RNNCellBase():
                 _fill_cells(module, generator)
-            case AttentionPool() | Projection():
+            case AttentionPool() | Projection() | Recurrence():
                 module.fill(generator)
             case DistanceBias():
                 module.fill(generator)
@@ -89,7 +90,7 @@ def _zero(bias: Tensor | None) -> None:
 
 
 def _fill_block(block: Block, config: ModelConfig, generator: Generator) -> None:
-    is_encoder = block.attention.site[0] == "encoder"
+    is_encoder = block.stack == "encoder"
     n_layers = config.encoder_layers if is_encoder else config.decoder_layers
     n_branches = n_layers * sum(
         part is not None for part in (block.attention, block.cross, block.feed_forward)
@@ -99,6 +100,7 @@ def _fill_block(block: Block, config: ModelConfig, generator: Generator) -> None
     if isinstance(block.attention, SelfAttention):
         n, k = block.attention.n_heads, block.attention.n_kv_heads
         _fill_parts(block.attention.qkv.weight, _head_rows(config, (n, k, k)), config, generator)
+    if isinstance(block.attention, SelfAttention | Recurrence):
         block.attention.output.weight.mul_(shrink)
     if isinstance(block.cross, CrossAttention):
         k = block.cross.n_kv_heads

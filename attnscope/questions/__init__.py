@@ -5,6 +5,7 @@ Window, command line, Python, command palette, help and export read this list.
 
 from attnscope.errors import UserError, meant, shown
 from attnscope.questions.question import (
+    Mixing,
     NextTokens,
     NoOptions,
     Projections,
@@ -18,6 +19,7 @@ from attnscope.schemes.registry import schemes_of
 
 __all__ = [
     "QUESTIONS",
+    "Mixing",
     "NextTokens",
     "NoOptions",
     "Projections",

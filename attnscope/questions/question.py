@@ -95,6 +95,20 @@ class Routing:
     p: tuple[Numbers, ...]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Mixing:
+    """The weights by which layers without attention add values up: their recurrence or convolution, unrolled.
+
+    `weights[l]` [n_heads, n_tokens, n_tokens] may be below 0 and need not add up to 1. `softmax[l]` is what a
+    softmax makes of the same products of queries and keys, None where there are none.
+    """
+
+    tokens: tuple[Token, ...]
+    mixer: str
+    weights: tuple[Numbers, ...]
+    softmax: tuple[Numbers | None, ...]
+
+
 class Reading(Protocol):
     """One text read by a model; each part is worked out when it is asked for.
 
@@ -133,6 +147,10 @@ class Reading(Protocol):
 
     def routing(self, stack: str = AUTO) -> Routing:
         """Which experts take which tokens, in `encoder` or `decoder`; auto: in what predicts."""
+        ...
+
+    def mixing(self) -> Mixing:
+        """How the layers of a model without attention mix tokens."""
         ...
 
 

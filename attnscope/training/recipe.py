@@ -465,6 +465,9 @@ def _start_faults(recipe: Recipe) -> Iterator[_Fault]:
         yield "start.reinit_layers", start.reinit_layers, "0, since with start.lora_rank only adapters learn"
     if start.lora_rank and recipe.training.sharded:
         yield "start.lora_rank", start.lora_rank, "0, since training.sharded is true: adapters are not spread"
+    if start.lora_rank and not model.has_sites:
+        told = "0, since adapters are of attention, and model.mixer is"
+        yield "start.lora_rank", start.lora_rank, f'{told} "{model.mixer}"'
     if start.lora_rank > model.d_model:
         yield "start.lora_rank", start.lora_rank, f"at most d_model, which is {model.d_model}"
 

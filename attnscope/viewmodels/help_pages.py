@@ -19,6 +19,7 @@ from attnscope.labs import LABS, Lab
 from attnscope.questions import QUESTIONS, Question
 from attnscope.schemes.masks import MASKS
 from attnscope.schemes.measures import MEASURES
+from attnscope.schemes.mixers import MIXERS
 from attnscope.schemes.norms import NORMS
 from attnscope.schemes.objectives import OBJECTIVES
 from attnscope.schemes.optimizers import OPTIMIZERS
@@ -216,6 +217,7 @@ _LISTS: Mapping[str, Callable[[], str]] = {
     "measures": _measures,
     "positions": lambda: _worded(POSITIONS),
     "masks": lambda: _worded(MASKS),
+    "mixers": lambda: _worded(MIXERS),
     "norms": lambda: _worded(NORMS),
     "labs": _labs,
     "questions": _questions,

@@ -1,0 +1,143 @@
+"""The map that a recurrence or a convolution hides: the weights of its sums over earlier tokens.
+
+| symbol | meaning                                                    | shape                         |
+|--------|------------------------------------------------------------|-------------------------------|
+| w      | o_i = Σ_(j ≤ i) w_ij v_j, exactly what the layer computes  | [n_heads, n_tokens, n_tokens] |
+
+Ali et al. 2024 (The hidden attention of Mamba models), equations 11 and 12.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from attnscope.counting import format_number, share_words
+from attnscope.fields import number
+from attnscope.questions.question import Mixing, Numbers, Question, Reading
+from attnscope.records.asking import Answer, Cell, NumberTable
+from attnscope.records.charts import CellMap, Chart, Series
+
+_MOST = 0.9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """Which head of which layer is mapped, and how many tokens."""
+
+    layer: int = number(0, range(96), title="layer", tip="Which layer is mapped, from 0")
+    mapped_head: int = number(0, range(256), title="head", tip="Which of its heads is mapped, from 0")
+    n_shown: int = number(
+        32,
+        (8, 16, 24, 32, 48, 64, 128),
+        title="tokens",
+        tip="The maps show at most so many tokens, the last ones; curves and table are about all",
+    )
+
+
+class HiddenAttention(Question):
+    """The unrolled rows of layers without attention."""
+
+    name, title, order = "hidden-attention", "Hidden attention", 60
+    words = "the map hidden in a recurrence or convolution, beside a softmax of the same products"
+    source = "Ali et al. 2024; Sun et al. 2023; Dao and Gu 2024"
+    needs = "a model of ours whose `mixer` is not attention, such as that of the recipe induction-retention"
+    formula = "o_i = Σ w_ij·v_j,   w_ij = q_i·k_j·b_j·exp(a_(j+1) + … + a_i)"
+    search = ("retention", "retnet", "mamba", "state space", "ssm", "linear recurrence", "rwkv", "decay")
+    options = Options()
+
+    def answer(self, reading: Reading, options: Options) -> Answer:
+        found = reading.mixing()
+        layer = min(options.layer, len(found.weights) - 1)
+        weights, softmax = found.weights[layer], found.softmax[layer]
+        head = min(options.mapped_head, len(weights) - 1)
+        name, shares = f"L{layer}H{head}", by_distance(weights)
+        maps = [_map(f"{found.mixer.capitalize()}, {name}", weights[head], found, options.n_shown)]
+        charts = [_chart(f"{found.mixer.capitalize()}, layer {layer}", shares, head)]
+        if softmax is not None:
+            maps.append(_map(f"Softmax of the same products, {name}", softmax[head], found, options.n_shown))
+            charts.append(_chart(f"Softmax of the same products, layer {layer}", by_distance(softmax), head))
+        return Answer(
+            sentence=_sentence(found.mixer, name, weights[head], shares[head]),
+            cells=tuple(maps),
+            charts=tuple(charts),
+            tables=(_table(found),),
+            note="The weights are those of the values, before the norm of each head and its gate.",
+        )
+
+
+def by_distance(weights: Numbers) -> Numbers:
+    """Of each head, the share of |w| that lies so many tokens back: [n_heads, n_tokens]."""
+    size = np.abs(weights)
+    n = size.shape[-1]
+    sums = [np.trace(size, offset=-back, axis1=1, axis2=2) for back in range(n)]
+    total = size.sum(axis=(1, 2))
+    return np.stack(sums, axis=1) / np.where(total > 0, total, np.nan)[:, None]
+
+
+def reach_of(share: Numbers) -> int:
+    """The least distance within which nine tenths of |w| lie."""
+    return int(np.searchsorted(np.cumsum(share), _MOST - 1e-9))
+
+
+def n_read(weights: Numbers) -> int:
+    """How many tokens the last one reads, of one head: those whose weight is not 0."""
+    return int(np.count_nonzero(weights[-1]))
+
+
+def share_below_0(weights: Numbers) -> float:
+    """How much of |w| is of weights below 0."""
+    return float(-weights[weights < 0].sum() / max(np.abs(weights).sum(), np.finfo(float).tiny))
+
+
+def _sentence(mixer: str, name: str, weights: Numbers, share: Numbers) -> str:
+    below = share_below_0(weights)
+    sign = f"{share_words(below)} of it below 0" if below else "none of it below 0"
+    largest = int(np.argmax(np.abs(weights[-1])))
+    return (
+        f"{mixer.capitalize()} {name}: 90 % of |w| lies within {reach_of(share)} tokens back, {sign}. "
+        f"The last token reads {n_read(weights)} of {len(weights)} tokens, most of all number {largest} "
+        f"(w {format_number(float(weights[-1, largest]))})."
+    )
+
+
+def _map(title: str, weights: Numbers, found: Mixing, n_shown: int) -> CellMap:
+    n = len(weights)
+    shown = weights[-n_shown:, -n_shown:]
+    names = tuple(token.piece for token in found.tokens[-n_shown:])
+    return CellMap(
+        title=title,
+        values=shown,
+        kind="signed",
+        limit=float(np.abs(shown).max(initial=0.0)) or 1.0,
+        note=f"last {len(shown)} of {n} tokens" if len(shown) < n else "",
+        rows=names,
+        columns=names,
+    )
+
+
+def _chart(title: str, shares: Numbers, head: int) -> Chart:
+    back = np.arange(shares.shape[1], dtype=np.float64)
+    curves = tuple(
+        Series(name=f"H{k}", xs=back, ys=share, colour=k, is_quiet=k != head, has_label=k == head)
+        for k, share in enumerate(shares)
+    )
+    return Chart(title=title, x_label="tokens back", y_label="share of |w|", series=curves)
+
+
+def _table(found: Mixing) -> NumberTable:
+    rows: list[tuple[Cell, ...]] = []
+    for layer, (weights, softmax) in enumerate(zip(found.weights, found.softmax, strict=True)):
+        shares = by_distance(weights)
+        beside = None if softmax is None else by_distance(softmax)
+        rows += [
+            (
+                f"L{layer}H{head}",
+                reach_of(shares[head]),
+                float("nan") if beside is None else reach_of(beside[head]),
+                n_read(weights[head]),
+                share_below_0(weights[head]),
+            )
+            for head in range(len(weights))
+        ]
+    columns = ("head", "90 % within", "softmax: 90 % within", "last token reads", "|w| below 0")
+    return NumberTable(title="Heads", columns=columns, rows=tuple(rows))
