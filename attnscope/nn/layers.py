@@ -77,6 +77,7 @@ class BlockShape:
     max_tokens: int = 0
     mixer: str = "attention"
     kernel_width: int = 0
+    dilation: int = 2
 
     def make_norm(self) -> Norm:
         return Norm(self.norm, self.d_model, epsilon=self.norm_epsilon, has_bias=self.bias)
@@ -131,6 +132,7 @@ def block_shape(config: ModelConfig) -> BlockShape:
         max_tokens=config.max_tokens,
         mixer=config.mixer,
         kernel_width=config.kernel_width,
+        dilation=config.dilation,
     )
 
 

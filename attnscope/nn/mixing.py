@@ -4,10 +4,11 @@ from typing import Protocol
 
 from torch import Generator, Tensor, nn
 
+from attnscope.nn.convolution import Convolution
 from attnscope.nn.layers import BlockShape, Rotary
 from attnscope.nn.recurrences import Retention, SelectiveSpace
 
-_MADE = {"retention": Retention, "selective": SelectiveSpace}
+_MADE = {"retention": Retention, "selective": SelectiveSpace, "convolution": Convolution}
 
 
 class MixerModule(Protocol):

@@ -22,6 +22,7 @@ from torch import Generator, Tensor, nn
 from attnscope.nn.block import Block
 from attnscope.nn.centred import Centre
 from attnscope.nn.config import GATED, ModelConfig
+from attnscope.nn.convolution import Convolution
 from attnscope.nn.embedding_and_head import Head
 from attnscope.nn.layers import CrossAttention, NoHeads, SelfAttention
 from attnscope.nn.linformer import Projection
@@ -54,7 +55,7 @@ def fill_weights(model: nn.Module, config: ModelConfig, generator: Generator) ->
                 module.fill(generator)
             case nn.RNNBase() | nn.RNNCellBase():
                 _fill_cells(module, generator)
-            case AttentionPool() | Projection() | Recurrence():
+            case AttentionPool() | Projection() | Recurrence() | Convolution():
                 module.fill(generator)
             case DistanceBias():
                 module.fill(generator)
@@ -100,7 +101,7 @@ def _fill_block(block: Block, config: ModelConfig, generator: Generator) -> None
     if isinstance(block.attention, SelfAttention):
         n, k = block.attention.n_heads, block.attention.n_kv_heads
         _fill_parts(block.attention.qkv.weight, _head_rows(config, (n, k, k)), config, generator)
-    if isinstance(block.attention, SelfAttention | Recurrence):
+    if isinstance(block.attention, SelfAttention | Recurrence | Convolution):
         block.attention.output.weight.mul_(shrink)
     if isinstance(block.cross, CrossAttention):
         k = block.cross.n_kv_heads

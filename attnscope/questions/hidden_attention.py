@@ -42,7 +42,7 @@ class HiddenAttention(Question):
     source = "Ali et al. 2024; Sun et al. 2023; Dao and Gu 2024"
     needs = "a model of ours whose `mixer` is not attention, such as that of the recipe induction-retention"
     formula = "o_i = Σ w_ij·v_j,   w_ij = q_i·k_j·b_j·exp(a_(j+1) + … + a_i)"
-    search = ("retention", "retnet", "mamba", "state space", "ssm", "linear recurrence", "rwkv", "decay")
+    search = ("retention", "retnet", "mamba", "state space", "ssm", "linear recurrence", "receptive field")
     options = Options()
 
     def answer(self, reading: Reading, options: Options) -> Answer:

@@ -134,7 +134,26 @@ def slow_selective(module, x, config):
     )
 
 
-SLOW = {"retention": slow_retention, "selective": slow_selective}
+def slow_convolution(module, x, config):
+    n_heads, width, n_tokens = config.n_heads, config.head_width, len(x)
+    rows, half = [product(module.values, one) for one in x], n_heads * width
+    values = [[row[c] / (1.0 + math.exp(-row[half + c])) for c in range(half)] for row in rows]
+    weights = np.zeros((n_heads, n_tokens, n_tokens))
+    for head, learned in enumerate(module.kernel.tolist()):
+        raised = [math.exp(one) for one in learned]
+        for i in range(n_tokens):
+            for n, one in enumerate(raised):
+                j = i - n * config.dilation ** (config.n_layers - 1)
+                if j >= 0:
+                    weights[head, i, j] = one / sum(raised)
+    outs = [
+        [sum(weights[c // width, i, j] * values[j][c] for j in range(n_tokens)) for c in range(half)]
+        for i in range(n_tokens)
+    ]
+    return np.array([product(module.output, row) for row in outs]), weights
+
+
+SLOW = {"retention": slow_retention, "selective": slow_selective, "convolution": slow_convolution}
 
 
 @pytest.mark.parametrize("position", ["none", "rotary"])
@@ -311,6 +330,7 @@ def test_that_the_question_shows_the_weights_of_a_layer(name: str, tmp_path: Pat
         weights = module.unrolled(x, rotary=rotary)[0][0].double().numpy()
     np.testing.assert_allclose(answer.cells[0].values, weights[2], atol=1e-6)
     assert len(answer.tables[0].rows) == 2 * 4
+    assert len(answer.cells) == len(answer.charts) == (1 if name == "convolution" else 2)
     row = answer.tables[0].rows[4 + 2]
     sums = [
         sum(abs(weights[2, i, i - back]) for i in range(back, len(ids[0]))) for back in range(len(ids[0]))
@@ -335,3 +355,19 @@ def test_that_shares_by_distance_and_below_0_are_those_counted_by_hand() -> None
 def test_that_a_model_with_attention_is_told_where_its_maps_are() -> None:
     with pytest.raises(UserError, match="by attention, whose weights are its maps"):
         ask_model(QUESTIONS["hidden-attention"], tiny_model("decoder"), SENTENCE)
+
+
+@pytest.mark.parametrize(("width", "dilation", "n_layers"), [(2, 2, 4), (3, 3, 3), (4, 2, 2)])
+@torch.no_grad()
+def test_that_convolutions_reach_as_far_as_their_dilations_add_up_to(
+    width: int, dilation: int, n_layers: int
+) -> None:
+    n = 1 + sum((width - 1) * dilation**layer for layer in range(n_layers))
+    choices = {"kernel_width": width, "dilation": dilation, "n_layers": n_layers, "max_tokens": n + 2}
+    model = filled(config_of("convolution", **choices))
+    ids = torch.arange(n + 2)[None] % 13
+    last = model.decode(ids)[0, -1]
+    for place, is_read in ((0, False), (1, False), (2, True)):
+        other = ids.clone()
+        other[0, place] = 12
+        assert bool((model.decode(other)[0, -1] != last).any()) is is_read
