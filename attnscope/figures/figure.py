@@ -2,8 +2,9 @@
 
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from PySide6.QtGui import QGuiApplication
 
@@ -12,11 +13,14 @@ from attnscope.figures import export
 from attnscope.figures.colours import ColourMap
 from attnscope.figures.figure_checks import check_about, check_look
 from attnscope.figures.file_names import Format
+from attnscope.figures.matplotlib_axes import draw_on_axes
+from attnscope.figures.notebook import Axes, notebook_html
 from attnscope.figures.page import PresetName, page_of, sized
 from attnscope.figures.spec import Caption, FigureOrigin, FigureSpec, check_spec
 from attnscope.figures.style import MapStyle, Scale, Turn
 from attnscope.figures.traced import DrawnTrace, OtherSide, Wanted
 from attnscope.figures.views import VIEWS
+from attnscope.figures.views.grid import GridFigure
 from attnscope.figures.views.head import HeadFigure
 from attnscope.figures.views.picture import PictureFigure, PicturePart
 from attnscope.records.axes import Rows
@@ -30,9 +34,13 @@ _application: list[QGuiApplication] = []
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A figure that can be saved, or shown by a notebook."""
+    """A figure that can be saved, or shown by a notebook: maps of weights as a page to hover over.
+
+    `axes` are the tokens of each layer of a grid.
+    """
 
     spec: FigureSpec
+    axes: tuple[Axes, ...] = field(default=(), repr=False, compare=False)
 
     def __repr__(self) -> str:
         """What it shows and its size, in one line; notebooks draw it instead."""
@@ -67,8 +75,25 @@ class Figure:
         spec = self.spec.as_view(PictureFigure, maps=maps, picture=part, origin=None)
         return Figure(sized(spec) if page_of(self.spec) == page_of(sized(self.spec)) else spec)
 
+    def to_matplotlib(self, ax: Any = None) -> Any:
+        """Draw it on axes of matplotlib, on new ones of its size without `ax`; returns the axes.
+
+        One head becomes cells, labels and a colour bar of matplotlib's own; any other view is put there as a
+        picture. Raises UserError where matplotlib is not installed, and for what is no axes.
+        """
+        ensure_gui()
+        return draw_on_axes(self.spec, ax)
+
     def _repr_svg_(self) -> str:
         return self.render("svg").decode()
+
+    def _repr_html_(self) -> str | None:
+        """The page to hover over, self-contained; None for what is no map of weights, or too large."""
+        ensure_gui()
+        return notebook_html(self.spec, self.axes, self._picture)
+
+    def _picture(self, format: Format, dpi: int) -> bytes:
+        return export.render(replace(self.spec, dpi=dpi) if dpi else self.spec, format)
 
 
 _TRACE_IT = "Trace a text with the model first: figure(model.trace(text))."
@@ -238,7 +263,8 @@ def draw_wanted(
     ensure_gui()
     made = sized(spec, preset=size, width_mm=width_mm, height_mm=height_mm, font_pt=font_pt)
     check_spec(made)
-    return Figure(made)
+    grids = made.grids if isinstance(made, GridFigure) else ()
+    return Figure(made, tuple(wanted.axes(grid.site) for grid in grids))
 
 
 def ensure_gui() -> None:

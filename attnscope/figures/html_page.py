@@ -9,6 +9,7 @@ import base64
 import hashlib
 import html
 import json
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,11 +69,9 @@ border-top:1px solid var(--line);color:var(--muted);font-size:12px}
 dd{margin:0;unicode-bidi:plaintext}
 """
 
-SCRIPT = """
-"use strict";
-(function () {
-  const data = JSON.parse(document.getElementById("data").textContent);
-  const readout = document.getElementById("readout");
+DRAW_MAPS = """
+function drawMaps(root, data) {
+  const readout = root.getElementById("readout");
   const charts = [];
   function make(kind, className, text) {
     const element = document.createElement(kind);
@@ -87,8 +86,9 @@ SCRIPT = """
     return data.colours[Math.round(Math.min(1, Math.max(0, w / map.tops[i])) * 255)];
   }
   function words(w) {
-    if (w === null) return "not allowed by the mask";
+    if (w === null) return data.forbidden;
     if (w < 0) return data.missing;
+    if (data.isRounded) return "\\u2248 " + Number(w.toPrecision(2));
     return w === 0 || w >= 1e-4 ? w.toPrecision(4) : w.toExponential(3);
   }
   function labels(tokens, className, side, size) {
@@ -208,7 +208,7 @@ SCRIPT = """
       chart.appendChild(part);
     });
     figure.appendChild(chart);
-    document.getElementById("maps").appendChild(figure);
+    root.getElementById("maps").appendChild(figure);
     const made = { map: map, size: size, cells: cells, canvas: canvas, keys: keys, queries: queries,
       row: row, column: column, output: output, on: [], at: [0, 0] };
     charts.push(made);
@@ -216,7 +216,13 @@ SCRIPT = """
   });
   readout.setAttribute("aria-live", "polite");
   leave();
-})();
+}
+"""
+"""Draws the maps of `data` in a document, or in a part of one that has the same ids."""
+SCRIPT = f"""
+"use strict";
+{DRAW_MAPS}
+drawMaps(document, JSON.parse(document.getElementById("data").textContent));
 """
 
 
@@ -233,7 +239,7 @@ def html_bytes(spec: FigureSpec) -> bytes:
     """The page of a figure's maps; raises UserError where there are none, or too many weights."""
     maps = shown_maps(spec)
     check_page(spec)
-    title = plain_text(spec.title) or _heading(maps)
+    title = heading(spec, maps)
     style = STYLE + f"#ramp{{background:linear-gradient(to top,{_stops(spec)})}}\n"
     policy = (
         f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(SCRIPT)}'; "
@@ -264,8 +270,10 @@ def script_json(value: object) -> str:
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
-def _heading(maps: tuple[HeadMap, ...]) -> str:
-    """Up to three heads by name, of more how many there are: `8 heads of the decoder`."""
+def heading(spec: FigureSpec, maps: tuple[HeadMap, ...]) -> str:
+    """The title, or up to three heads by name, of more how many there are: `8 heads of the decoder`."""
+    if spec.title:
+        return plain_text(spec.title)
     if len(maps) <= 3:
         return ", ".join(_name(m) for m in maps)
     stacks = dict.fromkeys(m.head.stack for m in maps)
@@ -291,24 +299,41 @@ def check_page(spec: FigureSpec) -> None:
 
 
 def _json(spec: FigureSpec, maps: tuple[HeadMap, ...], title: str) -> str:
-    alone = len(maps) == 1
-    colours = ["#" + bytes(rgb).hex() for rgb in lut(spec.style.colour_map).astype(np.uint8)]
-    peak = common_peak(spec)
-    return script_json(
-        {
-            "maps": [
-                _map(spec, head_map, peak, "" if alone else _letter(i), own)
-                for i, (_, own, head_map) in enumerate(lettered_maps(spec))
-            ],
-            "colours": colours,
-            "noData": LIGHT.no_data,
-            "missing": "left out" if any(m.note for m in maps) else "no data",
-            "hint": _HINT,
-            "sidePx": _ALONE_PX if alone else _SIDE_PX,
-            "cellPx": _ALONE_CELL_PX if alone else _CELL_PX,
-            "title": title,
-        }
-    )
+    data = page_data(spec, maps, title)
+    told = [
+        one | {"weights": [_row(row) for row in m.weights]} for one, m in zip(data["maps"], maps, strict=True)
+    ]
+    return script_json(data | {"maps": told})
+
+
+def page_data(spec: FigureSpec, maps: tuple[HeadMap, ...], title: str) -> dict[str, Any]:
+    """What `drawMaps` is told of a figure, but for the weights of its maps."""
+    alone, peak = len(maps) == 1, common_peak(spec)
+    told = [
+        _map(spec, head_map, peak, "" if alone else _letter(i), own)
+        for i, (_, own, head_map) in enumerate(lettered_maps(spec))
+    ]
+    is_partial = any(m.note for m in maps)
+    return look_data(spec, alone=alone) | {
+        "maps": told,
+        "missing": "left out" if is_partial else "no data",
+        "title": title,
+    }
+
+
+def look_data(spec: FigureSpec, *, alone: bool) -> dict[str, Any]:
+    """Colours, sizes and words that every page has."""
+    return {
+        "colours": ["#" + bytes(rgb).hex() for rgb in lut(spec.style.colour_map).astype(np.uint8)],
+        "noData": LIGHT.no_data,
+        "forbidden": "not allowed by the mask",
+        "missing": "no data",
+        "hint": _HINT,
+        "isRounded": False,
+        "sidePx": _ALONE_PX if alone else _SIDE_PX,
+        "cellPx": _ALONE_CELL_PX if alone else _CELL_PX,
+        "title": "",
+    }
 
 
 def _map(spec: FigureSpec, head_map: HeadMap, peak: float, letter: str, title: str) -> dict[str, object]:
@@ -320,7 +345,6 @@ def _map(spec: FigureSpec, head_map: HeadMap, peak: float, letter: str, title: s
         "reads": [plain_piece(t.read) for t in head_map.queries if t.read],
         "axes": list(axis_names(head_map.queries, spec.style)),
         "keys": [plain_piece(t.label) for t in head_map.keys],
-        "weights": [_row(row) for row in head_map.weights],
         "tops": [float(top) for top in tops[:, 0].astype(str)],
         "gold": [_link(cell) for cell in spec.word_links()],
     }

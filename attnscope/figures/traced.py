@@ -106,6 +106,11 @@ class Wanted:
         """The thumbnails of a stack as the aspect shows them."""
         return tuple(self._grid(site) for site in self.sites(stack))
 
+    def axes(self, site: Site) -> tuple[tuple[Token, ...], tuple[Token, ...]]:
+        """The tokens of a site's rows, as the aspect names them, and of its columns."""
+        queries, keys = self.trace.tokens(site)
+        return row_labels(queries, written_after(site.stack, self.trace.target), self.rows), keys
+
     def _grid(self, site: Site) -> SiteGrid:
         trace, aspect = self.trace, self.aspect
         grid = trace.grid(site)
@@ -116,12 +121,11 @@ class Wanted:
 
     def long_part(self) -> MapPart | None:
         """The whole of the first head's map where it is too long to be held cell by cell."""
-        trace, head, rows = self.trace, self.head, self.rows
+        trace, head = self.trace, self.head
         site = next(site for site in trace.sites if site.key == head.site_key)
-        queries, keys = trace.tokens(site)
+        queries, keys = self.axes(site)
         if not is_long(len(queries), len(keys)):
             return None
-        queries = row_labels(queries, written_after(head.stack, trace.target), rows)
         return MapPart(tile=trace.head_tile(head), queries=queries, keys=keys)
 
     @property

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from attnscope.errors import NotFiniteError, UserError
+from attnscope.html_table import html_table
 from attnscope.models.checkpoint import write_model_folder
 from attnscope.models.edits import build_edits, without_copies
 from attnscope.models.inputs import Inputs, check_string, check_strings, with_pattern, with_segments
@@ -112,6 +113,27 @@ class Model:
         n_heads = sum(site.n_heads for site in self.sites)
         words = f"{info.form}, {n_heads:,} heads, {info.n_parameters:,} parameters, on {info.device}"
         return f"Model {info.name}: {words}" + (f". {info.note}" if info.note else "")
+
+    def _repr_html_(self) -> str:
+        """What it is, in words and numbers."""
+        info = self.info
+        heads = (f"{site.stack} L{site.layer}: {site.n_heads}" for site in self.sites)
+        rows: list[tuple[str, object]] = [
+            ("form", info.form),
+            ("objective", info.objective),
+            ("architecture", info.architecture or info.body),
+            ("heads", ", ".join(heads)),
+            ("parameters", info.n_parameters),
+            ("vocabulary", info.vocab_size),
+            ("tokenizer", info.tokenizer),
+            ("longest text in tokens", info.max_tokens),
+            ("device", info.device),
+            ("licence", info.licence),
+            ("SHA-256 of the weights", info.sha256),
+            ("a text to try", info.samples[0].text if info.samples else ""),
+            ("note", info.note),
+        ]
+        return html_table([], (row for row in rows if row[1] != ""), title=f"Model {info.name}")
 
     @property
     def own(self) -> OwnNetwork:

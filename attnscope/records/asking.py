@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from attnscope.html_table import html_table
 from attnscope.records.charts import CellMap, Chart
 from attnscope.records.interventions import Interventions
 from attnscope.records.requests import Reply, Request
@@ -22,6 +23,13 @@ class NumberTable:
         for row in self.rows:
             if len(row) != len(self.columns):
                 raise ValueError(f"a row of {len(row)} cells under {len(self.columns)} columns")
+
+    def to_dict(self) -> dict[str, list[Cell]]:
+        """Each column by its name, as `pandas.DataFrame` takes it."""
+        return {name: [row[k] for row in self.rows] for k, name in enumerate(self.columns)}
+
+    def _repr_html_(self) -> str:
+        return html_table(self.columns, self.rows, title=self.title)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

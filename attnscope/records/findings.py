@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from attnscope.files import replace_file
+from attnscope.html_table import html_table
 from attnscope.records.head_tables import (
     csv_of_corpus,
     json_of_alignment,
@@ -47,6 +48,12 @@ class Findings:
         if self.notes:
             found["notes"] = list(self.notes)
         return found
+
+    def _repr_html_(self) -> str:
+        """What each head does, with its measures, as a notebook shows it."""
+        names = ("stack", "layer", "head", "what_it_does", *self.table.names)
+        rows = ([row[name] for name in names] for row in self.rows())
+        return html_table([name.replace("_", " ") for name in names], rows, title=self.table.statement)
 
     def to_csv(self, order: Sequence[int] | None = None) -> str:
         """The rows as text, with a header; an empty cell is a number that does not apply."""

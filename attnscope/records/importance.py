@@ -4,6 +4,8 @@ import math
 from dataclasses import dataclass
 from typing import Literal, get_args
 
+from attnscope.counting import plural
+from attnscope.html_table import by_column, html_table
 from attnscope.records.requests import News, Reply, Request
 from attnscope.records.sites import Gates, HeadRef
 
@@ -66,6 +68,29 @@ class Importance:
         """The score of one head; raises KeyError for a head that was not scored."""
         return {score.head: score for score in self.scores}[head]
 
+    def rows(self) -> list[dict[str, object]]:
+        """One row a head: stack, layer, head, value, and the interval from low to high."""
+        return [
+            {
+                "stack": one.head.stack,
+                "layer": one.head.layer,
+                "head": one.head.head,
+                "value": one.value,
+                "low": one.low,
+                "high": one.high,
+            }
+            for one in self.scores
+        ]
+
+    def to_dict(self) -> dict[str, list[object]]:
+        """Each column of the rows by its name, as `pandas.DataFrame` takes it."""
+        return by_column(self.rows())
+
+    def _repr_html_(self) -> str:
+        title = f"Importance by {self.ranking}, {plural(self.n_texts, 'text')}"
+        columns = self.to_dict()
+        return html_table(list(columns), zip(*columns.values(), strict=True), title=title)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LearnedGates:
@@ -118,6 +143,22 @@ class PruningCurve:
     def unit(self) -> str:
         """What the metric counts, as an axis says it."""
         return (TEXT_UNITS if self.is_per_text else UNITS).get(self.metric, UNITS[self.metric])
+
+    def rows(self) -> list[dict[str, object]]:
+        """One row a point: how many heads are removed, value, and the interval from low to high."""
+        return [
+            {"n_removed": one.n_removed, "value": one.value, "low": one.low, "high": one.high}
+            for one in self.points
+        ]
+
+    def to_dict(self) -> dict[str, list[object]]:
+        """Each column of the rows by its name, as `pandas.DataFrame` takes it."""
+        return by_column(self.rows())
+
+    def _repr_html_(self) -> str:
+        title = f"{self.metric} in {self.unit}, heads removed by {self.ranking}"
+        columns = self.to_dict()
+        return html_table(list(columns), zip(*columns.values(), strict=True), title=title)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

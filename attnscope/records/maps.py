@@ -173,6 +173,14 @@ _FIELDS: list[tuple[str, type] | tuple[str, type, int | float]] = [
     ("n_all_rows", int, 0),
 ]
 
+
+def _told(measures: "HeadMeasures") -> dict[str, object]:
+    """Stack, layer, head and every number by its name: a row for `pandas.DataFrame`."""
+    head = measures.head
+    numbers = {name: getattr(measures, name) for name, *_ in _FIELDS[1:]}
+    return {"stack": head.stack, "layer": head.layer, "head": head.head, **numbers}
+
+
 if TYPE_CHECKING:
 
     @dataclass(frozen=True, kw_only=True)
@@ -189,11 +197,13 @@ if TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> float: ...
 
+        def to_dict(self) -> dict[str, object]: ...
+
 else:
     HeadMeasures = make_dataclass(
         "HeadMeasures",
         _FIELDS,
-        namespace={"__doc__": _OF_HEAD, "__module__": __name__},
+        namespace={"__doc__": _OF_HEAD, "__module__": __name__, "to_dict": _told},
         frozen=True,
         slots=True,
         kw_only=True,

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from attnscope.counting import plural
 from attnscope.errors import SaveError, UserError, of_wrong_kind
+from attnscope.html_table import html_table
 from attnscope.records.axes import tokens_of_site, written_after
 from attnscope.records.maps import HeadMap, SelfCheck, SiteGrid
 from attnscope.records.sites import HeadName, HeadRef, Site, SiteName, find_site, head_named
@@ -35,6 +36,8 @@ from attnscope.trace.thumbnails import (
     site_grid,
 )
 from attnscope.trace.weights import Reduction, pooled_tile, site_weights
+
+_MOST_TOKENS = 100
 
 
 class Trace:
@@ -81,6 +84,22 @@ class Trace:
         check = self.check()
         wrong = "" if check.is_good else f", {check.badge}"
         return f"Trace of {source}{lost and f' ({lost})'}: {', '.join(parts)}{wrong}"
+
+    def _repr_html_(self) -> str:
+        """Its sites with their sizes, its tokens, and whether its weights can be trusted."""
+        columns = ["stack", "layer", "heads", "queries × keys", "self-check"]
+        rows: list[list[object]] = []
+        for site in self.sites:
+            record = self.records[site.key]
+            size = f"{record.n_queries:,} × {record.n_keys:,}"
+            rows.append([site.stack, str(site.layer), site.n_heads, size, self.check(site).badge])
+        names = [self.recorded.site_name(site.key) for site in self.sites] if self.recorded else []
+        if any(names):
+            columns.append("module")
+            rows = [[*row, name] for row, name in zip(rows, names, strict=True)]
+        texts = [("Tokens", self.source), *([("Target", self.target)] if self.target is not None else ())]
+        read = [[what, " ".join(token.label for token in text.tokens[:_MOST_TOKENS])] for what, text in texts]
+        return html_table(columns, rows, title=repr(self)) + html_table([], read)
 
     @property
     def logits(self) -> NDArray[np.float32]:

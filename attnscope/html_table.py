@@ -1,0 +1,31 @@
+"""Tables as a notebook shows them: HTML in which nothing of a text is markup. Must import nothing heavy."""
+
+import html
+import math
+from collections.abc import Iterable, Mapping, Sequence
+
+MOST_ROWS = 200
+"""Rows that are shown; a longer table says how many it has."""
+
+
+def html_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, title: str = "") -> str:
+    """A table with a title above it; numbers in four digits, and no number as an empty cell."""
+    shown = list(rows)
+    lines = [f"<tr>{''.join(f'<td>{_cell(cell)}</td>' for cell in row)}</tr>" for row in shown[:MOST_ROWS]]
+    head = f"<tr>{''.join(f'<th>{html.escape(name)}</th>' for name in columns)}</tr>" if any(columns) else ""
+    more = f"<p>… {len(shown):,} rows in all</p>" if len(shown) > MOST_ROWS else ""
+    above = f"<p><b>{html.escape(title)}</b></p>" if title else ""
+    return f"<div>{above}<table><thead>{head}</thead><tbody>{''.join(lines)}</tbody></table>{more}</div>"
+
+
+def by_column(rows: Sequence[Mapping[str, object]]) -> dict[str, list[object]]:
+    """Rows of the same columns, turned: each column by its name."""
+    return {name: [row[name] for row in rows] for name in (rows[0] if rows else ())}
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, float):
+        return "" if math.isnan(value) else f"{value:.4g}"
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f"{value:,}"
+    return html.escape(str(value))
