@@ -65,7 +65,8 @@ class Settings:
 class StartOptions:
     """How the window is to be opened this time. `source` names a model, run or text; empty: a demo model.
 
-    `device` empty means the remembered one. `is_smoke` leaves again after a trace and an export.
+    `device` empty means the remembered one. `is_smoke` leaves again after a trace and an export. With
+    `is_new_window` the source is not handed to a window that is open.
     """
 
     source: str = ""
@@ -74,6 +75,7 @@ class StartOptions:
     is_reset: bool = False
     is_smoke: bool = False
     is_json: bool = False
+    is_new_window: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,7 +23,7 @@ from attnscope.settings import StartOptions
 DONE, FAULT, MENDABLE = 0, 1, 2
 _DEVICES = {"bench": "cpu"}
 """Where a command computes when nothing is said, other than where it can best."""
-_COMMANDS = {
+COMMANDS = {
     "train": "train a recipe into a run folder; resumes what it holds",
     "trace": "write the attention of a text to a file",
     "predict": "show what a model predicts",
@@ -47,6 +47,7 @@ _COMMANDS = {
     "info": "describe a model: its parts, parameters and cost",
     "study": "reproduce a published result: a figure, a table, a report",
     "bench": "measure speed on this computer, from a checkout",
+    "completion": "print what bash, zsh or fish needs to complete commands, options and names",
 }
 """Each has its module beside this one, which is imported when its name is given."""
 _GONE = {
@@ -60,11 +61,18 @@ _WINDOW_FLAGS = {
     "--json": "with --smoke: print its times as JSON",
     "--reset": "start with default settings; the old file is kept",
     "--safe-mode": "do not read or write settings",
+    "--new-window": "open a window of its own, even if one is open that could take the file",
 }
 
 
 class Parser(argparse.ArgumentParser):
-    """Tells a wrong argument in one line, without the terminal escapes it may hold."""
+    """Tells a wrong argument in one line, without the terminal escapes it may hold; its help has examples."""
+
+    def format_help(self) -> str:
+        """The help of this command, and examples of it."""
+        from attnscope.cli.examples import examples_text
+
+        return super().format_help() + examples_text(self.prog.rpartition(" ")[2])
 
     def error(self, message: str) -> NoReturn:
         """Print the message and leave with exit code 2."""
@@ -88,7 +96,7 @@ def build_parser(given: Sequence[str]) -> argparse.ArgumentParser:
     opening.add_argument("source", metavar="PATH", help=meaning)
     _add_window_options(opening, is_repeated=True)
     opening.set_defaults(run=_open_window)
-    for name, meaning in _COMMANDS.items():
+    for name, meaning in COMMANDS.items():
         if name in given:
             import_module(f"attnscope.cli.{name}").add_parser(commands)
         else:
@@ -189,6 +197,7 @@ def _open_window(arguments: argparse.Namespace) -> int:
             is_reset=arguments.reset,
             is_smoke=arguments.smoke,
             is_json=arguments.json,
+            is_new_window=arguments.new_window,
             device=arguments.device,
         )
     )
