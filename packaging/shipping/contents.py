@@ -18,42 +18,42 @@ OPTIONAL = ("transformers",)
 """What the extra `hf` adds: a bundle may come without it, and then opens no Hugging Face models."""
 LATE_IN_LIBRARIES = ("sacrebleu.tokenizers",)
 """Packages of libraries which import their own modules by name."""
+_TESTS_OF_TORCH = (
+    *(
+        "autograd_function_db",
+        "codegen",
+        "common_cuda",
+        "common_device_type",
+        "common_distributed",
+        "common_fsdp",
+    ),
+    *("common_jit", "common_methods_invocations", "common_modules", "common_nn", "common_optimizers"),
+    *("common_pruning", "common_quantization", "common_quantized", "common_utils", "composite_compliance"),
+    *("custom_op_db", "data", "generated", "hop_db", "hypothesis_utils", "inductor_utils", "jit_utils"),
+    *("jit_metaprogramming_utils", "opinfo", "quantization_torch_package_models", "test_module"),
+    *("torchbind_impls", "triton_utils"),
+)
+"""torch imports a few modules beside them; these are for its own tests."""
 EXCLUDED = (
-    *(
-        "IPython",
-        "PyInstaller",
-        "_pytest",
-        "hypothesis",
-        "matplotlib",
-        "mypy",
-        "pandas",
-        "pip",
-        "py",
-        "pytest",
-    ),
-    *(
-        "ruff",
-        "scipy",
-        "setuptools",
-        "sklearn",
-        "tensorboard",
-        "tkinter",
-        "torchaudio",
-        "torchvision",
-        "triton",
-    ),
+    *("pip", "setuptools", "sqlite3", "tkinter"),
     *("PySide6.QtDesigner", "PySide6.QtHelp", "PySide6.QtOpenGL", "PySide6.QtOpenGLWidgets", "PySide6.QtQml"),
     *("PySide6.QtQuick", "PySide6.QtQuickControls2", "PySide6.QtQuickTest", "PySide6.QtQuickWidgets"),
     *("PySide6.QtSql", "PySide6.QtTest", "PySide6.QtUiTools", "PySide6.QtXml"),
     *("PySide6.QtWebEngineCore", "PySide6.QtWebEngineWidgets"),
     *("pyqtgraph.examples", "pyqtgraph.jupyter", "pyqtgraph.opengl"),
-    *("torch.testing._internal", "torch.utils.tensorboard"),
+    *(
+        "torch._dynamo.test_case",
+        "torch.distributed._tools",
+        "torch.distributed.tensor._ops.strategy_validation",
+    ),
+    *("torch.utils.benchmark", "torch.utils.tensorboard"),
+    *(f"torch.testing._internal.{name}" for name in _TESTS_OF_TORCH),
 )
-"""Modules that the analysis does not follow."""
+"""Modules that the analysis does not follow, besides all that only the builder's tools need."""
 _LEFT_OUT_FOLDERS = (
     *("PySide6/Qt/metatypes", "PySide6/Qt/qml", "PySide6/examples"),
     *("PySide6/translations", "PySide6/Qt/translations", "numpy/tests", "pyqtgraph/examples"),
-    *("torch/bin", "torch/include", "torch/share", "torch/test", "torch/testing/_internal"),
+    *("torch/bin", "torch/include", "torch/share", "torch/test"),
     *("torch/utils/tensorboard", "torch/utils/model_dump"),
 )
 _LEFT_OUT_NAMES = (
@@ -61,10 +61,24 @@ _LEFT_OUT_NAMES = (
     *("libQt6VirtualKeyboard", "libQt6WebEngine", "libqtvirtualkeyboard"),
     *("Qt6Designer", "Qt6Pdf", "Qt6Qml", "Qt6Quick", "Qt6WebEngine"),
     *("libcublas", "libcuda", "libcudnn", "libcufft", "libcurand", "libcusolver", "libcusparse", "libnccl"),
-    *("libnv", "libqgtk3", "libqeglfs", "libqlinuxfb", "libqvnc", "libqminimalegl"),
+    *("libnv", "libQt6EglFS", "libqeglfs", "libqlinuxfb", "libqvnc", "libqminimalegl"),
+    *(
+        "libqgtk3",
+        "libatk",
+        "libblkid",
+        "libcairo",
+        "libdatrie",
+        "libfribidi",
+        "libgdk",
+        "libgio",
+        "libgmodule",
+    ),
+    *("libgobject", "libgtk", "libmount", "libpango", "libpixman", "libselinux", "libthai"),
     *("libtorch_cuda", "libc10_cuda"),
     *("libtorchbind_test", "libjitbackend_test", "libbackend_with_compiler", "libaoti_custom_ops"),
 )
+_NEEDED = ("torch/bin/torch_shm_manager",)
+"""What torch asks for on import, though it lies among what stays out."""
 _LEFT_OUT_SUFFIXES = (".a", ".h", ".hpp", ".lib", ".pyi", ".typed")
 
 
@@ -137,6 +151,8 @@ def missing_modules(held: Iterable[str], *, has_library: bool, root: Path = ROOT
 def is_left_out(place: str) -> bool:
     """Whether a file of a library, by its place in the bundle, stays out."""
     place = place.replace("\\", "/")
+    if place in _NEEDED:
+        return False
     folder, _, name = place.rpartition("/")
     return (
         any(f"{folder}/".startswith(f"{left_out}/") for left_out in _LEFT_OUT_FOLDERS)

@@ -82,6 +82,13 @@ def held_distributions(
     return sorted({_normal(name) for top in tops for name in owners.get(top, ())})
 
 
+def foreign_packages(*, has_library: bool) -> list[str]:
+    """The packages that are installed here but not required by the program, such as pytest."""
+    needed = {"attnscope", *runtime_names(has_library=has_library)}
+    owners = metadata.packages_distributions()
+    return sorted(top for top, names in owners.items() if not needed & {_normal(name) for name in names})
+
+
 def part_of(distribution: metadata.Distribution) -> Part:
     """What is told of a distribution."""
     about = distribution.metadata.json

@@ -97,6 +97,7 @@ def test_that_what_nobody_needs_stays_out(place: str) -> None:
         "PySide6/Qt/lib/libQt6Gui.so.6",
         "PySide6/Qt/plugins/platforms/libqoffscreen.so",
         "torch/lib/libtorch_cpu.so",
+        "torch/bin/torch_shm_manager",
         "PySide6/QtSvg.abi3.so",
         "attnscope/resources/models/grammar/model.safetensors",
         "torch/cuda/__init__.py",

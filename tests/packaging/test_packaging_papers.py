@@ -87,3 +87,18 @@ def test_that_a_part_without_its_licence_is_not_packed(
     monkeypatch.setattr(papers, "python_part", lambda: bare)
     with pytest.raises(ValueError, match=r"bare 1 \(MIT\) comes without its licence"):
         papers.write_papers(tmp_path / "papers", [], [], "1")
+
+
+def test_that_a_bundle_takes_nothing_of_the_builders_tools() -> None:
+    foreign = set(papers.foreign_packages(has_library=False))
+    assert {"_pytest", "pytest", "pytestqt"} <= foreign
+    assert not foreign & {
+        "PIL",
+        "PySide6",
+        "attnscope",
+        "numpy",
+        "psygnal",
+        "sacrebleu",
+        "tokenizers",
+        "torch",
+    }
