@@ -410,6 +410,6 @@ def make_application() -> QApplication:
     existing = QApplication.instance()
     application = existing if isinstance(existing, QApplication) else QApplication(["attnscope"])
     application.setApplicationName("AttnScope")
-    application.setDesktopFileName("attnscope")
+    application.setDesktopFileName("io.github.attnscope.AttnScope")
     application.setQuitOnLastWindowClosed(False)
     return application

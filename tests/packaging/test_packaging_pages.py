@@ -74,6 +74,11 @@ def test_that_the_menu_entry_opens_every_kind_of_file() -> None:
     assert section["Icon"] == APP_ID
 
 
+def test_that_the_window_belongs_to_the_menu_entry() -> None:
+    source = (PACKAGING.parent / "attnscope" / "app.py").read_text(encoding="utf-8")
+    assert f'setDesktopFileName("{APP_ID}")' in source  # Wayland finds the icon by it
+
+
 def test_that_the_kinds_of_files_have_the_endings_that_the_program_writes() -> None:
     globs = {glob.get("pattern") for kind in mime_types().values() for glob in kind.iter(f"{MIME}glob")}
     assert globs == {f"*{ENDING}", f"*{ENDINGS['figure']}"}
