@@ -30,13 +30,13 @@ from attnscope.viewmodels.labs.experiments import ExperimentsState
 from attnscope.viewmodels.labs.merges import MergesState
 from attnscope.viewmodels.labs.tokenizers import TokenizersState
 from attnscope.viewmodels.labs.vocabulary import VocabularyState
-from attnscope.viewmodels.request_ids import RequestIds
+from attnscope.viewmodels.query import RequestIds
 from attnscope.viewmodels.session.file import ENDING as SESSION_ENDING
 from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.states import Posts, Replies, States
 from attnscope.viewmodels.training.state import TrainingState
 from attnscope.viewmodels.training.sweeping import SweepState
-from attnscope.viewmodels.work_found import (
+from attnscope.viewmodels.work import (
     watch_downloads,
     watch_flow,
     watch_heads,

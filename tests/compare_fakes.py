@@ -12,8 +12,8 @@ from attnscope.records.models import ModelInfo
 from attnscope.records.sites import HeadRef
 from attnscope.records.tokens import Tokens
 from attnscope.viewmodels.compare.state import CompareState
-from attnscope.viewmodels.maps.long_maps import stack_tokens
-from attnscope.viewmodels.request_ids import RequestIds
+from attnscope.viewmodels.maps.segments import stack_tokens
+from attnscope.viewmodels.query import RequestIds
 
 
 class CompareDesk:

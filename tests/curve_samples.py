@@ -18,7 +18,7 @@ from attnscope.records.messages import ModelLoaded
 from attnscope.records.sites import HeadRef
 from attnscope.viewmodels.heads.pruning_curves import CurvesState
 from attnscope.viewmodels.heads.state import HeadsState
-from attnscope.viewmodels.request_ids import RequestIds
+from attnscope.viewmodels.query import RequestIds
 
 HEADS: tuple[HeadRef, ...] = tuple(head for site in info().sites for head in site.heads)
 

@@ -17,7 +17,7 @@ from attnscope.records.generation import (
 from attnscope.records.messages import Request, Traced, TraceText
 from attnscope.records.outputs import Candidate
 from attnscope.records.tokens import Token, Tokens
-from attnscope.viewmodels.request_ids import RequestIds
+from attnscope.viewmodels.query import RequestIds
 from attnscope.viewmodels.writing.state import GenerationState
 
 WORDS = ("on", "the", "mat")

@@ -9,7 +9,7 @@ from attnscope.records.measures import MEASURE_NAMES, N_TELLING, OFFSET_REACH, E
 from attnscope.records.messages import ModelLoaded
 from attnscope.records.roles import HeadCard, Role
 from attnscope.viewmodels.heads.state import HeadsState
-from attnscope.viewmodels.request_ids import RequestIds
+from attnscope.viewmodels.query import RequestIds
 from attnscope.viewmodels.session.state import Session
 
 

@@ -20,7 +20,7 @@ from attnscope.records.outputs import Candidate, Comparison, Output, Prediction
 from attnscope.records.sites import Gates, HeadRef, Site, Stack
 from attnscope.records.texts import OpenText
 from attnscope.records.tokens import Token, Tokens
-from attnscope.viewmodels.request_ids import RequestIds
+from attnscope.viewmodels.query import RequestIds
 from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.states import Posts, Replies, States
 from attnscope.workers import desk

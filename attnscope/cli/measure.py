@@ -116,7 +116,7 @@ def _check_sort(arguments: argparse.Namespace) -> None:
     from attnscope.cli.measure_tables import check_column
     from attnscope.records.head_tables import COLUMNS
     from attnscope.records.measures import MEASURE_NAMES
-    from attnscope.viewmodels.heads.alignment_column import ALIGNMENT_COLUMNS
+    from attnscope.viewmodels.heads.columns import ALIGNMENT_COLUMNS
 
     names: Sequence[str] = COLUMNS
     if not (arguments.corpus is arguments.conllu is arguments.repeated is None):
@@ -183,7 +183,7 @@ def _hand_over(arguments: argparse.Namespace, found: "Findings", stack: Stack | 
     from attnscope.cli import measure_tables as tables
     from attnscope.records.head_tables import csv_of_alignment
     from attnscope.records.measures import order_heads
-    from attnscope.viewmodels.heads.alignment_column import with_alignment
+    from attnscope.viewmodels.heads.columns import with_alignment
 
     alignment = found.alignment
     table = with_alignment(found.table, alignment)

@@ -12,8 +12,7 @@ from attnscope.fields import Value, with_values
 from attnscope.questions import QUESTIONS, Question
 from attnscope.records.asking import Answer, Answered, Ask
 from attnscope.records.requests import Reply, Request
-from attnscope.viewmodels.query import Query
-from attnscope.viewmodels.request_ids import RequestIds
+from attnscope.viewmodels.query import Query, RequestIds
 from attnscope.viewmodels.session.state import Session
 
 NO_TEXT = "Enter a text to ask about."

@@ -13,8 +13,7 @@ from attnscope.records.models import ModelInfo
 from attnscope.records.positions import PositionCheck, PositionTable
 from attnscope.records.requests import Reply, Request
 from attnscope.schemes.positions import POSITIONS
-from attnscope.viewmodels.query import Query
-from attnscope.viewmodels.request_ids import RequestIds
+from attnscope.viewmodels.query import Query, RequestIds
 
 _TITLES = {scheme.name: scheme.page_title for scheme in POSITIONS.values() if scheme.page_title}
 SCHEMES = (*_TITLES, "model")

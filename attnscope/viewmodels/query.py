@@ -1,12 +1,24 @@
-"""Asking the worker for what is looked at. No Qt."""
+"""How a state asks the worker: a question about what is looked at (`Query`), a long pass (`Job`). No Qt."""
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Generic, TypeVar
+from itertools import count
+from typing import Generic, Literal, TypeVar
 
 from attnscope.records.messages import Failed
-from attnscope.records.requests import Reply, Request
-from attnscope.viewmodels.request_ids import RequestIds
+from attnscope.records.requests import News, Reply, Request, StopWork
+
+
+class RequestIds:
+    """Counts up from `first` in steps; number 0 belongs to nobody."""
+
+    def __init__(self, first: int = 1, step: int = 1) -> None:
+        self._count = count(first, step)
+
+    def next(self) -> int:
+        """The next unused number."""
+        return next(self._count)
+
 
 Answer = TypeVar("Answer", bound=Reply)
 
@@ -75,3 +87,93 @@ class Query(Generic[Answer]):
         """Know nothing any more: another model is open, or there is nothing to ask about."""
         self.renew()
         self.answer, self.error = None, ""
+
+
+Told = TypeVar("Told", bound=News)
+Phase = Literal["empty", "running", "done", "stopped", "failed"]
+
+
+class Job(Generic[Told, Answer]):
+    """One long pass at a time; what was found stays until more is found, or is forgotten.
+
+    `news` is the newest of the pass under way, `error` why the last one failed. A pass that answers more
+    than once is done with the answer that `is_last`.
+    """
+
+    def __init__(
+        self,
+        told: type[Told],
+        kind: type[Answer],
+        post: Callable[[Request], None],
+        numbers: RequestIds,
+        *,
+        is_last: Callable[[Answer], bool] = lambda _: True,
+    ) -> None:
+        self._told, self._kind, self._is_last = told, kind, is_last
+        self._post, self._numbers = post, numbers
+        self.phase: Phase = "empty"
+        self.news: Told | None = None
+        self.answer: Answer | None = None
+        self.error = ""
+        self._number = 0
+        self._work = ""
+
+    @property
+    def is_running(self) -> bool:
+        """Whether a pass is under way."""
+        return self.phase == "running"
+
+    @property
+    def fraction(self) -> float | None:
+        """How much of it is done, 0…1; None while that is not known."""
+        return self.news.fraction if self.news is not None else None
+
+    def start(self, request: Request) -> None:
+        """Begin a pass, under a number of its own; the worker gives up the one before."""
+        self._number, self._work = self._numbers.next(), request.work
+        self.phase, self.news, self.error = "running", None, ""
+        self._post(replace(request, number=self._number))
+
+    def stop(self) -> bool:
+        """Give the pass up; False where none is under way."""
+        if not self.is_running:
+            return False
+        self._post(StopWork(number=self._numbers.next(), work=self._work))
+        self._end("stopped")
+        return True
+
+    def give_up(self) -> int:
+        """Wait for nothing any more, as if nothing had begun; the number that may be cancelled, 0: none."""
+        number = self._number
+        if self.is_running:
+            self._end("empty")
+        return number
+
+    def owns(self, reply: Reply) -> bool:
+        """Whether a reply is of the pass under way."""
+        return self.is_running and reply.number == self._number
+
+    def take(self, reply: Reply) -> bool:
+        """Take a reply; False when it comes too late, was for another, or is of no kind known here."""
+        if not self.owns(reply):
+            return False
+        if isinstance(reply, Failed):
+            self.error = reply.message
+            self._end("failed")
+        elif isinstance(reply, self._kind):
+            self.answer = reply
+            if self._is_last(reply):
+                self._end("done")
+        elif isinstance(reply, self._told):
+            self.news = reply
+        else:
+            return False
+        return True
+
+    def forget(self) -> None:
+        """Know nothing any more, and give up what is under way: another model is open."""
+        self.stop()
+        self.phase, self.answer, self.error = "empty", None, ""
+
+    def _end(self, phase: Phase) -> None:
+        self.phase, self.news, self._number = phase, None, 0

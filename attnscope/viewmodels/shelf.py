@@ -28,7 +28,7 @@ from attnscope.records.shelf import (
     typed_name,
     unlisted,
 )
-from attnscope.viewmodels.request_ids import RequestIds
+from attnscope.viewmodels.query import RequestIds
 
 Step = Literal["open", "ask", "asking", "download", "fetching", "busy"]
 """What can be done with the chosen model: open it, ask for it, download it; or what is being done."""

@@ -25,7 +25,7 @@ from attnscope.viewmodels.heads.tinting import TintState
 from attnscope.viewmodels.maps.map_tiles import MapTiles
 from attnscope.viewmodels.maps.picturing import PictureState
 from attnscope.viewmodels.positions import PositionsState
-from attnscope.viewmodels.request_ids import RequestIds
+from attnscope.viewmodels.query import RequestIds
 from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.shelf import ShelfState
 from attnscope.viewmodels.training.state import TrainingState

@@ -4,11 +4,27 @@ The states of the pages know their own jobs; here they are collected, in the ord
 import Qt.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any, Protocol
 
 from psygnal import Signal, SignalGroup, SignalInstance
+
+from attnscope.counting import plural
+from attnscope.viewmodels.causes.across_layers import AcrossState
+from attnscope.viewmodels.compare.state import CompareState
+from attnscope.viewmodels.heads.alike import AlikeState
+from attnscope.viewmodels.heads.pruning import PruningState
+from attnscope.viewmodels.heads.pruning_curves import CurvesState
+from attnscope.viewmodels.heads.state import HeadsState
+from attnscope.viewmodels.labs.experiments import ExperimentsState
+from attnscope.viewmodels.query import Job
+from attnscope.viewmodels.session.state import Session
+from attnscope.viewmodels.shelf import ShelfState
+from attnscope.viewmodels.training.state import TrainingState
+from attnscope.viewmodels.training.sweeping import SweepState
+from attnscope.viewmodels.writing.state import GenerationState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,3 +98,196 @@ class WorkState:
         kept = [job.name for job in self.jobs if job.name in found]
         self.jobs = tuple(found[name] for name in (*kept, *(name for name in found if name not in kept)))
         self.changed.emit()
+
+
+_WAITING = "waiting for its turn"
+
+
+class Passing(Protocol):
+    """A state with one long pass."""
+
+    job: Job[Any, Any]
+
+    @property
+    def changed(self) -> SignalGroup: ...
+
+    @property
+    def progress(self) -> str:
+        """How far it is, in words."""
+        ...
+
+    def stop(self) -> None: ...
+
+
+def watch_pass(work: WorkState, name: str, state: Passing) -> None:
+    """The long pass of a state."""
+
+    def find() -> Iterator[BackgroundTask]:
+        job = state.job
+        if job.is_running:
+            what = state.progress if job.news is not None else _WAITING
+            yield BackgroundTask(name=name, what=what, fraction=job.fraction, stop=state.stop)
+
+    work.watch(state.changed, find)
+
+
+def watch_session(work: WorkState, session: Session, cancel: Callable[[int], None]) -> None:
+    """Opening a model and tracing; `cancel` gives up a request of the worker."""
+
+    def stop_loading() -> None:
+        cancel(session.give_up_loading())
+
+    def stop_tracing() -> None:
+        cancel(session.tracing.give_up())
+
+    def find() -> Iterator[BackgroundTask]:
+        busy = session.busy
+        if busy is not None:
+            yield BackgroundTask(
+                name="Opening a model",
+                what=busy.what,
+                fraction=busy.fraction,
+                stop=stop_loading,
+                is_waited_for=True,
+            )
+        elif session.tracing.is_waiting:
+            heard = session.tracing.progress
+            yield BackgroundTask(
+                name="Tracing the text",
+                what=heard.what if heard else "",
+                fraction=heard.fraction if heard else None,
+                stop=stop_tracing,
+                is_waited_for=True,
+                tells_what=heard is not None and heard.fraction is not None,
+            )
+
+    for changed in (session.changed.busy, session.changed.stale, session.changed.traced):
+        work.watch(changed, find)
+
+
+def watch_training(work: WorkState, training: TrainingState) -> None:
+    """The run in progress."""
+
+    def find() -> Iterator[BackgroundTask]:
+        if training.is_active:
+            words = [f"step {training.step:,} of {training.n_steps:,}"] if training.n_steps else []
+            words += [training.remaining or training.status.title]
+            stop = training.stop if training.status.can_stop else None
+            name = "Training, paused" if training.status.phase == "paused" else "Training"
+            yield BackgroundTask(
+                name=name, what=" · ".join(filter(None, words)), fraction=training.fraction, stop=stop
+            )
+
+    work.watch(training.changed, find)
+
+
+def watch_sweep(work: WorkState, sweep: SweepState) -> None:
+    """Several runs, one after another."""
+
+    def find() -> Iterator[BackgroundTask]:
+        if sweep.is_active:
+            stop = None if sweep.phase == "stopping" else sweep.stop
+            yield BackgroundTask(name="Several runs", what=sweep.what, fraction=sweep.fraction, stop=stop)
+
+    work.watch(sweep.changed, find)
+
+
+def watch_heads(work: WorkState, heads: HeadsState, curves: CurvesState, alike: AlikeState) -> None:
+    """The passes of the Heads page."""
+    watch_pass(work, "Measuring heads", heads)
+    watch_pass(work, "Pruning curves", curves)
+    watch_pass(work, "Comparing heads", alike)
+
+
+def watch_writing(work: WorkState, generation: GenerationState) -> None:
+    """Text that is being written."""
+
+    def find() -> Iterator[BackgroundTask]:
+        if generation.is_writing:
+            n = len(generation.tokens)
+            what = f"{plural(n, 'token')} so far" if n else _WAITING
+            yield BackgroundTask(name="Generating text", what=what, stop=generation.stop)
+
+    work.watch(generation.changed, find)
+
+
+def watch_pages(
+    work: WorkState,
+    compare: CompareState,
+    pruning: PruningState,
+    experiments: ExperimentsState,
+    cancel: Callable[[int], None],
+) -> None:
+    """Comparing two sides, removing heads, and the experiments of the labs."""
+
+    def stop_comparing() -> None:
+        for number in compare.give_up():
+            cancel(number)
+
+    def comparing() -> Iterator[BackgroundTask]:
+        if compare.is_waiting:
+            yield BackgroundTask(
+                name="Comparing A and B", what=compare.progress, stop=stop_comparing, is_waited_for=True
+            )
+
+    def removing() -> Iterator[BackgroundTask]:
+        if pruning.is_working:
+            stop = pruning.give_up if pruning.step == "trying" else None
+            yield BackgroundTask(
+                name="Removing heads",
+                what=pruning.what,
+                fraction=pruning.fraction,
+                stop=stop,
+                is_waited_for=True,
+            )
+
+    work.watch(compare.changed, comparing)
+    work.watch(pruning.changed, removing)
+    work.watch(experiments.changed, experiment_jobs(experiments))
+
+
+def watch_flow(work: WorkState, across: AcrossState) -> None:
+    """The attention flow of one output token."""
+
+    def find() -> Iterator[BackgroundTask]:
+        fraction = across.flow_fraction
+        if fraction is not None:
+            yield BackgroundTask(
+                name="Attention flow", what=f"{fraction:.0%}", fraction=fraction, stop=across.stop
+            )
+
+    work.watch(across.changed, find)
+
+
+def watch_downloads(work: WorkState, shelf: ShelfState) -> None:
+    """The model that is being downloaded; Stop is a pause."""
+
+    def find() -> Iterator[BackgroundTask]:
+        if shelf.fetching:
+            name = f"Downloading {shelf.fetching.rpartition('/')[2]}"
+            yield BackgroundTask(name=name, what=shelf.progress, fraction=shelf.fraction, stop=shelf.pause)
+
+    work.watch(shelf.changed, find)
+
+
+def experiment_jobs(experiments: ExperimentsState) -> FindTasks:
+    """One job for each kind of experiment that is under way."""
+
+    def stopper(kind: type) -> Callable[[], None]:
+        return lambda: experiments.stop(kind)
+
+    def find() -> Iterator[BackgroundTask]:
+        for kind, n_done, n_total in experiments.under_way:
+            what = f"{n_done:,} of {n_total:,}" if n_total else _WAITING
+            fraction = n_done / n_total if n_total else None
+            yield BackgroundTask(
+                name=f"Lab: {_words(kind)}", what=what, fraction=fraction, stop=stopper(kind)
+            )
+
+    return find
+
+
+def _words(kind: type) -> str:
+    """The name of a kind of question in words: `GradientQuestion` becomes `gradient`."""
+    name = kind.__name__.removesuffix("Question")
+    return "".join(f" {letter.lower()}" if letter.isupper() else letter for letter in name).strip()

@@ -21,6 +21,7 @@ from attnscope.models import Model
 from attnscope.models.recording.opening import open_source
 from attnscope.nn.cancellation import stop_if_unwanted
 from attnscope.records.messages import OPEN_MODEL, TRAINING_MODEL
+from attnscope.records.models import needs_model
 from attnscope.records.requests import Reply, Request, StopWork
 from attnscope.workers.background import BackgroundJobs, StepsJob
 from attnscope.workers.mailbox import MAX_PER_S
@@ -172,3 +173,16 @@ def import_answers() -> None:
     for module in iter_modules(import_module(package).__path__):
         if module.name.startswith("serve_"):
             import_module(f"{package}.{module.name}")
+
+
+def require_model(request: Request, model: Model | None) -> None:
+    """Raise UserError when `model` is recorded attention and the request is for what only a model can do."""
+    if model is not None and model.info.is_recorded and request.beyond_recordings:
+        raise needs_model(model.info.name, request.beyond_recordings)
+
+
+def running(model: Model) -> Model:
+    """The model, for an experiment with it; raises UserError for recorded attention."""
+    if model.info.is_recorded:
+        raise needs_model(model.info.name, "This experiment")
+    return model

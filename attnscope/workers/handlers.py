@@ -16,8 +16,7 @@ from attnscope.models.device import lost_device
 from attnscope.nn.cancellation import Stopped
 from attnscope.records.messages import Failed, Ready
 from attnscope.records.requests import Reply, Request
-from attnscope.workers.desk import Desk, import_answers, serve
-from attnscope.workers.needs_model import require_model
+from attnscope.workers.desk import Desk, import_answers, require_model, serve
 from attnscope.workers.views import Views
 
 import_answers()

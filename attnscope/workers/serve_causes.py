@@ -1,4 +1,4 @@
-"""Answering which part of the model made an output: parts that add up, and patching. No Qt."""
+"""Answering which part of the model made an output: parts that add up, patching, lens, questions. No Qt."""
 
 from collections.abc import Generator, Iterator
 
@@ -10,10 +10,14 @@ from attnscope.analysis.answers import (
 )
 from attnscope.analysis.attribution import attribute_logits
 from attnscope.analysis.flow import check_position
+from attnscope.analysis.lens import logit_lens
+from attnscope.analysis.model_reading import ask_model
 from attnscope.analysis.patching import patch_map
 from attnscope.errors import UserError
 from attnscope.models import Model
 from attnscope.models.pictures import picture_under
+from attnscope.questions import question_named
+from attnscope.records.asking import Answered, Ask
 from attnscope.records.attribution import (
     AttributeOutput,
     OutputAttributed,
@@ -22,6 +26,7 @@ from attnscope.records.attribution import (
     TextsPatched,
 )
 from attnscope.records.importance import Progress
+from attnscope.records.lens import LensShown, ShowLens
 from attnscope.records.requests import Reply
 from attnscope.workers.desk import Desk, serves, works
 
@@ -90,3 +95,34 @@ def _patch(request: PatchTexts, model: Model) -> Generator[Reply, None, None]:
             yield TextsPatched(
                 number=request.number, patched=one, position=position, candidates=candidates_of(model, row)
             )
+
+
+@serves(ShowLens)
+def show_lens(request: ShowLens, desk: Desk) -> Iterator[Reply]:
+    """The lens on the last positions of a text."""
+    table = logit_lens(
+        desk.model,
+        request.text,
+        request.target,
+        gates=request.gates,
+        interventions=request.interventions,
+        positions=slice(-request.max_positions, None),
+        top=request.n_candidates,
+    )
+    yield LensShown(number=request.number, table=table)
+
+
+@serves(Ask)
+def answer_question(request: Ask, desk: Desk) -> Iterator[Reply]:
+    """The answer of the open model."""
+    answer = ask_model(
+        question_named(request.question),
+        desk.model,
+        request.text,
+        request.target,
+        options=request.options,
+        head=request.head,
+        gates=request.gates,
+        interventions=request.interventions,
+    )
+    yield Answered(number=request.number, question=request.question, answer=answer)

@@ -1,4 +1,4 @@
-"""Measuring pruning curves in the background: a generator that is advanced between views. No Qt."""
+"""Measuring over texts in the background: pruning curves, and which heads attend alike. No Qt."""
 
 import time
 from collections.abc import Generator, Iterator, Sequence
@@ -8,6 +8,8 @@ from attnscope.analysis.batches import Sample
 from attnscope.analysis.conllu import read_conllu
 from attnscope.analysis.corpus_texts import batch_tokens, own_examples, own_texts, read_corpus, sample_texts
 from attnscope.analysis.pruning_curve import pruning_curves, removal_steps
+from attnscope.analysis.redundancy import HeadDivergences, head_pairs
+from attnscope.errors import UserError
 from attnscope.models import Model
 from attnscope.records.importance import (
     CurveMeasured,
@@ -22,8 +24,11 @@ from attnscope.records.importance import (
     Ranking,
     TextSource,
 )
+from attnscope.records.messages import OPEN_MODEL
+from attnscope.records.redundancy import CompareHeads, ComparingNews, HeadsCompared
 from attnscope.records.requests import Reply
 from attnscope.workers.desk import Desk, works
+from attnscope.workers.views import Views
 
 News = CurvesNews | HeadsRanked | CurveMeasured | CurvesMeasured
 _BACKWARD = 3.0
@@ -148,3 +153,47 @@ def _n_words(sample: Sample) -> int:
         return len(sample.split())
     source, target = sample if isinstance(sample, tuple) else (sample.source, sample.target)
     return len(source.split()) + len((target or "").split())
+
+
+MAX_SHOWN = 512
+"""Most tokens of a text that is compared alone: all maps of a stack are held at once."""
+MIN_HEADS = 2
+
+
+@works(CompareHeads)
+def compare_heads(request: CompareHeads, desk: Desk) -> Generator[Reply, None, None]:
+    """One pass over texts, or over the trace that is shown."""
+    return _compare(request, desk.model, desk.views)
+
+
+def _compare(request: CompareHeads, model: Model, views: Views) -> Generator[Reply, None, None]:
+    yield ComparingNews(number=request.number, n_done=0, n_total=0)
+    if request.source == "shown":
+        yield _shown(request, views)
+        return
+    samples, name = samples_asked(model, request.source, request.path, request.max_texts)
+    for found in head_pairs(model, samples, request.stack):
+        if isinstance(found, Progress):
+            yield ComparingNews(number=request.number, n_done=found.n_done, n_total=found.n_total)
+        else:
+            yield HeadsCompared(number=request.number, pairs=found, texts=name)
+
+
+def _shown(request: CompareHeads, views: Views) -> HeadsCompared:
+    trace = views.find(OPEN_MODEL, request.trace)
+    if trace is None:
+        raise UserError("The text has changed meanwhile.", action="Compare again.")
+    sites = [site for site in trace.sites if site.stack == request.stack]
+    heads = [head for site in sites for head in site.heads]
+    longest = max((len(part) for site in sites for part in trace.tokens(site)), default=0)
+    if len(heads) < MIN_HEADS or longest > MAX_SHOWN:
+        raise UserError(
+            f"These are {len(heads)} heads on {longest} tokens.",
+            expected=f"at least {MIN_HEADS} heads and at most {MAX_SHOWN} tokens",
+            action="Choose another stack, or several shorter texts.",
+        )
+    sums = HeadDivergences(heads)
+    sums.add(trace, request.stack)
+    return HeadsCompared(
+        number=request.number, pairs=sums.pairs(request.stack), texts="the text that is shown"
+    )

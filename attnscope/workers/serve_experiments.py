@@ -21,9 +21,8 @@ from attnscope.training.first_gradients import first_gradients
 from attnscope.training.reaching import read_past
 from attnscope.training.warming import warm_up
 from attnscope.training.writing_lengths import compare_writers
-from attnscope.workers.desk import Desk, works
+from attnscope.workers.desk import Desk, running, works
 from attnscope.workers.mailbox import MAX_PER_S
-from attnscope.workers.needs_model import running
 
 GetModel = Callable[[], Model]
 

@@ -1,4 +1,4 @@
-"""Answering what the window looks at: traces, heads, position tables. No Qt."""
+"""Answering what the window looks at: traces, heads, position tables, pictures. No Qt."""
 
 import math
 import time
@@ -13,6 +13,7 @@ from attnscope.analysis.positions import position_tables
 from attnscope.counting import plural
 from attnscope.errors import UserError
 from attnscope.models.model import N_CONTINUE, Look, Model
+from attnscope.models.pictures import picture
 from attnscope.nn.cancellation import stop_if_unwanted
 from attnscope.nn.progress import is_heard, tell
 from attnscope.records.axes import tokens_of_site
@@ -21,6 +22,7 @@ from attnscope.records.maps import SiteGrid
 from attnscope.records.masks import UseMask
 from attnscope.records.messages import OPEN_MODEL, PositionsShown, Progress, ShowPositions, Traced, TraceText
 from attnscope.records.outputs import Comparison, Output, OutputWritten
+from attnscope.records.pictures import PictureShown, ShowPicture
 from attnscope.records.requests import Reply
 from attnscope.records.sites import Site, SiteKey, check_heads
 from attnscope.trace import load_traces
@@ -246,3 +248,10 @@ class TargetComing:
             interventions=trace.interventions,
             is_target_whole=False,
         )
+
+
+@serves(ShowPicture)
+def show_picture(request: ShowPicture, desk: Desk) -> Iterator[Reply]:
+    """The picture of a text that is a path."""
+    seen = picture(desk.model, request.text)
+    yield PictureShown(number=request.number, picture=seen)

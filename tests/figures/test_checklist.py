@@ -15,7 +15,7 @@ from attnscope.records.messages import PositionsShown
 from attnscope.records.positions import PositionCheck
 from attnscope.schemes.positions import POSITIONS
 from attnscope.viewmodels.positions import PositionsState
-from attnscope.viewmodels.request_ids import RequestIds
+from attnscope.viewmodels.query import RequestIds
 from attnscope.widgets.positions.page import PositionsPage
 
 CHECKS = {check.name: check for check in position_checks()}

@@ -14,7 +14,7 @@ from attnscope.errors import UserError
 from attnscope.figures.views import VIEWS
 from attnscope.records.messages import PositionsShown
 from attnscope.viewmodels.positions import PositionsState
-from attnscope.viewmodels.request_ids import RequestIds
+from attnscope.viewmodels.query import RequestIds
 from attnscope.widgets.positions.page import PositionsPage
 
 WAVES = VIEWS["waves"]

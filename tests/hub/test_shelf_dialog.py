@@ -21,10 +21,9 @@ from attnscope.records.shelf import (
     typed_name,
     unlisted,
 )
-from attnscope.viewmodels.request_ids import RequestIds
+from attnscope.viewmodels.query import RequestIds
 from attnscope.viewmodels.shelf import ShelfState, place_words
-from attnscope.viewmodels.work import WorkState
-from attnscope.viewmodels.work_found import watch_downloads
+from attnscope.viewmodels.work import WorkState, watch_downloads
 from attnscope.widgets.shelf.dialog import COLUMNS, ShelfDialog
 from attnscope.workers.fetch_desk import FetchDesk
 

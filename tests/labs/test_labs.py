@@ -13,7 +13,7 @@ from attnscope.labs.kernel_regression import RegressionChoice, regress
 from attnscope.labs.mask_structure import MASKS, MaskChoice, show_mask
 from attnscope.labs.order import OrderChoice, compare_orders
 from attnscope.labs.saturation import SIZES, SaturationChoice, saturate
-from attnscope.viewmodels.labs.state import LabState
+from attnscope.viewmodels.labs.controls import LabState
 
 
 def test_that_a_lab_tells_of_a_new_choice_and_not_of_the_same() -> None:

@@ -12,7 +12,7 @@ from attnscope.records.messages import Failed
 from attnscope.records.requests import StopWork
 from attnscope.viewmodels.causes import across_layers
 from attnscope.viewmodels.causes.across_layers import AcrossState, number_words, tip_words
-from attnscope.viewmodels.request_ids import RequestIds
+from attnscope.viewmodels.query import RequestIds
 
 
 def watched() -> tuple[Desk, AcrossState, list[ShowInfluence]]:

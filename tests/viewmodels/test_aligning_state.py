@@ -13,10 +13,10 @@ from attnscope.records.messages import Failed
 from attnscope.records.tiles import LongMap
 from attnscope.records.tokens import Token
 from attnscope.viewmodels.heads.aligning import AligningState
-from attnscope.viewmodels.heads.alignment_column import statement_of, with_alignment
+from attnscope.viewmodels.heads.columns import statement_of, with_alignment
 from attnscope.viewmodels.maps.aspect import Aspect
 from attnscope.viewmodels.maps.word_map import cell_of_words
-from attnscope.viewmodels.request_ids import RequestIds
+from attnscope.viewmodels.query import RequestIds
 
 
 def opened() -> tuple[Desk, AligningState, list[ShowAlignment]]:

@@ -10,7 +10,7 @@ from attnscope.questions import Question
 from attnscope.records.asking import Answer, Answered, Ask
 from attnscope.records.messages import Failed
 from attnscope.viewmodels.asking import NO_HEAD, NO_TEXT, AskState
-from attnscope.viewmodels.request_ids import RequestIds
+from attnscope.viewmodels.query import RequestIds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

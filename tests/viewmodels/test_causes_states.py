@@ -24,7 +24,7 @@ from attnscope.viewmodels.causes.across_layers import AcrossState
 from attnscope.viewmodels.causes.attributing import AttributingState, part_words, refusal_of
 from attnscope.viewmodels.causes.patch_words import counterpart, end_of_change
 from attnscope.viewmodels.causes.patching import PatchingState
-from attnscope.viewmodels.request_ids import RequestIds
+from attnscope.viewmodels.query import RequestIds
 
 ANSWER, OTHER = Token(id=6, piece="chat"), Token(id=7, piece="dort")
 PARTS = (

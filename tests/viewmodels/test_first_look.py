@@ -10,7 +10,7 @@ from attnscope.records.findings import Findings, HeadsMeasured, MeasureHeads, Me
 from attnscope.records.messages import Failed, ModelLoaded
 from attnscope.viewmodels.heads.first_look import FirstLook
 from attnscope.viewmodels.heads.state import HeadsState
-from attnscope.viewmodels.request_ids import RequestIds
+from attnscope.viewmodels.query import RequestIds
 
 
 class Looked:

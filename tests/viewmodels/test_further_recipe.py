@@ -9,7 +9,7 @@ from session_samples import info
 
 from attnscope.records.models import Sample
 from attnscope.training import parse_recipe
-from attnscope.viewmodels.training.finetune_recipe import further_recipe, why_not_further
+from attnscope.viewmodels.training.preset_recipe import further_recipe, why_not_further
 
 TEXT = 'He said "no" \\ café 😀\t\x7f.'
 

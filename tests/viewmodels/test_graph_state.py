@@ -9,7 +9,7 @@ from attnscope.records.attention_graph import AttentionGraph, GraphEdge, GraphSh
 from attnscope.records.messages import Failed
 from attnscope.viewmodels.causes.across_layers import AcrossState
 from attnscope.viewmodels.causes.graph import GraphState, node_words
-from attnscope.viewmodels.request_ids import RequestIds
+from attnscope.viewmodels.query import RequestIds
 
 
 def watched() -> tuple[Desk, AcrossState, GraphState, list[ShowGraph]]:

@@ -10,7 +10,7 @@ from attnscope.records.redundancy import CircuitKind, HeadCircuit, SiteSpectrum,
 from attnscope.records.sites import Site, Stack
 from attnscope.records.tokens import Token
 from attnscope.viewmodels.heads.head_weights import WeightsState, n_dimensions, sameness_words
-from attnscope.viewmodels.request_ids import RequestIds
+from attnscope.viewmodels.query import RequestIds
 
 SITE = Site(stack="encoder", layer=0, n_heads=2, n_kv_heads=2)
 

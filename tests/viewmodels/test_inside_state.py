@@ -11,7 +11,7 @@ from attnscope.records.inside import InsideShown, ShowInside
 from attnscope.records.messages import Failed
 from attnscope.viewmodels.causes.inside import InsideState
 from attnscope.viewmodels.causes.inside_words import STEPS, rest_words, step_words, title_words
-from attnscope.viewmodels.request_ids import RequestIds
+from attnscope.viewmodels.query import RequestIds
 
 
 def watched(form: str = "decoder") -> tuple[Desk, InsideState, list[ShowInside]]:

@@ -4,8 +4,7 @@ import pytest
 
 from attnscope.records.messages import Failed, ModelSaved, OpenRun, Progress
 from attnscope.records.requests import Reply, Request, StopWork
-from attnscope.viewmodels.job import Job
-from attnscope.viewmodels.request_ids import RequestIds
+from attnscope.viewmodels.query import Job, RequestIds
 
 REQUEST = OpenRun(number=0, folder="a")
 

@@ -5,7 +5,7 @@ from functools import cache
 
 import pytest
 
-from attnscope.viewmodels.session.known_words import begun_word, completions, edit_distance, nearest_words
+from attnscope.viewmodels.session.typed_text import begun_word, completions, edit_distance, nearest_words
 
 WORDS = ("cake", "cakes", "cat", "cats", "dog", "l'", "sleeps", "the", ".", "white", "write", "wrote", "été")
 

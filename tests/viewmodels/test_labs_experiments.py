@@ -15,7 +15,7 @@ from attnscope.records.experiments import (
 from attnscope.records.messages import Failed, ModelLoaded, Request
 from attnscope.records.requests import StopWork
 from attnscope.viewmodels.labs.experiments import MAX_KEPT, ExperimentsState
-from attnscope.viewmodels.request_ids import RequestIds
+from attnscope.viewmodels.query import RequestIds
 
 
 def make() -> tuple[ExperimentsState, list[Request], list[str]]:

@@ -18,7 +18,7 @@ from attnscope.viewmodels.causes.layer_lens import (
     level_name,
     rows_name,
 )
-from attnscope.viewmodels.request_ids import RequestIds
+from attnscope.viewmodels.query import RequestIds
 
 
 def watched() -> tuple[Desk, LensState, list[ShowLens]]:

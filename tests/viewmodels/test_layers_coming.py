@@ -7,8 +7,7 @@ from session_samples import Desk, info, traced
 
 from attnscope.records.messages import Failed, Progress, TraceText
 from attnscope.viewmodels.maps.map_tiles import MapTiles
-from attnscope.viewmodels.work import WorkState
-from attnscope.viewmodels.work_found import watch_session
+from attnscope.viewmodels.work import WorkState, watch_session
 
 
 class SlowDesk(Desk):

@@ -28,7 +28,7 @@ from attnscope.records.runs import (
 )
 from attnscope.records.sites import HeadRef, Site
 from attnscope.records.training import Evaluated, Finished
-from attnscope.viewmodels.request_ids import RequestIds
+from attnscope.viewmodels.query import RequestIds
 from attnscope.viewmodels.training.state import TrainingState
 from attnscope.viewmodels.training.watch import LIVE_INTERVAL_S
 

@@ -8,7 +8,7 @@ from session_samples import Desk, info, ref
 from attnscope.records.messages import Request
 from attnscope.records.pictures import Picture, PictureShown, ShowPicture
 from attnscope.viewmodels.maps.picturing import PictureState
-from attnscope.viewmodels.request_ids import RequestIds
+from attnscope.viewmodels.query import RequestIds
 
 
 def test_that_another_picture_of_as_many_patches_is_not_taken_for_the_one_that_was_traced() -> None:

@@ -8,7 +8,7 @@ from attnscope.records.messages import Failed, ModelLoaded, PositionsShown, Requ
 from attnscope.records.models import ModelInfo
 from attnscope.records.positions import PositionTable
 from attnscope.viewmodels.positions import PositionsState
-from attnscope.viewmodels.request_ids import RequestIds
+from attnscope.viewmodels.query import RequestIds
 
 INFO = ModelInfo(
     name="tiny",

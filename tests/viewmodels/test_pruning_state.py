@@ -25,7 +25,7 @@ from attnscope.viewmodels.heads.pruning import (
     report_rows,
     speed_words,
 )
-from attnscope.viewmodels.request_ids import RequestIds
+from attnscope.viewmodels.query import RequestIds
 
 
 def begun() -> tuple[PruningState, list]:

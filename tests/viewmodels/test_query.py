@@ -2,8 +2,7 @@
 
 from attnscope.records.messages import Failed, ModelSaved, OpenRun, Progress
 from attnscope.records.requests import Request
-from attnscope.viewmodels.query import Query
-from attnscope.viewmodels.request_ids import RequestIds
+from attnscope.viewmodels.query import Query, RequestIds
 
 
 def made() -> tuple[Query[ModelSaved], list[Request]]:

@@ -4,7 +4,7 @@ import pytest
 
 from attnscope.records.messages import Failed, ModelSaved, Ready
 from attnscope.records.requests import Reply
-from attnscope.viewmodels.request_ids import RequestIds
+from attnscope.viewmodels.query import RequestIds
 from attnscope.viewmodels.states import MOST_PARTS, Replies
 
 READY = Ready(devices=("cpu",), demo_models=())

@@ -21,7 +21,7 @@ from attnscope.records.runs import (
     RunWriter,
 )
 from attnscope.records.training import Evaluated, Step
-from attnscope.viewmodels.request_ids import RequestIds
+from attnscope.viewmodels.query import RequestIds
 from attnscope.viewmodels.training.overlaid_curves import Drawing, lines_of, value_at
 from attnscope.viewmodels.training.plan_words import rate_words
 from attnscope.viewmodels.training.preset_recipe import take_preset

@@ -13,12 +13,11 @@ from attnscope import paths
 from attnscope.errors import RecipeError, UserError
 from attnscope.records.messages import Request
 from attnscope.records.runs import OpenRuns
-from attnscope.viewmodels.request_ids import RequestIds
+from attnscope.viewmodels.query import RequestIds
 from attnscope.viewmodels.training.state import TrainingState
 from attnscope.viewmodels.training.sweep_wish import SweepWish, keep_wish, unfinished_wish
 from attnscope.viewmodels.training.sweeping import SweepState, best_of, share_of
-from attnscope.viewmodels.work import WorkState
-from attnscope.viewmodels.work_found import watch_sweep
+from attnscope.viewmodels.work import WorkState, watch_sweep
 
 
 class Child:

@@ -21,7 +21,7 @@ from attnscope.records.vocabulary import (
 from attnscope.viewmodels.labs.merges import MergesState
 from attnscope.viewmodels.labs.tokenizers import COLUMNS, TokenizersState, sizes_from_text
 from attnscope.viewmodels.labs.vocabulary import EXAMPLE, VocabularyState
-from attnscope.viewmodels.request_ids import RequestIds
+from attnscope.viewmodels.query import RequestIds
 
 
 def test_that_an_old_replay_is_dropped_and_the_newest_begins_with_its_first_merge():

@@ -20,7 +20,7 @@ from attnscope.records.messages import (
 )
 from attnscope.records.training import Finished, Saved, SaveFailed, TrainingEvent
 from attnscope.training.parts import SchedulePart
-from attnscope.viewmodels.request_ids import RequestIds
+from attnscope.viewmodels.query import RequestIds
 from attnscope.viewmodels.training.state import Pace, TrainingState
 from attnscope.widgets.training.run_panel import DEFAULT_SCHEDULE, DEFAULT_WARMUP, longer_words
 

@@ -17,7 +17,7 @@ from attnscope.records.messages import (
 from attnscope.records.outputs import OutputWritten
 from attnscope.records.sites import HeadRef
 from attnscope.records.training import Finished, Saved, Watched
-from attnscope.viewmodels.request_ids import RequestIds
+from attnscope.viewmodels.query import RequestIds
 from attnscope.viewmodels.training.state import TrainingState
 from attnscope.viewmodels.training.watch import LIVE_INTERVAL_S, PLAY_INTERVAL_S
 

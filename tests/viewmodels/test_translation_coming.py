@@ -9,7 +9,7 @@ from attnscope.viewmodels.causes.across_layers import AcrossState
 from attnscope.viewmodels.causes.patching import PatchingState
 from attnscope.viewmodels.heads.alike import AlikeState
 from attnscope.viewmodels.maps.shown_maps import sides_of_site, with_room
-from attnscope.viewmodels.request_ids import RequestIds
+from attnscope.viewmodels.query import RequestIds
 
 
 class WritingDesk(Desk):

@@ -13,9 +13,8 @@ from attnscope.records.requests import StopWork
 from attnscope.viewmodels.heads.alike import AlikeState
 from attnscope.viewmodels.heads.pruning_curves import CurvesState
 from attnscope.viewmodels.heads.state import HeadsState
-from attnscope.viewmodels.request_ids import RequestIds
-from attnscope.viewmodels.work import WorkState
-from attnscope.viewmodels.work_found import watch_heads, watch_session
+from attnscope.viewmodels.query import RequestIds
+from attnscope.viewmodels.work import WorkState, watch_heads, watch_session
 from attnscope.widgets.window.status_bar import WorkLine
 
 

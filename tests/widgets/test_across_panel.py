@@ -12,7 +12,7 @@ from attnscope.records.attention_graph import GraphShown, ShowGraph
 from attnscope.records.influence import METHODS, InfluenceRow, InfluenceShown, ShowInfluence
 from attnscope.viewmodels.causes.across_layers import AcrossState
 from attnscope.viewmodels.causes.graph import GraphState
-from attnscope.viewmodels.request_ids import RequestIds
+from attnscope.viewmodels.query import RequestIds
 from attnscope.widgets.causes.across_view import AcrossPanel
 from attnscope.widgets.theme import apply_theme
 

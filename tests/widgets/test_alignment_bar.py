@@ -18,7 +18,7 @@ from attnscope.figures.views.head import HeadFigure
 from attnscope.records.alignment import AlignmentShown, GoldCell, ShowAlignment
 from attnscope.records.tiles import MapTile
 from attnscope.viewmodels.heads.aligning import AligningState
-from attnscope.viewmodels.request_ids import RequestIds
+from attnscope.viewmodels.query import RequestIds
 from attnscope.widgets.explore.alignment_bar import AlignmentBar
 from attnscope.widgets.explore.head_view import HeadView
 

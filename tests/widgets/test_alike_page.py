@@ -12,7 +12,7 @@ from attnscope.records.redundancy import CompareHeads, ComparingNews, HeadPairs,
 from attnscope.records.requests import StopWork
 from attnscope.records.sites import HeadRef
 from attnscope.viewmodels.heads.alike import N_PAIRS, AlikeState
-from attnscope.viewmodels.request_ids import RequestIds
+from attnscope.viewmodels.query import RequestIds
 from attnscope.widgets.heads.alike_page import AlikePage
 from attnscope.widgets.heads.head_table import SHARE_ROLE
 from attnscope.widgets.theme import apply_theme

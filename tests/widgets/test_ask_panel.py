@@ -14,7 +14,7 @@ from attnscope.records.asking import Answer, Answered, Ask, NumberTable
 from attnscope.records.charts import CellMap, Chart, Series
 from attnscope.records.messages import Failed
 from attnscope.viewmodels.asking import AskState
-from attnscope.viewmodels.request_ids import RequestIds
+from attnscope.viewmodels.query import RequestIds
 from attnscope.widgets.choice_button import ChoiceButton
 from attnscope.widgets.explore.ask_panel import AskPanel, ask_offers
 

@@ -23,7 +23,7 @@ from attnscope.records.tokens import Token
 from attnscope.viewmodels.causes.across_layers import AcrossState
 from attnscope.viewmodels.causes.attributing import AttributingState
 from attnscope.viewmodels.causes.patching import PatchingState
-from attnscope.viewmodels.request_ids import RequestIds
+from attnscope.viewmodels.query import RequestIds
 from attnscope.widgets.causes.causes_view import CausesPanel
 from attnscope.widgets.theme import apply_theme
 

@@ -14,7 +14,7 @@ from attnscope.figures.figure_file import read_figure_file
 from attnscope.figures.file_names import ENDINGS
 from attnscope.records.messages import LoadModel, SaveModel
 from attnscope.viewmodels.heads.pruning import PruningState
-from attnscope.viewmodels.request_ids import RequestIds
+from attnscope.viewmodels.query import RequestIds
 from attnscope.viewmodels.view_state import ViewState
 from attnscope.widgets.export.dialog import ExportDialog
 from attnscope.widgets.export.figures_offered import current_figure, offered_figures

@@ -14,7 +14,7 @@ from attnscope.figures.spec import FigureSpec
 from attnscope.records.charts import ChartField
 from attnscope.records.inspections import UPDATE_BINS, InspectionHistory, InspectionsShown, ShowInspections
 from attnscope.records.messages import Request
-from attnscope.viewmodels.request_ids import RequestIds
+from attnscope.viewmodels.query import RequestIds
 from attnscope.viewmodels.session.recents import Recents
 from attnscope.viewmodels.training.run_inspections import (
     InspectionsState,

@@ -13,7 +13,7 @@ from attnscope.records.messages import Request
 from attnscope.training.reaching import read_past
 from attnscope.training.writing_lengths import Course
 from attnscope.viewmodels.labs.experiments import ExperimentsState
-from attnscope.viewmodels.request_ids import RequestIds
+from attnscope.viewmodels.query import RequestIds
 
 
 def make() -> tuple[ExperimentsState, list[Request]]:

@@ -20,7 +20,7 @@ from attnscope.records.messages import Request
 from attnscope.records.requests import StopWork
 from attnscope.settings import Settings
 from attnscope.viewmodels.labs.experiments import ExperimentsState
-from attnscope.viewmodels.request_ids import RequestIds
+from attnscope.viewmodels.query import RequestIds
 from attnscope.viewmodels.session.file import LookSaved
 from attnscope.viewmodels.view_state import ViewState, page_named
 from attnscope.widgets.jump_slider import JumpSlider

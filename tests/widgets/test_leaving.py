@@ -18,7 +18,7 @@ from attnscope import paths
 from attnscope.app import Leaving, ask_to_leave, bring_draft_back, keep_draft
 from attnscope.records.messages import ControlTraining, StartTraining, TrainingNews
 from attnscope.records.training import Finished, SaveFailed, TrainingEvent
-from attnscope.viewmodels.request_ids import RequestIds
+from attnscope.viewmodels.query import RequestIds
 from attnscope.viewmodels.session.recents import Recents
 from attnscope.viewmodels.training.state import TrainingState
 from attnscope.viewmodels.training.sweep_wish import SweepWish

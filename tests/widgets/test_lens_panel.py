@@ -9,7 +9,7 @@ from session_samples import Desk
 from attnscope.figures.colours import DARK, LIGHT
 from attnscope.records.lens import LensShown, ShowLens
 from attnscope.viewmodels.causes.layer_lens import LensState
-from attnscope.viewmodels.request_ids import RequestIds
+from attnscope.viewmodels.query import RequestIds
 from attnscope.widgets.causes.lens_view import LensPanel
 from attnscope.widgets.theme import apply_theme
 

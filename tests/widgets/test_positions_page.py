@@ -15,7 +15,7 @@ from attnscope.records.messages import Failed, ModelLoaded, PositionsShown, Requ
 from attnscope.records.models import ModelInfo
 from attnscope.records.positions import PositionTable
 from attnscope.viewmodels.positions import PositionsState
-from attnscope.viewmodels.request_ids import RequestIds
+from attnscope.viewmodels.query import RequestIds
 from attnscope.widgets.positions.page import PositionColumn, PositionsPage
 from attnscope.widgets.positions.position_map import PositionMap, colour_words, ticks
 from attnscope.widgets.theme import apply_theme

@@ -10,7 +10,7 @@ from session_samples import Desk, ref
 from attnscope.records.messages import Failed, LoadModel
 from attnscope.records.pruning import ForgetPruned, PrunedSaved, PruningTried, SavePruned, TryPruning
 from attnscope.viewmodels.heads.pruning import PruningState
-from attnscope.viewmodels.request_ids import RequestIds
+from attnscope.viewmodels.query import RequestIds
 from attnscope.viewmodels.view_state import ViewState
 from attnscope.widgets.heads.prune_dialog import PruneDialog
 from attnscope.widgets.labels import PlainLabel

@@ -17,7 +17,7 @@ from attnscope.labs.gradient_reach import ReachChoice, gated_sizes, reach
 from attnscope.labs.position_offsets import OffsetChoice, look_past, offset_charts
 from attnscope.records.tokenizers import TokenizerRow, TokenizersNews
 from attnscope.viewmodels.labs.tokenizers import TokenizersState
-from attnscope.viewmodels.request_ids import RequestIds
+from attnscope.viewmodels.query import RequestIds
 from attnscope.viewmodels.view_state import ViewState
 from attnscope.widgets.labels import PlainLabel
 from attnscope.widgets.labs.catalogue import make_lab

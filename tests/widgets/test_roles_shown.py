@@ -14,7 +14,7 @@ from attnscope.records.findings import Findings, HeadsMeasured
 from attnscope.records.messages import ModelLoaded
 from attnscope.records.sites import HeadRef
 from attnscope.viewmodels.heads.state import HeadsState
-from attnscope.viewmodels.request_ids import RequestIds
+from attnscope.viewmodels.query import RequestIds
 from attnscope.viewmodels.view_state import ViewState
 from attnscope.widgets.explore.grid_panel import GridPanel
 from attnscope.widgets.explore.grid_view import switch_rect

@@ -17,7 +17,7 @@ from attnscope.records.messages import Request, TraceText
 from attnscope.records.plans import Plan, PlanRecipe, RecipePlanned
 from attnscope.records.runs import OpenRuns, RunLines, RunsOpened, RunSummary
 from attnscope.records.sites import Site
-from attnscope.viewmodels.request_ids import RequestIds
+from attnscope.viewmodels.query import RequestIds
 from attnscope.viewmodels.session.recents import Recents
 from attnscope.viewmodels.training.state import TrainingState
 from attnscope.viewmodels.training.sweeping import SweepState

@@ -15,7 +15,7 @@ from attnscope.records.vocabulary import FindPieces, PieceDetail, PieceShown, Sh
 from attnscope.viewmodels.labs.merges import MergesState
 from attnscope.viewmodels.labs.tokenizers import TokenizersState
 from attnscope.viewmodels.labs.vocabulary import VocabularyState
-from attnscope.viewmodels.request_ids import RequestIds
+from attnscope.viewmodels.query import RequestIds
 from attnscope.widgets.explore.text_bar import token_menu, word_text
 from attnscope.widgets.labs.merges_view import MergesView
 from attnscope.widgets.labs.tokenizers_view import TokenizersView

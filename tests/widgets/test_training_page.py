@@ -42,7 +42,7 @@ from attnscope.records.outputs import Candidate, Output, Prediction
 from attnscope.records.sites import HeadRef
 from attnscope.records.tokens import Token
 from attnscope.records.training import Evaluated, Finished, Saved, Step, TrainingEvent
-from attnscope.viewmodels.request_ids import RequestIds
+from attnscope.viewmodels.query import RequestIds
 from attnscope.viewmodels.session.recents import Recents
 from attnscope.viewmodels.training.state import TrainingState
 from attnscope.viewmodels.training.status import IDLE

@@ -26,7 +26,7 @@ from attnscope.records.requests import StopWork
 from attnscope.records.sites import HeadRef, Site
 from attnscope.records.tokens import Token
 from attnscope.viewmodels.heads.head_weights import WeightsState, sameness_words
-from attnscope.viewmodels.request_ids import RequestIds
+from attnscope.viewmodels.query import RequestIds
 from attnscope.widgets.heads.weights_page import WeightsPage
 from attnscope.widgets.theme import apply_theme
 

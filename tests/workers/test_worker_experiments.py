@@ -25,7 +25,7 @@ from attnscope.records.messages import Failed, LoadModel, Reply
 from attnscope.records.requests import StopWork
 from attnscope.training.writing_lengths import compare_writers
 from attnscope.viewmodels.labs.experiments import ExperimentsState
-from attnscope.viewmodels.request_ids import RequestIds
+from attnscope.viewmodels.query import RequestIds
 from attnscope.workers.handlers import Engine
 from attnscope.workers.preload import build_engine
 from attnscope.workers.thread import WorkerThread

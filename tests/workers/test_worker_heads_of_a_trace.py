@@ -21,7 +21,7 @@ from attnscope.records.sites import HeadRef
 from attnscope.workers import serve_views
 from attnscope.workers.handlers import Engine
 from attnscope.workers.serve_tiles import TileServer
-from attnscope.workers.tile_desk import TileDesk
+from attnscope.workers.tile_thread import TileDesk
 from attnscope.workers.views import Views
 
 HEAD = HeadRef(stack="decoder", layer=0, head=0)

@@ -11,7 +11,7 @@ from attnscope.nn.progress import telling
 from attnscope.records.messages import LoadModel, Progress, Reply, Traced, TraceText
 from attnscope.records.sites import HeadRef
 from attnscope.records.tiles import ShowEdges, ShowTile, TileShown
-from attnscope.viewmodels.maps.long_maps import long_map_of
+from attnscope.viewmodels.maps.segments import long_map_of
 from attnscope.workers import serve_views
 from attnscope.workers.handlers import Engine
 from attnscope.workers.serve_tiles import TileServer

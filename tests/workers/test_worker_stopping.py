@@ -15,9 +15,8 @@ from attnscope.records.outputs import OutputWritten
 from attnscope.records.pruning import PruningTried, TryPruning
 from attnscope.viewmodels.heads.pruning import PruningState
 from attnscope.viewmodels.labs.experiments import ExperimentsState
-from attnscope.viewmodels.request_ids import RequestIds
-from attnscope.viewmodels.work import WorkState
-from attnscope.viewmodels.work_found import watch_pages, watch_session
+from attnscope.viewmodels.query import RequestIds
+from attnscope.viewmodels.work import WorkState, watch_pages, watch_session
 from attnscope.workers.handlers import Engine
 from attnscope.workers.preload import build_engine
 from attnscope.workers.thread import WorkerThread

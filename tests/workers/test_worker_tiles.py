@@ -27,8 +27,7 @@ from attnscope.trace.record import TextRecord
 from attnscope.trace.weights import site_weights
 from attnscope.workers import serve_tiles
 from attnscope.workers.serve_tiles import TileServer
-from attnscope.workers.tile_desk import TileDesk
-from attnscope.workers.tile_thread import tile_thread
+from attnscope.workers.tile_thread import TileDesk, tile_thread
 from attnscope.workers.views import Views
 
 N = 1_200

@@ -15,8 +15,7 @@ from attnscope.records.influence import METHODS, InfluenceRow, InfluenceShown, M
 from attnscope.records.messages import Traced
 from attnscope.records.requests import Reply, Request, StopWork
 from attnscope.records.tokens import Token, Tokens
-from attnscope.viewmodels.query import Query
-from attnscope.viewmodels.request_ids import RequestIds
+from attnscope.viewmodels.query import Query, RequestIds
 from attnscope.viewmodels.session.state import Session
 
 MAX_TOKENS = 1024

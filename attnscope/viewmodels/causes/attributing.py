@@ -23,8 +23,7 @@ from attnscope.records.requests import Reply, Request
 from attnscope.records.sites import HeadRef
 from attnscope.records.tokens import Token
 from attnscope.viewmodels.causes.across_layers import AcrossState
-from attnscope.viewmodels.query import Query
-from attnscope.viewmodels.request_ids import RequestIds
+from attnscope.viewmodels.query import Query, RequestIds
 from attnscope.viewmodels.session.state import Session
 
 PartOrder = Literal["size", "model"]

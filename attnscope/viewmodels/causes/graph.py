@@ -16,8 +16,7 @@ from attnscope.records.attention_graph import (
 )
 from attnscope.records.requests import Reply, Request
 from attnscope.viewmodels.causes.across_layers import AcrossState
-from attnscope.viewmodels.query import Query
-from attnscope.viewmodels.request_ids import RequestIds
+from attnscope.viewmodels.query import Query, RequestIds
 from attnscope.viewmodels.session.state import Session
 
 

@@ -14,9 +14,8 @@ from attnscope.records.requests import Reply, Request
 from attnscope.records.sites import HeadRef
 from attnscope.records.tokens import Token
 from attnscope.viewmodels.causes.inside_words import STEPS, Step
-from attnscope.viewmodels.maps.long_maps import stack_tokens
-from attnscope.viewmodels.query import Query
-from attnscope.viewmodels.request_ids import RequestIds
+from attnscope.viewmodels.maps.segments import stack_tokens
+from attnscope.viewmodels.query import Query, RequestIds
 from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.view_state import sides_of
 

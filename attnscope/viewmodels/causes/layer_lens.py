@@ -11,8 +11,7 @@ from psygnal import Signal, SignalGroup
 
 from attnscope.records.lens import LensShown, LensTable, ShowLens
 from attnscope.records.requests import Reply, Request
-from attnscope.viewmodels.query import Query
-from attnscope.viewmodels.request_ids import RequestIds
+from attnscope.viewmodels.query import Query, RequestIds
 from attnscope.viewmodels.session.state import Session
 
 LensColour = Literal["probability", "kl"]

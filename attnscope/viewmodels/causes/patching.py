@@ -18,8 +18,7 @@ from attnscope.records.tokens import Token
 from attnscope.viewmodels.causes.across_layers import AcrossState
 from attnscope.viewmodels.causes.attributing import clean_wish, refusal_of
 from attnscope.viewmodels.causes.patch_words import What, counterpart, end_of_change, patch_sentence
-from attnscope.viewmodels.job import Job, Phase
-from attnscope.viewmodels.request_ids import RequestIds
+from attnscope.viewmodels.query import Job, Phase, RequestIds
 from attnscope.viewmodels.session.state import Session
 
 _SAME = "Replace a word of the second text by another with the same number of tokens."

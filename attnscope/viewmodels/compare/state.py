@@ -22,8 +22,8 @@ from attnscope.viewmodels.compare.rows import (
 from attnscope.viewmodels.compare.sides import Side, SideWish, keep_now, missing_head, side_words, wish_of
 from attnscope.viewmodels.compare.traces import WHICH, CompareChanges, SideTraces
 from attnscope.viewmodels.maps.alignment import WAYS, align_stacks, alignment_words
-from attnscope.viewmodels.maps.long_maps import stack_tokens
-from attnscope.viewmodels.request_ids import RequestIds
+from attnscope.viewmodels.maps.segments import stack_tokens
+from attnscope.viewmodels.query import RequestIds
 from attnscope.viewmodels.session.comparing import (
     LIMITS,
     Changes,

@@ -16,7 +16,7 @@ from attnscope.records.requests import Reply, Request
 from attnscope.records.sites import HeadRef
 from attnscope.records.tiles import is_long
 from attnscope.viewmodels.compare.sides import Side, SideWish, wish_of
-from attnscope.viewmodels.request_ids import RequestIds
+from attnscope.viewmodels.query import RequestIds
 from attnscope.viewmodels.session.comparing import Comparing
 from attnscope.viewmodels.session.state import Session
 

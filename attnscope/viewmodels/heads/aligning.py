@@ -23,10 +23,9 @@ from attnscope.records.requests import Reply, Request
 from attnscope.records.sites import HeadRef
 from attnscope.records.tiles import LongMap
 from attnscope.records.word_tables import AlignmentTable
-from attnscope.viewmodels.maps.long_maps import stack_tokens
+from attnscope.viewmodels.maps.segments import stack_tokens
 from attnscope.viewmodels.maps.word_map import cell_of_words, words_of_tokens
-from attnscope.viewmodels.query import Query
-from attnscope.viewmodels.request_ids import RequestIds
+from attnscope.viewmodels.query import Query, RequestIds
 from attnscope.viewmodels.session.state import Session
 
 ROWS: dict[AlignmentRows, str] = {

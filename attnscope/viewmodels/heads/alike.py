@@ -15,8 +15,7 @@ from attnscope.records.redundancy import CompareHeads, ComparingNews, HeadPairs,
 from attnscope.records.requests import Reply, Request
 from attnscope.records.sites import HeadRef, Stack
 from attnscope.viewmodels.heads.first_look import FirstLook
-from attnscope.viewmodels.job import Job
-from attnscope.viewmodels.request_ids import RequestIds
+from attnscope.viewmodels.query import Job, RequestIds
 from attnscope.viewmodels.session.state import Session
 
 SOURCE_NAMES: dict[PairsSource, str] = {

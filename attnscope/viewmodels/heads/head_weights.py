@@ -17,9 +17,8 @@ from attnscope.records.models import ModelInfo
 from attnscope.records.redundancy import CircuitKind, HeadCircuit, TokenPair
 from attnscope.records.requests import Reply, Request
 from attnscope.records.sites import HeadRef
-from attnscope.viewmodels.job import Job
 from attnscope.viewmodels.placeholder import Placeholder
-from attnscope.viewmodels.request_ids import RequestIds
+from attnscope.viewmodels.query import Job, RequestIds
 from attnscope.viewmodels.session.state import Session
 
 PairEnd = Literal["strongest", "weakest"]

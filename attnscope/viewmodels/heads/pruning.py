@@ -21,7 +21,7 @@ from attnscope.records.pruning import (
 )
 from attnscope.records.requests import Reply, Request
 from attnscope.records.sites import NO_GATES, STACKS, Gates, HeadRef, SiteKey
-from attnscope.viewmodels.request_ids import RequestIds
+from attnscope.viewmodels.query import RequestIds
 
 Step = Literal["idle", "trying", "tried", "saving", "saved", "failed"]
 

@@ -28,8 +28,7 @@ from attnscope.records.models import ModelInfo
 from attnscope.records.requests import Reply, Request
 from attnscope.viewmodels.heads.curve_groups import RANKING_NAMES, CurveGroup, PointRef, grouped
 from attnscope.viewmodels.heads.first_look import FirstLook
-from attnscope.viewmodels.job import Job, Phase
-from attnscope.viewmodels.request_ids import RequestIds
+from attnscope.viewmodels.query import Job, Phase, RequestIds
 from attnscope.viewmodels.session.state import Session
 
 MAX_TEXTS = 1000

@@ -31,11 +31,17 @@ from attnscope.records.requests import Reply, Request
 from attnscope.records.roles import HeadCard, RoleName
 from attnscope.records.sites import HeadRef, Site, Stack
 from attnscope.records.word_tables import AlignmentTable, SyntaxTable
-from attnscope.viewmodels.heads.alignment_column import ALIGNMENT, statement_of, with_alignment
-from attnscope.viewmodels.heads.columns import COLUMNS, bare_cards, bare_table, with_importance
+from attnscope.viewmodels.heads.columns import (
+    ALIGNMENT,
+    COLUMNS,
+    bare_cards,
+    bare_table,
+    statement_of,
+    with_alignment,
+    with_importance,
+)
 from attnscope.viewmodels.heads.first_look import FirstLook
-from attnscope.viewmodels.job import Job, Phase
-from attnscope.viewmodels.request_ids import RequestIds
+from attnscope.viewmodels.query import Job, Phase, RequestIds
 from attnscope.viewmodels.session.state import Session
 
 # What a head was measured to do, in a word or two: its role, or in brackets what it leans to. No Qt.

@@ -1,4 +1,4 @@
-"""What is set in a lab, as one thing: undone and made again, brought back to the example, kept by name.
+"""What is set in a lab, and what follows from it: undone and made again, brought back to the example, kept.
 
 Must not import Qt.
 """
@@ -115,3 +115,25 @@ def _with_values(choice: T, values: LabValues) -> T:
         if name in own and is_small and (type(value) is kind or (kind is float and type(value) is int)):
             known[name] = kind(value)
     return cast("T", replace(cast("Any", choice), **known))
+
+
+Choice = TypeVar("Choice")
+Shown = TypeVar("Shown")
+
+
+class LabState(Generic[Choice, Shown]):
+    """Holds a frozen choice and what `resolve` makes of it."""
+
+    changed = Signal()
+
+    def __init__(self, choice: Choice, resolve: Callable[[Choice], Shown]) -> None:
+        self._resolve = resolve
+        self.choice = choice
+        self.shown = resolve(choice)
+
+    def choose(self, choice: Choice) -> None:
+        """Take another choice and work out what follows; the same one again does nothing."""
+        if choice != self.choice:
+            self.shown = self._resolve(choice)
+            self.choice = choice
+            self.changed.emit()

@@ -21,8 +21,7 @@ from attnscope.records.experiments import (
 )
 from attnscope.records.messages import ModelLoaded
 from attnscope.records.requests import Reply, Request
-from attnscope.viewmodels.job import Job
-from attnscope.viewmodels.request_ids import RequestIds
+from attnscope.viewmodels.query import Job, RequestIds
 from attnscope.viewmodels.session.state import Session
 
 MAX_KEPT = 32

@@ -22,8 +22,7 @@ from attnscope.records.splits import (
 from attnscope.records.tokens import Token
 from attnscope.schemes.tokenizers import KINDS, SPECIALS
 from attnscope.viewmodels.labs.controls import LabControls
-from attnscope.viewmodels.query import Query
-from attnscope.viewmodels.request_ids import RequestIds
+from attnscope.viewmodels.query import Query, RequestIds
 
 EXAMPLE, MAX_TEXT = "smarter smartest", 600
 TRAINED_KINDS = {kind.name: kind.title for kind in KINDS.values() if kind.splits_words}

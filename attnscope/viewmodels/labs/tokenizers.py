@@ -9,9 +9,8 @@ from attnscope.counting import format_number, plural
 from attnscope.records.messages import ModelLoaded
 from attnscope.records.requests import Reply, Request
 from attnscope.records.tokenizers import KINDS, CompareTokenizers, TokenizerRow, TokenizersNews
-from attnscope.viewmodels.job import Job
 from attnscope.viewmodels.labs.controls import LabControls
-from attnscope.viewmodels.request_ids import RequestIds
+from attnscope.viewmodels.query import Job, RequestIds
 
 SENTENCE = "The smarter rabbit shall not perish: naïve, unbelievably fortunate."
 MAX_SIZES = 12

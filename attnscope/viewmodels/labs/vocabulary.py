@@ -30,7 +30,7 @@ from attnscope.records.vocabulary import (
     VocabularyTable,
 )
 from attnscope.viewmodels.labs.controls import LabControls
-from attnscope.viewmodels.request_ids import RequestIds
+from attnscope.viewmodels.query import RequestIds
 
 MODES: dict[SearchMode, str] = {"contains": "contains", "regex": "regular expression", "id": "ids"}
 _KIND_WORDS: dict[PieceKind, str] = {

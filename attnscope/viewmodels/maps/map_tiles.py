@@ -32,7 +32,7 @@ from attnscope.records.tiles import (
 )
 from attnscope.records.tokens import Token
 from attnscope.viewmodels.maps.map_window import MapWindow
-from attnscope.viewmodels.request_ids import RequestIds
+from attnscope.viewmodels.query import RequestIds
 
 # Lines of long maps: only the strongest weights, and of the tokens only those at their ends.
 

@@ -10,8 +10,7 @@ from psygnal import Signal, SignalGroup
 from attnscope.records.maps import HeadMap
 from attnscope.records.pictures import Picture, PictureShown, ShowPicture
 from attnscope.records.requests import Reply, Request
-from attnscope.viewmodels.query import Query
-from attnscope.viewmodels.request_ids import RequestIds
+from attnscope.viewmodels.query import Query, RequestIds
 from attnscope.viewmodels.session.state import Session
 
 

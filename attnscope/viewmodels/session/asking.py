@@ -7,7 +7,7 @@ from attnscope.records.requests import Request
 from attnscope.records.sites import HeadRef
 from attnscope.records.texts import OpenText
 from attnscope.records.tokens import Token
-from attnscope.viewmodels.request_ids import RequestIds
+from attnscope.viewmodels.query import RequestIds
 from attnscope.viewmodels.session.history import Setting
 
 

@@ -13,8 +13,7 @@ from attnscope.records.compare import Which
 from attnscope.records.interventions import Interventions
 from attnscope.records.sites import NO_GATES, Gates
 from attnscope.viewmodels.maps.alignment import WAYS, Way
-from attnscope.viewmodels.session.gating import named_text
-from attnscope.viewmodels.session.typed_text import Typed
+from attnscope.viewmodels.session.typed_text import Typed, named_text
 
 SOURCE_HERE = "source here"
 SourceHere = Annotated[str, SOURCE_HERE]

@@ -1,8 +1,18 @@
-"""What the person can do to many gates at once, as pure functions, and how a step names it."""
+"""What the person does to heads: gates turned and switched, edges knocked out, patterns replaced.
 
-from collections.abc import Iterable
+Every intent is one step of the session's history; moves of one gate in a row are one step. What is done to
+many gates at once, and how a step names heads, are pure functions.
+"""
 
-from attnscope.records.sites import Gates, HeadRef, Site
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Protocol
+
+from attnscope.records.interventions import Interventions
+from attnscope.records.models import ModelInfo
+from attnscope.records.sites import NO_GATES, Gates, HeadRef, Site
+from attnscope.viewmodels.session.history import History, Setting
+from attnscope.viewmodels.session.intervening import PatternClip, label_of
 
 
 def every_head(sites: Iterable[Site]) -> tuple[HeadRef, ...]:
@@ -42,7 +52,93 @@ def named(heads: tuple[HeadRef, ...]) -> str:
     return f"{len(heads)} heads"
 
 
-def named_text(text: str, what: str = "text") -> str:
-    """A text as a label names it: its first words."""
-    words = " ".join(text.split())
-    return f"{what} “{words[:31]}…”" if len(words) > 32 else f"{what} “{words}”"
+class ChangedSession(Protocol):
+    """What the intents need of a session."""
+
+    @property
+    def model(self) -> ModelInfo | None:
+        """The open model."""
+
+    @property
+    def setting(self) -> Setting:
+        """Everything that undo brings back, as it is now."""
+
+    @property
+    def history(self) -> History:
+        """The steps taken."""
+
+    def change(self, label: str, after: Setting, *, group: str = "", is_drag: bool = False) -> None:
+        """Take over a setting as one step."""
+
+
+class HeadChanges:
+    """The intents that change heads; `pattern_clip` is the pattern copied last."""
+
+    def __init__(self, workspace: ChangedSession, tell: Callable[[], None]) -> None:
+        self._workspace, self._tell = workspace, tell
+        self.pattern_clip: PatternClip | None = None
+
+    def toggle_gate(self, head: HeadRef) -> None:
+        """Switch one head off, or fully on when it is off."""
+        self.toggle_gates((head,))
+
+    def toggle_gates(self, heads: tuple[HeadRef, ...]) -> None:
+        """Switch heads off, or fully on when all of them are off."""
+        if heads:
+            gates = toggled_gates(self._gates, heads)
+            verb = "switch off" if gates.value(heads[0]) == 0.0 else "switch on"
+            self.set_gates(f"{verb} {named(heads)}", gates)
+
+    def set_gate(self, head: HeadRef, value: float) -> None:
+        """Move one gate; moves of one gate in a row are one step for undo until `end_drag`."""
+        gates = self._gates.with_value(head, min(max(value, 0.0), 1.0))
+        label = f"gate of {named((head,))} to {gates.value(head):.2f}"
+        after = replace(self._workspace.setting, gates=gates)
+        self._workspace.change(label, after, group=f"gate {head}", is_drag=True)
+
+    def end_drag(self) -> None:
+        """The gate is let go: the next move is a step of its own."""
+        self._workspace.history.close_group()
+
+    def set_gates(self, label: str, gates: Gates) -> None:
+        """Take over all gates at once; `label` names the step."""
+        self._workspace.change(label, replace(self._workspace.setting, gates=gates))
+
+    def prune_all_but(self, heads: tuple[HeadRef, ...]) -> None:
+        """Switch off every other head of the stacks that these are in; other stacks stay as they are."""
+        if self._workspace.model and heads:
+            stacks = {head.stack for head in heads}
+            others = [(head, value) for head, value in self._gates.values if head.stack not in stacks]
+            sites = [site for site in self._workspace.model.sites if site.stack in stacks]
+            gates = Gates.of([*others, *all_but(sites, heads).values])
+            kept = heads[0].label if len(heads) == 1 else named(heads)
+            self.set_gates(f"prune all of the {' and '.join(sorted(stacks))} but {kept}", gates)
+
+    def invert_gates(self) -> None:
+        """Each gate g becomes 1 − g."""
+        if self._workspace.model:
+            self.set_gates("invert gates", inverted(self._gates, self._workspace.model.sites))
+
+    def reset_gates(self) -> None:
+        """Every head fully on."""
+        self.set_gates("reset gates", NO_GATES)
+
+    def intervene(self, interventions: Interventions) -> None:
+        """Change single heads in the middle of the pass; `viewmodels.intervening` makes the list."""
+        setting = self._workspace.setting
+        label = label_of(setting.interventions, interventions)
+        self._workspace.change(label, replace(setting, interventions=interventions))
+
+    def copy_pattern(self, head: HeadRef) -> None:
+        """Remember the pattern of `head` on this text, to be put onto another head or text."""
+        setting = self._workspace.setting
+        self.pattern_clip = PatternClip(head=head, text=setting.text, target=setting.target)
+        self._tell()
+
+    def forget(self) -> None:
+        """Another model has come: patterns of the old one mean nothing."""
+        self.pattern_clip = None
+
+    @property
+    def _gates(self) -> Gates:
+        return self._workspace.setting.gates

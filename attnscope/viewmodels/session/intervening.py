@@ -15,7 +15,7 @@ from attnscope.records.interventions import (
 from attnscope.records.masks import UseMask
 from attnscope.records.messages import Traced
 from attnscope.records.sites import HeadRef, Site
-from attnscope.viewmodels.maps.long_maps import stack_tokens
+from attnscope.viewmodels.maps.segments import stack_tokens
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

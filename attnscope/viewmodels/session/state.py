@@ -32,17 +32,16 @@ from attnscope.records.tiles import GridRefined
 from attnscope.records.tokens import Token
 from attnscope.viewmodels.maps.aspect import PLAIN, Aspect, aspect_words
 from attnscope.viewmodels.maps.shown_maps import ShownMaps, distinct, heads_to_blend, sides_of_site, with_grid
-from attnscope.viewmodels.request_ids import RequestIds
+from attnscope.viewmodels.query import RequestIds
 from attnscope.viewmodels.session.asking import Asking
 from attnscope.viewmodels.session.comparing import DEFAULT_COMPARING, Comparing
-from attnscope.viewmodels.session.gating import joined_selection, named, named_text
-from attnscope.viewmodels.session.head_changes import HeadChanges
+from attnscope.viewmodels.session.gating import HeadChanges, joined_selection, named
 from attnscope.viewmodels.session.head_measures import describe_head, first_choice
 from attnscope.viewmodels.session.history import Change, Histories, History, Setting, setting_of
 from attnscope.viewmodels.session.intervening import fitting, mask_in, with_mask
 from attnscope.viewmodels.session.notices import OPENING, Busy, Notice, short_name
 from attnscope.viewmodels.session.recorded import possible
-from attnscope.viewmodels.session.typed_text import TypedText, clean_typed
+from attnscope.viewmodels.session.typed_text import TypedText, clean_typed, named_text
 
 # The trace a session waits for: whether there is one, giving it up, asking for it again. No Qt.
 

@@ -1,6 +1,9 @@
-"""Typed or pasted text made safe to keep and send (no lone surrogates, a limit), and what was lost of it."""
+"""Typed or pasted text: made safe to keep and send, what was lost of it, and words of a small vocabulary for
+somebody who types.
+"""
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -58,5 +61,66 @@ def text_notes(tokens: Tokens, typed: TypedText = NOTHING_TYPED) -> str:
     return " · ".join(f"{count:,} {what}" for count, what in parts if count)
 
 
+def named_text(text: str, what: str = "text") -> str:
+    """A text as a label names it: its first words."""
+    words = " ".join(text.split())
+    return f"{what} “{words[:31]}…”" if len(words) > 32 else f"{what} “{words}”"
+
+
 def _join_pair(match: re.Match[str]) -> str:
     return match.group().encode("utf-16-le", "surrogatepass").decode("utf-16-le")
+
+
+N_LEAST, N_OFFERED, N_NEAREST = 2, 8, 3
+"""Letters before words are offered, the most that are, and how many stand for an unknown one."""
+_MAX_LETTERS = 40
+_BEGUN = re.compile(r"[^\W_][\w-]*$")
+
+
+def begun_word(text: str, at: int) -> str:
+    """The letters before a place of a text that a word may begin with; empty within a word."""
+    found = _BEGUN.search(text[:at])
+    return found.group() if found and not re.match(r"\w", text[at:]) else ""
+
+
+def completions(words: Sequence[str], begun: str) -> list[str]:
+    """Words that begin with these letters and go on, in their own order."""
+    letters = begun.casefold()
+    if len(letters) < N_LEAST:
+        return []
+    return [word for word in words if word.casefold().startswith(letters) and word.casefold() != letters][
+        :N_OFFERED
+    ]
+
+
+def nearest_words(words: Sequence[str], typed: str, n: int = N_NEAREST) -> list[str]:
+    """The words with the fewest letters to change; of equally near ones, those that begin alike first."""
+    letters = typed[:_MAX_LETTERS].casefold()
+
+    def order(word: str) -> tuple[int, int, str]:
+        other = word.casefold()
+        n_same = next(
+            (k for k, pair in enumerate(zip(letters, other, strict=False)) if pair[0] != pair[1]), 0
+        )
+        return edit_distance(letters, other), -n_same, word
+
+    return sorted((word for word in words if any(map(str.isalnum, word))), key=order)[:n]
+
+
+def edit_distance(a: str, b: str) -> int:
+    """Letters to put in, leave out, change, or exchange with their neighbour, at least, to make `b` of `a`.
+
+    The optimal string alignment distance (Damerau 1964, with the table of Wagner and Fischer 1974): no
+    letter is touched twice.
+    """
+    before: list[int] = []
+    row = list(range(len(b) + 1))
+    for i, letter in enumerate(a, start=1):
+        before, last = row, before
+        row = [i]
+        for j, other in enumerate(b, start=1):
+            least = min(before[j] + 1, row[j - 1] + 1, before[j - 1] + (letter != other))
+            if i > 1 and j > 1 and letter == b[j - 2] and a[i - 2] == other:
+                least = min(least, last[j - 2] + 1)
+            row.append(least)
+    return row[-1]

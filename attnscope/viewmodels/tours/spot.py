@@ -1,13 +1,24 @@
-"""What a tour's numbers are read from: the states, and the tokens its step names. Must not import Qt."""
+"""What a step of a tour needs of the window: its scene, made job by job, and what its numbers are read from.
 
-from collections.abc import Callable
+Each job begins once and says when it is done; nothing is done twice. Must not import Qt.
+"""
+
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
+from attnscope.errors import UserError
 from attnscope.records.inside import HeadInside
 from attnscope.records.maps import HeadMap, HeadMeasures
+from attnscope.records.models import Sample
+from attnscope.records.sites import NO_GATES
+from attnscope.viewmodels.maps.aspect import PLAIN
+from attnscope.viewmodels.positions import SCHEMES
+from attnscope.viewmodels.session.history import Setting
 from attnscope.viewmodels.tours.states import TourStates, token_place
+from attnscope.viewmodels.tours.tours import Scene
+from attnscope.viewmodels.view_state import Highlight
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,3 +88,205 @@ class Spot:
 
 Read = Callable[[Spot], str | None]
 """Gives a number in words; None while it is not there."""
+
+
+PRUNE_TEXTS, PRUNE_ORDERS = 8, 1
+"""How much the pruning curves of a tour measure: enough to see their shape, in a few seconds."""
+
+
+@dataclass(slots=True)
+class SceneJob:
+    """`begin` is called once; `is_done` says whether the window is so, UserError that it never will be."""
+
+    what: str
+    begin: Callable[[], None]
+    is_done: Callable[[], bool]
+    has_begun: bool = False
+
+    def run(self) -> bool:
+        """Begin if that has not been done; whether the job is done."""
+        if not self.has_begun:
+            self.has_begun = True
+            self.begin()
+        return self.is_done()
+
+
+def jobs_of(scene: Scene, states: TourStates, label: str) -> Iterator[SceneJob]:
+    """The jobs that make a scene, each to be run when those before it are done."""
+    if scene.model is not None:
+        yield SceneJob("Opening the model", lambda: _open(scene, states), lambda: _is_open(scene, states))
+    if scene.text is not None:
+        yield SceneJob(
+            "Reading the text", lambda: _set(scene, states, label), lambda: _is_shown(scene, states)
+        )
+    yield SceneJob("Changing the page", lambda: _turn(scene, states), lambda: True)
+    if scene.text is not None:
+        yield SceneJob(
+            "Computing the steps", lambda: _look(scene, states), lambda: _is_looked_at(scene, states)
+        )
+    if scene.schemes is not None:
+        yield SceneJob("Computing positions", lambda: _choose(scene, states), lambda: _has_tables(states))
+    if scene.measures:
+        yield SceneJob("Measuring the heads", lambda: _measure(states), lambda: _is_measured(states))
+    if scene.prunes:
+        yield SceneJob("Measuring curves", lambda: _prune(states), lambda: _has_curves(states))
+    if scene.trains:
+        yield SceneJob("Starting the run", lambda: _train(states), lambda: _has_run(states))
+
+
+def holds(scene: Scene, states: TourStates) -> bool:
+    """Whether everything that a scene says is so now."""
+    session, view = states.session, states.view
+    facts = (
+        scene.head is None or session.primary == scene.head,
+        scene.gates is None
+        or (session.gates == scene.gates and not session.is_stale and not session.is_writing),
+        scene.text is None or session.text == scene.text,
+        scene.page is None or view.page == scene.page,
+        scene.tab is None or states.places.shown_tab(view.page) == scene.tab,
+        scene.view is None or view.view == scene.view,
+        scene.inside is None or states.inside.step == scene.inside,
+        not scene.measures or _is_measured(states),
+        not scene.prunes or _has_curves(states),
+        not scene.trains or _has_run(states),
+    )
+    return all(facts)
+
+
+def _open(scene: Scene, states: TourStates) -> None:
+    model = states.session.model
+    if model is None or model.name != scene.model:
+        sample = Sample(text=scene.text, target=scene.target or None) if scene.text else None
+        states.session.load_model(str(scene.model), sample=sample)
+
+
+def _is_open(scene: Scene, states: TourStates) -> bool:
+    session = states.session
+    is_open = session.model is not None and session.model.name == scene.model
+    if not is_open and session.busy is None:
+        raise UserError(
+            f"The model {scene.model} could not be opened.", action="Leave the tour and try again."
+        )
+    return is_open and session.busy is None
+
+
+def _set(scene: Scene, states: TourStates, label: str) -> None:
+    session = states.session
+    head = scene.head or session.primary
+    takes_target = session.model is not None and session.model.takes_target
+    session.samples.take(Sample(text=scene.text or "", target=scene.target or None))
+    session.change(
+        label,
+        Setting(
+            gates=scene.gates or NO_GATES,
+            selection=(head,) if head is not None else (),
+            aspect=PLAIN,
+            text=scene.text or "",
+            target=(scene.target or None) if takes_target else None,
+        ),
+    )
+
+
+def _is_shown(scene: Scene, states: TourStates) -> bool:
+    traced, session = states.session.traced, states.session
+    is_new = traced is not None and traced.text == scene.text and traced.gates == (scene.gates or NO_GATES)
+    if session.notice is not None and session.notice.is_error and session.notice.request == "TraceText":
+        raise UserError(session.notice.message)
+    return is_new and states.shown_map is not None and not session.is_writing
+
+
+def _turn(scene: Scene, states: TourStates) -> None:
+    view, places = states.view, states.places
+    if scene.recipe is not None:
+        found = [recipe.path for recipe in states.training.recipes if _stem(recipe.path) == scene.recipe]
+        if not found:
+            raise UserError(f"There is no recipe {scene.recipe}.", action="Leave the tour.")
+        if states.training.recipe.path != found[0] and not states.training.is_active:
+            states.training.open_recipe(found[0])
+    if scene.page is not None:
+        view.show_page(scene.page)
+        if scene.tab is not None:
+            places.show_tab(scene.page, scene.tab)
+    if scene.lab is not None:
+        places.show_lab(scene.lab)
+    if scene.view is not None:
+        view.enlarge(False)
+        view.show_view(scene.view)
+
+
+def _look(scene: Scene, states: TourStates) -> None:
+    shown = states.shown_map
+    if shown is None:
+        return
+    query, key = token_place(shown.queries, scene.query), token_place(shown.keys, scene.key)
+    if states.view.view == "inside":
+        if query is not None:
+            states.inside.choose_query(query)
+        states.inside.choose_step(scene.inside or "product")
+    states.view.set_highlight(Highlight(query=query, key=key))
+
+
+def _is_looked_at(scene: Scene, states: TourStates) -> bool:
+    if scene.view != "inside" or scene.page != "explore":
+        return True
+    inside, state, shown = states.inside.inside, states.inside, states.shown_map
+    if state.error:
+        raise UserError(state.error)
+    is_there = inside is not None and not state.is_busy and inside.head == states.session.primary
+    if is_there and inside is not None and inside.query == state.query and shown is not None:
+        key = token_place(shown.keys, scene.key)
+        if key is not None:
+            state.point_at_key(key)
+        return True
+    return False
+
+
+def _choose(scene: Scene, states: TourStates) -> None:
+    positions = states.positions
+    for name in SCHEMES:
+        positions.choose(name, name in (scene.schemes or ()))
+
+
+def _has_tables(states: TourStates) -> bool:
+    return bool(states.positions.tables) and not states.positions.is_stale
+
+
+def _measure(states: TourStates) -> None:
+    if not _is_measured(states):
+        states.heads.run()
+
+
+def _is_measured(states: TourStates) -> bool:
+    if states.heads.phase == "failed":
+        raise UserError(states.heads.error)
+    return states.heads.phase == "done" and states.heads.table is not None
+
+
+def _prune(states: TourStates) -> None:
+    if not _has_curves(states):
+        states.curves.choose_texts("samples")
+        states.curves.choose_amounts(PRUNE_TEXTS, PRUNE_ORDERS)
+        states.curves.run()
+
+
+def _has_curves(states: TourStates) -> bool:
+    if states.curves.phase == "failed":
+        raise UserError(states.curves.error)
+    return states.curves.phase == "done" and bool(states.curves.curves)
+
+
+def _train(states: TourStates) -> None:
+    training = states.training
+    if not _has_run(states) and not training.is_active:
+        training.place.take_fresh()
+        training.start()
+
+
+def _has_run(states: TourStates) -> bool:
+    training = states.training
+    phase = training.status.phase
+    return len(training.curves.train_loss) > 0 and phase not in ("starting", "idle", "opened", "failed")
+
+
+def _stem(path: str) -> str:
+    return path.replace("\\", "/").rpartition("/")[2].removesuffix(".toml")

@@ -12,8 +12,7 @@ from psygnal import Signal, SignalGroup
 from attnscope.errors import LoadError, UserError
 from attnscope.viewmodels.session.file import SavedSession
 from attnscope.viewmodels.tours.numbers import number_named
-from attnscope.viewmodels.tours.scene import SceneJob, holds, jobs_of
-from attnscope.viewmodels.tours.spot import Spot
+from attnscope.viewmodels.tours.spot import SceneJob, Spot, holds, jobs_of
 from attnscope.viewmodels.tours.states import TourStates
 from attnscope.viewmodels.tours.tours import Tour, TourStep
 

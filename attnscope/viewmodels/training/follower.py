@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from attnscope.records.messages import Failed
 from attnscope.records.requests import Reply, Request
 from attnscope.records.runs import FollowRun, RunMark, RunNews
-from attnscope.viewmodels.request_ids import RequestIds
+from attnscope.viewmodels.query import RequestIds
 
 LIVE_EVERY_S, QUIET_EVERY_S = 0.3, 10.0
 _PATIENCE_S = 30.0

@@ -21,7 +21,7 @@ from attnscope.records.plans import (
 )
 from attnscope.records.requests import Reply, Request
 from attnscope.settings import known_run_folders
-from attnscope.viewmodels.request_ids import RequestIds
+from attnscope.viewmodels.query import RequestIds
 from attnscope.viewmodels.training.recipe_draft import RecipeDraft
 from attnscope.viewmodels.training.recipe_text import RecipeFile, read_recipe_text
 

@@ -18,7 +18,7 @@ from attnscope.records.inspections import (
 )
 from attnscope.records.messages import Failed
 from attnscope.records.requests import Reply, Request
-from attnscope.viewmodels.request_ids import RequestIds
+from attnscope.viewmodels.query import RequestIds
 
 LIVE_EVERY_S, QUIET_EVERY_S = 0.7, 10.0
 _PATIENCE_S = 30.0

@@ -15,7 +15,7 @@ from attnscope.records.messages import Failed
 from attnscope.records.requests import Reply, Request
 from attnscope.records.runs import OpenRuns, RunNews, RunsOpened, RunSummary
 from attnscope.records.training import loss_unit
-from attnscope.viewmodels.request_ids import RequestIds
+from attnscope.viewmodels.query import RequestIds
 from attnscope.viewmodels.training.follower import Follower
 from attnscope.viewmodels.training.overlaid_curves import ShownRun
 from attnscope.viewmodels.training.recipe_differences import (

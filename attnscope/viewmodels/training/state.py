@@ -28,7 +28,7 @@ from attnscope.records.requests import Reply, Request
 from attnscope.records.runs import RunNews, RunWriter
 from attnscope.records.training import Finished, Saved, SaveFailed, Started, TrainingEvent, Watched
 from attnscope.viewmodels.new_folder import place_problem
-from attnscope.viewmodels.request_ids import RequestIds
+from attnscope.viewmodels.query import RequestIds
 from attnscope.viewmodels.training.follower import Follower
 from attnscope.viewmodels.training.planning import PlanState, Wish
 from attnscope.viewmodels.training.recipe_draft import RecipeDraft

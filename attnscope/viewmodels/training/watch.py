@@ -17,7 +17,7 @@ from attnscope.records.runs import RunNews
 from attnscope.records.sites import HeadRef, Stack
 from attnscope.viewmodels.maps.aggregation import labelled
 from attnscope.viewmodels.maps.aspect import PLAIN
-from attnscope.viewmodels.request_ids import RequestIds
+from attnscope.viewmodels.query import RequestIds
 
 Sentences = tuple[tuple[str, str | None], ...]
 """Texts with their targets, where they have one."""

@@ -25,7 +25,7 @@ from attnscope.records.messages import Failed, Traced
 from attnscope.records.outputs import Candidate
 from attnscope.records.requests import Reply, Request
 from attnscope.records.sites import Gates, Stack
-from attnscope.viewmodels.request_ids import RequestIds
+from attnscope.viewmodels.query import RequestIds
 from attnscope.viewmodels.session.state import Session
 
 Phase = Literal["empty", "writing", "written", "stopped", "failed"]

@@ -13,7 +13,7 @@ from attnscope.records.alignment import GoldCell
 from attnscope.records.maps import HeadMap
 from attnscope.records.tiles import LongMap
 from attnscope.viewmodels.maps.aggregation import labelled
-from attnscope.viewmodels.maps.long_maps import long_map_of
+from attnscope.viewmodels.maps.segments import long_map_of
 from attnscope.viewmodels.session.intervening import knocked_out
 from attnscope.viewmodels.session.recorded import NO_INSIDE, is_recorded
 from attnscope.viewmodels.states import States

@@ -28,10 +28,9 @@ from attnscope.records.tokens import Token, Tokens
 from attnscope.viewmodels.comparison_rows import token_labels
 from attnscope.viewmodels.maps.shown_maps import shown_tokens
 from attnscope.viewmodels.placeholder import wanted_input
-from attnscope.viewmodels.session.known_words import begun_word, completions, nearest_words
 from attnscope.viewmodels.session.recorded import READ_ONLY, READ_ONLY_TIP, is_recorded
 from attnscope.viewmodels.session.state import Session
-from attnscope.viewmodels.session.typed_text import text_notes
+from attnscope.viewmodels.session.typed_text import begun_word, completions, nearest_words, text_notes
 from attnscope.viewmodels.view_state import Highlight, ViewState, sides_of
 from attnscope.widgets.aspect_steps import writes
 from attnscope.widgets.labels import PlainLabel, plain_tooltip, tool_button, when

@@ -12,8 +12,7 @@ from attnscope.figures.spec import FigureSpec
 from attnscope.figures.style import type_px
 from attnscope.figures.views.lab import lab_figure, row_sizes
 from attnscope.labs.lab import HasWords, Lab
-from attnscope.viewmodels.labs.controls import LabControls
-from attnscope.viewmodels.labs.state import LabState
+from attnscope.viewmodels.labs.controls import LabControls, LabState
 from attnscope.widgets.form_parts import column, row
 from attnscope.widgets.labels import PlainLabel, plain_tooltip, tool_button, when
 from attnscope.widgets.labs.cell_panel import CellPanel

@@ -17,7 +17,7 @@ from attnscope.viewmodels.heads.pruning import PruningState
 from attnscope.viewmodels.session.exploring import open_and_explore
 from attnscope.viewmodels.session.recents import Recents
 from attnscope.viewmodels.session.state import Session
-from attnscope.viewmodels.training.finetune_recipe import further_name, further_recipe, why_not_further
+from attnscope.viewmodels.training.preset_recipe import further_name, further_recipe, why_not_further
 from attnscope.viewmodels.training.recipe_text import fresh_folder
 from attnscope.viewmodels.training.state import TrainingState
 from attnscope.viewmodels.view_state import Page, ViewState
