@@ -85,7 +85,7 @@ def matters(name: str, choices: Mapping[str, object]) -> bool:
         return False
     needed = _only_with(name)
     if not needed:
-        return name != "n_projected" or bool(choices[name])
+        return name not in ("n_projected", "shared_layers") or bool(choices[name])
     return any(choices.get(other, values[0]) in values for other, values in needed.items())
 
 

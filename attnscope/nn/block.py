@@ -52,7 +52,7 @@ class Block(nn.Module):
         cross_layout: HeadLayout | None = None,
     ) -> None:
         super().__init__()
-        self.stack = stack
+        self.stack, self.layer = stack, layer
         # Without norms before and after are the same.
         self.is_pre = shape.norm_place != "post" or NORMS[shape.norm].is_nothing
         self.is_sandwich = shape.norm_place == "sandwich" and not NORMS[shape.norm].is_nothing

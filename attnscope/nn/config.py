@@ -59,6 +59,9 @@ class ModelConfig:
     the fourth root of d_head, as wide as the scaled product. `n_buckets` and `max_distance` are those of the
     positions t5; shaw clips distances to `max_distance`. What a choice does not use is not looked at.
 
+    With `shared_layers` all layers of a stack have the same weights, as in ALBERT (Lan et al. 2020) and the
+    Universal Transformer (Dehghani et al. 2019), whose embedding of the depth and halting are left out.
+
     `mixer` is what moves numbers from token to token in a decoder's layers (`schemes/mixers`); with any but
     attention there is no site. `kernel_width` is how many tokens its convolution reads.
 
@@ -108,6 +111,7 @@ class ModelConfig:
     score: Score = "scaled-dot"
     temperature: float = 0.1
     sigma: float | None = None
+    shared_layers: bool = False
     mixer: Mixer = "attention"
     kernel_width: Annotated[int, Between(1, 256)] = 4
     norm: Norm = "layer"
@@ -197,6 +201,11 @@ class ModelConfig:
     def encoder_layers(self) -> int:
         """The number of encoder layers, 0 for a decoder."""
         return 0 if self.form == "decoder" else self.n_layers
+
+    def own_layers(self, stack: str) -> range:
+        """The layers of a stack that have weights of their own: of shared ones the first."""
+        n_layers = self.encoder_layers if stack == "encoder" else self.decoder_layers
+        return range(min(n_layers, 1) if self.shared_layers else n_layers)
 
     def layout(self, stack: str, layer: int) -> HeadLayout:
         """The heads of one site; pooling and matching have one, the second text is read as the first is."""
@@ -308,8 +317,8 @@ def count_parameters(config: ModelConfig) -> ParameterCount:
         (positions.learned_part, n_stacks * positions.n_learned(config)),
         ("segment embedding", config.n_segments * d),
         ("embedding norms", n_stacks * norm if config.embedding_norm else 0),
-        ("encoder", sum(_count_block(config, norm, "encoder", i) for i in range(config.encoder_layers))),
-        ("decoder", sum(_count_block(config, norm, "decoder", i) for i in range(config.decoder_layers))),
+        ("encoder", sum(_count_block(config, norm, "encoder", i) for i in config.own_layers("encoder"))),
+        ("decoder", sum(_count_block(config, norm, "decoder", i) for i in config.own_layers("decoder"))),
         ("final norms", n_stacks * norm if config.has_final_norm else 0),
         ("pooling", _count_pooling(config)),
         ("matching", _count_linear(6 * d, d, False) + 2 * d * config.bias if config.reads_pair else 0),

@@ -219,4 +219,6 @@ def _norm_faults(config: "ModelConfig") -> Iterator[Fault]:
 
 
 def _mixer_faults(config: "ModelConfig") -> Iterator[Fault]:
+    if config.shared_layers and config.kept_heads is not None:
+        yield "kept_heads", "nothing: a head of shared layers is in all of them; close its gate in one"
     yield from MIXERS[config.mixer].faults(config)

@@ -222,12 +222,14 @@ def _weight_copies(config: ModelConfig, shape: BatchShape) -> int:
     d, d_head = config.d_model, config.head_width
     total = config.vocab_size * d + (d * d if config.transform_head else 0)
     for stack, layer in config.headed_keys():
+        if layer not in config.own_layers(stack):
+            continue
         layout = config.layout(stack, layer)
         total += 2 * d * d_head * (layout.n_heads + layout.n_kv_heads)
     if not config.has_sites:
         matrices = MIXERS[config.mixer].matrices(config)
-        total += config.decoder_layers * sum(n_in * n_out for n_in, n_out in matrices)
+        total += len(config.own_layers("decoder")) * sum(n_in * n_out for n_in, n_out in matrices)
     if config.has_feed_forward:
-        n_layers = config.encoder_layers + config.decoder_layers
+        n_layers = len(config.own_layers("encoder")) + len(config.own_layers("decoder"))
         total += n_layers * d * (config.up_rows + config.d_ff)
     return 2 * total

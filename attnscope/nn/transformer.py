@@ -109,8 +109,17 @@ class Transformer(OwnModule):
         self.n_positions = config.max_tokens
         self.fill_tables()
 
+    def _share_layers(self) -> None:
+        """Let shared layers of a stack be modules of their own, with the parameters of the first."""
+        for stack in (self.encoder, self.decoder) if self.config.shared_layers else ():
+            for block in stack[1:]:
+                for first, own in zip(stack[0].modules(), block.modules(), strict=True):
+                    for name, parameter in first.named_parameters(recurse=False):
+                        setattr(own, name, parameter)
+
     def fill_tables(self) -> None:
-        """Compute the position tables."""
+        """Compute the position tables, and join the weights of shared layers."""
+        self._share_layers()
         config, device = self.config, self.tokens.weight.device
         self.self_mask = build_self_mask(config, self.n_positions)
         positions = POSITIONS[config.position]

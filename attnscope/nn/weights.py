@@ -65,7 +65,7 @@ def fill_weights(model: nn.Module, config: ModelConfig, generator: Generator) ->
                 _zero(module.bias)
     # Blocks come last: products made of several matrices are filled again, each matrix by itself.
     for module in model.modules():
-        if isinstance(module, Block):
+        if isinstance(module, Block) and module.layer in config.own_layers(module.stack):
             _fill_block(module, config, generator)
 
 

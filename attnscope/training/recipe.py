@@ -465,6 +465,13 @@ def _start_faults(recipe: Recipe) -> Iterator[_Fault]:
         yield "start.reinit_layers", start.reinit_layers, "0, since with start.lora_rank only adapters learn"
     if start.lora_rank and recipe.training.sharded:
         yield "start.lora_rank", start.lora_rank, "0, since training.sharded is true: adapters are not spread"
+    if model.shared_layers:
+        told = "since model.shared_layers is true: no layer has weights of its own"
+        for key, value in (("lora_rank", start.lora_rank), ("reinit_layers", start.reinit_layers)):
+            if value:
+                yield f"start.{key}", value, f"0, {told}"
+        if recipe.training.sharded:
+            yield "training.sharded", True, f"false, {told}"
     if start.lora_rank and not model.has_sites:
         told = "0, since adapters are of attention, and model.mixer is"
         yield "start.lora_rank", start.lora_rank, f'{told} "{model.mixer}"'
