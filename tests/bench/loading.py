@@ -23,7 +23,7 @@ from bench.window import is_settled, open_program, turn_loop, wait_until
 
 N_TOKENS = 1024
 WITHIN_S = 240.0
-_WHY_LONG = "tokenizers holds the interpreter while it reads or frees a vocabulary"
+_WHY_LONG = "tokenizers holds the interpreter while it reads a vocabulary"
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 

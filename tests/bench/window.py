@@ -1,5 +1,6 @@
 """A real program, offscreen, to measure: opened on a demo model, with its event loop turned by hand."""
 
+import gc
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -9,7 +10,7 @@ import torch
 from PySide6.QtCore import QEventLoop, QTimer
 
 from attnscope.app import Program, make_application
-from attnscope.boot import prepared
+from attnscope.boot import prepared, spare_sources
 from attnscope.crash import CrashLog
 from attnscope.errors import UserError
 from attnscope.settings import Settings, StartOptions
@@ -34,8 +35,10 @@ def open_program(source: str = "grammar") -> Iterator[Program]:
     """A shown program that has traced its first sentence; stopped and gone afterwards.
 
     The model is always the same, whichever the program opens on, so that rows of several versions compare.
+    What is imported after Qt, and what the start has made, is spared as in a program that a person starts.
     """
     make_application()
+    spare_sources()
     with window_threads(), tempfile.TemporaryDirectory(prefix="attnscope-bench-") as folder:
         program = Program(
             settings=Settings(),
@@ -47,12 +50,14 @@ def open_program(source: str = "grammar") -> Iterator[Program]:
         try:
             program.window.resize(1280, 800)
             program.show()
+            gc.freeze()
             wait_until(program, lambda: is_settled(program), "the first trace")
             yield program
         finally:
             program.close()
             program.deleteLater()
             turn_loop(0.05)
+            gc.unfreeze()
 
 
 def is_settled(program: Program) -> bool:

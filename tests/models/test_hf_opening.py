@@ -1,8 +1,10 @@
 """Finding models of Hugging Face's library: folders, the local cache, downloads asked for by name."""
 
+import gc
 import json
 import shutil
 import socket
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -23,6 +25,7 @@ from attnscope.models.huggingface import weight_files
 from attnscope.models.huggingface.cache import find_huggingface
 from attnscope.models.huggingface.facts import column_labels, licence_of
 from attnscope.models.huggingface.head import has_detachable_head, watching_passes
+from attnscope.models.huggingface.library import collector_paused
 from attnscope.nn.cancellation import stop_if_unwanted
 from attnscope.records.shelf import FetchStep
 
@@ -262,3 +265,19 @@ def test_that_damaged_weights_are_told_where_they_are_asked_for(folder: Path) ->
     path.write_bytes(path.read_bytes()[:-1])
     with weight_files.reading_weights(folder, [path]) as read, pytest.raises(LoadError, match="cut short"):
         read()
+
+
+def test_that_the_collector_rests_while_the_library_is_imported_and_spares_it_afterwards(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with collector_paused():
+        assert gc.isenabled()  # it has been imported: closed models must not be kept
+    monkeypatch.delitem(sys.modules, "transformers")
+    before = gc.get_freeze_count()
+    try:
+        with collector_paused():
+            assert not gc.isenabled()
+        assert gc.isenabled()
+        assert gc.get_freeze_count() > before
+    finally:
+        gc.unfreeze()

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 from hf_folders import bert_tokenizer, byte_tokenizer, seq2seq_tokenizer
+from tokenizers import Tokenizer
+from tokenizers.models import WordLevel
 
 from attnscope.errors import LoadError
 from attnscope.models.huggingface.tokenizer_files import read_vocabulary
@@ -141,3 +143,14 @@ def test_that_an_older_vocabulary_file_is_read_without_a_tokenizer_json(tmp_path
         "s",
         "[SEP]",
     )
+
+
+def test_that_a_large_vocabulary_is_let_go_with_the_last_who_reads_it(tmp_path: Path) -> None:
+    pieces = {"[UNK]": 0} | {f"w{n}": n for n in range(1, 20_000)}
+    Tokenizer(WordLevel(vocab=pieces, unk_token="[UNK]")).save(str(tmp_path / "tokenizer.json"))
+    vocabulary = read_vocabulary(tmp_path, library)
+    entries, held = vocabulary.entries, vocabulary.entries.library
+    del vocabulary
+    assert held.get_vocab_size() == 20_000
+    del entries
+    assert held.get_vocab_size() == 1

@@ -9,7 +9,7 @@ from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
 from attnscope.errors import LoadError, Stopped
 from attnscope.models.huggingface.vocabulary import HuggingFaceVocabulary
 from attnscope.nn.cancellation import stop_if_unwanted, stoppable
-from attnscope.text.guarding import library_errors, without_panic_words
+from attnscope.text.guarding import empty_library, library_errors, without_panic_words
 from attnscope.text.replay import Splitter
 from attnscope.text.tokenizer import Tokenizer as OwnTokenizer
 from attnscope.text.vocabulary import Vocabulary
@@ -76,3 +76,23 @@ def test_that_a_rule_that_gives_up_writing_prints_nothing(
     with pytest.raises(LoadError, match="cannot write these tokens"):
         Vocabulary(giving_up).decode([0] * 40 + [1])
     assert capfd.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        models.BPE(vocab={"a": 0, "b": 1, "ab": 2}, merges=[("a", "b")]),
+        models.WordPiece(vocab={"a": 0, "b": 1, "##b": 2}, unk_token="a"),
+        models.WordLevel(vocab={"a": 0, "b": 1, "c": 2}, unk_token="a"),
+        models.Unigram([("a", 0.0), ("b", -1.0), ("c", -2.0)], unk_id=0),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_that_every_kind_of_vocabulary_can_be_let_go(
+    model: models.Model, capfd: pytest.CaptureFixture[str]
+) -> None:
+    library = Tokenizer(model)
+    empty_library(library)
+    assert [library.token_to_id(piece) for piece in "abc"] == [None] * 3
+    assert library.get_vocab_size() <= 1
+    assert capfd.readouterr() == ("", "")

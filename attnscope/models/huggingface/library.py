@@ -1,6 +1,8 @@
 """The optional libraries, imported when a model of theirs is opened, kept quiet and off the network."""
 
+import gc
 import importlib
+import sys
 import threading
 import warnings
 from collections.abc import Iterator
@@ -33,6 +35,25 @@ def import_transformers() -> Any:
     library.utils.logging.set_verbosity_error()
     library.utils.logging.disable_progress_bar()
     return library
+
+
+@contextmanager
+def collector_paused() -> Iterator[None]:
+    """Keep the garbage collector from walking what the first import of transformers makes, inside or later.
+
+    That is more than half a million objects, which stay: with the collector on, it holds the interpreter, and
+    with it the window, four times for 20 to 100 ms meanwhile and again at every full collection. Later on
+    nothing is changed, so that no model which has been closed is kept.
+    """
+    if "transformers" in sys.modules or not gc.isenabled():
+        yield
+        return
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @contextmanager

@@ -20,7 +20,12 @@ from attnscope.models.huggingface.facts import column_labels, licence_of, most_t
 from attnscope.models.huggingface.head import WatchedPass, has_detachable_head, watching_passes
 from attnscope.models.huggingface.images import read_preparation
 from attnscope.models.huggingface.inputs import PictureReader, Reader, TextReader, sizes_of
-from attnscope.models.huggingface.library import import_transformers, joined_threads, library_faults
+from attnscope.models.huggingface.library import (
+    collector_paused,
+    import_transformers,
+    joined_threads,
+    library_faults,
+)
 from attnscope.models.huggingface.network import Abilities, HuggingFaceNetwork
 from attnscope.models.huggingface.site_map import Attached, attach
 from attnscope.models.huggingface.sounds import SoundReader, read_extractor, speaking_prefix
@@ -279,10 +284,11 @@ def open_network(folder: Path, device: torch.device, *, name: str = "") -> Huggi
     config = read_config(folder)
     paths, n_free = weight_paths(folder), available_bytes()
     with reading_weights(folder, paths) as read:
-        library = import_transformers()
-        lists = importlib.import_module("transformers.models.auto.modeling_auto")
-        task = choose_task(lists, config)
-        plan = plan_model(library, config, task, folder)
+        with collector_paused():
+            library = import_transformers()
+            lists = importlib.import_module("transformers.models.auto.modeling_auto")
+            task = choose_task(lists, config)
+            plan = plan_model(library, config, task, folder)
         refuse_beyond_memory(plan, folder, n_free)
         vocabulary = None if task.reads_pictures else read_vocabulary(folder, library)
         if vocabulary is not None and plan.n_embedded is not None:

@@ -11,6 +11,7 @@ is the unigram language model's (Kudo 2018), done by the `tokenizers` library.
 """
 
 import struct
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,7 @@ from attnscope.models.huggingface.vocabulary import HuggingFaceVocabulary
 from attnscope.nn.progress import tell_and_wait
 from attnscope.outside import read_outside, regular_size
 from attnscope.strict_json import as_object, read_json
-from attnscope.text.guarding import library_errors, without_panic_words
+from attnscope.text.guarding import empty_library, library_errors, without_panic_words
 from attnscope.text.inspection import TOKENIZER_FILE, read_tokenizer_file
 
 SOURCE, TARGET, IDS = "source.spm", "target.spm", "vocab.json"
@@ -156,6 +157,8 @@ _ROLES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("mask", ("mask_token",)),
 )
 _ACTION = "Restore the tokenizer from the model's origin."
+_MANY = 20_000
+"""Pieces from which on dropping a vocabulary would delay the window."""
 _LONG = 2**21
 """Characters of a tokenizer.json from which on reading it is long enough to be told: some 50,000 pieces."""
 
@@ -178,7 +181,7 @@ def read_vocabulary(folder: Path, library: Any) -> HuggingFaceVocabulary:
             roles[role] = known[0]
     try:
         with without_panic_words():
-            return HuggingFaceVocabulary(backend, roles, source=source, target=target)
+            vocabulary = HuggingFaceVocabulary(backend, roles, source=source, target=target)
     except LoadError as error:
         raise LoadError(
             f"The tokenizer in {folder} is not usable. {error.happened}",
@@ -186,6 +189,10 @@ def read_vocabulary(folder: Path, library: Any) -> HuggingFaceVocabulary:
             expected=error.expected,
             action=_ACTION,
         ) from error
+    if vocabulary.size >= _MANY:
+        for read in filter(None, (backend, source, target)):
+            weakref.finalize(vocabulary.entries, empty_library, read).atexit = False
+    return vocabulary
 
 
 def _read_backend(folder: Path, library: Any) -> LibraryTokenizer:
@@ -194,9 +201,9 @@ def _read_backend(folder: Path, library: Any) -> LibraryTokenizer:
     It holds the interpreter while it reads a vocabulary, and with it the window: 0.3–0.6 s of processor
     time for 250,000 pieces of a unigram model, 1.1–1.4 s for as many of BPE with 570,000 merges, whichever
     of `from_str`, `from_file`, `from_buffer`, unpickling or the model's own class is called (tokenizers
-    0.23), and it cannot be done in pieces. Freeing that unigram model holds it for another 0.3 s. A process
-    that served encodings would be asked over a pipe for single tokens by the hundred thousand and could die
-    on its own; so the window says what it waits for. Drop when the library releases the interpreter.
+    0.23), and it cannot be done in pieces. A process that served encodings would be asked over a pipe for
+    single tokens by the hundred thousand and could die on its own; so the window says what it waits for.
+    Drop when the library releases the interpreter.
     """
     path = folder / TOKENIZER_FILE
     if path.exists() or path.is_symlink():
