@@ -79,9 +79,11 @@ class Query(Generic[Answer]):
         self.give_up()
         self._about = None
 
-    def give_up(self) -> None:
-        """Wait for nothing any more; what is known stays."""
+    def give_up(self) -> int:
+        """Wait for nothing any more; what is known stays. The number that may be cancelled, 0: none."""
+        number = self._number if self.is_busy else 0
         self._number, self._is_answered = 0, True
+        return number
 
     def forget(self) -> None:
         """Know nothing any more: another model is open, or there is nothing to ask about."""

@@ -204,7 +204,7 @@ def test_that_the_kl_of_other_answers_is_not_read() -> None:
     desk = CompareDesk().open()
     assert len(desk.state.kl_nats) == len(desk.state.answers) > 0
     desk.state.choose_way("position")
-    assert desk.state.compared is not None
+    assert desk.state.comparison.answer is not None
     assert desk.state.kl_nats == ()  # until the comparison of the new pairs is there
     desk.answer()
     desk.state.answers = ()

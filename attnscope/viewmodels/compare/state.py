@@ -23,7 +23,7 @@ from attnscope.viewmodels.compare.sides import Side, SideWish, keep_now, missing
 from attnscope.viewmodels.compare.traces import WHICH, CompareChanges, SideTraces
 from attnscope.viewmodels.maps.alignment import WAYS, align_stacks, alignment_words
 from attnscope.viewmodels.maps.segments import stack_tokens
-from attnscope.viewmodels.query import RequestIds
+from attnscope.viewmodels.query import Query, RequestIds
 from attnscope.viewmodels.session.comparing import (
     LIMITS,
     Changes,
@@ -46,19 +46,16 @@ class CompareState:
     """Two sides of anything; asks for traces only while its page is looked at."""
 
     def __init__(self, session: Session, post: Callable[[Request], None], numbers: RequestIds) -> None:
-        self._session, self._post, self._numbers = session, post, numbers
+        self._session = session
         self.changed = CompareChanges()
         self._traces = SideTraces(session, post, numbers, self.head_of, self.changed)
         self.kept: tuple[Kept, ...] = ()
         self.head: HeadRef | None = session.primary
-        self.compared: TracesCompared | None = None
-        self.error = ""
+        self.comparison = Query(TracesCompared, post, numbers)
+        """How far apart the traces are; asked for only while the page is looked at."""
         self.stacks: tuple[StackAlignment, ...] = ()
         self.answers: tuple[PairedAnswer, ...] = ()
-        self._compare_number = 0
-        self._compared_key: object = None
         self._maps: tuple[object, ComparedMaps] | None = None
-        self._is_watched = False
         told = session.changed
         told.selection.connect(self._on_selection, max_args=0)
         told.model.connect(self._on_model, max_args=0)
@@ -80,7 +77,7 @@ class CompareState:
     @property
     def is_waiting(self) -> bool:
         """Whether a trace or the comparison is on its way."""
-        return self._compare_number != 0 or self._traces.is_waiting
+        return self.comparison.is_busy or self._traces.is_waiting
 
     @property
     def is_shown(self) -> bool:
@@ -138,15 +135,15 @@ class CompareState:
     @property
     def grids(self) -> tuple[DifferenceGrid, ...]:
         """The differences of the heads that are shown small: of one stack, or of all."""
-        grids = self.compared.grids if self.compared else ()
         stack = self.head.stack if self.head and not self.choices.has_all_stacks else None
-        return tuple(g for g in grids if stack in (None, g.heads[0].stack))
+        return tuple(g for g in self._all_grids if stack in (None, g.heads[0].stack))
 
     @property
     def kl_nats(self) -> tuple[float, ...]:
         """KL of each pair of `answers`; empty while the comparison there is belongs to other answers."""
         n_pairs = sum(answer.pair is not None for answer in self.answers)
-        values = self.compared.kl_nats if self.compared and not self._compare_number else ()
+        found = self.comparison.answer
+        values = found.kl_nats if found and not self.comparison.is_busy else ()
         return values if len(values) == n_pairs else ()
 
     @property
@@ -160,8 +157,7 @@ class CompareState:
         """The |Δ| at the ends of the colours; 0: the largest of each head."""
         if self.choices.limit != "every":
             return 1.0 if self.choices.limit == "unit" else 0.0
-        grids = self.compared.grids if self.compared else ()
-        return max((float(grid.peaks.max()) for grid in grids), default=0.0)
+        return max((float(grid.peaks.max()) for grid in self._all_grids), default=0.0)
 
     @property
     def maps(self) -> ComparedMaps | None:
@@ -173,7 +169,7 @@ class CompareState:
             return shown if shown is not None and shown.head == self.head else None
         names = self.name("A"), self.name("B")
         rows = self._session.aspect.rows
-        key = (self._compared_key, self.head, names, self.end, rows)
+        key = (self.comparison.about, self.head, names, self.end, rows)
         if self._maps is None or self._maps[0] != key:
             axes = (aligned.queries, aligned.keys)
             made = compare_maps(first, second, *axes, names=names, limit=self.end, row_names=rows)
@@ -194,13 +190,13 @@ class CompareState:
 
     def open(self) -> None:
         """The page is looked at: from now on ask for what is missing."""
-        if not self._is_watched:
-            self._is_watched = True
+        if not self.comparison.is_watched:
+            self.comparison.is_watched = True
             self._pump()
 
     def close(self) -> None:
         """The page is not looked at: nothing more is asked for."""
-        self._is_watched = False
+        self.comparison.is_watched = False
 
     def choose_model(self, which: Which, source: str | None) -> None:
         """Look at another model on one side; None is the open one."""
@@ -269,9 +265,10 @@ class CompareState:
 
     def give_up(self) -> tuple[int, ...]:
         """Wait for nothing any more; the numbers of the requests, which the worker is to give up."""
-        numbers = (*self._traces.give_up(), self._compare_number)
-        self._compare_number, self._compared_key, self.error = 0, None, "Comparing was stopped."
-        self._session.tell_person(self.error, action="trace-again")
+        numbers = (*self._traces.give_up(), self.comparison.give_up())
+        self.comparison.renew()
+        self.comparison.error = "Comparing was stopped."
+        self._session.tell_person(self.comparison.error, action="trace-again")
         self.changed.traced.emit()
         self.changed.compared.emit()
         return numbers
@@ -285,25 +282,22 @@ class CompareState:
 
     def handle(self, reply: Reply) -> None:
         """Take a reply; those of other parts of the window are passed over."""
-        match reply:
-            case TracesCompared() | Failed() if reply.number == self._compare_number != 0:
-                self._compare_number, self.error = 0, reply.message if isinstance(reply, Failed) else ""
-                self.compared = self.compared if isinstance(reply, Failed) else reply
-                self.changed.compared.emit()
-            case _:
-                self._take_side(reply)
-
-    def _take_side(self, reply: Reply) -> None:
-        if self._traces.handle(reply):
+        if self.comparison.take(reply):
+            self.changed.compared.emit()
+        elif self._traces.handle(reply):
             if isinstance(reply, Failed):
                 self._forget_comparison()
             self.changed.traced.emit()
             self._pump()
 
     @property
+    def _all_grids(self) -> tuple[DifferenceGrid, ...]:
+        return self.comparison.answer.grids if self.comparison.answer else ()
+
+    @property
     def _is_aligned(self) -> bool:
         """Whether the axes are those of the traces that are there."""
-        return self._compared_key == self._key
+        return self.comparison.about == self._key
 
     @property
     def _key(self) -> object:
@@ -311,8 +305,8 @@ class CompareState:
         return self._traces.numbers, self.choices.way, self._session.aspect.rows
 
     def _forget_comparison(self) -> None:
-        self.stacks, self.answers, self.compared = (), (), None
-        self._compared_key, self._compare_number, self._maps, self.error = None, 0, None, ""
+        self.stacks, self.answers, self._maps = (), (), None
+        self.comparison.forget()
 
     def _choose(self, which: Which, choice: SideChoice, group: str = "") -> None:
         before = self.choices.side(which)
@@ -363,12 +357,12 @@ class CompareState:
         if head != self.head:
             self.head = head
             self.changed.head.emit()
-            if self._is_watched:
+            if self.comparison.is_watched:
                 self._traces.fetch_heads()
 
     def _pump(self) -> None:
         """Ask for what is missing, and compare when nothing is."""
-        if not self._is_watched:
+        if not self.comparison.is_watched:
             return
         if self._traces.pump():
             self._forget_comparison()
@@ -379,28 +373,25 @@ class CompareState:
 
     def _align(self) -> None:
         """Align the tokens of both traces and ask for the differences of all heads, once."""
-        both, key = self._traces.both, self._key
-        if both is None or key == self._compared_key:
+        both = self._traces.both
+        if both is None or self._is_aligned:
             return
-        self._compared_key = key
         way = self.choices.way
         self.stacks, self.answers = (
             align_stacks(*both, way, self._session.aspect.rows),
             pair_answers(*both, way),
         )
-        self._find_head()
-        self._compare_number = self._numbers.next()
-        self._post(
-            CompareTraces(
-                number=self._compare_number,
-                first=self.sides["A"].view,
-                second=self.sides["B"].view,
-                first_trace=both[0].number,
-                second_trace=both[1].number,
-                stacks=self.stacks,
-                answers=tuple(found.pair for found in self.answers if found.pair is not None),
-            )
+        request = CompareTraces(
+            number=0,
+            first=self.sides["A"].view,
+            second=self.sides["B"].view,
+            first_trace=both[0].number,
+            second_trace=both[1].number,
+            stacks=self.stacks,
+            answers=tuple(found.pair for found in self.answers if found.pair is not None),
         )
+        self.comparison.ask(self._key, request)
+        self._find_head()
         self._traces.fetch_heads()
         self.changed.heads.emit()
         self.changed.busy.emit()

@@ -74,7 +74,7 @@ def alike_words(state: CompareState) -> str:
 
 def grid_words(state: CompareState, top: float) -> str:
     """What the stripes stand for, up to `top`, and which heads are not there to be compared."""
-    compared = state.compared
+    compared = state.comparison.answer
     if compared is None:
         return ""
     parts = [
@@ -336,8 +336,8 @@ class ComparePage(Dressed):
         state = self._state
         grids = state.grids
         self.grid.set_empty_text(
-            "No head in common" if state.compared else "Comparing…",
-            state.error or "The differences of all heads appear here.",
+            "No head in common" if state.comparison.answer else "Comparing…",
+            state.comparison.error or "The differences of all heads appear here.",
         )
         is_sorted = state.choices.order == "changed"
         self.grid.set_grids(grids, is_sorted=is_sorted, end=state.end, off=heads_off(state))

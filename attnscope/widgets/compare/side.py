@@ -159,7 +159,7 @@ class CompareOutput(QWidget):
             self.table.show_rows(())
             self.kl.setText("")
             return
-        compared = self._state.compared
+        compared = self._state.comparison.answer
         is_by_piece = compared is not None and not compared.has_one_vocabulary
         self.table.show_rows(rows_of_both(answer.first, answer.second, is_by_piece=is_by_piece, n_rows=6))
         values = self._state.kl_nats
