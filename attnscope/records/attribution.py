@@ -10,7 +10,7 @@ from attnscope.records.arrays import frozen_array
 from attnscope.records.outputs import Candidate
 from attnscope.records.pictures import Picture
 from attnscope.records.requests import CountedNews, Reply, Request
-from attnscope.records.sites import NO_GATES, Gates, HeadRef, Stack
+from attnscope.records.sites import NO_GATES, STACKS, Gates, HeadRef, Stack
 from attnscope.records.tokens import Token
 
 PartKind = Literal["embedding", "head", "feed-forward", "bias"]
@@ -83,6 +83,19 @@ class PatchMap:
         if patched.shape != (len(self.rows), len(self.columns)):
             raise ValueError(f"{patched.shape} for {len(self.rows)} rows and {len(self.columns)} columns")
         object.__setattr__(self, "patched", patched)
+
+    def head_at(self, row: int, column: int) -> HeadRef | None:
+        """The head of a cell; None in a map of positions, or where a site has no such head."""
+        if self.kind != "head" or np.isnan(self.patched[row, column]):
+            return None
+        name, layer = self.rows[row].split()
+        stack = next(stack for stack in STACKS if stack == name)
+        return HeadRef(stack=stack, layer=int(layer), head=column)
+
+    def cell_of(self, head: HeadRef | None) -> tuple[int, int]:
+        """The cell of a head, (−1, −1) when the map has none."""
+        row = f"{head.stack} {head.layer}" if head is not None and self.kind == "head" else ""
+        return (self.rows.index(row), head.head) if head is not None and row in self.rows else (-1, -1)
 
 
 WishedToken = int | str | None

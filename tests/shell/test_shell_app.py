@@ -92,7 +92,7 @@ def test_that_heads_are_measured_while_the_person_wants_nothing_and_their_page_o
     assert line.text().startswith(session.roles[session.primary])
     opened.window.view.show_page("heads")
     assert opened.heads.phase == "done"
-    assert opened.window.pages.heads.table.model().rowCount() == len(opened.heads.rows) > 0
+    assert opened.window.pages.heads.table.model().rowCount() == len(opened.heads.order.rows) > 0
     opened.close()
     opened.window.deleteLater()
     opened.deleteLater()

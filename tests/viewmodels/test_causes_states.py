@@ -157,9 +157,9 @@ def test_that_a_map_is_asked_for_its_texts_and_told_as_it_grows() -> None:
     assert (first.clean, first.corrupt, first.target) == ("the cat sleeps", "the dog sleeps", "le chat dort")
     assert (first.kind, first.stack, first.position) == ("stream", "encoder", None)
     state.handle(PatchingNews(number=first.number, n_done=1, n_total=4))
-    assert (state.fraction, state.note) == (0.25, "1 of 4 patches")
+    assert (state.job.fraction, state.note) == (0.25, "1 of 4 patches")
     state.handle(patched(first.number))
-    assert (state.phase, state.position) == ("done", 1)
+    assert (state.job.phase, state.position) == ("done", 1)
     assert state.statement == "chat − dort after “chat”: 3 → −1 logits"
     assert state.sentence(0, 1) == "What enters encoder layer 0 at “dog” restores 20 % of the difference."
     assert state.sentence(-1, -1).startswith("Strongest: what enters encoder layer 1 at “dog” restores −90 %")
@@ -175,7 +175,8 @@ def test_that_other_choices_make_a_shown_map_anew_and_other_texts_take_it_away()
     state.handle(patched(asked[0].number, "head"))
     assert state.select(2, 1) == ref(0, 1, "cross")
     assert state.selected_cell == (2, 1)
-    assert state.head_at(1, 0) is None
+    assert state.patched is not None
+    assert state.patched.head_at(1, 0) is None
     assert state.sentence(1, 0) == "encoder 1 has no head 0."
     state.choose_answers("chat", None)
     state.choose_position(0)
@@ -184,16 +185,16 @@ def test_that_other_choices_make_a_shown_map_anew_and_other_texts_take_it_away()
     state.handle(patched(asked[-1].number, "head"))
     desk.session.head_changes.toggle_gate(ref(0, 1))
     desk.answer()
-    assert (state.patched, state.phase) == (None, "empty")
+    assert (state.patched, state.job.phase) == (None, "empty")
     assert "Press Patch again" in state.note
     state.run()
     state.stop()
     assert asked[-1] == StopWork(number=asked[-1].number, work="PatchTexts")
     state.handle(patched(asked[-2].number, "head"))
-    assert (state.patched, state.phase) == (None, "stopped")
+    assert (state.patched, state.job.phase) == (None, "stopped")
     state.run()
     state.handle(Failed(number=asked[-1].number, request="PatchTexts", message="Unlike lengths."))
-    assert (state.note, state.phase) == ("Unlike lengths.", "failed")
+    assert (state.note, state.job.phase) == ("Unlike lengths.", "failed")
 
 
 def test_that_the_sample_one_word_apart_is_the_second_text() -> None:

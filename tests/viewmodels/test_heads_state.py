@@ -35,17 +35,17 @@ def test_that_nothing_is_measured_without_a_model_or_twice_at_once() -> None:
 
 def test_that_progress_is_told_and_old_replies_are_dropped(fixture: HeadsDesk) -> None:
     state = fixture.state
-    state.choose_texts("/data/trees.conllu")
-    state.choose_specials("dropped")
-    state.choose_specials("nonsense")
+    state.texts.choose_texts("/data/trees.conllu")
+    state.texts.choose_specials("dropped")
+    state.texts.choose_specials("nonsense")
     state.run()
     wish = fixture.newest(MeasureHeads)
     assert (wish.path, wish.specials) == ("/data/trees.conllu", "dropped")  # type: ignore[attr-defined]
     number = wish.number  # type: ignore[attr-defined]
     state.handle(MeasuringNews(number=number, what="Measuring heads", n_done=250, n_total=1000))
-    assert (state.progress, state.fraction) == ("Measuring heads: 250 of 1,000", 0.25)
+    assert (state.progress, state.job.fraction) == ("Measuring heads: 250 of 1,000", 0.25)
     state.handle(MeasuringNews(number=number - 1, what="old", n_done=1, n_total=2))
-    assert state.fraction == 0.25
+    assert state.job.fraction == 0.25
     state.stop()
     assert fixture.posted[-1] == StopWork(number=fixture.posted[-1].number, work="MeasureHeads")
     assert state.phase == "stopped"
@@ -81,30 +81,30 @@ def test_that_rows_are_sorted_and_filtered(fixture: HeadsDesk) -> None:
     fixture.measure()
     table = state.table
     assert table is not None
-    assert state.rows == tuple(range(len(table.heads)))
-    state.sort_by("entropy")
-    column = table.column("entropy")[list(state.rows)]
+    assert state.order.rows == tuple(range(len(table.heads)))
+    state.order.sort_by("entropy")
+    column = table.column("entropy")[list(state.order.rows)]
     assert list(column) == sorted(column, reverse=True)
-    state.sort_by("entropy")
-    assert list(table.column("entropy")[list(state.rows)]) == sorted(column)
-    state.filter("previous")
-    assert [table.heads[row] for row in state.rows] == [table.heads[0]]
+    state.order.sort_by("entropy")
+    assert list(table.column("entropy")[list(state.order.rows)]) == sorted(column)
+    state.order.filter("previous")
+    assert [table.heads[row] for row in state.order.rows] == [table.heads[0]]
     assert state.role(0) == "previous token"
     assert state.role(1) == "(first token)"
-    state.filter("  L0H ")
-    assert {table.heads[row].layer for row in state.rows} == {0}
-    state.filter("")
-    state.show_stack(table.heads[0].stack)
-    assert {table.heads[row].stack for row in state.rows} == {table.heads[0].stack}
+    state.order.filter("  L0H ")
+    assert {table.heads[row].layer for row in state.order.rows} == {0}
+    state.order.filter("")
+    state.order.show_stack(table.heads[0].stack)
+    assert {table.heads[row].stack for row in state.order.rows} == {table.heads[0].stack}
 
 
 def test_that_columns_without_a_number_are_left_out(fixture: HeadsDesk) -> None:
     fixture.measure()
-    names = [measure.name for measure in fixture.state.measures]
+    names = [measure.name for measure in fixture.state.order.measures]
     assert "norm" not in names
     assert "previous_abs" not in names
-    fixture.state.show_all_measures(True)
-    assert "previous_abs" in [measure.name for measure in fixture.state.measures]
+    fixture.state.order.show_all_measures(True)
+    assert "previous_abs" in [measure.name for measure in fixture.state.order.measures]
 
 
 def test_that_the_selected_head_gets_its_card_with_texts(fixture: HeadsDesk) -> None:
@@ -136,4 +136,4 @@ def test_that_another_model_forgets_the_numbers_of_the_one_before(fixture: Heads
     fixture.state.run()
     fixture.open()
     assert fixture.newest(StopWork).work == "MeasureHeads"
-    assert (fixture.state.table, fixture.state.phase, fixture.state.rows) == (None, "empty", ())
+    assert (fixture.state.table, fixture.state.phase, fixture.state.order.rows) == (None, "empty", ())

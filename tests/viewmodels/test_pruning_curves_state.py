@@ -129,19 +129,19 @@ def test_that_random_orders_are_one_line_with_their_mean() -> None:
 def test_that_importance_is_a_column_with_or_without_a_measured_table(desk: CurvesDesk) -> None:
     heads = desk.heads
     heads.rank((importance(), importance("random")))
-    assert [measure.title for measure in heads.measures] == ["importance, gradient"]
-    heads.sort_by("importance_gradient")
+    assert [measure.title for measure in heads.order.measures] == ["importance, gradient"]
+    heads.order.sort_by("importance_gradient")
     assert heads.table is not None
-    assert heads.table.heads[heads.rows[0]] == HEADS[-1]
+    assert heads.table.heads[heads.order.rows[0]] == HEADS[-1]
     assert heads.statement == "importance over 7 texts"
     learned = Importance(
         ranking="learned", scores=tuple(HeadScore(head=head, value=0.5) for head in HEADS), n_texts=7
     )
     heads.rank((importance(), learned))
-    assert [m.name for m in heads.measures] == ["importance_gradient", "importance_learned"]
+    assert [m.name for m in heads.order.measures] == ["importance_gradient", "importance_learned"]
     heads.rank(())
     assert heads.table is None
-    assert heads.rows == ()
+    assert heads.order.rows == ()
 
 
 def test_that_numbers_have_three_digits() -> None:

@@ -72,12 +72,12 @@ def test_that_a_click_on_a_columns_name_sorts_and_one_on_a_row_selects(page: Pag
     header = table.horizontalHeader()
     place = header.sectionViewportPosition(names.index("first")) + 10
     qtbot.mouseClick(header.viewport(), Qt.MouseButton.LeftButton, pos=QPoint(place, 8))
-    assert desk.state.sorted_by == "first"
+    assert desk.state.order.sorted_by == "first"
     second = table.model().index(1, 0)
     qtbot.mouseClick(table.viewport(), Qt.MouseButton.LeftButton, pos=table.visualRect(second).center())
-    assert desk.session.primary == desk.state.table.heads[desk.state.rows[1]]
+    assert desk.session.primary == desk.state.table.heads[desk.state.order.rows[1]]
     qtbot.keyClick(table, Qt.Key.Key_Down)
-    assert desk.session.primary == desk.state.table.heads[desk.state.rows[2]]
+    assert desk.session.primary == desk.state.table.heads[desk.state.order.rows[2]]
     assert table.currentIndex().row() == 2
 
 
@@ -107,7 +107,7 @@ def test_that_the_card_shows_texts_as_they_are_and_leads_to_explore(page: Page, 
 def test_that_the_table_is_exported_as_it_is_shown(page: Page, tmp_path: Path, qtbot: QtBot) -> None:
     desk = page.desk
     desk.measure()
-    desk.state.sort_by("entropy")
+    desk.state.order.sort_by("entropy")
     page.paths["save"] = str(tmp_path / "heads.csv")
     page.widget._on_export()
     lines = (tmp_path / "heads.csv").read_text(encoding="utf-8").splitlines()
@@ -116,7 +116,7 @@ def test_that_the_table_is_exported_as_it_is_shown(page: Page, tmp_path: Path, q
     page.paths["save"] = str(tmp_path / "heads.json")
     page.widget._on_export()
     found = json.loads((tmp_path / "heads.json").read_text(encoding="utf-8"))
-    first = desk.state.table.heads[desk.state.rows[0]]
+    first = desk.state.table.heads[desk.state.order.rows[0]]
     assert (found["heads"][0]["stack"], found["heads"][0]["head"]) == (first.stack, first.head)
     page.paths["save"] = str(tmp_path / "none" / "heads.csv")
     with qtbot.waitSignal(page.widget.failed):
@@ -126,9 +126,9 @@ def test_that_the_table_is_exported_as_it_is_shown(page: Page, tmp_path: Path, q
 def test_that_texts_are_chosen_and_a_theme_is_taken(page: Page) -> None:
     page.paths["open"] = "/data/trees.conllu"
     page.widget._on_texts_chosen("file")
-    assert page.desk.state.path == "/data/trees.conllu"
+    assert page.desk.state.texts.path == "/data/trees.conllu"
     page.widget._on_texts_chosen("own")
-    assert page.desk.state.path == ""
+    assert page.desk.state.texts.path == ""
     page.desk.measure()
     apply_theme(page.widget, DARK)
     assert not page.widget.grab().isNull()

@@ -43,6 +43,11 @@ class AttributingChanges(SignalGroup):
 class AttributingState:
     """The output token is that of `across`; the answers hold for it alone."""
 
+    automatic = ("its prediction", "its runner-up")
+    """What an answer stands for that nobody has chosen."""
+    refusal_title = "No attribution for this model"
+    """What the `reason` is a reason against."""
+
     def __init__(
         self,
         session: Session,
@@ -93,16 +98,6 @@ class AttributingState:
     def compared(self) -> tuple[Token | None, Token | None]:
         """The two tokens whose logits are shown, None while that is unknown."""
         return (self.found.answer, self.found.other) if self.found is not None else (None, None)
-
-    @property
-    def automatic(self) -> tuple[str, str]:
-        """What an answer stands for that nobody has chosen."""
-        return "its prediction", "its runner-up"
-
-    @property
-    def refusal_title(self) -> str:
-        """What the reason is a reason against."""
-        return "No attribution for this model"
 
     @property
     def selected(self) -> tuple[HeadRef, ...]:

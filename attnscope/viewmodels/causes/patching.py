@@ -5,7 +5,6 @@ Must not import Qt.
 
 from collections.abc import Callable
 
-import numpy as np
 from psygnal import Signal, SignalGroup
 
 from attnscope.counting import number_text
@@ -13,12 +12,12 @@ from attnscope.records.attribution import PatchingNews, PatchMap, PatchTexts, Te
 from attnscope.records.messages import ModelLoaded
 from attnscope.records.outputs import Candidate
 from attnscope.records.requests import Reply, Request
-from attnscope.records.sites import STACKS, HeadRef
+from attnscope.records.sites import HeadRef
 from attnscope.records.tokens import Token
 from attnscope.viewmodels.causes.across_layers import AcrossState
 from attnscope.viewmodels.causes.attributing import clean_wish, refusal_of
 from attnscope.viewmodels.causes.patch_words import What, counterpart, end_of_change, patch_sentence
-from attnscope.viewmodels.query import Job, Phase, RequestIds
+from attnscope.viewmodels.query import Job, RequestIds
 from attnscope.viewmodels.session.state import Session
 
 _SAME = "Replace a word of the second text by another with the same number of tokens."
@@ -37,6 +36,11 @@ class PatchingChanges(SignalGroup):
 
 class PatchingState:
     """One map at most is under way; it is for the text, answers and gates it was asked with."""
+
+    automatic = ("the first text's prediction", "the second's prediction")
+    """What an answer stands for that nobody has chosen."""
+    refusal_title = "This model cannot be patched"
+    """What the `reason` is a reason against."""
 
     def __init__(
         self,
@@ -63,16 +67,6 @@ class PatchingState:
         self._propose()
 
     # What can be read
-
-    @property
-    def phase(self) -> Phase:
-        """How far the map is."""
-        return self.job.phase
-
-    @property
-    def error(self) -> str:
-        """Why there is no map."""
-        return self.job.error
 
     @property
     def patched(self) -> PatchMap | None:
@@ -138,16 +132,6 @@ class PatchingState:
         return (self.patched.answer, self.patched.other) if self.patched is not None else (None, None)
 
     @property
-    def automatic(self) -> tuple[str, str]:
-        """What an answer stands for that nobody has chosen."""
-        return "the first text's prediction", "the second's prediction"
-
-    @property
-    def refusal_title(self) -> str:
-        """What the reason is a reason against."""
-        return "This model cannot be patched"
-
-    @property
     def about(self) -> str:
         """The map in words, for a caption."""
         return f"Patched into “{self.corrupt.strip()}”; {self.statement}"
@@ -159,11 +143,6 @@ class PatchingState:
         is_open = traced is not None and traced.is_whole and not self.reason
         corrupt = self.corrupt.strip()
         return is_open and bool(corrupt) and corrupt != self._session.text.strip() and not self.job.is_running
-
-    @property
-    def fraction(self) -> float | None:
-        """How much is done, None while that is unknown."""
-        return self.job.fraction
 
     @property
     def progress(self) -> str:
@@ -179,13 +158,13 @@ class PatchingState:
     @property
     def note(self) -> str:
         """What to do, what is happening or what went wrong, while there is no map."""
-        if self.error:
-            return self.error
+        if self.job.error:
+            return self.job.error
         if self._session.traced is None or not self._session.text.strip():
             return "Type the path of a picture first." if self.reads_pictures else "Enter a text first."
         if self.job.is_running:
             return self.progress or "Waiting…"
-        if self.phase == "stopped":
+        if self.job.phase == "stopped":
             return "Cancelled. Press Patch to start again."
         if self._is_outdated and self.is_runnable:
             return _NEW
@@ -212,15 +191,6 @@ class PatchingState:
             f" {number_text(found.clean_difference)} → {number_text(found.corrupt_difference)} logits"
         )
 
-    def head_at(self, row: int, column: int) -> HeadRef | None:
-        """The head of a cell; None in a map of positions, or where a site has no such head."""
-        found = self.patched
-        if found is None or found.kind != "head" or np.isnan(found.patched[row, column]):
-            return None
-        name, layer = found.rows[row].split()
-        stack = next(stack for stack in STACKS if stack == name)
-        return HeadRef(stack=stack, layer=int(layer), head=column)
-
     def side_of(self, row: int) -> str:
         """Whose positions the columns are: `source` or `target`; empty in a map of heads."""
         found = self.patched
@@ -229,18 +199,10 @@ class PatchingState:
         is_target = found.rows[row].startswith("decoder") and "encoder" in self.whats
         return "target" if is_target else "source"
 
-    def cell_of(self, head: HeadRef | None) -> tuple[int, int]:
-        """The cell of a head, (−1, −1) when the map has none."""
-        found = self.patched
-        if found is None or found.kind != "head" or head is None:
-            return -1, -1
-        row = f"{head.stack} {head.layer}"
-        return (found.rows.index(row), head.head) if row in found.rows else (-1, -1)
-
     @property
     def selected_cell(self) -> tuple[int, int]:
         """The cell of the head that the session has selected last."""
-        return self.cell_of(self._session.primary)
+        return self.patched.cell_of(self._session.primary) if self.patched is not None else (-1, -1)
 
     def sentence(self, row: int, column: int) -> str:
         """One cell in words; without a cell (−1) the largest one."""
@@ -303,7 +265,7 @@ class PatchingState:
 
     def select(self, row: int, column: int) -> HeadRef | None:
         """Select the head of a cell, if it is one of a head."""
-        head = self.head_at(row, column)
+        head = self.patched.head_at(row, column) if self.patched is not None else None
         if head is not None:
             self._session.select_heads((head,))
         return head
@@ -315,7 +277,7 @@ class PatchingState:
             self._what = None
         elif self.job.take(reply):
             if not self.job.is_running:
-                self._is_outdated = self._is_outdated and self.phase != "done"
+                self._is_outdated = self._is_outdated and self.job.phase != "done"
                 self.changed.map.emit()
             self.changed.progress.emit()
 
@@ -323,11 +285,11 @@ class PatchingState:
 
     @property
     def _shown(self) -> TextsPatched | None:
-        return self.job.answer if self.phase != "failed" else None
+        return self.job.answer if self.job.phase != "failed" else None
 
     @property
     def _has_asked(self) -> bool:
-        return self.patched is not None or bool(self.error) or self.job.is_running
+        return self.patched is not None or bool(self.job.error) or self.job.is_running
 
     @property
     def _is_searching(self) -> bool:

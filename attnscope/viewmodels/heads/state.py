@@ -41,7 +41,7 @@ from attnscope.viewmodels.heads.columns import (
     with_importance,
 )
 from attnscope.viewmodels.heads.first_look import FirstLook
-from attnscope.viewmodels.query import Job, Phase, RequestIds
+from attnscope.viewmodels.query import Job, Phase, Query, RequestIds
 from attnscope.viewmodels.session.state import Session
 
 # What a head was measured to do, in a word or two: its role, or in brackets what it leans to. No Qt.
@@ -111,62 +111,14 @@ class HeadsChanges(SignalGroup):
     card = Signal()
 
 
-class HeadsState:
-    """Every head of the open model over texts; at most one pass is under way."""
+class MeasuredTexts:
+    """The texts that heads are measured over: the model's own or a file, with gold links."""
 
-    def __init__(
-        self,
-        session: Session,
-        post: Callable[[Request], None],
-        numbers: RequestIds,
-        cancel: Callable[[int], None] = lambda number: None,
-    ) -> None:
-        self._session, self._post, self._numbers, self._cancel = session, post, numbers, cancel
-        self.job = Job(MeasuringNews, HeadsMeasured, post, numbers)
-        self._idle = Job(MeasuringNews, HeadsMeasured, post, numbers)
-        self.changed = HeadsChanges()
+    def __init__(self, state: "HeadsState", session: Session) -> None:
+        self._state, self._session = state, session
         self.path = OWN_TEXTS
         self.specials: SpecialTokens = "kept"
-        self._notes = ""
-        self.table: HeadTable | None = None
-        self.importances: tuple[Importance, ...] = ()
-        self._measured: HeadTable | None = None
-        self.cards: tuple[HeadCard, ...] = ()
-        self.syntax: SyntaxTable | None = None
-        self.alignment: AlignmentTable | None = None
         self.links, self.links_from = "", 0
-        self.card: HeadCard | None = None
-        self.sorted_by = HEAD_COLUMN
-        self.is_descending = False
-        self.stack: Stack | None = None
-        self.filter_text = ""
-        self.has_all_measures = False
-        self.has_intervals = False
-        self._card_number = 0
-        self.first_look = FirstLook(session, lambda: _N_PASSES, lambda: self.phase == "empty", self.run)
-        session.changed.selection.connect(self._on_selection, max_args=0)
-
-    # What can be read
-
-    @property
-    def phase(self) -> Phase:
-        """How far the pass is; one that nobody sees counts when it is done."""
-        return "done" if self.job.phase == "empty" and self._idle.phase == "done" else self.job.phase
-
-    @property
-    def news(self) -> MeasuringNews | None:
-        """The newest of the pass under way."""
-        return self.job.news
-
-    @property
-    def error(self) -> str:
-        """Why the newest pass came to nothing, or what the table lacks."""
-        return "" if self.job.is_running else self.job.error or self._notes
-
-    @property
-    def can_run(self) -> bool:
-        """Whether there is a model to measure, and no pass under way."""
-        return self._session.model is not None and not self.job.is_running
 
     @property
     def corpus_name(self) -> str:
@@ -192,30 +144,171 @@ class HeadsState:
         """Whose links count, as people call them."""
         if self.can_link:
             return PurePath(self.links).name if self.links else "none"
-        return "of the task" if self.alignment is not None else "the texts' own"
+        return "of the task" if self._state.alignment is not None else "the texts' own"
 
-    @property
-    def fraction(self) -> float | None:
-        """How far the pass is; None when it cannot be known."""
-        return self.job.fraction
+    def choose_texts(self, path: str) -> None:
+        """Measure over a file, or over OWN_TEXTS."""
+        if path != self.path:
+            self.path, self.links = path, ""
+            self._state.changed.choice.emit()
 
-    @property
-    def progress(self) -> str:
-        """How far the pass is, in words."""
-        news = self.news
-        if news is None:
-            return ""
-        return f"{news.what}: {news.n_done:,} of {news.n_total:,}" if news.n_total else f"{news.what}…"
+    def choose_links(self, path: str, counts_from: int = 0) -> None:
+        """Compare cross-attention with the gold links of a file, one line for each pair; '' for none."""
+        if (path, counts_from) != (self.links, self.links_from):
+            self.links, self.links_from = path, counts_from
+            self._state.changed.choice.emit()
+
+    def choose_specials(self, name: str) -> None:
+        """Keep special tokens, drop them, or drop them and renormalise."""
+        for known in SPECIAL_TOKENS:
+            if known == name and known != self.specials:
+                self.specials = known
+                self._state.changed.choice.emit()
+
+    def request(self, *, is_idle: bool = False) -> MeasureHeads:
+        """A pass over them."""
+        return MeasureHeads(
+            number=0,
+            path=self.path,
+            specials=self.specials,
+            links=self.links if self.can_link else "",
+            links_from=self.links_from,
+            is_idle=is_idle,
+        )
+
+
+class TableOrder:
+    """Which heads and measures of the table are shown, in which order."""
+
+    def __init__(self, state: "HeadsState") -> None:
+        self._state = state
+        self.sorted_by = HEAD_COLUMN
+        self.is_descending = False
+        self.stack: Stack | None = None
+        self.filter_text = ""
+        self.has_all_measures = False
+        self.has_intervals = False
 
     @property
     def measures(self) -> tuple[CorpusMeasure, ...]:
         """The columns shown, without those that have no number for any head."""
-        table = self.table
+        table = self._state.table
         if table is None:
             return ()
         shown = (m for m in COLUMNS if m.name in table.names)
         shown = (m for m in shown if self.has_all_measures or m.name not in _FEWER)
         return tuple(m for m in shown if table.counts[:, table.names.index(m.name)].any())
+
+    @property
+    def stacks(self) -> tuple[Stack, ...]:
+        """The stacks that were measured."""
+        table = self._state.table
+        return tuple(dict.fromkeys(head.stack for head in table.heads)) if table else ()
+
+    @property
+    def rows(self) -> tuple[int, ...]:
+        """The rows of the table as they are to be shown, by number."""
+        table = self._state.table
+        if table is None:
+            return ()
+        if self.sorted_by in table.names:
+            order = order_heads(table, self.sorted_by, is_descending=self.is_descending)
+        else:
+            numbers = range(len(table.heads))
+            key = self._state.role if self.sorted_by == ROLE_COLUMN else None
+            order = tuple(sorted(numbers, key=key, reverse=self.is_descending))
+        return tuple(row for row in order if self._is_shown(row))
+
+    def _is_shown(self, row: int) -> bool:
+        head = self._state.cards[row].head
+        if self.stack is not None and head.stack != self.stack:
+            return False
+        names = f"{head.stack} {head.label} {self._state.role(row)} {self._state.cards[row].sentence}".lower()
+        return all(word in names for word in self.filter_text.split())
+
+    def sort_by(self, column: str) -> None:
+        """Sort by a column: numbers largest first, names in order; the same again turns it round."""
+        if column == self.sorted_by:
+            self.is_descending = not self.is_descending
+        else:
+            self.sorted_by = column
+            self.is_descending = column not in (HEAD_COLUMN, ROLE_COLUMN, ALIGNMENT)
+        self._state.changed.order.emit()
+
+    def show_stack(self, stack: str) -> None:
+        """Show the heads of one stack; an unknown name shows all."""
+        self.stack = next((known for known in self.stacks if known == stack), None)
+        self._state.changed.order.emit()
+
+    def filter(self, text: str) -> None:
+        """Show the heads whose name or role holds a text."""
+        if text.strip().lower() != self.filter_text:
+            self.filter_text = text.strip().lower()
+            self._state.changed.order.emit()
+
+    def show_all_measures(self, has_all: bool) -> None:
+        """Show every measure, or the usual ones."""
+        self.has_all_measures = has_all
+        self._state.changed.table.emit()
+
+    def show_intervals(self, has_intervals: bool) -> None:
+        """Write the interval behind each number, or the number alone."""
+        self.has_intervals = has_intervals
+        self._state.changed.order.emit()
+
+
+class HeadsState:
+    """Every head of the open model over texts; at most one pass is under way."""
+
+    def __init__(
+        self,
+        session: Session,
+        post: Callable[[Request], None],
+        numbers: RequestIds,
+        cancel: Callable[[int], None] = lambda number: None,
+    ) -> None:
+        self._session, self._cancel = session, cancel
+        self.job = Job(MeasuringNews, HeadsMeasured, post, numbers)
+        self._idle = Job(MeasuringNews, HeadsMeasured, post, numbers)
+        self._card = Query(CardShown, post, numbers)
+        self._card.is_watched = True
+        self.texts, self.order = MeasuredTexts(self, session), TableOrder(self)
+        self.changed = HeadsChanges()
+        self._notes = ""
+        self.table: HeadTable | None = None
+        self.importances: tuple[Importance, ...] = ()
+        self._measured: HeadTable | None = None
+        self.cards: tuple[HeadCard, ...] = ()
+        self.syntax: SyntaxTable | None = None
+        self.alignment: AlignmentTable | None = None
+        self.card: HeadCard | None = None
+        self.first_look = FirstLook(session, lambda: _N_PASSES, lambda: self.phase == "empty", self.run)
+        session.changed.selection.connect(self._on_selection, max_args=0)
+
+    # What can be read
+
+    @property
+    def phase(self) -> Phase:
+        """How far the pass is; one that nobody sees counts when it is done."""
+        return "done" if self.job.phase == "empty" and self._idle.phase == "done" else self.job.phase
+
+    @property
+    def error(self) -> str:
+        """Why the newest pass came to nothing, or what the table lacks."""
+        return "" if self.job.is_running else self.job.error or self._notes
+
+    @property
+    def can_run(self) -> bool:
+        """Whether there is a model to measure, and no pass under way."""
+        return self._session.model is not None and not self.job.is_running
+
+    @property
+    def progress(self) -> str:
+        """How far the pass is, in words."""
+        news = self.job.news
+        if news is None:
+            return ""
+        return f"{news.what}: {news.n_done:,} of {news.n_total:,}" if news.n_total else f"{news.what}…"
 
     @property
     def statement(self) -> str:
@@ -231,25 +324,6 @@ class HeadsState:
             parts.append(f"importance over {plural(self.importances[0].n_texts, 'text')}")
         return "; ".join(parts)
 
-    @property
-    def stacks(self) -> tuple[Stack, ...]:
-        """The stacks that were measured."""
-        return tuple(dict.fromkeys(head.stack for head in self.table.heads)) if self.table else ()
-
-    @property
-    def rows(self) -> tuple[int, ...]:
-        """The rows of the table as they are to be shown, by number."""
-        table = self.table
-        if table is None:
-            return ()
-        if self.sorted_by in table.names:
-            order = order_heads(table, self.sorted_by, is_descending=self.is_descending)
-        else:
-            numbers = range(len(table.heads))
-            key = self.role if self.sorted_by == ROLE_COLUMN else None
-            order = tuple(sorted(numbers, key=key, reverse=self.is_descending))
-        return tuple(row for row in order if self._is_shown(row))
-
     def role(self, row: int) -> str:
         """What the head of a row does, in a word or two."""
         card, sites = self.cards[row], self._session.model.sites if self._session.model is not None else ()
@@ -264,72 +338,23 @@ class HeadsState:
 
     # Intents
 
-    def choose_texts(self, path: str) -> None:
-        """Measure over a file, or over OWN_TEXTS."""
-        if path != self.path:
-            self.path, self.links = path, ""
-            self.changed.choice.emit()
-
-    def choose_links(self, path: str, counts_from: int = 0) -> None:
-        """Compare cross-attention with the gold links of a file, one line for each pair; '' for none."""
-        if (path, counts_from) != (self.links, self.links_from):
-            self.links, self.links_from = path, counts_from
-            self.changed.choice.emit()
-
-    def choose_specials(self, name: str) -> None:
-        """Keep special tokens, drop them, or drop them and renormalise."""
-        for known in SPECIAL_TOKENS:
-            if known == name and known != self.specials:
-                self.specials = known
-                self.changed.choice.emit()
-
     def run(self) -> None:
         """Begin a pass."""
         if not self.can_run:
             return
         self._cancel_idle()
-        self.job.start(self._request())
+        self.job.start(self.texts.request())
         self.changed.progress.emit()
 
     def measure_when_idle(self) -> None:
         """Have the page's first look done while nothing else is, unseen, where that takes seconds."""
         if self.phase == "empty" and self.first_look.is_soon:
-            self._idle.start(self._request(is_idle=True))
+            self._idle.start(self.texts.request(is_idle=True))
 
     def stop(self) -> None:
         """Give the pass up; the table before it stays."""
         if self.job.stop():
             self.changed.progress.emit()
-
-    def sort_by(self, column: str) -> None:
-        """Sort by a column: numbers largest first, names in order; the same again turns it round."""
-        if column == self.sorted_by:
-            self.is_descending = not self.is_descending
-        else:
-            self.sorted_by = column
-            self.is_descending = column not in (HEAD_COLUMN, ROLE_COLUMN, ALIGNMENT)
-        self.changed.order.emit()
-
-    def show_stack(self, stack: str) -> None:
-        """Show the heads of one stack; an unknown name shows all."""
-        self.stack = next((known for known in self.stacks if known == stack), None)
-        self.changed.order.emit()
-
-    def filter(self, text: str) -> None:
-        """Show the heads whose name or role holds a text."""
-        if text.strip().lower() != self.filter_text:
-            self.filter_text = text.strip().lower()
-            self.changed.order.emit()
-
-    def show_all_measures(self, has_all: bool) -> None:
-        """Show every measure, or the usual ones."""
-        self.has_all_measures = has_all
-        self.changed.table.emit()
-
-    def show_intervals(self, has_intervals: bool) -> None:
-        """Write the interval behind each number, or the number alone."""
-        self.has_intervals = has_intervals
-        self.changed.order.emit()
 
     def rank(self, importances: tuple[Importance, ...]) -> None:
         """Show how much each head matters; without a measured table, that alone."""
@@ -357,7 +382,7 @@ class HeadsState:
     def handle(self, reply: Reply) -> None:
         """Take a reply; those of other parts of the window are passed over."""
         match reply:
-            case CardShown() if reply.number == self._card_number:
+            case CardShown() if self._card.take(reply):
                 self.card = reply.card
                 self.changed.card.emit()
             case ModelLoaded():
@@ -373,23 +398,13 @@ class HeadsState:
 
     # Inside
 
-    def _request(self, *, is_idle: bool = False) -> MeasureHeads:
-        return MeasureHeads(
-            number=0,
-            path=self.path,
-            specials=self.specials,
-            links=self.links if self.can_link else "",
-            links_from=self.links_from,
-            is_idle=is_idle,
-        )
-
     def _take(self, found: Findings) -> None:
         self._measured = with_alignment(found.table, found.alignment)
         self.cards, self.syntax, self.alignment = found.cards, found.syntax, found.alignment
         self._notes = " ".join(found.notes)
         self._join()
-        if self.stack not in self.stacks:
-            self.stack = None
+        if self.order.stack not in self.order.stacks:
+            self.order.stack = None
         self.card = None
         self.changed.table.emit()
         self.changed.progress.emit()
@@ -423,19 +438,12 @@ class HeadsState:
         self.job.forget()
         self._idle.forget()
         self._notes = ""
-        self.table, self.cards, self.syntax, self.card, self.stack = None, (), None, None, None
+        self.table, self.cards, self.syntax, self.card, self.order.stack = None, (), None, None, None
         self._measured, self.alignment, self.importances = None, None, ()
         self._tell_roles()
         self.changed.table.emit()
         self.changed.progress.emit()
         self.changed.card.emit()
-
-    def _is_shown(self, row: int) -> bool:
-        head = self.cards[row].head
-        if self.stack is not None and head.stack != self.stack:
-            return False
-        names = f"{head.stack} {head.label} {self.role(row)} {self.cards[row].sentence}".lower()
-        return all(word in names for word in self.filter_text.split())
 
     def _on_selection(self) -> None:
         self.changed.selection.emit()
@@ -450,9 +458,7 @@ class HeadsState:
         if self.card is not None and self.card.head == head:
             return
         self.card = self.cards[row]
-        if self._measured is None:
-            self.changed.card.emit()
-            return
-        self._card_number = self._numbers.next()
-        self._post(ShowCard(number=self._card_number, head=head))
+        if self._measured is not None:
+            self._card.renew()
+            self._card.ask(head, ShowCard(number=0, head=head))
         self.changed.card.emit()

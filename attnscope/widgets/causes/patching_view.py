@@ -98,16 +98,16 @@ class PatchingView(QWidget):
         state = self._state
         self.run_button.setEnabled(state.is_runnable)
         self.note.setText(plain_text(state.note))
-        self.note.set_role("error" if state.error else "hint")
+        self.note.set_role("error" if state.job.error else "hint")
 
     def _show_progress(self) -> None:
         state = self._state
-        is_running = state.phase == "running"
+        is_running = state.job.phase == "running"
         self.run_button.setVisible(not is_running)
         self.stop_button.setVisible(is_running)
         self.progress.setVisible(is_running)
-        self.progress.setRange(0, 0 if state.fraction is None else 100)
-        self.progress.setValue(round(100 * (state.fraction or 0.0)))
+        self.progress.setRange(0, 0 if state.job.fraction is None else 100)
+        self.progress.setValue(round(100 * (state.job.fraction or 0.0)))
 
     def _show_choices(self) -> None:
         state = self._state

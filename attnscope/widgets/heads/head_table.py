@@ -57,8 +57,8 @@ class HeadTableModel(QAbstractTableModel):
         """Read rows and columns from the state again."""
         self.beginResetModel()
         state = self._state
-        self.rows = state.rows
-        measures = state.measures
+        self.rows = state.order.rows
+        measures = state.order.measures
         self.names = tuple(measure.name for measure in measures)
         if state.table is not None:
             columns = [state.table.names.index(name) for name in self.names]
@@ -81,7 +81,7 @@ class HeadTableModel(QAbstractTableModel):
     ) -> object:
         if orientation is not Qt.Orientation.Horizontal:
             return None
-        measure = self._state.measures[section - _N_NAMES] if section >= _N_NAMES else None
+        measure = self._state.order.measures[section - _N_NAMES] if section >= _N_NAMES else None
         if role == Qt.ItemDataRole.DisplayRole:
             return measure.title if measure else ("head", "what it does")[section]
         if role == Qt.ItemDataRole.ToolTipRole:
@@ -112,7 +112,7 @@ class HeadTableModel(QAbstractTableModel):
     def _name_data(self, row: int, column: int, role: int) -> object:
         card = self._state.cards[row]
         if role == Qt.ItemDataRole.DisplayRole:
-            is_one_of_many = len(self._state.stacks) > 1
+            is_one_of_many = len(self._state.order.stacks) > 1
             name = f"{card.head.stack} {card.head.label}" if is_one_of_many else card.head.label
             return self._state.role(row) if column else name
         if role == Qt.ItemDataRole.ToolTipRole:
@@ -127,7 +127,7 @@ class HeadTableModel(QAbstractTableModel):
         found = table.estimate(table.heads[row], name)
         if role == Qt.ItemDataRole.ToolTipRole:
             return plain_tooltip(cell_tip(found))
-        return estimate_text(name, found, has_interval=self._state.has_intervals)
+        return estimate_text(name, found, has_interval=self._state.order.has_intervals)
 
 
 class BarDelegate(QStyledItemDelegate):
@@ -184,7 +184,7 @@ class HeadTableView(Dressing, QTableView):
             self._on_row(self.currentIndex())
 
     def _fit(self) -> None:
-        number = _WIDE_PX if self._state.has_intervals else _COLUMN_PX
+        number = _WIDE_PX if self._state.order.has_intervals else _COLUMN_PX
         for column in range(self._rows.columnCount()):
             width = (_NAME_PX, _ROLE_PX)[column] if column < _N_NAMES else number
             title = str(self._rows.headerData(column, Qt.Orientation.Horizontal) or "")
@@ -195,9 +195,10 @@ class HeadTableView(Dressing, QTableView):
         self._rows.reload()
         self._fit()
         names = [self._rows.column_name(k) for k in range(self._rows.columnCount())]
-        if self._state.sorted_by in names:
-            order = Qt.SortOrder.DescendingOrder if self._state.is_descending else Qt.SortOrder.AscendingOrder
-            self.horizontalHeader().setSortIndicator(names.index(self._state.sorted_by), order)
+        order = self._state.order
+        if order.sorted_by in names:
+            way = Qt.SortOrder.DescendingOrder if order.is_descending else Qt.SortOrder.AscendingOrder
+            self.horizontalHeader().setSortIndicator(names.index(order.sorted_by), way)
 
     def _show_selection(self) -> None:
         row = self._state.selected_row
@@ -210,7 +211,7 @@ class HeadTableView(Dressing, QTableView):
         self.scrollTo(index)
 
     def _on_section_clicked(self, section: int) -> None:
-        self._state.sort_by(self._rows.column_name(section))
+        self._state.order.sort_by(self._rows.column_name(section))
 
     def _on_header_menu(self, place: QPoint) -> None:
         section = self.horizontalHeader().logicalIndexAt(place)

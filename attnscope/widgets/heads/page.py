@@ -200,7 +200,7 @@ class HeadsPage(QWidget):
         )
         self._links.chosen.connect(self._on_links_chosen)
         self._special = ChoiceButton("Special tokens", "Special tokens in the measures", SPECIAL_NAMES)
-        self._special.chosen.connect(self._state.choose_specials)
+        self._special.chosen.connect(self._state.texts.choose_specials)
         self.run_button = QPushButton("Measure")
         self.run_button.setDefault(True)
         self.run_button.setAccessibleName("Measure every head over the texts")
@@ -229,18 +229,18 @@ class HeadsPage(QWidget):
 
     def _build_filter_row(self) -> FlowRow:
         self._stack = ChoiceButton("Show", "Stacks shown", _STACKS)
-        self._stack.chosen.connect(self._state.show_stack)
+        self._stack.chosen.connect(self._state.order.show_stack)
         self._filter = QLineEdit()
         self._filter.setPlaceholderText("Filter: L3, induction")
         self._filter.setAccessibleName("Filter the heads")
         self._filter.setClearButtonEnabled(True)
         self._filter.setToolTip("Layers, heads and roles, separated by spaces, such as L3 or induction")
         self._filter.setMinimumWidth(240)
-        self._filter.textEdited.connect(self._state.filter)
+        self._filter.textEdited.connect(self._state.order.filter)
         self._all = QCheckBox("all measures")
-        self._all.clicked.connect(self._state.show_all_measures)
+        self._all.clicked.connect(self._state.order.show_all_measures)
         self._intervals = QCheckBox("intervals")
-        self._intervals.clicked.connect(self._state.show_intervals)
+        self._intervals.clicked.connect(self._state.order.show_intervals)
         self._count = PlainLabel(role="muted")
         line = FlowRow(self._stack, self._filter, self._count)
         line.add_stretch()
@@ -252,24 +252,24 @@ class HeadsPage(QWidget):
     def _show_all(self) -> None:
         state = self._state
         is_running, has_table = state.phase == "running", state.table is not None
-        self._texts.setText(f"Texts: {state.corpus_name} ▾")
-        self._links.setVisible(state.has_cross)
-        self._links.setEnabled(state.can_link)
-        self._links.show_choice(str(state.links_from) if state.links else "none")
-        self._links.setText(f"Gold links: {state.links_name} ▾")
-        self._special.show_choice(state.specials)
+        self._texts.setText(f"Texts: {state.texts.corpus_name} ▾")
+        self._links.setVisible(state.texts.has_cross)
+        self._links.setEnabled(state.texts.can_link)
+        self._links.show_choice(str(state.texts.links_from) if state.texts.links else "none")
+        self._links.setText(f"Gold links: {state.texts.links_name} ▾")
+        self._special.show_choice(state.texts.specials)
         self.run_button.setEnabled(state.can_run)
         self.stop_button.setVisible(is_running)
         self._progress.setVisible(is_running and has_table)
-        self._progress.setRange(0, 0 if state.fraction is None else 100)
-        self._progress.setValue(round(100 * (state.fraction or 0.0)))
+        self._progress.setRange(0, 0 if state.job.fraction is None else 100)
+        self._progress.setValue(round(100 * (state.job.fraction or 0.0)))
         self._progress_text.set_role("error" if state.error else "muted")
         self._progress_text.setText((state.progress or state.error) if has_table else "")
         self._export.setEnabled(has_table)
         for widget in (self._stack, self._filter, self._all, self._intervals):
             widget.setEnabled(has_table)
-        self._stack.show_choice(state.stack or "all")
-        n_shown, n_all = len(state.rows), len(state.cards)
+        self._stack.show_choice(state.order.stack or "all")
+        n_shown, n_all = len(state.order.rows), len(state.cards)
         heads = plural(n_all, "head")
         self._count.setText(f"{n_shown} of {heads}" if n_shown != n_all else heads)
         self._count.setVisible(has_table)
@@ -287,7 +287,7 @@ class HeadsPage(QWidget):
                     title=state.progress or "Measuring…",
                     hint="Other pages stay usable.",
                     is_working=True,
-                    fraction=state.fraction,
+                    fraction=state.job.fraction,
                 )
             case "failed":
                 return Placeholder(kind="failed", title="These texts cannot be measured", hint=state.error)
@@ -304,22 +304,22 @@ class HeadsPage(QWidget):
     @Slot(str)
     def _on_texts_chosen(self, key: str) -> None:
         if key == "own":
-            self._state.choose_texts(OWN_TEXTS)
+            self._state.texts.choose_texts(OWN_TEXTS)
             return
         path = self._ask_open(
             self, "Texts to measure over", "Texts and trees (*.txt *.tsv *.conllu *.gz);;All files (*)"
         )
         if path:
-            self._state.choose_texts(path)
+            self._state.texts.choose_texts(path)
 
     @Slot(str)
     def _on_links_chosen(self, key: str) -> None:
         if key == "none":
-            self._state.choose_links("")
+            self._state.texts.choose_links("")
             return
         path = self._ask_open(self, "Gold links of the pairs", "All files (*)")
         if path:
-            self._state.choose_links(path, int(key))
+            self._state.texts.choose_links(path, int(key))
         self._show_all()
 
     @Slot(int)
@@ -337,6 +337,6 @@ class HeadsPage(QWidget):
             return
         found = Findings(table=state.table, cards=state.cards, syntax=state.syntax, alignment=state.alignment)
         is_json = path.lower().endswith(".json")
-        content = json_text(found.to_dict(state.rows)) if is_json else found.to_csv(state.rows)
+        content = json_text(found.to_dict(state.order.rows)) if is_json else found.to_csv(state.order.rows)
         with told_failures(self.failed, "table of heads"):
             replace_file(Path(path), content.encode())

@@ -24,8 +24,8 @@ class HeadsTabs(QWidget):
         self.setProperty("role", "page")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         self.table = table
-        self.pruning = PruningPage(states.curves, table_path=lambda: states.heads.path)
-        self.alike = AlikePage(states.alike, table_path=lambda: states.heads.path)
+        self.pruning = PruningPage(states.curves, table_path=lambda: states.heads.texts.path)
+        self.alike = AlikePage(states.alike, table_path=lambda: states.heads.texts.path)
         self.weights = WeightsPage(states.weights)
         self.pruning.explore_wanted.connect(self.explore_wanted)
         self.pruning.remove_wanted.connect(self.remove_wanted)
