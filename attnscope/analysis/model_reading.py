@@ -33,7 +33,7 @@ from attnscope.models.places import CallPlace
 from attnscope.nn.block import Block
 from attnscope.nn.layers import CrossAttention, SelfAttention
 from attnscope.nn.precision import exact
-from attnscope.questions import Mixing, NextTokens, Projections, Question, Routing, Streams, Units
+from attnscope.questions import Attended, Mixing, NextTokens, Projections, Question, Routing, Streams, Units
 from attnscope.questions.question import AUTO, Numbers
 from attnscope.records.asking import Answer
 from attnscope.records.interventions import Interventions
@@ -41,7 +41,8 @@ from attnscope.records.models import ModelInfo, needs_model
 from attnscope.records.sites import STACKS, Gates, HeadRef, SiteKey, Stack, check_heads
 from attnscope.records.tokens import Token
 from attnscope.schemes.mixers import MIXERS
-from attnscope.trace.probe import GateProbe
+from attnscope.trace.probe import GateProbe, TraceProbe
+from attnscope.trace.weights import site_weights
 
 ATTENTION, CROSS, FEED_FORWARD = "attention", "cross-attention", "feed-forward"
 _SUM_TOLERANCES = {torch.float32: 1e-4, torch.float64: 1e-8}
@@ -86,9 +87,9 @@ class ModelReading:
             raise UserError("There is no text to look at.", expected="at least one word")
         self._model, self._network = model, model.network
         self._head = head if head is not None else _first_head(model)
-        self._probe = GateProbe(
-            model.sites, model.first_gates if gates is None else gates, edits=model.edits(interventions)
-        )
+        self._gates = model.first_gates if gates is None else gates
+        self._edits = model.edits(interventions)
+        self._probe = GateProbe(model.sites, self._gates, edits=self._edits)
         self._inputs = model.encode(text, target)
 
     @property
@@ -117,17 +118,12 @@ class ModelReading:
         )
 
     def projections(self) -> Projections:
-        head = self._head
-        if head is None:
-            raise UserError(f"{self.model.name} has no heads.", expected="a model with attention")
-        check_heads((head,), self._model.sites)
+        head = self._asked_head()
         products = self._parts.products(head)
         with _watched(gives=tuple(place for place, _ in products.values())) as seen:
             self._run()
         numbers = {name: seen.given(place)[:, rows] for name, (place, rows) in products.items()}
-        queries, keys = self._tokens_of("decoder"), self._tokens_of("encoder")
-        if head.stack != "cross":
-            queries = keys = self._tokens_of(head.stack)
+        queries, keys = self._tokens_of_head(head)
         return Projections(head=head, query_tokens=queries, key_tokens=keys, **numbers)
 
     def next_tokens(self) -> NextTokens:
@@ -170,6 +166,26 @@ class ModelReading:
             p=tuple(p for _, p in found.values()),
         )
 
+    def attended(self) -> Attended:
+        head = self._asked_head()
+        site = next(one for one in self._model.sites if one.key == head.site_key)
+        if site.keys != "tokens" or head.stack not in ("encoder", "decoder", "cross"):
+            raise UserError(
+                f"{head.stack} {head.label} does not let tokens read tokens: its keys are {site.keys}.",
+                expected="a head of an encoder, of a decoder or of cross-attention",
+            )
+        probe = TraceProbe(
+            self._model.sites, self._gates, wanted=frozenset({head.site_key}), edits=self._edits
+        )
+        self._network.run(self._inputs, probe)
+        record = probe.records[head.site_key]
+        row = slice(head.head, head.head + 1)
+        group = head.head * len(record.k) // len(record.q)
+        parts = (record.q[head.head], record.k[group], site_weights(record, row)[0])
+        q, k, weights = (exact(one).cpu().numpy() for one in parts)
+        queries, keys = self._tokens_of_head(head)
+        return Attended(head=head, query_tokens=queries, key_tokens=keys, q=q, k=k, weights=weights)
+
     def mixing(self) -> Mixing:
         found = self._parts.unrolled(self._run)
         return Mixing(
@@ -180,6 +196,18 @@ class ModelReading:
         )
 
     # -- inside ---------------------------------------------------------------------------------
+
+    def _asked_head(self) -> HeadRef:
+        if self._head is None:
+            raise UserError(f"{self.model.name} has no heads.", expected="a model with attention")
+        check_heads((self._head,), self._model.sites)
+        return self._head
+
+    def _tokens_of_head(self, head: HeadRef) -> tuple[tuple[Token, ...], tuple[Token, ...]]:
+        """The tokens of its queries and of its keys."""
+        if head.stack == "cross":
+            return self._tokens_of("decoder"), self._tokens_of("encoder")
+        return self._tokens_of(head.stack), self._tokens_of(head.stack)
 
     @cached_property
     def _parts(self) -> "_OwnParts | _ForeignParts":
@@ -422,7 +450,7 @@ def _has_attention() -> UserError:
     return UserError(
         "The layers of this model mix tokens by attention, whose weights are its maps.",
         expected="a model whose mixer is retention, selective or convolution",
-        action="Look at its maps, or train the recipe induction-retention.",
+        action="Look at its maps, or train the recipe induction-retention or induction-convolution.",
     )
 
 

@@ -5,6 +5,7 @@ Window, command line, Python, command palette, help and export read this list.
 
 from attnscope.errors import UserError, meant, shown
 from attnscope.questions.question import (
+    Attended,
     Mixing,
     NextTokens,
     NoOptions,
@@ -19,6 +20,7 @@ from attnscope.schemes.registry import schemes_of
 
 __all__ = [
     "QUESTIONS",
+    "Attended",
     "Mixing",
     "NextTokens",
     "NoOptions",

@@ -96,6 +96,21 @@ class Routing:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Attended:
+    """One head's queries [n_queries, d] and keys [n_keys, d] as they meet, turned by positions and the like.
+
+    `weights` [n_queries, n_keys] is NaN where the mask forbids.
+    """
+
+    head: HeadRef
+    query_tokens: tuple[Token, ...]
+    key_tokens: tuple[Token, ...]
+    q: Numbers
+    k: Numbers
+    weights: Numbers
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Mixing:
     """The weights by which layers without attention add values up: their recurrence or convolution, unrolled.
 
@@ -147,6 +162,10 @@ class Reading(Protocol):
 
     def routing(self, stack: str = AUTO) -> Routing:
         """Which experts take which tokens, in `encoder` or `decoder`; auto: in what predicts."""
+        ...
+
+    def attended(self) -> Attended:
+        """Queries, keys and weights of the head that is asked about, as they were in attention."""
         ...
 
     def mixing(self) -> Mixing:
