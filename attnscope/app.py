@@ -6,12 +6,13 @@ Must not import torch: the worker thread does, once the window has been painted.
 import dataclasses
 import functools
 import json
+import os
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 from PySide6.QtCore import QEvent, QObject, Qt, QTimer, Signal, Slot
-from PySide6.QtGui import QGuiApplication
+from PySide6.QtGui import QFileOpenEvent, QGuiApplication
 from PySide6.QtWidgets import QApplication, QMessageBox, QWidget
 
 from attnscope import paths
@@ -177,6 +178,7 @@ class TokenLabs(QObject):
 
 
 PREFERRED_DEMO = "english-french"
+_RETRY_MS = 300
 
 
 class Program(QObject):
@@ -203,7 +205,7 @@ class Program(QObject):
         super().__init__()
         self._settings = settings
         self._crash_log = crash_log
-        self._source = options.source
+        self._source, self._handed = options.source, list[str]()
         self._is_remembering, self._is_measuring = is_remembering, is_measuring
         self._is_ending = False
         self.milestones: dict[str, float] = {}
@@ -380,6 +382,44 @@ class Program(QObject):
         if source:
             self.session.load_model(source, device)
 
+    @Slot(str)
+    def take_source(self, source: str) -> None:
+        """Come to the front and open what a later start or the desktop hands over: a path or a model's name.
+
+        Before the engine is there it takes the place of what was to be opened first. While a dialog wants an
+        answer it waits for that.
+        """
+        if self._is_ending:
+            return
+        self._come_forward()
+        if "ready" not in self.milestones:
+            self._source = source
+        else:
+            self._handed.append(source)
+            self._open_handed()
+
+    @Slot()
+    def _open_handed(self) -> None:
+        """Open what was handed over, once no dialog is open."""
+        if self._is_ending or not self._handed:
+            return
+        if QApplication.activeModalWidget() is not None:
+            QTimer.singleShot(_RETRY_MS, self, self._open_handed)
+            return
+        source = self._handed[-1]
+        self._handed.clear()
+        if os.path.exists(source):
+            self.window.workspace.files.open_path(source)
+        else:
+            self.session.load_model(source, self._settings.device)
+
+    def _come_forward(self) -> None:
+        """Show the window above others, and as large as before if it was minimised."""
+        window = self.window
+        window.setWindowState(window.windowState() & ~Qt.WindowState.WindowMinimized)
+        window.raise_()
+        window.activateWindow()
+
     def _snapshot(self) -> Settings | None:
         """What to remember; None when the window cannot say."""
         try:
@@ -405,10 +445,24 @@ def first_demo(names: tuple[str, ...]) -> str:
     return PREFERRED_DEMO if PREFERRED_DEMO in names else next(iter(names), "")
 
 
+class Application(QApplication):
+    """The Qt application; `file_wanted` is emitted with the file that a desktop asks it to open (macOS)."""
+
+    file_wanted = Signal(str)
+
+    def event(self, event: QEvent) -> bool:
+        """Tell of a file that is to be opened."""
+        if isinstance(event, QFileOpenEvent):
+            if event.file():
+                self.file_wanted.emit(event.file())
+            return True
+        return super().event(event)
+
+
 def make_application() -> QApplication:
     """The Qt application, with its name; made once."""
     existing = QApplication.instance()
-    application = existing if isinstance(existing, QApplication) else QApplication(["attnscope"])
+    application = existing if isinstance(existing, QApplication) else Application(["attnscope"])
     application.setApplicationName("AttnScope")
     application.setDesktopFileName("io.github.attnscope.AttnScope")
     application.setQuitOnLastWindowClosed(False)

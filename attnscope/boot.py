@@ -7,6 +7,7 @@ worker thread does, after the first paint.
 import ctypes
 import gc
 import os
+import platform
 import stat
 import sys
 import time
@@ -173,6 +174,7 @@ def qt_import_error(error: ImportError) -> UserError:
 def open_window(options: StartOptions) -> int:
     """Open the window and stay until it is closed. Ends the process itself, with the exit code.
 
+    What is to be opened goes to a window that is open, if there is one, and the process ends.
     Raises UserError when a window cannot be opened here.
     """
     started_s = time.time()
@@ -180,9 +182,16 @@ def open_window(options: StartOptions) -> int:
         use_offscreen()
     gc.disable()  # its walks over all that is being imported delay the window; `run_window` enables it again
     check_display()
+    door = ""
+    if not (options.is_smoke or options.is_safe_mode):
+        from attnscope.one_window import door_name, hand_over
+
+        door = door_name(os.environ.get("WAYLAND_DISPLAY") or os.environ.get("DISPLAY", ""), platform.node())
+        if door and options.may_be_handed_over and hand_over(options.source, door):
+            hard_exit(0)
     from attnscope.lifetime import run_window
 
-    hard_exit(run_window(options, started_s=started_s, end_now=hard_exit))
+    hard_exit(run_window(options, started_s=started_s, end_now=hard_exit, door=door))
 
 
 def open_missing_output() -> None:

@@ -8,19 +8,26 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from PySide6.QtWidgets import QApplication
+
 from attnscope import paths
-from attnscope.app import Program, make_application
+from attnscope.app import Application, Program, make_application
 from attnscope.crash import CrashLog, install_hooks, remove_hooks
 from attnscope.figures.plain import plain_text
 from attnscope.hooks import QtMessages, StopSignals
+from attnscope.one_window import Door
 from attnscope.settings import Remembered, Settings, StartOptions, read_settings, reset_settings
 
 if TYPE_CHECKING:
     from attnscope.smoke import Smoke
 
 
-def run_window(options: StartOptions, *, started_s: float, end_now: Callable[[int], object]) -> int:
+def run_window(
+    options: StartOptions, *, started_s: float, end_now: Callable[[int], object], door: str = ""
+) -> int:
     """Open the window and stay until it is closed; returns the exit code.
+
+    Later starts hand their files over at `door`, where it has a name.
 
     `end_now` ends the process at once: after it nothing runs, so it is called only with everything
     saved, or when a second signal insists. Raises UserError when the settings cannot be reset.
@@ -44,6 +51,7 @@ def run_window(options: StartOptions, *, started_s: float, end_now: Callable[[in
     smoke = watch_smoke(program) if options.is_smoke else None
     program.ended.connect(application.quit)
     program.show()
+    listen(program, application, door)
     tell_at_start(program, remembered.warning, died)
     gc.freeze()  # what a start makes stays: the collector need not walk it
     gc.enable()
@@ -56,6 +64,16 @@ def run_window(options: StartOptions, *, started_s: float, end_now: Callable[[in
     if smoke is not None:
         return report_smoke(smoke, program.milestones, started_s, is_json=options.is_json)
     return 0
+
+
+def listen(program: Program, application: QApplication, door: str) -> None:
+    """Open what later starts and the desktop hand over."""
+    if isinstance(application, Application):
+        application.file_wanted.connect(program.take_source)
+    if door:
+        listening = Door(door, program)
+        listening.wanted.connect(program.take_source)
+        program.ended.connect(listening.close)
 
 
 def watch_smoke(program: Program) -> "Smoke":

@@ -130,6 +130,11 @@ def logs_folder() -> Path:
     return Path(platformdirs.user_log_dir(_APP, appauthor=False))
 
 
+def sockets_folder() -> Path:
+    """Where the window that is open listens for later starts (made when first used)."""
+    return Path(platformdirs.user_cache_dir(_APP, appauthor=False)) / "window"
+
+
 def runs_folder() -> Path:
     """Where training runs go when the person names no place."""
     return documents_folder() / "AttnScope runs"

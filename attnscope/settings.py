@@ -77,6 +77,12 @@ class StartOptions:
     is_json: bool = False
     is_new_window: bool = False
 
+    @property
+    def may_be_handed_over(self) -> bool:
+        """Whether a window that is open can do all of this."""
+        is_plain = not (self.is_new_window or self.is_smoke or self.is_safe_mode or self.is_reset)
+        return bool(self.source) and not self.device and is_plain
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remembered:

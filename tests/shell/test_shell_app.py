@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from PySide6.QtCore import qCritical
+from PySide6.QtWidgets import QDialog
 from pytestqt.qtbot import QtBot
 
 from attnscope import paths
@@ -212,3 +213,25 @@ def test_that_a_session_file_opens_with_its_model_text_and_gates(
     again.close()
     again.window.deleteLater()
     again.deleteLater()
+
+
+def test_that_a_window_opens_what_it_is_handed_even_behind_a_dialog(
+    program: Program, qtbot: QtBot, tmp_path: Path
+) -> None:
+    session = program.session
+    session.set_text("the cat")
+    program.window.workspace.files.save_to(tmp_path / "a.attnscope")
+    session.set_text("on the mat")
+    qtbot.waitUntil(lambda: is_settled(program), timeout=60_000)
+    dialog = QDialog(program.window, modal=True)
+    dialog.show()
+    program.window.showMinimized()
+    program.take_source(str(tmp_path / "a.attnscope"))
+    assert not program.window.isMinimized()
+    assert session.text == "on the mat"
+    dialog.close()
+    dialog.deleteLater()
+    qtbot.waitUntil(lambda: session.text == "the cat" and is_settled(program), timeout=60_000)
+    program.take_source("no such model")
+    qtbot.waitUntil(lambda: session.notice is not None and session.notice.is_error, timeout=60_000)
+    assert "no such model" in session.notice.message
