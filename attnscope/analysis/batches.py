@@ -162,6 +162,12 @@ def _row_of(model: Model, sample: Sample) -> _Row:
 
 def _labelled_row(model: Model, sample: Sample) -> _Row:
     labels = model.info.labels
+    if model.own.config.points:
+        raise UserError(
+            f"The model {model.info.name} points to tokens: no single label of a text is scored.",
+            expected="a model that predicts tokens or labels",
+            action="Look at its maps, gates, measures or outputs.",
+        )
     if model.own.config.labels_tokens:
         return _tagged_row(model, sample)
     if not isinstance(sample, Example) or sample.label not in labels:

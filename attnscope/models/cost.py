@@ -136,7 +136,7 @@ def label_cost(config: ModelConfig, n_tokens: int, body: Mapping[str, int]) -> C
         ("attention", n_texts * body["attention"]),
         ("matching", matching if config.reads_pair else 0),
         ("pooling", pooling),
-        ("logits", 2 * d * config.n_labels * (n_tokens if config.labels_tokens else 1)),
+        ("logits", 2 * d * config.n_labels * (n_tokens if config.labels_tokens or config.points else 1)),
     )
     return Cost(n_tokens=n_tokens, parts=tuple((name, n) for name, n in parts if n))
 

@@ -27,11 +27,13 @@ from attnscope.nn.attention import Probe
 from attnscope.nn.config import ModelConfig, count_parameters
 from attnscope.nn.guiding import Guide
 from attnscope.nn.own_module import OwnModule
+from attnscope.nn.pointing import ANSWER, NOT_MEANT, pointed
 from attnscope.nn.transformer import Transformer
 from attnscope.records.models import Form, ModelInfo
 from attnscope.records.outputs import OutputKind
 from attnscope.records.sites import Gates, HeadRef, Site
 from attnscope.records.tokens import Token, Tokens
+from attnscope.text.pointed import may_be_meant
 from attnscope.text.samples import samples_for
 from attnscope.text.tagged import labelled_positions
 from attnscope.text.tasks import known_words
@@ -44,13 +46,27 @@ MAX_PAST_TOKENS = 131_072
 class OwnPass:
     """The last hidden stream of one pass; logits are made of as many positions as are asked for.
 
-    `is_pair` says that two texts were read as two segments.
+    `is_pair` says that two texts were read as two segments. Of a model that points to tokens, the ones that
+    it may point to, each has two logits: of belonging to the answer, and of not.
     """
 
-    def __init__(self, module: OwnModule, hidden: Tensor, *, is_pair: bool = False) -> None:
+    def __init__(
+        self,
+        module: OwnModule,
+        hidden: Tensor,
+        *,
+        is_pair: bool = False,
+        may_point_to: Sequence[int] = (),
+    ) -> None:
         self._module, self._hidden, self._is_pair = module, hidden, is_pair
+        self._may_point_to = may_point_to
 
     def logits(self, positions: Sequence[int] | None = None, copy: int = -1) -> Tensor:
+        if self._may_point_to:
+            with torch.no_grad():
+                whole = self._module.logits(self._hidden[copy]).float()
+            told = pointed(whole, self._may_point_to)
+            return told if positions is None else told[_places(positions)]
         hidden = self._hidden[copy] if positions is None else self._hidden[copy, _places(positions)]
         with torch.no_grad():
             return self._module.logits(hidden).float()
@@ -232,7 +248,8 @@ class OwnNetwork:
             )
         with evaluating(self.module):
             hidden = hidden_stream(self.module, inputs, probe, n_copies=n_copies)
-        return OwnPass(self.module, hidden, is_pair=bool(inputs.segments))
+        ends = _meanable(inputs.source) if self.config.points else ()
+        return OwnPass(self.module, hidden, is_pair=bool(inputs.segments), may_point_to=ends)
 
     def write(
         self,
@@ -268,13 +285,22 @@ class OwnNetwork:
 
     def answer(self, id: int) -> Token:
         """The token of a column of the logits, or the label."""
+        if self.config.points:
+            name = self.card.labels[0] if len(self.card.labels) == 1 else ANSWER
+            return Token(id=id, piece=(name, NOT_MEANT)[id])
         return Token(id=id, piece=self.card.labels[id]) if self.card.labels else self.vocabulary.token(id)
 
     def shown_positions(self, inputs: Inputs) -> list[int]:
+        if self.config.points:
+            return _meanable(inputs.source)
         if self.config.labels_tokens:
             return labelled_positions(inputs.source.tokens)
         mask_id = self.vocabulary.mask_id if self.vocabulary.has("mask") else None
         return token_positions(self.output_kind, inputs, mask_id)
+
+
+def _meanable(source: Tokens) -> list[int]:
+    return [i for i, token in enumerate(source.tokens) if may_be_meant(token)]
 
 
 def _places(positions: Sequence[int]) -> slice | list[int]:

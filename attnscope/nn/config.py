@@ -30,7 +30,7 @@ Position = Annotated[str, OneOf(POSITIONS)]
 Score = Annotated[str, OneOf(SCORES)]
 Norm = Annotated[str, OneOf(NORMS)]
 NormPlace = Literal["pre", "post", "sandwich"]
-Pooling = Literal["first", "last", "mean", "max", "attention", "hierarchical", "none"]
+Pooling = Literal["first", "last", "mean", "max", "attention", "hierarchical", "none", "pointer"]
 SentenceEncoding = Literal["none", "gru", "dense"]
 Activation = Literal["relu", "gelu", "gelu-tanh", "swish", "glu", "reglu", "geglu", "swiglu"]
 GATED: tuple[Activation, ...] = ("glu", "reglu", "geglu", "swiglu")
@@ -66,11 +66,12 @@ class ModelConfig:
     attention there is no site. `kernel_width` is how many tokens its convolution reads.
 
     With `n_labels` the model tells a label of the whole text and no pieces, or with the pooling none a label
-    of every token: `pooling` makes one row of the text
-    (`nn/pooling.py`), where hierarchical ends a sentence after each of the token ids `sentence_ends` and may
-    have a `sentence_encoder` between its two poolings (`nn/pooling.py`). `reads_pair` lets it match two
-    texts (`nn/matching.py`); with two segments it reads two as one. `n_projected` is the number of slots that
-    the encoder's keys and values are projected to (`nn/linformer.py`), 0 for none.
+    of every token, or with pointer so many places in the text, each by a softmax over its tokens
+    (`nn/pointing.py`). `pooling` makes one row of the text (`nn/pooling.py`), where hierarchical ends a
+    sentence after each of the token ids `sentence_ends` and may have a `sentence_encoder` between its two
+    poolings. `reads_pair` lets it match two texts (`nn/matching.py`); with two segments it reads two as one.
+    `n_projected` is the number of slots that the encoder's keys and values are projected to
+    (`nn/linformer.py`), 0 for none.
 
     `body` is what carries a text from token to token. A recurrent one (`nn/recurrent.py`) needs the form
     encoder-decoder and has one site, the attention of its decoder: with `feeds_context` what that found goes
@@ -166,12 +167,17 @@ class ModelConfig:
     @property
     def labels_texts(self) -> bool:
         """Whether it tells a label of a whole text, and no pieces."""
-        return bool(self.n_labels) and self.pooling != "none"
+        return bool(self.n_labels) and self.pooling not in ("none", "pointer")
 
     @property
     def labels_tokens(self) -> bool:
         """Whether it tells a label of every token, and no pieces."""
         return bool(self.n_labels) and self.pooling == "none"
+
+    @property
+    def points(self) -> bool:
+        """Whether it tells places in the text, one or a start and an end, and no pieces."""
+        return bool(self.n_labels) and self.pooling == "pointer"
 
     @property
     def up_rows(self) -> int:

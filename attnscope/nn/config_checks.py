@@ -42,14 +42,16 @@ def label_faults(config: "ModelConfig") -> Iterator[tuple[str, str]]:
         if config.reads_pair:
             yield "reads_pair", "false, since only a model that predicts labels matches two texts"
         return
-    if config.n_labels == 1:
+    if config.n_labels == 1 and config.pooling != "pointer":
         yield "n_labels", "at least 2 labels"
+    if config.n_labels > 2 and config.pooling == "pointer":
+        yield "n_labels", "1 or 2: a place, or a start and an end"
     if config.form == "encoder-decoder":
         yield "form", "encoder or decoder: labels are predicted from what was read, and nothing is generated"
     if config.has_pooler:
         yield "has_pooler", "false: pooling says how a text becomes one row"
-    if config.pooling == "none" and (config.form != "encoder" or config.reads_pair):
-        yield "pooling", "a way to make one row: only an encoder of one text labels each token"
+    if config.pooling in ("none", "pointer") and (config.form != "encoder" or config.reads_pair):
+        yield "pooling", "a way to make one row: only an encoder of one text labels its tokens"
     if config.form == "decoder":
         if config.reads_pair:
             yield "reads_pair", "false, since only the form encoder matches two texts"

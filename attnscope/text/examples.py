@@ -29,7 +29,8 @@ class Example:
 
     With a `label` the model tells that one, and `links` of a single text hold (0, word): the summary of the
     text is to look at that word. Of two texts they hold (word of the second text, word of the first). With
-    `word_labels` it tells one of each word, and links hold (word, word that its label comes from).
+    `word_labels` it tells one of each word, and links hold (word, word that its label comes from). With
+    `places` it points to these words: to one, or to the first and the last of some.
     """
 
     source: str
@@ -38,6 +39,7 @@ class Example:
     n_given: int = 0
     label: str = ""
     word_labels: tuple[str, ...] = ()
+    places: tuple[int, ...] = ()
 
 
 class Task(Protocol):
@@ -73,6 +75,12 @@ def word_labels_of(task: Task) -> tuple[str, ...]:
     """The labels that a task has for single words, in order; none for another task."""
     labels: tuple[str, ...] = getattr(task, "word_labels", ())
     return labels
+
+
+def pointers_of(task: Task) -> tuple[str, ...]:
+    """The names of the places that a task asks for, in order; none for another task."""
+    pointers: tuple[str, ...] = getattr(task, "pointers", ())
+    return pointers
 
 
 def is_held_out(source: str) -> bool:

@@ -32,7 +32,7 @@ def samples_for(
     if objective in TASKS:
         return _task_samples(form, objective, _plain(options or {}))
     kind = objective if objective in _OBJECTIVES else _BY_FORM.get(form, "causal")
-    if objective in OBJECTIVES and OBJECTIVES[objective].labels == "token":
+    if objective in OBJECTIVES and OBJECTIVES[objective].labels in ("token", "place"):
         kind = "representations"  # plain sentences, of which nothing is hidden
     return _read_samples(name if kind == "translation" and name in _OF_TRANSLATORS else kind)
 

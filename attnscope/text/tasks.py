@@ -6,6 +6,7 @@ induction, brackets,    for decoders: an earlier word tells the next one
 agreement
 sentiment               one word of a sentence is a verdict, positive or negative; or none is
 reviews                 several sentences with a verdict each; the one about the food decides
+questions               where in some sentences the answer to a question stands
 entailment              does the second sentence follow from the first, contradict it, or neither
 
 Sentences of the small English-French grammar are drawn in `grammar_task.py`.
@@ -31,6 +32,7 @@ from attnscope.text.examples import (
     word_labels_of,
 )
 from attnscope.text.grammar_task import EnglishFrenchTask
+from attnscope.text.questions_task import QuestionsTask
 from attnscope.text.tokenizer import Tokenizer, train_tokenizer
 from attnscope.text.vocabulary import Vocabulary
 
@@ -435,6 +437,7 @@ _MAKERS: Mapping[str, Callable[..., Any]] = {
     "sentiment": SentimentTask,
     "reviews": ReviewsTask,
     "entailment": EntailmentTask,
+    "questions": QuestionsTask,
 }
 TASKS: tuple[str, ...] = tuple(_MAKERS)
 MAX_WORDS = 2_000
@@ -448,6 +451,8 @@ _RANGES: Mapping[str, tuple[int, int]] = {
     "max_pairs": (1, 1000),
     "min_sentences": (1, 100),
     "max_sentences": (1, 100),
+    "min_facts": (1, 20),
+    "max_facts": (1, 20),
     "max_attractors": (0, 100),
     "max_adjectives": (0, 2),
 }
@@ -524,7 +529,7 @@ def _check_option(name: str, key: str, value: object, known: set[str]) -> None:
 
 
 def _check_order(name: str, task: Task) -> None:
-    for what in ("words", "pairs", "sentences"):
+    for what in ("words", "pairs", "sentences", "facts"):
         least, most = getattr(task, f"min_{what}", None), getattr(task, f"max_{what}", None)
         if least is not None and most is not None and least > most:
             raise RecipeError(

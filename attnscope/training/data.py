@@ -23,8 +23,10 @@ from attnscope.schemes.masks import MASKS
 from attnscope.schemes.objectives import OBJECTIVES
 from attnscope.schemes.positions import POSITIONS
 from attnscope.text.corpora import carelessly, read_lines, read_pairs, split, split_lines, split_pairs
+from attnscope.text.examples import pointers_of
 from attnscope.text.labelled import LabelledText, label_names, read_labelled
 from attnscope.text.pieces import is_of_word
+from attnscope.text.pointed import POINTERS, PointedText, pointed_example
 from attnscope.text.renaming import renamed, renamed_pairs
 from attnscope.text.statistical_alignment import align_texts
 from attnscope.text.tagged import TaggedText, tagged_example
@@ -42,6 +44,7 @@ from attnscope.training.batches import (
 )
 from attnscope.training.objectives import Batch
 from attnscope.training.parts import ObjectivePart
+from attnscope.training.pointing import pointed_batches, read_and_split_spans
 from attnscope.training.recipe import Recipe, make_recipe_task
 from attnscope.training.tagged import read_and_split_tagged, tagged_batches
 from attnscope.training.text_batches import AfterPrefix, TextOfRecipe, with_sentinels
@@ -271,6 +274,8 @@ def _prepare(recipe: Recipe, tokenizer: Tokenizer | None) -> Prepared:
             return _prepare_labelled(recipe, tokenizer, *read_and_split(recipe))
         case "tagged":
             return _prepare_tagged(recipe, tokenizer, *read_and_split_tagged(recipe))
+        case "spans":
+            return _prepare_pointed(recipe, tokenizer, *read_and_split_spans(recipe), POINTERS)
         case kind:
             raise ValueError(f"no data kind {kind!r}")
 
@@ -362,6 +367,11 @@ def _prepare_task(recipe: Recipe, tokenizer: Tokenizer | None) -> Prepared:
     if labels := word_labels_of(task):
         rows, held = ([tagged_example(example) for example in side] for side in (training, held_out))
         return _prepare_tagged(recipe, tokenizer, rows, held, labels)
+    if pointers := pointers_of(task):
+        pointed, others_pointed = (
+            [pointed_example(example) for example in side] for side in (training, held_out)
+        )
+        return _prepare_pointed(recipe, tokenizer, pointed, others_pointed, pointers)
     if task.form == "encoder-decoder":
         return _from_pairs(recipe, tokenizer, _as_pairs(training), _as_pairs(held_out))
     return _from_examples(
@@ -406,6 +416,22 @@ def _prepare_tagged(
     sides = (batches.training, batches.held_out)
     digest = _hash(names, *(array for side in sides for array in (side.ids, side.labels)))
     return Prepared(tokenizer=tokenizer, batches=batches, sha256=digest, labels=labels)
+
+
+def _prepare_pointed(
+    recipe: Recipe,
+    tokenizer: Tokenizer | None,
+    training: Sequence[PointedText],
+    held_out: Sequence[PointedText],
+    pointers: tuple[str, ...],
+) -> Prepared:
+    if tokenizer is None:
+        texts = (text.text for text in training)
+        tokenizer = train_tokenizer(recipe.tokenizer.kind, texts, vocab_size=recipe.tokenizer.vocab_size)
+    batches = pointed_batches(recipe, tokenizer, training, held_out)
+    sides = (batches.training, batches.held_out)
+    digest = _hash(*(array for side in sides for array in (side.ids, side.places)))
+    return Prepared(tokenizer=tokenizer, batches=batches, sha256=digest, labels=pointers)
 
 
 def _check_reads(recipe: Recipe, words: Iterable[str], tokenizer: Tokenizer) -> None:

@@ -186,6 +186,7 @@ def rows_of(batch: Batch, low: int, high: int) -> Batch:
     """The rows low…high of a batch, as wide as the whole one."""
     width = (batch.ids if batch.target_ids is None else batch.target_ids).shape[1]
     is_kept = (batch.scored >= low * width) & (batch.scored < high * width)
+    n_places = batch.n_places  # so many labels a row, whatever may be pointed to
     links = batch.links
     if links is not None:
         links = links[(links[:, 0] >= low) & (links[:, 0] < high)] - links.new_tensor([low, 0, 0])
@@ -193,7 +194,7 @@ def rows_of(batch: Batch, low: int, high: int) -> Batch:
         batch,
         ids=batch.ids[low:high],
         scored=batch.scored[is_kept] - low * width,
-        labels=batch.labels[is_kept],
+        labels=batch.labels[low * n_places : high * n_places] if n_places else batch.labels[is_kept],
         valid=None if batch.valid is None else batch.valid[low:high],
         target_ids=None if batch.target_ids is None else batch.target_ids[low:high],
         target_valid=None if batch.target_valid is None else batch.target_valid[low:high],

@@ -37,7 +37,8 @@ class Batch:
     as `pair_weight` scored tokens a sequence. `gates` of a site multiply head outputs, [n_heads] or
     [B, n_heads]. `links` [n_links, 3] are text, target row and source token that translate each other, for
     the head that `guide` names; each counts as `link_weight` scored tokens. `valid_on_cpu` is `valid` as it
-    was before the batch went to another device.
+    was before the batch went to another device. Where a model points to `n_places` of each text, `scored` is
+    where it may point and `labels` [B · n_places] are the columns of `ids` that it should.
     """
 
     ids: Tensor
@@ -54,6 +55,7 @@ class Batch:
     link_weight: float = 0.0
     guide: Guide | None = None
     valid_on_cpu: Tensor | None = None
+    n_places: int = 0
 
     @property
     def n_tokens(self) -> int:
@@ -148,6 +150,8 @@ def loss_sum(module: OwnModule, batch: Batch, label_smoothing: float = 0.0) -> T
         guided = GuidedProbe(batch.guide, batch.links)
     hidden = hidden_of(module, batch, guided)
     rows = _scored_rows(module, batch, hidden)
+    if batch.n_places:
+        return F.cross_entropy(_place_logits(module, batch, rows), batch.labels, reduction="sum")
     loss = cross_entropy_sum(module, rows, batch.labels, label_smoothing=label_smoothing)
     if guided is not None:
         missed = batch.link_weight * guided.loss()
@@ -171,6 +175,10 @@ def loss_and_hits(module: OwnModule, batch: Batch) -> Told:
     """Summed cross-entropy in nats and how often the most probable answer is right."""
     hidden = hidden_of(module, batch)
     rows = _scored_rows(module, batch, hidden)
+    if batch.n_places:
+        logits = _place_logits(module, batch, rows).detach()
+        loss = F.cross_entropy(logits, batch.labels, reduction="sum")
+        return Told(float(loss), float((logits.argmax(dim=-1) == batch.labels).sum()), 0.0, 0.0)
     parts = []
     for piece in row_pieces(module, rows):
         logits, labels = module.logits(rows[piece]).float(), batch.labels[piece]
@@ -182,6 +190,15 @@ def loss_and_hits(module: OwnModule, batch: Batch) -> Told:
         sums += [_pair_loss(pairs, batch.is_next), (pairs.argmax(dim=-1) == batch.is_next).sum()]
     values = torch.stack([value.float() for value in sums]).tolist()  # whole numbers to 2²⁴ are exact
     return Told(*values, *[0.0] * (4 - len(values)))
+
+
+def _place_logits(module: OwnModule, batch: Batch, rows: Tensor) -> Tensor:
+    """Logits of each token of each text for each place, [B · n_places, T]; −∞ where it cannot be."""
+    n_rows, n_tokens = batch.ids.shape
+    told = module.logits(rows).float()  # [n_scored, n_places]
+    whole = told.new_full((n_rows * n_tokens, batch.n_places), -torch.inf)
+    whole = whole.index_copy(0, batch.scored, told)
+    return whole.view(n_rows, n_tokens, -1).transpose(1, 2).flatten(0, 1)
 
 
 def _pair_logits(module: OwnModule, hidden: Tensor) -> Tensor:

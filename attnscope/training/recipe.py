@@ -25,7 +25,7 @@ from attnscope.schemes.optimizers import OPTIMIZERS
 from attnscope.schemes.scores import SCORES
 from attnscope.schemes.tokenizers import SPECIALS
 from attnscope.strict_toml import parse_toml
-from attnscope.text.examples import TOKENIZER_KIND
+from attnscope.text.examples import TOKENIZER_KIND, pointers_of
 from attnscope.text.tasks import TASKS, Task, labels_of, make_task, task_options, word_labels_of
 from attnscope.training.parts import (
     DataPart,
@@ -269,7 +269,7 @@ def _checked_task(recipe: Recipe, *, is_tokenizer_given: bool) -> Recipe:
             action="Choose one of these tasks.",
         )
     task = make_recipe_task(recipe)
-    labels = labels_of(task) or word_labels_of(task)
+    labels = labels_of(task) or word_labels_of(task) or pointers_of(task)
     if not OBJECTIVES[objective].reads_task(task):
         fitting = [f'"{one.name}"' for one in OBJECTIVES.values() if one.reads_task(task)]
         raise RecipeError(

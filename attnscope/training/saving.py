@@ -223,6 +223,10 @@ def card_of(
             training["task_options"] = dict(recipe.task_options)
     text = f"# {name}\n\nTrained with AttnScope for {step:,} of {plural(recipe.training.n_steps, 'step')}.\n"
     if labels:
-        of = "every token" if OBJECTIVES[recipe.objective.kind].labels == "token" else "a text"
-        text += f"\nIt predicts one of {len(labels):,} labels for {of}: {', '.join(labels)[:400]}.\n"
+        told = OBJECTIVES[recipe.objective.kind].labels
+        of = "every token" if told == "token" else "a text"
+        predicted = (
+            f"one of {len(labels):,} labels for {of}" if told != "place" else "a place in the text for"
+        )
+        text += f"\nIt predicts {predicted}: {', '.join(labels)[:400]}.\n"
     return ModelCard(name=name, objective=recipe.objective.kind, training=training, text=text, labels=labels)

@@ -56,7 +56,7 @@ class ObjectiveScheme(Scheme):
     """The forms of model that can learn it, the usual one first."""
     data: ClassVar[tuple[str, ...]] = ("text",)
     """The kinds of data that it reads; tasks besides, see `reads_task`."""
-    labels: ClassVar[Literal["", "text", "token"]] = ""
+    labels: ClassVar[Literal["", "text", "token", "place"]] = ""
     """What a label is told of; empty where pieces are predicted."""
     over: ClassVar[str] = "token"
     """What losses are the mean over, and accuracies the share of."""
@@ -71,7 +71,8 @@ class ObjectiveScheme(Scheme):
 
     def reads_task(self, task: "Task") -> bool:
         """Whether the examples of a task can be learned by it."""
-        told = "token" if getattr(task, "word_labels", ()) else "text" if getattr(task, "labels", ()) else ""
+        kinds = (("token", "word_labels"), ("text", "labels"), ("place", "pointers"))
+        told = next((kind for kind, name in kinds if getattr(task, name, ())), "")
         return task.form in self.forms[:1] and told == self.labels
 
     def asked_of_model(self, part: "ObjectivePart") -> Asked | None:
