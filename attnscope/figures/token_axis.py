@@ -2,7 +2,7 @@
 
 Queries label the rows (left), keys the columns (top). Pieces that continue a word and special tokens
 are quieter; the highlighted token is marked and always shown. What the tokenizer has no piece for stands as
-it is in the text, over a dashed line.
+it is in the text, over a dashed line. A drawn shape stands for its name.
 """
 
 import math
@@ -11,12 +11,13 @@ from functools import lru_cache
 from itertools import pairwise
 
 from PySide6.QtCore import QPointF, QRectF, Qt
-from PySide6.QtGui import QColor, QFont, QFontMetricsF, QPainter, QPen
+from PySide6.QtGui import QColor, QFont, QFontMetricsF, QPainter, QPen, QPolygonF
 
 from attnscope.figures.colours import Palette
 from attnscope.figures.plain import plain_piece, plain_text
 from attnscope.figures.style import SMALL_PX, MapStyle, Turn, font, type_key, type_px
 from attnscope.records.tokens import Token
+from attnscope.shapes import outline
 
 LINE_PX = 13.0
 PAD_PX = 5.0
@@ -63,6 +64,8 @@ def label_width(token: Token) -> float:
 
 @lru_cache(maxsize=4096)
 def _label_width(label: str, is_special: bool, _type: tuple[float, str]) -> float:
+    if outline(label) is not None:
+        return type_px(LINE_PX)
     metrics = QFontMetricsF(font(SMALL_PX, is_italic=is_special))
     return min(float(metrics.horizontalAdvance(plain_piece(label))), type_px(_MAX_LABEL_PX))
 
@@ -231,6 +234,8 @@ def _paint_label(
     is_highlighted: bool,
 ) -> None:
     text, width, rise = _fitted(token.label, token.is_special, box.width(), type_key())
+    corners = outline(token.label)
+    width = width if corners is None else box.height()
     is_quiet = token.is_special or token.joins_previous
     colour = palette.muted if is_quiet else palette.text
     left = {
@@ -242,6 +247,12 @@ def _paint_label(
         painter.setBrush(QColor(palette.accent))
         painter.drawRoundedRect(QRectF(left - 3, box.top(), width + 6, box.height()), 2, 2)
         colour = palette.accent_text
+    if corners is not None:
+        middle, radius = QPointF(left + width / 2, box.center().y()), box.height() / 2 - 1.0
+        painter.setPen(Qt.PenStyle.NoPen)
+        painter.setBrush(QColor(colour))
+        painter.drawPolygon(QPolygonF([middle + radius * QPointF(x, y) for x, y in corners]))
+        return
     painter.setFont(label_font(token))
     painter.setPen(QColor(colour))
     painter.drawText(QPointF(left, box.center().y() + rise), text)

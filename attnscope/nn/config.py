@@ -71,7 +71,8 @@ class ModelConfig:
     sentence after each of the token ids `sentence_ends` and may have a `sentence_encoder` between its two
     poolings. `reads_pair` lets it match two texts (`nn/matching.py`); with two segments it reads two as one.
     `n_projected` is the number of slots that the encoder's keys and values are projected to
-    (`nn/linformer.py`), 0 for none.
+    (`nn/linformer.py`), 0 for none. With `n_numbers` a token is a given vector of so many numbers, which
+    stays as it is and is projected to d_model, and no learned embedding.
 
     `body` is what carries a text from token to token. A recurrent one (`nn/recurrent.py`) needs the form
     encoder-decoder and has one site, the attention of its decoder: with `feeds_context` what that found goes
@@ -138,6 +139,7 @@ class ModelConfig:
     sentence_ends: tuple[int, ...] = ()
     sentence_encoder: SentenceEncoding = "none"
     reads_pair: bool = False
+    n_numbers: Annotated[int, Between(0, 65_536)] = 0
     n_projected: Annotated[int, Between(0, 65_536)] = 0
 
     @property
@@ -319,7 +321,9 @@ def count_parameters(config: ModelConfig) -> ParameterCount:
     norm = NORMS[config.norm].n_learned(d, has_bias=config.bias)
     positions = POSITIONS[config.position]
     parts = (
-        ("token embedding", config.vocab_size * d),
+        ("token embedding", 0 if config.n_numbers else config.vocab_size * d),
+        ("given vectors", config.n_numbers * config.vocab_size),
+        ("projection of vectors", _count_linear(config.n_numbers, d, config.bias) if config.n_numbers else 0),
         (positions.learned_part, n_stacks * positions.n_learned(config)),
         ("segment embedding", config.n_segments * d),
         ("embedding norms", n_stacks * norm if config.embedding_norm else 0),

@@ -38,6 +38,8 @@ def label_faults(config: "ModelConfig") -> Iterator[tuple[str, str]]:
         yield "sentence_encoder", "none, since only hierarchical pooling has sentences"
     if config.sentence_encoder == "gru" and config.d_model % 2:
         yield "d_model", "an even number: the sentence encoder has one half for each direction"
+    if config.n_numbers and not (config.n_labels and config.form == "encoder"):
+        yield "n_numbers", "0, since only an encoder that labels or points reads given vectors"
     if not config.n_labels:
         if config.reads_pair:
             yield "reads_pair", "false, since only a model that predicts labels matches two texts"

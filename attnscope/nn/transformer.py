@@ -67,7 +67,11 @@ class Transformer(OwnModule):
         self.config = config
         shape = block_shape(config)
         has_cross = config.form == "encoder-decoder"
-        self.tokens = unfilled_embedding(config.vocab_size, config.d_model)
+        self.tokens = unfilled_embedding(config.vocab_size, config.n_numbers or config.d_model)
+        self.tokens.weight.requires_grad_(not config.n_numbers)
+        self.projection = (
+            nn.Linear(config.n_numbers, config.d_model, bias=config.bias) if config.n_numbers else None
+        )
         has_encoder, has_decoder = config.encoder_layers > 0, config.decoder_layers > 0
         self.encoder_embedding = (
             Embedding(config, shape, n_segments=config.n_segments) if has_encoder else None
@@ -300,6 +304,8 @@ class Transformer(OwnModule):
         if ids.ndim != 2 or not 1 <= ids.shape[1] <= n_most:
             raise ValueError(f"ids are {list(ids.shape)}, expected [batch, 1 to {n_most}]")
         x: Tensor = self.tokens(ids)
+        if self.projection is not None:
+            x = self.projection(x)
         if self._scale != 1.0:
             x = x * self._scale
         x = embedding(x, table=self.position_table, segments=segments, first=first)

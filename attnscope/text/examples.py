@@ -9,6 +9,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
+import numpy as np
+from numpy.typing import NDArray
+
 from attnscope.errors import RecipeError
 
 TaskForm = Literal["encoder", "decoder", "encoder-decoder"]
@@ -81,6 +84,12 @@ def pointers_of(task: Task) -> tuple[str, ...]:
     """The names of the places that a task asks for, in order; none for another task."""
     pointers: tuple[str, ...] = getattr(task, "pointers", ())
     return pointers
+
+
+def vectors_of(task: Task) -> NDArray[np.float64] | None:
+    """What is read of each word of a task's vocabulary, [n_words, n_numbers]; None where words are read."""
+    vectors: NDArray[np.float64] | None = getattr(task, "vectors", None)
+    return vectors
 
 
 def is_held_out(source: str) -> bool:

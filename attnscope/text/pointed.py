@@ -5,6 +5,7 @@
 A question, if there is one, stands before a tab; model and batches read both as one text.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,10 +34,15 @@ def may_be_meant(token: Token) -> bool:
 
 def pointed_example(example: Example) -> PointedText:
     """An example of a task with places, whose words are separated by single spaces."""
-    words, begins = example.source.split(), [0]
+    return pointed_words(example.source.split(), example.places)
+
+
+def pointed_words(words: Sequence[str], places: Sequence[int]) -> PointedText:
+    """Words as a text, and those that are meant."""
+    begins = [0]
     for word in words:
         begins.append(begins[-1] + len(word) + 1)
-    stretches = tuple((begins[i], begins[i] + len(words[i])) for i in example.places)
+    stretches = tuple((begins[i], begins[i] + len(words[i])) for i in places)
     return PointedText(text=" ".join(words), stretches=stretches)
 
 

@@ -42,7 +42,8 @@ class QuestionsTask:
             "taker": f"who got the {thing} ?",
             "thing": rng.choice((f"what did {giver} give ?", f"what got {taker} ?")),
         }[kind].split()
-        places = (0, 0)
+        known = 2 if kind == "thing" else 3  # the word of the question that its sentence repeats
+        link, places = 0, (0, 0)
         for i in range(n):
             noun = ["the", *_some(rng, _SIZES), *_some(rng, _COLOURS), things[i]]
             parts = {"giver": [people[2 * i]], "thing": noun, "taker": [people[2 * i + 1]]}
@@ -54,10 +55,14 @@ class QuestionsTask:
                 if i == asked and part == kind:
                     places = (len(words), len(words) + len(parts[part]) - 1)
                 words += parts.get(part, [part])
-        return Example(source=" ".join(words), places=places)
+                link = len(words) - 1 if i == asked and words[-1] == words[known] else link
+        return Example(source=" ".join(words), places=places, links=((link, known),))
 
     def examples(self, n: int, *, seed: int, held_out: bool = False) -> list[Example]:
-        """`n` questions with their sentences, and the first and the last word of each answer."""
+        """`n` questions with their sentences, and the first and the last word of each answer.
+
+        Linked is the word that sentence and question share.
+        """
         return draw_examples(self._draw, n, name=self.name, seed=seed, held_out=held_out)
 
 

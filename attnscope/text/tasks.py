@@ -7,6 +7,7 @@ agreement
 sentiment               one word of a sentence is a verdict, positive or negative; or none is
 reviews                 several sentences with a verdict each; the one about the food decides
 questions               where in some sentences the answer to a question stands
+set-anomaly             which of some drawn shapes is of another kind than the others
 entailment              does the second sentence follow from the first, contradict it, or neither
 
 Sentences of the small English-French grammar are drawn in `grammar_task.py`.
@@ -33,6 +34,7 @@ from attnscope.text.examples import (
 )
 from attnscope.text.grammar_task import EnglishFrenchTask
 from attnscope.text.questions_task import QuestionsTask
+from attnscope.text.set_anomaly_task import SetAnomalyTask
 from attnscope.text.tokenizer import Tokenizer, train_tokenizer
 from attnscope.text.vocabulary import Vocabulary
 
@@ -438,6 +440,7 @@ _MAKERS: Mapping[str, Callable[..., Any]] = {
     "reviews": ReviewsTask,
     "entailment": EntailmentTask,
     "questions": QuestionsTask,
+    "set-anomaly": SetAnomalyTask,
 }
 TASKS: tuple[str, ...] = tuple(_MAKERS)
 MAX_WORDS = 2_000
@@ -453,6 +456,7 @@ _RANGES: Mapping[str, tuple[int, int]] = {
     "max_sentences": (1, 100),
     "min_facts": (1, 20),
     "max_facts": (1, 20),
+    "n_members": (3, 20),
     "max_attractors": (0, 100),
     "max_adjectives": (0, 2),
 }

@@ -98,6 +98,7 @@ def _begin_new(recipe: Recipe, folder: RunFolder, device: torch.device, ranks: R
     data = prepare(recipe, None if start is None else start.tokenizer)
     ranks.check_same("training data", data.sha256)
     module = first_module(recipe, data.fitted(recipe.model), start, has_weights=is_whole)
+    data.give_vectors(module)
     whole, loss = _spread(module, recipe, device, ranks)
     _write_beginning(recipe, folder, ranks)
     model = Model(

@@ -13,17 +13,20 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from attnscope.counting import plural
 from attnscope.errors import RecipeError
 from attnscope.models.inputs import fitted_pair
 from attnscope.nn.config import ModelConfig
+from attnscope.nn.own_module import OwnModule
 from attnscope.schemes.masks import MASKS
 from attnscope.schemes.objectives import OBJECTIVES
 from attnscope.schemes.positions import POSITIONS
+from attnscope.schemes.tokenizers import SPECIALS
 from attnscope.text.corpora import carelessly, read_lines, read_pairs, split, split_lines, split_pairs
-from attnscope.text.examples import pointers_of
+from attnscope.text.examples import pointers_of, vectors_of
 from attnscope.text.labelled import LabelledText, label_names, read_labelled
 from attnscope.text.pieces import is_of_word
 from attnscope.text.pointed import POINTERS, PointedText, pointed_example
@@ -33,6 +36,7 @@ from attnscope.text.tagged import TaggedText, tagged_example
 from attnscope.text.tagged import label_names as label_names_of_words
 from attnscope.text.tasks import Example, labels_of, task_tokenizer, word_labels_of
 from attnscope.text.tokenizer import Tokenizer, train_tokenizer
+from attnscope.text.vectors import read_vectors
 from attnscope.training.batches import (
     BatchMaker,
     ExampleBatches,
@@ -227,7 +231,8 @@ class Prepared:
     """Data ready to train on; `sha256` is of the tokens, so it notices any change that matters.
 
     `characters_per_token` is that of held-out running text, NaN for pairs and tasks. `labels` are the names
-    of the labels to be told, in the order of the model's outputs.
+    of the labels to be told, in the order of the model's outputs; `vectors` [vocab_size, n_numbers] are what
+    is read of each token, where that is no learned embedding.
     """
 
     tokenizer: Tokenizer
@@ -235,6 +240,13 @@ class Prepared:
     sha256: str
     characters_per_token: float = math.nan
     labels: tuple[str, ...] = ()
+    vectors: NDArray[np.float32] | None = None
+
+    def give_vectors(self, module: OwnModule) -> None:
+        """Write the vectors into a model that reads them; others stay as they are."""
+        if self.vectors is not None and not module.tokens.weight.is_meta:
+            with torch.no_grad():
+                module.tokens.weight.copy_(torch.from_numpy(self.vectors))
 
     def fitted(self, model: ModelConfig) -> ModelConfig:
         """The model section of a recipe with what only the data tell: pieces, labels, ends of sentences.
@@ -249,6 +261,7 @@ class Prepared:
             n_segments=0 if is_one_text else model.n_segments,
             vocab_size=self.tokenizer.vocab_size,
             n_labels=len(self.labels),
+            n_numbers=0 if self.vectors is None else self.vectors.shape[1],
             sentence_ends=sentence_ends(self.tokenizer) if is_by_sentence else (),
         )
 
@@ -276,6 +289,8 @@ def _prepare(recipe: Recipe, tokenizer: Tokenizer | None) -> Prepared:
             return _prepare_tagged(recipe, tokenizer, *read_and_split_tagged(recipe))
         case "spans":
             return _prepare_pointed(recipe, tokenizer, *read_and_split_spans(recipe), POINTERS)
+        case "vectors":
+            return _prepare_vectors(recipe, tokenizer)
         case kind:
             raise ValueError(f"no data kind {kind!r}")
 
@@ -371,7 +386,9 @@ def _prepare_task(recipe: Recipe, tokenizer: Tokenizer | None) -> Prepared:
         pointed, others_pointed = (
             [pointed_example(example) for example in side] for side in (training, held_out)
         )
-        return _prepare_pointed(recipe, tokenizer, pointed, others_pointed, pointers)
+        prepared = _prepare_pointed(recipe, tokenizer, pointed, others_pointed, pointers)
+        vectors = vectors_of(task)
+        return prepared if vectors is None else _reading_vectors(prepared, task.vocabulary, vectors)
     if task.form == "encoder-decoder":
         return _from_pairs(recipe, tokenizer, _as_pairs(training), _as_pairs(held_out))
     return _from_examples(
@@ -432,6 +449,25 @@ def _prepare_pointed(
     sides = (batches.training, batches.held_out)
     digest = _hash(*(array for side in sides for array in (side.ids, side.places)))
     return Prepared(tokenizer=tokenizer, batches=batches, sha256=digest, labels=pointers)
+
+
+def _prepare_vectors(recipe: Recipe, tokenizer: Tokenizer | None) -> Prepared:
+    found = read_vectors(Path(recipe.data.path))
+    if tokenizer is None:
+        n_pieces = len(found.names) + len(SPECIALS)
+        tokenizer = train_tokenizer("words", [" ".join(found.names)], vocab_size=n_pieces)
+    sides = split_pairs([(one.text, one) for one in found.sets], recipe.data.validation_share)
+    training, held_out = ([one for _, one in side] for side in sides)
+    prepared = _prepare_pointed(recipe, tokenizer, training, held_out, ("odd one",))
+    return _reading_vectors(prepared, found.names, found.vectors)
+
+
+def _reading_vectors(prepared: Prepared, names: Sequence[str], vectors: NDArray[np.float64]) -> Prepared:
+    """The data where each token is a given vector; special tokens are zeros."""
+    table = np.zeros((prepared.tokenizer.vocab_size, vectors.shape[1]), dtype=np.float32)
+    table[[prepared.tokenizer.encode_ids(name)[0] for name in names]] = vectors
+    digest = hashlib.sha256(prepared.sha256.encode() + table.tobytes()).hexdigest()
+    return replace(prepared, vectors=table, sha256=digest)
 
 
 def _check_reads(recipe: Recipe, words: Iterable[str], tokenizer: Tokenizer) -> None:

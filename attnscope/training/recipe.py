@@ -25,7 +25,7 @@ from attnscope.schemes.optimizers import OPTIMIZERS
 from attnscope.schemes.scores import SCORES
 from attnscope.schemes.tokenizers import SPECIALS
 from attnscope.strict_toml import parse_toml
-from attnscope.text.examples import TOKENIZER_KIND, pointers_of
+from attnscope.text.examples import TOKENIZER_KIND, pointers_of, vectors_of
 from attnscope.text.tasks import TASKS, Task, labels_of, make_task, task_options, word_labels_of
 from attnscope.training.parts import (
     DataPart,
@@ -64,7 +64,15 @@ _STACKS_OF_FORM: dict[Form, tuple[Stack, ...]] = {
 }
 _Fault = tuple[str, object, str]
 """The key, the value found, and what was expected."""
-_DERIVED_MODEL_KEYS = ("form", "vocab_size", "kept_heads", "has_next_sentence", "n_labels", "sentence_ends")
+_DERIVED_MODEL_KEYS = (
+    "form",
+    "vocab_size",
+    "kept_heads",
+    "has_next_sentence",
+    "n_labels",
+    "sentence_ends",
+    "n_numbers",
+)
 _PARTS: dict[str, type[Any]] = {
     "tokenizer": TokenizerPart,
     "data": DataPart,
@@ -284,7 +292,13 @@ def _checked_task(recipe: Recipe, *, is_tokenizer_given: bool) -> Recipe:
             action="Remove [tokenizer].",
         )
     tokenizer = TokenizerPart(kind=TOKENIZER_KIND, vocab_size=max(8, len(task.vocabulary) + len(SPECIALS)))
-    model = replace(recipe.model, vocab_size=tokenizer.vocab_size, n_labels=len(labels))
+    vectors = vectors_of(task)
+    model = replace(
+        recipe.model,
+        vocab_size=tokenizer.vocab_size,
+        n_labels=len(labels),
+        n_numbers=0 if vectors is None else vectors.shape[1],
+    )
     return replace(recipe, tokenizer=tokenizer, model=model)
 
 

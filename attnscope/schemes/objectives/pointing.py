@@ -14,7 +14,7 @@ class Pointing(ObjectiveScheme):
     words = "which token of the text is meant, or where the answer starts and ends: a softmax over its tokens"
     source = "Vinyals et al. 2015; Devlin et al. 2018, section 4.2"
     forms = ("encoder",)
-    data = ("spans",)
+    data = ("spans", "vectors")
     labels = "place"
     over = "place"
 

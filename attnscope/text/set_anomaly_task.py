@@ -1,0 +1,48 @@
+"""Sets of drawn shapes, of which one is of another kind (Lippe's tutorial on Transformers)."""
+
+import random
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attnscope.shapes import KINDS, N_EACH, SHAPES, shape_vectors
+from attnscope.text.examples import Example, TaskForm
+
+_N_LEARNED = 60
+"""So many shapes of each kind are trained on; the others are in sets that are held out."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetAnomalyTask:
+    """Sets of shapes, all of one kind but one. Those held out are of shapes that no other set has."""
+
+    name: ClassVar[str] = "set-anomaly"
+    form: ClassVar[TaskForm] = "encoder"
+    pointers: ClassVar[tuple[str, ...]] = ("odd one",)
+    n_members: int = 10
+
+    @property
+    def vocabulary(self) -> tuple[str, ...]:
+        """Every shape that can occur."""
+        return SHAPES
+
+    @property
+    def vectors(self) -> NDArray[np.float64]:
+        """What is read of each shape of the vocabulary, [n_shapes, N_NUMBERS]."""
+        return shape_vectors()
+
+    def examples(self, n: int, *, seed: int, held_out: bool = False) -> list[Example]:
+        """`n` sets with the place of the odd one, which is linked to all others."""
+        rng = random.Random(f"{self.name}/{seed}/{held_out}")
+        numbers = range(_N_LEARNED, N_EACH) if held_out else range(_N_LEARNED)
+        found = []
+        for _ in range(n):
+            usual, odd = rng.sample(list(KINDS), 2)
+            members = [f"{usual}_{number:02}" for number in rng.sample(numbers, self.n_members)]
+            place = rng.randrange(self.n_members)
+            members[place] = f"{odd}_{rng.choice(numbers):02}"
+            links = tuple((place, i) for i in range(self.n_members) if i != place)
+            found.append(Example(source=" ".join(members), places=(place,), links=links))
+        return found
