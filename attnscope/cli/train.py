@@ -154,6 +154,11 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         action="store_true",
         help="only show what it would cost: parameters, operations, memory, time, disk; nothing is allocated",
     )
+    parser.add_argument(
+        "--show-batch",
+        action="store_true",
+        help="only show what the model reads: the first batch, what is hidden, what is to be predicted",
+    )
     parser.set_defaults(run=run)
 
 
@@ -175,6 +180,8 @@ def run(arguments: argparse.Namespace) -> int:
         from attnscope.cli.plan import tell_plan
 
         return tell_plan(recipe, out=arguments.out, device=arguments.device, is_json=arguments.json)
+    if arguments.show_batch:
+        return _tell_batch(recipe, is_json=arguments.json)
     if not arguments.out:
         raise UserError(
             "There is no run folder.", expected="--out DIR", action="Name one, or ask for --plan only."
@@ -182,6 +189,18 @@ def run(arguments: argparse.Namespace) -> int:
     ranks = ranks_of(boot.environment())
     with joined(ranks, choose_device(arguments.device)) as device:
         return _train(arguments, recipe, device, ranks)
+
+
+def _tell_batch(recipe: "Recipe", *, is_json: bool) -> int:
+    from attnscope.training.first_batch import first_batch
+    from attnscope.viewmodels.training.plan_words import batch_lines
+
+    batch = first_batch(recipe)
+    if is_json:
+        say(json_text(dataclasses.asdict(batch)))
+    else:
+        say("\n".join(batch_lines(batch)))
+    return 0
 
 
 def _train(arguments: argparse.Namespace, recipe: "Recipe", device: "torch.device", ranks: "Ranks") -> int:

@@ -162,3 +162,53 @@ class PresetsShown(Reply):
     rows: tuple[PresetRow, ...]
     available_bytes: int
     device: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchCell:
+    """One token as it is read, and what is to be predicted there; None: nothing.
+
+    `note` says what became of a token that is to be guessed and is not hidden: "kept" or "random".
+    """
+
+    piece: str
+    told: str | None = None
+    note: str = ""
+    is_padding: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchRow:
+    """One text of a batch: what the encoder reads, if there is one, what predicts, and a remark."""
+
+    source: tuple[BatchCell, ...]
+    cells: tuple[BatchCell, ...]
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FirstBatch:
+    """The first rows of the first batch that a run draws; the numbers are of the whole batch."""
+
+    rows: tuple[BatchRow, ...]
+    n_rows: int
+    n_tokens: int
+    n_padding: int
+    n_predicted: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShowBatch(Request):
+    """Read the data of a recipe and give its first batch. Newest wins."""
+
+    is_view = True
+    recipe: str
+    base_folder: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchShown(Reply):
+    """The batch a ShowBatch asked for; without one, `problem` says what is wrong."""
+
+    batch: FirstBatch | None
+    problem: str = ""

@@ -7,63 +7,74 @@ from typing import ClassVar
 from attnscope.text.examples import Example, TaskForm, draw_examples
 from attnscope.text.pointed import POINTERS
 
-_PEOPLE = ("anna", "ben", "clara", "david", "emma", "felix", "greta", "hugo", "ida", "jonas", "klara", "leo")
-_SIZES = ("small", "large", "old", "new", "broken")
-_COLOURS = ("red", "green", "blue", "white", "black")
+_NAMES = ("anna", "ben", "clara", "david", "emma", "felix", "greta", "hugo", "ida", "jonas")
+_AGES = ("old", "young", "tall")
+_KIN = ("uncle", "aunt", "teacher", "neighbour", "friend", "cousin")
+_LOOKS = ("small", "large", "new", "broken", "red", "green", "blue", "white")
 _THINGS = ("ball", "book", "cup", "key", "lamp", "map", "ring", "clock")
+_PLACES = ("garden", "kitchen", "station", "old town", "green park", "library")
+_DAYS = ("monday", "tuesday", "friday", "sunday")
+_TIMES = ("morning", "evening", "night")
+_QUESTIONS = {
+    "giver": "who gave something ?",
+    "taker": "who got something ?",
+    "thing": "what was it ?",
+    "place": "where was it ?",
+    "time": "when was it ?",
+}
+_TELLING = {"giver": 1, "taker": 1, "thing": 0, "place": 0, "time": 0}
+"""The word of each question that tells what is asked for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuestionsTask:
-    """Who gave what to whom: a question, then sentences, one of which has the answer, of one to four words.
+    """Who gave what to whom, where and when: a question, then a sentence with an answer of one to four words.
 
-    People and things differ from sentence to sentence, so that there is one answer.
+    Place and time stand before the rest or after it. Linked is the first word of the answer with the word of
+    the question that tells what is asked for.
     """
 
     name: ClassVar[str] = "questions"
     form: ClassVar[TaskForm] = "encoder"
     pointers: ClassVar[tuple[str, ...]] = POINTERS
-    min_facts: int = 2
-    max_facts: int = 4
 
     @property
     def vocabulary(self) -> tuple[str, ...]:
         """Every word that can occur."""
-        words = ("who", "what", "did", "give", "gave", "got", "the", "to", "from", "?", ".")
-        return (*words, *_PEOPLE, *_SIZES, *_COLOURS, *_THINGS)
+        some = (*_QUESTIONS.values(), *_PLACES, *_AGES, *_KIN, *_LOOKS, *_THINGS, *_DAYS, *_TIMES, *_NAMES)
+        words = " ".join((*some, "gave the my her to in on last ."))
+        return tuple(sorted({*words.split()}))
 
     def _draw(self, rng: random.Random) -> Example:
-        n = rng.randint(self.min_facts, min(self.max_facts, len(_PEOPLE) // 2, len(_THINGS)))
-        people, things = rng.sample(_PEOPLE, 2 * n), rng.sample(_THINGS, n)
-        asked, kind = rng.randrange(n), rng.choice(("giver", "taker", "thing"))
-        giver, taker, thing = people[2 * asked], people[2 * asked + 1], things[asked]
-        words = {
-            "giver": f"who gave the {thing} ?",
-            "taker": f"who got the {thing} ?",
-            "thing": rng.choice((f"what did {giver} give ?", f"what got {taker} ?")),
-        }[kind].split()
-        known = 2 if kind == "thing" else 3  # the word of the question that its sentence repeats
-        link, places = 0, (0, 0)
-        for i in range(n):
-            noun = ["the", *_some(rng, _SIZES), *_some(rng, _COLOURS), things[i]]
-            parts = {"giver": [people[2 * i]], "thing": noun, "taker": [people[2 * i + 1]]}
-            if rng.random() < 0.5:
-                order = ("giver", "gave", "thing", "to", "taker", ".")
-            else:
-                order = ("taker", "got", "thing", "from", "giver", ".")
-            for part in order:
-                if i == asked and part == kind:
-                    places = (len(words), len(words) + len(parts[part]) - 1)
-                words += parts.get(part, [part])
-                link = len(words) - 1 if i == asked and words[-1] == words[known] else link
-        return Example(source=" ".join(words), places=places, links=((link, known),))
+        parts = {
+            "giver": _person(rng),
+            "taker": _person(rng),
+            "thing": ["the", *rng.sample(_LOOKS, rng.randint(0, 2)), rng.choice(_THINGS)],
+            "place": ["in", "the", *rng.choice(_PLACES).split()],
+            "time": [rng.choice(("on", "last")), rng.choice(_DAYS), *_some(rng, _TIMES)],
+        }
+        order = ["giver", "gave", "thing", "to", "taker"]
+        for part in rng.sample(("place", "time"), 2):
+            order.insert(0 if rng.random() < 0.5 else len(order), part)
+        asked = rng.choice(list(_QUESTIONS))
+        words = _QUESTIONS[asked].split()
+        places = (0, 0)
+        for part in order:
+            if part == asked:
+                places = (len(words), len(words) + len(parts[part]) - 1)
+            words += parts.get(part, [part])
+        links = ((places[0], _TELLING[asked]),)
+        return Example(source=" ".join([*words, "."]), places=places, links=links)
 
     def examples(self, n: int, *, seed: int, held_out: bool = False) -> list[Example]:
-        """`n` questions with their sentences, and the first and the last word of each answer.
-
-        Linked is the word that sentence and question share.
-        """
+        """`n` questions with their sentences, and the first and the last word of each answer."""
         return draw_examples(self._draw, n, name=self.name, seed=seed, held_out=held_out)
+
+
+def _person(rng: random.Random) -> list[str]:
+    if rng.random() < 0.5:
+        return [rng.choice(_NAMES)]
+    return [rng.choice(("my", "her")), *_some(rng, _AGES), rng.choice(_KIN)]
 
 
 def _some(rng: random.Random, words: tuple[str, ...]) -> list[str]:

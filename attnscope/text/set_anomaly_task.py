@@ -34,7 +34,7 @@ class SetAnomalyTask:
         return shape_vectors()
 
     def examples(self, n: int, *, seed: int, held_out: bool = False) -> list[Example]:
-        """`n` sets with the place of the odd one, which is linked to all others."""
+        """`n` sets with the place of the odd one, which is linked to each other, the later to the earlier."""
         rng = random.Random(f"{self.name}/{seed}/{held_out}")
         numbers = range(_N_LEARNED, N_EACH) if held_out else range(_N_LEARNED)
         found = []
@@ -43,6 +43,6 @@ class SetAnomalyTask:
             members = [f"{usual}_{number:02}" for number in rng.sample(numbers, self.n_members)]
             place = rng.randrange(self.n_members)
             members[place] = f"{odd}_{rng.choice(numbers):02}"
-            links = tuple((place, i) for i in range(self.n_members) if i != place)
+            links = tuple((max(place, i), min(place, i)) for i in range(self.n_members) if i != place)
             found.append(Example(source=" ".join(members), places=(place,), links=links))
         return found

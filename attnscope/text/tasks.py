@@ -6,7 +6,7 @@ induction, brackets,    for decoders: an earlier word tells the next one
 agreement
 sentiment               one word of a sentence is a verdict, positive or negative; or none is
 reviews                 several sentences with a verdict each; the one about the food decides
-questions               where in some sentences the answer to a question stands
+questions               where in a sentence the answer to a question stands
 set-anomaly             which of some drawn shapes is of another kind than the others
 entailment              does the second sentence follow from the first, contradict it, or neither
 
@@ -454,8 +454,6 @@ _RANGES: Mapping[str, tuple[int, int]] = {
     "max_pairs": (1, 1000),
     "min_sentences": (1, 100),
     "max_sentences": (1, 100),
-    "min_facts": (1, 20),
-    "max_facts": (1, 20),
     "n_members": (3, 20),
     "max_attractors": (0, 100),
     "max_adjectives": (0, 2),
@@ -533,7 +531,7 @@ def _check_option(name: str, key: str, value: object, known: set[str]) -> None:
 
 
 def _check_order(name: str, task: Task) -> None:
-    for what in ("words", "pairs", "sentences", "facts"):
+    for what in ("words", "pairs", "sentences"):
         least, most = getattr(task, f"min_{what}", None), getattr(task, f"max_{what}", None)
         if least is not None and most is not None and least > most:
             raise RecipeError(

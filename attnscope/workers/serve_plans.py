@@ -6,7 +6,14 @@ from pathlib import Path
 
 from attnscope.errors import UserError
 from attnscope.models.device import choose_device
-from attnscope.records.plans import PlanRecipe, PresetsShown, RecipePlanned, ShowPresets
+from attnscope.records.plans import (
+    BatchShown,
+    PlanRecipe,
+    PresetsShown,
+    RecipePlanned,
+    ShowBatch,
+    ShowPresets,
+)
 from attnscope.records.requests import Reply
 from attnscope.workers.desk import Desk, serves
 
@@ -34,6 +41,21 @@ def answer_plan(request: PlanRecipe, desk: Desk) -> Iterator[Reply]:
         yield RecipePlanned(number=request.number, plan=None, problem=str(error))
         return
     yield RecipePlanned(number=request.number, plan=replace(plan, pace=pace))
+
+
+@serves(ShowBatch)
+def show_batch(request: ShowBatch, desk: Desk) -> Iterator[Reply]:
+    """What the model of a recipe will read first; a recipe with a fault has a problem instead."""
+    from attnscope.training.first_batch import first_batch
+    from attnscope.training.recipe import parse_recipe
+
+    base_folder = Path(request.base_folder) if request.base_folder else Path.cwd()
+    try:
+        batch = first_batch(parse_recipe(request.recipe, base_folder=base_folder))
+    except UserError as error:
+        yield BatchShown(number=request.number, batch=None, problem=str(error))
+        return
+    yield BatchShown(number=request.number, batch=batch)
 
 
 @serves(ShowPresets)

@@ -76,6 +76,19 @@ def test_that_a_recipe_says_what_it_is_and_what_to_watch(path: Path) -> None:
     assert "[[watch]]" in lines
 
 
+@pytest.mark.parametrize("name", ["questions", "set-anomaly"])
+def test_that_the_kept_run_of_a_model_that_points_is_of_its_recipe_and_nearly_always_right(name: str) -> None:
+    resources = resources_folder()
+    kept = read_run(resources / "films" / name)
+    asked = parse_recipe((resources / "recipes" / f"{name}.toml").read_text(encoding="utf-8"))
+    assert parse_recipe(kept.recipe) == asked
+    assert kept.n_bad_lines == 0
+    assert [event.accuracy for event in kept.events if isinstance(event, Evaluated)][-1] >= 0.99
+    last = load_traces(kept.probes[-1][1])[0]
+    pieces = [token.piece for token in last.source.tokens[1:-1]]
+    assert pieces == asked.watch[0].text.split()
+
+
 def test_that_the_kept_run_of_reverse_labels_is_of_its_recipe_and_ends_with_all_right() -> None:
     resources = resources_folder()
     kept = read_run(resources / "films" / "reverse-labels")

@@ -1,7 +1,9 @@
 """What a recipe costs, in words: the same in the window and on the command line. Must not import Qt."""
 
+from collections.abc import Sequence
+
 from attnscope.counting import bytes_text, count_text, flops_text, plural, rough_text
-from attnscope.records.plans import Plan, PresetRow
+from attnscope.records.plans import BatchCell, FirstBatch, Plan, PresetRow
 
 Row = tuple[str, str]
 
@@ -139,3 +141,40 @@ def preset_row_cells(row: PresetRow) -> tuple[str, ...]:
 def published_words(row: PresetRow) -> str:
     """Where the published numbers of a preset are from, and why its size is another than the counted one."""
     return " ".join(f"{part}." for part in (row.published.source, row.published.why) if part)
+
+
+def batch_lines(batch: FirstBatch, width: int = 100) -> tuple[str, ...]:
+    """The rows of a batch, each token over what is to be predicted there, in lines of at most `width`."""
+    share = batch.n_padding / max(1, batch.n_tokens)
+    lines = [
+        f"{plural(batch.n_rows, 'text')} and {plural(batch.n_tokens, 'token')} in the first batch, "
+        f"{share:.1%} of them padding; {plural(batch.n_predicted, 'prediction')}"
+    ]
+    for i, row in enumerate(batch.rows, start=1):
+        lines += ["", f"text {i}" + (f": {row.note}" if row.note else "")]
+        if row.source:
+            lines += _under_each_other("source", row.source, width)
+        lines += _under_each_other("target" if row.source else "reads", row.cells, width)
+    return tuple(lines)
+
+
+def _under_each_other(name: str, cells: Sequence[BatchCell], width: int) -> list[str]:
+    """Tokens in lines, and below each line what is predicted, where anything is."""
+    n_padding = sum(cell.is_padding for cell in cells)
+    lines, pieces, answers = [], f"  {name:<9}", f"  {'predicts':<9}"
+    first = len(pieces)
+    for cell in (cell for cell in cells if not cell.is_padding):
+        answer = "" if cell.told is None else one_line(cell.told) + (f" ({cell.note})" if cell.note else "")
+        piece = one_line(cell.piece)
+        room = max(len(piece), len(answer)) + 1
+        if len(pieces) + room > width and len(pieces) > first:
+            lines += [pieces.rstrip(), *([answers.rstrip()] if answers[first:].strip() else [])]
+            pieces, answers = " " * first, " " * first
+        pieces, answers = pieces + piece.ljust(room), answers + answer.ljust(room)
+    lines += [pieces.rstrip(), *([answers.rstrip()] if answers[first:].strip() else [])]
+    return [*lines, f"  {'padding':<9}{n_padding}"] if n_padding else lines
+
+
+def one_line(piece: str) -> str:
+    """A piece without line breaks and blanks at its ends; one of blanks as ␣."""
+    return piece.replace("\n", "⏎").replace("\t", "⇥").strip() or "␣" * bool(piece)

@@ -12,11 +12,14 @@ from psygnal import Signal, SignalGroup
 from attnscope.errors import LoadError
 from attnscope.records.messages import Failed
 from attnscope.records.plans import (
+    BatchShown,
+    FirstBatch,
     Plan,
     PlanRecipe,
     PresetRow,
     PresetsShown,
     RecipePlanned,
+    ShowBatch,
     ShowPresets,
 )
 from attnscope.records.requests import Reply, Request
@@ -110,6 +113,7 @@ class PlanChanges(SignalGroup):
 
     plan = Signal()
     presets = Signal()
+    batch = Signal()
 
 
 class PlanState:
@@ -130,7 +134,10 @@ class PlanState:
         self.changed = PlanChanges()
         self.times = RecipeTimes(post, numbers)
         self._number = 0
-        self._presets_number = 0
+        self._presets_number = self._batch_number = 0
+        self._batch_of: Wish | None = None
+        self.batch: FirstBatch | None = None
+        self.batch_problem = ""
         self._asked: Wish | None = None
         self._wanted: Wish | None = None
         self._due_at = 0.0
@@ -186,6 +193,24 @@ class PlanState:
             self._presets_number = self._numbers.next()
             self._post(ShowPresets(number=self._presets_number))
 
+    @property
+    def is_batch_old(self) -> bool:
+        """Whether the batch was asked for, if at all, when the recipe was another."""
+        return self._batch_of != self._wanted
+
+    def ask_batch(self) -> None:
+        """Read the data of the recipe as it stands, for its first batch."""
+        wish = self._wanted
+        if wish is None or not self._recipe.is_ready:
+            return
+        self._batch_of, self._batch_number = wish, self._numbers.next()
+        self._show_batch(None, "")
+        self._post(ShowBatch(number=self._batch_number, recipe=wish.recipe, base_folder=wish.base_folder))
+
+    def _show_batch(self, batch: FirstBatch | None, problem: str) -> None:
+        self.batch, self.batch_problem = batch, problem
+        self.changed.batch.emit()
+
     def handle(self, reply: Reply) -> bool:
         """Take a reply; True when it was for this state."""
         if self.times.handle(reply):
@@ -200,6 +225,10 @@ class PlanState:
             case PresetsShown() if reply.number == self._presets_number:
                 self.presets, self.available_bytes = reply.rows, reply.available_bytes
                 self.changed.presets.emit()
+            case BatchShown() if reply.number == self._batch_number:
+                self._show_batch(reply.batch, reply.problem)
+            case Failed() if reply.number and reply.number == self._batch_number:
+                self._show_batch(None, reply.message)
             case Failed() if reply.number and reply.number == self._number:
                 self._show(None, reply.message)
             case _:

@@ -11,12 +11,14 @@ from PySide6.QtGui import (
     QPaintEvent,
     QPen,
     QPolygonF,
+    QShowEvent,
 )
 from PySide6.QtWidgets import (
     QDialog,
     QGridLayout,
     QHBoxLayout,
     QHeaderView,
+    QPlainTextEdit,
     QPushButton,
     QTableWidget,
     QTableWidgetItem,
@@ -31,6 +33,7 @@ from attnscope.viewmodels.training.plan_words import (
     PRESET_COLUMNS,
     WORD_COLUMNS,
     Row,
+    batch_lines,
     disk_rows,
     memory_line,
     memory_rows,
@@ -46,7 +49,7 @@ from attnscope.viewmodels.training.plan_words import (
 from attnscope.viewmodels.training.preset_recipe import take_preset
 from attnscope.viewmodels.training.recipe_differences import csv_of_table
 from attnscope.viewmodels.training.state import TrainingState
-from attnscope.widgets.form_parts import column, dress_table, row
+from attnscope.widgets.form_parts import column, dress_table, monospaced_font, row
 from attnscope.widgets.labels import ElidedLabel, PlainLabel, tool_button, when
 from attnscope.widgets.side_tabs import SideTabs
 from attnscope.widgets.theme import Dressed
@@ -82,6 +85,7 @@ class CostDialog(QDialog):
         self.presets = _preset_table()
         self.tabs = SideTabs()
         self.tabs.add("This recipe", self._build_plan())
+        self.tabs.add("What it reads", _BatchPanel(state))
         self.tabs.add("Presets", self._build_presets())
         layout = QVBoxLayout(self)
         layout.setContentsMargins(16, 8, 16, 16)
@@ -197,6 +201,48 @@ class CostDialog(QDialog):
     def _on_copy(self) -> None:
         rows = [preset_row_cells(preset) for preset in self._state.planning.presets]
         QGuiApplication.clipboard().setText(csv_of_table(PRESET_COLUMNS, rows))
+
+
+class _BatchPanel(QWidget):
+    """The first batch of the recipe: read when it is first looked at, and again when asked."""
+
+    def __init__(self, state: TrainingState) -> None:
+        super().__init__()
+        self._state = state
+        self.text = QPlainTextEdit()
+        self.text.setReadOnly(True)
+        self.text.setLineWrapMode(QPlainTextEdit.LineWrapMode.NoWrap)
+        self.text.setFont(monospaced_font(round(type_px(12))))
+        self.text.setAccessibleName("What the model reads first")
+        self._problem = PlainLabel(role="error")
+        self._problem.setWordWrap(True)
+        self._again = QPushButton("Read again")
+        self._again.setToolTip("Reads the data of the recipe as it stands now")
+        self._again.setAutoDefault(False)
+        self._again.clicked.connect(self._on_again)
+        layout = column(self, margin=8, spacing=8)
+        layout.addWidget(self.text, 1)
+        layout.addWidget(self._problem)
+        layout.addLayout(row(None, self._again))
+        when(self, self._show_batch, state.planning.changed.batch)
+        self._show_batch()
+
+    def showEvent(self, event: QShowEvent) -> None:
+        super().showEvent(event)
+        if self._state.planning.is_batch_old:
+            self._state.planning.ask_batch()
+
+    @Slot()
+    def _on_again(self) -> None:
+        self._state.planning.ask_batch()
+
+    def _show_batch(self) -> None:
+        planning = self._state.planning
+        batch, problem = planning.batch, planning.batch_problem
+        waiting = "" if problem else "Reading the data…"
+        self.text.setPlainText(waiting if batch is None else "\n".join(batch_lines(batch)))
+        self._problem.setText(problem)
+        self._problem.setVisible(bool(problem))
 
 
 class _Group(QWidget):

@@ -1,0 +1,85 @@
+"""The very batch that a run begins with, in pieces: what is hidden, what is to be predicted."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from torch import Tensor
+
+from attnscope.records.plans import BatchCell, BatchRow, FirstBatch
+from attnscope.schemes.objectives import OBJECTIVES
+from attnscope.text.tokenizer import Tokenizer
+from attnscope.training.data import prepare
+from attnscope.training.objectives import Batch
+from attnscope.training.recipe import Recipe
+from attnscope.training.starting import read_start
+
+
+def first_batch(recipe: Recipe, n_rows: int = 4) -> FirstBatch:
+    """The first `n_rows` rows of a run's first batch; reads the data, and trains their tokenizer.
+
+    Raises what reading the data raises.
+    """
+    start = read_start(recipe, has_weights=False) if recipe.start.source else None
+    prepared = prepare(recipe, None if start is None else start.tokenizer)
+    rng = np.random.default_rng((recipe.training.seed, 1))  # as the run draws it
+    if recipe.model.dropout or recipe.model.weight_dropout:
+        rng.integers(2**63)
+    batch = prepared.batches.draw(rng, 0.0)
+    hides = OBJECTIVES[recipe.objective.kind].hides_tokens
+    told = _told(recipe, batch, prepared.tokenizer, prepared.labels)
+    parts = (batch.ids, *(() if batch.target_ids is None else (batch.target_ids,)))
+    n_padding = sum(int((part == prepared.tokenizer.pad_id).sum()) for part in parts)
+    rows = (_row(batch, i, told, prepared.tokenizer, hides=hides) for i in range(min(n_rows, len(batch.ids))))
+    return FirstBatch(
+        rows=tuple(rows),
+        n_rows=len(batch.ids),
+        n_tokens=batch.n_tokens,
+        n_padding=n_padding,
+        n_predicted=len(batch.labels),
+    )
+
+
+def _told(recipe: Recipe, batch: Batch, tokenizer: Tokenizer, labels: Sequence[str]) -> dict[int, str]:
+    """What is to be predicted, by its flat index in the ids that predict."""
+    width = _predicting(batch).shape[1]
+    if batch.n_places:
+        found: dict[int, str] = {}
+        for i, column in enumerate(batch.labels.tolist()):
+            row, place = divmod(i, batch.n_places)
+            at = row * width + column
+            found[at] = f"{found[at]} and {labels[place]}" if at in found else labels[place]
+        return found
+    tells_labels = bool(OBJECTIVES[recipe.objective.kind].labels)
+    names = labels if tells_labels else [tokenizer.token(id).piece for id in range(tokenizer.vocab_size)]
+    pairs = zip(batch.scored.tolist(), batch.labels.tolist(), strict=True)
+    return {at: names[label] for at, label in pairs}
+
+
+def _predicting(batch: Batch) -> Tensor:
+    return batch.ids if batch.target_ids is None else batch.target_ids
+
+
+def _row(batch: Batch, i: int, told: dict[int, str], tokenizer: Tokenizer, *, hides: bool) -> BatchRow:
+    ids = _predicting(batch)
+    width, cells = ids.shape[1], []
+    for j, id in enumerate(ids[i].tolist()):
+        piece, answer, note = tokenizer.token(id).piece, told.get(i * width + j), ""
+        if answer is not None and hides and id != tokenizer.mask_id:
+            note = "kept" if answer == piece else "random"
+        cells.append(BatchCell(piece=piece, told=answer, note=note, is_padding=id == tokenizer.pad_id))
+    return BatchRow(source=_source(batch, i, tokenizer), cells=tuple(cells), note=_note(batch, i))
+
+
+def _source(batch: Batch, i: int, tokenizer: Tokenizer) -> tuple[BatchCell, ...]:
+    if batch.target_ids is None:
+        return ()
+    return tuple(
+        BatchCell(piece=tokenizer.token(id).piece, is_padding=id == tokenizer.pad_id)
+        for id in batch.ids[i].tolist()
+    )
+
+
+def _note(batch: Batch, i: int) -> str:
+    if batch.is_next is None:
+        return ""
+    return "the second text follows the first" if int(batch.is_next[i]) else "the second text is another"
