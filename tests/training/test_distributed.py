@@ -205,6 +205,7 @@ def test_that_every_field_of_a_batch_with_rows_is_cut() -> None:
         "links",
         "link_weight",
         "guide",
+        "n_places",
     }, "rows_of must know them all"
     part = rows_of(batch, 1, 3)
     for name in rows:
