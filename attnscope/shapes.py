@@ -72,4 +72,5 @@ def _distances(kind: str, number: int) -> Numbers:
     angle = np.arange(N_ANGLES) * (2 * np.pi / N_ANGLES)
     phases, sizes = rng.uniform(0, 2 * np.pi, _BENDS), rng.normal(0.0, _BEND, _BENDS)
     bent = 1.0 + np.cos(np.outer(angle, np.arange(1, _BENDS + 1)) + phases) @ sizes
-    return np.asarray(KINDS[kind](angle + rng.uniform(0, 2 * np.pi)) * bent)
+    turned = np.asarray(angle + rng.uniform(0, 2 * np.pi), dtype=np.float64)
+    return np.asarray(KINDS[kind](turned) * bent)

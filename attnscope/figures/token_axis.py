@@ -251,7 +251,9 @@ def _paint_label(
         middle, radius = QPointF(left + width / 2, box.center().y()), box.height() / 2 - 1.0
         painter.setPen(Qt.PenStyle.NoPen)
         painter.setBrush(QColor(colour))
-        painter.drawPolygon(QPolygonF([middle + radius * QPointF(x, y) for x, y in corners]))
+        painter.drawPolygon(
+            QPolygonF([QPointF(middle.x() + radius * x, middle.y() + radius * y) for x, y in corners])
+        )
         return
     painter.setFont(label_font(token))
     painter.setPen(QColor(colour))

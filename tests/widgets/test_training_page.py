@@ -17,6 +17,7 @@ from PySide6.QtWidgets import (
     QComboBox,
     QLabel,
     QLineEdit,
+    QPlainTextEdit,
     QPushButton,
     QSlider,
     QToolButton,
@@ -39,6 +40,7 @@ from attnscope.records.messages import (
     TrainingNews,
 )
 from attnscope.records.outputs import Candidate, Output, Prediction
+from attnscope.records.plans import BatchCell, BatchRow, BatchShown, FirstBatch, ShowBatch
 from attnscope.records.sites import HeadRef
 from attnscope.records.tokens import Token
 from attnscope.records.training import Evaluated, Finished, Saved, Step, TrainingEvent
@@ -49,6 +51,7 @@ from attnscope.viewmodels.training.status import IDLE
 from attnscope.viewmodels.training.sweeping import SweepState
 from attnscope.widgets.line_plot import Line, LinePlot, spread
 from attnscope.widgets.theme import apply_theme
+from attnscope.widgets.training.cost_bar import CostDialog
 from attnscope.widgets.training.curves_view import CurvesView
 from attnscope.widgets.training.page import TrainingPage
 from attnscope.widgets.training.recipe_editor import RecipeEditor
@@ -701,3 +704,34 @@ def test_that_a_task_is_asked_for_no_data_and_a_text_is_needed_to_start(qtbot: Q
     assert field.isEnabled()
     assert not desk.state.can_start
     assert "Give the file to train on" in desk.texts()
+
+
+def test_that_the_first_batch_is_asked_for_when_it_is_looked_at_and_again_for_another_recipe(
+    desk: Desk, qtbot: QtBot
+) -> None:
+    desk.state.tick()
+    dialog = CostDialog(desk.state)
+    qtbot.addWidget(dialog)
+    dialog.show()
+    assert not [r for r in desk.posted if isinstance(r, ShowBatch)]
+    dialog.tabs.show_panel("What it reads")
+    (asked,) = (r for r in desk.posted if isinstance(r, ShowBatch))
+    assert asked.recipe == RECIPE
+    text = dialog.findChild(QPlainTextEdit, "", Qt.FindChildOption.FindChildrenRecursively)
+    assert text.toPlainText() == "Reading the data…"
+    cells = (BatchCell(piece="<mask>", told="cat"), BatchCell(piece="<pad>", is_padding=True))
+    row = BatchRow(source=(), cells=cells)
+    batch = FirstBatch(rows=(row,), n_rows=1, n_tokens=2, n_padding=1, n_predicted=1)
+    desk.state.handle(BatchShown(number=asked.number, batch=batch))
+    lines = [line.split() for line in text.toPlainText().splitlines()]
+    assert lines[-3:] == [["reads", "<mask>"], ["predicts", "cat"], ["padding", "1"]]
+    qtbot.mouseClick(
+        next(b for b in dialog.findChildren(QPushButton) if b.text() == "Read again"),
+        Qt.MouseButton.LeftButton,
+    )
+    again = [r for r in desk.posted if isinstance(r, ShowBatch)][-1]
+    assert again.number != asked.number
+    desk.state.handle(BatchShown(number=asked.number, batch=batch))  # too late
+    assert text.toPlainText() == "Reading the data…"
+    desk.state.handle(BatchShown(number=again.number, batch=None, problem="no such file"))
+    assert "no such file" in [label.text() for label in dialog.findChildren(QLabel)]

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from attnscope.records.plans import PlanRecipe, RecipePlanned
+from attnscope.records.plans import BatchShown, PlanRecipe, RecipePlanned, ShowBatch
 from attnscope.workers.desk import Desk
-from attnscope.workers.serve_plans import answer_plan
+from attnscope.workers.serve_plans import answer_plan, show_batch
 
 RECIPE = """
 [model]
@@ -46,3 +46,21 @@ def test_that_a_recipe_is_planned_whatever_its_folder_is_called(tmp_path: Path, 
     plan = _planned("text.txt", tmp_path, out).plan
     assert plan is not None
     assert plan.seconds is not None
+
+
+def test_that_what_is_read_first_is_shown_and_data_that_is_no_file_is_told(tmp_path: Path) -> None:
+    (tmp_path / "text.txt").write_text("some words\n" * 20)
+    for path, n_rows in (("text.txt", 16), ("none.txt", 0)):
+        request = ShowBatch(number=3, recipe=RECIPE.format(path=path), base_folder=str(tmp_path))
+        (told,) = show_batch(request, Desk())
+        assert isinstance(told, BatchShown)
+        assert told.number == 3
+        if n_rows:
+            assert told.batch is not None
+            assert told.batch.n_rows == n_rows
+            assert [cell.told for cell in told.batch.rows[0].cells][:-1] == [
+                cell.piece for cell in told.batch.rows[0].cells
+            ][1:]
+        else:
+            assert told.batch is None
+            assert path in told.problem
