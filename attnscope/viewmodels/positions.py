@@ -45,7 +45,7 @@ class PositionsState:
     """At most one request is under way."""
 
     def __init__(self, post: Callable[[Request], None], numbers: RequestIds) -> None:
-        self._query = Query(PositionsShown, post, numbers)
+        self.query = Query(PositionsShown, post, numbers)
         self.changed = PositionsChanges()
         self.names: tuple[str, ...] = SCHEMES[:-1]
         self.n_positions = 64
@@ -59,23 +59,13 @@ class PositionsState:
         self.model_note = ""
 
     @property
-    def is_busy(self) -> bool:
-        """Whether tables are being worked out."""
-        return self._query.is_busy
-
-    @property
     def is_stale(self) -> bool:
         """Whether the tables shown are not those asked for now."""
-        return self.is_busy or self._query.about != self._wish()
-
-    @property
-    def error(self) -> str:
-        """Why there are no tables."""
-        return self._query.error
+        return self.query.is_busy or self.query.about != self._wish()
 
     def open(self) -> None:
         """The page has become visible: from now on ask for what is missing."""
-        self._query.is_watched = True
+        self.query.is_watched = True
         self._pump()
 
     def choose(self, name: str, is_chosen: bool) -> None:
@@ -122,18 +112,18 @@ class PositionsState:
             case ModelLoaded():
                 self.model, self.model_note = reply.info, ""
                 if "model" in self.names:
-                    self._query.renew()
+                    self.query.renew()
                 self.changed.model.emit()
                 self._pump()
-            case _ if self._query.take(reply):
+            case _ if self.query.take(reply):
                 self._take()
 
     def _take(self) -> None:
         """Show the tables that have come; where the model's own cannot be had, the others are asked for."""
-        wish, answer = self._query.about, self._query.answer
+        wish, answer = self.query.about, self.query.answer
         if answer is None and isinstance(wish, _Wish) and "model" in wish.names:
-            self.model_note = self.error
-            self._query.forget()
+            self.model_note = self.query.error
+            self.query.forget()
         else:
             self.tables = answer.tables if answer is not None else ()
             self.checks = answer.checks or self.checks if answer is not None else ()
@@ -154,13 +144,13 @@ class PositionsState:
     def _pump(self) -> None:
         """Ask for what is wished for, unless that was done or an answer is on its way."""
         wish = self._wish()
-        if self.is_busy or not self._query.is_watched:
+        if self.query.is_busy or not self.query.is_watched:
             return
         if not wish.names:
-            self._query.forget()
+            self.query.forget()
             self.tables = ()
             self.changed.tables.emit()
-        elif self._query.ask(
+        elif self.query.ask(
             wish,
             ShowPositions(
                 number=0,

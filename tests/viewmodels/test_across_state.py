@@ -78,7 +78,7 @@ def test_that_late_answers_change_nothing_and_refusals_are_told() -> None:
     desk, state, asked = watched()
     state.choose(1)
     state.handle(answer(desk, asked[0]))
-    assert state.shown is None
+    assert state.query.answer is None
     assert state.note == "Computing rollout and flow…"
     state.handle(answer(desk, asked[1]))
     assert state.note == "flow: only for texts of up to 40 tokens; these are 57"

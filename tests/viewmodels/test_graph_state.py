@@ -50,9 +50,9 @@ def test_that_an_answer_that_comes_too_late_changes_nothing() -> None:
     assert state.graph == graph()
     across.choose(2)
     state.handle(Failed(number=asked[2].number, request="ShowGraph", message="No."))
-    assert (state.graph, state.error) == (None, "No.")
+    assert (state.graph, state.query.error) == (None, "No.")
     desk.open()
-    assert state.error == ""
+    assert state.query.error == ""
 
 
 def test_that_a_circle_says_its_share_and_what_it_reads() -> None:

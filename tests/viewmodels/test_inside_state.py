@@ -45,7 +45,7 @@ def test_that_late_answers_are_dropped_and_failures_said() -> None:
     assert state.inside is None
     state.handle(InsideShown(number=asked[1].number, inside=inside()))
     assert state.inside is not None
-    assert not state.is_busy
+    assert not state.asking.is_busy
     state.walk_queries(-1)
     state.handle(Failed(number=asked[2].number, request="ShowInside", message="There is no text."))
     assert (state.inside, state.note) == (None, "There is no text.")

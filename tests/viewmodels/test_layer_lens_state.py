@@ -36,7 +36,7 @@ def test_that_the_panel_asks_only_while_somebody_looks() -> None:
     assert asked == []
     state.watch(True)
     assert [one.text for one in asked] == [desk.session.text]
-    assert state.is_busy
+    assert state.query.is_busy
     state.watch(False)
     state.watch(True)
     assert len(asked) == 1
@@ -52,7 +52,7 @@ def test_that_it_asks_again_for_another_trace_and_drops_late_answers() -> None:
     newest = table()
     state.handle(LensShown(number=asked[-1].number, table=newest))
     assert state.table is newest
-    assert not state.is_busy
+    assert not state.query.is_busy
 
 
 def test_that_changes_inside_heads_are_asked_for_too() -> None:

@@ -77,7 +77,7 @@ def test_that_turning_a_wheel_asks_only_for_the_last_size(desk: Desk) -> None:
     assert desk.state.is_stale
     desk.answer()
     assert not desk.state.is_stale
-    assert not desk.state.is_busy
+    assert not desk.state.query.is_busy
 
 
 @pytest.mark.parametrize(("wished", "taken"), [(7, 6), (0, 2), (-5, 2), (99_999, 1024), (64, 64)])
@@ -125,7 +125,7 @@ def test_that_a_model_without_a_table_is_named_and_the_others_are_shown(desk: De
     assert "model" not in desk.last.names
     desk.answer()
     assert len(desk.state.tables) == 4
-    assert desk.state.error == ""
+    assert desk.state.query.error == ""
     desk.state.handle(ModelLoaded(number=0, info=INFO))
     assert desk.state.model_note == ""
     assert "model" in desk.last.names
@@ -134,11 +134,11 @@ def test_that_a_model_without_a_table_is_named_and_the_others_are_shown(desk: De
 def test_that_another_failure_is_told_once(desk: Desk) -> None:
     desk.state.open()
     desk.state.handle(Failed(number=desk.last.number, request="ShowPositions", message="Too large."))
-    assert desk.state.error == "Too large."
+    assert desk.state.query.error == "Too large."
     assert len(desk.posted) == 1
     desk.state.set_n_positions(8)
     desk.answer()
-    assert desk.state.error == ""
+    assert desk.state.query.error == ""
 
 
 def test_that_replies_of_others_are_passed_over(desk: Desk) -> None:
@@ -146,4 +146,4 @@ def test_that_replies_of_others_are_passed_over(desk: Desk) -> None:
     desk.state.handle(PositionsShown(number=9999, tables=(table("binary"),)))
     desk.state.handle(Failed(number=9999, request="LoadModel", message="no"))
     assert desk.state.tables == ()
-    assert desk.state.is_busy
+    assert desk.state.query.is_busy

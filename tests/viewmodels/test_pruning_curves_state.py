@@ -88,9 +88,9 @@ def test_that_late_news_change_nothing_and_a_cancelled_pass_keeps_its_curves(des
     assert [one.ranking for one in desk.curves.curves] == ["gradient"]
     desk.curves.run()
     desk.curves.handle(Failed(number=newest(desk).number, request="MeasureCurves", message="No texts."))
-    assert (desk.curves.phase, desk.curves.error) == ("failed", "No texts.")
+    assert (desk.curves.job.phase, desk.curves.job.error) == ("failed", "No texts.")
     desk.curves.handle(ModelLoaded(number=1, info=info()))
-    assert (desk.curves.phase, desk.curves.curves, desk.curves.error) == ("empty", (), "")
+    assert (desk.curves.job.phase, desk.curves.curves, desk.curves.job.error) == ("empty", (), "")
 
 
 def test_that_a_curve_is_drawn_as_it_grows_and_only_whole_ones_stay(desk: CurvesDesk) -> None:

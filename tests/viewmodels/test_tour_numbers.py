@@ -22,7 +22,7 @@ def spot(weights: np.ndarray, query: str | None = "dog", key: str | None = "cat"
     desk.session.select_heads((ref(0, 1),))
     states = SimpleNamespace(
         session=desk.session,
-        inside=SimpleNamespace(inside=None, row=None, is_busy=False),
+        inside=SimpleNamespace(inside=None, row=None, asking=SimpleNamespace(is_busy=False)),
         view=SimpleNamespace(view="head", position=0),
         shown_map=shown,
     )

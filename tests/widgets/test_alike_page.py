@@ -105,7 +105,7 @@ def test_that_a_pass_is_cancelled_fails_and_is_forgotten_with_its_model(qtbot: Q
     page.widget.run_button.click()
     number = page.asked[-1].number  # type: ignore[attr-defined]
     page.state.handle(Failed(number=number, request="CompareHeads", message="Too few heads."))
-    assert page.state.error == "Too few heads."
+    assert page.state.job.error == "Too few heads."
     page.compare()
     page.state.handle(ModelLoaded(number=1, info=page.desk.model))
     assert page.state.found is None

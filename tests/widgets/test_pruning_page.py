@@ -58,7 +58,7 @@ def test_that_choices_reach_the_pass_and_it_can_be_cancelled(page: Page, qtbot: 
     state.handle(CurvesNews(number=asked.number, what="gradient: scoring heads", fraction=0.3, left_s=12.0))
     assert widget.stop_button.isVisible()
     qtbot.mouseClick(widget.stop_button, Qt.MouseButton.LeftButton)
-    assert state.phase == "stopped"
+    assert state.job.phase == "stopped"
     for key, source in (("samples", "samples"), ("own", "own")):
         widget._on_texts_chosen(key)
         assert state.source == source

@@ -75,7 +75,7 @@ def test_that_a_head_is_asked_for_once_it_is_seen_and_kept_for_when_it_comes_bac
     assert asked.head == ref(0, 1)
     page.state.handle(WeightsNews(number=asked.number, n_done=1, n_total=4, about="OV"))
     assert page.state.stage is not None
-    assert (page.state.stage.title, page.state.fraction) == ("OV: 1 of 4 tokens", 0.25)
+    assert (page.state.stage.title, page.state.job.fraction) == ("OV: 1 of 4 tokens", 0.25)
     partly = HeadWeightsFound(head=ref(0, 1), parts=(replace(part(ref(0, 1), "ov"), circuit=None),))
     page.state.handle(WeightsShown(number=asked.number, found=partly))
     assert (page.state.stage, page.state.note("ov")) == (None, "Multiplying…")

@@ -49,7 +49,7 @@ class AcrossState:
     def __init__(self, session: Session, post: Callable[[Request], None], numbers: RequestIds) -> None:
         self._session, self._post, self._numbers = session, post, numbers
         self.changed = AcrossChanges()
-        self._query = Query(InfluenceShown, post, numbers)
+        self.query = Query(InfluenceShown, post, numbers)
         self.has_shares = True
         self._chosen: int | None = None
         self._of_tokens: tuple[Token, ...] = ()
@@ -57,16 +57,6 @@ class AcrossState:
         session.changed.traced.connect(self._on_traced, max_args=0)
 
     # What can be read
-
-    @property
-    def shown(self) -> InfluenceShown | None:
-        """What every method says, as far as it is known."""
-        return self._query.answer
-
-    @property
-    def error(self) -> str:
-        """Why nothing is known."""
-        return self._query.error
 
     @property
     def tokens(self) -> tuple[Token, ...]:
@@ -121,8 +111,8 @@ class AcrossState:
     def note(self) -> str:
         """What belongs in the panel when there are no rows, and why methods are missing."""
         session = self._session
-        if self.error:
-            return self.error
+        if self.query.error:
+            return self.query.error
         if not session.text.strip():
             return "Enter a text to see how much each input contributes to an output token."
         traced = self._traced()
@@ -130,20 +120,20 @@ class AcrossState:
             return (
                 f"These are {_n_keys(traced):,} tokens; up to {MAX_TOKENS:,} can be followed across layers."
             )
-        if self.shown is None:
+        if self.query.answer is None:
             return "Computing rollout and flow…"
         reasons: dict[str, list[str]] = {}
-        for row in self.shown.rows:
+        for row in self.query.answer.rows:
             if row.refusal:
                 reasons.setdefault(row.refusal, []).append(row.method)
         said = [f"{', '.join(methods)}: {reason}" for reason, methods in reasons.items()]
-        if self.shown.flow_done:
-            said.append(f"flow: {self.shown.flow_done:,} of {len(self.shown.keys):,} inputs")
+        if self.query.answer.flow_done:
+            said.append(f"flow: {self.query.answer.flow_done:,} of {len(self.query.answer.keys):,} inputs")
         return "\n".join(said)
 
     def row(self, method: Method) -> InfluenceRow | None:
         """What a method says; None while it is on its way."""
-        rows = self.shown.rows if self.shown is not None else ()
+        rows = self.query.answer.rows if self.query.answer is not None else ()
         return next((row for row in rows if row.method == method), None)
 
     def numbers(self, method: Method) -> NDArray[np.float64] | None:
@@ -159,7 +149,7 @@ class AcrossState:
 
     def watch(self, is_watched: bool) -> None:
         """Somebody looks at the panel, or nobody does."""
-        self._query.is_watched = is_watched
+        self.query.is_watched = is_watched
         self._ask()
 
     def choose(self, position: int) -> None:
@@ -179,21 +169,23 @@ class AcrossState:
     @property
     def flow_fraction(self) -> float | None:
         """How far the flow is while it is under way; None otherwise."""
-        shown = self.shown
+        shown = self.query.answer
         return shown.flow_done / len(shown.keys) if shown is not None and shown.flow_done else None
 
     def stop(self) -> None:
         """Give the flow up; the other methods stay."""
-        if self.flow_fraction is not None and self.shown is not None:
+        if self.flow_fraction is not None and self.query.answer is not None:
             self._post(StopWork(work="ShowInfluence", number=self._numbers.next()))
             stopped = InfluenceRow(method="flow", refusal="stopped")
-            self._query.give_up()
-            self._query.answer = replace(self.shown, flow_done=0, rows=(*self.shown.rows, stopped))
+            self.query.give_up()
+            self.query.answer = replace(
+                self.query.answer, flow_done=0, rows=(*self.query.answer.rows, stopped)
+            )
             self.changed.rows.emit()
 
     def handle(self, reply: Reply) -> None:
         """Take a reply of the worker; those that come too late change nothing."""
-        if self._query.take(reply):
+        if self.query.take(reply):
             self.changed.rows.emit()
 
     # Inside
@@ -204,7 +196,7 @@ class AcrossState:
 
     def _on_model(self) -> None:
         self._chosen = None
-        self._query.forget()
+        self.query.forget()
         self.changed.rows.emit()
         self._on_traced()
 
@@ -215,14 +207,14 @@ class AcrossState:
     def _ask(self) -> None:
         """Ask for the trace that is shown, unless that was done already."""
         session, traced = self._session, self._traced()
-        if not self._query.is_watched or traced is None or session.is_stale:
+        if not self.query.is_watched or traced is None or session.is_stale:
             return
         if _n_keys(traced) > MAX_TOKENS or not self.tokens:
-            self._query.forget()
+            self.query.forget()
             self.changed.rows.emit()
             return
-        if self.shown is not None and self.shown.keys != _keys(traced):
-            self._query.answer = None
+        if self.query.answer is not None and self.query.answer.keys != _keys(traced):
+            self.query.answer = None
         request = ShowInfluence(
             number=0,
             trace=traced.number,
@@ -232,7 +224,7 @@ class AcrossState:
             gates=traced.gates,
             interventions=traced.interventions,
         )
-        if self._query.ask((traced.number, self.position), request):
+        if self.query.ask((traced.number, self.position), request):
             self.changed.busy.emit()
 
 
@@ -247,7 +239,7 @@ def number_words(value: float) -> str:
 
 def tip_words(state: AcrossState, key: int) -> str:
     """What every method says of one input, with four digits."""
-    shown = state.shown
+    shown = state.query.answer
     if shown is None:
         return ""
     lines = [f"{shown.keys[key].piece}  ({_place_words(shown, key)})"]

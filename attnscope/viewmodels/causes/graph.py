@@ -33,7 +33,7 @@ class GraphState:
         self, session: Session, across: AcrossState, post: Callable[[Request], None], numbers: RequestIds
     ) -> None:
         self._session, self._across = session, across
-        self._query = Query(GraphShown, post, numbers)
+        self.query = Query(GraphShown, post, numbers)
         self.changed = GraphChanges()
         self.threshold = DEFAULT_THRESHOLD
         across.changed.choice.connect(self._ask, max_args=0)
@@ -42,16 +42,11 @@ class GraphState:
     @property
     def graph(self) -> AttentionGraph | None:
         """The graph, when it is known."""
-        return self._query.answer.graph if self._query.answer is not None else None
-
-    @property
-    def error(self) -> str:
-        """Why there is none."""
-        return self._query.error
+        return self.query.answer.graph if self.query.answer is not None else None
 
     def watch(self, is_watched: bool) -> None:
         """Somebody looks at the graph, or nobody does."""
-        self._query.is_watched = is_watched
+        self.query.is_watched = is_watched
         self._ask()
 
     def choose_threshold(self, threshold: float) -> None:
@@ -63,26 +58,26 @@ class GraphState:
 
     def handle(self, reply: Reply) -> None:
         """Take a reply of the worker; those that come too late change nothing."""
-        if self._query.take(reply):
+        if self.query.take(reply):
             self.changed.graph.emit()
 
     def _on_model(self) -> None:
-        self._query.forget()
+        self.query.forget()
         self.changed.graph.emit()
 
     def _ask(self) -> None:
         """Ask for what is shown, unless that was done already."""
         session, across = self._session, self._across
         traced = session.traced
-        if not self._query.is_watched or traced is None or session.is_stale:
+        if not self.query.is_watched or traced is None or session.is_stale:
             return
         if not across.is_followed:
             if self.graph is not None:
-                self._query.forget()
+                self.query.forget()
                 self.changed.graph.emit()
             return
         trace, position, threshold = wish = (traced.number, across.position, self.threshold)
-        self._query.ask(wish, ShowGraph(number=0, trace=trace, position=position, threshold=threshold))
+        self.query.ask(wish, ShowGraph(number=0, trace=trace, position=position, threshold=threshold))
 
 
 def node_words(graph: AttentionGraph, node: int) -> str:

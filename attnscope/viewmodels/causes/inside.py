@@ -35,7 +35,7 @@ class InsideState:
 
     def __init__(self, session: Session, post: Callable[[Request], None], numbers: RequestIds) -> None:
         self._session = session
-        self._asking = Query(InsideShown, post, numbers)
+        self.asking = Query(InsideShown, post, numbers)
         self.changed = InsideChanges()
         self.step: Step = "product"
         self.dimension: int | None = None
@@ -51,19 +51,9 @@ class InsideState:
     # What can be read
 
     @property
-    def is_busy(self) -> bool:
-        """Whether numbers are on their way."""
-        return self._asking.is_busy
-
-    @property
     def inside(self) -> HeadInside | None:
         """The numbers, when they are known."""
-        return self._asking.answer.inside if self._asking.answer is not None else None
-
-    @property
-    def error(self) -> str:
-        """Why there are none."""
-        return self._asking.error
+        return self.asking.answer.inside if self.asking.answer is not None else None
 
     @property
     def tokens(self) -> tuple[Token, ...]:
@@ -95,8 +85,8 @@ class InsideState:
     def note(self) -> str:
         """What belongs in the view when there are no numbers, or what they leave out."""
         session = self._session
-        if self.error:
-            return self.error
+        if self.asking.error:
+            return self.asking.error
         if not session.text.strip():
             return "Enter a text to see a head step by step."
         if self.inside is None:
@@ -110,7 +100,7 @@ class InsideState:
 
     def watch(self, is_watched: bool) -> None:
         """Somebody looks at the view, or nobody does."""
-        self._asking.is_watched = is_watched
+        self.asking.is_watched = is_watched
         self._ask()
 
     def choose_query(self, query: int) -> None:
@@ -174,7 +164,7 @@ class InsideState:
 
     def handle(self, reply: Reply) -> None:
         """Take a reply of the worker; those that come too late change nothing."""
-        if self._asking.take(reply):
+        if self.asking.take(reply):
             self.changed.inside.emit()
 
     # Inside
@@ -191,7 +181,7 @@ class InsideState:
             self._forget()
 
     def _forget(self) -> None:
-        self._asking.forget()
+        self.asking.forget()
         self._chosen = self._key = self._awaited_query = self.dimension = None
         self.changed.inside.emit()
 
@@ -207,13 +197,13 @@ class InsideState:
 
     def _ask(self) -> None:
         """Ask for what is looked at, unless that was done already."""
-        if not self._asking.is_watched:
+        if not self.asking.is_watched:
             return
         session, traced, head = self._session, self._traced(), self._session.primary
         if traced is None or head is None or session.is_stale or not self.tokens:
             return
         about = (traced.number, head, self.query)
-        if self._asking.ask(about, self._request(traced, head)):
+        if self.asking.ask(about, self._request(traced, head)):
             self.changed.busy.emit()
 
     def _request(self, traced: Traced, head: HeadRef) -> ShowInside:

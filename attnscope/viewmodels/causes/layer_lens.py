@@ -35,33 +35,23 @@ class LensState:
 
     def __init__(self, session: Session, post: Callable[[Request], None], numbers: RequestIds) -> None:
         self._session = session
-        self._query = Query(LensShown, post, numbers)
+        self.query = Query(LensShown, post, numbers)
         self.changed = LensChanges()
         self.colour: LensColour = "probability"
         session.changed.model.connect(self._on_model, max_args=0)
         session.changed.traced.connect(self._ask, max_args=0)
 
     @property
-    def is_busy(self) -> bool:
-        """Whether a table is on its way."""
-        return self._query.is_busy
-
-    @property
     def table(self) -> LensTable | None:
         """What each layer would say, when it is known."""
-        return self._query.answer.table if self._query.answer is not None else None
-
-    @property
-    def error(self) -> str:
-        """Why there is no table."""
-        return self._query.error
+        return self.query.answer.table if self.query.answer is not None else None
 
     @property
     def note(self) -> str:
         """What belongs in the panel when there is no table."""
         session = self._session
-        if self.error:
-            return self.error
+        if self.query.error:
+            return self.query.error
         if session.model is not None and session.model.body:
             return (
                 f"A recurrent model ({session.model.body}) has no stream that layers add to: nothing to read."
@@ -72,7 +62,7 @@ class LensState:
 
     def watch(self, is_watched: bool) -> None:
         """Somebody looks at the panel, or nobody does."""
-        self._query.is_watched = is_watched
+        self.query.is_watched = is_watched
         self._ask()
 
     def choose_colour(self, colour: str) -> None:
@@ -83,18 +73,18 @@ class LensState:
 
     def handle(self, reply: Reply) -> None:
         """Take a reply of the worker; those that come too late change nothing."""
-        if self._query.take(reply):
+        if self.query.take(reply):
             self.changed.table.emit()
 
     def _on_model(self) -> None:
-        self._query.forget()
+        self.query.forget()
         self.changed.table.emit()
         self._ask()
 
     def _ask(self) -> None:
         """Ask for the text that was traced last, unless that was done already."""
         session = self._session
-        if not self._query.is_watched or session.model is None:
+        if not self.query.is_watched or session.model is None:
             return
         if session.model.body:
             self.changed.busy.emit()
@@ -105,7 +95,7 @@ class LensState:
         changes = session.interventions
         wish = (session.model.sha256, session.text, session.target, session.gates, changes)
         text, target, gates = session.text, session.target, session.gates
-        self._query.ask(
+        self.query.ask(
             wish,
             ShowLens(number=0, text=text, target=target, gates=gates, interventions=changes),
         )

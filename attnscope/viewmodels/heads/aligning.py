@@ -45,7 +45,7 @@ class AligningState:
 
     def __init__(self, session: Session, post: Callable[[Request], None], numbers: RequestIds) -> None:
         self._session = session
-        self._query = Query(AlignmentShown, post, numbers)
+        self.query = Query(AlignmentShown, post, numbers)
         self.changed = AligningChanges()
         self.rows: AlignmentRows = "predicting"
         self.files: GoldFiles | None = None
@@ -57,21 +57,6 @@ class AligningState:
     # What can be read
 
     @property
-    def is_on(self) -> bool:
-        """Whether links are to be shown."""
-        return self._query.is_watched
-
-    @property
-    def shown(self) -> AlignmentShown | None:
-        """What is known of the text, or of the one before while that is on its way."""
-        return self._query.answer
-
-    @property
-    def error(self) -> str:
-        """Why nothing is known."""
-        return self._query.error
-
-    @property
     def is_offered(self) -> bool:
         """Whether the shown head looks from one text at the other."""
         model = self._session.model
@@ -79,24 +64,23 @@ class AligningState:
         return is_double and self._session.stack == "cross"
 
     @property
-    def is_busy(self) -> bool:
-        """Whether an answer is on its way."""
-        return self._query.is_busy
-
-    @property
     def table(self) -> AlignmentTable | None:
         """The numbers of this text; None while there are none."""
-        is_of_text = self.shown is not None and self._of == self._texts()
-        return self.shown.table if self.shown is not None and self.is_on and is_of_text else None
+        is_of_text = self.query.answer is not None and self._of == self._texts()
+        return (
+            self.query.answer.table
+            if self.query.answer is not None and self.query.is_watched and is_of_text
+            else None
+        )
 
     @property
     def origin(self) -> str:
         """Whose links these are, or why there are none."""
-        if self.error:
-            return self.error
-        if self.shown is None:
-            return "Looking for gold links…" if self.is_busy else ""
-        said = self.shown.origin or self.shown.note
+        if self.query.error:
+            return self.query.error
+        if self.query.answer is None:
+            return "Looking for gold links…" if self.query.is_busy else ""
+        said = self.query.answer.origin or self.query.answer.note
         return f"{said[:1].upper()}{said[1:]}."
 
     @property
@@ -107,9 +91,9 @@ class AligningState:
     @property
     def offered(self) -> GoldPair | None:
         """A pair that could be read: one whose links are known, or the next one of the files."""
-        if self.shown is None or not self.is_on:
+        if self.query.answer is None or not self.query.is_watched:
             return None
-        return self.shown.offered or self.shown.following
+        return self.query.answer.offered or self.query.answer.following
 
     @property
     def best(self) -> HeadRef | None:
@@ -161,8 +145,8 @@ class AligningState:
 
     def show(self, is_on: bool) -> None:
         """Show gold links, or take them away."""
-        if is_on != self.is_on:
-            self._query.is_watched = is_on
+        if is_on != self.query.is_watched:
+            self.query.is_watched = is_on
             self._ask()
             self.changed.alignment.emit()
 
@@ -176,8 +160,8 @@ class AligningState:
 
     def open_files(self, files: GoldFiles | None) -> None:
         """Take the links of two files, or with None those of the model's own task."""
-        self.files, self._query.is_watched = files, True
-        self._query.renew()
+        self.files, self.query.is_watched = files, True
+        self.query.renew()
         self._ask()
         self.changed.alignment.emit()
 
@@ -198,9 +182,9 @@ class AligningState:
         """Take a reply of the worker; those that come too late change nothing."""
         traced = self._session.traced
         is_old = isinstance(reply, AlignmentShown) and (traced is None or reply.trace != traced.number)
-        if is_old and self._query.owns(reply):
-            self._query.renew()  # the trace that is shown is asked about in its turn
-        elif self._query.take(reply):
+        if is_old and self.query.owns(reply):
+            self.query.renew()  # the trace that is shown is asked about in its turn
+        elif self.query.take(reply):
             self._of = self._texts()
             self.changed.alignment.emit()
 
@@ -209,10 +193,10 @@ class AligningState:
     def _cells_of_text(self) -> tuple[GoldCell, ...]:
         """The links on the tokens of the newest trace; none while they are of another one."""
         is_of_trace = self.table is not None and not self._session.is_stale
-        return self.shown.cells if self.shown is not None and is_of_trace else ()
+        return self.query.answer.cells if self.query.answer is not None and is_of_trace else ()
 
     def _on_model(self) -> None:
-        self._query.forget()
+        self.query.forget()
         self._look_again()
 
     def _look_again(self) -> None:
@@ -229,10 +213,10 @@ class AligningState:
     def _ask(self) -> None:
         """Ask about the newest trace, unless that was done already."""
         traced = self._session.traced
-        if not self.is_on or not self.is_offered or traced is None or self._session.is_stale:
+        if not self.query.is_watched or not self.is_offered or traced is None or self._session.is_stale:
             return
         request = ShowAlignment(number=0, trace=traced.number, rows=self.rows, files=self.files)
-        self._query.ask((traced.number, self.rows, self.files), request)
+        self.query.ask((traced.number, self.rows, self.files), request)
 
 
 def _numbers(table: AlignmentTable, index: int) -> str:

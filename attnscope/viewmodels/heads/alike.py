@@ -82,11 +82,6 @@ class AlikeState:
         return f"{news.n_done:,} of {news.n_total:,} texts" if news is not None else ""
 
     @property
-    def error(self) -> str:
-        """Why the newest pass came to nothing."""
-        return self.job.error
-
-    @property
     def found(self) -> HeadPairs | None:
         """How alike the heads are, when it is known."""
         return self.job.answer.pairs if self.job.answer is not None else None

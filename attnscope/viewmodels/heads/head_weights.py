@@ -88,11 +88,6 @@ class WeightsState:
         return self.head is not None and self.head not in self._known and not self.job.is_running
 
     @property
-    def fraction(self) -> float | None:
-        """How far the product under way is; None when it cannot be known."""
-        return self.job.fraction
-
-    @property
     def progress(self) -> str:
         """How far the pass is, in words."""
         news = self.job.news
@@ -132,7 +127,7 @@ class WeightsState:
             title=self.progress or "Reading the weights…",
             hint="Other pages stay usable.",
             is_working=True,
-            fraction=self.fraction,
+            fraction=self.job.fraction,
         )
 
     def pairs(self, kind: CircuitKind) -> tuple[TokenPair, ...]:

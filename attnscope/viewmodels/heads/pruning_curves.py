@@ -28,7 +28,7 @@ from attnscope.records.models import ModelInfo
 from attnscope.records.requests import Reply, Request
 from attnscope.viewmodels.heads.curve_groups import RANKING_NAMES, CurveGroup, PointRef, grouped
 from attnscope.viewmodels.heads.first_look import FirstLook
-from attnscope.viewmodels.query import Job, Phase, RequestIds
+from attnscope.viewmodels.query import Job, RequestIds
 from attnscope.viewmodels.session.state import Session
 
 MAX_TEXTS = 1000
@@ -88,16 +88,6 @@ class CurvesState:
     def model(self) -> ModelInfo | None:
         """The open model."""
         return self._session.model
-
-    @property
-    def phase(self) -> Phase:
-        """How far the pass is."""
-        return self.job.phase
-
-    @property
-    def error(self) -> str:
-        """Why the newest pass came to nothing."""
-        return self.job.error
 
     @property
     def texts(self) -> str:

@@ -46,7 +46,7 @@ class MergesState:
     """Asks for a replay whenever the choice changes."""
 
     def __init__(self, post: Callable[[Request], None], numbers: RequestIds) -> None:
-        self._query = Query(SplitsReplayed, post, numbers)
+        self.query = Query(SplitsReplayed, post, numbers)
         self.changed = MergesChanges()
         self.wish = ReplaySplits(number=0, text=EXAMPLE, source="sample", vocab_size=800)
         self.controls = LabControls(self.wish, lambda: self.wish, self._choose, allows=_could_be_set)
@@ -56,7 +56,7 @@ class MergesState:
 
     def start(self) -> None:
         """The lab is looked at: ask for the first replay."""
-        self._query.is_watched = True
+        self.query.is_watched = True
         self._ask()
 
     def set_text(self, text: str) -> None:
@@ -79,7 +79,7 @@ class MergesState:
 
     def show_word(self, word: str, source: SplitSource = "model") -> None:
         """Replay one word of the window with the open model's tokenizer."""
-        self._query.is_watched = True
+        self.query.is_watched = True
         self.controls.ask(replace(self.wish, text=word, source=source))
 
     def go_to(self, step: int) -> None:
@@ -93,9 +93,9 @@ class MergesState:
         """Take a reply of the worker; those of older requests change nothing."""
         if isinstance(reply, ModelLoaded):
             if self.wish.source == "model":
-                self._query.renew()
+                self.query.renew()
                 self._ask()
-        elif self._query.take(reply):
+        elif self.query.take(reply):
             self.step = min(1, self.n_steps)
             self.changed.replay.emit()
 
@@ -104,12 +104,7 @@ class MergesState:
     @property
     def replay(self) -> SplitReplay | None:
         """Every step, when it is known."""
-        return self._query.answer.replay if self._query.answer is not None else None
-
-    @property
-    def error(self) -> str:
-        """Why there is none."""
-        return self._query.error
+        return self.query.answer.replay if self.query.answer is not None else None
 
     @property
     def n_steps(self) -> int:
@@ -148,11 +143,11 @@ class MergesState:
 
     @property
     def sentence(self) -> str:
-        if self.error:
-            return self.error
+        if self.query.error:
+            return self.query.error
         replay = self.replay
         if replay is None:
-            return "Analysing the tokenizer…" if self._query.is_busy else ""
+            return "Analysing the tokenizer…" if self.query.is_busy else ""
         if not replay.text.strip():
             return "Type a text to see how it is split."
         present = self.present
@@ -196,7 +191,7 @@ class MergesState:
             self._ask()
 
     def _ask(self) -> None:
-        self._query.ask(self.wish, self.wish)
+        self.query.ask(self.wish, self.wish)
 
     def _step_sentence(self, replay: SplitReplay, step: SplitStep) -> str:
         if replay.kind == "merges":

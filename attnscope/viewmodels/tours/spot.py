@@ -40,7 +40,9 @@ class Spot:
         state = self.states.inside
         found = state.inside
         is_of_head = found is not None and found.head == self.states.session.primary
-        return found if is_of_head and not state.is_busy and self.states.view.view == "inside" else None
+        return (
+            found if is_of_head and not state.asking.is_busy and self.states.view.view == "inside" else None
+        )
 
     @property
     def n_heads(self) -> int:
@@ -230,9 +232,9 @@ def _is_looked_at(scene: Scene, states: TourStates) -> bool:
     if scene.view != "inside" or scene.page != "explore":
         return True
     inside, state, shown = states.inside.inside, states.inside, states.shown_map
-    if state.error:
-        raise UserError(state.error)
-    is_there = inside is not None and not state.is_busy and inside.head == states.session.primary
+    if state.asking.error:
+        raise UserError(state.asking.error)
+    is_there = inside is not None and not state.asking.is_busy and inside.head == states.session.primary
     if is_there and inside is not None and inside.query == state.query and shown is not None:
         key = token_place(shown.keys, scene.key)
         if key is not None:
@@ -270,9 +272,9 @@ def _prune(states: TourStates) -> None:
 
 
 def _has_curves(states: TourStates) -> bool:
-    if states.curves.phase == "failed":
-        raise UserError(states.curves.error)
-    return states.curves.phase == "done" and bool(states.curves.curves)
+    if states.curves.job.phase == "failed":
+        raise UserError(states.curves.job.error)
+    return states.curves.job.phase == "done" and bool(states.curves.curves)
 
 
 def _train(states: TourStates) -> None:

@@ -70,7 +70,7 @@ class AcrossGrid(Dressed):
 
     def show_rows(self) -> None:
         """Fit the table and paint it."""
-        shown = self._state.shown
+        shown = self._state.query.answer
         if shown is not None and all(found.weights is None for found in shown.rows):
             shown = None  # every method has refused: the note above says why
         keys: list[_Line] = list(range(len(shown.keys))) if shown is not None else []
@@ -167,7 +167,7 @@ class AcrossGrid(Dressed):
         painter.drawText(room, Qt.AlignmentFlag.AlignBottom | Qt.AlignmentFlag.AlignLeft, title)
 
     def _paint_token(self, painter: QPainter, line: int, key: int) -> None:
-        shown = self._state.shown
+        shown = self._state.query.answer
         if shown is None:
             return
         token, palette, place = shown.keys[key], self.theme, self._cell(line, 0)
@@ -225,7 +225,7 @@ class PatchMaps(QWidget):
 
     def show_maps(self) -> None:
         """Show what every method says, where the input is a picture."""
-        shown = self._state.shown
+        shown = self._state.query.answer
         picture = shown.picture if shown is not None else None
         for method, panel in self.panels.items():
             numbers = self._state.numbers(method) if picture is not None else None
@@ -236,7 +236,7 @@ class PatchMaps(QWidget):
 
     def words(self, method: Method, row: int, column: int) -> str:
         """What a method says of one patch."""
-        shown, numbers = self._state.shown, self._state.numbers(method)
+        shown, numbers = self._state.query.answer, self._state.numbers(method)
         if shown is None or shown.picture is None or numbers is None or row < 0:
             return ""
         value = numbers[shown.picture.token(row, column)]
@@ -268,7 +268,7 @@ class PatchMaps(QWidget):
         self.pointed.emit(self.words(method, i, j))
 
     def _on_clicked(self, i: int, j: int) -> None:
-        shown = self._state.shown
+        shown = self._state.query.answer
         if shown is not None and shown.picture is not None:
             self._state.choose(shown.picture.token(i, j))
 
@@ -327,7 +327,7 @@ class AcrossPanel(Dressed):
     def figure_spec(self) -> FigureSpec | None:
         """What is shown, as a figure; None while there is nothing."""
         model, traced = self._session.model, self._session.traced
-        shown, graph = self._state.shown, self._graph.graph
+        shown, graph = self._state.query.answer, self._graph.graph
         if model is None or traced is None:
             return None
         page = LabFigure(
@@ -430,7 +430,7 @@ class AcrossPanel(Dressed):
         self.note.setVisible(bool(state.note))
         self.grid.show_rows()
         is_note_alone = bool(state.note) and self.grid.sizeHint().isEmpty()
-        is_picture = state.shown is not None and state.shown.picture is not None
+        is_picture = state.query.answer is not None and state.query.answer.picture is not None
         self.area.setVisible(not is_note_alone and not is_picture)  # what is said then has the whole room
         self.maps_area.setVisible(not is_note_alone and is_picture)
         self.maps.show_maps()

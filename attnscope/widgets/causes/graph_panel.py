@@ -246,7 +246,9 @@ class GraphPanel(QWidget):
         self.area.setVisible(graph is not None)
         if is_new and graph is not None:
             QTimer.singleShot(0, self, self._show_output)  # once the area knows how high the graph is
-        self.note.setText(inputs_share_words(graph) if graph is not None else state.error or self._note())
+        self.note.setText(
+            inputs_share_words(graph) if graph is not None else state.query.error or self._note()
+        )
         marks = f"{marks_words(graph)}\n{kept_words(graph)}" if graph is not None else ""
         self.note.setToolTip(plain_tooltip(marks))
 

@@ -251,7 +251,7 @@ class InsidePanel(QWidget):
     def figure(self) -> InsidePart | None:
         """What is shown, for a figure; None without numbers, or while others are on their way."""
         state = self._state
-        if state.inside is None or state.is_busy:
+        if state.inside is None or state.asking.is_busy:
             return None
         return InsidePart(inside=state.inside, step=state.step, row=state.row)
 
@@ -341,7 +341,7 @@ class InsidePanel(QWidget):
 
     @Slot()
     def _on_patience_over(self) -> None:
-        self.picture.set_stale(self._state.is_busy)
+        self.picture.set_stale(self._state.asking.is_busy)
 
     def _point_at_lit_key(self) -> None:
         """Another view lights a key: write out its numbers."""

@@ -114,12 +114,12 @@ class AlignmentBar(QWidget):
     def _show(self) -> None:
         state, head = self._state, self._session.primary
         self.switch.setVisible(state.is_offered)
-        self.setVisible(state.is_offered and state.is_on)
+        self.setVisible(state.is_offered and state.query.is_watched)
         if not state.is_offered:
             return
-        self.switch.setChecked(state.is_on)
+        self.switch.setChecked(state.query.is_watched)
         for button in (self.rows, self.files):
-            button.setVisible(state.is_on)
+            button.setVisible(state.query.is_watched)
         self.rows.show_choice(state.rows)
         self.rows.setText("Row: predicts ▾" if state.rows == "predicting" else "Row: has read ▾")
         counted = str(state.files.counts_from) if state.files is not None else "task"
@@ -140,9 +140,9 @@ class AlignmentBar(QWidget):
             self.best.setText(f"Best: {best.label}" if best != head else f"{best.label} is best")
             self.best.setToolTip(plain_tooltip(f"Select it.\n{state.numbers_of(best)}"))
             self.best.setEnabled(best != head)
-        self._about.setVisible(state.is_on)
+        self._about.setVisible(state.query.is_watched)
         self._legend.setVisible(has_numbers)
-        self.origin.set_role("error" if state.error else "muted")
+        self.origin.set_role("error" if state.query.error else "muted")
         self.origin.set_full_text(state.origin)
         self.setAccessibleName(f"Gold word links: {state.numbers_of(head) or state.origin or 'off'}")
 

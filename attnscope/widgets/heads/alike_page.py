@@ -112,8 +112,8 @@ class AlikePage(Dressed):
 
     def _show_statement(self) -> None:
         state = self._state
-        self._statement.set_full_text(state.error or state.statement)
-        self._statement.set_role("error" if state.error else "muted")
+        self._statement.set_full_text(state.job.error or state.statement)
+        self._statement.set_role("error" if state.job.error else "muted")
         self._statement.setVisible(state.found is not None)
         if state.found is None:
             self._stage.show_stage(self._stage_now())
@@ -156,7 +156,7 @@ class AlikePage(Dressed):
                 return Placeholder(kind="waiting", title="Comparing heads…", hint="Other pages stay usable.")
             case "failed":
                 return Placeholder(
-                    kind="failed", title="These heads cannot be compared", hint=self._state.error
+                    kind="failed", title="These heads cannot be compared", hint=self._state.job.error
                 )
             case _:
                 return Placeholder(

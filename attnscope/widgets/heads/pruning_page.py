@@ -191,18 +191,18 @@ class PruningPage(QWidget):
         self._orders.setEnabled("random" in state.rankings)
         self._again.setChecked(state.is_rescored)
         self.run_button.setEnabled(state.can_run)
-        self.stop_button.setVisible(state.phase == "running")
+        self.stop_button.setVisible(state.job.phase == "running")
         self._export.setEnabled(bool(state.curves))
 
     def _show_progress(self) -> None:
         state = self._state
-        is_running, has_curves = state.phase == "running", bool(state.groups)
+        is_running, has_curves = state.job.phase == "running", bool(state.groups)
         fraction = state.job.fraction
         self._progress.setVisible(is_running and has_curves)
         self._progress.setRange(0, 0 if fraction is None else 100)
         self._progress.setValue(round(100 * (fraction or 0.0)))
         self._statement.set_full_text(state.progress if is_running else self._statement_now())
-        self._statement.set_role("error" if state.error else "muted")
+        self._statement.set_role("error" if state.job.error else "muted")
         self._statement.setVisible(has_curves)
         if not has_curves:
             self._stage.show_stage(self._stage_now(fraction))
@@ -210,24 +210,26 @@ class PruningPage(QWidget):
 
     def _statement_now(self) -> str:
         state = self._state
-        if state.error:
-            return state.error
+        if state.job.error:
+            return state.job.error
         if not state.curves:
             return ""
-        stopped = " · cancelled: only the curves that were whole" if state.phase == "stopped" else ""
+        stopped = " · cancelled: only the curves that were whole" if state.job.phase == "stopped" else ""
         n = state.curves[0].n_texts
         return f"{state.texts or state.texts_name}: {plural(n, 'text')}; {interval_said(n)}{stopped}"
 
     def _stage_now(self, fraction: float | None) -> Placeholder:
         state = self._state
-        match state.phase:
+        match state.job.phase:
             case "running":
                 hint = "Other pages stay usable. Curves appear point by point."
                 return Placeholder(
                     kind="waiting", title=state.progress, hint=hint, is_working=True, fraction=fraction
                 )
             case "failed":
-                return Placeholder(kind="failed", title="These curves cannot be measured", hint=state.error)
+                return Placeholder(
+                    kind="failed", title="These curves cannot be measured", hint=state.job.error
+                )
             case _:
                 hint = (
                     "Heads are switched off, least important first, a tenth at a time; the curves show what"

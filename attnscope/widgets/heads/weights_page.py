@@ -318,8 +318,8 @@ class WeightsPage(QWidget):
         self.run_button.setVisible(state.can_run)
         self.stop_button.setVisible(is_running)
         self._progress.setVisible(is_running and has_found)
-        self._progress.setRange(0, 0 if state.fraction is None else 100)
-        self._progress.setValue(round(100 * (state.fraction or 0.0)))
+        self._progress.setRange(0, 0 if state.job.fraction is None else 100)
+        self._progress.setValue(round(100 * (state.job.fraction or 0.0)))
         self._words.setText(state.progress if has_found else "")
         for widget in (self._end, self._export):
             widget.setEnabled(has_found)

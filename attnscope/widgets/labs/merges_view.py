@@ -223,7 +223,7 @@ class MergesView(LabFrame):
     def _show_step(self, state: MergesState) -> None:
         words = state.words
         self.sentence.setText(plain_text(words.sentence))
-        self.sentence.set_role("error" if state.error else "name")
+        self.sentence.set_role("error" if state.query.error else "name")
         self.show_words(words.formula, words.numbers)
         unknown = state.replay.unknown_id if state.replay is not None else None
         self.chips.show_tokens(state.tokens, marked=state.marked, unknown_id=unknown)

@@ -486,9 +486,9 @@ class PositionsPage(Dressed):
 
     def _stage(self) -> Placeholder:
         state = self._state
-        if state.error:
-            return Placeholder(kind="failed", title="These encodings cannot be drawn", hint=state.error)
-        if state.is_busy:
+        if state.query.error:
+            return Placeholder(kind="failed", title="These encodings cannot be drawn", hint=state.query.error)
+        if state.query.is_busy:
             return Placeholder(kind="waiting", title="Computing the encodings…", is_working=True)
         if state.model_note:
             return Placeholder(kind="failed", title="No table to show", hint=state.model_note)
