@@ -122,8 +122,8 @@ def attend_module(
     else:
         given = read_mask(attention_mask, n_queries, n_keys)
     score = _score(name, query, given, scaling, position_bias, others, n_keys)
-    if len(query) != len(key):
-        query = query.expand(len(key), -1, -1, -1)
+    if query.shape[0] != key.shape[0]:
+        query = query.expand(key.shape[0], -1, -1, -1)
     call = Call(q=query, k=key, v=value, rule=given.rule, score=score)
     watcher = _WATCHER.get()
     site = None if watcher is None else watcher.site(module, call)
@@ -181,7 +181,7 @@ def _check_shapes(name: str, query: Tensor, key: Tensor, value: Tensor) -> None:
         query.ndim == key.ndim == value.ndim == 4
         and query.shape[3] == key.shape[3]
         and key.shape[:3] == value.shape[:3]
-        and len(query) in (1, len(key))
+        and query.shape[0] in (1, key.shape[0])
         and key.shape[1] > 0
         and query.shape[1] % key.shape[1] == 0
     )

@@ -59,12 +59,12 @@ def add_biases(one: Bias | None, other: Bias | None, n_queries: int, n_keys: int
 
 
 def _rule_of(mask: RuleMask, n_queries: int, n_keys: int) -> MaskRule:
+    if mask.is_whole and (mask.n_queries, mask.n_keys) == (n_queries, n_keys):
+        return mask.rule  # nearly always; a subclass of Tensor is slow to tell its shape
     if mask.shape[3] > n_keys:
         mask = mask[:, :, :, :n_keys]  # type: ignore[assignment]
     if mask.shape[2:] != (n_queries, n_keys):
         raise _wrong_size(mask, n_queries, n_keys)
-    if mask.is_whole:
-        return mask.rule
     return find_rule_of(mask.lay_out(), n_queries, n_keys)
 
 
