@@ -53,7 +53,10 @@ def label_faults(config: "ModelConfig") -> Iterator[tuple[str, str]]:
     if config.has_pooler:
         yield "has_pooler", "false: pooling says how a text becomes one row"
     if config.pooling in ("none", "pointer") and (config.form != "encoder" or config.reads_pair):
-        yield "pooling", "a way to make one row: only an encoder of one text labels its tokens"
+        yield (
+            "pooling",
+            "a way to make one row: only an encoder of one text labels each token or points to one",
+        )
     if config.form == "decoder":
         if config.reads_pair:
             yield "reads_pair", "false, since only the form encoder matches two texts"

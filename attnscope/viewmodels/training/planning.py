@@ -194,6 +194,11 @@ class PlanState:
             self._post(ShowPresets(number=self._presets_number))
 
     @property
+    def has_asked_batch(self) -> bool:
+        """Whether a batch was asked for at all."""
+        return self._batch_of is not None
+
+    @property
     def is_batch_old(self) -> bool:
         """Whether the batch was asked for, if at all, when the recipe was another."""
         return self._batch_of != self._wanted

@@ -225,11 +225,17 @@ class _BatchPanel(QWidget):
         layout.addWidget(self._problem)
         layout.addLayout(row(None, self._again))
         when(self, self._show_batch, state.planning.changed.batch)
+        when(self, self._ask_first, state.planning.changed.plan)
         self._show_batch()
 
     def showEvent(self, event: QShowEvent) -> None:
         super().showEvent(event)
         if self._state.planning.is_batch_old:
+            self._state.planning.ask_batch()
+
+    def _ask_first(self) -> None:
+        """Read what could not be read yet, since no recipe was ready."""
+        if self.isVisible() and not self._state.planning.has_asked_batch:
             self._state.planning.ask_batch()
 
     @Slot()
@@ -239,7 +245,7 @@ class _BatchPanel(QWidget):
     def _show_batch(self) -> None:
         planning = self._state.planning
         batch, problem = planning.batch, planning.batch_problem
-        waiting = "" if problem else "Reading the data…"
+        waiting = "Reading the data…" if planning.has_asked_batch and not problem else ""
         self.text.setPlainText(waiting if batch is None else "\n".join(batch_lines(batch)))
         self._problem.setText(problem)
         self._problem.setVisible(bool(problem))
