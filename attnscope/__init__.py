@@ -1,6 +1,76 @@
 """AttnScope: see every attention head of a Transformer, train, prune, compare and export.
 
-The public Python API, imported on first use so that `import attnscope` stays instant.
+    import attnscope as at
+
+    model = at.load("grammar")
+    trace = model.trace("the white cat sleeps")
+    trace.weights("cross:L1H0")                  # float32 [n_queries, n_keys]
+    at.figure(trace).save("heads.svg")           # all heads; in a notebook, a page to hover over
+
+    gates = model.gates()
+    gates["cross:L1H0"] = 0.0                    # without one head
+    model.compare("the white cat sleeps", gates=gates).after.generated
+
+    with at.record(module) as recording:         # any module of PyTorch
+        module(x)
+    at.figure(recording.trace(), view="lines", heads=["L0H0", "L0H1"])
+
+Models and traces:
+    load              a model: a demo's name, a folder, or one of the Hugging Face format
+    demo_models       the names of the models that come with the program
+    Model             what is asked of one model: traces, predictions, texts, pruning
+    Trace             every attention head of one model on one text
+    record            a block in which the attention of a module is recorded
+    Recording         what was recorded there, and its trace
+    from_arrays       a trace of weights from anywhere
+    load_trace        a trace from a file
+    save_trace        a trace to a file
+    picture           a picture as a vision model sees it
+
+Numbers:
+    measure           the measures of every head on one text
+    measure_texts     what every head does over many texts, with intervals
+    Findings          what measure_texts gives
+    importance        how much every head matters
+    pruning_curve     a metric as heads are removed, least important first
+    ask               the answer to one question about a model and a text
+
+Figures:
+    figure            the grid of all heads, one head, lines of several, panels, a difference
+    Figure            what it gives: to save, to look at, for axes of matplotlib
+    panels            several figures on one page
+    inside_figure     one head step by step, from query and keys to its output
+    graph_figure      attention as a graph from one output down to the inputs
+    positions_figure  positional encodings side by side
+    curves_figure     the curves of training runs
+    scaling_figure    loss against parameters, data and compute, with its power law
+    lab               the picture of a small experiment with attention
+    load_figure       the figure of a figure file
+    Caption           what stands below a figure
+    FigureOrigin      what a figure file reads again
+
+Heads and what is done to them:
+    HeadRef           one head: stack, layer, head
+    Site              one attention module: stack, layer, number of heads
+    Gates             multipliers of head outputs: 0 removes a head
+    GateTable         the same as a table to write in, from model.gates()
+    MakeMean          a head that gives the mean of its outputs
+    MakeUniform       a head that gives equal weights
+    RemoveEdge        one query that no longer sees one key
+    CopyPattern       a head that takes its weights from another text
+    UseMask           a stack that reads under another mask
+    WriteSettings     how the next token is chosen
+
+Training:
+    train             a recipe, trained into a run folder
+
+Errors:
+    UserError         something to be mended: what happened, what was expected, what to do
+    LoadError         a file or folder that cannot be opened
+    SaveError         a file that could not be written
+
+Everything is imported on first use, so that `import attnscope` is instant. Every argument is in the page
+*Python reference* of the help (Ctrl+F1 in the window).
 """
 
 from importlib import import_module
@@ -14,10 +84,15 @@ if TYPE_CHECKING:
     from attnscope.asking import ask as ask
     from attnscope.drawing import curves_figure as curves_figure
     from attnscope.drawing import graph_figure as graph_figure
+    from attnscope.drawing import inside_figure as inside_figure
     from attnscope.drawing import load_figure as load_figure
     from attnscope.drawing import positions_figure as positions_figure
     from attnscope.drawing import scaling_figure as scaling_figure
+    from attnscope.errors import LoadError as LoadError
+    from attnscope.errors import SaveError as SaveError
+    from attnscope.errors import UserError as UserError
     from attnscope.figures.composing import panels as panels
+    from attnscope.figures.figure import Figure as Figure
     from attnscope.figures.figure import figure as figure
     from attnscope.figures.spec import Caption as Caption
     from attnscope.figures.spec import FigureOrigin as FigureOrigin
@@ -29,6 +104,7 @@ if TYPE_CHECKING:
     from attnscope.models.recording.recording import Recording as Recording
     from attnscope.models.recording.recording import record as record
     from attnscope.models.sources import demo_models as demo_models
+    from attnscope.records.findings import Findings as Findings
     from attnscope.records.generation import WriteSettings as WriteSettings
     from attnscope.records.interventions import CopyPattern as CopyPattern
     from attnscope.records.interventions import MakeMean as MakeMean
@@ -36,6 +112,7 @@ if TYPE_CHECKING:
     from attnscope.records.interventions import RemoveEdge as RemoveEdge
     from attnscope.records.masks import UseMask as UseMask
     from attnscope.records.sites import Gates as Gates
+    from attnscope.records.sites import GateTable as GateTable
     from attnscope.records.sites import HeadRef as HeadRef
     from attnscope.records.sites import Site as Site
     from attnscope.trace.trace import Trace as Trace
@@ -44,11 +121,62 @@ if TYPE_CHECKING:
     from attnscope.training import train as train
 
 __version__ = "0.13.0"
+__all__ = [
+    "Caption",
+    "CopyPattern",
+    "Figure",
+    "FigureOrigin",
+    "Findings",
+    "GateTable",
+    "Gates",
+    "HeadRef",
+    "LoadError",
+    "MakeMean",
+    "MakeUniform",
+    "Model",
+    "Recording",
+    "RemoveEdge",
+    "SaveError",
+    "Site",
+    "Trace",
+    "UseMask",
+    "UserError",
+    "WriteSettings",
+    "__version__",
+    "ask",
+    "curves_figure",
+    "demo_models",
+    "figure",
+    "from_arrays",
+    "graph_figure",
+    "importance",
+    "inside_figure",
+    "lab",
+    "load",
+    "load_figure",
+    "load_trace",
+    "measure",
+    "measure_texts",
+    "panels",
+    "picture",
+    "positions_figure",
+    "pruning_curve",
+    "record",
+    "save_trace",
+    "scaling_figure",
+    "train",
+]
 
 _HOMES = {
     "Caption": "attnscope.figures.spec",
     "CopyPattern": "attnscope.records.interventions",
+    "Figure": "attnscope.figures.figure",
     "FigureOrigin": "attnscope.figures.spec",
+    "Findings": "attnscope.records.findings",
+    "GateTable": "attnscope.records.sites",
+    "LoadError": "attnscope.errors",
+    "SaveError": "attnscope.errors",
+    "UserError": "attnscope.errors",
     "Gates": "attnscope.records.sites",
     "HeadRef": "attnscope.records.sites",
     "MakeMean": "attnscope.records.interventions",
@@ -66,6 +194,7 @@ _HOMES = {
     "figure": "attnscope.figures.figure",
     "from_arrays": "attnscope.models.recording.arrays",
     "importance": "attnscope.analysis.importance",
+    "inside_figure": "attnscope.drawing",
     "lab": "attnscope.lab_drawing",
     "load": "attnscope.models.opening",
     "load_figure": "attnscope.drawing",
@@ -95,4 +224,4 @@ def __getattr__(name: str) -> object:
 
 def __dir__() -> list[str]:
     """The public names."""
-    return [*_HOMES, "__version__"]
+    return [*__all__]

@@ -95,9 +95,9 @@ def ask(
 ) -> Asked:
     """The answer to a question, such as `residual-stream`, about a model and a text.
 
-    `head` is the head that is asked about, where the question is about one (default: the model's first);
-    `options` are the question's own. `attnscope ask` lists the questions with their options. Raises UserError
-    for an unknown question or option, and for a model that has no such part.
+    `name` is the question's; `attnscope ask` lists the questions with their options, which are given in
+    `options`. `head` is the head that is asked about, where the question is about one (default: the model's
+    first). Raises UserError for an unknown question or option, and for a model that has no such part.
     """
     if not isinstance(model, Model):
         raise of_wrong_kind(model, "model", "a model", "Open one: attnscope.load(name).")

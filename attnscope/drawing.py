@@ -3,34 +3,40 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import get_args
 
 from attnscope.analysis.attention_graph import attention_graph
+from attnscope.analysis.inside import look_inside
 from attnscope.analysis.position_checks import position_checks
 from attnscope.analysis.positions import MAX_POSITIONS, NAMES, position_tables
 from attnscope.counting import plural
-from attnscope.errors import UserError
+from attnscope.errors import UserError, of_wrong_kind
 from attnscope.figures.figure import Figure, draw_wanted, ensure_gui
 from attnscope.figures.figure_checks import check_about
 from attnscope.figures.figure_file import SavedFigure, read_figure_file
+from attnscope.figures.inside_layout import paper_height_mm
 from attnscope.figures.page import PresetName, sized
 from attnscope.figures.plain import plain_text, shorten
 from attnscope.figures.run_charts import PARTS, shown_charts
 from attnscope.figures.scaling_charts import scaling_charts
 from attnscope.figures.seed_charts import seed_chart
-from attnscope.figures.spec import Caption, FigureSpec, check_spec
+from attnscope.figures.spec import PAGE_MM, Caption, FigureSpec, check_spec
 from attnscope.figures.traced import Wanted
 from attnscope.figures.views import VIEWS
 from attnscope.figures.views.curves import CurvesFigure
 from attnscope.figures.views.graph import GraphFigure
 from attnscope.figures.views.head import HeadFigure
+from attnscope.figures.views.inside import InsideFigure, InsidePart
 from attnscope.models import Model
+from attnscope.models.model import GateSetting
 from attnscope.models.recording.opening import open_named
 from attnscope.records.attention_graph import DEFAULT_THRESHOLD
 from attnscope.records.charts import Chart
-from attnscope.records.sites import Stack, head_named
+from attnscope.records.sites import HeadName, Stack, head_named
 from attnscope.trace import Trace
 from attnscope.training import read_run
 from attnscope.training.summaries import find_runs, read_runs, short_names
+from attnscope.viewmodels.causes.inside_words import Step
 from attnscope.viewmodels.training.overlaid_curves import Drawing, Quantity, ShownRun
 from attnscope.viewmodels.training.recipe_differences import settings_of
 from attnscope.viewmodels.training.run_axes import RunAxis
@@ -245,6 +251,51 @@ def graph_figure(
         dpi=dpi,
     )
     return _on_page(spec, size, width_mm, height_mm, font_pt)
+
+
+def inside_figure(
+    model: Model,
+    text: str,
+    head: HeadName,
+    query: int = -1,
+    *,
+    target: str | None = None,
+    gates: GateSetting = None,
+    step: Step = "softmax",
+    title: str = "",
+    has_caption: bool = False,
+    width_mm: float = PAGE_MM[0],
+    height_mm: float | None = None,
+    font_pt: float | None = None,
+    dpi: int = 300,
+) -> Figure:
+    """One head step by step: a query's numbers, their products with each key's, scores, weights, values.
+
+    `query` counts from 0, from the end if negative. `step` is the one that is marked: product, scale, mask,
+    softmax, values or output. Of a text of many tokens the keys with the largest weights are shown.
+    `has_caption` names model and text below. Raises UserError for a head or query that is not there, and for
+    an unknown step.
+    """
+    if not isinstance(model, Model):
+        raise of_wrong_kind(model, "model", "a model", "Open one: attnscope.load(name).")
+    if step not in get_args(Step):
+        raise UserError(f"There is no step '{str(step)[:40]}'.", expected=" or ".join(get_args(Step)))
+    named = head_named(head, model.sites)
+    trace = model.trace_site(named.site_key, text, target, gates)
+    n_queries = len(trace.tokens(named.site_key)[0])
+    if not -n_queries <= query < n_queries:
+        raise UserError(f"There is no query {query}.", expected=f"0 to {n_queries - 1}")
+    inside = look_inside(trace, named, query % n_queries)
+    info = model.info
+    caption = Caption(model=info.name, sha256=info.sha256, text=text, target=target)
+    spec = InsideFigure(
+        inside=InsidePart(inside=inside, step=step),
+        gates=trace.gates,
+        title=title,
+        caption=caption if has_caption else None,
+        dpi=dpi,
+    )
+    return _on_page(spec, None, width_mm, height_mm or paper_height_mm(inside), font_pt)
 
 
 def load_figure(path: str | Path, *, device: str = "auto") -> Figure:

@@ -16,7 +16,7 @@ class Stopped(BaseException):
 
 
 class UserError(Exception):
-    """Something the person can mend: what happened, the value expected, what to do."""
+    """Something the person can mend: what `happened`, the value `expected`, what to do (`action`)."""
 
     def __init__(self, happened: str, *, expected: str = "", action: str = "") -> None:
         self.happened = happened

@@ -64,7 +64,7 @@ def lab(
     dpi: int = 300,
     **settings: Value,
 ) -> Figure:
-    """The picture of a lab, such as `lab("Scaling by √d", d_k=64)`; names are known in small letters too.
+    """The picture of a lab, such as `lab("Scaling by √d", d_k=64)`; its `name` may be in small letters.
 
     What may be set, `attnscope lab NAME` lists; the rest is as the lab opens. Labs that train do so here.
     `has_caption` states formula, numbers and finding below. The page is as in `attnscope.figure`, without one

@@ -45,8 +45,12 @@ def importance(
     batch_size: int = 16,
     seed: int = 0,
 ) -> Importance:
-    """The importance of every head over some texts; for progress use `measure_importance`.
+    """The importance of every head over some `samples`: texts, or pairs for a translator.
 
+    `ranking` is gradient (Michel et al. 2019, in nats: the mean absolute derivative of the loss by the head's
+    gate), leave-one-out (the loss in nats that the head's removal costs) or random, from `seed`.
+    `is_normalised` divides the scores of each site by their Euclidean norm; `batch_size` texts are read at
+    once.
     Raises UserError for `learned`, which `learn_gates` computes, and for texts with nothing to predict.
     """
     if not isinstance(model, Model):

@@ -159,6 +159,9 @@ def figure(
     what is left of a row sum to 1; `by_word` shows words. Where two texts are read as one, `block` `ab` shows
     queries of A and keys of B, or another of the four. `rows` of cross-attention are named after the token
     `written` there, as in Bahdanau et al. 2015, or after the one `read` last, the query.
+    `colour_map` and `scale` say what colours mean: the scale ends at 1 (`fixed`), at the largest weight of
+    the `head`, or of each `row`. `show_values` writes the weights into cells that are large enough, `has_bar`
+    draws the colour bar.
     Lines: none below `least_weight`, the `n_strongest` of each query. Token labels are rotated by `turn`, 0,
     45 or 90 degrees, and label every `label_every`-th token; without either, as space allows. The page is
     that of `size` (`single`, `double`, … column of a journal), by default one that suits the view, as high as

@@ -43,8 +43,9 @@ FigureT = TypeVar("FigureT", bound="FigureSpec")
 class Caption:
     """What a figure says below its picture; empty parts are left out.
 
-    Head, mask, scale, gates and the program's version are added from the figure itself. `role` is what the
-    head was measured to do.
+    `model` is the model's name and `sha256` the checksum of its weights, `text` and `target` what it read,
+    `step` the training step, `note` a sentence of your own, `role` what the head was measured to do. Head,
+    mask, scale, gates and the program's version are added from the figure itself.
     """
 
     model: str = ""
@@ -60,7 +61,9 @@ class Caption:
 class FigureOrigin:
     """What a figure of a text was made from, enough to draw it again: see `figure_file`.
 
-    `source` is what opens the model, `model` its name; `heads` the selection that was blended, if any was.
+    `source` is what opens the model, `model` its name and `sha256` the checksum of its weights; `text` and
+    `target` are what it read, `past_trained` whether at positions it was not trained on; `heads` the
+    selection that was blended, if any was, and `aspect` what was left out of the maps.
     """
 
     source: Annotated[Source, At("model.source")]

@@ -247,7 +247,7 @@ class Model:
         interventions: Changes = (),
         past_trained: bool = False,
     ) -> Trace:
-        """`trace` of one site alone, with its values, for little more than the price of the pass."""
+        """`trace` of one `site` alone, with its values, for little more than the price of the pass."""
         wanted, change = frozenset((find_site(self.sites, site).key,)), self._change(gates, interventions)
         probe = TraceProbe(self.sites, change.gates, wanted=wanted, edits=change.edits, keep_values=True)
         inputs = self.encode(text, target, past_trained=past_trained)
@@ -262,7 +262,10 @@ class Model:
         top: int = 10,
         n_continue: int = N_CONTINUE,
     ) -> Output:
-        """What the model predicts with these gates: the `top` tokens at each position of interest."""
+        """What the model predicts with these gates: the `top` tokens at each position of interest.
+
+        `n_continue` is the number of tokens that a decoder generates greedily.
+        """
         return self.compare(text, target, gates, top=top, n_continue=n_continue).after
 
     def compare(
@@ -305,10 +308,12 @@ class Model:
     ) -> Look:
         """`trace` (without its logits) and `compare` at once, for the price of one of them.
 
-        With `is_writing_later`, texts that take passes of their own to write are left to `Look.write`. Of a
-        long text `hear` gets a trace of the sites that are known, after each of them. While the model writes
-        its own target, `hear_target` gets after each pass what looks at the target as far as it is written:
-        its rows are those that the whole target will have. Interventions wait for the whole.
+        `top`, `n_continue` and `past_trained` are as there; `keep_output` keeps the log-probabilities in
+        `log_p`. With `is_writing_later`, texts that take passes of their own to write are left to
+        `Look.write`. Of a long text `hear` gets a trace of the sites that are known, after each of them.
+        While the model writes its own target, `hear_target` gets after each pass what looks at the target as
+        far as it is written: its rows are those that the whole target will have. Interventions wait for the
+        whole.
         """
         change = self._change(gates, interventions)
 
@@ -353,7 +358,7 @@ class Model:
         return Look(inputs=inputs, trace=trace, comparison=replace(comparison, is_writing=True))
 
     def generate(self, text: str, gates: GateSetting = None, max_tokens: int = 50) -> str:
-        """What the model generates greedily: a continuation, or a translation.
+        """What the model generates greedily: a continuation of up to `max_tokens`, or a translation.
 
         A continuation ends where the model has no more positions. Raises UserError for an encoder.
         """
@@ -371,7 +376,10 @@ class Model:
         *,
         prefix: str = "",
     ) -> Written:
-        """What the model generates after `text`, or its translation after `prefix`, with its attention."""
+        """What the model generates after `text`, or its translation after `prefix`, with its attention.
+
+        `settings` say how each token is chosen, greedily by default. Raises UserError for an encoder.
+        """
         steps = self.writing(text, settings, gates, prefix=prefix)
         while True:
             try:
@@ -388,7 +396,10 @@ class Model:
         *,
         prefix: str = "",
     ) -> Generator[SoFar, None, Written]:
-        """`write` token by token: yields the text so far after each one, and returns the whole."""
+        """`write` token by token: yields the text so far after each one, and returns the whole.
+
+        `settings` and `prefix` are as there.
+        """
         settings = WriteSettings() if settings is None else settings
         return write_text(self.network, text, settings, self._frozen(gates), prefix=prefix)
 
@@ -398,7 +409,7 @@ class Model:
         return build_edits(changes, self.sites, self._record_for) if changes else {}
 
     def prune(self, gates: Gates | GateTable, text: str = "", target: str | None = None) -> "Model":
-        """A smaller copy without the heads whose gate is 0; see `models.pruning`.
+        """A smaller copy without the heads whose gate in `gates` is 0.
 
         Raises SaveError unless its outputs are proved to be those of the gated model, on random ids and on a
         text.

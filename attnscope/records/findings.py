@@ -56,7 +56,10 @@ class Findings:
         return html_table([name.replace("_", " ") for name in names], rows, title=self.table.statement)
 
     def to_csv(self, order: Sequence[int] | None = None) -> str:
-        """The rows as text, with a header; an empty cell is a number that does not apply."""
+        """The rows as text, with a header; an empty cell is a number that does not apply.
+
+        `order` chooses and orders the heads.
+        """
         return csv_of_corpus(self.table, range(len(self.cards)) if order is None else order, self.cards)
 
     def save_csv(self, path: str | Path) -> None:

@@ -29,6 +29,7 @@ class WriteSettings:
     keeps the `top_k` most probable tokens (0: all), of those the fewest that hold `top_p` of the
     probability, and draws one with `seed`. `beams` follows the `n_beams` best texts at a time and ranks them
     with `length_penalty`, the α of Wu et al. 2016 (0: none). At most `max_tokens` are generated.
+    The record keeps the `n_alternatives` most probable tokens of each step. `mode` is one of the three.
     """
 
     mode: WriteMode = "greedy"

@@ -24,7 +24,8 @@ DRAWN = "drawn by hand"
 class UseMask:
     """A stack's self-attention reads its tokens under this mask instead of its own.
 
-    `bits` are the cells row by row, eight to a byte; `name` says where they come from.
+    `bits` are the cells of its `n_tokens` rows one after another, eight to a byte; `name` says where they
+    come from.
     """
 
     stack: Stack

@@ -35,8 +35,10 @@ _LABEL = re.compile(r"(?:(?P<stack>[a-z-]+)[ :])?L(?P<layer>\d{1,6})H(?P<head>\d
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Site:
-    """One attention module of a model; its columns are not tokens where `keys` says so.
+    """One attention module of a model, in a `layer` of a `stack`.
 
+    Its columns are not tokens where `keys` says so. It has `n_heads` heads; several share a key and value
+    where there are only `n_kv_heads` of those.
     `n_slots` is the number of columns that are not positions in the text (Linformer's projections).
     `former` has the number that each head had before others of its site were removed; empty where none were.
     """
@@ -67,7 +69,7 @@ class Site:
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class HeadRef:
-    """One head of one site."""
+    """One head of one site: the number `head` in a `layer` of a `stack`, all counted from 0."""
 
     stack: Stack
     layer: Annotated[int, Between(0, 99_999)]
@@ -99,7 +101,7 @@ HeadName = HeadRef | tuple[Stack, int, int] | tuple[SiteName, int] | str
 class Gates:
     """Multipliers of head outputs before the output projection; heads not named are at 1.
 
-    Values lie in 0…1: 0 removes the head, 1 leaves it unchanged. Entries at exactly 1 are never stored,
+    The `values` lie in 0…1: 0 removes the head, 1 leaves it unchanged. Entries at exactly 1 are never stored,
     so two equal settings compare equal.
     """
 
@@ -107,7 +109,7 @@ class Gates:
 
     @staticmethod
     def of(values: Mapping[HeadRef, float] | Iterable[tuple[HeadRef, float]]) -> "Gates":
-        """Build gates from pairs of head and value; raises UserError outside 0…1."""
+        """Build gates from `values`, pairs of head and value; raises UserError outside 0…1."""
         pairs = dict(values)
         for head, value in pairs.items():
             if isinstance(value, str) or not 0.0 <= value <= 1.0:
@@ -123,7 +125,7 @@ class Gates:
         return dict(self.values).get(head, 1.0)
 
     def with_value(self, head: HeadRef, value: float) -> "Gates":
-        """The same gates with one of them changed."""
+        """The same gates with that of `head` at `value`, 0…1."""
         return Gates.of({**dict(self.values), head: value})
 
     def off(self) -> tuple[HeadRef, ...]:

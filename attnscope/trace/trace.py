@@ -43,8 +43,8 @@ _MOST_TOKENS = 100
 class Trace:
     """Every attention head of one model on one text; a batch of one.
 
-    `follows` gives what the model writes after the target; it is asked for at the first look, since to know
-    it is to wait for the device.
+    `kept` is all that a file of it holds. `follows` gives what the model writes after the target; it is asked
+    for at the first look, since to know it is to wait for the device.
     """
 
     def __init__(self, kept: TextRecord, *, follows: Callable[[], Token] | None = None) -> None:
@@ -170,13 +170,13 @@ class Trace:
         return site_weights(self.records[self.site(site).key])
 
     def row(self, site: SiteName, head: int, query: int) -> NDArray[np.float32]:
-        """The weights of one query on every key: [n_keys]."""
+        """The weights of one `query`, counted from 0, on every key: [n_keys]."""
         record, index = self._record(site, head)
         query = _index(query, record.n_queries, "query")
         return _numpy(site_weights(record, slice(index, index + 1), rows=slice(query, query + 1))[0, 0])
 
     def column(self, site: SiteName, head: int, key: int) -> NDArray[np.float32]:
-        """The weights of every query on one key: [n_queries]."""
+        """The weights of every query on one `key`, counted from 0: [n_queries]."""
         record, index = self._record(site, head)
         key = _index(key, record.n_keys, "key")
         return _numpy(site_weights(record, slice(index, index + 1), cols=slice(key, key + 1))[0, :, 0])
@@ -190,9 +190,10 @@ class Trace:
         size: tuple[int, int] | None = None,
         reduce: Reduction = "max",
     ) -> NDArray[np.float32]:
-        """Some rows and columns of one map, reduced to at most `size` (height, width).
+        """Some `rows` and columns (`cols`) of one map, reduced to at most `size` (height, width).
 
-        Each cell is the maximum, or the mean over allowed weights, of the weights it stands for; NaN
+        With `reduce` "max" each cell is the maximum, with "mean" the mean over allowed weights, of those it
+        stands for; NaN
         where none is allowed. Nothing is ever enlarged; `size` None gives the exact weights.
         """
         record, index = self._record(site, head)
@@ -259,6 +260,8 @@ class Trace:
     def save(self, path: str | Path, *, has_logits: bool = True) -> None:
         """Write the trace to a file that `load_trace` reads back: always safetensors, whatever its name.
 
+        Without `has_logits` the model's output is left out, and the file smaller.
+
         Raises SaveError, also for a name that promises numbers in another format.
         """
         if Path(path).suffix.lower() in (".npz", ".npy", ".csv"):
@@ -289,7 +292,10 @@ class Trace:
 
 
 def save_trace(path: str | Path, trace: Trace, *, has_logits: bool = True) -> None:
-    """Write one trace; on any fault raises SaveError and leaves the old file untouched."""
+    """Write one trace, with its logits if it `has_logits`; as `Trace.save`.
+
+    On any fault raises SaveError and leaves the old file untouched.
+    """
     if not isinstance(trace, Trace):
         raise of_wrong_kind(trace, "what to save", "a path and a trace", "Or write trace.save(path).")
     save_records(path, (trace.kept,), has_logits=has_logits)

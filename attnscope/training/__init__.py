@@ -76,7 +76,9 @@ def train(
 ) -> Iterator[TrainingEvent]:
     """Train a recipe (a file, a built-in name, or a text) into the run folder `out`; resumes a run there.
 
-    With `may_lengthen` the recipe may have more steps than the existing run, whatever its schedule.
+    `overrides` are keys of the recipe with other values, such as {"training.n_steps": "200"}. Yields what
+    happens: steps with their loss in nats, evaluations, saves, and the end. With `may_lengthen` the recipe
+    may have more steps than the existing run, whatever its schedule.
     """
     read = read_recipe(recipe, overrides)
     yield from TrainingRun(read, Path(out), device, may_lengthen=may_lengthen).events()

@@ -34,7 +34,7 @@ def from_arrays(
     for each layer (numpy or torch; a batch axis of 1 is left out, as in `outputs.attentions`), or a mapping
     of stacks (`encoder`, `decoder`, `cross`, …) to these, or of sites such as ("cross", 2) to one layer each.
     `tokens` are the pieces of the text, `target` those of a second one, whose queries look at the first in
-    `cross`. `names` are the modules' names, a list's layer by layer.
+    `cross`. `name` is what the trace is called, `names` are the modules' names, a list's layer by layer.
 
     Weights are shown as they are. NaN means "not allowed"; rows that do not sum to 1 are reported by
     `check()` and in `recorded.notes`.

@@ -77,6 +77,7 @@ class Recording:
 
     @property
     def calls(self) -> tuple[RecordedCall, ...]:
+        """What was recorded, call by call."""
         return tuple(self._calls)
 
     def trace(
