@@ -74,7 +74,7 @@ from attnscope.nn.layers import NoHeads
 from attnscope.nn.norms import Norm
 from attnscope.nn.precision import exact
 from attnscope.records.attribution import Attribution, Contribution, PartKind
-from attnscope.records.sites import NO_GATES, Gates, HeadRef, Site, SiteKey, Stack
+from attnscope.records.sites import NO_GATES, Gates, HeadRef, Site, SiteKey, Stack, require_heads
 from attnscope.schemes.norms import NORMS
 
 Choose = Callable[[Tensor], tuple[int, int]]
@@ -477,6 +477,8 @@ def attribute_logits(
     if isinstance(network, HuggingFaceNetwork):
         found = foreign_parts(network, inputs, position, choose, probe)
     else:
+        if not model.own.config.has_sites:
+            require_heads(model.sites)
         found = _own_parts(own_subject(model), batch_of(inputs, model.device), position, choose, probe)
     return Attribution(
         contributions=tuple(found.contributions),

@@ -450,7 +450,7 @@ def _has_attention() -> UserError:
     return UserError(
         "The layers of this model mix tokens by attention, whose weights are its maps.",
         expected="a model whose mixer is retention, selective or convolution",
-        action="Look at its maps, or train the recipe induction-retention or induction-convolution.",
+        action="Look at its maps, or train the recipe induction-retention or induction-selective.",
     )
 
 

@@ -38,7 +38,7 @@ from attnscope.nn.attention import Probe
 from attnscope.records.attribution import PatchKind, PatchMap, RunName
 from attnscope.records.importance import Progress
 from attnscope.records.models import Form
-from attnscope.records.sites import NO_GATES, Gates, Site, SiteKey, Stack
+from attnscope.records.sites import NO_GATES, Gates, Site, SiteKey, Stack, require_heads
 from attnscope.trace.probe import GateProbe
 
 # A model as patching sees it: where its layers and its heads are read, and what it says.
@@ -143,6 +143,8 @@ def patch_map(
     texts differ in length or the patch can change nothing because both runs say the same.
     """
     subject = patched_subject(model)
+    if kind == "head":
+        require_heads(model.sites)
     inputs = {name: model.encode(*texts) for name, texts in (("clean", clean), ("corrupt", corrupt))}
     _check_lengths(inputs["clean"], inputs["corrupt"])
     position = check_position(position, len(predicting_tokens(inputs["clean"])))

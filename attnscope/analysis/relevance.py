@@ -44,7 +44,7 @@ from attnscope.nn.edits import Edits
 from attnscope.nn.precision import exact
 from attnscope.records.influence import InfluenceMap
 from attnscope.records.interventions import Interventions
-from attnscope.records.sites import NO_GATES, Gates, Site, SiteKey
+from attnscope.records.sites import NO_GATES, Gates, Site, SiteKey, require_heads
 from attnscope.records.tokens import Token
 
 
@@ -103,6 +103,7 @@ def _asked(model: Model, inputs: Inputs, position: int) -> tuple[Subject, int]:
         told_position(model, inputs, position)
         return ClassSubject(network, inputs), place
     subject = subject_of(model)
+    require_heads(model.sites)
     if isinstance(subject, OwnSubject):
         subject.require_transformer()
         require_tokens(model)

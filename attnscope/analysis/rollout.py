@@ -24,7 +24,7 @@ from torch import Tensor
 from attnscope.errors import UserError
 from attnscope.nn.precision import exact
 from attnscope.records.influence import InfluenceMap
-from attnscope.records.sites import Site, Stack
+from attnscope.records.sites import Site, Stack, require_heads
 from attnscope.records.tokens import Token
 from attnscope.trace.trace import Trace
 from attnscope.trace.weights import site_weights
@@ -181,6 +181,7 @@ def _self_levels(trace: Trace, stack: Stack, *, start: int, memory: int | None =
 
 def _require_tokens(trace: Trace) -> None:
     """Raise UserError where the layers cannot be followed from token to token."""
+    require_heads(trace.sites)
     if any(site.keys == "slots" for site in trace.sites):
         raise UserError(
             "Keys are projected to slots here: no weight leads from a token to a token.",

@@ -371,3 +371,18 @@ def test_that_convolutions_reach_as_far_as_their_dilations_add_up_to(
         other = ids.clone()
         other[0, place] = 12
         assert bool((model.decode(other)[0, -1] != last).any()) is is_read
+
+
+@each
+def test_that_what_follows_attention_says_that_there_is_none(name: str, tmp_path: Path, capsys) -> None:
+    model = tiny_model("decoder", mixer=name, n_kv_heads=None, position="none")
+    model.save(tmp_path / "m")
+    texts = ["--clean", SENTENCE, "--corrupt", SENTENCE.replace("cat", "dog")]
+    for command in ("rollout", "flow", "relevance", "attribute"):
+        assert main([command, str(tmp_path / "m"), "--text", SENTENCE]) == 2, command
+        assert "has no attention" in capsys.readouterr().err, command
+    for command in ("lens", "predict", "measure"):
+        assert main([command, str(tmp_path / "m"), "--text", SENTENCE]) == 0, command
+    assert main(["patch", str(tmp_path / "m"), *texts]) == 0
+    assert main(["patch", str(tmp_path / "m"), *texts, "--kind", "head"]) == 2
+    assert ask_model(QUESTIONS["residual-stream"], model, SENTENCE).tables
