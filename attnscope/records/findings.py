@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from attnscope.counting import plural
 from attnscope.files import replace_file
 from attnscope.html_table import html_table
 from attnscope.records.head_tables import (
@@ -32,6 +33,12 @@ class Findings:
     syntax: SyntaxTable | None = None
     alignment: AlignmentTable | None = None
     notes: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        """What was measured, in one line: `Findings of 32 heads of stories over 2 texts`."""
+        table = self.table
+        n_heads, n_texts = plural(len(table.heads), "head"), plural(table.n_texts, "text")
+        return f"Findings of {n_heads} of {table.model or 'a model'} over {n_texts}"
 
     def rows(self) -> list[dict[str, object]]:
         """One row a head: which it is, what it does, and each measure's value, interval and texts."""

@@ -133,6 +133,34 @@ def test_that_a_cell_of_a_table_is_no_markup_and_no_number_is_empty():
     assert f"… {MOST_ROWS + 1} rows in all" in html_table(["a"], [[1]] * (MOST_ROWS + 1))
 
 
+def test_that_findings_are_one_line_of_text():
+    found = at.measure_texts(at.load("grammar"), [("the white cat sleeps", "le chat blanc dort")])
+    assert repr(found) == "Findings of 48 heads of grammar over 1 text"
+
+
+def test_that_one_head_is_drawn_step_by_step():
+    model = at.load("grammar")
+    made = at.inside_figure(model, "the white cat sleeps", "cross:L1H0", 2, step="product", has_caption=True)
+    shown = made.spec.inside.inside
+    assert (shown.head.label, shown.query, len(shown.keys)) == ("L1H0", 2, 5)
+    weights = model.trace("the white cat sleeps").weights("cross:L1H0")
+    np.testing.assert_allclose(shown.weight, weights[2], atol=1e-5)  # float32: scores of 20
+    assert (
+        at.inside_figure(model, "the white cat sleeps", "cross:L1H0").spec.inside.inside.query
+        == len(weights) - 1
+    )
+    assert b"<svg" in made.render("svg")
+    assert made._repr_html_() is None
+    for wrong, message in (
+        ({"query": 99}, "There is no query 99"),
+        ({"step": "sum"}, "There is no step 'sum'"),
+    ):
+        with pytest.raises(UserError, match=message):
+            at.inside_figure(model, "the white cat sleeps", "cross:L1H0", **wrong)
+    with pytest.raises(UserError, match=r"Open one: attnscope\.load"):
+        at.inside_figure("grammar", "the white cat sleeps", "cross:L1H0")
+
+
 HEAD = HeadRef(stack="encoder", layer=1, head=2)
 SCORES = Importance(
     ranking="gradient", scores=(HeadScore(head=HEAD, value=0.5, low=0.25, high=0.75),), n_texts=1
