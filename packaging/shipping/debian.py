@@ -4,9 +4,12 @@ import gzip
 import os
 import shutil
 import subprocess
+import xml.etree.ElementTree as ElementTree
+from datetime import UTC, datetime
+from email.utils import format_datetime
 from pathlib import Path
 
-from . import APP_ID, ROOT, desktop
+from . import APP_ID, PACKAGING, ROOT, desktop
 
 MAINTAINER = "The AttnScope authors <attnscope@users.noreply.github.com>"
 DEPENDS = (
@@ -23,15 +26,14 @@ _OVERRIDES = """\
 # the bundle keeps its own copies of Qt, torch and Python in /opt, as shipped by their authors
 attnscope: dir-or-file-in-opt
 attnscope: embedded-library
-attnscope: hardening-no-*
+attnscope: hardening-no-fortify-functions
+attnscope: hardening-no-pie
 attnscope: unstripped-binary-or-object
 attnscope: custom-library-search-path
 attnscope: shared-library-lacks-prerequisites
 attnscope: library-not-linked-against-libc
 attnscope: extra-license-file
 attnscope: shlib-with-executable-stack
-attnscope: no-changelog
-attnscope: initial-upload-closes-no-bugs
 """
 
 
@@ -48,7 +50,8 @@ def write_tree(bundle: Path, tree: Path, version: str, manual: str) -> None:
     papers = share / "doc" / "attnscope"
     papers.mkdir(parents=True)
     (papers / "copyright").write_text(_copyright(), encoding="utf-8")
-    _write_packed(papers / "changelog.gz", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"))
+    _write_packed(papers / "changelog.gz", changelog_text(version))
+    _write_packed(papers / "NEWS.gz", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"))
     overrides = share / "lintian" / "overrides" / "attnscope"
     overrides.parent.mkdir(parents=True)
     overrides.write_text(_OVERRIDES, encoding="utf-8")
@@ -85,11 +88,25 @@ def control_text(version: str, size_kib: int, architecture: str) -> str:
         "Section: science\n"
         "Priority: optional\n"
         "Description: see attention in Transformers, live\n"
-        " AttnScope loads or trains a Transformer and shows what every layer and head attends\n"
-        " to: heatmaps, lines from token to token, positional encodings, predictions before and\n"
-        " after pruning a head, and training curves. Every view exports to SVG, PDF and PNG.\n"
+        " AttnScope loads or trains a Transformer and shows what every layer and head\n"
+        " attends to: heatmaps, lines from token to token, positional encodings,\n"
+        " predictions before and after pruning a head, and training curves. Every view\n"
+        " exports to SVG, PDF and PNG.\n"
         " .\n"
-        " The package brings its own Python, Qt and PyTorch (for the CPU) in /opt/attnscope.\n"
+        " The package brings its own Python, Qt and PyTorch (for the CPU) in\n"
+        " /opt/attnscope.\n"
+    )
+
+
+def changelog_text(version: str) -> str:
+    """The entry of this version as Debian writes them, with the date that the metainfo gives it."""
+    releases = ElementTree.parse(PACKAGING / f"{APP_ID}.metainfo.xml").iter("release")
+    days = [release.get("date", "") for release in releases if release.get("version") == version]
+    day = datetime.fromisoformat(days[0] if days else "1970-01-01").replace(hour=12, tzinfo=UTC)
+    return (
+        f"attnscope ({version}) stable; urgency=medium\n\n"
+        "  * What is new: /usr/share/doc/attnscope/NEWS.gz\n\n"
+        f" -- {MAINTAINER}  {format_datetime(day)}\n"
     )
 
 

@@ -139,6 +139,11 @@ def test_that_the_control_file_says_what_dpkg_asks_for(tree: Path) -> None:
     assert (fields["Package"], fields["Version"]) == ("attnscope", "1.2.3")
     assert int(fields["Installed-Size"]) >= 3
     assert control.endswith("\n")
+    assert max(map(len, control.partition("Description")[2].splitlines())) <= 80
+    changes = gzip.decompress((tree / "usr/share/doc/attnscope/changelog.gz").read_bytes()).decode()
+    assert re.match(
+        r"attnscope \(1\.2\.3\) stable; urgency=medium\n\n  \* .*\n\n -- .* <.*>  \w{3}, \d\d ", changes
+    )
 
 
 @needs_dpkg
