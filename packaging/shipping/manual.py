@@ -33,6 +33,7 @@ def manual_page(parser: argparse.ArgumentParser, version: str, *, date: str) -> 
     meanings = _meanings(parser)
     for name, command in command_parsers(parser).items():
         lines += [f".SS {name}", *_text(command.description or meanings.get(name, "")), *_options(command)]
+        lines += _examples(command.epilog or "")
     lines += [
         ".SH EXIT STATUS",
         *_item("0", "done"),
@@ -41,6 +42,12 @@ def manual_page(parser: argparse.ArgumentParser, version: str, *, date: str) -> 
         *_item("130", "stopped with Ctrl+C"),
     ]
     return "\n".join(lines) + "\n"
+
+
+def _examples(text: str) -> list[str]:
+    """What help ends with, line by line as it stands."""
+    shown = [_escaped(line.rstrip()) or "\\&" for line in text.strip("\n").splitlines()]
+    return [".PP", ".nf", *shown, ".fi"] if shown else []
 
 
 def _meanings(parser: argparse.ArgumentParser) -> dict[str, str]:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from attnscope.cli.main import _COMMANDS
+from attnscope.cli.main import COMMANDS
 from attnscope.schemes.registry import module_names
 from shipping import contents
 
@@ -28,7 +28,7 @@ def test_that_every_module_found_by_its_folder_is_wanted(folder: str, wanted: se
 def test_that_every_command_and_answer_of_the_worker_is_wanted(wanted: set[str]) -> None:
     answers = [name for name in module_names("attnscope.workers") if name.startswith("serve_")]
     assert len(answers) > 3
-    assert {f"attnscope.cli.{name}" for name in _COMMANDS} <= wanted
+    assert {f"attnscope.cli.{name}" for name in COMMANDS} <= wanted
     assert {f"attnscope.workers.{name}" for name in answers} <= wanted
 
 

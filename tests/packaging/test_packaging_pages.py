@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import attnscope as at
-from attnscope.cli.main import _COMMANDS, build_parser
+from attnscope.cli.main import COMMANDS, build_parser
 from attnscope.figures.file_names import ENDINGS
 from attnscope.viewmodels.session.file import ENDING
 from shipping import APP_ID, PACKAGING, debian, desktop, manual, program_version
@@ -24,15 +24,16 @@ MIME = "{http://www.freedesktop.org/standards/shared-mime-info}"
 
 @pytest.fixture(scope="module")
 def page() -> str:
-    return manual.manual_page(build_parser([*_COMMANDS]), "1.2.3", date="2026-01-02")
+    return manual.manual_page(build_parser([*COMMANDS]), "1.2.3", date="2026-01-02")
 
 
 def test_that_the_page_has_every_command_with_its_options(page: str) -> None:
     assert page.startswith('.TH ATTNSCOPE 1 "2026-01-02" "AttnScope 1.2.3"')
-    assert re.findall(r"^\.SS (\S+)$", page, flags=re.MULTILINE) == ["open", *_COMMANDS]
+    assert re.findall(r"^\.SS (\S+)$", page, flags=re.MULTILINE) == ["open", *COMMANDS]
     figure = page.partition(".SS figure\n")[2].partition(".SS ")[0]
     assert "\\-\\-view" in figure
     assert "\\-\\-panel" in figure
+    assert "\nattnscope figure " in re.sub(r"\n *(\$ *)?", "\n", figure)  # its examples
 
 
 def test_that_options_read_as_in_help() -> None:
