@@ -5,7 +5,6 @@ from importlib import import_module
 from typing import Any
 
 import numpy as np
-from PIL import Image
 
 from attnscope.errors import UserError
 from attnscope.figures.colours import LIGHT, lut
@@ -47,6 +46,8 @@ def draw_on_axes(spec: FigureSpec, axes: Any = None) -> Any:
         table = colours.ListedColormap(lut(drawn.style.colour_map).astype(np.float64) / 255)
         _draw_map(drawn, axes, table.with_extremes(bad=LIGHT.not_allowed))
         return axes
+    from PIL import Image
+
     with Image.open(io.BytesIO(render(spec, "png"))) as image:
         axes.imshow(np.asarray(image.convert("RGB")))
     axes.set_axis_off()
