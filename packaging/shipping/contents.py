@@ -16,6 +16,8 @@ from . import ROOT
 
 OPTIONAL = ("transformers",)
 """What the extra `hf` adds: a bundle may come without it, and then opens no Hugging Face models."""
+NEVER = ("IPython", "matplotlib", "pandas")
+"""What a person may have beside AttnScope in Python; a bundle, which has no Python prompt, does without."""
 LATE_IN_LIBRARIES = ("sacrebleu.tokenizers",)
 """Packages of libraries which import their own modules by name."""
 _TESTS_OF_TORCH = (
@@ -35,7 +37,7 @@ _TESTS_OF_TORCH = (
 )
 """torch imports a few modules beside them; these are for its own tests."""
 EXCLUDED = (
-    *("pip", "setuptools", "sqlite3", "tkinter"),
+    *(*NEVER, "pip", "setuptools", "sqlite3", "tkinter"),
     *("PySide6.QtDesigner", "PySide6.QtHelp", "PySide6.QtOpenGL", "PySide6.QtOpenGLWidgets", "PySide6.QtQml"),
     *("PySide6.QtQuick", "PySide6.QtQuickControls2", "PySide6.QtQuickTest", "PySide6.QtQuickWidgets"),
     *("PySide6.QtSql", "PySide6.QtTest", "PySide6.QtUiTools", "PySide6.QtXml"),
@@ -96,11 +98,11 @@ def _name_of(path: Path, root: Path) -> str:
 def outside_imports(root: Path = ROOT) -> tuple[str, ...]:
     """Every module of others that the package or a study imports, wherever in a file it does.
 
-    Imports for type checkers alone are left out, and so are modules that Python itself holds compiled.
+    Imports for type checkers alone are left out, and so are `NEVER` and what Python itself holds compiled.
     """
     files = [*(root / "attnscope").rglob("*.py"), *(root / "resources" / "studies").glob("*.py")]
     named = {name for path in files for name in imports_of(path.read_text(encoding="utf-8"))}
-    known = {"attnscope", *sys.builtin_module_names}
+    known = {"attnscope", *NEVER, *sys.builtin_module_names}
     return tuple(sorted(name for name in named if name.partition(".")[0] not in known))
 
 

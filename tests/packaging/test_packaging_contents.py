@@ -1,5 +1,7 @@
 """What a bundle is told to hold, and what stays out."""
 
+import sys
+from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -7,7 +9,7 @@ import pytest
 
 from attnscope.cli.main import COMMANDS
 from attnscope.schemes.registry import module_names
-from shipping import contents
+from shipping import contents, papers
 
 FOLDERS = (
     "attnscope.figures.views", "attnscope.labs", "attnscope.models.families", "attnscope.questions",
@@ -35,6 +37,16 @@ def test_that_every_command_and_answer_of_the_worker_is_wanted(wanted: set[str])
 def test_that_what_functions_and_studies_import_is_wanted(wanted: set[str]) -> None:
     assert {"sacrebleu.metrics.bleu", "tokenizers", "PySide6.QtSvg", "safetensors.torch"} <= wanted
     assert {"transformers.masking_utils", "huggingface_hub.constants"} <= wanted
+
+
+def test_that_everything_wanted_is_required_by_the_program(wanted: set[str]) -> None:
+    owners = metadata.packages_distributions()
+    tops = {name.partition(".")[0] for name in wanted} - {"attnscope", *sys.stdlib_module_names}
+    required = set(papers.runtime_names(has_library=True))
+    lost = {
+        top for top in tops if not required & {name.replace("_", "-").lower() for name in owners.get(top, ())}
+    }
+    assert not lost, "a package that is not required belongs into contents.NEVER"
 
 
 def test_that_a_bundle_without_the_library_wants_none_of_it() -> None:
