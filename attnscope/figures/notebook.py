@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image
 
 from attnscope.figures.colours import LIGHT, series_colour
 from attnscope.figures.file_names import Format
@@ -340,6 +339,8 @@ def _picture(picture: Callable[[Format, int], bytes], room: int) -> str | None:
     svg = picture("svg", 0)
     if len(svg) * 4 / 3 < min(room, _PICTURE_BYTES):
         return "image/svg+xml;base64," + base64.b64encode(svg).decode()
+    from PIL import Image  # which no other figure needs
+
     for dpi in _DOTS:
         with Image.open(io.BytesIO(picture("png", dpi))) as image:
             few = image.convert("P", palette=Image.Palette.ADAPTIVE, colors=64)
