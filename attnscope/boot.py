@@ -4,18 +4,18 @@ The only reader and writer of the process's environment variables. Nothing here 
 worker thread does, after the first paint.
 """
 
-import ctypes
 import gc
 import os
-import platform
 import stat
 import sys
 import time
 from collections.abc import Callable, Mapping
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from attnscope.errors import UserError
-from attnscope.settings import StartOptions
+
+if TYPE_CHECKING:
+    from attnscope.settings import StartOptions
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 """From glibc's malloc.h."""
@@ -60,6 +60,8 @@ def keep_freed_memory() -> None:
     """
     if sys.platform != "linux":
         return
+    import ctypes
+
     set_option = getattr(ctypes.CDLL(None), "mallopt", None)  # other C libraries may not have it
     if set_option is not None:
         set_option(_M_MMAP_THRESHOLD, 32 * 2**20)
@@ -131,7 +133,7 @@ def check_display() -> None:
 def display_fault(
     variables: Mapping[str, str],
     platform: str,
-    load: Callable[[str], object] = ctypes.CDLL,
+    load: Callable[[str], object] | None = None,
     reach: Callable[[], bool] | None = None,
 ) -> UserError | None:
     """What keeps a window from opening, or None; `load` and `reach` are replaced in tests."""
@@ -146,7 +148,7 @@ def display_fault(
             "attnscope figure MODEL --text … -o figure.svg needs no display.",
         )
     try:
-        load("libxcb-cursor.so.0")
+        (load or _load_library)("libxcb-cursor.so.0")
     except OSError:
         return UserError(
             "Qt cannot open a window: the library libxcb-cursor0 is missing.",
@@ -171,7 +173,7 @@ def qt_import_error(error: ImportError) -> UserError:
     )
 
 
-def open_window(options: StartOptions) -> int:
+def open_window(options: "StartOptions") -> int:
     """Open the window and stay until it is closed. Ends the process itself, with the exit code.
 
     What is to be opened goes to a window that is open, if there is one, and the process ends.
@@ -184,6 +186,8 @@ def open_window(options: StartOptions) -> int:
     check_display()
     door = ""
     if not (options.is_smoke or options.is_safe_mode):
+        import platform
+
         from attnscope.one_window import door_name, hand_over
 
         door = door_name(os.environ.get("WAYLAND_DISPLAY") or os.environ.get("DISPLAY", ""), platform.node())
@@ -238,8 +242,17 @@ def hard_exit(code: int) -> NoReturn:
     os._exit(code)
 
 
+def _load_library(name: str) -> object:
+    """Load a native library; raises OSError."""
+    import ctypes
+
+    return ctypes.CDLL(name)
+
+
 def _can_reach_display() -> bool:
     """Whether an X server answers on DISPLAY."""
+    import ctypes
+
     try:
         xcb = ctypes.CDLL("libxcb.so.1")
     except OSError:

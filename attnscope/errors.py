@@ -5,7 +5,6 @@ a fault of the program and rises to the crash handler with its traceback.
 """
 
 from collections.abc import Iterable
-from difflib import get_close_matches
 
 
 class Stopped(BaseException):
@@ -66,5 +65,7 @@ def shown(text: str) -> str:
 
 def meant(word: str, known: Iterable[str]) -> str:
     """A question after the known word nearest to a misspelt one, and a space; empty when none is near."""
+    from difflib import get_close_matches
+
     near = get_close_matches(word[:100], list(known), n=1, cutoff=0.7)
     return f"Did you mean {near[0]}? " if near else ""

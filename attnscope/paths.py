@@ -9,10 +9,12 @@ import sys
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
-
-import platformdirs
+from typing import TYPE_CHECKING
 
 from attnscope.errors import LoadError
+
+if TYPE_CHECKING:
+    from platformdirs import PlatformDirs
 
 _APP = "attnscope"
 _RENAMED, _RENAMED_IN = {"english-french": "grammar"}, (0, 9)
@@ -120,19 +122,26 @@ def relative_source(source: str, folder: Path | None) -> str:
     return "./" + path.relative_to(folder.absolute()).as_posix()
 
 
+def _person() -> "PlatformDirs":
+    """The folders of whoever runs this; a page of help is printed without them."""
+    from platformdirs import PlatformDirs
+
+    return PlatformDirs(_APP, appauthor=False)
+
+
 def settings_folder() -> Path:
     """The person's settings folder (created when first written)."""
-    return Path(platformdirs.user_config_dir(_APP, appauthor=False))
+    return Path(_person().user_config_dir)
 
 
 def logs_folder() -> Path:
     """Where crash logs go."""
-    return Path(platformdirs.user_log_dir(_APP, appauthor=False))
+    return Path(_person().user_log_dir)
 
 
 def sockets_folder() -> Path:
     """Where the window that is open listens for later starts (made when first used)."""
-    return Path(platformdirs.user_cache_dir(_APP, appauthor=False)) / "window"
+    return Path(_person().user_cache_dir) / "window"
 
 
 def runs_folder() -> Path:
@@ -142,7 +151,7 @@ def runs_folder() -> Path:
 
 def documents_folder() -> Path:
     """Where a person's own files go when no place is named."""
-    return Path(platformdirs.user_documents_dir())
+    return Path(_person().user_documents_dir)
 
 
 def own_command() -> list[str]:

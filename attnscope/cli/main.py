@@ -13,12 +13,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import NoReturn
 
-from attnscope import __version__, boot, paths
+from attnscope import __version__, boot
 from attnscope.cli.interrupting import STOPPED, Interrupts
 from attnscope.cli.terminal import say, say_error
-from attnscope.crash import CrashLog, fault_sentence
 from attnscope.errors import UserError
-from attnscope.settings import StartOptions
 
 DONE, FAULT, MENDABLE = 0, 1, 2
 _DEVICES = {"bench": "cpu"}
@@ -160,6 +158,9 @@ def run_guarded(arguments: argparse.Namespace) -> int:
         if lost is not None:
             say_error(f"attnscope: {lost}")
             return MENDABLE
+        from attnscope import paths
+        from attnscope.crash import CrashLog, fault_sentence
+
         log = CrashLog(paths.logs_folder()).write(error, f"attnscope {' '.join(sys.argv[1:])}"[:2000])
         say_error(f"attnscope: {fault_sentence(error, log)}")
         return FAULT
@@ -190,6 +191,8 @@ def _tell_version(_arguments: argparse.Namespace) -> int:
 
 
 def _open_window(arguments: argparse.Namespace) -> int:
+    from attnscope.settings import StartOptions
+
     return boot.open_window(
         StartOptions(
             source=arguments.source,

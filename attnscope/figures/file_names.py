@@ -1,6 +1,5 @@
 """The names of figure files: formats by their endings, safe names. No Qt."""
 
-import hashlib
 import os
 import re
 import unicodedata
@@ -63,6 +62,8 @@ def slug_of(words: str) -> str:
     letters = unicodedata.normalize("NFKD", words).encode("ascii", "ignore").decode()
     slug = re.sub(r"[^A-Za-z0-9]+", "-", letters).strip("-")[:80].lower() or "figure"
     if slug in _RESERVED or slug != re.sub(r"[^a-z0-9]+", "-", words.lower()).strip("-"):
+        import hashlib
+
         slug = f"{slug[:70].strip('-')}-{hashlib.sha256(words.encode('utf-8', 'replace')).hexdigest()[:6]}"
     return slug
 

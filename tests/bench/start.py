@@ -8,17 +8,21 @@ import argparse
 import importlib
 import importlib.util
 import json
+import subprocess
+import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from attnscope.boot import prepared
 from attnscope.errors import UserError
-from bench.child import told_by
+from attnscope.paths import resources_folder
+from bench.child import command_of, told_by
 from bench.report import Measurement, NotRun, Row, median_of
 
-N_RUNS = 3
+N_RUNS, N_COMMAND_RUNS = 3, 7
 PAINT_TARGET_S, ATTENTION_TARGET_S = 1.0, 5.0
 MILESTONES = {
     "painted": ("first paint", PAINT_TARGET_S),
@@ -27,6 +31,10 @@ MILESTONES = {
 NAME, MAX_RATIO = "opening 1.4 GB of weights / transformers' own way", 1.5
 SHAPE = {"n_pieces": 50_257, "d_model": 1024, "n_layers": 24}
 """GPT-2 medium's (Radford et al. 2019)."""
+
+PAGES, MAX_PAGE_RATIO = ("--version", "--help", "figure --help"), 8.0
+DEMO, MAX_INFO_RATIO, MAX_FIGURE_RATIO = "grammar", 1.15, 1.6
+READING = "import sys, torch; open(sys.argv[1], 'rb').read()"
 
 
 def measure_start(n_runs: int = N_RUNS) -> Iterator[Measurement]:
@@ -47,6 +55,66 @@ def start_once(compiled: str) -> dict[str, float]:
     if not seen["ok"]:
         raise UserError(f"The program did not start well: {seen['sentence']}")
     return {name: seen["started_at_s"] + seen[f"{name}_s"] - begin_s for name in MILESTONES}
+
+
+def measure_commands(n_runs: int = N_COMMAND_RUNS) -> Iterator[Row]:
+    """Whole processes of the command line, each in turns with the process that it cannot be faster than."""
+    with tempfile.TemporaryDirectory(prefix="attnscope-commands-") as made:
+        bare = [sys.executable, "-c", "pass"]
+        for words in PAGES:
+            yield _ratio(
+                f"attnscope {words} / python -c pass", words.split(), bare, MAX_PAGE_RATIO, made, n_runs
+            )
+        torch = [
+            sys.executable,
+            "-c",
+            READING,
+            str(resources_folder() / "models" / DEMO / "model.safetensors"),
+        ]
+        yield _ratio(
+            f"attnscope info {DEMO} / import torch, read the file",
+            ["info", DEMO],
+            torch,
+            MAX_INFO_RATIO,
+            made,
+            n_runs,
+        )
+        drawn = ["figure", DEMO, "--text", "the white cat sleeps", "-o", str(Path(made) / "figure.svg")]
+        yield _ratio(
+            f"attnscope figure {DEMO} / import torch, read the file",
+            drawn,
+            torch,
+            MAX_FIGURE_RATIO,
+            made,
+            n_runs,
+        )
+
+
+def _ratio(
+    name: str, words: list[str], limit: list[str], most: float, compiled: str, n_runs: int
+) -> Measurement:
+    """A command against its limit, which take turns; the first turn is left out."""
+    variables = prepared(has_window=False)
+    if sys.dont_write_bytecode:
+        variables.pop("PYTHONDONTWRITEBYTECODE", None)
+        variables["PYTHONPYCACHEPREFIX"] = compiled
+    pairs = []
+    for _ in range(n_runs + 1):
+        pairs.append([_process_s(way, variables) for way in (command_of("attnscope", *words), limit)])
+    ours_s = sorted(ours for ours, _ in pairs[1:])[n_runs // 2]
+    return median_of(
+        name, [ours / least for ours, least in pairs[1:]], "×", target=most, note=f"ours {ours_s:.2f} s"
+    )
+
+
+def _process_s(command: list[str], variables: Mapping[str, str]) -> float:
+    """Seconds of a whole process; raises UserError when it failed."""
+    begin_s = time.perf_counter()
+    done = subprocess.run(command, env=variables, capture_output=True, check=False, timeout=120)
+    seconds = time.perf_counter() - begin_s
+    if done.returncode != 0:
+        raise UserError(f"{' '.join(command[-3:])} failed: {done.stderr.decode(errors='replace')[-200:]}")
+    return seconds
 
 
 def measure_opening(n_runs: int = N_RUNS) -> Iterator[Row]:

@@ -19,6 +19,7 @@ import torch
 from pytestqt.qtbot import QtBot
 
 from attnscope.analysis import corpus
+from attnscope.errors import UserError
 from attnscope.nn.config import ModelConfig
 from attnscope.nn.transformer import build_transformer
 from attnscope.records.messages import Request
@@ -100,6 +101,27 @@ def test_that_a_slow_start_is_too_high(
     told = {"ok": True, "started_at_s": 0.0, "painted_s": seconds, "traced_s": seconds}
     monkeypatch.setattr(start, "told_by", lambda *_, **__: told)
     assert judged(start.measure_start(n_runs=2)) == [is_met, is_met]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "are_met"), [(1.1, [True] * 5), (1.3, [True] * 3 + [False, True]), (9, [False] * 5)]
+)
+def test_that_slow_commands_are_too_high(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch, *, seconds: float, are_met: list[bool]
+) -> None:
+    def run(command: list[str], **_: Any) -> SimpleNamespace:
+        clock.now_s += seconds if "attnscope" in command else 1.0
+        return SimpleNamespace(returncode=0)
+
+    monkeypatch.setattr(start.subprocess, "run", run)
+    assert judged(start.measure_commands(n_runs=2)) == are_met
+
+
+def test_that_a_command_that_fails_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    failed = SimpleNamespace(returncode=2, stderr=b"no such model")
+    monkeypatch.setattr(start.subprocess, "run", lambda *_, **__: failed)
+    with pytest.raises(UserError, match="no such model"):
+        judged(start.measure_commands(n_runs=2))
 
 
 @pytest.mark.parametrize(("seconds", "is_met"), [(2.5, True), (3.5, False)])
