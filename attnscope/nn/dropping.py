@@ -85,11 +85,11 @@ def draw_places(n_places: int, share: float) -> Tensor:
     return torch.from_numpy(places[: np.searchsorted(places, n_places)])
 
 
-def _generator(seed: int) -> np.random.Generator:
+def _generator(seed: int) -> "np.random.Generator":
     return np.random.Generator(np.random.SFC64(seed))
 
 
-def _draw_gaps(random: np.random.Generator, n: int, share: float, most: int) -> NDArray[np.int64]:
+def _draw_gaps(random: "np.random.Generator", n: int, share: float, most: int) -> NDArray[np.int64]:
     """How far each of the next n dropped places is behind the one before it: 1 to `most`."""
     bits = random.bit_generator.random_raw(-(-n // 4)).view(np.uint16)[:n]
     told = _gaps_of_bits(share).take(bits, mode="clip")  # the bits are never out of range
