@@ -3,7 +3,9 @@
 import itertools
 
 from PySide6.QtCore import QPoint, QRect, QSize, Qt
-from PySide6.QtWidgets import QHBoxLayout, QLayout, QLayoutItem, QWidget
+from PySide6.QtWidgets import QLayout, QLayoutItem, QWidget
+
+from attnscope.widgets.form_parts import row
 
 
 class FlowRow(QLayout):
@@ -116,9 +118,5 @@ class FlowRow(QLayout):
 def together(*widgets: QWidget, spacing: int = 4) -> QWidget:
     """Widgets that stay beside each other in one line of a FlowRow."""
     group = QWidget()
-    layout = QHBoxLayout(group)
-    layout.setContentsMargins(0, 0, 0, 0)
-    layout.setSpacing(spacing)
-    for widget in widgets:
-        layout.addWidget(widget)
+    row(*widgets, on=group, spacing=spacing)
     return group

@@ -14,13 +14,12 @@ from PySide6.QtWidgets import (
     QLineEdit,
     QMessageBox,
     QPushButton,
-    QVBoxLayout,
     QWidget,
 )
 
 from attnscope.figures.style import type_px
 from attnscope.viewmodels.new_folder import FolderFound, Purpose, find_folder
-from attnscope.widgets.form_parts import row
+from attnscope.widgets.form_parts import column, row
 from attnscope.widgets.labels import PlainLabel
 
 _WIDTH_PX = 560
@@ -88,13 +87,7 @@ class FolderDialog(QDialog):
         buttons.rejected.connect(self.reject)
         for field in (self.name, self.place):
             field.textChanged.connect(self._look)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(24, 24, 24, 16)
-        layout.setSpacing(12)
-        layout.addLayout(grid)
-        layout.addWidget(self.told)
-        layout.addStretch(1)
-        layout.addWidget(buttons)
+        column(grid, self.told, None, buttons, on=self, margins=(24, 24, 24, 16), spacing=12)
         self.save_button.setDefault(True)  # not before it is in the dialog, or Enter would press Cancel
 
     @Slot()

@@ -1,12 +1,17 @@
 """Small pieces that pages and panels are put together from."""
 
+from collections.abc import Iterable
+from typing import TypeVar
+
 from PySide6.QtCore import QPointF, QRectF, QSize, Qt
 from PySide6.QtGui import QColor, QFont, QFontDatabase, QIcon, QPainter, QPaintEvent, QPixmap, QPolygonF
 from PySide6.QtWidgets import (
     QAbstractItemView,
     QAbstractSpinBox,
+    QBoxLayout,
     QComboBox,
     QHBoxLayout,
+    QLayout,
     QScrollArea,
     QStyle,
     QStyleOptionComboBox,
@@ -22,25 +27,46 @@ _COMBO_MARGIN_PX = 4
 _INSET_PX = 7.0
 
 
-def row(*widgets: QWidget | None, spacing: int = 8) -> QHBoxLayout:
-    """Widgets beside each other; None stretches."""
-    layout = QHBoxLayout()
-    layout.setContentsMargins(0, 0, 0, 0)
-    layout.setSpacing(spacing)
-    for widget in widgets:
-        if widget is None:
-            layout.addStretch(1)
-        else:
-            layout.addWidget(widget)
-    return layout
+Placed = QWidget | QLayout
+Part = Placed | int | tuple[Placed, int] | tuple[QWidget, int, Qt.AlignmentFlag] | None
+"""None stretches, a number is a gap; a stretch and an alignment may follow a widget."""
+Margins = int | tuple[int, int, int, int] | None
 
 
-def column(parent: QWidget, *, margin: int = 0, spacing: int = 8) -> QVBoxLayout:
-    """A vertical layout on `parent`."""
-    layout = QVBoxLayout(parent)
-    layout.setContentsMargins(margin, margin, margin, margin)
-    layout.setSpacing(spacing)
-    return layout
+def row(*parts: Part, on: QWidget | None = None, margins: Margins = 0, spacing: int = 8) -> QHBoxLayout:
+    """Parts beside each other, on a widget or to be put into another layout; see `column`."""
+    return _fill(QHBoxLayout(), parts, on, margins, spacing)
+
+
+def column(*parts: Part, on: QWidget | None = None, margins: Margins = 0, spacing: int = 8) -> QVBoxLayout:
+    """Parts below each other. Margins of None, and a spacing of −1, are those of the style."""
+    return _fill(QVBoxLayout(), parts, on, margins, spacing)
+
+
+_Box = TypeVar("_Box", bound=QBoxLayout)
+
+
+def _fill(box: _Box, parts: Iterable[Part], on: QWidget | None, margins: Margins, spacing: int) -> _Box:
+    if on is not None:
+        on.setLayout(box)
+    if margins is not None:
+        box.setContentsMargins(*(margins if isinstance(margins, tuple) else (margins,) * 4))
+    box.setSpacing(spacing)
+    for part in parts:
+        match part:
+            case None:
+                box.addStretch(1)
+            case int():
+                box.addSpacing(part)
+            case (QWidget() as widget, stretch, *alignment):
+                box.addWidget(widget, stretch, *alignment)
+            case (QLayout() as layout, stretch):
+                box.addLayout(layout, stretch)
+            case QWidget():
+                box.addWidget(part)
+            case QLayout():
+                box.addLayout(part)
+    return box
 
 
 def inset_text(*boxes: QAbstractSpinBox) -> None:
@@ -53,14 +79,13 @@ def scrolled_column(parent: QWidget, *, spacing: int = 8) -> QVBoxLayout:
     """A vertical layout in a panel that fills `parent` and scrolls downwards when it is too long."""
     inner = QWidget()
     inner.setProperty("role", "panel")
-    layout = column(inner, spacing=spacing)
-    layout.setContentsMargins(16, 8, 16, 8)
+    layout = column(on=inner, margins=(16, 8, 16, 8), spacing=spacing)
     scroll = QScrollArea(parent)
     scroll.setWidget(inner)
     scroll.setWidgetResizable(True)
     scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
     scroll.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-    column(parent).addWidget(scroll)
+    column(scroll, on=parent)
     return layout
 
 

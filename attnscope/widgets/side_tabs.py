@@ -7,12 +7,12 @@ from PySide6.QtWidgets import (
     QScrollArea,
     QStackedWidget,
     QToolButton,
-    QVBoxLayout,
     QWidget,
 )
 
 from attnscope.figures.style import text_width, type_px
 from attnscope.widgets.flow_row import FlowRow
+from attnscope.widgets.form_parts import column
 from attnscope.widgets.labels import tool_button
 from attnscope.widgets.theme import Dressed
 
@@ -39,13 +39,9 @@ class SideTabs(Dressed):
         self._row = FlowRow(spacing=0, line_spacing=0)
         self._row.setContentsMargins(4 if is_narrow else 8, 4, 4 if is_narrow else 8, 0)
         self._bar.setLayout(self._row)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(0)
         # However low the window, the tabs stay whole: the panels scroll.
         self._pages.setMinimumHeight(1)
-        layout.addWidget(self._bar)
-        layout.addWidget(self._pages, 1)
+        column(self._bar, (self._pages, 1), on=self, spacing=0)
         self._bar.setVisible(False)
 
     def add(self, name: str, panel: QWidget, *, label: str = "", tip: str = "") -> None:

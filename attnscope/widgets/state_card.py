@@ -4,10 +4,11 @@ import bisect
 
 from PySide6.QtCore import QRect, Qt
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QHBoxLayout, QProgressBar, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QProgressBar, QWidget
 
 from attnscope.figures.style import type_px
 from attnscope.viewmodels.placeholder import Placeholder
+from attnscope.widgets.form_parts import column, row
 from attnscope.widgets.labels import PlainLabel
 
 _WIDTH_PX, _LEAST_PX, _MARGIN_PX = 480, 120, 16
@@ -27,16 +28,12 @@ class StateCard(QWidget):
         self._progress.setTextVisible(False)
         self._progress.setFixedWidth(240)
         self._progress.setAccessibleName("Progress")
-        layout = QVBoxLayout(self)
-        layout.setSpacing(6)
+        layout = column(on=self, margins=None, spacing=6)
         layout.addStretch(3)
         for widget in (self._title, self._progress):
             layout.addWidget(widget, 0, Qt.AlignmentFlag.AlignHCenter)
         # Between stretches and not aligned: only so is the hint given the height its width asks for.
-        middle = QHBoxLayout()
-        middle.addStretch(1)
-        middle.addWidget(self._hint)
-        middle.addStretch(1)
+        middle = row(None, self._hint, None, spacing=-1)
         layout.addLayout(middle)
         layout.addStretch(4)
         self._title.setAlignment(Qt.AlignmentFlag.AlignCenter)

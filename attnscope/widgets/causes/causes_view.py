@@ -8,7 +8,6 @@ from PySide6.QtGui import QHideEvent, QResizeEvent, QShowEvent
 from PySide6.QtWidgets import (
     QButtonGroup,
     QComboBox,
-    QHBoxLayout,
     QScrollArea,
     QSizePolicy,
     QStackedWidget,
@@ -51,12 +50,7 @@ class AnswerBoxes(QWidget):
         self.answer = _box("Answer", "The token whose logit is explained. Choose one, or type a token.")
         self.other = _box("Other answer", "The token it is compared with. Choose one, or type a token.")
         self._wishes: list[WishedToken] = [None, None]
-        layout = QHBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(6)
-        layout.addWidget(self.answer, 1)
-        layout.addWidget(PlainLabel("over", "muted"))
-        layout.addWidget(self.other, 1)
+        row((self.answer, 1), PlainLabel("over", "muted"), (self.other, 1), on=self, spacing=6)
         for k, box in enumerate((self.answer, self.other)):
             box.activated.connect(lambda index, k=k, box=box: self._wish(k, box.itemData(index)))
             edit = box.lineEdit()
@@ -220,12 +214,9 @@ class CausesPanel(Dressed):
             area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
             area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.bars.walked.connect(self._on_walked)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(16, 8, 8, 8)
-        layout.setSpacing(4)
-        layout.addLayout(self._build_modes())
-        layout.addWidget(self._strip_area)
-        layout.addWidget(self.answers)
+        layout = column(
+            self._build_modes(), self._strip_area, self.answers, on=self, margins=(16, 8, 8, 8), spacing=4
+        )
         self._pages = QStackedWidget()
         self._pages.addWidget(self._build_parts())
         self._pages.addWidget(self.patching)
@@ -245,25 +236,26 @@ class CausesPanel(Dressed):
             "Export…", "Export the view as a figure, or its numbers", role="flat"
         )
         self.export_button.clicked.connect(self._on_export)
-        outer = QVBoxLayout()
-        outer.addLayout(row(*self.modes.values(), None, self.export_button, spacing=0))
+        outer = column(row(*self.modes.values(), None, self.export_button, spacing=0), spacing=-1)
         return outer
 
     def _build_parts(self) -> QWidget:
         page = QWidget()
-        layout = column(page, spacing=4)
-        layout.addWidget(self.statement)
-        layout.addLayout(row(self.sum, None, self.order, self.picture_button))
-        layout.addWidget(self.note)
-        layout.addWidget(self.area, 1)
-        layout.addWidget(self.patches, 1)
+        column(
+            self.statement,
+            row(self.sum, None, self.order, self.picture_button),
+            self.note,
+            (self.area, 1),
+            (self.patches, 1),
+            on=page,
+            spacing=4,
+        )
         return page
 
     def _build_refusal(self) -> QWidget:
         page = QWidget()
-        layout = column(page, spacing=8)
         self.refusal_title, self.refusal = PlainLabel(role="name"), PlainLabel(role="hint")
-        layout.addStretch(1)
+        layout = column(None, on=page)
         for label in (self.refusal_title, self.refusal):
             label.setWordWrap(True)
             label.setAlignment(Qt.AlignmentFlag.AlignHCenter | Qt.AlignmentFlag.AlignTop)

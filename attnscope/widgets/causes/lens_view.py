@@ -2,7 +2,7 @@
 
 from PySide6.QtCore import QEvent, QRect, QSize, Qt
 from PySide6.QtGui import QColor, QFontMetricsF, QHelpEvent, QPainter, QPaintEvent
-from PySide6.QtWidgets import QHBoxLayout, QScrollArea, QSizePolicy, QToolTip, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QScrollArea, QSizePolicy, QToolTip, QWidget
 
 from attnscope.figures.plain import isolated, plain_piece
 from attnscope.figures.style import NORMAL_PX, SMALL_PX, font, type_px
@@ -18,6 +18,7 @@ from attnscope.viewmodels.causes.layer_lens import (
     rows_name,
 )
 from attnscope.widgets.choice_button import ChoiceButton
+from attnscope.widgets.form_parts import column, row
 from attnscope.widgets.labels import PlainLabel, plain_tooltip, watch_seen, when_seen
 from attnscope.widgets.theme import Dressed
 
@@ -158,20 +159,12 @@ class LensPanel(QWidget):
         self._show()
 
     def _lay_out(self) -> None:
-        heading = QHBoxLayout()
-        heading.addWidget(self.title)
-        heading.addStretch(1)
-        heading.addWidget(self.colour)
+        heading = row(self.title, None, self.colour, spacing=-1)
         self.area = QScrollArea(self)
         self.area.setWidget(self.grid)
         self.area.setWidgetResizable(True)
         self.area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(16, 8, 8, 8)
-        column.setSpacing(4)
-        column.addLayout(heading)
-        column.addWidget(self.note)
-        column.addWidget(self.area, 1)
+        column(heading, self.note, (self.area, 1), on=self, margins=(16, 8, 8, 8), spacing=4)
 
     def _show(self) -> None:
         self.colour.show_choice(self._state.colour)

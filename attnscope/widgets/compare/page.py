@@ -40,6 +40,7 @@ from attnscope.viewmodels.view_state import ViewState
 from attnscope.widgets.choice_button import ChoiceButton
 from attnscope.widgets.compare.grid import CompareGrid, CompareMaps
 from attnscope.widgets.compare.side import CompareMeasures, CompareOutput, CompareSide, OfferModels
+from attnscope.widgets.form_parts import column, row
 from attnscope.widgets.labels import ElidedLabel, rule, tool_button, when, when_seen
 from attnscope.widgets.map_style import map_style
 from attnscope.widgets.state_card import StateCard
@@ -202,21 +203,10 @@ class ComparePage(Dressed):
         return lambda: state.sort_by(order)
 
     def _lay_out(self) -> None:
-        heading = QHBoxLayout()
-        heading.setContentsMargins(16, 8, 16, 4)
-        heading.setSpacing(12)
-        both = QVBoxLayout()
-        both.setSpacing(6)
-        for side in self.sides:
-            both.addWidget(side)
+        heading = row(margins=(16, 8, 16, 4), spacing=12)
+        both = column(*self.sides, spacing=6)
         heading.addLayout(both, 1)
         heading.addWidget(self.swap_button)
-        looks = QHBoxLayout()
-        looks.setContentsMargins(16, 0, 16, 4)
-        looks.setSpacing(8)
-        looks.addWidget(self.aligned, 1)
-        for part in (self.way, self.limit):
-            looks.addWidget(part)
         self._columns = QSplitter(Qt.Orientation.Horizontal)
         self._columns.addWidget(self._build_grid_panel())
         for panel in (self.measures, self.output):
@@ -237,13 +227,14 @@ class ComparePage(Dressed):
         self._stages = QStackedWidget()
         self._stages.addWidget(self.card)
         self._stages.addWidget(self._rows)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(0)
-        layout.addLayout(heading)
-        layout.addLayout(looks)
-        layout.addWidget(rule())
-        layout.addWidget(self._stages, 1)
+        column(
+            heading,
+            row((self.aligned, 1), self.way, self.limit, margins=(16, 0, 16, 4)),
+            rule(),
+            (self._stages, 1),
+            on=self,
+            spacing=0,
+        )
 
     def _build_grid_panel(self) -> QWidget:
         panel = QWidget()

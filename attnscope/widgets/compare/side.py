@@ -6,7 +6,7 @@ from pathlib import Path
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QAction
-from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QLineEdit, QMenu, QToolButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QGridLayout, QLineEdit, QMenu, QToolButton, QVBoxLayout, QWidget
 
 from attnscope.figures.plain import plain_text, shorten
 from attnscope.figures.style import type_px
@@ -214,14 +214,14 @@ class CompareSide(Dressed):
         return button
 
     def _lay_out(self) -> None:
-        layout = QHBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(8)
-        layout.addWidget(self.label)
-        layout.addWidget(self.model_button)
-        layout.addWidget(self.text_edit, 3)
-        layout.addWidget(self.target_edit, 2)
-        layout.addWidget(self.changes_button)
+        row(
+            self.label,
+            self.model_button,
+            (self.text_edit, 3),
+            (self.target_edit, 2),
+            self.changes_button,
+            on=self,
+        )
         self.setTabOrder(self.model_button, self.text_edit)
         self.setTabOrder(self.text_edit, self.target_edit)
         self.setTabOrder(self.target_edit, self.changes_button)

@@ -5,13 +5,14 @@ from pathlib import Path
 
 from PySide6.QtCore import QRectF, QSize, Qt, Slot
 from PySide6.QtGui import QPainter, QPaintEvent
-from PySide6.QtWidgets import QFileDialog, QHBoxLayout, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFileDialog, QHBoxLayout, QWidget
 
 from attnscope.figures.paint_gold import paint_gold_mark
 from attnscope.records.alignment import GoldFiles
 from attnscope.viewmodels.heads.aligning import ROWS, AligningState
 from attnscope.viewmodels.session.state import Session
 from attnscope.widgets.choice_button import ChoiceButton
+from attnscope.widgets.form_parts import column, row
 from attnscope.widgets.labels import ElidedLabel, PlainLabel, plain_tooltip, tool_button, when
 
 AskPath = Callable[[QWidget, str], str]
@@ -92,9 +93,7 @@ class AlignmentBar(QWidget):
         second.addWidget(self.best)
         third.setSpacing(4)
         self._legend = QWidget()
-        legend = QHBoxLayout(self._legend)
-        legend.setContentsMargins(0, 0, 8, 0)
-        legend.setSpacing(4)
+        legend = row(on=self._legend, margins=(0, 0, 8, 0), spacing=4)
         for is_sure, word in ((True, "sure"), (False, "possible")):
             legend.addWidget(GoldMark(is_sure=is_sure))
             legend.addWidget(PlainLabel(word, "muted"))
@@ -104,12 +103,7 @@ class AlignmentBar(QWidget):
         for part, line in ((self._numbers, second), (self._about, third)):
             line.setContentsMargins(4, 0, 4, 0)
             part.setLayout(line)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(8, 0, 8, 4)
-        column.setSpacing(2)
-        column.addLayout(first)
-        column.addWidget(self._numbers)
-        column.addWidget(self._about)
+        column(first, self._numbers, self._about, on=self, margins=(8, 0, 8, 4), spacing=2)
 
     def _show(self) -> None:
         state, head = self._state, self._session.primary

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Qt, Signal, Slot
-from PySide6.QtWidgets import QLineEdit, QScrollArea, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QLineEdit, QScrollArea, QWidget
 
 from attnscope.fields import Field, Number, OneOf, Switch, Value, fields_of
 from attnscope.figures.page import sized
@@ -19,7 +19,7 @@ from attnscope.viewmodels.session.state import Session
 from attnscope.widgets.choice_button import ChoiceButton
 from attnscope.widgets.export.one_figure import export_one
 from attnscope.widgets.flow_row import FlowRow
-from attnscope.widgets.form_parts import narrow_combo
+from attnscope.widgets.form_parts import column, narrow_combo
 from attnscope.widgets.labels import PlainLabel, plain_tooltip, tool_button, watch_seen, when_seen
 from attnscope.widgets.labs.cell_panel import CellPanel
 from attnscope.widgets.labs.text_table import TextTable, TextTableModel
@@ -106,9 +106,7 @@ class AnswerView(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        self._layout = QVBoxLayout(self)
-        self._layout.setContentsMargins(0, 4, 8, 0)
-        self._layout.setSpacing(12)
+        self._layout = column(on=self, margins=(0, 4, 8, 0), spacing=12)
         self.cells: list[CellPanel] = []
         self.charts: list[ChartPanel] = []
         self.tables: list[_TablePart] = []
@@ -175,11 +173,7 @@ class _TablePart(QWidget):
         self._shown = TextTable(self._model, table.title)
         self._model.setParent(self._shown)
         self._shown.set_widths((_WORD_PX, *(_NUMBER_PX for _ in table.columns[1:])))
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(2)
-        layout.addWidget(self._title)
-        layout.addWidget(self._shown)
+        column(self._title, self._shown, on=self, spacing=2)
         self.show_table(table)
 
     def show_table(self, table: NumberTable) -> None:
@@ -256,24 +250,21 @@ class AskPanel(Dressed):
 
     def _lay_out(self) -> None:
         inner = QWidget()
-        inside = QVBoxLayout(inner)
-        inside.setContentsMargins(0, 0, 0, 8)
-        inside.setSpacing(8)
-        for part in (self.sentence, self.note, self.answer):
-            inside.addWidget(part)
-        inside.addStretch(1)
+        column(self.sentence, self.note, self.answer, None, on=inner, margins=(0, 0, 0, 8))
         self.area = QScrollArea(self)
         self.area.setWidget(inner)
         self.area.setWidgetResizable(True)
         self.area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(16, 8, 8, 8)
-        column.setSpacing(4)
-        column.addWidget(self.questions)
-        column.addWidget(self.words)
-        column.addWidget(self.options)
-        column.addWidget(self.area, 1)
+        column(
+            self.questions,
+            self.words,
+            self.options,
+            (self.area, 1),
+            on=self,
+            margins=(16, 8, 8, 8),
+            spacing=4,
+        )
 
     @Slot(int)
     def _on_chosen(self, index: int) -> None:

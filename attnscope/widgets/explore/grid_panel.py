@@ -14,7 +14,7 @@ from PySide6.QtGui import (
     QPen,
     QPixmap,
 )
-from PySide6.QtWidgets import QButtonGroup, QHBoxLayout, QMenu, QSizePolicy, QToolButton, QVBoxLayout
+from PySide6.QtWidgets import QButtonGroup, QMenu, QSizePolicy, QToolButton
 
 from attnscope.counting import plural, short_number
 from attnscope.figures.colours import ramp_colour
@@ -30,6 +30,7 @@ from attnscope.viewmodels.session.recorded import is_recorded
 from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.view_state import ViewState
 from attnscope.widgets.explore.grid_view import GridView
+from attnscope.widgets.form_parts import column, row
 from attnscope.widgets.labels import ElidedLabel, plain_tooltip, tool_button, when
 from attnscope.widgets.map_style import map_style
 from attnscope.widgets.theme import Dressed, Dressing
@@ -184,17 +185,10 @@ class GridPanel(Dressed):
         self._sizes: dict[Stack, tuple[int, int]] = {}  # rows and columns of the maps that were whole last
         self._tabs: dict[Stack, QToolButton] = {}
         self._group = QButtonGroup(self)
-        self._tab_row = QHBoxLayout()
-        self._tab_row.setContentsMargins(8, 4, 8, 0)
-        self._tab_row.setSpacing(0)
         self._hint = ElidedLabel(role="muted")
         self._hint.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
-        self._tab_row.addWidget(self._hint, 1)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(0)
-        layout.addLayout(self._tab_row)
-        layout.addWidget(self.grid, 1)
+        self._tab_row = row((self._hint, 1), margins=(8, 4, 8, 0), spacing=0)
+        layout = column(self._tab_row, (self.grid, 1), on=self, spacing=0)
         self.legend, self.frames_button = TintLegend(tints, view), TintButton(tints)
         self._tab_row.addWidget(self.frames_button)
         layout.addWidget(self.legend)

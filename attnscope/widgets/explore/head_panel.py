@@ -95,7 +95,7 @@ class HeadPanel(QWidget):
         self._looks = together(self.scale, self.colours, spacing=8)
         row.addWidget(self._looks)
         row.addWidget(self.inside.chooser)
-        column(self._below).addWidget(self.alignment)
+        column(on=self._below).addWidget(self.alignment)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(0)

@@ -3,7 +3,7 @@
 from functools import partial
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QHBoxLayout, QMenu, QToolButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QMenu, QToolButton, QWidget
 
 from attnscope.figures.plain import plain_text
 from attnscope.figures.style import type_px
@@ -13,6 +13,7 @@ from attnscope.viewmodels.session.head_measures import find_measures, measures_s
 from attnscope.viewmodels.session.intervening import in_words, without
 from attnscope.viewmodels.session.state import Session
 from attnscope.widgets.explore.measure_rows import MeasureRows
+from attnscope.widgets.form_parts import column, row
 from attnscope.widgets.heads.gate_control import GateControl
 from attnscope.widgets.labels import ElidedLabel, PlainLabel, plain_tooltip, tool_button, when
 from attnscope.widgets.theme import Dressed
@@ -34,12 +35,7 @@ class ChangeList(QWidget):
         self.more = tool_button("", "The other changes", role="status")
         self.more.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
         self.more.setMenu(QMenu(self.more))
-        layout = QHBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(4)
-        layout.addWidget(self.label, 1)
-        layout.addWidget(self.back)
-        layout.addWidget(self.more)
+        row((self.label, 1), self.back, self.more, on=self, spacing=4)
         self.back.clicked.connect(self._on_back_clicked)
         told = session.changed
         when(self, self._show, told.interventions, told.selection, told.model, told.traced, told.aspect)
@@ -101,12 +97,18 @@ class Inspector(Dressed):
         self.gate = GateControl(session)
         self.changes = ChangeList(session)
         self.measures = MeasureRows()
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(16, 8, 16, 8)
-        for widget in (self.name, self.place, self.line, self.gate, self.changes, self.measures):
-            layout.addWidget(widget)
-        layout.setSpacing(4)
-        layout.addStretch(1)
+        column(
+            self.name,
+            self.place,
+            self.line,
+            self.gate,
+            self.changes,
+            self.measures,
+            None,
+            on=self,
+            margins=(16, 8, 16, 8),
+            spacing=4,
+        )
         self.dress()
         told = session.changed
         when(self, self._show, told.selection, told.traced, told.model, told.roles)

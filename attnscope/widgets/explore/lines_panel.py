@@ -1,10 +1,11 @@
 """The selected heads as lines beside the heatmap: a second view that follows the same session."""
 
-from PySide6.QtWidgets import QVBoxLayout, QWidget
+from PySide6.QtWidgets import QWidget
 
 from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.view_state import Highlight, ViewState
 from attnscope.widgets.explore.lines_view import LinesView
+from attnscope.widgets.form_parts import column
 from attnscope.widgets.labels import when
 from attnscope.widgets.map_style import map_style
 
@@ -16,9 +17,7 @@ class LinesPanel(QWidget):
         super().__init__()
         self._session, self._view = session, view
         self.lines = LinesView()
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.addWidget(self.lines)
+        column(self.lines, on=self, spacing=-1)
         self.lines.token_hovered.connect(self._on_token_hovered)
         told = session.changed
         when(self, self._show_maps, told.heads, told.selection, told.traced, told.model)

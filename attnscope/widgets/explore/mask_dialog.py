@@ -11,7 +11,6 @@ from PySide6.QtWidgets import (
     QFileDialog,
     QFrame,
     QGridLayout,
-    QHBoxLayout,
     QMenu,
     QPlainTextEdit,
     QPushButton,
@@ -98,7 +97,7 @@ class MaskDialog(Dressing, QDialog):
         self.refusal.setWordWrap(True)
         self.refusal.setAlignment(Qt.AlignmentFlag.AlignCenter)
         right = QWidget()
-        layout = column(right, margin=12, spacing=6)
+        layout = column(on=right, margins=12, spacing=6)
         for label in (self.blind, self.effect, self.pointed):
             label.setWordWrap(True)
         legend = (
@@ -113,11 +112,7 @@ class MaskDialog(Dressing, QDialog):
         for part in (self.pointed, self.blind, self.effect):
             layout.addWidget(part)
         self._side = self._build_side()
-        whole = QHBoxLayout(self)
-        whole.setContentsMargins(0, 0, 0, 0)
-        whole.setSpacing(0)
-        whole.addWidget(self._side)
-        whole.addWidget(right, 1)
+        row(self._side, (right, 1), on=self, spacing=0)
         self.grid.pointed_at.connect(self._on_pointed)
         self.grid.cell_moved.connect(self._on_cell_moved)
         for keys, run in (
@@ -132,23 +127,27 @@ class MaskDialog(Dressing, QDialog):
         side.setProperty("role", "panel")
         side.setProperty("edge", "right")
         side.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
-        layout = column(side, margin=12, spacing=6)
         self.scope.setWordWrap(True)
-        layout.addWidget(PlainLabel("Attention mask", "large"))
-        layout.addWidget(self.scope)
-        layout.addSpacing(6)
-        layout.addWidget(PlainLabel("Presets", "section"))
-        layout.addLayout(self._build_presets())
-        layout.addSpacing(6)
-        layout.addWidget(PlainLabel("Painting", "section"))
         self.symmetric = QCheckBox("Both directions")
         self.symmetric.setToolTip("A cell is painted with its mirror image; edges go both ways")
         self.symmetric.clicked.connect(self.state.set_symmetric)
         self.invert_button = tool_button("Invert", "Invert the mask")
         self.invert_button.setToolTip("Allowed cells become not allowed, and vice versa")
         self.invert_button.clicked.connect(lambda _checked=False: self.state.invert())
-        layout.addLayout(row(self.symmetric, None, self.invert_button))
-        layout.addSpacing(6)
+        layout = column(
+            PlainLabel("Attention mask", "large"),
+            self.scope,
+            6,
+            PlainLabel("Presets", "section"),
+            self._build_presets(),
+            6,
+            PlainLabel("Painting", "section"),
+            row(self.symmetric, None, self.invert_button),
+            6,
+            on=side,
+            margins=12,
+            spacing=6,
+        )
         self._build_edges(layout)
         self.undo_button, self.redo_button = QPushButton("Undo"), QPushButton("Redo")
         self.undo_button.clicked.connect(lambda _checked=False: self._session.undo())

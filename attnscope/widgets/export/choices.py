@@ -233,13 +233,13 @@ class ExportChoices(QWidget):
         form.setVerticalSpacing(8)
         form.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow)
         across, times = QWidget(), PlainLabel("×")
-        across.setLayout(row(self.width_mm, times, self.height_mm, self.fits, None, spacing=6))
+        row(self.width_mm, times, self.height_mm, self.fits, None, on=across, spacing=6)
         letters, shown, panels, more, axes = (QWidget() for _ in range(5))
-        letters.setLayout(row(self.font_pt, self.dpi, None, spacing=6))
-        shown.setLayout(row(self.has_bar, self.values, None, spacing=16))
-        more.setLayout(row(self.is_plain, self.leaves_special, self.has_badge, None, spacing=16))
-        axes.setLayout(row(self.key_name, self.query_name, spacing=6))
-        panels.setLayout(row(self.has_lines, self.has_grid, None, spacing=16))
+        row(self.font_pt, self.dpi, None, on=letters, spacing=6)
+        row(self.has_bar, self.values, None, on=shown, spacing=16)
+        row(self.is_plain, self.leaves_special, self.has_badge, None, on=more, spacing=16)
+        row(self.key_name, self.query_name, on=axes, spacing=6)
+        row(self.has_lines, self.has_grid, None, on=panels, spacing=16)
         self._fields = (
             ("View", self.views),
             ("with", panels),
@@ -264,7 +264,7 @@ class ExportChoices(QWidget):
         for name, field in self._fields:
             form.addRow(name, field)
         self._panels_row = panels
-        column(self).addLayout(form)
+        column(form, on=self)
 
     def _connect(self) -> None:
         self.presets.activated.connect(self._on_preset_chosen)

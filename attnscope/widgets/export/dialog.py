@@ -10,10 +10,8 @@ from PySide6.QtWidgets import (
     QDialog,
     QDialogButtonBox,
     QFileDialog,
-    QHBoxLayout,
     QPushButton,
     QSizePolicy,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -26,7 +24,7 @@ from attnscope.figures.spec import MM_PER_INCH, FigureSpec, check_dots, check_sp
 from attnscope.figures.style import type_px
 from attnscope.widgets.export.choices import ExportChoices
 from attnscope.widgets.export.kept_choices import KeptChoices
-from attnscope.widgets.form_parts import monospaced_font
+from attnscope.widgets.form_parts import column, monospaced_font, row
 from attnscope.widgets.labels import PlainLabel
 
 # A picture of a figure as it will be written, on its own white page; of numbers the first lines.
@@ -180,20 +178,13 @@ class ExportDialog(QDialog):
         return str(folder / suggested_name(self.spec(), format))
 
     def _lay_out(self) -> None:
-        right = QVBoxLayout()
-        right.setSpacing(16)
-        right.addWidget(self.choices)
-        right.addStretch(1)
-        right.addWidget(self.message)
-        columns = QHBoxLayout()
-        columns.setSpacing(24)
-        columns.addWidget(self.preview, 1)
-        columns.addLayout(right)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(24, 24, 24, 16)
-        layout.setSpacing(16)
-        layout.addLayout(columns, 1)
-        layout.addWidget(self.buttons)
+        column(
+            (row((self.preview, 1), column(self.choices, None, self.message, spacing=16), spacing=24), 1),
+            self.buttons,
+            on=self,
+            margins=(24, 24, 24, 16),
+            spacing=16,
+        )
         parent = self.parentWidget()
         most = parent.width() - 48 if parent is not None else 960
         self.resize(max(960, min(round(type_px(960)), most)), 620)

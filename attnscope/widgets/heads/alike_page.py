@@ -48,8 +48,7 @@ class AlikePage(Dressed):
         self._table_path, self._ask_open = table_path, ask_open
         self.setProperty("role", "page")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
-        layout = column(self, margin=12, spacing=8)
-        layout.addLayout(self._build_run_row())
+        layout = column(self._build_run_row(), on=self, margins=12)
         self._stage = StateCard()
         self.table = QTableWidget(0, len(_COLUMNS))
         self._dress_table()

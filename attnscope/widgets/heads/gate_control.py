@@ -1,11 +1,11 @@
 """The gate of the selected head: a slider from 0 to 1, its value, and a switch."""
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QHBoxLayout
 
 from attnscope.figures.style import type_px
 from attnscope.viewmodels.session.recorded import is_recorded
 from attnscope.viewmodels.session.state import Session
+from attnscope.widgets.form_parts import row
 from attnscope.widgets.jump_slider import JumpSlider
 from attnscope.widgets.labels import PlainLabel, plain_tooltip, tool_button, when
 from attnscope.widgets.theme import Dressed
@@ -36,13 +36,7 @@ class GateControl(Dressed):
             "on", "Switch the selected heads on or off", role="segment", is_checkable=True
         )
         self.switch.setToolTip("Switch the selected heads off or on (Ctrl+G)")
-        layout = QHBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(8)
-        layout.addWidget(PlainLabel("gate"))
-        layout.addWidget(self.slider, 1)
-        layout.addWidget(self.value)
-        layout.addWidget(self.switch)
+        row(PlainLabel("gate"), (self.slider, 1), self.value, self.switch, on=self)
         self.slider.valueChanged.connect(self._on_slider_moved)
         self.slider.sliderReleased.connect(session.head_changes.end_drag)
         self.switch.clicked.connect(self._on_switch_clicked)

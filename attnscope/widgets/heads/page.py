@@ -58,7 +58,7 @@ class HeadCardPanel(QScrollArea):
         inner = QWidget()
         inner.setProperty("role", "panel")
         inner.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
-        self._layout = column(inner, margin=12, spacing=8)
+        self._layout = column(on=inner, margins=12, spacing=8)
         self._fill()
         self.setWidget(inner)  # the one before is deleted
 
@@ -151,9 +151,7 @@ class HeadsPage(QWidget):
         self._state, self._ask_open, self._ask_save = state, ask_open, ask_save
         self.setProperty("role", "page")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
-        layout = column(self, margin=12, spacing=8)
-        layout.addLayout(self._build_run_row())
-        layout.addLayout(self._build_filter_row())
+        layout = column(self._build_run_row(), self._build_filter_row(), on=self, margins=12)
         self._stage = StateCard()
         self.table = HeadTableView(state)
         self.card = HeadCardPanel(state)

@@ -14,7 +14,6 @@ from PySide6.QtWidgets import (
     QRadioButton,
     QScrollArea,
     QSizePolicy,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -29,6 +28,7 @@ from attnscope.viewmodels.heads.pruning import (
     report_rows,
     waiting_rows,
 )
+from attnscope.widgets.form_parts import column
 from attnscope.widgets.labels import PlainLabel, rule, when
 
 _SHAPES: dict[PruneShape, str] = {
@@ -92,16 +92,22 @@ class PruneDialog(QDialog):
         self.buttons.addButton(self.open_button, QDialogButtonBox.ButtonRole.ActionRole)
         self.buttons.addButton(self.save_button, QDialogButtonBox.ButtonRole.ActionRole)
         self.buttons.rejected.connect(self.reject)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(24, 24, 24, 16)
-        layout.setSpacing(12)
-        for part in (self.title, self._list(), self.folded, *self.shapes.values(), rule(), self.table):
-            layout.addWidget(part)
-        layout.addWidget(self.progress)
-        layout.addWidget(self.outcome)
-        layout.addWidget(self.details)
-        layout.addStretch(1)
-        layout.addWidget(self.buttons)
+        column(
+            self.title,
+            self._list(),
+            self.folded,
+            *self.shapes.values(),
+            rule(),
+            self.table,
+            self.progress,
+            self.outcome,
+            self.details,
+            None,
+            self.buttons,
+            on=self,
+            margins=(24, 24, 24, 16),
+            spacing=12,
+        )
         self.setMinimumWidth(round(type_px(_WIDTH_PX)))
 
     def _lay_out_table(self) -> None:
@@ -110,14 +116,14 @@ class PruneDialog(QDialog):
         cells.setContentsMargins(0, 0, 0, 0)
         cells.setHorizontalSpacing(16)
         cells.setVerticalSpacing(6)
-        for column, width_px in ((0, 144), (1, 80), (3, 80)):  # so that nothing moves when numbers come
-            cells.setColumnMinimumWidth(column, round(type_px(width_px)))
+        for k, width_px in ((0, 144), (1, 80), (3, 80)):  # so that nothing moves when numbers come
+            cells.setColumnMinimumWidth(k, round(type_px(width_px)))
         cells.setColumnStretch(4, 1)
         roles = ("hint", "", "hint", "name", "hint")
         self._cells = [[PlainLabel(role=role) for role in roles] for _ in waiting_rows()]
-        for k, labels in enumerate(self._cells):
-            for column, label in enumerate(labels):
-                cells.addWidget(label, k, column)
+        for i, labels in enumerate(self._cells):
+            for k, label in enumerate(labels):
+                cells.addWidget(label, i, k)
 
     def _list(self) -> QWidget:
         """The heads that go, a line for each site."""

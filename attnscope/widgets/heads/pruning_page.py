@@ -31,7 +31,7 @@ from attnscope.widgets.choice_button import ChoiceButton
 from attnscope.widgets.export.one_figure import export_one
 from attnscope.widgets.failures import told_failures
 from attnscope.widgets.flow_row import FlowRow
-from attnscope.widgets.form_parts import column, inset_text
+from attnscope.widgets.form_parts import column, inset_text, row
 from attnscope.widgets.heads.page import AskPath, ask_open_path, ask_save_path
 from attnscope.widgets.labels import ElidedLabel, PlainLabel, plain_tooltip, tool_button, watch_seen, when
 from attnscope.widgets.state_card import StateCard
@@ -71,11 +71,14 @@ class PruningPage(QWidget):
         self.curves: PruningView | None = None
         self.setProperty("role", "page")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
-        layout = column(self, margin=12, spacing=8)
-        layout.addLayout(self._build_run_row())
-        layout.addLayout(self._build_ranking_row())
-        layout.addWidget(self._build_pages(), 1)
-        layout.addLayout(self._build_bottom_row())
+        column(
+            self._build_run_row(),
+            self._build_ranking_row(),
+            (self._build_pages(), 1),
+            self._build_bottom_row(),
+            on=self,
+            margins=12,
+        )
         for show in (self._show_choices, self._show_progress):
             when(self, show, state.changed.choice, state.changed.progress, state.changed.curves)
             show()
@@ -171,10 +174,7 @@ class PruningPage(QWidget):
         self._progress.setFixedWidth(160)
         self._progress.setAccessibleName("Progress of the pass")
         self._statement = ElidedLabel(role="muted", n_lines=2)
-        layout = QHBoxLayout()
-        layout.setSpacing(8)
-        layout.addWidget(self._progress)
-        layout.addWidget(self._statement, 1)
+        layout = row(self._progress, (self._statement, 1))
         return layout
 
     # --- showing ----------------------------------------------------------------------------------

@@ -13,7 +13,6 @@ from PySide6.QtWidgets import (
     QPushButton,
     QScrollArea,
     QSplitter,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -273,7 +272,7 @@ class PointPanel(QWidget):
     def _lay_out(self) -> None:
         inner = QWidget()
         inner.setProperty("role", "panel")
-        told = column(inner, margin=16, spacing=8)
+        told = column(on=inner, margins=16, spacing=8)
         for label in (
             self.hint, self.title, self.ranking, self.value, self.unit, self.untouched, self.taken_title,
             self.taken,
@@ -287,16 +286,17 @@ class PointPanel(QWidget):
         area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         area.setWidget(inner)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(0)
-        layout.addWidget(area, 1)
+        layout = column((area, 1), on=self, spacing=0)
         self._bottom = QWidget()
-        buttons = column(self._bottom, margin=16, spacing=8)
-        buttons.addWidget(self.loaded)
         self.loaded.setWordWrap(True)
-        for button in (self.again_button, self.explore_button, self.remove_button):
-            buttons.addWidget(button)
+        column(
+            self.loaded,
+            self.again_button,
+            self.explore_button,
+            self.remove_button,
+            on=self._bottom,
+            margins=16,
+        )
         layout.addWidget(rule())
         layout.addWidget(self._bottom)
 
@@ -367,12 +367,14 @@ class PruningView(QSplitter):
         self._y_title, self._x_title = PlainLabel(role="muted"), PlainLabel(role="muted")
         self._x_title.setAlignment(Qt.AlignmentFlag.AlignCenter)
         left = QWidget()
-        charts = QVBoxLayout(left)
-        charts.setContentsMargins(0, 0, 8, 0)
-        charts.setSpacing(4)
-        charts.addLayout(row(self._y_title, None, self.log))
-        charts.addWidget(self.plot, 1)
-        charts.addWidget(self._x_title)
+        column(
+            row(self._y_title, None, self.log),
+            (self.plot, 1),
+            self._x_title,
+            on=left,
+            margins=(0, 0, 8, 0),
+            spacing=4,
+        )
         return left
 
     def _show_curves(self) -> None:

@@ -1,10 +1,11 @@
 """The Heads page as a whole: the table of all heads, pruning curves, which are alike, what weights say."""
 
 from PySide6.QtCore import QSize, Qt, Signal
-from PySide6.QtWidgets import QSplitter, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QSplitter, QWidget
 
 from attnscope.figures.spec import FigureSpec
 from attnscope.viewmodels.states import States
+from attnscope.widgets.form_parts import column
 from attnscope.widgets.heads.alike_page import AlikePage
 from attnscope.widgets.heads.page import HeadsPage
 from attnscope.widgets.heads.pruning_page import PruningPage
@@ -37,9 +38,7 @@ class HeadsTabs(QWidget):
         self.tabs.add("Alike", self.alike, label="Similar heads")
         self.tabs.add("Weights", self.weights)
         self.tabs.shown.connect(self.updateGeometry)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.addWidget(self.tabs)
+        column(self.tabs, on=self, spacing=-1)
 
     def minimumSizeHint(self) -> QSize:
         """The width of the tab in front: a panel at the right edge leaves it no less."""

@@ -14,7 +14,6 @@ from PySide6.QtWidgets import (
     QSplitter,
     QStackedWidget,
     QToolTip,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -206,10 +205,7 @@ class PairPanel(QWidget):
         area.setWidgetResizable(True)
         area.setFrameShape(QFrame.Shape.NoFrame)
         area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        lines = column(self, margin=8, spacing=4)
-        lines.addWidget(title)
-        lines.addWidget(self.note)
-        lines.addWidget(area, 1)
+        column(title, self.note, (area, 1), on=self, margins=8, spacing=4)
         self.setMinimumWidth(240)
 
     def show_found(self) -> None:
@@ -228,11 +224,8 @@ class WeightsPage(QWidget):
         self._state, self._ask_save = state, ask_save
         self.setProperty("role", "page")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
-        layout = column(self, margin=12, spacing=8)
-        layout.addLayout(self._build_top_row())
-        layout.addWidget(self._build_pages(), 1)
         self._statement = ElidedLabel(role="muted", n_lines=2)
-        layout.addWidget(self._statement)
+        column(self._build_top_row(), (self._build_pages(), 1), self._statement, on=self, margins=12)
         watch_seen(self, state.watch)
         when(self, self._show_all, state.changed.all)
         self._show_all()
@@ -284,8 +277,6 @@ class WeightsPage(QWidget):
         self._no_charts = PlainLabel(role="hint")
         self._no_charts.setWordWrap(True)
         right = QWidget()
-        lines = QVBoxLayout(right)
-        lines.setContentsMargins(8, 8, 0, 0)
         title = PlainLabel("How many dimensions it uses", "section")
         title.setToolTip(
             plain_tooltip(
@@ -293,9 +284,7 @@ class WeightsPage(QWidget):
                 " by one share them. (Cordonnier et al. 2020)"
             )
         )
-        lines.addWidget(title)
-        lines.addWidget(self._no_charts)
-        lines.addWidget(self.charts, 1)
+        column(title, self._no_charts, (self.charts, 1), on=right, margins=(8, 8, 0, 0), spacing=-1)
         self._splitter = QSplitter(Qt.Orientation.Horizontal)
         self._splitter.setChildrenCollapsible(False)
         self._splitter.setHandleWidth(1)

@@ -38,7 +38,7 @@ class ControlRow(QWidget, Generic[C]):
         tip = plain_tooltip(setting.tip)
         for part in (self.field, self.name):
             part.setToolTip(tip)
-        layout = column(self, spacing=0)
+        layout = column(on=self, spacing=0)
         match setting:
             case Number():
                 layout.addLayout(row(self.name, self.field, self.value, spacing=6))
@@ -141,11 +141,14 @@ class WordsPanel(QWidget):
         super().__init__()
         self._formula = FormulaLabel()
         self._rows: list[tuple[PlainLabel, PlainLabel]] = []
-        self._layout = column(self, spacing=2)
-        self._layout.addWidget(PlainLabel("Formula", "section"))
-        self._layout.addWidget(self._formula)
-        self._layout.addSpacing(8)
-        self._layout.addWidget(PlainLabel("Now", "section"))
+        self._layout = column(
+            PlainLabel("Formula", "section"),
+            self._formula,
+            8,
+            PlainLabel("Now", "section"),
+            on=self,
+            spacing=2,
+        )
 
     def show_words(self, formula: tuple[str, ...], numbers: tuple[tuple[str, str], ...]) -> None:
         """Show other words; rows are kept so that nothing jumps."""

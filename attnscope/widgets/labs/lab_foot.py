@@ -27,11 +27,16 @@ class LabFoot(Dressed):
         self.redo_button.setToolTip("Redo the change in this lab (Ctrl+Y)")
         self.reset_button.setToolTip("Restore the example: every control at its default")
         self.export_button.setToolTip("The picture as SVG, PDF or PNG, its numbers as CSV or NPZ (Ctrl+E)")
-        layout = row(
-            self.undo_button, self.redo_button, self.reset_button, None, self.export_button, spacing=4
+        row(
+            self.undo_button,
+            self.redo_button,
+            self.reset_button,
+            None,
+            self.export_button,
+            on=self,
+            margins=(12, 6, 12, 8),
+            spacing=4,
         )
-        layout.setContentsMargins(12, 6, 12, 8)
-        self.setLayout(layout)
         self.export_button.clicked.connect(self.export_wanted)
         for button in (self.undo_button, self.redo_button, self.reset_button):
             button.setEnabled(False)

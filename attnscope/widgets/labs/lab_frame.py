@@ -5,11 +5,11 @@ from typing import Any
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QResizeEvent, QShowEvent
-from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QWidget
 
 from attnscope.figures.style import type_px
 from attnscope.viewmodels.labs.controls import LabControls
-from attnscope.widgets.form_parts import column
+from attnscope.widgets.form_parts import column, row
 from attnscope.widgets.labels import PlainLabel
 from attnscope.widgets.labs.controls import WordsPanel
 from attnscope.widgets.labs.lab_foot import LabFoot
@@ -33,11 +33,8 @@ class LabFrame(Dressed):
         self.sentence.setWordWrap(True)
         self.sentence.setAlignment(Qt.AlignmentFlag.AlignTop)
         inside = QWidget()
-        whole = column(inside, margin=12, spacing=6)
-        whole.addWidget(PlainLabel(title, "name"))
-        whole.addSpacing(4)
-        self.side = QVBoxLayout()
-        self.side.setSpacing(6)
+        whole = column(PlainLabel(title, "name"), 4, on=inside, margins=12, spacing=6)
+        self.side = column(spacing=6)
         whole.addLayout(self.side)
         if self.words is not None:
             whole.addSpacing(8)
@@ -46,15 +43,8 @@ class LabFrame(Dressed):
         self.foot = LabFoot()
         self.foot.export_wanted.connect(self.export_wanted)
         self._side = lab_side(inside, self.foot)
-        self.picture = QVBoxLayout()
-        self.picture.setContentsMargins(16, 12, 12, 8)
-        self.picture.setSpacing(8)
-        self.picture.addWidget(self.sentence)
-        layout = QHBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(0)
-        layout.addWidget(self._side)
-        layout.addLayout(self.picture, 1)
+        self.picture = column(self.sentence, margins=(16, 12, 12, 8))
+        row(self._side, (self.picture, 1), on=self, spacing=0)
 
     def add_to_side(self, *parts: QWidget | QHBoxLayout) -> None:
         """Controls, one under the other."""

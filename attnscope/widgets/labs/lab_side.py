@@ -19,10 +19,7 @@ def lab_side(inside: QWidget, foot: QWidget) -> QWidget:
     side.setProperty("role", "panel")
     side.setProperty("edge", "right")
     side.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
-    whole = column(side, spacing=0)
-    whole.setContentsMargins(0, 0, 1, 0)
-    whole.addWidget(area, 1)
-    whole.addWidget(foot)
+    column((area, 1), foot, on=side, margins=(0, 0, 1, 0), spacing=0)
     return side
 
 

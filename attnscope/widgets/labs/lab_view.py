@@ -5,7 +5,7 @@ from typing import Generic, TypeVar
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QHideEvent, QResizeEvent, QShowEvent
-from PySide6.QtWidgets import QHBoxLayout, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QPushButton, QWidget
 
 from attnscope.fields import fields_of
 from attnscope.figures.spec import FigureSpec
@@ -64,11 +64,7 @@ class LabView(Dressed, Generic[C, S]):
         self.cell_panels: tuple[CellPanel, ...] = ()
         self.chart_panels: tuple[ChartPanel, ...] = ()
         self._side = self._build_side()
-        layout = QHBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(0)
-        layout.addWidget(self._side)
-        layout.addWidget(self._build_picture(), 1)
+        row(self._side, (self._build_picture(), 1), on=self, spacing=0)
         when(self, self._show, self.lab.changed)
         self.dress()
         self._show()
@@ -113,9 +109,7 @@ class LabView(Dressed, Generic[C, S]):
 
     def _build_side(self) -> QWidget:
         inside = QWidget()
-        layout = column(inside, margin=12, spacing=6)
-        layout.addWidget(PlainLabel(self.plan.name, "name"))
-        layout.addSpacing(4)
+        layout = column(PlainLabel(self.plan.name, "name"), 4, on=inside, margins=12, spacing=6)
         for setting in fields_of(self.lab.choice):
             shown: ControlRow[C] = ControlRow(setting, self.lab.choice)
             shown.asked.connect(partial(self.controls.ask, group=shown.group))
@@ -143,12 +137,8 @@ class LabView(Dressed, Generic[C, S]):
         self.cell_panels = tuple(CellPanel() for _ in range(n_cells))
         self.chart_panels = tuple(ChartPanel(names_px=self.plan.names_px) for _ in range(n_charts))
         picture = QWidget()
-        layout = QVBoxLayout(picture)
-        layout.setContentsMargins(16, 12, 12, 8)
-        layout.setSpacing(8)
-        layout.addWidget(self.sentence)
-        self._panels = QVBoxLayout()
-        self._panels.setSpacing(8)
+        layout = column(self.sentence, on=picture, margins=(16, 12, 12, 8))
+        self._panels = column()
         layout.addLayout(self._panels, 1)
         self._sizes: tuple[int, ...] = ()
         self._lines: list[QHBoxLayout] = []

@@ -5,7 +5,7 @@ from functools import partial
 import numpy as np
 from PySide6.QtCore import Qt, QTimer
 from PySide6.QtGui import QKeyEvent
-from PySide6.QtWidgets import QComboBox, QFrame, QHBoxLayout, QLineEdit, QScrollArea, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QComboBox, QFrame, QLineEdit, QScrollArea, QWidget
 
 from attnscope.counting import fixed
 from attnscope.figures.plain import plain_text
@@ -16,7 +16,7 @@ from attnscope.records.charts import Chart, Series
 from attnscope.records.splits import ReplaySplits
 from attnscope.viewmodels.labs.controls import LabControls
 from attnscope.viewmodels.labs.merges import MAX_TEXT, SIZES, SOURCES, TRAINED_KINDS, MergesState
-from attnscope.widgets.form_parts import play_icon, row
+from attnscope.widgets.form_parts import column, play_icon, row
 from attnscope.widgets.jump_slider import JumpSlider
 from attnscope.widgets.labels import PlainLabel, tool_button, when
 from attnscope.widgets.labs.chip_flow import ChipFlow
@@ -158,8 +158,7 @@ class MergesView(LabFrame):
             (self._kind_row, (PlainLabel("kind", "small"), self.kind)),
             (self._size_row, (PlainLabel("pieces", "small"), self.pieces, self.pieces_value)),
         ):
-            layout = QHBoxLayout(widget)
-            layout.setContentsMargins(0, 0, 0, 0)
+            layout = row(on=widget, spacing=-1)
             for k, part in enumerate(parts):
                 layout.addWidget(part, 1 if k == 1 else 0)
         self.add_to_side(self.source, self._kind_row, self._size_row)
@@ -183,17 +182,10 @@ class MergesView(LabFrame):
         self.place.setMinimumWidth(80)
         bar = row(self.play, self.back, self.forward, self.slider, self.place)
         bar.setStretch(3, 1)
-        beside = QVBoxLayout()
-        beside.setSpacing(4)
         self._rules_title = PlainLabel("Rules", "section")
-        beside.addWidget(self._rules_title)
-        beside.addWidget(self.rules, 1)
-        below = QHBoxLayout()
-        below.setSpacing(16)
-        left = QVBoxLayout()
-        left.setSpacing(4)
-        left.addWidget(PlainLabel("Steps", "section"))
-        left.addWidget(self.steps, 1)
+        beside = column(self._rules_title, (self.rules, 1), spacing=4)
+        below = row(spacing=16)
+        left = column(PlainLabel("Steps", "section"), (self.steps, 1), spacing=4)
         below.addLayout(left, 1)
         below.addLayout(beside)
         for part in (self.text, self._area):

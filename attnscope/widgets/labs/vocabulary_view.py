@@ -6,7 +6,7 @@ from typing import get_args
 import numpy as np
 from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtGui import QShowEvent
-from PySide6.QtWidgets import QComboBox, QFrame, QHBoxLayout, QLineEdit, QScrollArea, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QComboBox, QFrame, QLineEdit, QScrollArea, QWidget
 
 from attnscope.figures.plain import plain_piece, plain_text
 from attnscope.figures.spec import Caption, FigureSpec
@@ -150,9 +150,7 @@ class VocabularyView(Dressed):
         self._area.setWidgetResizable(True)
         self._area.setFrameShape(QFrame.Shape.NoFrame)
         self._area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        left = QVBoxLayout()
-        left.setContentsMargins(16, 12, 12, 8)
-        left.setSpacing(8)
+        left = column(margins=(16, 12, 12, 8))
         bar = row(self.query, self.mode, self.kind)
         bar.setStretch(0, 1)
         left.addWidget(self.sentence)
@@ -166,11 +164,7 @@ class VocabularyView(Dressed):
         left.addWidget(self._area)
         left.addWidget(self.spelled)
         self._side = self._build_side()
-        whole = QHBoxLayout(self)
-        whole.setContentsMargins(0, 0, 0, 0)
-        whole.setSpacing(0)
-        whole.addLayout(left, 1)
-        whole.addWidget(self._side)
+        row((left, 1), self._side, on=self, spacing=0)
 
     def _build_side(self) -> QWidget:
         side = QWidget()
@@ -182,11 +176,8 @@ class VocabularyView(Dressed):
         area.setWidgetResizable(True)
         area.setFrameShape(QFrame.Shape.NoFrame)
         area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        layout = column(side, spacing=0)
-        layout.setContentsMargins(1, 0, 0, 0)
-        layout.addWidget(area, 1)
         self.foot.export_wanted.connect(self.export_wanted)
-        layout.addWidget(self.foot)
+        column((area, 1), self.foot, on=side, margins=(1, 0, 0, 0), spacing=0)
         self.detail.piece_wanted.connect(self._on_piece_wanted)
         return side
 
@@ -276,7 +267,7 @@ class _PieceCard(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        self._layout = column(self, margin=12, spacing=4)
+        self._layout = column(on=self, margins=12, spacing=4)
         self.show_piece(None, "")
 
     def show_piece(self, detail: PieceDetail | None, score: str) -> None:

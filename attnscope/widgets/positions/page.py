@@ -87,9 +87,7 @@ class PositionColumn(QWidget):
         self.matrix = PositionMap("dimension", "position")
         self.cosine = PositionMap("position", "position", is_square=True)
         self._scale = ElidedLabel(role="muted")
-        layout = column(self, spacing=2)
-        layout.addLayout(row(self._swatch, self._title, None))
-        layout.addWidget(self._note)
+        layout = column(row(self._swatch, self._title, None), self._note, on=self, spacing=2)
         self._maps = QBoxLayout(QBoxLayout.Direction.TopToBottom)
         self._maps.setSpacing(8)
         cosine_title = ElidedLabel("Cosine similarity, to ±1", "muted")
@@ -98,7 +96,7 @@ class PositionColumn(QWidget):
             (cosine_title, self._cosine_value, self.cosine),
         ):
             part = QWidget()
-            inside = column(part, spacing=0)
+            inside = column(on=part, spacing=0)
             heading = row(title, value)
             heading.setStretch(0, 1)
             inside.addLayout(heading)
@@ -262,18 +260,13 @@ class PositionsPage(Dressed):
         self._state = state
         self.setProperty("role", "page")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
-        layout = column(self, margin=12, spacing=8)
-        layout.addLayout(self._build_controls())
-        layout.addWidget(self._note)
         self.sentence = PlainLabel(role="name")
         self.sentence.setWordWrap(True)
-        layout.addWidget(self.sentence)
+        layout = column(self._build_controls(), self._note, self.sentence, on=self, margins=12)
         self._card = StateCard()
         self._columns: dict[str, PositionColumn] = {}
         self._row = QWidget()
-        self._row_layout = row(spacing=16)
-        self._row_layout.setContentsMargins(0, 0, 0, 8)
-        self._row.setLayout(self._row_layout)
+        self._row_layout = row(on=self._row, margins=(0, 0, 0, 8), spacing=16)
         self._plots: OffsetPlots | None = None
         self._lower = QWidget()
         self._splitter = QSplitter(Qt.Orientation.Vertical)
@@ -345,7 +338,7 @@ class PositionsPage(Dressed):
             self._plots = OffsetPlots()
             self._plots.offset_hovered.connect(self._on_offset_hovered)
             self._plots.lab_button.clicked.connect(self._on_lab_clicked)
-            column(self._lower).addWidget(self._plots)
+            column(self._plots, on=self._lower)
             self._show_tables()
 
     # --- building ---------------------------------------------------------------------------------

@@ -13,7 +13,6 @@ from PySide6.QtWidgets import (
     QProgressBar,
     QPushButton,
     QTableView,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -22,7 +21,7 @@ from attnscope.figures.plain import plain_text
 from attnscope.figures.style import type_px
 from attnscope.records.shelf import ShelfRow, size_words
 from attnscope.viewmodels.shelf import ShelfState, facts_words, licence_words, place_words
-from attnscope.widgets.form_parts import dress_table, row
+from attnscope.widgets.form_parts import column, dress_table, row
 from attnscope.widgets.labels import ElidedLabel, PlainLabel, plain_tooltip, rule, when
 
 # The table of the shelf: a model in each row, and what to look for in it.
@@ -97,12 +96,12 @@ class ShelfTable(QTableView):
         header = self.horizontalHeader()
         header.setSectionsClickable(False)
         header.setMinimumSectionSize(round(type_px(60)))
-        for column in range(len(COLUMNS)):
-            is_words = column == _WORDS
+        for k in range(len(COLUMNS)):
+            is_words = k == _WORDS
             mode = QHeaderView.ResizeMode.Stretch if is_words else QHeaderView.ResizeMode.Interactive
-            header.setSectionResizeMode(column, mode)
-        for column, width_px in _WIDTHS_PX.items():
-            self.setColumnWidth(column, round(type_px(width_px)))
+            header.setSectionResizeMode(k, mode)
+        for k, width_px in _WIDTHS_PX.items():
+            self.setColumnWidth(k, round(type_px(width_px)))
         self.verticalHeader().setDefaultSectionSize(round(type_px(_ROW_PX)))
         self.selectionModel().currentRowChanged.connect(self._on_current)
         self.doubleClicked.connect(lambda _index: self.opened.emit())
@@ -196,25 +195,27 @@ class ShelfDialog(QDialog):
         for button in (self.pause_button, self.cancel_button):
             button.setAutoDefault(False)
         self.download_row = QWidget()
-        under_way = QVBoxLayout(self.download_row)
-        under_way.setContentsMargins(0, 0, 0, 0)
-        under_way.setSpacing(4)
+        under_way = column(on=self.download_row, spacing=4)
         line = row(self.progress, self.pause_button, self.cancel_button)
         line.setStretch(0, 1)
         under_way.addWidget(self.bar)
         under_way.addLayout(line)
         self.buttons.addButton(self.main_button, QDialogButtonBox.ButtonRole.ActionRole)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(24, 24, 24, 16)
-        layout.setSpacing(8)
-        layout.addWidget(self.filter)
-        layout.addWidget(self.table, 1)
-        for part in (self.title, self.facts, self.words, self.told, self.files):
-            layout.addWidget(part)
         self.download_row.setFixedHeight(self.download_row.sizeHint().height())  # nothing moves when it comes
-        layout.addWidget(rule())
-        layout.addWidget(self.download_row)
-        layout.addWidget(self.buttons)
+        column(
+            self.filter,
+            (self.table, 1),
+            self.title,
+            self.facts,
+            self.words,
+            self.told,
+            self.files,
+            rule(),
+            self.download_row,
+            self.buttons,
+            on=self,
+            margins=(24, 24, 24, 16),
+        )
         wished = QSize(round(type_px(_WIDTH_PX)), round(type_px(_HEIGHT_PX)))
         window = self.parentWidget()
         self.resize(wished if window is None else wished.boundedTo(window.size() - _MARGIN))

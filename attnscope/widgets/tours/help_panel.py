@@ -11,17 +11,16 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import (
     QFrame,
-    QHBoxLayout,
     QLineEdit,
     QListWidget,
     QListWidgetItem,
     QTextBrowser,
-    QVBoxLayout,
     QWidget,
 )
 
 from attnscope.figures.style import font, type_px
 from attnscope.viewmodels.help_pages import HelpFound, HelpPage, find_in_help, heading_slug
+from attnscope.widgets.form_parts import column, row
 from attnscope.widgets.formula_object import FormulaObject, set_formulas
 from attnscope.widgets.labels import plain_tooltip, tool_button
 from attnscope.widgets.theme import Dressed
@@ -93,24 +92,24 @@ class HelpPanel(Dressed):
 
     def _lay_out(self) -> None:
         self._side = QWidget()
-        side = QVBoxLayout(self._side)
-        side.setContentsMargins(12, 12, 8, 8)
-        side.setSpacing(8)
-        side.addWidget(self.search)
-        side.addWidget(self.list, 1)
+        column(self.search, (self.list, 1), on=self._side, margins=(12, 12, 8, 8))
         self._side.setProperty("role", "panel")
         self._side.setProperty("edge", "right")
         self._side.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
-        right = QVBoxLayout()
-        right.setContentsMargins(24, 8, 0, 0)
-        right.setSpacing(4)
-        right.addWidget(self.back_button, 0, Qt.AlignmentFlag.AlignLeft)
-        right.addWidget(self.text, 1)
-        layout = QHBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(0)
-        layout.addWidget(self._side)
-        layout.addLayout(right, 1)
+        row(
+            self._side,
+            (
+                column(
+                    (self.back_button, 0, Qt.AlignmentFlag.AlignLeft),
+                    (self.text, 1),
+                    margins=(24, 8, 0, 0),
+                    spacing=4,
+                ),
+                1,
+            ),
+            on=self,
+            spacing=0,
+        )
 
     def _show_list(self, query: str) -> None:
         self.list.blockSignals(True)

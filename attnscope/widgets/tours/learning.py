@@ -11,7 +11,7 @@ from pathlib import Path
 
 from PySide6.QtCore import QEvent, QObject, QRect, QRectF, Qt, QTimer, Signal
 from PySide6.QtGui import QColor, QPainter, QPaintEvent, QPen, QShowEvent
-from PySide6.QtWidgets import QApplication, QDialog, QHBoxLayout, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QApplication, QDialog, QPushButton, QWidget
 from shiboken6 import isValid
 
 from attnscope import paths
@@ -30,6 +30,7 @@ from attnscope.viewmodels.tours.states import TourStates
 from attnscope.viewmodels.tours.touring import TourState
 from attnscope.viewmodels.tours.tours import read_tours
 from attnscope.viewmodels.view_state import ViewState, page_named
+from attnscope.widgets.form_parts import column, row
 from attnscope.widgets.icons import icon
 from attnscope.widgets.labels import PlainLabel, tool_button, when
 from attnscope.widgets.offers import Offer
@@ -162,9 +163,7 @@ class LearnPage(QWidget):
         self.welcome: WelcomePanel | None = None
         self.help: HelpPanel | None = None
         self.tabs = SideTabs()
-        self._layout = QVBoxLayout(self)
-        self._layout.setContentsMargins(0, 0, 0, 0)
-        self._layout.addWidget(self.tabs)
+        self._layout = column(self.tabs, on=self, spacing=-1)
 
     def build(self) -> None:
         """Make what is shown, unless that has been done."""
@@ -201,12 +200,15 @@ class Invitation(Dressed):
         self.setAccessibleName("Invitation to the tours")
         self.open_button = QPushButton("Open Learn")
         self.close_button = tool_button("", "Dismiss the invitation", role="flat")
-        layout = QHBoxLayout(self)
-        layout.setContentsMargins(16, 3, 8, 3)
-        layout.addWidget(PlainLabel("New here? Guided tours show in this window what attention computes."))
-        layout.addWidget(self.open_button)
-        layout.addStretch(1)
-        layout.addWidget(self.close_button)
+        row(
+            PlainLabel("New here? Guided tours show in this window what attention computes."),
+            self.open_button,
+            None,
+            self.close_button,
+            on=self,
+            margins=(16, 3, 8, 3),
+            spacing=-1,
+        )
         self.open_button.clicked.connect(self._on_open)
         self.close_button.clicked.connect(self.hide)
         self.dress()
@@ -256,8 +258,7 @@ class Learning(QObject):
         pages.installEventFilter(self)
         self.bar = QWidget()
         self.bar.setVisible(False)
-        self._bar_layout = QVBoxLayout(self.bar)
-        self._bar_layout.setContentsMargins(0, 0, 0, 0)
+        self._bar_layout = column(on=self.bar, spacing=-1)
         when(self, self._on_run, states.training.changed.status)
         when(self, self._on_going, workspace.files.kept.changed.going)
         when(self, self._take_back_invitation, view.changed.page)

@@ -12,13 +12,13 @@ from PySide6.QtWidgets import (
     QHBoxLayout,
     QLineEdit,
     QScrollArea,
-    QVBoxLayout,
     QWidget,
 )
 
 from attnscope.figures.style import type_px
 from attnscope.viewmodels.palette import match_letters
 from attnscope.widgets.actions import ACTIONS, HANDS, MENUS
+from attnscope.widgets.form_parts import column
 from attnscope.widgets.labels import PlainLabel
 
 Rows = list[tuple[str, str]]
@@ -41,12 +41,7 @@ class ShortcutsSheet(QDialog):
         self._scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)
         buttons.rejected.connect(self.reject)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(24, 24, 24, 16)
-        layout.setSpacing(16)
-        layout.addWidget(self.filter)
-        layout.addWidget(self._scroll, 1)
-        layout.addWidget(buttons)
+        column(self.filter, (self._scroll, 1), buttons, on=self, margins=(24, 24, 24, 16), spacing=16)
         self.rows: Rows = []
         room = parent.size() if parent is not None else self.sizeHint()
         width, height = round(type_px(1200)), round(type_px(760))
@@ -103,8 +98,8 @@ def _columns(groups: list[tuple[str, Rows]], n_columns: int) -> QWidget:
     columns = QHBoxLayout(inner)
     columns.setContentsMargins(0, 0, 8, 0)
     columns.setSpacing(32)
-    for column in _in_columns(groups, n_columns):
-        columns.addLayout(_column(column), 1)
+    for part in _in_columns(groups, n_columns):
+        columns.addLayout(_column(part), 1)
     return inner
 
 

@@ -13,7 +13,6 @@ from PySide6.QtWidgets import (
     QPushButton,
     QSizePolicy,
     QTextBrowser,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -22,7 +21,7 @@ from attnscope.figures.style import LARGE_PX, font, type_px
 from attnscope.viewmodels.tours.touring import TourState
 from attnscope.viewmodels.tours.tours import PLACEHOLDER
 from attnscope.viewmodels.view_state import ViewState
-from attnscope.widgets.form_parts import column
+from attnscope.widgets.form_parts import column, row
 from attnscope.widgets.formula_label import FormulaLabel
 from attnscope.widgets.icons import icon
 from attnscope.widgets.labels import PlainLabel, tool_button, when
@@ -180,14 +179,11 @@ class TourPanel(Dressed):
 
     def _lay_out(self) -> None:
         self._left, self._middle, self._asked = QWidget(), QWidget(), QWidget()
-        left, middle = column(self._left, spacing=4), column(self._middle, spacing=4)
+        left, middle = column(on=self._left, spacing=4), column(on=self._middle, spacing=4)
         for widget in (self.title, self.text):
             left.addWidget(widget)
         left.addStretch(1)
-        asked = QHBoxLayout(self._asked)
-        asked.setContentsMargins(0, 4, 0, 0)
-        asked.addWidget(self.task, 1)
-        asked.addWidget(self.do_button)
+        row((self.task, 1), self.do_button, on=self._asked, margins=(0, 4, 0, 0), spacing=-1)
         for part in (self.doing, self.formula, self._asked):
             middle.addWidget(part)
         middle.addStretch(1)
@@ -204,11 +200,7 @@ class TourPanel(Dressed):
         body.addWidget(self._middle, 4)
         body.addStretch(0)
         body.addLayout(way)
-        whole = QVBoxLayout(self)
-        whole.setContentsMargins(16, 4, 12, 12)
-        whole.setSpacing(2)
-        whole.addLayout(top)
-        whole.addLayout(body, 1)
+        column(top, (body, 1), on=self, margins=(16, 4, 12, 12), spacing=2)
 
     def _connect(self) -> None:
         state = self._state

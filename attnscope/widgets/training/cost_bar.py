@@ -87,9 +87,7 @@ class CostDialog(QDialog):
         self.tabs.add("This recipe", self._build_plan())
         self.tabs.add("What it reads", _BatchPanel(state))
         self.tabs.add("Presets", self._build_presets())
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(16, 8, 16, 16)
-        layout.addWidget(self.tabs)
+        column(self.tabs, on=self, margins=(16, 8, 16, 16), spacing=-1)
         self.resize(980, 580)
         when(self, self._show_plan, state.planning.changed.plan)
         when(self, self._show_presets, state.planning.changed.presets)
@@ -100,9 +98,7 @@ class CostDialog(QDialog):
 
     def _build_plan(self) -> QWidget:
         page = QWidget()
-        layout = column(page, margin=8, spacing=12)
-        layout.addWidget(self._summary)
-        layout.addWidget(self._problem)
+        layout = column(self._summary, self._problem, on=page, margins=8, spacing=12)
         grid = QGridLayout()
         grid.setHorizontalSpacing(40)
         grid.setVerticalSpacing(16)
@@ -117,11 +113,9 @@ class CostDialog(QDialog):
 
     def _build_presets(self) -> QWidget:
         page = QWidget()
-        layout = column(page, margin=8, spacing=8)
-        layout.addWidget(self.presets, 1)
         self._presets_note = PlainLabel(role="muted")
         self._presets_note.setWordWrap(True)
-        layout.addWidget(self._presets_note)
+        layout = column((self.presets, 1), self._presets_note, on=page, margins=8)
         self._take = QPushButton("Put into the recipe")
         self._take.clicked.connect(self._on_take)
         copy = QPushButton("Copy table")
@@ -355,7 +349,7 @@ class CostBar(QWidget):
         self._problem = PlainLabel(role="warning")
         self._problem.setWordWrap(True)
         self._problem.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-        layout: QVBoxLayout = column(self, spacing=4)
+        layout: QVBoxLayout = column(on=self, spacing=4)
         top = row(self._line, self.more, spacing=4)
         top.setStretch(0, 1)
         layout.addLayout(top)

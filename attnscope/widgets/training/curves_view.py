@@ -74,18 +74,17 @@ class CurvesBar(QWidget):
         self._smoothing_text.setMinimumWidth(40)
         self._log = QCheckBox("Log axis")
         self._log.toggled.connect(self.changed)
-        self.setLayout(
-            row(
-                PlainLabel("Curves", "section"),
-                self._axes,
-                self._loss_choice,
-                self._place,
-                None,
-                PlainLabel("Smoothing", "muted"),
-                self._slider,
-                self._smoothing_text,
-                self._log,
-            )
+        row(
+            PlainLabel("Curves", "section"),
+            self._axes,
+            self._loss_choice,
+            self._place,
+            None,
+            PlainLabel("Smoothing", "muted"),
+            self._slider,
+            self._smoothing_text,
+            self._log,
+            on=self,
         )
         self._show_smoothing()
         self.show_runs(1)
@@ -170,9 +169,7 @@ class CurvesView(Dressed):
         self._is_there = [i < _ALWAYS for i in range(len(self._parts))]
         self.bar = CurvesBar()
         self.bar.changed.connect(self.redraw)
-        layout = column(self, spacing=4)
-        layout.addWidget(self.bar)
-        layout.addLayout(self._build_plots(), 1)
+        column(self.bar, (self._build_plots(), 1), on=self, spacing=4)
         self._share_axis()
         self.redraw()
 
@@ -454,7 +451,7 @@ class _Part(QWidget):
         self._value.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
         self.plot = LinePlot(label_px=label_px)
         self.plot.setAccessibleName(title)
-        layout: QVBoxLayout = column(self, spacing=0)
+        layout: QVBoxLayout = column(on=self, spacing=0)
         self._unit = PlainLabel(unit, "muted")
         self._title = PlainLabel(title, "small")
         self._title.setToolTip(plain_tooltip(unit))

@@ -59,10 +59,7 @@ class InspectionsView(QWidget):
         reading.setToolTip(READING)
         top = row(PlainLabel("Gradients and updates", "section"), self._values)
         top.setStretch(1, 1)
-        layout = column(self, spacing=4)
-        layout.addLayout(top)
-        layout.addWidget(self.plot, 1)
-        layout.addWidget(reading)
+        column(top, (self.plot, 1), reading, on=self, spacing=4)
 
     def charts(self) -> tuple[Chart, ...]:
         """Both charts as an export shows them, with the typical size and the learning rate; none without."""

@@ -187,7 +187,7 @@ class TrainingPage(QWidget):
         self.addActions([run.start_action, run.hold_action, run.stop_action])  # wherever on it one types
         upper, lower = self.curves_half, self.watch_half = QWidget(), QWidget()
         curves = QWidget()
-        self._curves_place = column(curves)
+        self._curves_place = column(on=curves)
         self.upper_tabs, self.lower_tabs = SideTabs(), SideTabs()
         self.upper_tabs.add("Curves", curves)
         self.upper_tabs.add(SCALING, self._scaling)
@@ -198,7 +198,7 @@ class TrainingPage(QWidget):
         for panel in (self._watch, self._runs):
             panel.setContentsMargins(0, 8, 0, 0)
         for part, tabs in ((upper, self.upper_tabs), (lower, self.lower_tabs)):
-            column(part, margin=12).addWidget(tabs)
+            column(tabs, on=part, margins=12)
         self._down = QSplitter(Qt.Orientation.Vertical)
         self._across = QSplitter(Qt.Orientation.Horizontal)
         for splitter, parts in ((self._down, (upper, lower)), (self._across, (self._run, self._down))):
@@ -211,7 +211,7 @@ class TrainingPage(QWidget):
         self._down.setSizes([326, 410])
         self._down.setStretchFactor(0, 1)
         self._down.setStretchFactor(1, 1)
-        column(self).addWidget(self._across)
+        column(self._across, on=self)
 
     def _open_first_recipe(self) -> None:
         recipes = self._state.recipes

@@ -233,19 +233,19 @@ class LongerDialog(QDialog):
         self.go_on = QPushButton("Go on")
         buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Cancel)
         buttons.addButton(self.go_on, QDialogButtonBox.ButtonRole.AcceptRole)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(24, 24, 24, 16)
-        layout.setSpacing(12)
-        layout.addLayout(
+        column(
             row(
                 PlainLabel(f"{plural(state.step, 'step is', 'steps are')} completed. More steps"),
                 self.n_more,
                 None,
-            )
+            ),
+            self._told,
+            None,
+            buttons,
+            on=self,
+            margins=(24, 24, 24, 16),
+            spacing=12,
         )
-        layout.addWidget(self._told)
-        layout.addStretch(1)
-        layout.addWidget(buttons)
         self.go_on.setDefault(True)  # not before it is in the dialog, or Enter would press the other
         self.n_more.valueChanged.connect(self._show_words)
         buttons.accepted.connect(self.accept)
@@ -284,22 +284,25 @@ class RunPanel(Dressed):
         self.last_button = LastRunButton(state, sweep, recents)
         self._shown_path: str | None = None
         self._build_actions()
-        layout = column(self, margin=12)
-        layout.addLayout(self._build_recipe_row())
         self._editor = RecipeEditor()
         self._editor.textChanged.connect(self._on_text_changed)
-        layout.addWidget(self._editor, 1)
         self._problem = ElidedLabel(role="good")
         self._problem.setFixedHeight(18)
-        layout.addWidget(self._problem)
         self._cost = CostBar(state)
-        layout.addWidget(self._cost)
         self.preset_button.table_wanted.connect(self._cost.open_presets)
         self._places = RunPlaces(state)
-        layout.addWidget(self._places)
         self._buttons = self._build_buttons()
-        layout.addLayout(self._buttons)
-        layout.addWidget(rule())
+        layout = column(
+            self._build_recipe_row(),
+            (self._editor, 1),
+            self._problem,
+            self._cost,
+            self._places,
+            self._buttons,
+            rule(),
+            on=self,
+            margins=12,
+        )
         self._build_status(layout)
         self._fit_width()
         self.show_recipes()

@@ -285,7 +285,7 @@ class RunsPanel(QWidget):
         self._pages = QStackedWidget()
         self._pages.addWidget(self._card)
         self._pages.addWidget(self.table)
-        self._lines = layout = column(self, spacing=6)
+        self._lines = layout = column(on=self, spacing=6)
         layout.addLayout(self._build_bar())
         layout.addWidget(self._pages, 1)
         self.show_runs()

@@ -57,7 +57,7 @@ class ScalingView(QWidget):
         self._pages = QStackedWidget()
         self._pages.addWidget(self._card)
         self._pages.addWidget(self.plot)
-        layout = column(self, spacing=4)
+        layout = column(on=self, spacing=4)
         top = row(PlainLabel("Scaling", "section"), self._choice, self._law)
         top.setStretch(2, 1)
         layout.addLayout(top)

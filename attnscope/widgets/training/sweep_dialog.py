@@ -11,7 +11,6 @@ from PySide6.QtWidgets import (
     QPushButton,
     QSpinBox,
     QToolButton,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -22,7 +21,7 @@ from attnscope.viewmodels.training.recipe_differences import settings_of
 from attnscope.viewmodels.training.sweep_wish import SweepWish
 from attnscope.viewmodels.training.sweeping import SweepState
 from attnscope.widgets.folder_dialog import ask_new_folder
-from attnscope.widgets.form_parts import inset_text, narrow_combo, row
+from attnscope.widgets.form_parts import column, inset_text, narrow_combo, row
 from attnscope.widgets.labels import PlainLabel, when
 
 _WIDTH_PX = 520
@@ -134,13 +133,7 @@ class SweepDialog(QDialog):
         folder.setStretch(0, 1)
         grid.addLayout(folder, 5, 1, 1, 2)
         self.buttons.addButton(self.start_button, QDialogButtonBox.ButtonRole.ActionRole)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(24, 24, 24, 16)
-        layout.setSpacing(12)
-        layout.addLayout(grid)
-        layout.addWidget(self.told)
-        layout.addStretch(1)
-        layout.addWidget(self.buttons)
+        column(grid, self.told, None, self.buttons, on=self, margins=(24, 24, 24, 16), spacing=12)
         self.start_button.setDefault(True)  # not before it is in the dialog, or Enter would press the other
         self._connect()
 

@@ -133,9 +133,7 @@ class WatchPanel(QWidget):
         self._state = state
         self._watch = state.watch
         self._shown: object = None
-        layout = column(self, spacing=6)
-        layout.addLayout(self._build_texts())
-        layout.addLayout(self._build_tabs())
+        layout = column(self._build_texts(), self._build_tabs(), on=self, spacing=6)
         self._card = StateCard()
         self._grid = GridView()
         self._head = HeadView()

@@ -4,12 +4,13 @@ from collections.abc import Mapping
 
 from PySide6.QtCore import QElapsedTimer, QSize, QTimer
 from PySide6.QtGui import QAction
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QSizePolicy
+from PySide6.QtWidgets import QFrame, QPushButton, QSizePolicy
 
 from attnscope.figures.plain import plain_text
 from attnscope.figures.style import type_px
 from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.view_state import ViewState
+from attnscope.widgets.form_parts import row
 from attnscope.widgets.icons import icon
 from attnscope.widgets.labels import PlainLabel, tool_button, when
 from attnscope.widgets.theme import Dressing
@@ -44,12 +45,7 @@ class Banner(Dressing, QFrame):
         self._timer = QTimer(self)
         self._timer.setSingleShot(True)
         self._timer.setInterval(_NOTE_MS)
-        layout = QHBoxLayout(self)
-        layout.setContentsMargins(16, 4, 8, 4)
-        layout.addWidget(self._sign)
-        layout.addWidget(self._label, 1)
-        layout.addWidget(self._help)
-        layout.addWidget(self._close)
+        row(self._sign, (self._label, 1), self._help, self._close, on=self, margins=(16, 4, 8, 4), spacing=-1)
         self._close.clicked.connect(session.dismiss_notice)
         self._timer.timeout.connect(session.dismiss_notice)
         self.dress()

@@ -22,12 +22,12 @@ from PySide6.QtWidgets import (
     QStyle,
     QStyledItemDelegate,
     QStyleOptionViewItem,
-    QVBoxLayout,
     QWidget,
 )
 
 from attnscope.figures.style import NORMAL_PX, SMALL_PX, font, text_width, type_px
 from attnscope.viewmodels.palette import KIND_NAMES, ItemMatch, Kind, find
+from attnscope.widgets.form_parts import column
 from attnscope.widgets.labels import PlainLabel
 from attnscope.widgets.offers import Offer
 from attnscope.widgets.theme import theme_of
@@ -189,11 +189,7 @@ class CommandPalette(QFrame):
         self._delegate = MatchDelegate(self)
         self.list.setItemDelegate(self._delegate)
         self.nothing = PlainLabel("No matches", "hint")
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(8, 8, 8, 8)
-        layout.setSpacing(8)
-        for widget in (self.field, self.nothing, self.list):
-            layout.addWidget(widget)
+        column(self.field, self.nothing, self.list, on=self, margins=8)
         self.field.textEdited.connect(self._on_edited)
         self.list.clicked.connect(self._on_clicked)
         self.field.installEventFilter(self)

@@ -3,17 +3,16 @@
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QColor
 from PySide6.QtWidgets import (
-    QHBoxLayout,
     QListWidget,
     QListWidgetItem,
     QPushButton,
-    QVBoxLayout,
     QWidget,
 )
 
 from attnscope.figures.plain import plain_text
 from attnscope.figures.style import font
 from attnscope.viewmodels.session.state import Session
+from attnscope.widgets.form_parts import column, row
 from attnscope.widgets.icons import icon
 from attnscope.widgets.labels import PlainLabel, plain_tooltip, tool_button, when
 from attnscope.widgets.theme import Dressed
@@ -82,17 +81,15 @@ class HistoryPanel(Dressed):
             self.show_steps()
 
     def _lay_out(self) -> None:
-        heading = QHBoxLayout()
-        heading.addWidget(PlainLabel("History", "name"), 1)
-        heading.addWidget(self.close_button)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(16, 8, 16, 16)
-        layout.setSpacing(8)
-        layout.addLayout(heading)
-        layout.addWidget(self.hint)
-        layout.addWidget(self.steps, 1)
-        layout.addWidget(self.python_button)
-        layout.addWidget(self.command_button)
+        column(
+            row((PlainLabel("History", "name"), 1), self.close_button, spacing=-1),
+            self.hint,
+            (self.steps, 1),
+            self.python_button,
+            self.command_button,
+            on=self,
+            margins=(16, 8, 16, 16),
+        )
 
     def _on_chosen(self, item: QListWidgetItem) -> None:
         self._session.go_to(self.steps.row(item))

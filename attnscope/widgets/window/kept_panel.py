@@ -7,12 +7,10 @@ from PySide6.QtCore import QEvent, Qt, Signal
 from PySide6.QtGui import QAction, QKeyEvent, QKeySequence
 from PySide6.QtWidgets import (
     QAbstractItemView,
-    QHBoxLayout,
     QListWidget,
     QListWidgetItem,
     QPlainTextEdit,
     QPushButton,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -24,6 +22,7 @@ from attnscope.viewmodels.session.kept_views import KeptViews
 from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.view_state import ViewState
 from attnscope.widgets.flow_row import FlowRow, together
+from attnscope.widgets.form_parts import column, row
 from attnscope.widgets.icons import icon
 from attnscope.widgets.labels import ElidedLabel, PlainLabel, plain_tooltip, tool_button, when
 from attnscope.widgets.offers import Offer
@@ -121,16 +120,19 @@ class KeptPanel(Dressed):
     # Building
 
     def _lay_out(self) -> None:
-        heading = QHBoxLayout()
-        heading.addWidget(PlainLabel("Kept views", "name"), 1)
-        for button in (self.undo_button, self.redo_button, self.close_button):
-            heading.addWidget(button)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(16, 8, 16, 16)
-        layout.setSpacing(8)
-        layout.addLayout(heading)
-        layout.addWidget(self.hint)
-        layout.addWidget(self.list, 2)
+        layout = column(
+            row(
+                (PlainLabel("Kept views", "name"), 1),
+                self.undo_button,
+                self.redo_button,
+                self.close_button,
+                spacing=-1,
+            ),
+            self.hint,
+            (self.list, 2),
+            on=self,
+            margins=(16, 8, 16, 16),
+        )
         buttons = FlowRow(self.again_button, self.rename_button, self.remove_button, spacing=4)
         buttons.add_stretch()
         buttons.addWidget(together(self.up_button, self.down_button))

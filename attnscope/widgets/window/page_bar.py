@@ -4,10 +4,11 @@ from collections.abc import Mapping
 
 from PySide6.QtCore import QSize, Qt
 from PySide6.QtGui import QAction, QResizeEvent
-from PySide6.QtWidgets import QButtonGroup, QToolButton, QVBoxLayout
+from PySide6.QtWidgets import QButtonGroup, QToolButton
 
 from attnscope.figures.style import type_px
 from attnscope.viewmodels.view_state import Page, ViewState
+from attnscope.widgets.form_parts import column
 from attnscope.widgets.icons import icon
 from attnscope.widgets.labels import tool_button, when
 from attnscope.widgets.theme import Dressed
@@ -31,9 +32,7 @@ class PageBar(Dressed):
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         self.setMinimumHeight(1)  # so that the buttons follow the height, and never the height the buttons
         self.buttons: dict[Page, QToolButton] = {}
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 8, 1, 8)
-        layout.setSpacing(0)
+        layout = column(on=self, margins=(0, 8, 1, 8), spacing=0)
         group = QButtonGroup(self)
         for page, action in pages.items():
             button = tool_button(action.text(), f"Page {action.text()}", role="page", is_checkable=True)

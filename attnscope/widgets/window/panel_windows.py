@@ -5,8 +5,9 @@ from dataclasses import dataclass
 
 from PySide6.QtCore import QObject, QRect, Qt, Signal
 from PySide6.QtGui import QCloseEvent, QGuiApplication
-from PySide6.QtWidgets import QMainWindow, QPushButton, QSplitter, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QMainWindow, QPushButton, QSplitter, QWidget
 
+from attnscope.widgets.form_parts import column
 from attnscope.widgets.labels import PlainLabel
 
 Place = tuple[str, int, int, int, int]
@@ -39,9 +40,7 @@ class PanelWindow(QWidget):
         self.setProperty("role", "page")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         self.content = content
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.addWidget(content)
+        column(content, on=self, spacing=-1)
         content.show()
         self.addActions(main.actions())
 
@@ -61,11 +60,7 @@ class Gap(QWidget):
         label.setWordWrap(True)
         self.button = QPushButton("Bring back")
         self.button.clicked.connect(bring_back)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(8, 8, 8, 8)
-        layout.addWidget(label)
-        layout.addWidget(self.button)
-        layout.addStretch(1)
+        column(label, self.button, None, on=self, margins=8, spacing=-1)
 
     def take_room(self, orientation: Qt.Orientation, *, has_limit: bool) -> int:
         """How much of a splitter this needs, in px; with a limit it takes no more when there is more."""

@@ -2,7 +2,7 @@
 
 from PySide6.QtCore import QPoint, Qt, QTimer
 from PySide6.QtGui import QAction, QKeyEvent
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QProgressBar, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QProgressBar, QPushButton, QWidget
 
 from attnscope.counting import plural
 from attnscope.figures.plain import plain_text
@@ -12,6 +12,7 @@ from attnscope.viewmodels.session.intervening import changes_counted
 from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.view_state import ViewState
 from attnscope.viewmodels.work import BackgroundTask, WorkState
+from attnscope.widgets.form_parts import column, row
 from attnscope.widgets.icons import icon
 from attnscope.widgets.labels import ElidedLabel, PlainLabel, plain_tooltip, tool_button, when
 from attnscope.widgets.theme import Dressed
@@ -38,19 +39,12 @@ class WorkRow(QWidget):
         self.stop_button = QPushButton("Stop")
         self.stop_button.setAccessibleName(f"Stop: {job.name}")
         self.stop_button.clicked.connect(self._on_stop)
-        words = QVBoxLayout()
-        words.setSpacing(4)
-        heading = QHBoxLayout()
-        heading.addWidget(self.name, 1)
-        heading.addWidget(self.percent)
+        words = column(spacing=4)
+        heading = row((self.name, 1), self.percent, spacing=-1)
         words.addLayout(heading)
         words.addWidget(self.progress)
         words.addWidget(self.what)
-        row = QHBoxLayout(self)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.setSpacing(12)
-        row.addLayout(words, 1)
-        row.addWidget(self.stop_button, 0, Qt.AlignmentFlag.AlignVCenter)
+        row((words, 1), (self.stop_button, 0, Qt.AlignmentFlag.AlignVCenter), on=self, spacing=12)
         self.show_job(job)
 
     def show_job(self, job: BackgroundTask) -> None:
@@ -86,11 +80,9 @@ class WorkList(QFrame):
         self.empty.setWordWrap(True)
         self.empty.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.rows: dict[str, WorkRow] = {}
-        self._column = QVBoxLayout(self)
-        self._column.setContentsMargins(16, 12, 16, 12)
-        self._column.setSpacing(12)
-        self._column.addWidget(PlainLabel("Background tasks", "large"))
-        self._column.addWidget(self.empty)
+        self._column = column(
+            PlainLabel("Background tasks", "large"), self.empty, on=self, margins=(16, 12, 16, 12), spacing=12
+        )
         when(self, self._on_work, work.changed)
 
     def open_above(self, widget: QWidget) -> None:
@@ -150,10 +142,7 @@ class WorkLine(Dressed):
         self.bar.setRange(0, 1000)
         self.bar.setFixedWidth(_BAR_PX)
         self.bar.setAccessibleName("Progress")
-        row = QHBoxLayout(self)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.addWidget(self.bar)
-        row.addWidget(self.button)
+        row(self.bar, self.button, on=self, spacing=-1)
         self.list = WorkList(work, self)
         self._patience = QTimer(self)
         self._patience.setSingleShot(True)
@@ -210,18 +199,19 @@ class StatusBar(Dressed):
         self.heads_off = PlainLabel(role="muted")
         self._undo = tool_button("", "Undo", role="status")
         self._redo = tool_button("", "Redo", role="status")
-        layout = QHBoxLayout(self)
-        layout.setContentsMargins(16, 0, 8, 0)
-        layout.setSpacing(8)
-        layout.addWidget(self.badge)
-        layout.addSpacing(8)
-        layout.addWidget(self.duration)
-        layout.addWidget(self.work)
-        layout.addSpacing(8)
-        layout.addWidget(self.cell, 1)
-        layout.addWidget(self.heads_off)
-        layout.addWidget(self._undo)
-        layout.addWidget(self._redo)
+        row(
+            self.badge,
+            8,
+            self.duration,
+            self.work,
+            8,
+            (self.cell, 1),
+            self.heads_off,
+            self._undo,
+            self._redo,
+            on=self,
+            margins=(16, 0, 8, 0),
+        )
         for button, action in ((self._undo, undo), (self._redo, redo)):
             button.setDefaultAction(action)
             button.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonIconOnly)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QAction, QResizeEvent
-from PySide6.QtWidgets import QHBoxLayout, QMenu, QMenuBar, QProgressBar, QSizePolicy
+from PySide6.QtWidgets import QMenu, QMenuBar, QProgressBar, QSizePolicy
 
 from attnscope.counting import plural, short_count
 from attnscope.figures.plain import plain_text, shorten
@@ -14,6 +14,7 @@ from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.view_state import THEME_NAMES, ViewState
 from attnscope.widgets.actions import ACTIONS, MENUS
 from attnscope.widgets.choice_button import ChoiceButton
+from attnscope.widgets.form_parts import row
 from attnscope.widgets.icons import icon
 from attnscope.widgets.labels import PlainLabel, plain_tooltip, tool_button, when
 from attnscope.widgets.theme import Dressed
@@ -90,20 +91,21 @@ class TopBar(Dressed):
         self.palette_button.setText("Commands" if room >= _WORDS_FROM_PX else "")
 
     def _lay_out(self) -> None:
-        layout = QHBoxLayout(self)
-        layout.setContentsMargins(16, 0, 8, 0)
-        layout.setSpacing(8)
-        layout.addWidget(self._brand)
-        layout.addWidget(self._name)
-        layout.addWidget(self.menu_bar, 0, Qt.AlignmentFlag.AlignVCenter)
-        layout.addSpacing(16)
-        layout.addWidget(self.model_button)
-        layout.addWidget(self.facts)
-        layout.addStretch(1)
-        layout.addWidget(self.busy)
-        layout.addWidget(self.progress)
-        layout.addWidget(self.palette_button)
-        layout.addWidget(self.theme_button)
+        row(
+            self._brand,
+            self._name,
+            (self.menu_bar, 0, Qt.AlignmentFlag.AlignVCenter),
+            16,
+            self.model_button,
+            self.facts,
+            None,
+            self.busy,
+            self.progress,
+            self.palette_button,
+            self.theme_button,
+            on=self,
+            margins=(16, 0, 8, 0),
+        )
 
     def _on_theme(self) -> None:
         self.dress()

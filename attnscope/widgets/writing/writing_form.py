@@ -8,10 +8,8 @@ from PySide6.QtWidgets import (
     QButtonGroup,
     QDoubleSpinBox,
     QGridLayout,
-    QHBoxLayout,
     QSizePolicy,
     QSpinBox,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -19,7 +17,7 @@ from attnscope.counting import fixed, plural
 from attnscope.records.generation import MAX_BEAMS, BeamTree, WriteMode, WrittenToken
 from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.writing.state import GenerationState
-from attnscope.widgets.form_parts import inset_text
+from attnscope.widgets.form_parts import column, inset_text, row
 from attnscope.widgets.labels import PlainLabel, plain_tooltip, tool_button, when
 
 # A GenerationState in words: how it stands, which token is looked at, how large the tree is.
@@ -141,8 +139,7 @@ class WritingForm(QWidget):
         self._show()
 
     def _lay_out(self) -> None:
-        switch = QHBoxLayout()
-        switch.setSpacing(0)
+        switch = row(spacing=0)
         group = QButtonGroup(self)
         for button in self.modes.values():
             group.addButton(button)
@@ -160,11 +157,7 @@ class WritingForm(QWidget):
         grid.addWidget(self.boxes["max_tokens"], 3, 1, 1, 2)  # as much room for the boxes on either side
         grid.addWidget(PlainLabel("tokens", "muted"), 3, 3)
         self.boxes["max_tokens"].setAccessibleName(_TIPS["max_tokens"])
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(8)
-        layout.addLayout(switch)
-        layout.addLayout(grid)
+        column(switch, grid, on=self)
 
     def _add(self, grid: QGridLayout, row: int, mode: WriteMode, *fields: tuple[str, str]) -> None:
         for k, (name, text) in enumerate(fields):
