@@ -28,9 +28,8 @@ class ChoiceButton(QToolButton):
         for key, text in self._choices.items():
             # Made here and not by the menu: an action of the menu's own is forgotten by the binding when a
             # widget around it goes from one window to another.
-            action = QAction(text.replace("&", "&&"), menu)
+            action = QAction(text.replace("&", "&&"), menu, checkable=True)
             menu.addAction(action)
-            action.setCheckable(True)
             action.setData(key)
             group.addAction(action)
             self._actions[key] = action

@@ -20,7 +20,7 @@ from PySide6.QtWidgets import (
 from attnscope.figures.style import type_px
 from attnscope.viewmodels.new_folder import FolderFound, Purpose, find_folder
 from attnscope.widgets.form_parts import column, row
-from attnscope.widgets.labels import PlainLabel
+from attnscope.widgets.labels import PlainLabel, push_button
 
 _WIDTH_PX = 560
 
@@ -51,8 +51,7 @@ class FolderDialog(QDialog):
         self.name.setAccessibleName("Name of the folder")
         self.place.setAccessibleName("Folder in which it is made")
         self.place.setCursorPosition(0)
-        self.told = PlainLabel()
-        self.told.setWordWrap(True)
+        self.told = PlainLabel(wraps=True)
         self.told.setMinimumHeight(round(type_px(54)))
         self.told.setAlignment(Qt.AlignmentFlag.AlignTop | Qt.AlignmentFlag.AlignLeft)
         self.save_button = QPushButton("Save" if purpose == "model" else "Choose")
@@ -69,9 +68,8 @@ class FolderDialog(QDialog):
             super().accept()
 
     def _build(self) -> None:
-        browse = QPushButton("Browse…")
+        browse = push_button("Browse…", clicked=self._on_browse)
         browse.setAutoDefault(False)
-        browse.clicked.connect(self._on_browse)
         grid = QGridLayout()
         grid.setHorizontalSpacing(12)
         grid.setVerticalSpacing(8)

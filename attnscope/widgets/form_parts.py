@@ -22,6 +22,7 @@ from PySide6.QtWidgets import (
 )
 
 from attnscope.figures.style import type_px
+from attnscope.widgets.labels import named
 
 _COMBO_MARGIN_PX = 4
 _INSET_PX = 7.0
@@ -77,12 +78,10 @@ def inset_text(*boxes: QAbstractSpinBox) -> None:
 
 def scrolled_column(parent: QWidget, *, spacing: int = 8) -> QVBoxLayout:
     """A vertical layout in a panel that fills `parent` and scrolls downwards when it is too long."""
-    inner = QWidget()
-    inner.setProperty("role", "panel")
+    inner = named(QWidget(), role="panel")
     layout = column(on=inner, margins=(16, 8, 16, 8), spacing=spacing)
-    scroll = QScrollArea(parent)
+    scroll = QScrollArea(parent, widgetResizable=True)
     scroll.setWidget(inner)
-    scroll.setWidgetResizable(True)
     scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
     scroll.setFocusPolicy(Qt.FocusPolicy.NoFocus)
     column(scroll, on=parent)

@@ -2,10 +2,14 @@
 
 import html
 from collections.abc import Callable
+from typing import TypeVar
 
 from psygnal import SignalInstance
 from PySide6.QtCore import QEvent, QObject, QSize, Qt
-from PySide6.QtWidgets import QFrame, QLabel, QSizePolicy, QToolButton, QWidget
+from PySide6.QtCore import SignalInstance as QtSignal
+from PySide6.QtWidgets import QFrame, QLabel, QPushButton, QSizePolicy, QToolButton, QWidget
+
+_Widget = TypeVar("_Widget", bound=QWidget)
 
 
 def watch_seen(widget: QWidget, watch: Callable[[bool], None]) -> None:
@@ -91,9 +95,17 @@ def plain_tooltip(text: str) -> str:
 class PlainLabel(QLabel):
     """A label for text from anywhere; `role` says how it looks (see theme.py)."""
 
-    def __init__(self, text: str = "", role: str = "", parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self.setTextFormat(Qt.TextFormat.PlainText)
+    def __init__(
+        self,
+        text: str = "",
+        role: str = "",
+        parent: QWidget | None = None,
+        *,
+        wraps: bool = False,
+        tip: str = "",
+    ) -> None:
+        super().__init__(parent, textFormat=Qt.TextFormat.PlainText, wordWrap=wraps)
+        self.setToolTip(tip)
         self.setText(text)
         if role:
             self.setProperty("role", role)
@@ -171,13 +183,47 @@ def rule(*, is_vertical: bool = False) -> QFrame:
     return line
 
 
-def tool_button(text: str, name: str, *, role: str = "", is_checkable: bool = False) -> QToolButton:
+def named(widget: _Widget, name: str = "", tip: str = "", *, role: str = "") -> _Widget:
+    """The widget, with a name for those who cannot see it, a tooltip, and the look of a role (theme.py)."""
+    if name:
+        widget.setAccessibleName(name)
+    if tip:
+        widget.setToolTip(tip)
+    if role:
+        widget.setProperty("role", role)
+    return widget
+
+
+def push_button(
+    text: str = "",
+    *,
+    name: str = "",
+    tip: str = "",
+    role: str = "",
+    clicked: Callable[..., object] | QtSignal | None = None,
+    is_default: bool = False,
+) -> QPushButton:
+    """A button of a form or dialog."""
+    button = named(QPushButton(text, default=is_default), name, tip, role=role)
+    if clicked is not None:
+        button.clicked.connect(clicked)
+    return button
+
+
+def tool_button(
+    text: str,
+    name: str,
+    *,
+    tip: str = "",
+    role: str = "",
+    is_checkable: bool = False,
+    clicked: Callable[..., object] | QtSignal | None = None,
+) -> QToolButton:
     """A button with a text, and a name for those who cannot see it."""
-    button = QToolButton()
+    button = named(QToolButton(), name, tip, role=role)
     button.setText(text)
-    button.setAccessibleName(name)
     button.setCheckable(is_checkable)
     button.setFocusPolicy(Qt.FocusPolicy.TabFocus)
-    if role:
-        button.setProperty("role", role)
+    if clicked is not None:
+        button.clicked.connect(clicked)
     return button

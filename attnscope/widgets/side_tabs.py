@@ -81,10 +81,9 @@ class SideTabs(Dressed):
 
 def _scrolling(panel: QWidget) -> QScrollArea:
     """The panel whole, scrolled where there is less height than it needs."""
-    area = QScrollArea()
+    area = QScrollArea(widgetResizable=True)
     area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
     area.setFrameShape(QFrame.Shape.NoFrame)
-    area.setWidgetResizable(True)
     area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
     area.setWidget(panel)
     panel.setAutoFillBackground(False)  # setWidget turns it on

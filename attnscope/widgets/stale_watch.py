@@ -14,9 +14,7 @@ class StaleWatch(QObject):
         super().__init__(parent)
         self._is_stale, self._show = is_stale, show
         self._is_shown = False
-        self._timer = QTimer(self)
-        self._timer.setSingleShot(True)
-        self._timer.setInterval(_PATIENCE_MS)
+        self._timer = QTimer(self, singleShot=True, interval=_PATIENCE_MS)
         self._timer.timeout.connect(self._on_time_up)
 
     def check(self) -> None:

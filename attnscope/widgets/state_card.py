@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QProgressBar, QWidget
 from attnscope.figures.style import type_px
 from attnscope.viewmodels.placeholder import Placeholder
 from attnscope.widgets.form_parts import column, row
-from attnscope.widgets.labels import PlainLabel
+from attnscope.widgets.labels import PlainLabel, named
 
 _WIDTH_PX, _LEAST_PX, _MARGIN_PX = 480, 120, 16
 _MOST_PX = 10_000
@@ -21,13 +21,10 @@ class StateCard(QWidget):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._title = PlainLabel(role="large")
-        self._hint = PlainLabel(role="hint")
-        self._hint.setWordWrap(True)
+        self._hint = PlainLabel(role="hint", wraps=True)
         self._hint.setMinimumHeight(72)
-        self._progress = QProgressBar()
-        self._progress.setTextVisible(False)
+        self._progress = named(QProgressBar(textVisible=False), "Progress")
         self._progress.setFixedWidth(240)
-        self._progress.setAccessibleName("Progress")
         layout = column(on=self, margins=None, spacing=6)
         layout.addStretch(3)
         for widget in (self._title, self._progress):

@@ -33,7 +33,7 @@ from attnscope.widgets.causes.patching_view import PatchingView
 from attnscope.widgets.choice_button import ChoiceButton
 from attnscope.widgets.export.one_figure import export_one
 from attnscope.widgets.form_parts import column, row
-from attnscope.widgets.labels import ElidedLabel, PlainLabel, plain_tooltip, tool_button, when_seen
+from attnscope.widgets.labels import ElidedLabel, PlainLabel, named, plain_tooltip, tool_button, when_seen
 from attnscope.widgets.labs.cell_panel import CellPanel
 from attnscope.widgets.theme import Dressed
 
@@ -86,12 +86,8 @@ class AnswerBoxes(QWidget):
 
 
 def _box(name: str, tip: str) -> QComboBox:
-    box = QComboBox()
-    box.setEditable(True)
-    box.setInsertPolicy(QComboBox.InsertPolicy.NoInsert)
+    box = named(QComboBox(editable=True, insertPolicy=QComboBox.InsertPolicy.NoInsert), name, tip)
     box.setCompleter(None)  # type: ignore[arg-type]  # None takes it away
-    box.setAccessibleName(name)
-    box.setToolTip(tip)
     box.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
     box.setMinimumWidth(72)
     return box
@@ -135,8 +131,7 @@ class CausesPanel(Dressed):
         self.picture_button.setToolTip(plain_tooltip(_PATCHES_TIP))
         self.picture_button.setChecked(True)
         self.picture_button.toggled.connect(self._show_parts)
-        self.note = PlainLabel(role="hint")
-        self.note.setWordWrap(True)
+        self.note = PlainLabel(role="hint", wraps=True)
         self.bars = PartBars(attributing)
         self.bars.pointed.connect(self.pointed)
         self.patches = CellPanel()
@@ -233,9 +228,8 @@ class CausesPanel(Dressed):
             button.setToolTip(plain_tooltip(_TIPS[mode]))
             button.clicked.connect(lambda _, mode=mode: self.show_mode(mode))
         self.export_button = tool_button(
-            "Export…", "Export the view as a figure, or its numbers", role="flat"
+            "Export…", "Export the view as a figure, or its numbers", role="flat", clicked=self._on_export
         )
-        self.export_button.clicked.connect(self._on_export)
         outer = column(row(*self.modes.values(), None, self.export_button, spacing=0), spacing=-1)
         return outer
 

@@ -224,9 +224,7 @@ class InsidePanel(QWidget):
         self.note = PlainLabel(role="hint")
         self.note.setContentsMargins(12, 4, 12, 0)
         self.note.setVisible(False)
-        self._patience = QTimer(self)
-        self._patience.setSingleShot(True)
-        self._patience.setInterval(_PATIENCE_MS)
+        self._patience = QTimer(self, singleShot=True, interval=_PATIENCE_MS)
         self._lay_out()
         self._connect()
         for show in (self._show_step, self._show_inside, self._show_pointed):

@@ -146,12 +146,10 @@ class LensPanel(QWidget):
     def __init__(self, state: LensState) -> None:
         super().__init__()
         self._state = state
-        self.title = PlainLabel("Logit lens", "muted")
-        self.title.setToolTip(plain_tooltip(_EXPLAINED))
+        self.title = PlainLabel("Logit lens", "muted", tip=plain_tooltip(_EXPLAINED))
         self.colour = ChoiceButton("show", "What the cells show", LENS_COLOURS)
         self.colour.chosen.connect(state.choose_colour)
-        self.note = PlainLabel(role="hint")
-        self.note.setWordWrap(True)
+        self.note = PlainLabel(role="hint", wraps=True)
         self.grid = LensGrid(state)
         self._lay_out()
         watch_seen(self, state.watch)
@@ -160,9 +158,8 @@ class LensPanel(QWidget):
 
     def _lay_out(self) -> None:
         heading = row(self.title, None, self.colour, spacing=-1)
-        self.area = QScrollArea(self)
+        self.area = QScrollArea(self, widgetResizable=True)
         self.area.setWidget(self.grid)
-        self.area.setWidgetResizable(True)
         self.area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         column(heading, self.note, (self.area, 1), on=self, margins=(16, 8, 8, 8), spacing=4)
 

@@ -6,7 +6,6 @@ from PySide6.QtWidgets import (
     QComboBox,
     QLineEdit,
     QProgressBar,
-    QPushButton,
     QScrollArea,
     QSizePolicy,
     QStackedWidget,
@@ -19,7 +18,7 @@ from attnscope.figures.style import type_px
 from attnscope.viewmodels.causes.patch_words import WHAT_NAMES, WHAT_TIPS
 from attnscope.viewmodels.causes.patching import PatchingState
 from attnscope.widgets.form_parts import column, row
-from attnscope.widgets.labels import ElidedLabel, PlainLabel, tool_button, when_seen
+from attnscope.widgets.labels import ElidedLabel, PlainLabel, named, push_button, tool_button, when_seen
 from attnscope.widgets.labs.cell_panel import CellPanel
 
 _MIN_MAP_PX = 148
@@ -39,17 +38,12 @@ class PatchingView(QWidget):
         self.corrupt = QLineEdit()
         self.corrupt.textEdited.connect(state.set_corrupt)
         self.corrupt.returnPressed.connect(state.run)
-        self.what = QComboBox()
-        self.what.setAccessibleName("What is patched from one run into the other")
+        self.what = named(QComboBox(), "What is patched from one run into the other")
         self.what.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
         self.what.activated.connect(self._on_what)
-        self.run_button = QPushButton("Patch")
-        self.run_button.clicked.connect(state.run)
-        self.stop_button = tool_button("Cancel", "Cancel patching")
-        self.stop_button.clicked.connect(state.stop)
-        self.progress = QProgressBar()
-        self.progress.setTextVisible(False)
-        self.progress.setAccessibleName("Progress of patching")
+        self.run_button = push_button("Patch", clicked=state.run)
+        self.stop_button = tool_button("Cancel", "Cancel patching", clicked=state.stop)
+        self.progress = named(QProgressBar(textVisible=False), "Progress of patching")
         self.statement = ElidedLabel(role="value")
         self.cells = CellPanel()
         self.cells.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
@@ -73,9 +67,8 @@ class PatchingView(QWidget):
         column(self.statement, self.sentence, (self.cells, 1), on=picture, spacing=4)
         column(self.note, None, on=words, spacing=4)
         self._pages = QStackedWidget()
-        area = QScrollArea()
+        area = QScrollArea(widgetResizable=True)
         area.setWidget(picture)
-        area.setWidgetResizable(True)
         area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self._pages.addWidget(words)
@@ -165,6 +158,5 @@ class PatchingView(QWidget):
 
 
 def _wrapped(role: str) -> PlainLabel:
-    label = PlainLabel(role=role)
-    label.setWordWrap(True)
+    label = PlainLabel(role=role, wraps=True)
     return label

@@ -116,8 +116,7 @@ class ComparePage(Dressed):
         self.setProperty("role", "page")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         self.sides = tuple(CompareSide(which, state, session, offer_models=offer_models) for which in WHICH)
-        self.swap_button = tool_button("⇅ Swap", "Swap A and B")
-        self.swap_button.setToolTip("A becomes B and B becomes A (S)")
+        self.swap_button = tool_button("⇅ Swap", "Swap A and B", tip="A becomes B and B becomes A (S)")
         self.aligned = ElidedLabel(role="muted")
         self.way = ChoiceButton("Align", "How tokens are aligned", {str(k): v for k, v in WAYS.items()})
         limits = {str(k): v for k, v in LIMITS.items()}
@@ -191,8 +190,7 @@ class ComparePage(Dressed):
         group = QButtonGroup(self)
         buttons: dict[Order, QToolButton] = {}
         for order, (text, tip) in _ORDERS.items():
-            button = tool_button(text, tip, role="segment", is_checkable=True)
-            button.setToolTip(tip)
+            button = tool_button(text, tip, role="segment", is_checkable=True, tip=tip)
             button.clicked.connect(self._sorter(order))
             group.addButton(button)
             buttons[order] = button

@@ -27,7 +27,7 @@ from attnscope.widgets.candidate_table import CandidateTable
 from attnscope.widgets.difference_label import DifferenceLabel
 from attnscope.widgets.folder_dialog import ask_folder
 from attnscope.widgets.form_parts import narrow_combo, row, scrolled_column
-from attnscope.widgets.labels import PlainLabel, plain_tooltip, tool_button, when, when_seen
+from attnscope.widgets.labels import PlainLabel, named, plain_tooltip, tool_button, when, when_seen
 from attnscope.widgets.theme import Dressed
 
 # The numbers of a comparison: the head's measures on both sides, and what both models say.
@@ -94,8 +94,7 @@ class CompareOutput(QWidget):
         self._state = state
         self._is_chosen = False
         self.kind = PlainLabel(role="muted")
-        self.kl = PlainLabel(role="name")
-        self.kl.setToolTip(plain_tooltip(_KL_TOOLTIP))
+        self.kl = PlainLabel(role="name", tip=plain_tooltip(_KL_TOOLTIP))
         self.places = narrow_combo("Prediction to compare")
         self.table = CandidateTable(n_rows=6, names=("A", "B"))
         self.texts = (DifferenceLabel("Text of A"), DifferenceLabel("Text of B"))
@@ -192,10 +191,8 @@ class CompareSide(Dressed):
         self._offer_models, self._choose_folder = offer_models, choose_folder
         self.label = PlainLabel(which, "large")
         self.model_button = self._menu_button(f"Model of {which}", self._fill_models)
-        self.text_edit = QLineEdit()
-        self.text_edit.setAccessibleName(f"Text of {which}")
-        self.target_edit = QLineEdit()
-        self.target_edit.setAccessibleName(f"Second text of {which}")
+        self.text_edit = named(QLineEdit(), f"Text of {which}")
+        self.target_edit = named(QLineEdit(), f"Second text of {which}")
         self.changes_button = self._menu_button(f"Gates and interventions of {which}", self._fill_changes)
         self._lay_out()
         self.dress()
@@ -204,11 +201,9 @@ class CompareSide(Dressed):
         when_seen(self, self._show, state.changed.sides, state.changed.traced, state.changed.kept)
 
     def _menu_button(self, name: str, fill: Callable[[], None]) -> QToolButton:
-        button = tool_button("", name)
-        button.setToolTip(name)
+        button = tool_button("", name, tip=name)
         button.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
-        menu = QMenu(button)
-        menu.setToolTipsVisible(True)
+        menu = QMenu(button, toolTipsVisible=True)
         menu.aboutToShow.connect(fill)
         button.setMenu(menu)
         return button
@@ -313,8 +308,7 @@ class CompareSide(Dressed):
             action.setToolTip(plain_tooltip(f"{short_checkpoint(kept.source)}\n{kept.text}"))
 
     def _add(self, menu: QMenu, text: str, run: Callable[[], None], *, is_on: bool = False) -> QAction:
-        action = QAction(shorten(plain_text(text), 60).replace("&", "&&"), menu)
-        action.setCheckable(True)
+        action = QAction(shorten(plain_text(text), 60).replace("&", "&&"), menu, checkable=True)
         action.setChecked(is_on)
         action.triggered.connect(lambda _checked=False: run())
         menu.addAction(action)

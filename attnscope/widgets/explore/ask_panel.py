@@ -20,7 +20,7 @@ from attnscope.widgets.choice_button import ChoiceButton
 from attnscope.widgets.export.one_figure import export_one
 from attnscope.widgets.flow_row import FlowRow
 from attnscope.widgets.form_parts import column, narrow_combo
-from attnscope.widgets.labels import PlainLabel, plain_tooltip, tool_button, watch_seen, when_seen
+from attnscope.widgets.labels import PlainLabel, named, plain_tooltip, tool_button, watch_seen, when_seen
 from attnscope.widgets.labs.cell_panel import CellPanel
 from attnscope.widgets.labs.text_table import TextTable, TextTableModel
 from attnscope.widgets.offers import Offer
@@ -89,12 +89,10 @@ class OptionsRow(QWidget):
                 button.chosen.connect(lambda key: ask(field.parsed(key)))
                 return button
             case Switch():
-                switch = tool_button(field.title, field.tip, role="segment", is_checkable=True)
-                switch.clicked.connect(ask)
+                switch = tool_button(field.title, field.tip, role="segment", is_checkable=True, clicked=ask)
                 return switch
             case _:
-                edit = QLineEdit()
-                edit.setAccessibleName(field.title)
+                edit = named(QLineEdit(), field.title)
                 edit.editingFinished.connect(lambda: ask(edit.text()))
                 return edit
 
@@ -251,9 +249,8 @@ class AskPanel(Dressed):
     def _lay_out(self) -> None:
         inner = QWidget()
         column(self.sentence, self.note, self.answer, None, on=inner, margins=(0, 0, 0, 8))
-        self.area = QScrollArea(self)
+        self.area = QScrollArea(self, widgetResizable=True)
         self.area.setWidget(inner)
-        self.area.setWidgetResizable(True)
         self.area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         column(

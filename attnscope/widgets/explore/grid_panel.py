@@ -52,8 +52,7 @@ class TintButton(Dressing, QToolButton):
         self.setProperty("role", "flat")
         self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         self.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
-        menu = QMenu(self)
-        menu.setToolTipsVisible(True)
+        menu = QMenu(self, toolTipsVisible=True)
         menu.aboutToShow.connect(self.fill)
         menu.triggered.connect(lambda action: state.choose(str(action.data())))
         self.setMenu(menu)
@@ -320,8 +319,7 @@ class GridPanel(Dressed):
             return
         if head not in self._session.selection:
             self._session.select_heads((head,))
-        menu = QMenu(self)
-        menu.setToolTipsVisible(True)
+        menu = QMenu(self, toolTipsVisible=True)
         menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         menu.addActions(self._head_actions)
         menu.popup(self.grid.mapToGlobal(place))

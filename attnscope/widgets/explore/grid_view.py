@@ -111,9 +111,7 @@ class GridView(MapWidget):
         self._offset = QPointF(0, 0)
         self._drag: Drag | None = None
         self._cache = ImageCache()
-        self._settling = QTimer(self)
-        self._settling.setSingleShot(True)
-        self._settling.setInterval(_SETTLE_MS)
+        self._settling = QTimer(self, singleShot=True, interval=_SETTLE_MS)
         self._settling.timeout.connect(self.update)
         self._most_px = 0.0
         self.setMinimumSize(160, 120)

@@ -55,9 +55,8 @@ class HeadPanel(QWidget):
         self.heatmap_button.setToolTip("The selected head as a heatmap (H)")
         self.lines_button.setToolTip("The selected heads as lines from queries to keys (L)")
         self.inside_button = tool_button(
-            "Step by step", "Show the head step by step", role="segment", is_checkable=True
+            "Step by step", "Show the head step by step", role="segment", is_checkable=True, tip=_INSIDE
         )
-        self.inside_button.setToolTip(_INSIDE)
         self.picture_button = tool_button("Picture", "Show the picture", role="segment", is_checkable=True)
         self.picture_button.setToolTip("Where one patch of the picture looks, overlaid on it (P)")
         self.picture_button.setVisible(False)

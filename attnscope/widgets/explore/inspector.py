@@ -31,12 +31,11 @@ class ChangeList(QWidget):
         self._session = session
         self._shown: tuple[Intervention, ...] = ()
         self.label = ElidedLabel()
-        self.back = tool_button("×", "Undo this change", role="status")
+        self.back = tool_button("×", "Undo this change", role="status", clicked=self._on_back_clicked)
         self.more = tool_button("", "The other changes", role="status")
         self.more.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
         self.more.setMenu(QMenu(self.more))
         row((self.label, 1), self.back, self.more, on=self, spacing=4)
-        self.back.clicked.connect(self._on_back_clicked)
         told = session.changed
         when(self, self._show, told.interventions, told.selection, told.model, told.traced, told.aspect)
         self.fit_type()
@@ -90,9 +89,7 @@ class Inspector(Dressed):
         self._session = session
         self.name = PlainLabel(role="large")
         self.place = PlainLabel(role="muted")
-        self.line = PlainLabel(role="hint")
-        self.line.setWordWrap(True)
-        self.line.setToolTip(plain_tooltip(_LINE_TOOLTIP))
+        self.line = PlainLabel(role="hint", wraps=True, tip=plain_tooltip(_LINE_TOOLTIP))
         self.line.setAlignment(Qt.AlignmentFlag.AlignTop)
         self.gate = GateControl(session)
         self.changes = ChangeList(session)

@@ -29,7 +29,7 @@ from attnscope.viewmodels.session.masking import MaskState
 from attnscope.viewmodels.session.state import Session
 from attnscope.widgets.explore.mask_grid import MaskGrid
 from attnscope.widgets.form_parts import column, inset_text, row
-from attnscope.widgets.labels import PlainLabel, plain_tooltip, tool_button, when
+from attnscope.widgets.labels import PlainLabel, named, plain_tooltip, push_button, tool_button, when
 from attnscope.widgets.possible import allow
 from attnscope.widgets.theme import Dressing
 
@@ -123,8 +123,7 @@ class MaskDialog(Dressing, QDialog):
             shortcut.activated.connect(run)
 
     def _build_side(self) -> QWidget:
-        side = QWidget()
-        side.setProperty("role", "panel")
+        side = named(QWidget(), role="panel")
         side.setProperty("edge", "right")
         side.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         self.scope.setWordWrap(True)
@@ -152,9 +151,7 @@ class MaskDialog(Dressing, QDialog):
         self.undo_button, self.redo_button = QPushButton("Undo"), QPushButton("Redo")
         self.undo_button.clicked.connect(lambda _checked=False: self._session.undo())
         self.redo_button.clicked.connect(lambda _checked=False: self._session.redo())
-        self.own_button = QPushButton("The model's own")
-        self.own_button.setToolTip("Remove the mask")
-        self.own_button.clicked.connect(self._on_own)
+        self.own_button = push_button("The model's own", tip="Remove the mask", clicked=self._on_own)
         for button in (self.undo_button, self.redo_button, self.own_button):
             button.setAutoDefault(False)
         layout.addLayout(row(self.undo_button, self.redo_button, None, self.own_button, spacing=6))
@@ -170,10 +167,8 @@ class MaskDialog(Dressing, QDialog):
             button.clicked.connect(lambda _checked=False, wanted=preset: self.state.use_preset(wanted))
             grid.addWidget(button, k // 2, k % 2)
             self.presets[preset] = button
-        self.window_box = QSpinBox()
-        self.window_box.setRange(0, 64)
+        self.window_box = named(QSpinBox(minimum=0, maximum=64), "Positions to each side of the window")
         inset_text(self.window_box)
-        self.window_box.setAccessibleName("Positions to each side of the window")
         self.window_box.setValue(self.state.window)
         self.window_box.valueChanged.connect(self.state.set_window)
         n_rows = (len(PRESETS) + 1) // 2
@@ -206,8 +201,7 @@ class MaskDialog(Dressing, QDialog):
         layout.addWidget(self.edges, 1)
         self.edges_error.setWordWrap(True)
         layout.addWidget(self.edges_error)
-        self.loops = QCheckBox("and itself")
-        self.loops.setToolTip("Each token also sees itself")
+        self.loops = named(QCheckBox("and itself"), tip="Each token also sees itself")
         self.loops.clicked.connect(self.state.set_loops)
         self.file_button, self.use_button = QPushButton("From file…"), QPushButton("Use")
         self.file_button.clicked.connect(self._on_file)

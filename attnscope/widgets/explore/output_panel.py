@@ -48,11 +48,8 @@ class OutputPanel(QWidget):
         self.kind = PlainLabel(role="muted")
         self.positions = narrow_combo("Prediction to show")
         self.table = CandidateTable()
-        self.kl = PlainLabel(role="name")
-        self.kl.setToolTip(plain_tooltip(_KL_TOOLTIP))
-        self.follows = PlainLabel()
-        self.follows.setWordWrap(True)
-        self.follows.setToolTip(plain_tooltip(_FOLLOWS_TOOLTIP))
+        self.kl = PlainLabel(role="name", tip=plain_tooltip(_KL_TOOLTIP))
+        self.follows = PlainLabel(wraps=True, tip=plain_tooltip(_FOLLOWS_TOOLTIP))
         self._text_titles = (PlainLabel(role="muted"), PlainLabel(role="muted"))
         self.texts = (
             DifferenceLabel("Text before the gates"),

@@ -156,8 +156,7 @@ def _is_long(traced: Traced) -> bool:
 
 
 def _switch(text: str, name: str) -> QToolButton:
-    button = tool_button(text, name, role="segment", is_checkable=True)
-    button.setToolTip(name)
+    button = tool_button(text, name, role="segment", is_checkable=True, tip=name)
     return button
 
 

@@ -33,7 +33,7 @@ from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.session.typed_text import begun_word, completions, nearest_words, text_notes
 from attnscope.viewmodels.view_state import Highlight, ViewState, sides_of
 from attnscope.widgets.aspect_steps import writes
-from attnscope.widgets.labels import PlainLabel, plain_tooltip, tool_button, when
+from attnscope.widgets.labels import PlainLabel, named, plain_tooltip, tool_button, when
 from attnscope.widgets.theme import Dressed
 from attnscope.widgets.token_strip import TokenStrip, is_unknown, typed_letters
 
@@ -50,8 +50,7 @@ class WordHelp(QCompleter):
         self._words: Sequence[str] = ()
         self.setWidget(edit)
         self.setCompletionMode(QCompleter.CompletionMode.UnfilteredPopupCompletion)
-        self.list = QListView()
-        self.list.setAccessibleName("Known words")
+        self.list = named(QListView(), "Known words")
         self.setPopup(self.list)
         edit.textEdited.connect(self._on_edited)
         self.activated.connect(self._put)

@@ -17,7 +17,7 @@ from attnscope.figures.views.panels import MAX_COLUMNS, PanelsFigure
 from attnscope.viewmodels.view_state import SCALES
 from attnscope.widgets.export.kept_choices import KeptChoices
 from attnscope.widgets.form_parts import column, inset_text, row
-from attnscope.widgets.labels import PlainLabel
+from attnscope.widgets.labels import PlainLabel, named
 
 # The fields of the export dialog, each with a name for those who cannot see it.
 
@@ -26,8 +26,7 @@ _MOST_BETWEEN_LABELS = 64
 
 def choice(name: str, choices: Iterable[tuple[str, str]], chosen: str) -> QComboBox:
     """A list of (key, text) with one chosen; an unknown key chooses the first."""
-    combo = QComboBox()
-    combo.setAccessibleName(name)
+    combo = named(QComboBox(), name)
     for key, text in choices:
         combo.addItem(text, key)
     combo.setCurrentIndex(max(combo.findData(chosen), 0))
@@ -36,24 +35,16 @@ def choice(name: str, choices: Iterable[tuple[str, str]], chosen: str) -> QCombo
 
 def length(name: str, value: float) -> QDoubleSpinBox:
     """A side of the page in millimetres."""
-    spin = QDoubleSpinBox()
+    spin = named(QDoubleSpinBox(decimals=1, singleStep=5.0, suffix=" mm"), name)
     spin.setRange(MIN_MM, MAX_MM)
-    spin.setDecimals(1)
-    spin.setSingleStep(5.0)
-    spin.setSuffix(" mm")
     spin.setValue(value)
-    spin.setAccessibleName(name)
     inset_text(spin)
     return spin
 
 
 def type_size(value: float) -> QDoubleSpinBox:
     """The size of type in points."""
-    spin = QDoubleSpinBox()
-    spin.setRange(MIN_PT, MAX_PT)
-    spin.setDecimals(2)
-    spin.setSingleStep(0.5)
-    spin.setSuffix(" pt")
+    spin = QDoubleSpinBox(minimum=MIN_PT, maximum=MAX_PT, decimals=2, singleStep=0.5, suffix=" pt")
     spin.setValue(value)
     spin.setAccessibleName("Size of type in points")
     inset_text(spin)
@@ -62,11 +53,7 @@ def type_size(value: float) -> QDoubleSpinBox:
 
 def resolution(value: int) -> QSpinBox:
     """Dots per inch."""
-    spin = QSpinBox()
-    spin.setRange(MIN_DPI, MAX_DPI)
-    spin.setSingleStep(50)
-    spin.setSuffix(" dpi")
-    spin.setValue(value)
+    spin = QSpinBox(minimum=MIN_DPI, maximum=MAX_DPI, singleStep=50, suffix=" dpi", value=value)
     spin.setAccessibleName("Dots per inch of the PNG")
     inset_text(spin)
     return spin
@@ -74,11 +61,8 @@ def resolution(value: int) -> QSpinBox:
 
 def thinning(value: int) -> QSpinBox:
     """Which of the token labels are written; 0 stands for as many as there is room for."""
-    spin = QSpinBox()
-    spin.setRange(0, _MOST_BETWEEN_LABELS)
-    spin.setPrefix("1 label in ")
+    spin = QSpinBox(minimum=0, maximum=_MOST_BETWEEN_LABELS, prefix="1 label in ", value=value)
     spin.setSpecialValueText("labels that fit")
-    spin.setValue(value)
     spin.setAccessibleName("How many tokens lie between labels")
     inset_text(spin)
     return spin
@@ -121,11 +105,8 @@ class ExportChoices(QWidget):
         self.has_caption = _box("model, sentence, head and gates", is_checked=has_caption)
         self.has_role = _box("what the head does", is_checked=kept is not None and kept.has_role)
         self.has_role.setToolTip("Its role, as measuring over texts found it")
-        self.title = QLineEdit(spec.title)
-        self.title.setAccessibleName("Title")
-        self.note = QLineEdit()
-        self.note.setPlaceholderText("your own words")
-        self.note.setAccessibleName("Caption text")
+        self.title = named(QLineEdit(spec.title), "Title")
+        self.note = named(QLineEdit(placeholderText="your own words"), "Caption text")
         self.setMinimumWidth(round(type_px(_WIDTH_PX)))
         self._lay_out()
         self._connect()

@@ -10,7 +10,6 @@ from PySide6.QtWidgets import (
     QDialog,
     QDialogButtonBox,
     QFileDialog,
-    QPushButton,
     QSizePolicy,
     QWidget,
 )
@@ -25,7 +24,7 @@ from attnscope.figures.style import type_px
 from attnscope.widgets.export.choices import ExportChoices
 from attnscope.widgets.export.kept_choices import KeptChoices
 from attnscope.widgets.form_parts import column, monospaced_font, row
-from attnscope.widgets.labels import PlainLabel
+from attnscope.widgets.labels import PlainLabel, push_button
 
 # A picture of a figure as it will be written, on its own white page; of numbers the first lines.
 
@@ -126,19 +125,15 @@ class ExportDialog(QDialog):
         self._offered, self._folder = dict(offered), folder
         self.choices = ExportChoices(self._offered, shown, keeps_panels=keeps_panels, kept=kept)
         self.preview = FigurePreview()
-        self.message = PlainLabel(role="error")
-        self.message.setWordWrap(True)
+        self.message = PlainLabel(role="error", wraps=True)
         self.buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)
-        self.save_button = QPushButton("Save as…")
+        self.save_button = push_button("Save as…", clicked=self._on_save_clicked)
         self.buttons.addButton(self.save_button, QDialogButtonBox.ButtonRole.ActionRole)
-        self._timer = QTimer(self)
-        self._timer.setSingleShot(True)
-        self._timer.setInterval(_PAUSE_MS)
+        self._timer = QTimer(self, singleShot=True, interval=_PAUSE_MS)
         self._lay_out()
         self.save_button.setDefault(True)  # not before it is in the dialog, or Enter would press the other
         self.choices.changed.connect(self._on_changed)
         self._timer.timeout.connect(self.show_preview)
-        self.save_button.clicked.connect(self._on_save_clicked)
         self.buttons.rejected.connect(self.reject)
         self.show_preview()
 

@@ -8,7 +8,6 @@ from PySide6.QtWidgets import (
     QHBoxLayout,
     QHeaderView,
     QProgressBar,
-    QPushButton,
     QStackedWidget,
     QTableWidget,
     QTableWidgetItem,
@@ -24,7 +23,7 @@ from attnscope.widgets.choice_button import ChoiceButton
 from attnscope.widgets.form_parts import column, dress_table, row
 from attnscope.widgets.heads.head_table import SHARE_ROLE, BarDelegate
 from attnscope.widgets.heads.page import AskPath, ask_open_path
-from attnscope.widgets.labels import ElidedLabel, tool_button, watch_seen, when_seen
+from attnscope.widgets.labels import ElidedLabel, named, push_button, tool_button, watch_seen, when_seen
 from attnscope.widgets.state_card import StateCard
 from attnscope.widgets.theme import Dressed
 
@@ -98,15 +97,10 @@ class AlikePage(Dressed):
         self._texts.chosen.connect(self._on_texts_chosen)
         self._stack = ChoiceButton("Stack", "Stack whose heads are compared", _STACKS)
         self._stack.chosen.connect(self._state.choose_stack)
-        self.run_button = QPushButton("Compare")
-        self.run_button.setDefault(True)
-        self.run_button.clicked.connect(self._state.run)
-        self.stop_button = tool_button("Cancel", "Cancel the pass")
-        self.stop_button.clicked.connect(self._state.stop)
-        self._progress = QProgressBar()
-        self._progress.setTextVisible(False)
+        self.run_button = push_button("Compare", is_default=True, clicked=self._state.run)
+        self.stop_button = tool_button("Cancel", "Cancel the pass", clicked=self._state.stop)
+        self._progress = named(QProgressBar(textVisible=False), "Progress of the pass")
         self._progress.setFixedWidth(160)
-        self._progress.setAccessibleName("Progress of the pass")
         return row(self._texts, self._stack, self.run_button, self.stop_button, self._progress, None)
 
     def _show_statement(self) -> None:

@@ -7,7 +7,7 @@ from attnscope.viewmodels.session.recorded import is_recorded
 from attnscope.viewmodels.session.state import Session
 from attnscope.widgets.form_parts import row
 from attnscope.widgets.jump_slider import JumpSlider
-from attnscope.widgets.labels import PlainLabel, plain_tooltip, tool_button, when
+from attnscope.widgets.labels import PlainLabel, named, plain_tooltip, tool_button, when
 from attnscope.widgets.theme import Dressed
 
 _STEPS = 100
@@ -20,10 +20,9 @@ class GateControl(Dressed):
     def __init__(self, session: Session) -> None:
         super().__init__()
         self._session = session
-        self.slider = JumpSlider(Qt.Orientation.Horizontal)
+        self.slider = named(JumpSlider(Qt.Orientation.Horizontal), "Gate of the selected head")
         self.slider.setRange(0, _STEPS)
         self.slider.setPageStep(10)
-        self.slider.setAccessibleName("Gate of the selected head")
         self.slider.setToolTip(
             plain_tooltip(
                 "The head's output is multiplied by this before the output projection.\n"

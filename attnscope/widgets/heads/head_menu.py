@@ -25,8 +25,7 @@ def head_menu(
     session: Session, shown: HeadMap, cell: Cell | None, head_actions: Sequence[QAction], parent: QWidget
 ) -> QMenu:
     """A menu for the head of `shown`; `cell` is the query and key under the cursor."""
-    menu = QMenu(parent)
-    menu.setToolTipsVisible(True)
+    menu = QMenu(parent, toolTipsVisible=True)
     head = shown.head
     done = of_head(session.interventions, head)
     if cell is not None and cell[0] < len(shown.queries) and cell[1] < len(shown.keys):

@@ -10,7 +10,6 @@ from PySide6.QtWidgets import (
     QFrame,
     QLineEdit,
     QProgressBar,
-    QPushButton,
     QScrollArea,
     QSplitter,
     QStackedWidget,
@@ -31,7 +30,16 @@ from attnscope.widgets.failures import told_failures
 from attnscope.widgets.flow_row import FlowRow, together
 from attnscope.widgets.form_parts import column
 from attnscope.widgets.heads.head_table import HeadTableView
-from attnscope.widgets.labels import ElidedLabel, PlainLabel, rule, tool_button, watch_seen, when
+from attnscope.widgets.labels import (
+    ElidedLabel,
+    PlainLabel,
+    named,
+    push_button,
+    rule,
+    tool_button,
+    watch_seen,
+    when,
+)
 from attnscope.widgets.state_card import StateCard
 
 # What one head does: a sentence, its roles with their numbers, and the texts that show it best.
@@ -55,8 +63,7 @@ class HeadCardPanel(QScrollArea):
         self._show()
 
     def _show(self) -> None:
-        inner = QWidget()
-        inner.setProperty("role", "panel")
+        inner = named(QWidget(), role="panel")
         inner.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         self._layout = column(on=inner, margins=12, spacing=8)
         self._fill()
@@ -97,14 +104,12 @@ class HeadCardPanel(QScrollArea):
             for i, j, weight in text.edges[:_N_EDGES]
         )
         self._add(edges, "muted")
-        button = tool_button("See in Explore", f"See text {index + 1} in Explore")
+        button = tool_button("See in Explore", f"See text {index + 1} in Explore", clicked=self._on_look)
         button.setProperty("text_number", index)
-        button.clicked.connect(self._on_look)
         self._layout.addWidget(button, 0, Qt.AlignmentFlag.AlignLeft)
 
     def _add(self, text: str, role: str = "") -> None:
-        label = PlainLabel(text, role)
-        label.setWordWrap(True)
+        label = PlainLabel(text, role, wraps=True)
         label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self._layout.addWidget(label)
 
@@ -156,9 +161,7 @@ class HeadsPage(QWidget):
         self.table = HeadTableView(state)
         self.card = HeadCardPanel(state)
         self.card.look_wanted.connect(self._on_look_wanted)
-        self._splitter = QSplitter(Qt.Orientation.Horizontal)
-        self._splitter.setChildrenCollapsible(False)
-        self._splitter.setHandleWidth(1)
+        self._splitter = QSplitter(Qt.Orientation.Horizontal, childrenCollapsible=False, handleWidth=1)
         self._splitter.addWidget(self.table)
         self._splitter.addWidget(self.card)
         self._splitter.setStretchFactor(0, 1)
@@ -199,16 +202,11 @@ class HeadsPage(QWidget):
         self._links.chosen.connect(self._on_links_chosen)
         self._special = ChoiceButton("Special tokens", "Special tokens in the measures", SPECIAL_NAMES)
         self._special.chosen.connect(self._state.texts.choose_specials)
-        self.run_button = QPushButton("Measure")
-        self.run_button.setDefault(True)
+        self.run_button = push_button("Measure", is_default=True, clicked=self._state.run)
         self.run_button.setAccessibleName("Measure every head over the texts")
-        self.run_button.clicked.connect(self._state.run)
-        self.stop_button = tool_button("Cancel", "Cancel the measuring pass")
-        self.stop_button.clicked.connect(self._state.stop)
-        self._progress = QProgressBar()
-        self._progress.setTextVisible(False)
+        self.stop_button = tool_button("Cancel", "Cancel the measuring pass", clicked=self._state.stop)
+        self._progress = named(QProgressBar(textVisible=False), "Progress of the measuring pass")
         self._progress.setFixedWidth(160)
-        self._progress.setAccessibleName("Progress of the measuring pass")
         self._progress_text = PlainLabel(role="muted")
         self._export = tool_button("Export table…", "Export the table as CSV or JSON")
         self._export.clicked.connect(self._on_export)
@@ -228,9 +226,7 @@ class HeadsPage(QWidget):
     def _build_filter_row(self) -> FlowRow:
         self._stack = ChoiceButton("Show", "Stacks shown", _STACKS)
         self._stack.chosen.connect(self._state.order.show_stack)
-        self._filter = QLineEdit()
-        self._filter.setPlaceholderText("Filter: L3, induction")
-        self._filter.setAccessibleName("Filter the heads")
+        self._filter = named(QLineEdit(placeholderText="Filter: L3, induction"), "Filter the heads")
         self._filter.setClearButtonEnabled(True)
         self._filter.setToolTip("Layers, heads and roles, separated by spaces, such as L3 or induction")
         self._filter.setMinimumWidth(240)

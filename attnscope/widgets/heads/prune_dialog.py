@@ -29,7 +29,7 @@ from attnscope.viewmodels.heads.pruning import (
     waiting_rows,
 )
 from attnscope.widgets.form_parts import column
-from attnscope.widgets.labels import PlainLabel, rule, when
+from attnscope.widgets.labels import PlainLabel, named, rule, when
 
 _SHAPES: dict[PruneShape, str] = {
     "small": "Smaller: the parameters of the heads are gone",
@@ -61,8 +61,7 @@ class PruneDialog(QDialog):
         self.folded = PlainLabel(folded_sentence(state.gates), role="hint")
         self.shapes = {shape: QRadioButton(text) for shape, text in _SHAPES.items()}
         self.table = QWidget()
-        self.progress = QProgressBar()
-        self.progress.setTextVisible(False)
+        self.progress = QProgressBar(textVisible=False)
         self.outcome, self.details = PlainLabel(role="name"), PlainLabel(role="hint")
         self.save_button, self.open_button = QPushButton("Save as…"), QPushButton("Open it")
         self.stop_button = QPushButton("Stop")
@@ -127,8 +126,7 @@ class PruneDialog(QDialog):
 
     def _list(self) -> QWidget:
         """The heads that go, a line for each site."""
-        content = QWidget()
-        content.setProperty("role", "panel")
+        content = named(QWidget(), role="panel")
         cells = QGridLayout(content)
         cells.setContentsMargins(12, 8, 12, 8)
         cells.setHorizontalSpacing(16)
@@ -137,12 +135,10 @@ class PruneDialog(QDialog):
         rows = removed_by_site(self._state.gates)
         for k, (site, heads) in enumerate(rows):
             cells.addWidget(PlainLabel(site, role="hint"), k, 0, Qt.AlignmentFlag.AlignTop)
-            names = PlainLabel(heads)
-            names.setWordWrap(True)
+            names = PlainLabel(heads, wraps=True)
             cells.addWidget(names, k, 1)
         cells.setRowStretch(len(rows), 1)
-        area = QScrollArea()
-        area.setWidgetResizable(True)
+        area = QScrollArea(widgetResizable=True)
         area.setFrameShape(QScrollArea.Shape.NoFrame)
         area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         area.setWidget(content)

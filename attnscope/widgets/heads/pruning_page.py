@@ -10,7 +10,6 @@ from PySide6.QtWidgets import (
     QHBoxLayout,
     QMenu,
     QProgressBar,
-    QPushButton,
     QSpinBox,
     QStackedWidget,
     QWidget,
@@ -33,7 +32,16 @@ from attnscope.widgets.failures import told_failures
 from attnscope.widgets.flow_row import FlowRow
 from attnscope.widgets.form_parts import column, inset_text, row
 from attnscope.widgets.heads.page import AskPath, ask_open_path, ask_save_path
-from attnscope.widgets.labels import ElidedLabel, PlainLabel, plain_tooltip, tool_button, watch_seen, when
+from attnscope.widgets.labels import (
+    ElidedLabel,
+    PlainLabel,
+    named,
+    plain_tooltip,
+    push_button,
+    tool_button,
+    watch_seen,
+    when,
+)
 from attnscope.widgets.state_card import StateCard
 
 if TYPE_CHECKING:
@@ -106,20 +114,14 @@ class PruningPage(QWidget):
             },
         )
         self._texts.chosen.connect(self._on_texts_chosen)
-        self._amount = QSpinBox()
-        self._amount.setRange(1, MAX_TEXTS)
-        self._amount.setPrefix("up to ")
-        self._amount.setSuffix(" texts")
+        self._amount = QSpinBox(minimum=1, maximum=MAX_TEXTS, prefix="up to ", suffix=" texts")
         self._amount.setAccessibleName("Most texts to read")
         metrics = {str(name): words for name, words in METRIC_NAMES.items()}
         self._metric = ChoiceButton("Metric", "What is measured as heads are removed", metrics)
         self._metric.chosen.connect(self._state.choose_metric)
-        self.run_button = QPushButton("Run")
-        self.run_button.setDefault(True)
-        self.run_button.setAccessibleName("Measure the pruning curves")
+        self.run_button = push_button("Run", is_default=True, name="Measure the pruning curves")
         self.run_button.clicked.connect(self._state.run)
-        self.stop_button = tool_button("Cancel", "Cancel the pass")
-        self.stop_button.clicked.connect(self._state.stop)
+        self.stop_button = tool_button("Cancel", "Cancel the pass", clicked=self._state.stop)
         self._export = tool_button("Export ▾", "Export the curves")
         self._export.setPopupMode(self._export.ToolButtonPopupMode.InstantPopup)
         menu = QMenu(self._export)
@@ -137,10 +139,7 @@ class PruningPage(QWidget):
         for ranking, box in self.rankings.items():
             box.setToolTip(plain_tooltip(_RANKING_TIPS[ranking]))
             box.clicked.connect(self._on_ranking_clicked)
-        self._orders = QSpinBox()
-        self._orders.setRange(1, 20)
-        self._orders.setPrefix("× ")
-        self._orders.setAccessibleName("Random orders")
+        self._orders = named(QSpinBox(minimum=1, maximum=20, prefix="× "), "Random orders")
         self._orders.valueChanged.connect(self._on_amounts)
         inset_text(self._amount, self._orders)
         self._again = QCheckBox("score again after each removal")
@@ -169,10 +168,8 @@ class PruningPage(QWidget):
         return self.curves
 
     def _build_bottom_row(self) -> QHBoxLayout:
-        self._progress = QProgressBar()
-        self._progress.setTextVisible(False)
+        self._progress = named(QProgressBar(textVisible=False), "Progress of the pass")
         self._progress.setFixedWidth(160)
-        self._progress.setAccessibleName("Progress of the pass")
         self._statement = ElidedLabel(role="muted", n_lines=2)
         layout = row(self._progress, (self._statement, 1))
         return layout

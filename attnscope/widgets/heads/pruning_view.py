@@ -10,7 +10,6 @@ from PySide6.QtWidgets import (
     QCheckBox,
     QFrame,
     QGraphicsPolygonItem,
-    QPushButton,
     QScrollArea,
     QSplitter,
     QWidget,
@@ -24,7 +23,7 @@ from attnscope.records.sites import STACKS, HeadRef, Stack
 from attnscope.viewmodels.heads.curve_groups import RANKING_NAMES, CurveGroup, PointRef
 from attnscope.viewmodels.heads.pruning_curves import METRIC_NAMES, CurvesState, pruning_label
 from attnscope.widgets.form_parts import column, row
-from attnscope.widgets.labels import PlainLabel, plain_tooltip, rule, when
+from attnscope.widgets.labels import PlainLabel, named, plain_tooltip, push_button, rule, when
 from attnscope.widgets.line_plot import Line, LinePlot
 
 # Points of pruning curves in words. Pure functions.
@@ -259,19 +258,15 @@ class PointPanel(QWidget):
         self.taken_title, self.taken = PlainLabel("Removed last", "section"), PlainLabel()
         self.hint = PlainLabel(_HINT, role="hint")
         self.loaded = PlainLabel(role="name")
-        self.again_button = QPushButton("Load it again")
-        self.explore_button = QPushButton("See in Explore")
-        self.remove_button = QPushButton("Remove these heads…")
-        self.again_button.clicked.connect(state.load_again)
-        self.explore_button.clicked.connect(self.explore_wanted)
-        self.remove_button.clicked.connect(self.remove_wanted)
+        self.again_button = push_button("Load it again", clicked=state.load_again)
+        self.explore_button = push_button("See in Explore", clicked=self.explore_wanted)
+        self.remove_button = push_button("Remove these heads…", clicked=self.remove_wanted)
         self._lay_out()
         when(self, self._show, state.changed.point, state.changed.loaded, state.changed.curves)
         self._show()
 
     def _lay_out(self) -> None:
-        inner = QWidget()
-        inner.setProperty("role", "panel")
+        inner = named(QWidget(), role="panel")
         told = column(on=inner, margins=16, spacing=8)
         for label in (
             self.hint, self.title, self.ranking, self.value, self.unit, self.untouched, self.taken_title,
@@ -280,8 +275,7 @@ class PointPanel(QWidget):
             label.setWordWrap(True)
             told.addWidget(label)
         told.addStretch(1)
-        area = QScrollArea()
-        area.setWidgetResizable(True)
+        area = QScrollArea(widgetResizable=True)
         area.setFrameShape(QFrame.Shape.NoFrame)
         area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
@@ -349,8 +343,7 @@ class PruningView(QSplitter):
         self.panel = PointPanel(state)
         self.panel.explore_wanted.connect(self.explore_wanted)
         self.panel.remove_wanted.connect(self.remove_wanted)
-        self.log = QCheckBox("logarithmic")
-        self.log.setToolTip(plain_tooltip("Draw the logarithm of the metric."))
+        self.log = named(QCheckBox("logarithmic"), tip=plain_tooltip("Draw the logarithm of the metric."))
         self.log.clicked.connect(self.plot.set_log)
         self.setChildrenCollapsible(False)
         self.setHandleWidth(1)

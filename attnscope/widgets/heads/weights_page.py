@@ -41,7 +41,15 @@ from attnscope.widgets.export.one_figure import export_one
 from attnscope.widgets.failures import told_failures
 from attnscope.widgets.form_parts import column, row
 from attnscope.widgets.heads.page import AskPath, ask_save_path
-from attnscope.widgets.labels import ElidedLabel, PlainLabel, plain_tooltip, tool_button, watch_seen, when
+from attnscope.widgets.labels import (
+    ElidedLabel,
+    PlainLabel,
+    named,
+    plain_tooltip,
+    tool_button,
+    watch_seen,
+    when,
+)
 from attnscope.widgets.state_card import StateCard
 from attnscope.widgets.theme import Dressed
 
@@ -193,16 +201,13 @@ class PairPanel(QWidget):
     def __init__(self, state: WeightsState, kind: CircuitKind) -> None:
         super().__init__()
         self._state, self.kind = state, kind
-        title = PlainLabel(KIND_NAMES[kind], "section")
-        title.setToolTip(plain_tooltip(f"{KIND_TIPS[kind]}\n{LEFT_OUT}"))
-        self.note = PlainLabel(role="hint")
-        self.note.setWordWrap(True)
+        title = PlainLabel(KIND_NAMES[kind], "section", tip=plain_tooltip(f"{KIND_TIPS[kind]}\n{LEFT_OUT}"))
+        self.note = PlainLabel(role="hint", wraps=True)
         self.note.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self.table = PairTable(KIND_COLUMNS[kind], _JOINTS[kind])
         self.table.setAccessibleName(KIND_NAMES[kind])
-        area = QScrollArea()
+        area = QScrollArea(widgetResizable=True)
         area.setWidget(self.table)
-        area.setWidgetResizable(True)
         area.setFrameShape(QFrame.Shape.NoFrame)
         area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         column(title, self.note, (area, 1), on=self, margins=8, spacing=4)
@@ -253,12 +258,9 @@ class WeightsPage(QWidget):
         self._end.chosen.connect(self._state.show_end)
         self.run_button = tool_button("Compute", "Compute what the weights of this head do")
         self.run_button.clicked.connect(self._state.run)
-        self.stop_button = tool_button("Stop", "Stop computing")
-        self.stop_button.clicked.connect(self._state.stop)
-        self._progress = QProgressBar()
-        self._progress.setTextVisible(False)
+        self.stop_button = tool_button("Stop", "Stop computing", clicked=self._state.stop)
+        self._progress = named(QProgressBar(textVisible=False), "Progress of the pass")
         self._progress.setFixedWidth(120)
-        self._progress.setAccessibleName("Progress of the pass")
         self._words = PlainLabel(role="muted")
         self._export = tool_button("Export ▾", "Export what the weights do")
         self._export.setPopupMode(self._export.ToolButtonPopupMode.InstantPopup)
@@ -274,8 +276,7 @@ class WeightsPage(QWidget):
         self._stage = StateCard()
         self.panels = tuple(PairPanel(self._state, kind) for kind in ("ov", "qk"))
         self.charts = ChartsView()
-        self._no_charts = PlainLabel(role="hint")
-        self._no_charts.setWordWrap(True)
+        self._no_charts = PlainLabel(role="hint", wraps=True)
         right = QWidget()
         title = PlainLabel("How many dimensions it uses", "section")
         title.setToolTip(
@@ -285,9 +286,7 @@ class WeightsPage(QWidget):
             )
         )
         column(title, self._no_charts, (self.charts, 1), on=right, margins=(8, 8, 0, 0), spacing=-1)
-        self._splitter = QSplitter(Qt.Orientation.Horizontal)
-        self._splitter.setChildrenCollapsible(False)
-        self._splitter.setHandleWidth(1)
+        self._splitter = QSplitter(Qt.Orientation.Horizontal, childrenCollapsible=False, handleWidth=1)
         for part in (*self.panels, right):
             self._splitter.addWidget(part)
         self._splitter.setSizes([340, 340, 460])

@@ -3,14 +3,14 @@
 from typing import Generic, TypeVar
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QCheckBox, QComboBox, QLineEdit, QPushButton, QWidget
+from PySide6.QtWidgets import QCheckBox, QComboBox, QLineEdit, QWidget
 
 from attnscope.fields import Field, Number, OneOf, Seed, Switch, Text, Value
 from attnscope.figures.style import type_px
 from attnscope.widgets.form_parts import column, row
 from attnscope.widgets.formula_label import FormulaLabel
 from attnscope.widgets.jump_slider import JumpSlider
-from attnscope.widgets.labels import PlainLabel, plain_tooltip
+from attnscope.widgets.labels import PlainLabel, plain_tooltip, push_button
 
 C = TypeVar("C")
 _NAME_PX, _VALUE_PX = 64, 44
@@ -99,12 +99,10 @@ class ControlRow(QWidget, Generic[C]):
                 box.clicked.connect(self._ask)
                 return box
             case Seed():
-                button = QPushButton(self._setting.title)
-                button.clicked.connect(self._on_pushed)
+                button = push_button(self._setting.title, clicked=self._on_pushed)
                 return button
             case Text() as text:
-                edit = QLineEdit()
-                edit.setMaxLength(text.most)
+                edit = QLineEdit(maxLength=text.most)
                 edit.textEdited.connect(self._on_written)
                 edit.editingFinished.connect(self.settled)
                 return edit

@@ -26,9 +26,7 @@ class ExperimentDesk(QObject, Generic[C]):
         self._lab, self._plan = view.lab, view.plan
         self._state: ExperimentsState | None = None
         self._is_watched = False
-        self._timer = QTimer(self)
-        self._timer.setSingleShot(True)
-        self._timer.setInterval(WAIT_MS)
+        self._timer = QTimer(self, singleShot=True, interval=WAIT_MS)
         self._timer.timeout.connect(self._ask)
         when(self, self._on_lab, view.lab.changed)
         view.looked_at.connect(self.look)

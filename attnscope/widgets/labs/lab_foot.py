@@ -8,7 +8,7 @@ from PySide6.QtWidgets import QPushButton
 from attnscope.viewmodels.labs.controls import LabControls
 from attnscope.widgets.form_parts import row
 from attnscope.widgets.icons import icon
-from attnscope.widgets.labels import tool_button
+from attnscope.widgets.labels import push_button, tool_button
 from attnscope.widgets.theme import Dressed
 
 
@@ -22,7 +22,7 @@ class LabFoot(Dressed):
         self.undo_button = tool_button("", "Undo the last change in this lab")
         self.redo_button = tool_button("", "Redo the change in this lab")
         self.reset_button = QPushButton("Reset")
-        self.export_button = QPushButton("Export…")
+        self.export_button = push_button("Export…", clicked=self.export_wanted)
         self.undo_button.setToolTip("Undo the last change in this lab (Ctrl+Z)")
         self.redo_button.setToolTip("Redo the change in this lab (Ctrl+Y)")
         self.reset_button.setToolTip("Restore the example: every control at its default")
@@ -37,7 +37,6 @@ class LabFoot(Dressed):
             margins=(12, 6, 12, 8),
             spacing=4,
         )
-        self.export_button.clicked.connect(self.export_wanted)
         for button in (self.undo_button, self.redo_button, self.reset_button):
             button.setEnabled(False)
         self.dress()

@@ -29,8 +29,7 @@ class LabFrame(Dressed):
     def __init__(self, title: str, parent: QWidget | None = None, *, has_words: bool = True) -> None:
         super().__init__(parent)
         self.words = WordsPanel() if has_words else None
-        self.sentence = PlainLabel(role="name")
-        self.sentence.setWordWrap(True)
+        self.sentence = PlainLabel(role="name", wraps=True)
         self.sentence.setAlignment(Qt.AlignmentFlag.AlignTop)
         inside = QWidget()
         whole = column(PlainLabel(title, "name"), 4, on=inside, margins=12, spacing=6)

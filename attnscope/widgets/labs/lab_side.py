@@ -5,18 +5,17 @@ from PySide6.QtWidgets import QFrame, QScrollArea, QWidget
 
 from attnscope.figures.style import type_px
 from attnscope.widgets.form_parts import column
+from attnscope.widgets.labels import named
 
 
 def lab_side(inside: QWidget, foot: QWidget) -> QWidget:
     """A panel of `inside`, which scrolls downwards, over the buttons of the lab."""
-    area = QScrollArea()
+    area = QScrollArea(widgetResizable=True)
     area.setWidget(inside)
-    area.setWidgetResizable(True)
     area.setFrameShape(QFrame.Shape.NoFrame)
     area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
     area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-    side = QWidget()
-    side.setProperty("role", "panel")
+    side = named(QWidget(), role="panel")
     side.setProperty("edge", "right")
     side.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
     column((area, 1), foot, on=side, margins=(0, 0, 1, 0), spacing=0)

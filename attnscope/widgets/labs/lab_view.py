@@ -14,7 +14,7 @@ from attnscope.figures.views.lab import lab_figure, row_sizes
 from attnscope.labs.lab import HasWords, Lab
 from attnscope.viewmodels.labs.controls import LabControls, LabState
 from attnscope.widgets.form_parts import column, row
-from attnscope.widgets.labels import PlainLabel, plain_tooltip, tool_button, when
+from attnscope.widgets.labels import PlainLabel, plain_tooltip, push_button, tool_button, when
 from attnscope.widgets.labs.cell_panel import CellPanel
 from attnscope.widgets.labs.controls import ControlRow, WordsPanel
 from attnscope.widgets.labs.lab_foot import LabFoot
@@ -58,8 +58,7 @@ class LabView(Dressed, Generic[C, S]):
         )
         self.rows: dict[str, ControlRow[C]] = {}
         self.words = WordsPanel()
-        self.sentence = PlainLabel(role="name")
-        self.sentence.setWordWrap(True)
+        self.sentence = PlainLabel(role="name", wraps=True)
         self.sentence.setAlignment(Qt.AlignmentFlag.AlignTop)
         self.cell_panels: tuple[CellPanel, ...] = ()
         self.chart_panels: tuple[ChartPanel, ...] = ()
@@ -78,9 +77,7 @@ class LabView(Dressed, Generic[C, S]):
 
     def add_button(self, words: str, tip: str) -> QPushButton:
         """One more button below the controls."""
-        button = QPushButton(words)
-        button.setAccessibleName(words)
-        button.setToolTip(plain_tooltip(tip))
+        button = push_button(words, name=words, tip=plain_tooltip(tip))
         self._column.insertWidget(2 + len(self.rows), button)
         return button
 

@@ -18,7 +18,7 @@ from attnscope.viewmodels.labs.controls import LabControls
 from attnscope.viewmodels.labs.merges import MAX_TEXT, SIZES, SOURCES, TRAINED_KINDS, MergesState
 from attnscope.widgets.form_parts import column, play_icon, row
 from attnscope.widgets.jump_slider import JumpSlider
-from attnscope.widgets.labels import PlainLabel, tool_button, when
+from attnscope.widgets.labels import PlainLabel, named, tool_button, when
 from attnscope.widgets.labs.chip_flow import ChipFlow
 from attnscope.widgets.labs.lab_frame import LabFrame
 from attnscope.widgets.labs.text_table import TextTable, TextTableModel
@@ -45,9 +45,7 @@ class MergesView(LabFrame):
     def __init__(self) -> None:
         super().__init__("Merges replayed")
         self.state: MergesState | None = None
-        self.text = QLineEdit()
-        self.text.setAccessibleName("Text to split")
-        self.text.setMaxLength(MAX_TEXT)
+        self.text = named(QLineEdit(maxLength=MAX_TEXT), "Text to split")
         self.source, self.kind = QComboBox(), QComboBox()
         self.pieces, self.slider = (
             JumpSlider(Qt.Orientation.Horizontal),
@@ -61,8 +59,7 @@ class MergesView(LabFrame):
         self._rule_rows = TextTableModel(_RULE_COLUMNS, self._rule_cells, left=frozenset({1}))
         self.steps = TextTable(self._step_rows, "Steps")
         self.rules = TextTable(self._rule_rows, "Merge rules")
-        self._timer = QTimer(self)
-        self._timer.setInterval(_STEP_MS)
+        self._timer = QTimer(self, interval=_STEP_MS)
         self._timer.timeout.connect(self._on_tick)
         self._build_side()
         self._build_picture()
@@ -171,10 +168,9 @@ class MergesView(LabFrame):
         self.play.clicked.connect(self._on_play)
         self.back.clicked.connect(self._on_back)
         self.forward.clicked.connect(self._on_forward)
-        self._area = QScrollArea()
+        self._area = QScrollArea(widgetResizable=True)
         self._area.setWidget(self.chips)
         self.chips.setAutoFillBackground(False)
-        self._area.setWidgetResizable(True)
         self._area.setFrameShape(QFrame.Shape.NoFrame)
         self._area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self.chips.hovered.connect(self.hover_text)

@@ -26,7 +26,7 @@ from attnscope.viewmodels.labs.controls import LabControls, LabValues
 from attnscope.viewmodels.palette import Item
 from attnscope.viewmodels.view_state import ViewState
 from attnscope.widgets.form_parts import column, row
-from attnscope.widgets.labels import ElidedLabel, PlainLabel, plain_tooltip
+from attnscope.widgets.labels import ElidedLabel, PlainLabel, named, plain_tooltip
 from attnscope.widgets.labs.catalogue import HasControls, LabWidget, LinksToPages, TakesOffers, make_lab
 from attnscope.widgets.offers import Offer
 from attnscope.widgets.theme import Dressed
@@ -163,9 +163,7 @@ class LabsPage(Dressed):
         return widget
 
     def _build_list(self) -> QListWidget:
-        shown = QListWidget()
-        shown.setAccessibleName("Labs")
-        shown.setProperty("role", "contents")
+        shown = named(QListWidget(), "Labs", role="contents")
         shown.setFrameShape(QFrame.Shape.NoFrame)
         shown.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         for group in GROUPS:
@@ -183,9 +181,7 @@ class LabsPage(Dressed):
         return shown
 
     def _build_box(self) -> QComboBox:
-        box = QComboBox()
-        box.setAccessibleName("Labs")
-        box.setMaxVisibleItems(30)
+        box = named(QComboBox(maxVisibleItems=30), "Labs")
         for group in GROUPS:
             entries = [entry for entry in self.entries if entry.group == group]
             if entries and box.count():
@@ -195,8 +191,7 @@ class LabsPage(Dressed):
         return box
 
     def _build_side(self) -> QWidget:
-        side = QWidget()
-        side.setProperty("role", "panel")
+        side = named(QWidget(), role="panel")
         side.setProperty("edge", "right")
         side.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         layout = column(self.list, on=side, margins=(0, 4, 1, 4), spacing=0)

@@ -17,7 +17,7 @@ from attnscope.records.vocabulary import MAX_QUERY, PIECE_KINDS, FindPieces, Pie
 from attnscope.viewmodels.labs.controls import LabControls
 from attnscope.viewmodels.labs.vocabulary import MODES, VocabularyState
 from attnscope.widgets.form_parts import column, row
-from attnscope.widgets.labels import PlainLabel, tool_button, when
+from attnscope.widgets.labels import PlainLabel, named, tool_button, when
 from attnscope.widgets.labs.chip_flow import ChipFlow
 from attnscope.widgets.labs.lab_foot import LabFoot
 from attnscope.widgets.labs.text_table import TextTable, TextTableModel
@@ -46,16 +46,13 @@ class VocabularyView(Dressed):
         self.state: VocabularyState | None = None
         self.query, self.typed = QLineEdit(), QLineEdit()
         self.mode, self.kind = QComboBox(), QComboBox()
-        self.sentence = PlainLabel("", "name")
-        self.sentence.setWordWrap(True)
+        self.sentence = PlainLabel("", "name", wraps=True)
         self.count, self.spelled = PlainLabel("", "hint"), PlainLabel("", "hint")
         self._rows = TextTableModel(_COLUMNS, self._cells, left=frozenset({1, 2}))
         self.table = TextTable(self._rows, "Pieces")
         self.flow = ChipFlow("Tokens of the typed text")
         self.detail, self.foot = _PieceCard(), LabFoot()
-        self._timer = QTimer(self)
-        self._timer.setSingleShot(True)
-        self._timer.setInterval(_TYPING_MS)
+        self._timer = QTimer(self, singleShot=True, interval=_TYPING_MS)
         self._timer.timeout.connect(self._on_typing_ended)
         self._build()
         self.dress()
@@ -144,10 +141,9 @@ class VocabularyView(Dressed):
         self.typed.setAccessibleName("Text to spell")
         self.typed.textEdited.connect(self._on_typed)
         self.flow.hovered.connect(self.hover_text)
-        self._area = QScrollArea()
+        self._area = QScrollArea(widgetResizable=True)
         self._area.setWidget(self.flow)
         self.flow.setAutoFillBackground(False)
-        self._area.setWidgetResizable(True)
         self._area.setFrameShape(QFrame.Shape.NoFrame)
         self._area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         left = column(margins=(16, 12, 12, 8))
@@ -167,13 +163,11 @@ class VocabularyView(Dressed):
         row((left, 1), self._side, on=self, spacing=0)
 
     def _build_side(self) -> QWidget:
-        side = QWidget()
-        side.setProperty("role", "panel")
+        side = named(QWidget(), role="panel")
         side.setProperty("edge", "left")
         side.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
-        area = QScrollArea()
+        area = QScrollArea(widgetResizable=True)
         area.setWidget(self.detail)
-        area.setWidgetResizable(True)
         area.setFrameShape(QFrame.Shape.NoFrame)
         area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.foot.export_wanted.connect(self.export_wanted)
@@ -309,8 +303,7 @@ class _PieceCard(QWidget):
     def _add(self, text: str, role: str) -> None:
         if role == "section":
             self._layout.addSpacing(6)
-        label = PlainLabel(plain_text(text) if role != "large" else text, role)
-        label.setWordWrap(True)
+        label = PlainLabel(plain_text(text) if role != "large" else text, role, wraps=True)
         label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self._layout.addWidget(label)
         label.show()

@@ -28,7 +28,7 @@ from attnscope.viewmodels.placeholder import Placeholder
 from attnscope.viewmodels.positions import D_MODEL_RANGE, POSITIONS_RANGE, SCHEMES, PositionsState
 from attnscope.widgets.flow_row import FlowRow, together
 from attnscope.widgets.form_parts import column, inset_text, row
-from attnscope.widgets.labels import ElidedLabel, PlainLabel, when
+from attnscope.widgets.labels import ElidedLabel, PlainLabel, named, when
 from attnscope.widgets.positions.position_map import PositionMap
 from attnscope.widgets.state_card import StateCard
 from attnscope.widgets.theme import Dressed
@@ -260,8 +260,7 @@ class PositionsPage(Dressed):
         self._state = state
         self.setProperty("role", "page")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
-        self.sentence = PlainLabel(role="name")
-        self.sentence.setWordWrap(True)
+        self.sentence = PlainLabel(role="name", wraps=True)
         layout = column(self._build_controls(), self._note, self.sentence, on=self, margins=12)
         self._card = StateCard()
         self._columns: dict[str, PositionColumn] = {}
@@ -269,9 +268,7 @@ class PositionsPage(Dressed):
         self._row_layout = row(on=self._row, margins=(0, 0, 0, 8), spacing=16)
         self._plots: OffsetPlots | None = None
         self._lower = QWidget()
-        self._splitter = QSplitter(Qt.Orientation.Vertical)
-        self._splitter.setChildrenCollapsible(False)
-        self._splitter.setHandleWidth(1)
+        self._splitter = QSplitter(Qt.Orientation.Vertical, childrenCollapsible=False, handleWidth=1)
         self._splitter.addWidget(self._row)
         self._splitter.addWidget(self._lower)
         self._splitter.setStretchFactor(0, 5)
@@ -355,8 +352,7 @@ class PositionsPage(Dressed):
         self._bar = ScaleBar("− limit", "+ limit")
         self._bar.setToolTip("Blue is below 0, orange above; cosine similarity runs from −1 to 1")
         self._note = ElidedLabel(role="warning")
-        self._views = QComboBox()
-        self._views.setAccessibleName("View")
+        self._views = named(QComboBox(), "View")
         for name, kind in VIEWS.items():
             if kind.reads_positions:
                 self._views.addItem(name.capitalize(), name)
@@ -377,11 +373,9 @@ class PositionsPage(Dressed):
         return layout
 
     def _spin_box(self, ends: tuple[int, int], step: int, value: int, name: str) -> QSpinBox:
-        box = QSpinBox()
+        box = named(QSpinBox(singleStep=step), name)
         box.setRange(*ends)
-        box.setSingleStep(step)
         box.setValue(value)
-        box.setAccessibleName(name)
         box.setKeyboardTracking(False)
         inset_text(box)
         return box

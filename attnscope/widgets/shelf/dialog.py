@@ -22,7 +22,7 @@ from attnscope.figures.style import type_px
 from attnscope.records.shelf import ShelfRow, size_words
 from attnscope.viewmodels.shelf import ShelfState, facts_words, licence_words, place_words
 from attnscope.widgets.form_parts import column, dress_table, row
-from attnscope.widgets.labels import ElidedLabel, PlainLabel, plain_tooltip, rule, when
+from attnscope.widgets.labels import ElidedLabel, PlainLabel, named, plain_tooltip, rule, when
 
 # The table of the shelf: a model in each row, and what to look for in it.
 
@@ -152,10 +152,8 @@ class ShelfDialog(QDialog):
         self._state = state
         self.setWindowTitle("Get a model")
         self.setModal(False)
-        self.filter = QLineEdit(state.wanted)
+        self.filter = named(QLineEdit(state.wanted, clearButtonEnabled=True), "Find a model")
         self.filter.setPlaceholderText("Find a model, or type any owner/name of the Hub")
-        self.filter.setAccessibleName("Find a model")
-        self.filter.setClearButtonEnabled(True)
         self.table = ShelfTable(state)
         self.title, self.facts = ElidedLabel(role="name"), ElidedLabel(role="muted")
         self.files = ElidedLabel(role="hint")

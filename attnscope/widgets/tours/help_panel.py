@@ -22,7 +22,7 @@ from attnscope.figures.style import font, type_px
 from attnscope.viewmodels.help_pages import HelpFound, HelpPage, find_in_help, heading_slug
 from attnscope.widgets.form_parts import column, row
 from attnscope.widgets.formula_object import FormulaObject, set_formulas
-from attnscope.widgets.labels import plain_tooltip, tool_button
+from attnscope.widgets.labels import named, plain_tooltip, tool_button
 from attnscope.widgets.theme import Dressed
 
 _LIST_PX, _TEXT_PX = 260, 720
@@ -39,24 +39,19 @@ class HelpPanel(Dressed):
         self._pages = {page.name: page for page in pages}
         self._history: list[str] = []
         self.shown = ""
-        self.search = QLineEdit()
-        self.search.setPlaceholderText("Search the help")
-        self.search.setAccessibleName("Search the help")
+        self.search = named(QLineEdit(placeholderText="Search the help"), "Search the help")
         self.search.setClearButtonEnabled(True)
-        self.list = QListWidget()
-        self.list.setAccessibleName("Help pages")
-        self.list.setProperty("role", "contents")
-        self.list.setFrameShape(QFrame.Shape.NoFrame)
+        self.list = named(QListWidget(), "Help pages", role="contents")
         self.list.setWordWrap(True)
+        self.list.setFrameShape(QFrame.Shape.NoFrame)
         self.list.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.text = _Reader()
-        self.back_button = tool_button("◂ Back", "The help page before", role="flat")
+        self.back_button = tool_button("◂ Back", "The help page before", role="flat", clicked=self.back)
         self._lay_out()
         self.search.textEdited.connect(self._show_list)
         self.search.returnPressed.connect(self._on_search_entered)
         self.list.currentItemChanged.connect(self._on_current)
         self.text.anchorClicked.connect(self._on_link)
-        self.back_button.clicked.connect(self.back)
         self.dress()
         self._show_list("")
         if pages:
@@ -91,9 +86,8 @@ class HelpPanel(Dressed):
             self.show_page(name)
 
     def _lay_out(self) -> None:
-        self._side = QWidget()
+        self._side = named(QWidget(), role="panel")
         column(self.search, (self.list, 1), on=self._side, margins=(12, 12, 8, 8))
-        self._side.setProperty("role", "panel")
         self._side.setProperty("edge", "right")
         self._side.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         row(

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from PySide6.QtCore import QEvent, QObject, QRect, QRectF, Qt, QTimer, Signal
 from PySide6.QtGui import QColor, QPainter, QPaintEvent, QPen, QShowEvent
-from PySide6.QtWidgets import QApplication, QDialog, QPushButton, QWidget
+from PySide6.QtWidgets import QApplication, QDialog, QWidget
 from shiboken6 import isValid
 
 from attnscope import paths
@@ -32,7 +32,7 @@ from attnscope.viewmodels.tours.tours import read_tours
 from attnscope.viewmodels.view_state import ViewState, page_named
 from attnscope.widgets.form_parts import column, row
 from attnscope.widgets.icons import icon
-from attnscope.widgets.labels import PlainLabel, tool_button, when
+from attnscope.widgets.labels import PlainLabel, push_button, tool_button, when
 from attnscope.widgets.offers import Offer
 from attnscope.widgets.side_tabs import SideTabs
 from attnscope.widgets.theme import Dressed
@@ -67,9 +67,7 @@ class PointerFrame(Dressed):
         self.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
         self.setAttribute(Qt.WidgetAttribute.WA_NoSystemBackground)
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        self._timer = QTimer(self)
-        self._timer.setSingleShot(True)
-        self._timer.setInterval(_SETTLE_MS)
+        self._timer = QTimer(self, singleShot=True, interval=_SETTLE_MS)
         self._timer.timeout.connect(self.place)
         self.hide()
 
@@ -198,8 +196,8 @@ class Invitation(Dressed):
         self.setProperty("edge", "bottom")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         self.setAccessibleName("Invitation to the tours")
-        self.open_button = QPushButton("Open Learn")
-        self.close_button = tool_button("", "Dismiss the invitation", role="flat")
+        self.open_button = push_button("Open Learn", clicked=self._on_open)
+        self.close_button = tool_button("", "Dismiss the invitation", role="flat", clicked=self.hide)
         row(
             PlainLabel("New here? Guided tours show in this window what attention computes."),
             self.open_button,
@@ -209,8 +207,6 @@ class Invitation(Dressed):
             margins=(16, 3, 8, 3),
             spacing=-1,
         )
-        self.open_button.clicked.connect(self._on_open)
-        self.close_button.clicked.connect(self.hide)
         self.dress()
         self.hide()
 
@@ -251,9 +247,7 @@ class Learning(QObject):
         pages.add("learn", self.page)
         self.invitation = Invitation()
         self.invitation.accepted.connect(lambda: view.show_page("learn"))
-        self._later = QTimer(self)
-        self._later.setSingleShot(True)
-        self._later.setInterval(0)
+        self._later = QTimer(self, singleShot=True, interval=0)
         self._later.timeout.connect(self._point)
         pages.installEventFilter(self)
         self.bar = QWidget()

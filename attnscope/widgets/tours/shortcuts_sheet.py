@@ -19,7 +19,7 @@ from attnscope.figures.style import type_px
 from attnscope.viewmodels.palette import match_letters
 from attnscope.widgets.actions import ACTIONS, HANDS, MENUS
 from attnscope.widgets.form_parts import column
-from attnscope.widgets.labels import PlainLabel
+from attnscope.widgets.labels import PlainLabel, named
 
 Rows = list[tuple[str, str]]
 
@@ -31,13 +31,10 @@ class ShortcutsSheet(QDialog):
         super().__init__(parent)
         self.setWindowTitle("Shortcuts")
         self._groups = shortcut_groups(actions)
-        self.filter = QLineEdit()
-        self.filter.setPlaceholderText("Type to find a shortcut")
-        self.filter.setAccessibleName("Find a shortcut")
+        self.filter = named(QLineEdit(placeholderText="Type to find a shortcut"), "Find a shortcut")
         self.filter.setClearButtonEnabled(True)
         self.filter.textEdited.connect(self.show_rows)
-        self._scroll = QScrollArea()
-        self._scroll.setWidgetResizable(True)
+        self._scroll = QScrollArea(widgetResizable=True)
         self._scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)
         buttons.rejected.connect(self.reject)

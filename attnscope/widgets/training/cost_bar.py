@@ -19,7 +19,6 @@ from PySide6.QtWidgets import (
     QHBoxLayout,
     QHeaderView,
     QPlainTextEdit,
-    QPushButton,
     QTableWidget,
     QTableWidgetItem,
     QVBoxLayout,
@@ -50,7 +49,7 @@ from attnscope.viewmodels.training.preset_recipe import take_preset
 from attnscope.viewmodels.training.recipe_differences import csv_of_table
 from attnscope.viewmodels.training.state import TrainingState
 from attnscope.widgets.form_parts import column, dress_table, monospaced_font, row
-from attnscope.widgets.labels import ElidedLabel, PlainLabel, tool_button, when
+from attnscope.widgets.labels import ElidedLabel, PlainLabel, push_button, tool_button, when
 from attnscope.widgets.side_tabs import SideTabs
 from attnscope.widgets.theme import Dressed
 
@@ -69,10 +68,8 @@ class CostDialog(QDialog):
         self.setWindowTitle("Cost in advance")
         self.setModal(False)
         self._summary = PlainLabel(role="name")
-        self._problem = PlainLabel(role="error")
-        self._problem.setWordWrap(True)
-        self._notes = PlainLabel(role="muted")
-        self._notes.setWordWrap(True)
+        self._problem = PlainLabel(role="error", wraps=True)
+        self._notes = PlainLabel(role="muted", wraps=True)
         self._groups = {
             name: _Group(title)
             for name, title in (
@@ -113,15 +110,11 @@ class CostDialog(QDialog):
 
     def _build_presets(self) -> QWidget:
         page = QWidget()
-        self._presets_note = PlainLabel(role="muted")
-        self._presets_note.setWordWrap(True)
+        self._presets_note = PlainLabel(role="muted", wraps=True)
         layout = column((self.presets, 1), self._presets_note, on=page, margins=8)
-        self._take = QPushButton("Put into the recipe")
-        self._take.clicked.connect(self._on_take)
-        copy = QPushButton("Copy table")
-        copy.setToolTip("Copies the table as CSV")
+        self._take = push_button("Put into the recipe", clicked=self._on_take)
+        copy = push_button("Copy table", tip="Copies the table as CSV", clicked=self._on_copy)
         copy.setAutoDefault(False)
-        copy.clicked.connect(self._on_copy)
         buttons: QHBoxLayout = row(None, copy, self._take)
         layout.addLayout(buttons)
         self.presets.itemDoubleClicked.connect(self._on_take)
@@ -343,11 +336,9 @@ class CostBar(QWidget):
         self._state = state
         self._dialog: CostDialog | None = None
         self._line = ElidedLabel(role="muted")
-        self.more = tool_button("Cost…", "Cost of this recipe", role="flat")
+        self.more = tool_button("Cost…", "Cost of this recipe", role="flat", clicked=self._on_more)
         self.more.setToolTip("Parameters, memory, operations, time and disk of this recipe, and the presets")
-        self.more.clicked.connect(self._on_more)
-        self._problem = PlainLabel(role="warning")
-        self._problem.setWordWrap(True)
+        self._problem = PlainLabel(role="warning", wraps=True)
         self._problem.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         layout: QVBoxLayout = column(on=self, spacing=4)
         top = row(self._line, self.more, spacing=4)

@@ -29,7 +29,7 @@ from attnscope.viewmodels.training.overlaid_curves import (
 from attnscope.viewmodels.training.run_axes import AXES, Axis
 from attnscope.widgets.choice_button import ChoiceButton
 from attnscope.widgets.form_parts import column, row
-from attnscope.widgets.labels import ElidedLabel, PlainLabel, plain_tooltip
+from attnscope.widgets.labels import ElidedLabel, PlainLabel, named, plain_tooltip
 from attnscope.widgets.line_plot import X_NUMBERS_PX, Line, LinePlot
 from attnscope.widgets.theme import Dressed
 
@@ -63,11 +63,10 @@ class CurvesBar(QWidget):
         self._loss_choice.show_choice("loss:both")
         self._loss_choice.chosen.connect(self._on_losses)
         self._place = PlainLabel(role="small")
-        self._slider = QSlider(Qt.Orientation.Horizontal)
+        self._slider = named(QSlider(Qt.Orientation.Horizontal), "Smoothing")
         self._slider.setRange(0, SMOOTHING_STEPS)
         self._slider.setValue(DEFAULT_SMOOTHING)
         self._slider.setFixedWidth(120)
-        self._slider.setAccessibleName("Smoothing")
         self._slider.setToolTip("Exponential running mean with bias correction; the raw values stay, pale.")
         self._slider.valueChanged.connect(self._on_smoothing)
         self._smoothing_text = PlainLabel(role="value")
@@ -453,8 +452,7 @@ class _Part(QWidget):
         self.plot.setAccessibleName(title)
         layout: QVBoxLayout = column(on=self, spacing=0)
         self._unit = PlainLabel(unit, "muted")
-        self._title = PlainLabel(title, "small")
-        self._title.setToolTip(plain_tooltip(unit))
+        self._title = PlainLabel(title, "small", tip=plain_tooltip(unit))
         self._top = row(self._title, self._unit, self._value)
         self._top.setStretch(2, 1)
         layout.addLayout(self._top)

@@ -34,7 +34,16 @@ from attnscope.viewmodels.training.sweeping import SweepState
 from attnscope.widgets.failures import told_failures
 from attnscope.widgets.folder_dialog import ask_folder
 from attnscope.widgets.form_parts import column, inset_text, narrow_combo, row
-from attnscope.widgets.labels import ElidedLabel, PlainLabel, plain_tooltip, rule, tool_button, when
+from attnscope.widgets.labels import (
+    ElidedLabel,
+    PlainLabel,
+    named,
+    plain_tooltip,
+    push_button,
+    rule,
+    tool_button,
+    when,
+)
 from attnscope.widgets.possible import allow
 from attnscope.widgets.theme import Dressed
 from attnscope.widgets.training.cost_bar import CostBar
@@ -130,8 +139,7 @@ class PresetButton(QToolButton):
         self.setProperty("role", "flat")
         self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         self.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
-        self._menu = QMenu(self)
-        self._menu.setToolTipsVisible(True)
+        self._menu = QMenu(self, toolTipsVisible=True)
         self._menu.aboutToShow.connect(self._on_opening)
         self.setMenu(self._menu)
         self._fill()
@@ -219,15 +227,12 @@ class LongerDialog(QDialog):
         self._state = state
         self.setWindowTitle("More steps")
         self.setMinimumWidth(round(type_px(_WIDTH_PX)))
-        self.n_more = QSpinBox()
-        self.n_more.setAccessibleName("More steps")
+        self.n_more = named(QSpinBox(minimum=1, maximum=max(1, _MOST - state.step)), "More steps")
         self.n_more.setGroupSeparatorShown(True)
-        self.n_more.setRange(1, max(1, _MOST - state.step))
         self.n_more.setValue(max(state.recipe.n_steps - state.step, 0) or max(1, state.step))
         self.n_more.selectAll()
         inset_text(self.n_more)
-        self._told = PlainLabel("", "muted")
-        self._told.setWordWrap(True)
+        self._told = PlainLabel("", "muted", wraps=True)
         self._told.setMinimumHeight(round(type_px(_TOLD_PX)))
         self._told.setAlignment(Qt.AlignmentFlag.AlignTop | Qt.AlignmentFlag.AlignLeft)
         self.go_on = QPushButton("Go on")
@@ -284,6 +289,7 @@ class RunPanel(Dressed):
         self.last_button = LastRunButton(state, sweep, recents)
         self._shown_path: str | None = None
         self._build_actions()
+        recipe_row = self._build_recipe_row()
         self._editor = RecipeEditor()
         self._editor.textChanged.connect(self._on_text_changed)
         self._problem = ElidedLabel(role="good")
@@ -293,7 +299,7 @@ class RunPanel(Dressed):
         self._places = RunPlaces(state)
         self._buttons = self._build_buttons()
         layout = column(
-            self._build_recipe_row(),
+            recipe_row,
             (self._editor, 1),
             self._problem,
             self._cost,
@@ -345,11 +351,9 @@ class RunPanel(Dressed):
         self._recipes = narrow_combo("Recipe file", 0)
         self._recipes.setPlaceholderText("Choose a recipe")
         self._recipes.activated.connect(self._on_recipe_chosen)
-        more = QToolButton()
+        more = named(QToolButton(), tip="Open, save or restore the recipe")
         more.setText("⋯")
-        more.setToolTip("Open, save or restore the recipe")
-        menu = QMenu(more)
-        menu.setToolTipsVisible(True)
+        menu = QMenu(more, toolTipsVisible=True)
         menu.addActions([self.open_recipe_action, self.save_recipe_action, self.revert_action])
         more.setMenu(menu)
         more.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
@@ -359,12 +363,10 @@ class RunPanel(Dressed):
         return layout
 
     def _build_buttons(self) -> QHBoxLayout:
-        self._start = QPushButton("Start")
-        self._start.setDefault(True)
+        self._start = QPushButton("Start", default=True)
         self._hold = QPushButton("Pause")
         self._stop = QPushButton("Stop")
-        self._open = QPushButton("Open…")
-        self._open.setAccessibleName("Open run")
+        self._open = push_button("Open…", name="Open run")
         for button, action in (
             (self._start, self.start_action),
             (self._hold, self.hold_action),
@@ -374,8 +376,7 @@ class RunPanel(Dressed):
             button.clicked.connect(action.trigger)
             key = _key_text(action)
             button.setToolTip(f"{button.text()} ({key})" if key else "Open a run, finished or in progress")
-        self.several_button = tool_button("×n", "Several runs")
-        self.several_button.setToolTip("Several runs: seeds and values")
+        self.several_button = tool_button("×n", "Several runs", tip="Several runs: seeds and values")
         layout = row(self._start, self.several_button, self._hold, self._stop, self._open, spacing=6)
         for button in (self._start, self._hold, self._stop, self._open):
             layout.setStretchFactor(button, 1)
@@ -384,16 +385,12 @@ class RunPanel(Dressed):
     def _build_status(self, layout: QVBoxLayout) -> None:
         self._title = PlainLabel(role="name")
         self._remaining = PlainLabel(role="muted")
-        self._progress = QProgressBar()
-        self._progress.setTextVisible(False)
-        self._progress.setRange(0, 1000)
-        self._detail = PlainLabel(role="muted")
-        self._detail.setWordWrap(True)
+        self._progress = QProgressBar(textVisible=False, minimum=0, maximum=1000)
+        self._detail = PlainLabel(role="muted", wraps=True)
         self._detail.setMinimumHeight(3 * 14)
         self._detail.setAlignment(Qt.AlignmentFlag.AlignTop | Qt.AlignmentFlag.AlignLeft)
         self._detail.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-        self._warning = PlainLabel(role="warning")
-        self._warning.setWordWrap(True)
+        self._warning = PlainLabel(role="warning", wraps=True)
         self.last_button.failed.connect(self.failed)
         layout.addLayout(row(self._title, None, self._remaining))
         for widget in (self._progress, self._detail, self.last_button, self._warning):

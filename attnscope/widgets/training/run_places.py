@@ -8,7 +8,6 @@ from PySide6.QtWidgets import (
     QFileDialog,
     QGridLayout,
     QLineEdit,
-    QPushButton,
     QToolButton,
     QWidget,
 )
@@ -16,7 +15,7 @@ from PySide6.QtWidgets import (
 from attnscope.viewmodels.training.state import TrainingState
 from attnscope.widgets.folder_dialog import ask_new_folder
 from attnscope.widgets.form_parts import row
-from attnscope.widgets.labels import PlainLabel, plain_tooltip
+from attnscope.widgets.labels import PlainLabel, named, plain_tooltip, push_button
 
 _DATA_HINT = "Text or pairs to train on"
 
@@ -33,13 +32,10 @@ class RunPlaces(QWidget):
         self._out, browse_out = self._path_row(
             "Run folder", "Folder for the run", self._on_out_typed, self._on_browse_out
         )
-        self._device = QComboBox()
-        self._device.setAccessibleName("Device")
+        self._device = named(QComboBox(), "Device")
         self._device.activated.connect(self._on_device_chosen)
-        self._out_note = PlainLabel(role="muted")
-        self._out_note.setWordWrap(True)
-        new_folder = QPushButton("New folder")
-        new_folder.clicked.connect(self._on_new_folder)
+        self._out_note = PlainLabel(role="muted", wraps=True)
+        new_folder = push_button("New folder", clicked=self._on_new_folder)
         self._out_row = QWidget()
         note_row = row(self._out_note, new_folder)
         note_row.setStretch(0, 1)
@@ -62,12 +58,10 @@ class RunPlaces(QWidget):
     def _path_row(
         self, name: str, hint: str, typed: Callable[[], None], browse: Callable[[], None]
     ) -> tuple[QLineEdit, QToolButton]:
-        field = QLineEdit()
-        field.setPlaceholderText(hint)
+        field = QLineEdit(placeholderText=hint)
         field.editingFinished.connect(typed)
-        button = QToolButton()
+        button = named(QToolButton(), tip=f"Choose: {name.lower()}")
         button.setText("…")
-        button.setToolTip(f"Choose: {name.lower()}")
         button.clicked.connect(browse)
         return field, button
 

@@ -20,7 +20,6 @@ from PySide6.QtWidgets import (
     QHBoxLayout,
     QLineEdit,
     QMenu,
-    QPushButton,
     QStackedWidget,
     QTableView,
     QWidget,
@@ -37,7 +36,7 @@ from attnscope.viewmodels.training.state import TrainingState
 from attnscope.widgets.failures import told_failures
 from attnscope.widgets.folder_dialog import ask_folder
 from attnscope.widgets.form_parts import column, dress_table, row
-from attnscope.widgets.labels import ElidedLabel, plain_tooltip
+from attnscope.widgets.labels import ElidedLabel, named, plain_tooltip, push_button
 from attnscope.widgets.possible import allow
 from attnscope.widgets.state_card import StateCard
 from attnscope.widgets.theme import Dressing
@@ -318,22 +317,16 @@ class RunsPanel(QWidget):
             self._state.take_recipe(recipe, Path(folder).name)
 
     def _build_bar(self) -> QHBoxLayout:
-        add = QPushButton("Add run…")
-        add.setToolTip("Add the curves of a run to the plot")
-        add.clicked.connect(self._on_add)
-        folder = QPushButton("Add folder of runs…")
+        add = push_button("Add run…", tip="Add the curves of a run to the plot", clicked=self._on_add)
+        folder = push_button("Add folder of runs…", clicked=self._on_add_folder)
         folder.setToolTip("Add every run of a folder, for instance of a sweep")
-        folder.clicked.connect(self._on_add_folder)
-        self._filter = QLineEdit()
-        self._filter.setPlaceholderText("Filter…")
+        self._filter = named(QLineEdit(placeholderText="Filter…"), "Filter runs")
         self._filter.setToolTip("Only runs with this in their name, or with a value such as n_layers=4")
-        self._filter.setAccessibleName("Filter runs")
         self._filter.setClearButtonEnabled(True)
         self._filter.textChanged.connect(self._runs.filter)
         self._note = ElidedLabel(role="muted")
-        self._export = QPushButton("Export table…")
+        self._export = push_button("Export table…", clicked=self._on_export)
         self._export.setToolTip("Write the table as CSV: the runs and the values in which they differ")
-        self._export.clicked.connect(self._on_export)
         bar = row(add, folder, self._filter, self._note, self._export)
         bar.setStretch(2, 3)
         bar.setStretch(3, 2)
@@ -368,8 +361,7 @@ class RunsPanel(QWidget):
 
     @Slot(str, QPoint)
     def _on_menu(self, folder: str, place: QPoint) -> None:
-        menu = QMenu(self)
-        menu.setToolTipsVisible(True)
+        menu = QMenu(self, toolTipsVisible=True)
         menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         open_action = menu.addAction("Open: replay its checkpoints")
         allow(open_action, "A model is being trained: stop it first" if self._state.is_active else "")

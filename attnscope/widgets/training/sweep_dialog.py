@@ -22,7 +22,7 @@ from attnscope.viewmodels.training.sweep_wish import SweepWish
 from attnscope.viewmodels.training.sweeping import SweepState
 from attnscope.widgets.folder_dialog import ask_new_folder
 from attnscope.widgets.form_parts import column, inset_text, narrow_combo, row
-from attnscope.widgets.labels import PlainLabel, when
+from attnscope.widgets.labels import PlainLabel, named, when
 
 _WIDTH_PX = 520
 _N_ROWS = 3
@@ -40,19 +40,16 @@ class SweepDialog(QDialog):
         self.setWindowTitle("Several runs")
         self.setMinimumWidth(round(type_px(_WIDTH_PX)))
         wish = state.suggested
-        self.seeds = QLineEdit(wish.seeds)
-        self.seeds.setAccessibleName("Seeds")
+        self.seeds = named(QLineEdit(wish.seeds), "Seeds")
         self.seeds.setToolTip("3 means the seeds 0, 1 and 2; a list such as 4,7 names the seeds")
         self.rows = [self._value_row(k) for k in range(_N_ROWS)]
         self.is_early = QCheckBox("Keep best")
         self.is_early.setToolTip("All runs take their first steps, then only these continue")
         self.keep, self.after = QSpinBox(), QSpinBox()
         inset_text(self.keep, self.after)
-        self.out = QLineEdit(wish.out)
-        self.out.setAccessibleName("Folder of the runs")
+        self.out = named(QLineEdit(wish.out), "Folder of the runs")
         self.out.setCursorPosition(0)
-        self.told = PlainLabel()
-        self.told.setWordWrap(True)
+        self.told = PlainLabel(wraps=True)
         self.told.setMinimumHeight(round(type_px(54)))
         self.told.setAlignment(Qt.AlignmentFlag.AlignTop | Qt.AlignmentFlag.AlignLeft)
         self.told.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
@@ -93,9 +90,7 @@ class SweepDialog(QDialog):
             completer.setFilterMode(Qt.MatchFlag.MatchContains)
         if line := key.lineEdit():
             line.setPlaceholderText("section.key")
-        values = QLineEdit()
-        values.setAccessibleName(f"Values of key {k + 1}")
-        values.setPlaceholderText("value, value")
+        values = named(QLineEdit(placeholderText="value, value"), f"Values of key {k + 1}")
         return key, values
 
     def _build(self) -> None:
@@ -110,9 +105,8 @@ class SweepDialog(QDialog):
         self.keep.setRange(1, MAX_RUNS)
         self.after.setRange(1, _LAST_STEP)
         self.after.setValue(max(1, plan.n_steps // 4) if plan else 100)
-        browse = QToolButton()
+        browse = named(QToolButton(), tip="Choose: folder of the runs")
         browse.setText("…")
-        browse.setToolTip("Choose: folder of the runs")
         browse.clicked.connect(self._on_browse)
         grid = QGridLayout()
         grid.setHorizontalSpacing(12)

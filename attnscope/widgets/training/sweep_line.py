@@ -1,11 +1,11 @@
 """One line above the list of runs: how several runs go, and which was best."""
 
 from PySide6.QtCore import QTimer, Signal, Slot
-from PySide6.QtWidgets import QPushButton, QWidget
+from PySide6.QtWidgets import QWidget
 
 from attnscope.viewmodels.training.sweeping import SweepState
 from attnscope.widgets.form_parts import row
-from attnscope.widgets.labels import PlainLabel, plain_tooltip, when
+from attnscope.widgets.labels import PlainLabel, plain_tooltip, push_button, when
 from attnscope.widgets.training.sweep_dialog import SweepDialog
 
 _LOOK_MS = 700
@@ -31,20 +31,15 @@ class SweepLine(QWidget):
         self._state = state
         self.dialog: SweepDialog | None = None
         self.title = PlainLabel(role="name")
-        self.words = PlainLabel(role="muted")
-        self.words.setWordWrap(True)
-        self.best_button = QPushButton("Open best")
+        self.words = PlainLabel(role="muted", wraps=True)
+        self.best_button = push_button("Open best", clicked=state.open_best)
         self.best_button.setToolTip("Show the run with the lowest held-out loss: curves and checkpoints")
-        self.best_button.clicked.connect(state.open_best)
-        self.stop_button = QPushButton("Stop")
+        self.stop_button = push_button("Stop", name="Stop: several runs", clicked=state.stop)
         self.stop_button.setToolTip("Save the run in training; the folder can be continued later")
-        self.stop_button.setAccessibleName("Stop: several runs")
-        self.stop_button.clicked.connect(state.stop)
         layout = row(self.title, self.words, self.best_button, self.stop_button)
         layout.setStretch(1, 1)
         self.setLayout(layout)
-        self._timer = QTimer(self)
-        self._timer.setInterval(_LOOK_MS)
+        self._timer = QTimer(self, interval=_LOOK_MS)
         self._timer.timeout.connect(state.tick)
         when(self, self._follow, state.changed)
         when(self, self._show, state.training.changed.status)

@@ -7,7 +7,6 @@ from PySide6.QtWidgets import (
     QButtonGroup,
     QHBoxLayout,
     QLineEdit,
-    QPushButton,
     QSlider,
     QSplitter,
     QStackedWidget,
@@ -27,7 +26,7 @@ from attnscope.viewmodels.training.watch import WatchState
 from attnscope.widgets.explore.grid_view import GridView
 from attnscope.widgets.explore.head_view import HeadView
 from attnscope.widgets.form_parts import column, play_icon, row
-from attnscope.widgets.labels import ElidedLabel, PlainLabel, tool_button
+from attnscope.widgets.labels import ElidedLabel, PlainLabel, named, push_button, tool_button
 from attnscope.widgets.state_card import StateCard
 from attnscope.widgets.theme import Dressed
 
@@ -51,18 +50,14 @@ class ReplayBar(Dressed):
         super().__init__(parent)
         self._state = state
         self._open_checkpoint = open_checkpoint
-        self._play = QToolButton()
-        self._play.setAccessibleName("Play the checkpoints")
-        self._play.setToolTip("Play the checkpoints in order")
+        self._play = named(QToolButton(), "Play the checkpoints", "Play the checkpoints in order")
         self._play.clicked.connect(self._on_play)
-        self._slider = QSlider(Qt.Orientation.Horizontal)
-        self._slider.setAccessibleName("Checkpoint")
+        self._slider = named(QSlider(Qt.Orientation.Horizontal), "Checkpoint")
         self._slider.actionTriggered.connect(self._on_slider_moved)
         self._place = PlainLabel(role="value")
         self._place.setMinimumWidth(150)
-        self._open = QPushButton("Open in Explore")
+        self._open = push_button("Open in Explore", clicked=self._on_open)
         self._open.setVisible(open_checkpoint is not None)
-        self._open.clicked.connect(self._on_open)
         layout = row(self._play, self._slider, self._place, self._open)
         layout.setStretch(1, 1)
         self.setLayout(layout)
@@ -137,9 +132,7 @@ class WatchPanel(QWidget):
         self._card = StateCard()
         self._grid = GridView()
         self._head = HeadView()
-        self._maps = QSplitter(Qt.Orientation.Horizontal)
-        self._maps.setHandleWidth(1)
-        self._maps.setChildrenCollapsible(False)
+        self._maps = QSplitter(Qt.Orientation.Horizontal, handleWidth=1, childrenCollapsible=False)
         self._maps.addWidget(self._grid)
         self._maps.addWidget(self._head)
         self._maps.setSizes([420, 580])
@@ -166,12 +159,10 @@ class WatchPanel(QWidget):
         return self._maps
 
     def _build_texts(self) -> QHBoxLayout:
-        self._text = QLineEdit()
-        self._text.setPlaceholderText("A sentence to watch while the model learns")
+        self._text = QLineEdit(placeholderText="A sentence to watch while the model learns")
         self._text.setAccessibleName("Sentence to watch")
         self._text.textEdited.connect(self._on_text_edited)
-        self._target = QLineEdit()
-        self._target.setPlaceholderText("Target; empty: the model writes its own")
+        self._target = QLineEdit(placeholderText="Target; empty: the model writes its own")
         self._target.setAccessibleName("Target of the sentence")
         self._target.textEdited.connect(self._on_target_edited)
         layout = row(PlainLabel("Watch", "section"), self._text, self._target)

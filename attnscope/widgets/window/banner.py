@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from PySide6.QtCore import QElapsedTimer, QSize, QTimer
 from PySide6.QtGui import QAction
-from PySide6.QtWidgets import QFrame, QPushButton, QSizePolicy
+from PySide6.QtWidgets import QFrame, QSizePolicy
 
 from attnscope.figures.plain import plain_text
 from attnscope.figures.style import type_px
@@ -12,7 +12,7 @@ from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.view_state import ViewState
 from attnscope.widgets.form_parts import row
 from attnscope.widgets.icons import icon
-from attnscope.widgets.labels import PlainLabel, tool_button, when
+from attnscope.widgets.labels import PlainLabel, push_button, tool_button, when
 from attnscope.widgets.theme import Dressing
 
 _NOTE_MS, _LEAST_MS = 6000, 1500
@@ -35,16 +35,12 @@ class Banner(Dressing, QFrame):
         super().__init__()
         self._session, self._actions = session, dict(actions or {})
         self._age = QElapsedTimer()
-        self._help = QPushButton()
-        self._help.clicked.connect(self._on_help_clicked)
+        self._help = push_button(clicked=self._on_help_clicked)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self._sign, self._label = PlainLabel(), PlainLabel()
         self._label.setWordWrap(True)
-        self._close = tool_button("", "Dismiss the message", role="flat")
-        self._close.setToolTip("Dismiss (Esc)")
-        self._timer = QTimer(self)
-        self._timer.setSingleShot(True)
-        self._timer.setInterval(_NOTE_MS)
+        self._close = tool_button("", "Dismiss the message", role="flat", tip="Dismiss (Esc)")
+        self._timer = QTimer(self, singleShot=True, interval=_NOTE_MS)
         row(self._sign, (self._label, 1), self._help, self._close, on=self, margins=(16, 4, 8, 4), spacing=-1)
         self._close.clicked.connect(session.dismiss_notice)
         self._timer.timeout.connect(session.dismiss_notice)

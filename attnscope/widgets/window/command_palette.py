@@ -28,7 +28,7 @@ from PySide6.QtWidgets import (
 from attnscope.figures.style import NORMAL_PX, SMALL_PX, font, text_width, type_px
 from attnscope.viewmodels.palette import KIND_NAMES, ItemMatch, Kind, find
 from attnscope.widgets.form_parts import column
-from attnscope.widgets.labels import PlainLabel
+from attnscope.widgets.labels import PlainLabel, named
 from attnscope.widgets.offers import Offer
 from attnscope.widgets.theme import theme_of
 
@@ -176,10 +176,8 @@ class CommandPalette(QFrame):
         self._came_from: QWidget | None = None
         self.setProperty("role", "palette")
         self.setAccessibleName("Command palette")
-        self.field = QLineEdit()
-        self.field.setAccessibleName("Find a command, page, model, sample or head")
-        self.list = QListView()
-        self.list.setAccessibleName("What was found")
+        self.field = named(QLineEdit(), "Find a command, page, model, sample or head")
+        self.list = named(QListView(), "What was found")
         self.list.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self.list.setUniformItemSizes(True)
         self.list.setFrameShape(QFrame.Shape.NoFrame)

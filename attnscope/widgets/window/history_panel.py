@@ -14,7 +14,7 @@ from attnscope.figures.style import font
 from attnscope.viewmodels.session.state import Session
 from attnscope.widgets.form_parts import column, row
 from attnscope.widgets.icons import icon
-from attnscope.widgets.labels import PlainLabel, plain_tooltip, tool_button, when
+from attnscope.widgets.labels import PlainLabel, named, plain_tooltip, tool_button, when
 from attnscope.widgets.theme import Dressed
 from attnscope.widgets.window.right_edge import RightEdge
 
@@ -31,12 +31,10 @@ class HistoryPanel(Dressed):
         self.setProperty("role", "panel")
         self.setProperty("edge", "left")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
-        self.steps = QListWidget()
-        self.steps.setAccessibleName("Steps you can go back to")
-        self.steps.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.steps = named(QListWidget(), "Steps you can go back to")
         self.steps.setWordWrap(True)
-        self.close_button = tool_button("", "Close the history", role="flat")
-        self.close_button.setToolTip("Close (Ctrl+H)")
+        self.steps.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.close_button = tool_button("", "Close the history", role="flat", tip="Close (Ctrl+H)")
         self.python_button = QPushButton("Copy as Python")
         self.command_button = QPushButton("Copy as command line")
         self.hint = PlainLabel("Click a step to go back to it.", "muted")

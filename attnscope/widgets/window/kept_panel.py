@@ -24,7 +24,7 @@ from attnscope.viewmodels.view_state import ViewState
 from attnscope.widgets.flow_row import FlowRow, together
 from attnscope.widgets.form_parts import column, row
 from attnscope.widgets.icons import icon
-from attnscope.widgets.labels import ElidedLabel, PlainLabel, plain_tooltip, tool_button, when
+from attnscope.widgets.labels import ElidedLabel, PlainLabel, named, plain_tooltip, tool_button, when
 from attnscope.widgets.offers import Offer
 from attnscope.widgets.possible import allow
 from attnscope.widgets.theme import Dressed
@@ -57,8 +57,7 @@ class KeptPanel(Dressed):
         self.setProperty("edge", "left")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         self.list = _ViewList()
-        self.hint = PlainLabel("", "muted")
-        self.hint.setWordWrap(True)
+        self.hint = PlainLabel("", "muted", wraps=True)
         self.keep_button = QPushButton("Keep this view")
         self.again_button = tool_button("Replace", "Update the view to what is shown now")
         self.rename_button = tool_button("Rename", "Rename the view")
@@ -67,8 +66,7 @@ class KeptPanel(Dressed):
         self.remove_button = tool_button("Remove", "Remove the view from the list")
         self.undo_button = tool_button("", "Undo the last change of the list", role="flat")
         self.redo_button = tool_button("", "Redo the change of the list", role="flat")
-        self.notes = QPlainTextEdit()
-        self.notes.setAccessibleName("Notes of this session")
+        self.notes = named(QPlainTextEdit(), "Notes of this session")
         self.notes.setPlaceholderText(_NO_NOTES)
         self.notes.setTabChangesFocus(True)
         self.close_button = tool_button("", "Close the kept views", role="flat")

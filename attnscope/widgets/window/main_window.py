@@ -175,9 +175,7 @@ class ModelWatch(QObject):
         self._folder: Path | None = None
         self._stamp: Stamp = ()
         self._files = QFileSystemWatcher(self)
-        self._settle = QTimer(self)
-        self._settle.setSingleShot(True)
-        self._settle.setInterval(SETTLE_MS)
+        self._settle = QTimer(self, singleShot=True, interval=SETTLE_MS)
         self._settle.timeout.connect(self._look)
         self._files.fileChanged.connect(self._on_changed)
         self._files.directoryChanged.connect(self._on_changed)

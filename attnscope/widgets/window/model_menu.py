@@ -51,9 +51,8 @@ class ModelMenu(QMenu):
         open_source = self._session.model.source if self._session.model else ""
         open_name = self._session.model.name if self._session.model else ""
         for k, name in enumerate(self._session.demo_models):
-            action = QAction(plain_text(name).replace("&", "&&"), self)
+            action = QAction(plain_text(name).replace("&", "&&"), self, checkable=True)
             action.setData(name)
-            action.setCheckable(True)
             action.setChecked(name in (open_source, open_name))
             if k < 9:
                 action.setShortcut(QKeySequence(f"Ctrl+Alt+{k + 1}"))

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 from PySide6.QtCore import QObject, QRect, Qt, Signal
 from PySide6.QtGui import QCloseEvent, QGuiApplication
-from PySide6.QtWidgets import QMainWindow, QPushButton, QSplitter, QWidget
+from PySide6.QtWidgets import QMainWindow, QSplitter, QWidget
 
 from attnscope.widgets.form_parts import column
-from attnscope.widgets.labels import PlainLabel
+from attnscope.widgets.labels import PlainLabel, push_button
 
 Place = tuple[str, int, int, int, int]
 _LEAST_PX, _LARGEST_PX = 160, 12_000
@@ -56,10 +56,8 @@ class Gap(QWidget):
         super().__init__()
         self.setProperty("role", "panel")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
-        label = PlainLabel(f"{title} is in its own window", "muted")
-        label.setWordWrap(True)
-        self.button = QPushButton("Bring back")
-        self.button.clicked.connect(bring_back)
+        label = PlainLabel(f"{title} is in its own window", "muted", wraps=True)
+        self.button = push_button("Bring back", clicked=bring_back)
         column(label, self.button, None, on=self, margins=8, spacing=-1)
 
     def take_room(self, orientation: Qt.Orientation, *, has_limit: bool) -> int:

@@ -2,7 +2,7 @@
 
 from PySide6.QtCore import QPoint, Qt, QTimer
 from PySide6.QtGui import QAction, QKeyEvent
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QProgressBar, QPushButton, QWidget
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QProgressBar, QWidget
 
 from attnscope.counting import plural
 from attnscope.figures.plain import plain_text
@@ -14,7 +14,15 @@ from attnscope.viewmodels.view_state import ViewState
 from attnscope.viewmodels.work import BackgroundTask, WorkState
 from attnscope.widgets.form_parts import column, row
 from attnscope.widgets.icons import icon
-from attnscope.widgets.labels import ElidedLabel, PlainLabel, plain_tooltip, tool_button, when
+from attnscope.widgets.labels import (
+    ElidedLabel,
+    PlainLabel,
+    named,
+    plain_tooltip,
+    push_button,
+    tool_button,
+    when,
+)
 from attnscope.widgets.theme import Dressed
 
 # What is under way: a line in the status bar, and a list with progress and Stop that it opens.
@@ -32,13 +40,9 @@ class WorkRow(QWidget):
         self._work, self._name = work, job.name
         self.name = PlainLabel(job.name, "name")
         self.what = ElidedLabel(role="muted")
-        self.progress = QProgressBar()
-        self.progress.setTextVisible(False)
-        self.progress.setAccessibleName(f"Progress of {job.name}")
+        self.progress = named(QProgressBar(textVisible=False), f"Progress of {job.name}")
         self.percent = PlainLabel(role="value")
-        self.stop_button = QPushButton("Stop")
-        self.stop_button.setAccessibleName(f"Stop: {job.name}")
-        self.stop_button.clicked.connect(self._on_stop)
+        self.stop_button = push_button("Stop", name=f"Stop: {job.name}", clicked=self._on_stop)
         words = column(spacing=4)
         heading = row((self.name, 1), self.percent, spacing=-1)
         words.addLayout(heading)
@@ -75,9 +79,8 @@ class WorkList(QFrame):
         self.setFrameShape(QFrame.Shape.StyledPanel)
         self.setAccessibleName("Background tasks")
         self.empty = PlainLabel(
-            "No background tasks. Long-running work is listed here and can be stopped.", "muted"
+            "No background tasks. Long-running work is listed here and can be stopped.", "muted", wraps=True
         )
-        self.empty.setWordWrap(True)
         self.empty.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.rows: dict[str, WorkRow] = {}
         self._column = column(
@@ -135,18 +138,12 @@ class WorkLine(Dressed):
     def __init__(self, work: WorkState) -> None:
         super().__init__()
         self.state = work
-        self.button = tool_button("", "Background tasks", role="status")
-        self.button.clicked.connect(self.open_list)
-        self.bar = QProgressBar()
-        self.bar.setTextVisible(False)
-        self.bar.setRange(0, 1000)
+        self.button = tool_button("", "Background tasks", role="status", clicked=self.open_list)
+        self.bar = named(QProgressBar(textVisible=False, minimum=0, maximum=1000), "Progress")
         self.bar.setFixedWidth(_BAR_PX)
-        self.bar.setAccessibleName("Progress")
         row(self.bar, self.button, on=self, spacing=-1)
         self.list = WorkList(work, self)
-        self._patience = QTimer(self)
-        self._patience.setSingleShot(True)
-        self._patience.setInterval(_PATIENCE_MS)
+        self._patience = QTimer(self, singleShot=True, interval=_PATIENCE_MS)
         self._patience.timeout.connect(self._show)
         self.hide()
         when(self, self._on_work, work.changed)

@@ -16,7 +16,7 @@ from attnscope.widgets.actions import ACTIONS, MENUS
 from attnscope.widgets.choice_button import ChoiceButton
 from attnscope.widgets.form_parts import row
 from attnscope.widgets.icons import icon
-from attnscope.widgets.labels import PlainLabel, plain_tooltip, tool_button, when
+from attnscope.widgets.labels import PlainLabel, named, plain_tooltip, tool_button, when
 from attnscope.widgets.theme import Dressed
 
 HEIGHT_PX = 40
@@ -53,10 +53,8 @@ class TopBar(Dressed):
         self.model_button.setPopupMode(self.model_button.ToolButtonPopupMode.InstantPopup)
         self.model_button.setMenu(model_menu)
         self.facts = PlainLabel(role="muted")
-        self.progress = QProgressBar()
-        self.progress.setTextVisible(False)
+        self.progress = named(QProgressBar(textVisible=False), "Loading a model")
         self.progress.setFixedWidth(96)
-        self.progress.setAccessibleName("Loading a model")
         self.busy = PlainLabel(role="muted")
         self.palette_button = tool_button("Commands", "Find a command", role="flat")
         self.palette_button.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)

@@ -195,8 +195,7 @@ def _setter(state: GenerationState, name: str) -> Callable[[object], None]:
 
 
 def _whole(least: int, most: int, zero: str = "") -> QSpinBox:
-    box = QSpinBox()
-    box.setRange(least, most)
+    box = QSpinBox(minimum=least, maximum=most)
     if zero:
         box.setSpecialValueText(zero)
     _dress(box)
@@ -204,10 +203,7 @@ def _whole(least: int, most: int, zero: str = "") -> QSpinBox:
 
 
 def _decimal(least: float, most: float, step: float) -> QDoubleSpinBox:
-    box = QDoubleSpinBox()
-    box.setRange(least, most)
-    box.setSingleStep(step)
-    box.setDecimals(2)
+    box = QDoubleSpinBox(minimum=least, maximum=most, singleStep=step, decimals=2)
     _dress(box)
     return box
 
