@@ -17,9 +17,7 @@ from attnscope.figures.figure_file import SavedFigure, read_figure_file
 from attnscope.figures.inside_layout import paper_height_mm
 from attnscope.figures.page import PresetName, sized
 from attnscope.figures.plain import plain_text, shorten
-from attnscope.figures.run_charts import PARTS, shown_charts
-from attnscope.figures.scaling_charts import scaling_charts
-from attnscope.figures.seed_charts import seed_chart
+from attnscope.figures.run_charts import PARTS, scaling_charts, seed_chart, shown_charts
 from attnscope.figures.spec import PAGE_MM, Caption, FigureSpec, check_spec
 from attnscope.figures.traced import Wanted
 from attnscope.figures.views import VIEWS

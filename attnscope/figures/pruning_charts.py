@@ -1,5 +1,7 @@
 """How much heads matter, as charts: scores from the most to the least important, and pruning curves."""
 
+import csv
+import io
 from collections.abc import Sequence
 
 import numpy as np
@@ -7,7 +9,28 @@ import numpy as np
 from attnscope.counting import plural
 from attnscope.records.charts import Chart, Series
 from attnscope.records.importance import Importance, PruningCurve, Ranking
+from attnscope.records.sites import Gates
 from attnscope.viewmodels.heads.curve_groups import RANKING_NAMES, CurveGroup, grouped
+
+# Pruning curves as CSV.
+
+
+def csv_of_curves(curves: Sequence[PruningCurve]) -> str:
+    """One line for each point; the heads that are off as `encoder:L0H1 …`."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(("ranking", "is_rescored", "seed", "metric", "n_removed", "value", "low", "high", "off"))
+    for curve in curves:
+        for point in curve.points:
+            row = (curve.ranking, curve.is_rescored, curve.seed, curve.metric, point.n_removed)
+            writer.writerow((*row, point.value, point.low, point.high, off_text(point.gates)))
+    return out.getvalue()
+
+
+def off_text(gates: Gates) -> str:
+    """The heads that are off, as --gate names them."""
+    return " ".join(f"{head.stack}:{head.label}" for head in gates.off())
+
 
 SCORE_UNITS: dict[Ranking, str] = {
     "gradient": "mean |∂ loss / ∂ gate|, nats",

@@ -25,7 +25,7 @@ from attnscope.records.maps import HeadMap, SiteGrid
 from attnscope.records.sites import Gates, HeadRef, Site
 from attnscope.widgets.explore.grid_view import GridView
 from attnscope.widgets.explore.head_view import HeadView
-from attnscope.widgets.explore.lines_view import LinesView
+from attnscope.widgets.explore.lines_panel import LinesView
 
 pytestmark = [pytest.mark.qt, pytest.mark.usefixtures("qapp")]
 NASTY: tuple[str, ...] = (

@@ -26,7 +26,7 @@ from attnscope.widgets.labels import PlainLabel
 from attnscope.widgets.labs.tokenizers_view import TokenizersView
 from attnscope.widgets.theme import apply_theme, palette_for
 from attnscope.widgets.training.cost_bar import CostDialog
-from attnscope.widgets.training.sweep_dialog import SweepDialog
+from attnscope.widgets.training.sweep_line import SweepDialog
 from attnscope.widgets.window.right_edge import RightEdge
 
 pytestmark = [pytest.mark.qt, pytest.mark.slow]

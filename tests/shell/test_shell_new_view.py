@@ -12,7 +12,7 @@ import attnscope as at
 from attnscope.cli import main as cli
 from attnscope.errors import UserError
 from attnscope.figures import views
-from attnscope.widgets.export.choices import ExportChoices
+from attnscope.widgets.export.dialog import ExportChoices
 
 VIEW = '''
     """How much weight each key gets from all queries together."""

@@ -15,7 +15,7 @@ import pytest
 from attnscope import paths
 from attnscope.cli import train as command
 from attnscope.errors import RecipeError, UserError
-from attnscope.figures.seed_charts import seed_chart
+from attnscope.figures.run_charts import seed_chart
 from attnscope.records.runs import RunLines, RunSummary
 from attnscope.records.sweeps import best_at, loss_at, parse_axes, seed_spreads, sweep_runs
 from attnscope.records.training import Finished, Saved

@@ -5,7 +5,7 @@ from generation_samples import HEAD, WORDS, WritingDesk, tree, written_tokens
 from attnscope.records.generation import WRITTEN_TRACE, WriteSettings
 from attnscope.records.messages import Failed, HeadsShown, ShowHeads
 from attnscope.widgets.writing.beam_view import place_nodes
-from attnscope.widgets.writing.writing_form import place_of_chosen, tree_sentence, writing_summary
+from attnscope.widgets.writing.generation_panel import place_of_chosen, tree_sentence, writing_summary
 
 
 def test_that_a_wish_to_write_captures_text_gates_and_heads():

@@ -7,8 +7,7 @@ from curve_samples import HEADS, CurvesDesk, curve, importance
 from session_samples import info
 
 from attnscope.counting import short_number, time_left
-from attnscope.figures.curve_tables import csv_of_curves
-from attnscope.figures.pruning_charts import pruning_chart
+from attnscope.figures.pruning_charts import csv_of_curves, pruning_chart
 from attnscope.records.importance import CurveMeasured, CurvesNews, HeadScore, Importance, MeasureCurves
 from attnscope.records.messages import Failed, ModelLoaded
 from attnscope.records.requests import StopWork

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from attnscope.figures.scaling_charts import scaling_charts
+from attnscope.figures.run_charts import scaling_charts
 from attnscope.records.runs import RunLines, RunSummary
 from attnscope.viewmodels.training.recipe_differences import told_apart
 from attnscope.viewmodels.training.scaling import PowerLaw, fit_power_law, scaling_points

@@ -19,7 +19,7 @@ from attnscope.records.alignment import AlignmentShown, GoldCell, ShowAlignment
 from attnscope.records.tiles import MapTile
 from attnscope.viewmodels.heads.aligning import AligningState
 from attnscope.viewmodels.query import RequestIds
-from attnscope.widgets.explore.alignment_bar import AlignmentBar
+from attnscope.widgets.explore.head_panel import AlignmentBar
 from attnscope.widgets.explore.head_view import HeadView
 
 pytestmark = pytest.mark.qt

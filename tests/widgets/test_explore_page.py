@@ -18,9 +18,9 @@ from attnscope.viewmodels.session.state import Session, SessionChanges
 from attnscope.viewmodels.session.typed_text import TypedText, text_notes
 from attnscope.viewmodels.view_state import Highlight, ViewState
 from attnscope.widgets.difference_label import DifferenceLabel
+from attnscope.widgets.explore.inspector import GateControl
 from attnscope.widgets.explore.page import ExplorePage
 from attnscope.widgets.explore.text_bar import MOST_TYPED, TextBar
-from attnscope.widgets.heads.gate_control import GateControl
 from attnscope.widgets.theme import apply_theme
 
 pytestmark = pytest.mark.qt

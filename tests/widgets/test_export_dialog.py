@@ -16,9 +16,8 @@ from attnscope.records.messages import LoadModel, SaveModel
 from attnscope.viewmodels.heads.pruning import PruningState
 from attnscope.viewmodels.query import RequestIds
 from attnscope.viewmodels.view_state import ViewState
-from attnscope.widgets.export.dialog import ExportDialog
+from attnscope.widgets.export.dialog import ExportDialog, KeptChoices
 from attnscope.widgets.export.figures_offered import current_figure, offered_figures
-from attnscope.widgets.export.kept_choices import KeptChoices
 from attnscope.widgets.window.commands import Commands, FigureCommands
 from attnscope.widgets.window.session_files import kind_of_path, open_figure_file
 

@@ -14,7 +14,7 @@ from attnscope.figures.token_axis import widest
 from attnscope.paths import resources_folder
 from attnscope.settings import Settings
 from attnscope.viewmodels.session.head_measures import MEASURES
-from attnscope.widgets.explore.measure_rows import names_px
+from attnscope.widgets.explore.inspector import names_px
 from attnscope.widgets.token_strip import ROW_PX
 from attnscope.widgets.window.layout_memory import usable_geometry
 from attnscope.widgets.window.main_window import MainWindow

@@ -14,9 +14,8 @@ from attnscope.viewmodels.session.file import read_session
 from attnscope.viewmodels.session.masking import MaskState
 from attnscope.viewmodels.session.scripts import scripts_now
 from attnscope.viewmodels.view_state import ViewState
-from attnscope.widgets.explore.inspector import Inspector
+from attnscope.widgets.explore.inspector import GateControl, Inspector
 from attnscope.widgets.explore.text_bar import TextBar
-from attnscope.widgets.heads.gate_control import GateControl
 from attnscope.widgets.window.main_window import MainWindow
 
 pytestmark = pytest.mark.qt

@@ -15,8 +15,7 @@ from test_sweeping import Desk
 from attnscope.viewmodels.training.sweep_wish import SweepWish
 from attnscope.widgets.labels import PlainLabel
 from attnscope.widgets.training.run_panel import RunPanel
-from attnscope.widgets.training.sweep_dialog import SweepDialog
-from attnscope.widgets.training.sweep_line import SweepLine
+from attnscope.widgets.training.sweep_line import SweepDialog, SweepLine
 
 pytestmark = pytest.mark.qt
 

@@ -1,22 +1,178 @@
 """The selected head: its name, its gate, its measures, and what it does in one line."""
 
+import math
 from functools import partial
 
-from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QMenu, QToolButton, QWidget
+from PySide6.QtCore import QRectF, QSize, Qt
+from PySide6.QtGui import QColor, QPainter, QPaintEvent
+from PySide6.QtWidgets import QMenu, QSizePolicy, QToolButton, QWidget
 
+from attnscope.figures.colours import Palette
 from attnscope.figures.plain import plain_text
-from attnscope.figures.style import type_px
+from attnscope.figures.style import NORMAL_PX, SMALL_PX, font, text_width, type_px
 from attnscope.records.interventions import Intervention
 from attnscope.records.masks import UseMask
-from attnscope.viewmodels.session.head_measures import find_measures, measures_shown
+from attnscope.viewmodels.session.head_measures import (
+    MEASURES,
+    MeasureKind,
+    MeasureShown,
+    find_measures,
+    measures_shown,
+)
 from attnscope.viewmodels.session.intervening import in_words, without
+from attnscope.viewmodels.session.recorded import is_recorded
 from attnscope.viewmodels.session.state import Session
-from attnscope.widgets.explore.measure_rows import MeasureRows
 from attnscope.widgets.form_parts import column, row
-from attnscope.widgets.heads.gate_control import GateControl
-from attnscope.widgets.labels import ElidedLabel, PlainLabel, plain_tooltip, tool_button, when
+from attnscope.widgets.jump_slider import JumpSlider
+from attnscope.widgets.labels import ElidedLabel, PlainLabel, named, plain_tooltip, tool_button, when
 from attnscope.widgets.theme import Dressed
+
+# The measures of one head, each as a bar that shows where it stands among all heads.
+
+_MEASURE_PX, _VALUE_PX = 24, 40
+
+
+def names_px() -> float:
+    """The width of the longest name, so that none is cut."""
+    return max(text_width(kind.name, NORMAL_PX) for kind in MEASURES)
+
+
+class MeasureRow(Dressed):
+    """One measure: name, bar with a tick for every head, value."""
+
+    def __init__(self, kind: MeasureKind) -> None:
+        super().__init__()
+        self._kind = kind
+        self._shown: MeasureShown | None = None
+        self._name_px = names_px()
+        self.setFixedHeight(round(type_px(_MEASURE_PX)))
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+        self.setToolTip(plain_tooltip(f"{kind.name}, {kind.unit}\n{kind.definition}"))
+        self.setAccessibleName(kind.name)
+
+    def show_measure(self, shown: MeasureShown | None) -> None:
+        """Show another value."""
+        if shown == self._shown:
+            return
+        self._shown = shown
+        if shown:
+            self.setToolTip(plain_tooltip(shown.tooltip))
+            self.setAccessibleDescription(f"{shown.text} {shown.kind.unit}")
+        self.update()
+
+    def dress(self) -> None:
+        self._name_px = names_px()
+        self.setFixedHeight(round(type_px(_MEASURE_PX)))
+
+    def sizeHint(self) -> QSize:
+        """Room for name, bar and value."""
+        return QSize(240, round(type_px(_MEASURE_PX)))
+
+    def paintEvent(self, _event: QPaintEvent) -> None:
+        """Paint name, bar and value."""
+        palette, shown = self.theme, self._shown
+        middle = Qt.AlignmentFlag.AlignVCenter
+        with QPainter(self) as painter:
+            painter.setFont(font(NORMAL_PX))
+            painter.setPen(QColor(palette.muted))
+            row, name, room = type_px(_MEASURE_PX), self._name_px, type_px(_VALUE_PX)
+            painter.drawText(QRectF(0, 0, name, row), middle, self._kind.name)
+            bar = QRectF(name + 8, row / 2 - 4, self.width() - name - room - 16, 8)
+            painter.fillRect(bar, QColor(palette.grid))
+            painter.setPen(QColor(palette.text))
+            value = QRectF(self.width() - room, 0, room, row)
+            painter.setFont(font(SMALL_PX if shown is None else NORMAL_PX))
+            painter.drawText(value, middle | Qt.AlignmentFlag.AlignRight, shown.text if shown else "–")
+            if shown:
+                _paint_bar(painter, bar, shown, palette)
+
+
+def _paint_bar(painter: QPainter, bar: QRectF, shown: MeasureShown, palette: Palette) -> None:
+    left, width = bar.x(), bar.width()
+    if math.isfinite(shown.place):
+        own = width * min(max(shown.place, 0.0), 1.0)
+        painter.fillRect(QRectF(left, bar.y(), own, bar.height()), QColor(palette.accent))
+    tick, top = QColor(palette.muted), bar.bottom() + 1
+    for place in {min(max(place, 0.0), 1.0) for place in shown.others}:
+        painter.fillRect(QRectF(left + (width - 1) * place, top, 1, 4), tick)
+
+
+class MeasureRows(QWidget):
+    """Every measure of one head."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rows = tuple(MeasureRow(kind) for kind in MEASURES)
+        column(*self.rows, on=self, spacing=0)
+
+    def show_measures(self, measures: tuple[MeasureShown, ...]) -> None:
+        """Show other values; none are shown when there are none."""
+        for k, shown in enumerate(self.rows):
+            shown.show_measure(measures[k] if k < len(measures) else None)
+
+
+# The gate of the selected head: a slider from 0 to 1, its value, and a switch.
+
+_STEPS = 100
+_FIXED = "This is recorded attention: only the heads of a model can be turned down."
+
+
+class GateControl(Dressed):
+    """Shows and changes the gate of the primary head; the switch works on every selected head."""
+
+    def __init__(self, session: Session) -> None:
+        super().__init__()
+        self._session = session
+        self.slider = named(JumpSlider(Qt.Orientation.Horizontal), "Gate of the selected head")
+        self.slider.setRange(0, _STEPS)
+        self.slider.setPageStep(10)
+        self.slider.setToolTip(
+            plain_tooltip(
+                "The head's output is multiplied by this before the output projection.\n"
+                "0 removes the head, 1 leaves it unchanged."
+            )
+        )
+        self.value = PlainLabel()
+        self.value.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
+        self.switch = tool_button(
+            "on", "Switch the selected heads on or off", role="segment", is_checkable=True
+        )
+        self.switch.setToolTip("Switch the selected heads off or on (Ctrl+G)")
+        row(PlainLabel("gate"), (self.slider, 1), self.value, self.switch, on=self)
+        self.slider.valueChanged.connect(self._on_slider_moved)
+        self.slider.sliderReleased.connect(session.head_changes.end_drag)
+        self.switch.clicked.connect(self._on_switch_clicked)
+        told = session.changed
+        when(self, self._show, told.gates, told.selection, told.model)
+        self.dress()
+        self._show()
+
+    def dress(self) -> None:
+        self.value.setFixedWidth(round(type_px(36)))
+        self.switch.setFixedWidth(round(type_px(40)))
+
+    def _show(self) -> None:
+        head = self._session.primary
+        value = self._session.gates.value(head) if head else 1.0
+        is_fixed = is_recorded(self._session.model)
+        self.setEnabled(head is not None and not is_fixed)
+        self.setToolTip(plain_tooltip(_FIXED if is_fixed else ""))
+        self.value.setText(f"{value:.2f}")
+        self.switch.setChecked(value > 0.0)
+        self.switch.setText("on" if value > 0.0 else "off")
+        self.slider.setValue(round(value * _STEPS))
+
+    def _on_slider_moved(self, step: int) -> None:
+        # QSlider has no signal for the person alone that covers keys and the wheel: what the session
+        # already holds is left alone, so showing a value does not set it.
+        head = self._session.primary
+        if head and step != round(self._session.gates.value(head) * _STEPS):
+            self._session.head_changes.set_gate(head, step / _STEPS)
+
+    def _on_switch_clicked(self) -> None:
+        self._session.head_changes.toggle_gates(self._session.selection)
+        self._show()
+
 
 # What is done to single heads beyond gates: one line, which takes it back, and the rest in a menu.
 

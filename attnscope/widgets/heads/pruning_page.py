@@ -16,8 +16,7 @@ from PySide6.QtWidgets import (
 )
 
 from attnscope.counting import plural
-from attnscope.figures.curve_tables import csv_of_curves
-from attnscope.figures.pruning_charts import pruning_chart
+from attnscope.figures.pruning_charts import csv_of_curves, pruning_chart
 from attnscope.figures.spec import Caption, FigureSpec
 from attnscope.figures.views.curves import CurvesFigure
 from attnscope.files import replace_file

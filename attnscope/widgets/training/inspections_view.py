@@ -8,8 +8,8 @@ from PySide6.QtGui import QColor, QKeyEvent, QMouseEvent, QPainter, QPaintEvent,
 from PySide6.QtWidgets import QWidget
 
 from attnscope.counting import number_text
-from attnscope.figures.inspection_charts import inspection_charts
 from attnscope.figures.paint_chart import ChartLayout, paint_chart
+from attnscope.figures.run_charts import inspection_charts
 from attnscope.records.charts import Chart
 from attnscope.records.inspections import InspectionHistory
 from attnscope.viewmodels.training.run_inspections import (

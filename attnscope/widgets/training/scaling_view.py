@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QStackedWidget, QWidget
 from attnscope.counting import number_text
 from attnscope.figures.colours import series_colour
 from attnscope.figures.paint_chart import ChartLayout, paint_chart
-from attnscope.figures.scaling_charts import scaling_charts
+from attnscope.figures.run_charts import scaling_charts
 from attnscope.records.charts import Chart
 from attnscope.records.training import loss_unit
 from attnscope.viewmodels.placeholder import Placeholder

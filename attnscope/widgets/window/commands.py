@@ -21,8 +21,8 @@ from attnscope.viewmodels.training.preset_recipe import further_name, further_re
 from attnscope.viewmodels.training.recipe_text import fresh_folder
 from attnscope.viewmodels.training.state import TrainingState
 from attnscope.viewmodels.view_state import Page, ViewState
+from attnscope.widgets.export.dialog import KeptChoices
 from attnscope.widgets.export.figures_offered import current_figure
-from attnscope.widgets.export.kept_choices import KeptChoices
 from attnscope.widgets.folder_dialog import ask_folder, ask_new_folder
 from attnscope.widgets.heads.prune_dialog import PruneDialog
 from attnscope.widgets.tours.shortcuts_sheet import ShortcutsSheet

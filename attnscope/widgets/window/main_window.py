@@ -45,13 +45,12 @@ from attnscope.widgets.window.banner import Banner
 from attnscope.widgets.window.commands import Commands, FigureCommands, Openings
 from attnscope.widgets.window.kept_panel import KeptLine
 from attnscope.widgets.window.layout_memory import SizesByType, restore_geometry, restore_splitters
-from attnscope.widgets.window.model_menu import ModelMenu
 from attnscope.widgets.window.page_bar import PageBar
 from attnscope.widgets.window.pages import Pages
 from attnscope.widgets.window.session_files import SessionFiles
 from attnscope.widgets.window.status_bar import StatusBar
 from attnscope.widgets.window.steady_focus import SteadyFocus
-from attnscope.widgets.window.top_bar import TopBar
+from attnscope.widgets.window.top_bar import ModelMenu, TopBar
 from attnscope.widgets.window.workspace import Workspace
 
 # A step taken back or done again where it is not seen: what to say, with the page it belongs to.
