@@ -39,7 +39,6 @@ def build_figure(
         heads=heads,
         also=tuple(filter(None, arguments.also.split(","))),
         **looks_of(arguments),
-        plain=arguments.plain,
         title=arguments.title or (trace.sites[0].stack if other_stacks(arguments, trace.sites) else ""),
         caption=build_caption(arguments, model, trace) if arguments.caption else None,
         columns=arguments.columns,

@@ -184,7 +184,7 @@ class _Reader:
             wish.view,
             stack=_grid_stack(wish.shown, trace.sites) if wish.view == "grid" else heads[0].stack,
             heads=heads,
-            **looks_of(arguments),
+            **looks_of(arguments) | {"plain": False},
             caption=caption,
         )
         return made, caption

@@ -22,7 +22,6 @@ from PySide6.QtWidgets import (
     QSizePolicy,
     QStackedWidget,
     QToolTip,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -42,7 +41,7 @@ from attnscope.widgets.causes.graph_panel import GraphPanel
 from attnscope.widgets.causes.output_strip import OutputStrip
 from attnscope.widgets.choice_button import ChoiceButton
 from attnscope.widgets.export.one_figure import export_one
-from attnscope.widgets.form_parts import row
+from attnscope.widgets.form_parts import column, row
 from attnscope.widgets.labels import ElidedLabel, PlainLabel, plain_tooltip, tool_button, when_seen
 from attnscope.widgets.labs.cell_panel import CellPanel
 from attnscope.widgets.theme import Dressed
@@ -381,9 +380,6 @@ class AcrossPanel(Dressed):
             area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         for area in (self._strip_area, self.maps_area):
             area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(16, 8, 8, 8)
-        column.setSpacing(4)
         self.modes = {
             mode: tool_button(mode.title(), tip, role="segment", is_checkable=True)
             for mode, tip in _MODES.items()
@@ -395,24 +391,16 @@ class AcrossPanel(Dressed):
         self.modes["table"].setChecked(True)
         self.export_button = tool_button("Export…", "Export the view, or its numbers", role="flat")
         self.export_button.clicked.connect(self._on_export)
-        column.addLayout(row(*self.modes.values(), None, self.export_button, spacing=0))
-        column.addWidget(self._strip_area)
         self._pages = QStackedWidget()
-        column.addWidget(self._pages, 1)
+        modes = row(*self.modes.values(), None, self.export_button, spacing=0)
+        column(modes, self._strip_area, (self._pages, 1), on=self, margins=(16, 8, 8, 8), spacing=4)
         table = QWidget()
-        column = QVBoxLayout(table)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(4)
         self._pages.addWidget(table)
         self._pages.addWidget(self.graph)
         self.stop_button = tool_button("Stop", "Stop the attention flow", role="flat")
         self.stop_button.clicked.connect(self._state.stop)
-        heading = row(self.stop_button, self.numbers)
-        heading.insertWidget(0, self.title, 1)
-        column.addLayout(heading)
-        column.addWidget(self.note)
-        column.addWidget(self.area, 1)
-        column.addWidget(self.maps_area, 1)
+        heading = row((self.title, 1), self.stop_button, self.numbers)
+        column(heading, self.note, (self.area, 1), (self.maps_area, 1), on=table, spacing=4)
 
     def _on_numbers_chosen(self, key: str) -> None:
         self._state.show_shares(key == "shares")

@@ -14,7 +14,7 @@ from PySide6.QtGui import (
     QPixmap,
     QResizeEvent,
 )
-from PySide6.QtWidgets import QScrollArea, QSizePolicy, QToolTip, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QScrollArea, QSizePolicy, QToolTip, QWidget
 
 from attnscope.figures.graph_layout import GraphLayout, graph_layout, natural_graph_height
 from attnscope.figures.paint_graph import (
@@ -29,7 +29,7 @@ from attnscope.figures.style import type_px
 from attnscope.records.attention_graph import THRESHOLDS, AttentionGraph
 from attnscope.viewmodels.causes.graph import GraphState, node_words
 from attnscope.widgets.choice_button import ChoiceButton
-from attnscope.widgets.form_parts import row
+from attnscope.widgets.form_parts import column, row
 from attnscope.widgets.labels import PlainLabel, plain_tooltip, watch_seen, when_seen
 from attnscope.widgets.panning import ARROWS
 from attnscope.widgets.placeholder import paint_focus
@@ -212,14 +212,7 @@ class GraphPanel(QWidget):
         self.area = QScrollArea(widgetResizable=True)
         self.area.setWidget(self.view)
         self.area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(4)
-        heading = row(self.threshold)
-        heading.insertWidget(0, self.title, 1)
-        column.addLayout(heading)
-        column.addWidget(self.area, 1)
-        column.addWidget(self.note)
+        column(row((self.title, 1), self.threshold), (self.area, 1), self.note, on=self, spacing=4)
         watch_seen(self, state.watch)
         when_seen(self, self._show, state.changed.graph)
         self._show()

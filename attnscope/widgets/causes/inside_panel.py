@@ -6,9 +6,7 @@ from PySide6.QtWidgets import (
     QAbstractScrollArea,
     QButtonGroup,
     QFrame,
-    QHBoxLayout,
     QToolButton,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -22,6 +20,7 @@ from attnscope.viewmodels.causes.inside import InsideState
 from attnscope.viewmodels.causes.inside_words import STEP_TIPS, STEPS, Step
 from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.view_state import Cell, Highlight, ViewState
+from attnscope.widgets.form_parts import column, row
 from attnscope.widgets.labels import PlainLabel, tool_button, watch_seen, when, when_seen
 from attnscope.widgets.placeholder import paint_focus, paint_placeholder, paint_veil
 from attnscope.widgets.theme import Dressing
@@ -254,9 +253,6 @@ class InsidePanel(QWidget):
         return InsidePart(inside=state.inside, step=state.step, row=state.row)
 
     def _lay_out(self) -> None:
-        row = QHBoxLayout()
-        row.setContentsMargins(8, 4, 8, 0)
-        row.setSpacing(0)
         group = QButtonGroup(self)
         for number, step in enumerate(STEPS, start=1):
             button = tool_button(
@@ -265,20 +261,10 @@ class InsidePanel(QWidget):
             button.setToolTip(f"{STEP_TIPS[step]} (← →)")
             group.addButton(button)
             self.steps[step] = button
-            row.addWidget(button)
-        row.addStretch(1)
-        chooser = QHBoxLayout(self.chooser)
-        chooser.setContentsMargins(0, 0, 0, 0)
-        chooser.setSpacing(0)
-        for widget in (self.back, self.query, self.on):
-            chooser.addWidget(widget)
+        row(self.back, self.query, self.on, on=self.chooser, spacing=0)
         self.query.setToolTip("The query; ↑ and ↓ move, double-click a key's row to go there")
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(0)
-        layout.addLayout(row)
-        layout.addWidget(self.note)
-        layout.addWidget(self.picture, 1)
+        steps = row(*self.steps.values(), None, margins=(8, 4, 8, 0), spacing=0)
+        column(steps, self.note, (self.picture, 1), on=self, spacing=0)
 
     def _connect(self) -> None:
         state, picture = self._state, self.picture

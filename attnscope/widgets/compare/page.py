@@ -15,11 +15,9 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import (
     QButtonGroup,
-    QHBoxLayout,
     QSplitter,
     QStackedWidget,
     QToolButton,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -491,20 +489,16 @@ class ComparePage(Dressed):
 
     def _build_grid_panel(self) -> QWidget:
         panel = QWidget()
-        row = QHBoxLayout()
-        row.setContentsMargins(8, 4, 8, 0)
-        row.setSpacing(0)
-        for button in self.order_buttons.values():
-            row.addWidget(button)
-        row.addSpacing(8)
-        row.addWidget(self.all_stacks)
-        row.addSpacing(8)
-        row.addWidget(self.grid_hint, 1)
-        column = QVBoxLayout(panel)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(0)
-        column.addLayout(row)
-        column.addWidget(self.grid, 1)
+        heading = row(
+            *self.order_buttons.values(),
+            8,
+            self.all_stacks,
+            8,
+            (self.grid_hint, 1),
+            margins=(8, 4, 8, 0),
+            spacing=0,
+        )
+        column(heading, (self.grid, 1), on=panel, spacing=0)
         return panel
 
     def _connect(self) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QAction
-from PySide6.QtWidgets import QGridLayout, QLineEdit, QMenu, QToolButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QGridLayout, QLineEdit, QMenu, QToolButton, QWidget
 
 from attnscope.figures.plain import plain_text, shorten
 from attnscope.figures.style import type_px
@@ -26,7 +26,7 @@ from attnscope.viewmodels.session.state import Session
 from attnscope.widgets.candidate_table import CandidateTable
 from attnscope.widgets.difference_label import DifferenceLabel
 from attnscope.widgets.folder_dialog import ask_folder
-from attnscope.widgets.form_parts import narrow_combo, row, scrolled_column
+from attnscope.widgets.form_parts import column, narrow_combo, row, scrolled_column
 from attnscope.widgets.labels import PlainLabel, named, plain_tooltip, tool_button, when, when_seen
 from attnscope.widgets.theme import Dressed
 
@@ -51,26 +51,21 @@ class CompareMeasures(QWidget):
         cells.setHorizontalSpacing(10)
         cells.setVerticalSpacing(6)
         right = Qt.AlignmentFlag.AlignRight
-        for column, name in enumerate(("A", "B", "Δ"), start=1):
-            cells.addWidget(PlainLabel(name, "muted"), 0, column, right)
+        for k, name in enumerate(("A", "B", "Δ"), start=1):
+            cells.addWidget(PlainLabel(name, "muted"), 0, k, right)
         for line, kind in enumerate(MEASURES, start=1):
             kind_label = PlainLabel(kind.name, "hint")
             kind_label.setToolTip(plain_tooltip(f"{kind.name}, {kind.unit}\n{kind.definition}"))
             cells.addWidget(kind_label, line, 0)
             labels = (PlainLabel("–"), PlainLabel("–"), PlainLabel("–", "name"))
-            for column, label in enumerate(labels, start=1):
+            for k, label in enumerate(labels, start=1):
                 label.setToolTip(kind_label.toolTip())
-                cells.addWidget(label, line, column, right)
+                cells.addWidget(label, line, k, right)
             self.numbers[kind.field] = labels
         cells.setColumnStretch(0, 1)
-        for column in (1, 2, 3):
-            cells.setColumnMinimumWidth(column, 44)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(12, 8, 8, 8)
-        layout.setSpacing(8)
-        layout.addWidget(self.title)
-        layout.addLayout(cells)
-        layout.addStretch(1)
+        for k in (1, 2, 3):
+            cells.setColumnMinimumWidth(k, 44)
+        column(self.title, cells, None, on=self, margins=(12, 8, 8, 8))
         when(self, self._show, state.changed.traced, state.changed.head, state.changed.heads)
         self._show()
 

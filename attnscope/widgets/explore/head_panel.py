@@ -7,7 +7,7 @@ from pathlib import Path
 
 from PySide6.QtCore import QPoint, QRectF, QSize, Qt, Slot
 from PySide6.QtGui import QPainter, QPaintEvent
-from PySide6.QtWidgets import QButtonGroup, QFileDialog, QHBoxLayout, QStackedWidget, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QButtonGroup, QFileDialog, QStackedWidget, QWidget
 
 from attnscope.figures.colours import COLOUR_MAPS
 from attnscope.figures.paint_gold import paint_gold_mark
@@ -101,31 +101,18 @@ class AlignmentBar(QWidget):
         self._show()
 
     def _lay_out(self) -> None:
-        first, second, third = QHBoxLayout(), QHBoxLayout(), QHBoxLayout()
-        first.setSpacing(4)
         self.switch.setParent(self)  # until it gets its place
-        for widget in (self.rows, self.files):
-            first.addWidget(widget)
-        first.addStretch(1)
-        first.addWidget(self.read)
-        second.setSpacing(16)
         self.shown.setToolTip(plain_tooltip(_NUMBERS))
         self.shown.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-        second.addWidget(self.shown)
-        second.addWidget(self.mean, 1)
-        second.addWidget(self.best)
-        third.setSpacing(4)
-        self._legend = QWidget()
+        self._legend, self._numbers, self._about = QWidget(), QWidget(), QWidget()
         legend = row(on=self._legend, margins=(0, 0, 8, 0), spacing=4)
         for is_sure, word in ((True, "sure"), (False, "possible")):
             legend.addWidget(GoldMark(is_sure=is_sure))
             legend.addWidget(PlainLabel(word, "muted"))
-        third.addWidget(self._legend)
-        third.addWidget(self.origin, 1)
-        self._numbers, self._about = QWidget(), QWidget()
-        for part, line in ((self._numbers, second), (self._about, third)):
-            line.setContentsMargins(4, 0, 4, 0)
-            part.setLayout(line)
+        margins = (4, 0, 4, 0)
+        row(self.shown, (self.mean, 1), self.best, on=self._numbers, margins=margins, spacing=16)
+        row(self._legend, (self.origin, 1), on=self._about, margins=margins, spacing=4)
+        first = row(self.rows, self.files, None, self.read, spacing=4)
         column(first, self._numbers, self._about, on=self, margins=(8, 0, 8, 4), spacing=2)
 
     def _show(self) -> None:
@@ -239,19 +226,14 @@ class HeadPanel(QWidget):
         for button in switch:
             group.addButton(button)
         self._switch, self._below = together(*switch, spacing=0), QWidget()
-        self.heading = row = FlowRow(self.back, self._switch)
-        row.setContentsMargins(8, 4, 8, 0)
-        row.add_stretch()
+        heading = self.heading = FlowRow(self.back, self._switch)
+        heading.setContentsMargins(8, 4, 8, 0)
+        heading.add_stretch()
         self._looks = together(self.scale, self.colours, spacing=8)
-        row.addWidget(self._looks)
-        row.addWidget(self.inside.chooser)
-        column(on=self._below).addWidget(self.alignment)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(0)
-        layout.addLayout(row)
-        layout.addWidget(self._pages, 1)
-        layout.addWidget(self._below)
+        heading.addWidget(self._looks)
+        heading.addWidget(self.inside.chooser)
+        column(self.alignment, on=self._below)
+        column(heading, (self._pages, 1), self._below, on=self, spacing=0)
 
     def _connect(self) -> None:
         self.heatmap_button.clicked.connect(self._on_heatmap_clicked)

@@ -41,6 +41,7 @@ from attnscope.widgets.explore.inspector import Inspector
 from attnscope.widgets.explore.output_panel import OutputPanel
 from attnscope.widgets.explore.text_bar import TextBar
 from attnscope.widgets.folded_sizes import FoldedSizes
+from attnscope.widgets.form_parts import column
 from attnscope.widgets.labels import ElidedLabel, plain_tooltip, rule, tool_button, when
 from attnscope.widgets.side_tabs import SideTabs
 from attnscope.widgets.stale_watch import StaleWatch
@@ -349,15 +350,10 @@ class ExplorePage(Dressed):
         self._stages.addWidget(self.card)
         self._stages.addWidget(self.pictures)
         left = QWidget()
-        bars, self._column, self._layout = QVBoxLayout(self.bars), QVBoxLayout(left), QVBoxLayout(self)
-        for layout in (bars, self._column, self._layout):
-            layout.setContentsMargins(0, 0, 0, 0)
-            layout.setSpacing(0)
+        self._layout = column(on=self, spacing=0)
         self._bars = (self.text_bar, rule(), self.aspect_bar, rule())
-        for bar in self._bars:
-            bars.addWidget(bar)
-        self._column.addWidget(self.bars)
-        self._column.addWidget(self._stages, 1)
+        column(*self._bars, on=self.bars, spacing=0)
+        self._column = column(self.bars, (self._stages, 1), on=left, spacing=0)
         for panel in (self.inspector, self.answers):
             panel.setProperty("role", "panel")
             panel.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)

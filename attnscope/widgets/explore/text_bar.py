@@ -10,7 +10,6 @@ from PySide6.QtWidgets import (
     QCompleter,
     QFrame,
     QGridLayout,
-    QHBoxLayout,
     QLineEdit,
     QListView,
     QMenu,
@@ -33,6 +32,7 @@ from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.session.typed_text import begun_word, completions, nearest_words, text_notes
 from attnscope.viewmodels.view_state import Highlight, ViewState, sides_of
 from attnscope.widgets.aspect_steps import writes
+from attnscope.widgets.form_parts import row
 from attnscope.widgets.labels import PlainLabel, named, plain_tooltip, tool_button, when
 from attnscope.widgets.theme import Dressed
 from attnscope.widgets.token_strip import TokenStrip, is_unknown, typed_letters
@@ -311,13 +311,8 @@ class TextBar(Dressed):
         grid.setVerticalSpacing(4)
         strips = ((self._source_scroll, self._source_notes), (self._target_scroll, self._target_notes))
         for line, (strip, notes) in zip(self._lines, strips, strict=True):
-            row = QHBoxLayout(line)
-            row.setContentsMargins(0, 0, 0, 0)
-            row.setSpacing(8)
-            row.addWidget(strip, 1)
-            row.addWidget(notes, 0, Qt.AlignmentFlag.AlignVCenter)
-            if line is self._lines[0]:
-                row.addWidget(self.past_button)
+            beside = (self.past_button,) if line is self._lines[0] else ()
+            row((strip, 1), (notes, 0, Qt.AlignmentFlag.AlignVCenter), *beside, on=line)
         self._place()
 
     def _place(self) -> None:

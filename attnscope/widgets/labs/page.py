@@ -196,9 +196,14 @@ class LabsPage(Dressed):
         side.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         layout = column(self.list, on=side, margins=(0, 4, 1, 4), spacing=0)
         self._above = QWidget()
-        line = row(PlainLabel("Lab", "small"), self.box, self._shows, margins=(12, 0, 12, 0), spacing=12)
-        line.setStretch(2, 1)
-        self._above.setLayout(line)
+        row(
+            PlainLabel("Lab", "small"),
+            self.box,
+            (self._shows, 1),
+            on=self._above,
+            margins=(12, 0, 12, 0),
+            spacing=12,
+        )
         layout.addWidget(self._above)
         return side
 

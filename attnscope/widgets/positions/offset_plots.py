@@ -43,8 +43,7 @@ class OffsetPlots(QWidget):
         for i, (title, plot) in enumerate((("Cosine similarity", self._cosine), ("Dot product", self._dot))):
             quiet = ElidedLabel("against offset, mean over all pairs", "muted")
             beside = (self._offset, self.lab_button) if i == 0 else (self._is_relative,)
-            heading = row(PlainLabel(title, "small"), quiet, *beside)
-            heading.setStretch(1, 1)
+            heading = row(PlainLabel(title, "small"), (quiet, 1), *beside)
             layout.addLayout(heading, 0, i)
             layout.addWidget(plot, 1, i)
             layout.setColumnStretch(i, 1)

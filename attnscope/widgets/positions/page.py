@@ -97,8 +97,7 @@ class PositionColumn(QWidget):
         ):
             part = QWidget()
             inside = column(on=part, spacing=0)
-            heading = row(title, value)
-            heading.setStretch(0, 1)
+            heading = row((title, 1), value)
             inside.addLayout(heading)
             inside.addWidget(shown, 1)
             self._maps.addWidget(part, 1)

@@ -9,7 +9,6 @@ from PySide6.QtWidgets import (
     QDialog,
     QDialogButtonBox,
     QGridLayout,
-    QHBoxLayout,
     QLineEdit,
     QScrollArea,
     QWidget,
@@ -18,7 +17,7 @@ from PySide6.QtWidgets import (
 from attnscope.figures.style import type_px
 from attnscope.viewmodels.palette import match_letters
 from attnscope.widgets.actions import ACTIONS, HANDS, MENUS
-from attnscope.widgets.form_parts import column
+from attnscope.widgets.form_parts import column, row
 from attnscope.widgets.labels import PlainLabel, named
 
 Rows = list[tuple[str, str]]
@@ -92,9 +91,7 @@ def _in_columns(groups: list[tuple[str, Rows]], n_columns: int) -> list[list[tup
 
 def _columns(groups: list[tuple[str, Rows]], n_columns: int) -> QWidget:
     inner = QWidget()
-    columns = QHBoxLayout(inner)
-    columns.setContentsMargins(0, 0, 8, 0)
-    columns.setSpacing(32)
+    columns = row(on=inner, margins=(0, 0, 8, 0), spacing=32)
     for part in _in_columns(groups, n_columns):
         columns.addLayout(_column(part), 1)
     return inner

@@ -9,7 +9,6 @@ from PySide6.QtGui import QKeyEvent, QResizeEvent, QTextDocument
 from PySide6.QtWidgets import (
     QAbstractButton,
     QFrame,
-    QHBoxLayout,
     QPushButton,
     QSizePolicy,
     QTextBrowser,
@@ -178,27 +177,13 @@ class TourPanel(Dressed):
 
     def _lay_out(self) -> None:
         self._left, self._middle, self._asked = QWidget(), QWidget(), QWidget()
-        left, middle = column(on=self._left, spacing=4), column(on=self._middle, spacing=4)
-        for widget in (self.title, self.text):
-            left.addWidget(widget)
-        left.addStretch(1)
+        column(self.title, self.text, None, on=self._left, spacing=4)
         row((self.task, 1), self.do_button, on=self._asked, margins=(0, 4, 0, 0), spacing=-1)
-        for part in (self.doing, self.formula, self._asked):
-            middle.addWidget(part)
-        middle.addStretch(1)
-        top, way, body = QHBoxLayout(), QHBoxLayout(), QHBoxLayout()
-        for line in (top, way):
-            line.setSpacing(8)
-        top.addWidget(self.place, 1)
-        for button in (self.keep_button, self.leave_button):
-            top.addWidget(button)
-        for push in (self.back_button, self.next_button):
-            way.addWidget(push, 0, Qt.AlignmentFlag.AlignBottom)
-        body.setSpacing(32)
-        body.addWidget(self._left, 5)
-        body.addWidget(self._middle, 4)
-        body.addStretch(0)
-        body.addLayout(way)
+        column(self.doing, self.formula, self._asked, None, on=self._middle, spacing=4)
+        low = Qt.AlignmentFlag.AlignBottom
+        top = row((self.place, 1), self.keep_button, self.leave_button)
+        way = row((self.back_button, 0, low), (self.next_button, 0, low))
+        body = row((self._left, 5), (self._middle, 4), way, spacing=32)
         column(top, (body, 1), on=self, margins=(16, 4, 12, 12), spacing=2)
 
     def _connect(self) -> None:

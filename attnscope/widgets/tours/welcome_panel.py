@@ -12,7 +12,6 @@ from PySide6.QtWidgets import (
     QAbstractButton,
     QFrame,
     QGridLayout,
-    QHBoxLayout,
     QScrollArea,
     QSizePolicy,
     QStyle,
@@ -31,7 +30,7 @@ from attnscope.viewmodels.tours.touring import TourState
 from attnscope.viewmodels.tours.tours import Tour
 from attnscope.viewmodels.training.plan_words import seconds_text
 from attnscope.viewmodels.training.state import TrainingState
-from attnscope.widgets.form_parts import column
+from attnscope.widgets.form_parts import column, row
 from attnscope.widgets.labels import PlainLabel, plain_tooltip, tool_button, when
 
 # A row or card that can be chosen: a title, a line or two below it, and a word at its right.
@@ -55,17 +54,10 @@ class CardButton(QAbstractButton):
         )
         self.side.set_role("muted")
         self.detail.setWordWrap(True)
-        self._words = words = QVBoxLayout()
-        words.setContentsMargins(0, 0, 0, 0)
-        words.setSpacing(2)
-        words.addWidget(self.title)
-        words.addWidget(self.detail)
-        self._row = layout = QHBoxLayout(self)
-        layout.setContentsMargins(12, 8, 12, 8)
-        layout.setSpacing(12)
-        layout.addLayout(words, 1)
+        self._words = column(self.title, self.detail, spacing=2)
+        side_part = (self.side, 0, Qt.AlignmentFlag.AlignTop)
+        self._row = row((self._words, 1), side_part, on=self, margins=(12, 8, 12, 8), spacing=12)
         self.detail.setVisible(bool(detail))  # it has a parent now: shown earlier it were a window
-        layout.addWidget(self.side, 0, Qt.AlignmentFlag.AlignTop)
         for label in (self.title, self.detail, self.side):
             label.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
         self.set_side(side)

@@ -453,8 +453,7 @@ class _Part(QWidget):
         layout: QVBoxLayout = column(on=self, spacing=0)
         self._unit = PlainLabel(unit, "muted")
         self._title = PlainLabel(title, "small", tip=plain_tooltip(unit))
-        self._top = row(self._title, self._unit, self._value)
-        self._top.setStretch(2, 1)
+        self._top = row(self._title, self._unit, (self._value, 1))
         layout.addLayout(self._top)
         layout.addWidget(self.plot, 1)
 

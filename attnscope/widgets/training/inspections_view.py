@@ -55,8 +55,7 @@ class InspectionsView(QWidget):
         self.plot.pointed.connect(self._on_pointed)
         self.plot.moved.connect(self._on_moved)
         reading = PlainLabel(_SHORT, "small", wraps=True, tip=READING)
-        top = row(PlainLabel("Gradients and updates", "section"), self._values)
-        top.setStretch(1, 1)
+        top = row(PlainLabel("Gradients and updates", "section"), (self._values, 1))
         column(top, (self.plot, 1), reading, on=self, spacing=4)
 
     def charts(self) -> tuple[Chart, ...]:

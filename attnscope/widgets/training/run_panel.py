@@ -358,8 +358,7 @@ class RunPanel(Dressed):
         more.setMenu(menu)
         more.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
         self.preset_button = PresetButton(self._state)
-        layout = row(self._recipes, self.preset_button, more)
-        layout.setStretch(0, 1)
+        layout = row((self._recipes, 1), self.preset_button, more)
         return layout
 
     def _build_buttons(self) -> QHBoxLayout:

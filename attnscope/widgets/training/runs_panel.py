@@ -327,9 +327,7 @@ class RunsPanel(QWidget):
         self._note = ElidedLabel(role="muted")
         self._export = push_button("Export table…", clicked=self._on_export)
         self._export.setToolTip("Write the table as CSV: the runs and the values in which they differ")
-        bar = row(add, folder, self._filter, self._note, self._export)
-        bar.setStretch(2, 3)
-        bar.setStretch(3, 2)
+        bar = row(add, folder, (self._filter, 3), (self._note, 2), self._export)
         return bar
 
     def _on_opened(self, folder: str) -> None:

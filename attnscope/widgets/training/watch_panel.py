@@ -58,9 +58,7 @@ class ReplayBar(Dressed):
         self._place.setMinimumWidth(150)
         self._open = push_button("Open in Explore", clicked=self._on_open)
         self._open.setVisible(open_checkpoint is not None)
-        layout = row(self._play, self._slider, self._place, self._open)
-        layout.setStretch(1, 1)
-        self.setLayout(layout)
+        row(self._play, (self._slider, 1), self._place, self._open, on=self)
         self.show_state()
 
     def dress(self) -> None:
@@ -165,9 +163,7 @@ class WatchPanel(QWidget):
         self._target = QLineEdit(placeholderText="Target; empty: the model writes its own")
         self._target.setAccessibleName("Target of the sentence")
         self._target.textEdited.connect(self._on_target_edited)
-        layout = row(PlainLabel("Watch", "section"), self._text, self._target)
-        layout.setStretch(1, 3)
-        layout.setStretch(2, 2)
+        layout = row(PlainLabel("Watch", "section"), (self._text, 3), (self._target, 2))
         return layout
 
     def _build_tabs(self) -> QHBoxLayout:

@@ -15,7 +15,7 @@ from PySide6.QtGui import (
     QGuiApplication,
     QStatusTipEvent,
 )
-from PySide6.QtWidgets import QHBoxLayout, QMainWindow, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QMainWindow, QWidget
 
 from attnscope.errors import UserError
 from attnscope.figures.clipboard import release_clipboard
@@ -34,6 +34,7 @@ from attnscope.widgets.explore.ask_panel import ask_offers
 from attnscope.widgets.explore.mask_dialog import MaskEditing
 from attnscope.widgets.export.figures_offered import current_figure
 from attnscope.widgets.folded_sizes import FoldedSizes
+from attnscope.widgets.form_parts import column, row
 from attnscope.widgets.labels import when
 from attnscope.widgets.labs.page import LabsPage, lab_offers
 from attnscope.widgets.map_style import remembered_view
@@ -518,19 +519,9 @@ class MainWindow(QMainWindow):
         self.banner = Banner(self._session, self.view, helping)
         self.model_watch = ModelWatch(self._session, self)
         self.setAcceptDrops(True)
-        column = QVBoxLayout(centre)
-        row, right = QHBoxLayout(), QVBoxLayout()
-        for layout in (column, row, right):
-            layout.setContentsMargins(0, 0, 0, 0)
-            layout.setSpacing(0)
-        right.addWidget(self.learning.invitation)
-        right.addWidget(self.pages, 1)
-        right.addWidget(self.banner)
-        right.addWidget(self.learning.bar)
-        row.addWidget(self.page_bar)
-        row.addLayout(right, 1)
-        column.addLayout(row, 1)
-        column.addWidget(self.status_bar)
+        learning = self.learning
+        right = column(learning.invitation, (self.pages, 1), self.banner, learning.bar, spacing=0)
+        column((row(self.page_bar, (right, 1), spacing=0), 1), self.status_bar, on=centre, spacing=0)
         self.setCentralWidget(centre)
 
     # Showing
