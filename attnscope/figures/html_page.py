@@ -86,7 +86,7 @@ function drawMaps(root, data) {
     return data.colours[Math.round(Math.min(1, Math.max(0, w / map.tops[i])) * 255)];
   }
   function words(w) {
-    if (w === null) return data.forbidden;
+    if (w === null) return data.unseen;
     if (w < 0) return data.missing;
     if (data.isRounded) return "\\u2248 " + Number(w.toPrecision(2));
     return w === 0 || w >= 1e-4 ? w.toPrecision(4) : w.toExponential(3);
@@ -326,7 +326,7 @@ def look_data(spec: FigureSpec, *, alone: bool) -> dict[str, Any]:
     return {
         "colours": ["#" + bytes(rgb).hex() for rgb in lut(spec.style.colour_map).astype(np.uint8)],
         "noData": LIGHT.no_data,
-        "forbidden": "not allowed by the mask",
+        "unseen": "not allowed by the mask",
         "missing": "no data",
         "hint": _HINT,
         "isRounded": False,

@@ -85,7 +85,7 @@ function drawGrid(root, data) {{
   let at = 0, first = true;
   grid.style.gridTemplateColumns = "max-content repeat(" + columns + ", max-content)";
   function word(w) {{
-    return w === null ? data.forbidden : (data.isRounded ? "\\u2248 " : "") + Number(w.toPrecision(2));
+    return w === null ? data.unseen : (data.isRounded ? "\\u2248 " : "") + Number(w.toPrecision(2));
   }}
   function open(k) {{
     thumbs.forEach(function (thumb, n) {{ thumb.classList.toggle("is-open", n === k); }});
@@ -311,7 +311,7 @@ def _grid_data(spec: GridFigure, axes: Sequence[Axes]) -> dict[str, Any] | None:
         "cells": _packed(grid.levels for grid in grids),
         "scale": spec.style.scale,
         "isRounded": True,
-        "forbidden": "not allowed by the mask" + (" or left out" if has_more else ""),
+        "unseen": "not allowed by the mask" + (" or left out" if has_more else ""),
         "hint": "Point at a cell to read it; click a head to see it large.",
         "title": spec.title or f"All heads, {stacks}",
     }
