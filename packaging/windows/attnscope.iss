@@ -1,5 +1,5 @@
 ; Inno Setup: the bundle as an installer for one person, without administrator's rights. Not yet tried.
-; iscc /DVersion=0.13.0 packaging\windows\attnscope.iss, which `python packaging/build.py windows` runs
+; iscc /DVersion=VERSION packaging\windows\attnscope.iss, which `python packaging/build.py windows` runs
 
 #ifndef Version
   #error Give the version: iscc /DVersion=...
