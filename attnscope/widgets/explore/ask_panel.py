@@ -1,9 +1,10 @@
 """Ask a question about the model and its text: the list of questions, options, and the answer below them."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Qt, Signal, Slot
+from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QLineEdit, QScrollArea, QWidget
 
 from attnscope.fields import Field, Number, OneOf, Switch, Value, fields_of
@@ -19,7 +20,7 @@ from attnscope.viewmodels.session.state import Session
 from attnscope.widgets.choice_button import ChoiceButton
 from attnscope.widgets.export.one_figure import export_one
 from attnscope.widgets.flow_row import FlowRow
-from attnscope.widgets.form_parts import column, narrow_combo
+from attnscope.widgets.form_parts import column, narrow_combo, row
 from attnscope.widgets.labels import PlainLabel, named, plain_tooltip, tool_button, watch_seen, when_seen
 from attnscope.widgets.labs.cell_panel import CellPanel
 from attnscope.widgets.labs.text_table import TextTable, TextTableModel
@@ -32,6 +33,16 @@ if TYPE_CHECKING:
 
 _CHART_PX, _MOST_LINES, _LINE_PX, _HEAD_PX = 190, 12, 24, 30
 _WORD_PX, _NUMBER_PX = 96, 72
+
+
+class _TitledEdit(QWidget):
+    """A value that is typed, after its title."""
+
+    def __init__(self, title: str) -> None:
+        super().__init__()
+        self.edit = named(QLineEdit(), title)
+        self.edit.setFixedWidth(round(type_px(_NUMBER_PX)))
+        row(PlainLabel(f"{title}:"), self.edit, on=self, margins=(14, 0, 0, 0), spacing=4)
 
 
 class OptionsRow(QWidget):
@@ -58,8 +69,8 @@ class OptionsRow(QWidget):
             value = field.of(options)
             if isinstance(part, ChoiceButton):
                 part.show_choice(str(value))
-            elif isinstance(part, QLineEdit):
-                part.setText(str(value))
+            elif isinstance(part, _TitledEdit):
+                part.edit.setText(str(value))
             else:
                 part.setChecked(bool(value))  # type: ignore[attr-defined]  # a button
             part.setEnabled(field.is_used(options))
@@ -92,9 +103,9 @@ class OptionsRow(QWidget):
                 switch = tool_button(field.title, field.tip, role="segment", is_checkable=True, clicked=ask)
                 return switch
             case _:
-                edit = named(QLineEdit(), field.title)
-                edit.editingFinished.connect(lambda: ask(edit.text()))
-                return edit
+                part = _TitledEdit(field.title)
+                part.edit.editingFinished.connect(lambda: ask(part.edit.text()))
+                return part
 
 
 class AnswerView(QWidget):
@@ -183,6 +194,19 @@ class _TablePart(QWidget):
         self._shown.setFixedHeight(round(type_px(_LINE_PX * n_lines + _HEAD_PX + 12)))
 
 
+class _AnswerArea(QScrollArea):
+    """Scrolls an answer; its sentences are never wider than what can be seen, as maps and tables may be."""
+
+    def __init__(self, sentences: Sequence[QWidget], parent: QWidget) -> None:
+        super().__init__(parent, widgetResizable=True)
+        self._sentences = sentences
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        for label in self._sentences:
+            label.setMaximumWidth(self.viewport().width())
+
+
 class AskPanel(Dressed):
     """Asks only while it can be seen. `pointed` carries words on what is under the cursor."""
 
@@ -249,9 +273,8 @@ class AskPanel(Dressed):
     def _lay_out(self) -> None:
         inner = QWidget()
         column(self.sentence, self.note, self.answer, None, on=inner, margins=(0, 0, 0, 8))
-        self.area = QScrollArea(self, widgetResizable=True)
+        self.area = _AnswerArea((self.sentence, self.note), self)
         self.area.setWidget(inner)
-        self.area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         column(
             self.questions,
