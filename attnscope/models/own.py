@@ -102,6 +102,7 @@ class OwnNetwork:
         self.card = card
         self.sites: tuple[Site, ...] = module.sites()
         self._source, self._sha256, self._note = source, sha256, note
+        self._points = module.config.points
 
     @property
     def config(self) -> ModelConfig:
@@ -248,7 +249,7 @@ class OwnNetwork:
             )
         with evaluating(self.module):
             hidden = hidden_stream(self.module, inputs, probe, n_copies=n_copies)
-        ends = _meanable(inputs.source) if self.config.points else ()
+        ends = _meanable(inputs.source) if self._points else ()
         return OwnPass(self.module, hidden, is_pair=bool(inputs.segments), may_point_to=ends)
 
     def write(
@@ -285,13 +286,13 @@ class OwnNetwork:
 
     def answer(self, id: int) -> Token:
         """The token of a column of the logits, or the label."""
-        if self.config.points:
+        if self._points:
             name = self.card.labels[0] if len(self.card.labels) == 1 else ANSWER
             return Token(id=id, piece=(name, NOT_MEANT)[id])
         return Token(id=id, piece=self.card.labels[id]) if self.card.labels else self.vocabulary.token(id)
 
     def shown_positions(self, inputs: Inputs) -> list[int]:
-        if self.config.points:
+        if self._points:
             return _meanable(inputs.source)
         if self.config.labels_tokens:
             return labelled_positions(inputs.source.tokens)

@@ -324,6 +324,7 @@ def test_that_the_clipboard_gets_an_image_and_svg() -> None:
 
 
 class FakeTrace:
+    target = None
     sites = (Site(stack="encoder", layer=0, n_heads=2, n_kv_heads=2),)
     gates = NO_GATES
     interventions = ()
