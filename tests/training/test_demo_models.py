@@ -252,7 +252,7 @@ def test_that_the_translator_opens_on_a_head_that_aligns_everyday_words(everyday
 
 def test_that_without_the_aligning_head_small_goes_with_the_car_as_the_tour_says() -> None:
     model = at.load("english-french")
-    text = "She bought a red car and a small black dog."
+    text = "She bought a red car and a little black dog."
     gates = model.gates()
     gates["cross", 1, 0] = 0.0
     outputs = model.compare(text, gates=gates)
