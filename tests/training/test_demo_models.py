@@ -250,14 +250,16 @@ def test_that_the_translator_opens_on_a_head_that_aligns_everyday_words(everyday
     assert f"{rate:.3f} (" in model.own.card.text
 
 
-def test_that_without_the_aligning_head_small_goes_with_the_car_as_the_tour_says() -> None:
+def test_that_without_the_aligning_head_big_goes_with_the_dog_as_the_tour_says() -> None:
     model = at.load("english-french")
-    text = "She bought a red car and a little black dog."
+    first = "She bought a red car and a little black dog."
+    assert model.generate(first) == "Elle a acheté une voiture rouge et un petit chien noir."
+    text = "She has a white dog and a big black cat."
     gates = model.gates()
     gates["cross", 1, 0] = 0.0
     outputs = model.compare(text, gates=gates)
-    assert outputs.before.generated == "Elle a acheté une voiture rouge et un petit chien noir."
-    assert "une petite voiture rouge" in outputs.after.generated
+    assert outputs.before.generated == "Elle a un chien blanc et un gros chat noir."
+    assert "un grand chien blanc" in outputs.after.generated
 
 
 @pytest.mark.slow
