@@ -27,6 +27,7 @@ from attnscope.schemes.positions import POSITIONS
 from attnscope.schemes.tokenizers import SPECIALS
 from attnscope.text.corpora import carelessly, read_lines, read_pairs, split, split_lines, split_pairs
 from attnscope.text.examples import pointers_of, vectors_of
+from attnscope.text.joining import joined_pairs, joining_words
 from attnscope.text.labelled import LabelledText, label_names, read_labelled
 from attnscope.text.pieces import is_of_word
 from attnscope.text.pointed import POINTERS, PointedText, pointed_example
@@ -341,6 +342,10 @@ def _encode_text(tokenizer: Tokenizer, lines: Sequence[str]) -> Ids:
 
 def _prepare_pairs(recipe: Recipe, tokenizer: Tokenizer | None) -> Prepared:
     training, held_out = _split(recipe)
+    if recipe.data.joined_share:
+        rng = np.random.default_rng([recipe.training.seed, 2])
+        words = joining_words(recipe.data.joined_by)
+        training = [*training, *joined_pairs(training, recipe.data.joined_share, words, rng)]
     if recipe.data.careless_share:
         rng = np.random.default_rng(recipe.training.seed)
         n_more = round(recipe.data.careless_share * len(training))

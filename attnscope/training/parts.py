@@ -40,8 +40,10 @@ class DataPart:
     comes from and under which licence, for the model's card. With `similar_lengths` the examples of a batch
     are about equally long, so that little is padding; each is still as likely as any other. Of pairs,
     `careless_share` more are read: as many of the sources once more as they are typed in haste, without the
-    capital they begin with and the mark they end with, half of them without apostrophes. `column` is
-    the one of a CoNLL-U file that has the labels.
+    capital they begin with and the mark they end with, half of them without apostrophes; `joined_share` more
+    are each made of two, in a row or by a word of `joined_by` and its translation, "and/et, but/mais" for
+    instance; that teaches sentences of two clauses. `column` is the one of a CoNLL-U file that has the
+    labels.
     """
 
     kind: Annotated[str, OneOf(DATA_KINDS)]
@@ -54,6 +56,8 @@ class DataPart:
     n_examples: Annotated[int, Between(2, 10_000_000)] = 20_000
     similar_lengths: bool = False
     careless_share: Annotated[float, Between(0.0, 1.0)] = 0.0
+    joined_share: Annotated[float, Between(0.0, 1.0)] = 0.0
+    joined_by: Annotated[str, AtMost(400)] = ""
     column: Literal["upos", "xpos", "deprel"] = "upos"
     about: Annotated[str, AtMost(1000)] = ""
 

@@ -26,6 +26,7 @@ from attnscope.schemes.scores import SCORES
 from attnscope.schemes.tokenizers import SPECIALS
 from attnscope.strict_toml import parse_toml
 from attnscope.text.examples import TOKENIZER_KIND, pointers_of, vectors_of
+from attnscope.text.joining import joining_words
 from attnscope.text.tasks import TASKS, Task, labels_of, make_task, task_options, word_labels_of
 from attnscope.training.parts import (
     DataPart,
@@ -247,12 +248,22 @@ def _checked(recipe: Recipe, *, is_tokenizer_given: bool, needs_data: bool) -> R
             expected='"characters" or "lines"; "crc32" is for pairs',
             action="Change one of them.",
         )
-    if data.careless_share and data.kind != "pairs":
+    for key in ("careless_share", "joined_share"):
+        share = getattr(data, key)
+        if share and data.kind != "pairs":
+            raise RecipeError(
+                f'data.{key} is {share:g} and data.kind "{data.kind}".',
+                expected="0, but for pairs",
+                action="Change one of them.",
+            )
+    try:
+        joining_words(data.joined_by)
+    except ValueError as error:
         raise RecipeError(
-            f'data.careless_share is {data.careless_share:g} and data.kind "{data.kind}".',
-            expected="0, but for pairs",
-            action="Change one of them.",
-        )
+            f'data.joined_by is "{data.joined_by}", and {error}.',
+            expected='words and their translations, such as "and/et, but/mais"',
+            action="Write each word, a slash and its translation, with commas between.",
+        ) from error
     if data.renamed_share and data.kind not in ("text", "pairs"):
         raise RecipeError(
             f'data.renamed_share is {data.renamed_share:g} and data.kind "{data.kind}".',

@@ -7,6 +7,8 @@ given up                segments, where the recipe says n_segments = 0: it then 
                         mask, where a decoder goes on as an encoder (Gisserot-Boukhlef et al. 2025)
 begun anew              positions of another scheme, the top layers that the recipe names, and outputs that
                         the model had no need of, such as those of labels (of another number of labels, too)
+added                   layers on top, where the recipe asks for more: they add nothing yet, so that the run
+                        begins with the very model it goes on from (Chen et al. 2016)
 """
 
 import re
@@ -40,6 +42,11 @@ _FREE = frozenset({"vocab_size", "dropout", "attention_dropout", "kept_heads"})
 """What may differ from the model one goes on from: nothing of it is a weight."""
 _ADDED = frozenset({"has_pooler", "has_next_sentence", "n_segments", "n_labels"})
 """What a model may get that it did not have; its weights begin anew."""
+_LAYERS = frozenset({"n_layers", "n_decoder_layers"})
+_LAST_OF_BLOCK = re.compile(
+    r"(encoder|decoder)\.(\d+)\.(?:attention\.output|cross\.output|feed_forward\.down)\."
+)
+"""What a block adds to the residual stream, it adds through these."""
 _POSITIONS, _SEGMENTS = (f"encoder_embedding.{part}.weight" for part in ("positions", "segments"))
 _OF_LABELS = frozenset({"pooling", "sentence_encoder", "reads_pair"})
 """What a model that told no labels never looked at."""
@@ -121,7 +128,9 @@ def first_module(
     weights, fresh = _weights(start.module, config), _fresh_prefixes(config, recipe.start.reinit_layers)
     for name, parameter in module.state_dict().items():
         found = weights.get(name)
-        if found is not None and found.shape == parameter.shape and not name.startswith(fresh):
+        if found is None and _is_last_of_added(name, start.module.config, config):
+            parameter.zero_()
+        elif found is not None and found.shape == parameter.shape and not name.startswith(fresh):
             parameter.copy_(found)
         elif found is None and name == _POSITIONS:  # as large as the tokens they are added to, to be heard
             parameter.mul_(weights["tokens.weight"].std() / parameter.std())
@@ -143,13 +152,38 @@ def _is_of_both_sides(start: ModelConfig, wanted: ModelConfig) -> bool:
     return (start.form, wanted.form) == ("decoder", "encoder") and not wanted.labels_texts
 
 
+def _can_grow(start: ModelConfig, wanted: ModelConfig) -> bool:
+    """Whether layers can be put on top that change nothing before they learn."""
+    is_plain = start.has_sites and start.has_residual and start.norm_place == "pre"
+    is_whole = not start.shared_layers and not start.kept_heads
+    return is_plain and is_whole and all(now >= before for before, now in _layers(start, wanted))
+
+
+def _layers(start: ModelConfig, wanted: ModelConfig) -> tuple[tuple[int, int], ...]:
+    """How many layers each stack had and gets."""
+    return (
+        (start.encoder_layers, wanted.encoder_layers),
+        (start.decoder_layers, wanted.decoder_layers),
+    )
+
+
+def _is_last_of_added(name: str, start: ModelConfig, wanted: ModelConfig) -> bool:
+    found = _LAST_OF_BLOCK.match(name)
+    if found is None or start.form != wanted.form:
+        return False
+    before = start.encoder_layers if found[1] == "encoder" else start.decoder_layers
+    return int(found[2]) >= before
+
+
 def start_note(recipe: Recipe, start: LoadedFolder | None) -> str:
     """What a run goes on from, in words; empty when it begins with random weights."""
     if start is None:
         return ""
     n = recipe.start.reinit_layers
     anew = f", the top {plural(n, 'layer')} of each stack initialised again" if n else ""
-    return f"Continues from {start.card.name}{anew}."
+    added = sum(now - before for before, now in _layers(start.module.config, recipe.model))
+    grown = f", with {plural(added, 'layer')} more" if added > 0 else ""
+    return f"Continues from {start.card.name}{anew}{grown}."
 
 
 def start_facts(start: StartPart) -> dict[str, object]:
@@ -181,7 +215,9 @@ def _check_agrees(start: ModelConfig, wanted: ModelConfig, where: str) -> None:
         is_other_head = field.name == "n_labels" and bool(now)  # how many there are, only the data tell
         is_anew = field.name == "position" or (field.name == "form" and _is_of_both_sides(start, wanted))
         is_one_text = field.name == "n_segments" and not now and has_table
-        if before != now and not (is_one_text or is_free or is_added or is_other_head or is_anew):
+        is_grown = field.name in _LAYERS and start.form == wanted.form and _can_grow(start, wanted)
+        is_fine = is_one_text or is_free or is_added or is_other_head or is_anew or is_grown
+        if before != now and not is_fine:
             odd.append(f"{field.name} is {_shown(before)} there and {_shown(now)} in the recipe")
     if odd:
         raise RecipeError(

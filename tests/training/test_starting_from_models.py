@@ -265,3 +265,39 @@ def test_that_a_model_says_what_it_goes_on_from(
     list(train(_plain(tiny_recipe), trained.parent / "low", "cpu", start))
     assert main(["info", str(trained.parent / "low"), "--device", "cpu"]) == 0
     assert "first, by low-rank changes of rank 2" in capsys.readouterr().out
+
+
+def test_that_layers_put_on_top_change_nothing_before_they_learn(
+    tiny_recipe: str, tmp_path: Path, trained: Path
+) -> None:
+    grown = {"start.from": str(trained), "model.n_layers": "4", "training.n_steps": "2"}
+    events = list(train(_plain(tiny_recipe), tmp_path / "grown", "cpu", grown))
+    assert any(isinstance(event, Started) and "with 2 layers more" in event.note for event in events)
+    before = read_model_folder(trained / "checkpoints" / "2")
+    after = read_model_folder(tmp_path / "grown" / "checkpoints" / "0")
+    assert after.module.config.n_layers == 4
+    ids = torch.arange(6)[None]
+    with torch.no_grad():
+        assert torch.equal(before.module(ids), after.module(ids))
+    learned = _state(tmp_path / "grown", 2)
+    for layer in (2, 3):
+        assert learned[f"decoder.{layer}.attention.output.weight"].abs().sum() > 0
+
+
+@pytest.mark.parametrize(
+    ("trained_with", "grown_with"),
+    [
+        ({"model.norm_place": "post"}, {"model.n_layers": "3"}),
+        ({}, {"model.n_layers": "1"}),
+        ({"model.shared_layers": "true"}, {"model.n_layers": "3"}),
+    ],
+)
+def test_that_layers_are_added_only_where_they_change_nothing(
+    tiny_recipe: str, tmp_path: Path, trained_with: dict[str, str], grown_with: dict[str, str]
+) -> None:
+    list(train(tiny_recipe, tmp_path / "first", "cpu", {**TWO_LAYERS, **trained_with}))
+    recipe = parse_recipe(
+        _plain(tiny_recipe), overrides={"start.from": str(tmp_path / "first"), **grown_with}
+    )
+    with pytest.raises(RecipeError, match="n_layers is 2 there"):
+        TrainingRun(recipe, tmp_path / "no", "cpu")
