@@ -67,4 +67,4 @@ def _within(text: str, names: frozenset[str]) -> str:
     """A sentence as it goes on within another."""
     first = text.split()[0].rstrip(".,")
     is_name = first in names or first == "I" or first.startswith(("I'", "I’"))
-    return text if is_name or first.isupper() and len(first) > 1 else text[0].lower() + text[1:]
+    return text if is_name or (first.isupper() and len(first) > 1) else text[0].lower() + text[1:]
