@@ -6,14 +6,16 @@ held once, in flat arrays; a batch is gathered from them.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Generic, Protocol, Self, TypeVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from attnscope.nn.guiding import Guide
 from attnscope.training.objectives import Batch
+from attnscope.training.recipe import Recipe
 
 Ids = NDArray[np.int64]
 Mask = NDArray[np.bool_]
@@ -116,56 +118,59 @@ class TextBatches:
         return _scored_batch(ids, bodies, np.broadcast_to(is_scored, ids.shape))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExampleBatches:
-    """Whole examples, each read from `<s>` on and ended by `</s>`, padded to the longest of the batch."""
+class Rows(Protocol):
+    """Whole examples of one kind, one to a row."""
 
-    training: "Examples"
-    held_out: "Examples"
+    @property
+    def total_lengths(self) -> Ids:
+        """Tokens of each example, of all its parts together, [n]."""
+        ...
+
+    def batch(self, rows: Ids) -> Batch:
+        """The examples of these rows, padded to the longest of them."""
+        ...
+
+
+R = TypeVar("R", bound=Rows)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExampleBatches(Generic[R]):
+    """Whole examples, whatever is told of them, padded to the longest of the batch."""
+
+    training: R
+    held_out: R
     batch_size: int
     n_evaluation: int
     has_similar_lengths: bool = False
-    guide: Guide | None = None
+
+    @classmethod
+    def of_recipe(cls, recipe: Recipe, training: R, held_out: R) -> Self:
+        """As many examples in a batch, and batches in an evaluation, as the recipe says."""
+        return cls(
+            training=training,
+            held_out=held_out,
+            batch_size=recipe.training.batch_size,
+            n_evaluation=recipe.training.evaluation_batches,
+            has_similar_lengths=recipe.data.similar_lengths,
+        )
 
     def draw(self, rng: np.random.Generator, progress: float) -> Batch:
         """One random training batch; `progress` is how far the run is, 0…1."""
-        n_rows, n_chunks = len(self.training.lengths), _CHUNKS if self.has_similar_lengths else 1
-        rows = rng.integers(0, n_rows, size=self.batch_size * n_chunks)
+        lengths = self.training.total_lengths
+        n_chunks = _CHUNKS if self.has_similar_lengths else 1
+        rows = rng.integers(0, len(lengths), size=self.batch_size * n_chunks)
         if n_chunks > 1:
-            order = np.argsort(self.training.total_lengths[rows], kind="stable")
+            order = np.argsort(lengths[rows], kind="stable")
             rows = np.array_split(rows[order], n_chunks)[int(rng.integers(n_chunks))]
-        return self._batch(self.training, rows)
+        return self.training.batch(rows)
 
     def evaluation(self) -> Sequence[Batch]:
         """The first held-out examples."""
-        n_rows = min(len(self.held_out.lengths), self.n_evaluation * self.batch_size)
+        n_rows = min(len(self.held_out.total_lengths), self.n_evaluation * self.batch_size)
         rows = np.arange(n_rows)
         return tuple(
-            self._batch(self.held_out, rows[i : i + self.batch_size])
-            for i in range(0, n_rows, self.batch_size)
-        )
-
-    def _batch(self, examples: "Examples", rows: Ids) -> Batch:
-        longest = int(examples.lengths[rows].max())
-        whole = examples.ids[rows, :longest]  # [B, T + 1]
-        is_scored = np.arange(1, longest) < examples.lengths[rows, None]
-        if examples.n_given is not None:
-            is_scored &= np.arange(1, longest) > examples.n_given[rows, None]
-        batch = _scored_batch(whole[:, :-1], whole[:, 1:], is_scored)
-        if examples.sources is None or examples.source_lengths is None:
-            return batch
-        longest = int(examples.source_lengths[rows].max())
-        valid = np.arange(longest) < examples.source_lengths[rows, None]
-        links = None if examples.links is None else _stacked(examples.links, rows)
-        return Batch(
-            ids=torch.from_numpy(np.ascontiguousarray(examples.sources[rows, :longest])),
-            valid=None if valid.all() else torch.from_numpy(valid),
-            target_ids=batch.ids,
-            scored=batch.scored,
-            labels=batch.labels,
-            links=None if links is None else torch.from_numpy(links),
-            link_weight=0.0 if links is None else len(batch.labels) / max(1, len(links)),
-            guide=self.guide,
+            self.held_out.batch(rows[i : i + self.batch_size]) for i in range(0, n_rows, self.batch_size)
         )
 
 
@@ -173,7 +178,8 @@ class ExampleBatches:
 class Examples:
     """Padded examples: `ids` is what is told token by token, the first `n_given`
     after `<s>` unscored because nobody can know them; `sources`, in pairs, what is translated. `links` are
-    places of target and source that translate each other, [n_links, 2] of each example.
+    places of target and source that translate each other, [n_links, 2] of each example, for the head that
+    `guide` names.
     """
 
     ids: Ids
@@ -182,11 +188,35 @@ class Examples:
     sources: Ids | None = None
     source_lengths: Ids | None = None
     links: Sequence[Ids] | None = None
+    guide: Guide | None = None
 
     @property
     def total_lengths(self) -> Ids:
         """Tokens of each example, of source and target together."""
         return self.lengths if self.source_lengths is None else self.lengths + self.source_lengths
+
+    def batch(self, rows: Ids) -> Batch:
+        """The examples of these rows, each read from `<s>` on and ended by `</s>`."""
+        longest = int(self.lengths[rows].max())
+        whole = self.ids[rows, :longest]  # [B, T + 1]
+        is_scored = np.arange(1, longest) < self.lengths[rows, None]
+        if self.n_given is not None:
+            is_scored &= np.arange(1, longest) > self.n_given[rows, None]
+        batch = _scored_batch(whole[:, :-1], whole[:, 1:], is_scored)
+        if self.sources is None or self.source_lengths is None:
+            return batch
+        sources, valid = part_of(self.sources, self.source_lengths, rows)
+        links = None if self.links is None else _stacked(self.links, rows)
+        return Batch(
+            ids=sources,
+            valid=valid,
+            target_ids=batch.ids,
+            scored=batch.scored,
+            labels=batch.labels,
+            links=None if links is None else torch.from_numpy(links),
+            link_weight=0.0 if links is None else len(batch.labels) / max(1, len(links)),
+            guide=self.guide,
+        )
 
 
 def _stacked(links: Sequence[Ids], rows: Ids) -> Ids:
@@ -203,6 +233,14 @@ def padded(rows: Sequence[Sequence[int]], pad_id: int) -> tuple[Ids, Ids]:
     for i, row in enumerate(rows):
         matrix[i, : len(row)] = row
     return matrix, lengths
+
+
+def part_of(ids: Ids, lengths: Ids, rows: Ids) -> tuple[Tensor, Tensor | None]:
+    """Some rows of padded ids, cut to the longest [B, T], and what is no padding: None, all of it."""
+    longest = int(lengths[rows].max())
+    valid = np.arange(longest) < lengths[rows, None]
+    some = torch.from_numpy(np.ascontiguousarray(ids[rows, :longest]))
+    return some, None if valid.all() else torch.from_numpy(valid)
 
 
 def repeated_words(

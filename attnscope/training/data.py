@@ -14,7 +14,6 @@ from pathlib import Path
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from attnscope.counting import plural
 from attnscope.errors import RecipeError
@@ -46,6 +45,7 @@ from attnscope.training.batches import (
     Mask,
     Vocabulary,
     padded,
+    part_of,
 )
 from attnscope.training.objectives import Batch
 from attnscope.training.parts import ObjectivePart
@@ -55,8 +55,6 @@ from attnscope.training.tagged import read_and_split_tagged, tagged_batches
 from attnscope.training.text_batches import AfterPrefix, TextOfRecipe, with_sentinels
 
 # Labelled texts as batches: from a file or a task, read whole, each told one label.
-
-_CHUNKS = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,51 +75,22 @@ class LabelledRows:
         """Tokens of each example, of both texts together."""
         return self.lengths if self.second_lengths is None else self.lengths + self.second_lengths
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LabelledBatches:
-    """Whole texts with their labels, padded to the longest of the batch."""
-
-    training: LabelledRows
-    held_out: LabelledRows
-    batch_size: int
-    n_evaluation: int
-    has_similar_lengths: bool = False
-
-    def draw(self, rng: np.random.Generator, progress: float) -> Batch:
-        """One random training batch; `progress` is how far the run is, 0…1."""
-        n_rows, n_chunks = len(self.training.lengths), _CHUNKS if self.has_similar_lengths else 1
-        rows = rng.integers(0, n_rows, size=self.batch_size * n_chunks)
-        if n_chunks > 1:
-            order = np.argsort(self.training.total_lengths[rows], kind="stable")
-            rows = np.array_split(rows[order], n_chunks)[int(rng.integers(n_chunks))]
-        return batch_of(self.training, rows)
-
-    def evaluation(self) -> Sequence[Batch]:
-        """The first held-out texts."""
-        n_rows = min(len(self.held_out.lengths), self.n_evaluation * self.batch_size)
-        starts = range(0, n_rows, self.batch_size)
-        return tuple(
-            batch_of(self.held_out, np.arange(start, min(start + self.batch_size, n_rows)))
-            for start in starts
+    def batch(self, rows: Ids) -> Batch:
+        """The texts of these rows with their labels."""
+        ids, valid = part_of(self.ids, self.lengths, rows)
+        second = second_valid = None
+        if self.seconds is not None and self.second_lengths is not None:
+            second, second_valid = part_of(self.seconds, self.second_lengths, rows)
+        segments = None if self.segments is None else part_of(self.segments, self.lengths, rows)[0]
+        return Batch(
+            ids=ids,
+            valid=valid,
+            segments=segments,
+            target_ids=second,
+            target_valid=second_valid,
+            scored=torch.arange(len(rows)) * (ids if second is None else second).shape[1],
+            labels=torch.from_numpy(self.labels[rows]),
         )
-
-
-def batch_of(texts: LabelledRows, rows: Ids) -> Batch:
-    ids, valid = _part(texts.ids, texts.lengths, rows)
-    second = second_valid = None
-    if texts.seconds is not None and texts.second_lengths is not None:
-        second, second_valid = _part(texts.seconds, texts.second_lengths, rows)
-    segments = None if texts.segments is None else _part(texts.segments, texts.lengths, rows)[0]
-    return Batch(
-        ids=ids,
-        valid=valid,
-        segments=segments,
-        target_ids=second,
-        target_valid=second_valid,
-        scored=torch.arange(len(rows)) * (ids if second is None else second).shape[1],
-        labels=torch.from_numpy(texts.labels[rows]),
-    )
 
 
 def labelled_of_task(examples: Sequence[Example]) -> list[LabelledText]:
@@ -143,16 +112,11 @@ def labelled_batches(
     training: Sequence[LabelledText],
     held_out: Sequence[LabelledText],
     labels: Sequence[str],
-) -> LabelledBatches:
+) -> ExampleBatches[LabelledRows]:
     """Batches of labelled texts; raises RecipeError where the model reads another number of texts."""
     _check_texts(recipe, training)
-    return LabelledBatches(
-        training=_rows(recipe, tokenizer, training, labels),
-        held_out=_rows(recipe, tokenizer, held_out, labels),
-        batch_size=recipe.training.batch_size,
-        n_evaluation=recipe.training.evaluation_batches,
-        has_similar_lengths=recipe.data.similar_lengths,
-    )
+    sides = (_rows(recipe, tokenizer, texts, labels) for texts in (training, held_out))
+    return ExampleBatches.of_recipe(recipe, *sides)
 
 
 def sentence_ends(tokenizer: Tokenizer) -> tuple[int, ...]:
@@ -203,13 +167,6 @@ def _read(recipe: Recipe, tokenizer: Tokenizer, texts: Sequence[str]) -> list[li
     return [[tokenizer.begin_id, *ids[:most], *ends] for ids in tokenizer.encode_lines(texts)]
 
 
-def _part(ids: Ids, lengths: Ids, rows: Ids) -> tuple[Tensor, Tensor | None]:
-    longest = int(lengths[rows].max())
-    valid = np.arange(longest) < lengths[rows, None]
-    some = torch.from_numpy(np.ascontiguousarray(ids[rows, :longest]))
-    return some, None if valid.all() else torch.from_numpy(valid)
-
-
 def _check_texts(recipe: Recipe, texts: Sequence[LabelledText]) -> None:
     has_second, model = texts[0].second is not None, recipe.model
     if has_second == model.reads_pair or (has_second and model.joins_texts):
@@ -255,7 +212,8 @@ class Prepared:
         A model that could read two texts as one keeps no second segment where the data have one text each.
         """
         is_by_sentence = bool(self.labels) and model.pooling == "hierarchical"
-        has_one_text = isinstance(self.batches, LabelledBatches) and self.batches.training.segments is None
+        rows = self.batches.training if isinstance(self.batches, ExampleBatches) else None
+        has_one_text = isinstance(rows, LabelledRows) and rows.segments is None
         is_one_text = has_one_text and model.joins_texts and POSITIONS[model.position].learns_table
         return replace(
             model,
@@ -536,14 +494,7 @@ def _told(recipe: Recipe, tokenizer: Tokenizer, texts: Sequence[str]) -> tuple[I
 
 
 def _from_examples(recipe: Recipe, tokenizer: Tokenizer, training: Examples, held_out: Examples) -> Prepared:
-    batches = ExampleBatches(
-        training=training,
-        held_out=held_out,
-        batch_size=recipe.training.batch_size,
-        n_evaluation=recipe.training.evaluation_batches,
-        has_similar_lengths=recipe.data.similar_lengths,
-        guide=recipe.objective.guide,
-    )
+    batches = ExampleBatches.of_recipe(recipe, replace(training, guide=recipe.objective.guide), held_out)
     arrays = [training.ids, training.sources, held_out.ids, held_out.sources]
     return Prepared(tokenizer=tokenizer, batches=batches, sha256=_hash(*(a for a in arrays if a is not None)))
 

@@ -12,7 +12,7 @@ from attnscope.records.tokens import Tokens
 from attnscope.text.corpora import split_pairs
 from attnscope.text.pointed import PointedText, may_be_meant, read_spans
 from attnscope.text.tokenizer import Tokenizer
-from attnscope.training.batches import Ids, Mask, padded
+from attnscope.training.batches import ExampleBatches, Ids, Mask, padded, part_of
 from attnscope.training.objectives import Batch
 from attnscope.training.recipe import Recipe
 
@@ -26,42 +26,22 @@ class PointedRows:
     may_be: Mask
     places: Ids
 
+    @property
+    def total_lengths(self) -> Ids:
+        """Tokens of each text."""
+        return self.lengths
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PointedBatches:
-    """Whole texts with places in them, padded to the longest of the batch."""
-
-    training: PointedRows
-    held_out: PointedRows
-    batch_size: int
-    n_evaluation: int
-
-    def draw(self, rng: np.random.Generator, progress: float) -> Batch:
-        """One random training batch; `progress` is how far the run is, 0…1."""
-        return batch_of(self.training, rng.integers(0, len(self.training.lengths), size=self.batch_size))
-
-    def evaluation(self) -> Sequence[Batch]:
-        """The first held-out texts."""
-        n_rows = min(len(self.held_out.lengths), self.n_evaluation * self.batch_size)
-        starts = range(0, n_rows, self.batch_size)
-        return tuple(
-            batch_of(self.held_out, np.arange(start, min(start + self.batch_size, n_rows)))
-            for start in starts
+    def batch(self, rows: Ids) -> Batch:
+        """The texts of these rows with the places that are meant."""
+        ids, valid = part_of(self.ids, self.lengths, rows)
+        may_be = np.flatnonzero(self.may_be[rows, : ids.shape[1]])
+        return Batch(
+            ids=ids,
+            valid=valid,
+            scored=torch.from_numpy(may_be),
+            labels=torch.from_numpy(self.places[rows].reshape(-1)),
+            n_places=self.places.shape[1],
         )
-
-
-def batch_of(texts: PointedRows, rows: Ids) -> Batch:
-    """Some rows as a batch."""
-    longest = int(texts.lengths[rows].max())
-    valid = np.arange(longest) < texts.lengths[rows, None]
-    may_be = np.flatnonzero(texts.may_be[rows, :longest])
-    return Batch(
-        ids=torch.from_numpy(np.ascontiguousarray(texts.ids[rows, :longest])),
-        valid=None if valid.all() else torch.from_numpy(valid),
-        scored=torch.from_numpy(may_be),
-        labels=torch.from_numpy(texts.places[rows].reshape(-1)),
-        n_places=texts.places.shape[1],
-    )
 
 
 def read_and_split_spans(recipe: Recipe) -> tuple[list[PointedText], list[PointedText]]:
@@ -73,14 +53,10 @@ def read_and_split_spans(recipe: Recipe) -> tuple[list[PointedText], list[Pointe
 
 def pointed_batches(
     recipe: Recipe, tokenizer: Tokenizer, training: Sequence[PointedText], held_out: Sequence[PointedText]
-) -> PointedBatches:
+) -> ExampleBatches[PointedRows]:
     """Batches of texts with places; raises RecipeError where every answer was cut off."""
-    return PointedBatches(
-        training=_rows(recipe, tokenizer, training),
-        held_out=_rows(recipe, tokenizer, held_out),
-        batch_size=recipe.training.batch_size,
-        n_evaluation=recipe.training.evaluation_batches,
-    )
+    sides = (_rows(recipe, tokenizer, texts) for texts in (training, held_out))
+    return ExampleBatches.of_recipe(recipe, *sides)
 
 
 def _rows(recipe: Recipe, tokenizer: Tokenizer, texts: Sequence[PointedText]) -> PointedRows:

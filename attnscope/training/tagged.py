@@ -10,12 +10,11 @@ import torch
 from attnscope.text.corpora import split_pairs
 from attnscope.text.tagged import TaggedText, first_pieces, read_tagged
 from attnscope.text.tokenizer import Tokenizer
-from attnscope.training.batches import Ids, padded
+from attnscope.training.batches import ExampleBatches, Ids, padded, part_of
 from attnscope.training.objectives import Batch
 from attnscope.training.recipe import Recipe
 
 _NOT_SCORED = -1
-_CHUNKS = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,48 +25,22 @@ class TaggedRows:
     lengths: Ids
     labels: Ids
 
+    @property
+    def total_lengths(self) -> Ids:
+        """Tokens of each text."""
+        return self.lengths
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TaggedBatches:
-    """Whole texts with a label for each word, padded to the longest of the batch."""
-
-    training: TaggedRows
-    held_out: TaggedRows
-    batch_size: int
-    n_evaluation: int
-    has_similar_lengths: bool = False
-
-    def draw(self, rng: np.random.Generator, progress: float) -> Batch:
-        """One random training batch; `progress` is how far the run is, 0…1."""
-        n_rows, n_chunks = len(self.training.lengths), _CHUNKS if self.has_similar_lengths else 1
-        rows = rng.integers(0, n_rows, size=self.batch_size * n_chunks)
-        if n_chunks > 1:
-            order = np.argsort(self.training.lengths[rows], kind="stable")
-            rows = np.array_split(rows[order], n_chunks)[int(rng.integers(n_chunks))]
-        return batch_of(self.training, rows)
-
-    def evaluation(self) -> Sequence[Batch]:
-        """The first held-out texts."""
-        n_rows = min(len(self.held_out.lengths), self.n_evaluation * self.batch_size)
-        starts = range(0, n_rows, self.batch_size)
-        return tuple(
-            batch_of(self.held_out, np.arange(start, min(start + self.batch_size, n_rows)))
-            for start in starts
+    def batch(self, rows: Ids) -> Batch:
+        """The texts of these rows with the labels of their words."""
+        ids, valid = part_of(self.ids, self.lengths, rows)
+        labels = self.labels[rows, : ids.shape[1]].reshape(-1)
+        scored = np.flatnonzero(labels != _NOT_SCORED)
+        return Batch(
+            ids=ids,
+            valid=valid,
+            scored=torch.from_numpy(scored),
+            labels=torch.from_numpy(np.ascontiguousarray(labels[scored])),
         )
-
-
-def batch_of(texts: TaggedRows, rows: Ids) -> Batch:
-    """Some rows as a batch."""
-    longest = int(texts.lengths[rows].max())
-    valid = np.arange(longest) < texts.lengths[rows, None]
-    labels = texts.labels[rows, :longest].reshape(-1)
-    scored = np.flatnonzero(labels != _NOT_SCORED)
-    return Batch(
-        ids=torch.from_numpy(np.ascontiguousarray(texts.ids[rows, :longest])),
-        valid=None if valid.all() else torch.from_numpy(valid),
-        scored=torch.from_numpy(scored),
-        labels=torch.from_numpy(np.ascontiguousarray(labels[scored])),
-    )
 
 
 def read_and_split_tagged(recipe: Recipe) -> tuple[list[TaggedText], list[TaggedText]]:
@@ -83,15 +56,10 @@ def tagged_batches(
     training: Sequence[TaggedText],
     held_out: Sequence[TaggedText],
     labels: Sequence[str],
-) -> TaggedBatches:
+) -> ExampleBatches[TaggedRows]:
     """Batches of texts with a label for each word."""
-    return TaggedBatches(
-        training=_rows(recipe, tokenizer, training, labels),
-        held_out=_rows(recipe, tokenizer, held_out, labels),
-        batch_size=recipe.training.batch_size,
-        n_evaluation=recipe.training.evaluation_batches,
-        has_similar_lengths=recipe.data.similar_lengths,
-    )
+    sides = (_rows(recipe, tokenizer, texts, labels) for texts in (training, held_out))
+    return ExampleBatches.of_recipe(recipe, *sides)
 
 
 def _rows(
