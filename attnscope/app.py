@@ -31,7 +31,7 @@ from attnscope.viewmodels.labs.experiments import ExperimentsState
 from attnscope.viewmodels.labs.merges import MergesState
 from attnscope.viewmodels.labs.tokenizers import TokenizersState
 from attnscope.viewmodels.labs.vocabulary import VocabularyState
-from attnscope.viewmodels.query import RequestIds
+from attnscope.viewmodels.query import Requests
 from attnscope.viewmodels.session.file import ENDING as SESSION_ENDING
 from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.states import Posts, Replies, States
@@ -156,12 +156,12 @@ class Leaving(QObject):
 class TokenLabs(QObject):
     """Merges, tokenizers compared, vocabulary: their states, and the way from a token to its merges."""
 
-    def __init__(self, window: MainWindow, post: Callable[[Request], None], numbers: RequestIds) -> None:
+    def __init__(self, window: MainWindow, requests: Requests) -> None:
         super().__init__(window)
         self._window = window
-        self.merges = MergesState(post, numbers)
-        self.tokenizers = TokenizersState(post, numbers)
-        self.vocabulary = VocabularyState(post, numbers)
+        self.merges = MergesState(requests)
+        self.tokenizers = TokenizersState(requests)
+        self.vocabulary = VocabularyState(requests)
         for state in (self.merges, self.tokenizers, self.vocabulary):
             window.pages.labs.offer(state)
         window.pages.explore.text_bar.merges_wanted.connect(self._on_merges_wanted)
@@ -214,13 +214,16 @@ class Program(QObject):
         self.worker = WorkerThread(make_engine, crash_log.write, self)
         self.tiles = tile_thread(views, crash_log.write, self)
         self.fetches = fetch_thread(crash_log.write, self)
-        self.replies = Replies()
-        join, post = self.replies.join, self.worker.post
-        self.session = join(functools.partial(Session, self._post_for_session), Ready, ModelLoaded)
         posts = Posts(
-            worker=post, tiles=self.tiles.post, downloads=self.fetches.post, cancel=self.worker.cancel
+            worker=self.worker.post,
+            tiles=self.tiles.post,
+            downloads=self.fetches.post,
+            cancel=self.worker.cancel,
         )
-        self.states = States(self.session, self.replies, posts)
+        self.replies = Replies(posts)
+        join = self.replies.join
+        self.session = join(Session, Ready, ModelLoaded, post=self._post_for_session)
+        self.states = States(self.session, self.replies)
         self.training, self.heads = self.states.training, self.states.heads
         self.training.runs.restore(settings.listed_runs, settings.removed_runs, settings.unticked_runs)
         self.window = MainWindow(self.states, settings)
@@ -229,11 +232,10 @@ class Program(QObject):
         if is_remembering:
             bring_draft_back(self.training, paths.settings_folder())
         self.experiments = join(
-            lambda numbers: ExperimentsState(self.session, post, numbers, read_kept=kept_findings),
-            ModelLoaded,
+            functools.partial(ExperimentsState, self.session, read_kept=kept_findings), ModelLoaded
         )
         self.window.pages.labs.offer(self.experiments)
-        self.token_labs = join(functools.partial(TokenLabs, self.window, post), ModelLoaded)
+        self.token_labs = join(functools.partial(TokenLabs, self.window), ModelLoaded)
         self._watch_work()
         self.worker.replied.connect(self._on_replied)
         self.tiles.replied.connect(self._on_tiles_replied)

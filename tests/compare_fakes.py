@@ -13,7 +13,7 @@ from attnscope.records.sites import HeadRef
 from attnscope.records.tokens import Tokens
 from attnscope.viewmodels.compare.state import CompareState
 from attnscope.viewmodels.maps.segments import stack_tokens
-from attnscope.viewmodels.query import RequestIds
+from attnscope.viewmodels.query import Requests
 
 
 class CompareDesk:
@@ -24,7 +24,7 @@ class CompareDesk:
         self.session = self.desk.session
         self.models = {"": self.desk.model, **(models or {})}
         self.asked: list[Request] = []
-        self.state = CompareState(self.session, self.asked.append, RequestIds())
+        self.state = CompareState(self.session, Requests(self.asked.append))
         self.told = names_told(self.state.changed)
 
     def open(self) -> "CompareDesk":

@@ -18,7 +18,7 @@ from attnscope.records.messages import ModelLoaded
 from attnscope.records.sites import HeadRef
 from attnscope.viewmodels.heads.pruning_curves import CurvesState
 from attnscope.viewmodels.heads.state import HeadsState
-from attnscope.viewmodels.query import RequestIds
+from attnscope.viewmodels.query import Requests
 
 HEADS: tuple[HeadRef, ...] = tuple(head for site in info().sites for head in site.heads)
 
@@ -60,9 +60,9 @@ class CurvesDesk(Desk):
     def __init__(self) -> None:
         super().__init__()
         self.asked: list[object] = []
-        numbers = RequestIds()
-        self.heads = HeadsState(self.session, self.asked.append, numbers)
-        self.curves = CurvesState(self.session, self.asked.append, numbers)
+        requests = Requests(self.asked.append)
+        self.heads = HeadsState(self.session, requests)
+        self.curves = CurvesState(self.session, requests)
         self.curves_told = names_told(self.curves.changed)
 
     def loaded(self) -> "CurvesDesk":

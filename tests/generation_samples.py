@@ -17,7 +17,7 @@ from attnscope.records.generation import (
 from attnscope.records.messages import Request, Traced, TraceText
 from attnscope.records.outputs import Candidate
 from attnscope.records.tokens import Token, Tokens
-from attnscope.viewmodels.query import RequestIds
+from attnscope.viewmodels.query import Requests
 from attnscope.viewmodels.writing.state import GenerationState
 
 WORDS = ("on", "the", "mat")
@@ -68,7 +68,7 @@ class WritingDesk:
         self.desk.answer()
         self.posted: list[Request] = []
         self.cancelled: list[int] = []
-        self.state = GenerationState(self.session, self.posted.append, self.cancelled.append, RequestIds())
+        self.state = GenerationState(self.session, Requests(self.posted.append, self.cancelled.append))
         self.told = names_told(self.state.changed)
 
     def request(self) -> WriteText:

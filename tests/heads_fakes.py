@@ -9,7 +9,7 @@ from attnscope.records.measures import MEASURE_NAMES, N_TELLING, OFFSET_REACH, E
 from attnscope.records.messages import ModelLoaded
 from attnscope.records.roles import HeadCard, Role
 from attnscope.viewmodels.heads.state import HeadsState
-from attnscope.viewmodels.query import RequestIds
+from attnscope.viewmodels.query import Requests
 from attnscope.viewmodels.session.state import Session
 
 
@@ -56,9 +56,9 @@ def make_cards(heads: tuple) -> tuple[HeadCard, ...]:  # type: ignore[type-arg]
 class HeadsDesk:
     def __init__(self) -> None:
         self.posted: list[object] = []
-        numbers = RequestIds()
-        self.session = Session(self.posted.append, numbers)
-        self.state = HeadsState(self.session, self.posted.append, numbers)
+        requests = Requests(self.posted.append)
+        self.session = Session(requests)
+        self.state = HeadsState(self.session, requests)
         self.told = names_told(self.state.changed)
 
     def open(self, form: str = "encoder-decoder") -> None:

@@ -20,7 +20,7 @@ from attnscope.records.outputs import Candidate, Comparison, Output, Prediction
 from attnscope.records.sites import Gates, HeadRef, Site, Stack
 from attnscope.records.texts import OpenText
 from attnscope.records.tokens import Token, Tokens
-from attnscope.viewmodels.query import RequestIds
+from attnscope.viewmodels.query import Requests
 from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.states import Posts, Replies, States
 from attnscope.workers import desk
@@ -109,7 +109,7 @@ class Desk:
 
     def __init__(self) -> None:
         self.posted: list[Request] = []
-        self.session = Session(self.posted.append, RequestIds())
+        self.session = Session(Requests(self.posted.append))
         self.told = names_told(self.session.changed)
         self.model = info()
 
@@ -145,7 +145,7 @@ class Desk:
 
 def states_of(session: Session, **posts: Callable[[Request], None]) -> States:
     """Every other state of a window around a session; nobody answers them but where `posts` lead."""
-    return States(session, Replies(), Posts(**posts))
+    return States(session, Replies(Posts(**posts)))
 
 
 def gates_off(*heads: HeadRef) -> Gates:

@@ -19,7 +19,8 @@ class Request:
     needs_model: ClassVar[str] = ""
     """What only a running model can do, in words; empty where recorded attention can answer too."""
 
-    number: int
+    number: int = 0
+    """What its reply will bear; 0 until it is sent, or where nobody waits for the reply."""
 
     @property
     def place(self) -> str:

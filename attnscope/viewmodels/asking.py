@@ -3,7 +3,7 @@
 Hears of the session, and asks, only while somebody looks. Must not import Qt.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from psygnal import Signal, SignalGroup, SignalInstance
 
@@ -11,8 +11,8 @@ from attnscope.errors import UserError
 from attnscope.fields import Value, with_values
 from attnscope.questions import QUESTIONS, Question
 from attnscope.records.asking import Answer, Answered, Ask
-from attnscope.records.requests import Reply, Request
-from attnscope.viewmodels.query import Query, RequestIds
+from attnscope.records.requests import Reply
+from attnscope.viewmodels.query import Query, Requests
 from attnscope.viewmodels.session.state import Session
 
 NO_TEXT = "Enter a text to ask about."
@@ -34,12 +34,11 @@ class AskState:
     def __init__(
         self,
         session: Session,
-        post: Callable[[Request], None],
-        numbers: RequestIds,
+        requests: Requests,
         questions: Mapping[str, Question] = QUESTIONS,
     ) -> None:
         self._session, self.questions = session, questions
-        self._query = Query(Answered, post, numbers)
+        self._query = Query(Answered, requests)
         self.changed = AskChanges()
         self.question = next(iter(questions.values()))
         self._options: dict[str, object] = {}
@@ -128,7 +127,6 @@ class AskState:
             return
         head = session.primary if self.question.is_of_head else None
         request = Ask(
-            number=0,
             question=self.question.name,
             options=self.options,
             text=session.text,

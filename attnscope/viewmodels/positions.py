@@ -1,9 +1,8 @@
 """The state of the positions page: which encodings, how large, and the tables that have come.
 
-Must not import Qt. Requests go out through `post`; replies come in through `handle`.
+Must not import Qt. Requests go out through `requests`; replies come in through `handle`.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from psygnal import Signal, SignalGroup
@@ -11,9 +10,9 @@ from psygnal import Signal, SignalGroup
 from attnscope.records.messages import ModelLoaded, PositionsShown, ShowPositions
 from attnscope.records.models import ModelInfo
 from attnscope.records.positions import PositionCheck, PositionTable
-from attnscope.records.requests import Reply, Request
+from attnscope.records.requests import Reply
 from attnscope.schemes.positions import POSITIONS
-from attnscope.viewmodels.query import Query, RequestIds
+from attnscope.viewmodels.query import Query, Requests
 
 _TITLES = {scheme.name: scheme.page_title for scheme in POSITIONS.values() if scheme.page_title}
 SCHEMES = (*_TITLES, "model")
@@ -44,8 +43,8 @@ class PositionsChanges(SignalGroup):
 class PositionsState:
     """At most one request is under way."""
 
-    def __init__(self, post: Callable[[Request], None], numbers: RequestIds) -> None:
-        self.query = Query(PositionsShown, post, numbers)
+    def __init__(self, requests: Requests) -> None:
+        self.query = Query(PositionsShown, requests)
         self.changed = PositionsChanges()
         self.names: tuple[str, ...] = SCHEMES[:-1]
         self.n_positions = 64
@@ -153,7 +152,6 @@ class PositionsState:
         elif self.query.ask(
             wish,
             ShowPositions(
-                number=0,
                 names=wish.names,
                 n_positions=wish.n_positions,
                 d_model=wish.d_model,

@@ -9,15 +9,33 @@ from attnscope.records.messages import Failed
 from attnscope.records.requests import News, Reply, Request, StopWork
 
 
-class RequestIds:
-    """Counts up from `first` in steps; number 0 belongs to nobody."""
+class Requests:
+    """The way to the worker for one part of the window: each request bears a number, and so does its reply.
 
-    def __init__(self, first: int = 1, step: int = 1) -> None:
+    Numbers count up from `first` in steps; 0 belongs to nobody. `post` hands a request over that bears its
+    number, `cancel` gives one up by its number.
+    """
+
+    def __init__(
+        self,
+        post: Callable[[Request], None],
+        cancel: Callable[[int], None] = lambda _number: None,
+        *,
+        first: int = 1,
+        step: int = 1,
+    ) -> None:
+        self.post, self.cancel = post, cancel
         self._count = count(first, step)
 
     def next(self) -> int:
         """The next unused number."""
         return next(self._count)
+
+    def send(self, request: Request) -> int:
+        """Hand a request over under a number of its own, which comes back."""
+        number = next(self._count)
+        self.post(replace(request, number=number))
+        return number
 
 
 Answer = TypeVar("Answer", bound=Reply)
@@ -30,8 +48,8 @@ class Query(Generic[Answer]):
     nobody looks (`is_watched`).
     """
 
-    def __init__(self, kind: type[Answer], post: Callable[[Request], None], numbers: RequestIds) -> None:
-        self._kind, self._post, self._numbers = kind, post, numbers
+    def __init__(self, kind: type[Answer], requests: Requests) -> None:
+        self._kind, self._requests = kind, requests
         self.answer: Answer | None = None
         self.error = ""
         self.is_watched = False
@@ -53,8 +71,8 @@ class Query(Generic[Answer]):
         """Ask about something, under a number of its own; False where that was done already."""
         if not self.is_watched or about == self._about:
             return False
-        self._about, self._number, self._is_answered = about, self._numbers.next(), False
-        self._post(replace(request, number=self._number))
+        self._about, self._is_answered = about, False
+        self._number = self._requests.send(request)
         return True
 
     def owns(self, reply: Reply) -> bool:
@@ -106,13 +124,12 @@ class Job(Generic[Told, Answer]):
         self,
         told: type[Told],
         kind: type[Answer],
-        post: Callable[[Request], None],
-        numbers: RequestIds,
+        requests: Requests,
         *,
         is_last: Callable[[Answer], bool] = lambda _: True,
     ) -> None:
         self._told, self._kind, self._is_last = told, kind, is_last
-        self._post, self._numbers = post, numbers
+        self._requests = requests
         self.phase: Phase = "empty"
         self.news: Told | None = None
         self.answer: Answer | None = None
@@ -132,15 +149,14 @@ class Job(Generic[Told, Answer]):
 
     def start(self, request: Request) -> None:
         """Begin a pass, under a number of its own; the worker gives up the one before."""
-        self._number, self._work = self._numbers.next(), request.work
         self.phase, self.news, self.error = "running", None, ""
-        self._post(replace(request, number=self._number))
+        self._work, self._number = request.work, self._requests.send(request)
 
     def stop(self) -> bool:
         """Give the pass up; False where none is under way."""
         if not self.is_running:
             return False
-        self._post(StopWork(number=self._numbers.next(), work=self._work))
+        self._requests.send(StopWork(work=self._work))
         self._end("stopped")
         return True
 

@@ -3,7 +3,7 @@
 Nothing is asked of the network but by `ask` and `download`. Must not import Qt.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Literal
 
 from psygnal import Signal, SignalGroup
@@ -19,7 +19,6 @@ from attnscope.records.shelf import (
     ModelOffer,
     ModelOffered,
     ShelfEntry,
-    ShelfRequest,
     ShelfRow,
     ShelfShown,
     ShowShelf,
@@ -28,7 +27,7 @@ from attnscope.records.shelf import (
     typed_name,
     unlisted,
 )
-from attnscope.viewmodels.query import RequestIds
+from attnscope.viewmodels.query import Requests
 
 Step = Literal["open", "ask", "asking", "download", "fetching", "busy"]
 """What can be done with the chosen model: open it, ask for it, download it; or what is being done."""
@@ -45,8 +44,8 @@ class ShelfChanges(SignalGroup):
 class ShelfState:
     """The models that can be had, and at most one download."""
 
-    def __init__(self, post: Callable[[ShelfRequest], None], numbers: RequestIds) -> None:
-        self._post, self._numbers = post, numbers
+    def __init__(self, requests: Requests) -> None:
+        self._requests = requests
         self.changed = ShelfChanges()
         self._rows: tuple[ShelfRow, ...] = ()
         self._asked: dict[int, str] = {}
@@ -130,7 +129,7 @@ class ShelfState:
             self.wanted, self.chosen = name, name
             self.changed.rows.emit()
             self.changed.chosen.emit()
-        self._post(ShowShelf(number=self._numbers.next()))
+        self._requests.send(ShowShelf())
 
     def look_for(self, words: str) -> None:
         """List what fits; the chosen model stays chosen while it is listed."""
@@ -148,20 +147,18 @@ class ShelfState:
     def ask(self) -> None:
         """Ask the Hub what a download of the chosen model would be. The only network that this needs."""
         if self.step == "ask":
-            number = self._numbers.next()
-            self._asked[number] = self.chosen
+            self._asked[self._requests.send(AskModel(name=self.chosen))] = self.chosen
             self._problems.pop(self.chosen, None)
-            self._post(AskModel(number=number, name=self.chosen))
             self.changed.chosen.emit()
 
     def download(self) -> None:
         """Fetch what was offered."""
         offer = self.offer
         if offer is not None and self.step == "download":
-            self._fetching = FetchModel(number=self._numbers.next(), offer=offer)
+            self._fetching = FetchModel(number=self._requests.next(), offer=offer)
             self.news, self._is_stopping = None, False
             self._problems.pop(self.chosen, None)
-            self._post(self._fetching)
+            self._requests.post(self._fetching)
             self.changed.progress.emit()
             self.changed.chosen.emit()
 
@@ -226,7 +223,7 @@ class ShelfState:
     def _stop(self, name: str, *, keeps: bool) -> None:
         if name and not self._is_stopping:
             self._is_stopping = True
-            self._post(StopFetching(number=self._numbers.next(), name=name, keeps=keeps))
+            self._requests.send(StopFetching(name=name, keeps=keeps))
             self.changed.progress.emit()
             self.changed.chosen.emit()
 

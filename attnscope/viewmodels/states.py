@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol, TypeVar
 
 from attnscope.records.messages import ModelLoaded, Ready
@@ -25,58 +26,12 @@ from attnscope.viewmodels.heads.tinting import TintState
 from attnscope.viewmodels.maps.map_tiles import MapTiles
 from attnscope.viewmodels.maps.picturing import PictureState
 from attnscope.viewmodels.positions import PositionsState
-from attnscope.viewmodels.query import RequestIds
+from attnscope.viewmodels.query import Requests
 from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.shelf import ShelfState
 from attnscope.viewmodels.training.state import TrainingState
 from attnscope.viewmodels.training.sweeping import SweepState
 from attnscope.viewmodels.writing.state import GenerationState
-
-# Handing every reply of the worker to the part of the window that asked, and to nobody else.
-
-MOST_PARTS = 64
-
-
-class Part(Protocol):
-    """A part of the window that asks."""
-
-    def handle(self, reply: Reply) -> object: ...
-
-
-PartT = TypeVar("PartT", bound=Part)
-
-
-class Replies:
-    """Part k of n asks under the numbers k, k + n, k + 2n …, so that a reply's number tells whose it is.
-
-    What nobody asked for, under number 0, goes to the part that joined first.
-    """
-
-    def __init__(self) -> None:
-        self._parts: list[Part] = []
-        self._heard: dict[type[Reply], list[Part]] = defaultdict(list)
-
-    def join(self, make: Callable[[RequestIds], PartT], *hears: type[Reply]) -> PartT:
-        """Make a part with numbers of its own; it also gets every reply of the kinds that it `hears`."""
-        place = len(self._parts)
-        if place == MOST_PARTS:
-            raise RuntimeError(f"at most {MOST_PARTS} parts")
-        part = make(RequestIds(place or MOST_PARTS, MOST_PARTS))
-        self._parts.append(part)
-        for kind in hears:
-            self._heard[kind].append(part)
-        return part
-
-    def deliver(self, reply: Reply) -> None:
-        """Hand a reply to who asked, then to who hears of such replies."""
-        place = reply.number % MOST_PARTS
-        owner = self._parts[place] if place < len(self._parts) else None
-        if owner is not None:
-            owner.handle(reply)
-        for part in self._heard.get(type(reply), ()):
-            if part is not owner:
-                part.handle(reply)
-
 
 Post = Callable[[Request], None]
 
@@ -98,35 +53,89 @@ class Posts:
     cancel: Callable[[int], None] = _nowhere
 
 
+NOBODY = Posts()
+"""Where no request is answered."""
+
+# Handing every reply of the worker to the part of the window that asked, and to nobody else.
+
+MOST_PARTS = 64
+
+
+class Part(Protocol):
+    """A part of the window that asks."""
+
+    def handle(self, reply: Reply) -> object: ...
+
+
+PartT = TypeVar("PartT", bound=Part)
+
+
+class Replies:
+    """Part k of n asks under the numbers k, k + n, k + 2n …, so that a reply's number tells whose it is.
+
+    What nobody asked for, under number 0, goes to the part that joined first.
+    """
+
+    def __init__(self, posts: Posts = NOBODY) -> None:
+        self.posts = posts
+        self._parts: list[Part] = []
+        self._heard: dict[type[Reply], list[Part]] = defaultdict(list)
+
+    def join(self, make: Callable[[Requests], PartT], *hears: type[Reply], post: Post | None = None) -> PartT:
+        """Make a part that asks the worker, or whom `post` leads to, under numbers of its own.
+
+        It also gets every reply of the kinds that it `hears`.
+        """
+        place = len(self._parts)
+        if place == MOST_PARTS:
+            raise RuntimeError(f"at most {MOST_PARTS} parts")
+        first, posts = place or MOST_PARTS, self.posts
+        part = make(Requests(post or posts.worker, posts.cancel, first=first, step=MOST_PARTS))
+        self._parts.append(part)
+        for kind in hears:
+            self._heard[kind].append(part)
+        return part
+
+    def deliver(self, reply: Reply) -> None:
+        """Hand a reply to who asked, then to who hears of such replies."""
+        place = reply.number % MOST_PARTS
+        owner = self._parts[place] if place < len(self._parts) else None
+        if owner is not None:
+            owner.handle(reply)
+        for part in self._heard.get(type(reply), ()):
+            if part is not owner:
+                part.handle(reply)
+
+
 class States:
     """All but the session are made here, each with numbers of its own."""
 
-    def __init__(self, session: Session, replies: Replies, posts: Posts) -> None:
-        join, post, cancel = replies.join, posts.worker, posts.cancel
+    def __init__(self, session: Session, replies: Replies) -> None:
+        join = replies.join
         self.session = session
-        self.map_tiles = join(lambda numbers: MapTiles(posts.tiles, numbers))
-        self.training = join(lambda numbers: TrainingState(post, numbers), Ready)
+        self.map_tiles = join(MapTiles, post=replies.posts.tiles)
+        self.training = join(TrainingState, Ready)
         self.sweep = SweepState(self.training)
-        self.positions = join(lambda numbers: PositionsState(post, numbers), ModelLoaded)
-        self.pruning = join(lambda numbers: PruningState(post, numbers, cancel))
-        self.heads = join(lambda numbers: HeadsState(session, post, numbers, cancel), ModelLoaded)
+        self.positions = join(PositionsState, ModelLoaded)
+        self.pruning = join(PruningState)
+        self.heads = join(partial(HeadsState, session), ModelLoaded)
         self.tints = TintState(session, self.heads)
-        self.compare = join(lambda numbers: CompareState(session, post, numbers))
-        self.generation = join(lambda numbers: GenerationState(session, post, cancel, numbers))
-        self.lens = join(lambda numbers: LensState(session, post, numbers))
-        self.inside = join(lambda numbers: InsideState(session, post, numbers))
-        self.picturing = join(lambda numbers: PictureState(session, post, numbers))
-        self.aligning = join(lambda numbers: AligningState(session, post, numbers))
-        self.across = join(lambda numbers: AcrossState(session, post, numbers))
-        self.graph = join(lambda numbers: GraphState(session, self.across, post, numbers))
-        self.attributing = join(lambda numbers: AttributingState(session, self.across, post, numbers))
-        self.patching = join(lambda numbers: PatchingState(session, self.across, post, numbers), ModelLoaded)
-        self.asking = join(lambda numbers: AskState(session, post, numbers))
-        self.curves = join(lambda numbers: CurvesState(session, post, numbers), ModelLoaded)
+        self.compare = join(partial(CompareState, session))
+        self.generation = join(partial(GenerationState, session))
+        self.lens = join(partial(LensState, session))
+        self.inside = join(partial(InsideState, session))
+        self.picturing = join(partial(PictureState, session))
+        self.aligning = join(partial(AligningState, session))
+        self.across = join(partial(AcrossState, session))
+        self.graph = join(partial(GraphState, session, self.across))
+        self.attributing = join(partial(AttributingState, session, self.across))
+        self.patching = join(partial(PatchingState, session, self.across), ModelLoaded)
+        self.asking = join(partial(AskState, session))
+        self.curves = join(partial(CurvesState, session), ModelLoaded)
         self.curves.changed.importance.connect(self._rank_heads, max_args=0)
-        self.alike = join(lambda numbers: AlikeState(session, post, numbers), ModelLoaded)
-        self.weights = join(lambda numbers: WeightsState(session, post, numbers), ModelLoaded)
-        self.shelf = join(lambda numbers: ShelfState(posts.downloads, numbers))
+        self.alike = join(partial(AlikeState, session), ModelLoaded)
+        self.weights = join(partial(WeightsState, session), ModelLoaded)
+        self.shelf = join(ShelfState, post=replies.posts.downloads)
 
     def _rank_heads(self) -> None:
         """The table of heads shows what the pruning curves have found."""

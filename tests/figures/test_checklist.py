@@ -15,7 +15,7 @@ from attnscope.records.messages import PositionsShown
 from attnscope.records.positions import PositionCheck
 from attnscope.schemes.positions import POSITIONS
 from attnscope.viewmodels.positions import PositionsState
-from attnscope.viewmodels.query import RequestIds
+from attnscope.viewmodels.query import Requests
 from attnscope.widgets.positions.page import PositionsPage
 
 CHECKS = {check.name: check for check in position_checks()}
@@ -97,7 +97,7 @@ def test_that_it_is_drawn_and_written(tmp_path) -> None:
 @pytest.mark.qt
 def test_that_the_page_asks_for_it_once_and_shows_it(qtbot: QtBot) -> None:
     posted: list = []
-    state = PositionsState(posted.append, RequestIds())
+    state = PositionsState(Requests(posted.append))
     page = PositionsPage(state)
     qtbot.addWidget(page)
     page.show()

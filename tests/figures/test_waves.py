@@ -14,7 +14,7 @@ from attnscope.errors import UserError
 from attnscope.figures.views import VIEWS
 from attnscope.records.messages import PositionsShown
 from attnscope.viewmodels.positions import PositionsState
-from attnscope.viewmodels.query import RequestIds
+from attnscope.viewmodels.query import Requests
 from attnscope.widgets.positions.page import PositionsPage
 
 WAVES = VIEWS["waves"]
@@ -73,7 +73,7 @@ def test_that_the_command_line_draws_it(tmp_path, capsys) -> None:
 @pytest.mark.qt
 def test_that_the_page_shows_and_exports_it(qtbot: QtBot) -> None:
     posted: list = []
-    state = PositionsState(posted.append, RequestIds())
+    state = PositionsState(Requests(posted.append))
     page = PositionsPage(state)
     qtbot.addWidget(page)
     page.show()

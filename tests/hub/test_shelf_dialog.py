@@ -21,7 +21,7 @@ from attnscope.records.shelf import (
     typed_name,
     unlisted,
 )
-from attnscope.viewmodels.query import RequestIds
+from attnscope.viewmodels.query import Requests
 from attnscope.viewmodels.shelf import ShelfState, place_words
 from attnscope.viewmodels.work import WorkState, watch_downloads
 from attnscope.widgets.shelf.dialog import COLUMNS, ShelfDialog
@@ -39,7 +39,7 @@ class Bench:
         self.now = 0.0
         self.desk = FetchDesk(self.clock)
         self.posted: list[object] = []
-        self.state = ShelfState(self.post, RequestIds())
+        self.state = ShelfState(Requests(self.post))
 
     def clock(self) -> float:
         self.now += 0.1

@@ -27,6 +27,7 @@ from attnscope.records.sites import HeadRef
 from attnscope.records.tiles import LongMap, MapTile, ShowTile, TileShown
 from attnscope.records.tokens import Token
 from attnscope.viewmodels.maps.map_tiles import MapTiles
+from attnscope.viewmodels.query import Requests
 from bench import (
     analysis,
     first_maps,
@@ -363,7 +364,7 @@ class FarMap:
         self._clock, self._tile_s = clock, tile_s
         self._asked: list[Request] = []
         self.seen: list[tuple[tuple[int, int], tuple[int, int]]] = []
-        self.state = MapTiles(self._asked.append)
+        self.state = MapTiles(Requests(self._asked.append))
         tokens = tuple(Token(id=index, piece="t") for index in range(n_tokens))
         head = HeadRef(stack="decoder", layer=0, head=0)
         self.state.set_area(400.0, 300.0)

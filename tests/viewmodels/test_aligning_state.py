@@ -16,13 +16,13 @@ from attnscope.viewmodels.heads.aligning import AligningState
 from attnscope.viewmodels.heads.columns import statement_of, with_alignment
 from attnscope.viewmodels.maps.aspect import Aspect
 from attnscope.viewmodels.maps.word_map import cell_of_words
-from attnscope.viewmodels.query import RequestIds
+from attnscope.viewmodels.query import Requests
 
 
 def opened() -> tuple[Desk, AligningState, list[ShowAlignment]]:
     desk = Desk().open()
     asked: list[ShowAlignment] = []
-    state = AligningState(desk.session, asked.append, RequestIds())
+    state = AligningState(desk.session, Requests(asked.append))
     desk.session.select_heads((HEADS[0],))
     desk.answer()
     return desk, state, asked

@@ -10,7 +10,7 @@ from attnscope.questions import Question
 from attnscope.records.asking import Answer, Answered, Ask
 from attnscope.records.messages import Failed
 from attnscope.viewmodels.asking import NO_HEAD, NO_TEXT, AskState
-from attnscope.viewmodels.query import RequestIds
+from attnscope.viewmodels.query import Requests
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +36,7 @@ ANSWER = Answer(sentence="It is so.")
 def made() -> tuple[Desk, AskState, list[Ask]]:
     desk, asked = Desk().open(), list[Ask]()
     questions = {"whole": Whole(), "of-head": OfHead()}
-    return desk, AskState(desk.session, asked.append, RequestIds(), questions), asked
+    return desk, AskState(desk.session, Requests(asked.append), questions), asked
 
 
 def answered(asked: list[Ask]) -> Answered:

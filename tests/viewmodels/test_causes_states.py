@@ -24,7 +24,7 @@ from attnscope.viewmodels.causes.across_layers import AcrossState
 from attnscope.viewmodels.causes.attributing import AttributingState, part_words, refusal_of
 from attnscope.viewmodels.causes.patch_words import counterpart, end_of_change
 from attnscope.viewmodels.causes.patching import PatchingState
-from attnscope.viewmodels.query import RequestIds
+from attnscope.viewmodels.query import Requests
 
 ANSWER, OTHER = Token(id=6, piece="chat"), Token(id=7, piece="dort")
 PARTS = (
@@ -37,10 +37,11 @@ PARTS = (
 
 
 def states() -> tuple[Desk, AttributingState, PatchingState, list[Request]]:
-    desk, asked, numbers = Desk().open(), list[Request](), RequestIds()
-    across = AcrossState(desk.session, asked.append, numbers)
-    attributing = AttributingState(desk.session, across, asked.append, numbers)
-    return desk, attributing, PatchingState(desk.session, across, asked.append, numbers), asked
+    desk, asked = Desk().open(), list[Request]()
+    requests = Requests(asked.append)
+    across = AcrossState(desk.session, requests)
+    attributing = AttributingState(desk.session, across, requests)
+    return desk, attributing, PatchingState(desk.session, across, requests), asked
 
 
 def attributed(number: int, position: int = 0) -> OutputAttributed:

@@ -10,7 +10,7 @@ from attnscope.records.findings import Findings, HeadsMeasured, MeasureHeads, Me
 from attnscope.records.messages import Failed, ModelLoaded
 from attnscope.viewmodels.heads.first_look import FirstLook
 from attnscope.viewmodels.heads.state import HeadsState
-from attnscope.viewmodels.query import RequestIds
+from attnscope.viewmodels.query import Requests
 
 
 class Looked:
@@ -53,7 +53,7 @@ def test_that_a_large_model_is_left_to_the_person_with_how_long_it_takes(
 
 def test_that_a_page_that_stays_in_sight_measures_the_next_model_too() -> None:
     desk, asked = Desk().open(), []
-    heads = HeadsState(desk.session, asked.append, RequestIds())
+    heads = HeadsState(desk.session, Requests(asked.append))
     heads.first_look.look(True)
     heads.stop()
     heads.first_look.look(True)
@@ -68,7 +68,7 @@ class Idle:
 
     def __init__(self) -> None:
         self.desk, self.posted, self.cancelled = Desk().open(), [], []
-        self.heads = HeadsState(self.desk.session, self.posted.append, RequestIds(), self.cancelled.append)
+        self.heads = HeadsState(self.desk.session, Requests(self.posted.append, self.cancelled.append))
         self.heads.measure_when_idle()
 
     def measured(self) -> HeadsMeasured:

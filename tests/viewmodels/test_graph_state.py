@@ -9,14 +9,14 @@ from attnscope.records.attention_graph import AttentionGraph, GraphEdge, GraphSh
 from attnscope.records.messages import Failed
 from attnscope.viewmodels.causes.across_layers import AcrossState
 from attnscope.viewmodels.causes.graph import GraphState, node_words
-from attnscope.viewmodels.query import RequestIds
+from attnscope.viewmodels.query import Requests
 
 
 def watched() -> tuple[Desk, AcrossState, GraphState, list[ShowGraph]]:
-    desk, numbers = Desk().open(), RequestIds()
+    desk = Desk().open()
     asked: list[ShowGraph] = []
-    across = AcrossState(desk.session, lambda request: None, numbers)
-    state = GraphState(desk.session, across, asked.append, numbers)
+    across = AcrossState(desk.session, Requests(lambda request: None))
+    state = GraphState(desk.session, across, Requests(asked.append))
     state.watch(True)
     return desk, across, state, asked
 

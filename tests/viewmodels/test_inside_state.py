@@ -11,13 +11,13 @@ from attnscope.records.inside import InsideShown, ShowInside
 from attnscope.records.messages import Failed
 from attnscope.viewmodels.causes.inside import InsideState
 from attnscope.viewmodels.causes.inside_words import STEPS, rest_words, step_words, title_words
-from attnscope.viewmodels.query import RequestIds
+from attnscope.viewmodels.query import Requests
 
 
 def watched(form: str = "decoder") -> tuple[Desk, InsideState, list[ShowInside]]:
     desk = Desk().open(info(form))
     asked: list[ShowInside] = []
-    state = InsideState(desk.session, asked.append, RequestIds())  # type: ignore[arg-type]
+    state = InsideState(desk.session, Requests(asked.append))  # type: ignore[arg-type]
     state.watch(True)
     return desk, state, asked
 

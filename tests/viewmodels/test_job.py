@@ -4,14 +4,14 @@ import pytest
 
 from attnscope.records.messages import Failed, ModelSaved, OpenRun, Progress
 from attnscope.records.requests import Reply, Request, StopWork
-from attnscope.viewmodels.query import Job, RequestIds
+from attnscope.viewmodels.query import Job, Requests
 
 REQUEST = OpenRun(number=0, folder="a")
 
 
 def made() -> tuple[Job[Progress, ModelSaved], list[Request]]:
     asked: list[Request] = []
-    return Job(Progress, ModelSaved, asked.append, RequestIds()), asked
+    return Job(Progress, ModelSaved, Requests(asked.append)), asked
 
 
 def test_that_a_pass_is_begun_followed_and_done() -> None:
@@ -82,7 +82,7 @@ def test_that_a_failure_keeps_what_was_found_and_the_next_pass_forgets_it() -> N
 
 
 def test_that_a_pass_that_answers_more_than_once_is_done_with_the_last() -> None:
-    job = Job(Progress, ModelSaved, [].append, RequestIds(), is_last=lambda one: one.folder == "whole")
+    job = Job(Progress, ModelSaved, Requests([].append), is_last=lambda one: one.folder == "whole")
     job.start(REQUEST)
     assert job.take(ModelSaved(number=1, folder="part"))
     assert (job.phase, job.answer) == ("running", ModelSaved(number=1, folder="part"))

@@ -15,12 +15,12 @@ from attnscope.records.experiments import (
 from attnscope.records.messages import Failed, ModelLoaded, Request
 from attnscope.records.requests import StopWork
 from attnscope.viewmodels.labs.experiments import MAX_KEPT, ExperimentsState
-from attnscope.viewmodels.query import RequestIds
+from attnscope.viewmodels.query import Requests
 
 
 def make() -> tuple[ExperimentsState, list[Request], list[str]]:
     posted: list[Request] = []
-    state = ExperimentsState(Desk().open().session, posted.append, RequestIds())
+    state = ExperimentsState(Desk().open().session, Requests(posted.append))
     return state, posted, names_told(state.changed)
 
 

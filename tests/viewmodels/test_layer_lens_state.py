@@ -18,13 +18,13 @@ from attnscope.viewmodels.causes.layer_lens import (
     level_name,
     rows_name,
 )
-from attnscope.viewmodels.query import RequestIds
+from attnscope.viewmodels.query import Requests
 
 
 def watched() -> tuple[Desk, LensState, list[ShowLens]]:
     desk = Desk().open()
     asked: list[ShowLens] = []
-    state = LensState(desk.session, asked.append, RequestIds())
+    state = LensState(desk.session, Requests(asked.append))
     state.watch(True)
     return desk, state, asked
 
@@ -32,7 +32,7 @@ def watched() -> tuple[Desk, LensState, list[ShowLens]]:
 def test_that_the_panel_asks_only_while_somebody_looks() -> None:
     desk = Desk().open()
     asked: list[ShowLens] = []
-    state = LensState(desk.session, asked.append, RequestIds())
+    state = LensState(desk.session, Requests(asked.append))
     assert asked == []
     state.watch(True)
     assert [one.text for one in asked] == [desk.session.text]
@@ -76,7 +76,7 @@ def test_that_another_librarys_model_is_asked_too() -> None:
     desk = Desk()
     desk.open()
     asked: list[ShowLens] = []
-    state = LensState(desk.session, asked.append, RequestIds())
+    state = LensState(desk.session, Requests(asked.append))
     desk.session.model = dataclasses.replace(desk.session.model, architecture="GPT2LMHeadModel")
     state.watch(True)
     assert [request.text for request in asked] == ["the cat sleeps"]

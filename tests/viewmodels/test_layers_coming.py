@@ -7,6 +7,7 @@ from session_samples import Desk, info, traced
 
 from attnscope.records.messages import Failed, Progress, TraceText
 from attnscope.viewmodels.maps.map_tiles import MapTiles
+from attnscope.viewmodels.query import Requests
 from attnscope.viewmodels.work import WorkState, watch_session
 
 
@@ -76,7 +77,7 @@ def test_that_a_pass_that_fails_after_some_layers_is_told():
 
 def test_that_no_tile_is_asked_for_before_its_layer_is_known():
     posted = []
-    tiles = MapTiles(posted.append)
+    tiles = MapTiles(Requests(posted.append))
     tiles.show(replace(long_map(), is_known=False))
     tiles.zoom(2.0, 10.0, 10.0)
     assert posted == []

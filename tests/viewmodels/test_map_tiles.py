@@ -20,12 +20,13 @@ from attnscope.records.tiles import (
     TileRequest,
 )
 from attnscope.viewmodels.maps.map_tiles import N_EDGES, MapTiles, part_of_tile
+from attnscope.viewmodels.query import Requests
 
 
 class Desk:
     def __init__(self) -> None:
         self.posted: list[TileRequest] = []
-        self.state = MapTiles(self.posted.append)
+        self.state = MapTiles(Requests(self.posted.append))
         self.told = names_told(self.state.changed)
         self.state.set_area(400, 400)
 

@@ -28,7 +28,7 @@ from attnscope.records.runs import (
 )
 from attnscope.records.sites import HeadRef, Site
 from attnscope.records.training import Evaluated, Finished
-from attnscope.viewmodels.query import RequestIds
+from attnscope.viewmodels.query import Requests
 from attnscope.viewmodels.training.state import TrainingState
 from attnscope.viewmodels.training.watch import LIVE_INTERVAL_S
 
@@ -45,7 +45,7 @@ class Room:
     def __init__(self) -> None:
         self.clock = Clock()
         self.posted: list[Request] = []
-        self.state = TrainingState(self.posted.append, RequestIds(), clock=self.clock)
+        self.state = TrainingState(Requests(self.posted.append), clock=self.clock)
         self.watch = self.state.watch
 
     def newest(self, kind: type) -> Request:

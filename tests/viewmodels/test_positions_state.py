@@ -8,7 +8,7 @@ from attnscope.records.messages import Failed, ModelLoaded, PositionsShown, Requ
 from attnscope.records.models import ModelInfo
 from attnscope.records.positions import PositionTable
 from attnscope.viewmodels.positions import PositionsState
-from attnscope.viewmodels.query import RequestIds
+from attnscope.viewmodels.query import Requests
 
 INFO = ModelInfo(
     name="tiny",
@@ -38,7 +38,7 @@ def table(name: str, n: int = 4, d: int = 6) -> PositionTable:
 class Desk:
     def __init__(self) -> None:
         self.posted: list[Request] = []
-        self.state = PositionsState(self.posted.append, RequestIds())
+        self.state = PositionsState(Requests(self.posted.append))
         self.told = names_told(self.state.changed)
 
     @property

@@ -25,12 +25,12 @@ from attnscope.viewmodels.heads.pruning import (
     report_rows,
     speed_words,
 )
-from attnscope.viewmodels.query import RequestIds
+from attnscope.viewmodels.query import Requests
 
 
 def begun() -> tuple[PruningState, list]:
     posted: list = []
-    state = PruningState(posted.append, RequestIds())
+    state = PruningState(Requests(posted.append))
     state.begin(GATES, "the cat", None)
     return state, posted
 

@@ -2,12 +2,12 @@
 
 from attnscope.records.messages import Failed, ModelSaved, OpenRun, Progress
 from attnscope.records.requests import Request
-from attnscope.viewmodels.query import Query, RequestIds
+from attnscope.viewmodels.query import Query, Requests
 
 
 def made() -> tuple[Query[ModelSaved], list[Request]]:
     asked: list[Request] = []
-    query = Query(ModelSaved, asked.append, RequestIds())
+    query = Query(ModelSaved, Requests(asked.append))
     query.is_watched = True
     return query, asked
 
@@ -73,3 +73,14 @@ def test_that_renewing_keeps_what_is_known_and_asks_about_the_same_again() -> No
     assert (query.answer, query.is_busy) == (answer, False)
     assert query.ask("a", REQUEST)
     assert (len(asked), query.answer) == (2, answer)
+
+
+def test_that_each_request_bears_a_number_of_its_own() -> None:
+    sent: list[Request] = []
+    requests = Requests(sent.append, first=3, step=5)
+    assert (requests.send(OpenRun(folder="a")), requests.next(), requests.send(OpenRun(folder="b"))) == (
+        3,
+        8,
+        13,
+    )
+    assert sent == [OpenRun(number=3, folder="a"), OpenRun(number=13, folder="b")]

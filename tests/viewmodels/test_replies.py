@@ -4,15 +4,15 @@ import pytest
 
 from attnscope.records.messages import Failed, ModelSaved, Ready
 from attnscope.records.requests import Reply
-from attnscope.viewmodels.query import RequestIds
+from attnscope.viewmodels.query import Requests
 from attnscope.viewmodels.states import MOST_PARTS, Replies
 
 READY = Ready(devices=("cpu",), demo_models=())
 
 
 class Noting:
-    def __init__(self, numbers: RequestIds) -> None:
-        self.numbers = numbers
+    def __init__(self, requests: Requests) -> None:
+        self.numbers = requests
         self.taken: list[Reply] = []
 
     def handle(self, reply: Reply) -> None:

@@ -21,7 +21,7 @@ from attnscope.records.runs import (
     RunWriter,
 )
 from attnscope.records.training import Evaluated, Step
-from attnscope.viewmodels.query import RequestIds
+from attnscope.viewmodels.query import Requests
 from attnscope.viewmodels.training.overlaid_curves import Drawing, lines_of, value_at
 from attnscope.viewmodels.training.plan_words import rate_words
 from attnscope.viewmodels.training.preset_recipe import take_preset
@@ -91,7 +91,7 @@ class Room:
     def __init__(self) -> None:
         self.posted: list[Request] = []
         self.clock = Clock()
-        self.state = TrainingState(self.posted.append, RequestIds(), clock=self.clock)
+        self.state = TrainingState(Requests(self.posted.append), clock=self.clock)
         self.runs = self.state.runs
 
     def newest(self, kind: type) -> Request:

@@ -8,12 +8,13 @@ from session_samples import SAMPLES, Desk, info
 from attnscope.records.messages import LoadModel, ModelLoaded
 from attnscope.records.models import Sample
 from attnscope.viewmodels.placeholder import stage_of
+from attnscope.viewmodels.query import Requests
 from attnscope.viewmodels.session.state import Session
 
 
 def opened(reads: str, text: str, *, samples: tuple[Sample, ...] = ()) -> Session:
     posted = []
-    session = Session(posted.append)
+    session = Session(Requests(posted.append))
     session.set_text(text)
     session.load_model("tiny")
     (request,) = [r for r in posted if isinstance(r, LoadModel)]

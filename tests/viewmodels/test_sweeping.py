@@ -13,7 +13,7 @@ from attnscope import paths
 from attnscope.errors import RecipeError, UserError
 from attnscope.records.messages import Request
 from attnscope.records.runs import OpenRuns
-from attnscope.viewmodels.query import RequestIds
+from attnscope.viewmodels.query import Requests
 from attnscope.viewmodels.training.state import TrainingState
 from attnscope.viewmodels.training.sweep_wish import SweepWish, keep_wish, unfinished_wish
 from attnscope.viewmodels.training.sweeping import SweepState, best_of, share_of
@@ -39,7 +39,7 @@ class Desk:
         self.child = Child()
         self.commands: list[list[str]] = []
         self.out = folder / "several"
-        training = TrainingState(self.posted.append, RequestIds())
+        training = TrainingState(Requests(self.posted.append))
         training.recipe.take('[data]\nkind = "task"\n')
         self.state = SweepState(training, self.spawn)  # type: ignore[arg-type]
 
@@ -248,7 +248,7 @@ evaluate_every = 10
 
 @pytest.mark.slow
 def test_that_a_process_that_trains_saves_when_it_is_stopped(tmp_path: Path) -> None:
-    training = TrainingState([].append, RequestIds())
+    training = TrainingState(Requests([].append))
     training.recipe.take(RECIPE, "tiny")
     training.set_device("cpu")
     state = SweepState(training)

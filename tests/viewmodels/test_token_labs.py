@@ -21,12 +21,12 @@ from attnscope.records.vocabulary import (
 from attnscope.viewmodels.labs.merges import MergesState
 from attnscope.viewmodels.labs.tokenizers import COLUMNS, TokenizersState, sizes_from_text
 from attnscope.viewmodels.labs.vocabulary import EXAMPLE, VocabularyState
-from attnscope.viewmodels.query import RequestIds
+from attnscope.viewmodels.query import Requests
 
 
 def test_that_an_old_replay_is_dropped_and_the_newest_begins_with_its_first_merge():
     posted = []
-    state = MergesState(posted.append, RequestIds())
+    state = MergesState(Requests(posted.append))
     state.set_text("nothing is asked before it is looked at")
     assert posted == []
     state.start()
@@ -41,7 +41,7 @@ def test_that_an_old_replay_is_dropped_and_the_newest_begins_with_its_first_merg
 
 def test_that_steps_are_walked_within_their_ends_and_said():
     posted = []
-    state = MergesState(posted.append, RequestIds())
+    state = MergesState(Requests(posted.append))
     state.start()
     state.handle(SplitsReplayed(number=posted[0].number, replay=replay_of_ab()))
     state.go_to(1)
@@ -57,7 +57,7 @@ def test_that_steps_are_walked_within_their_ends_and_said():
 
 def test_that_a_word_of_the_window_is_replayed_with_the_model_and_again_for_another_model():
     posted = []
-    state = MergesState(posted.append, RequestIds())
+    state = MergesState(Requests(posted.append))
     state.show_word("smarter")
     assert (posted[-1].text, posted[-1].source) == ("smarter", "model")
     state.handle(ModelLoaded(number=1, info=None))
@@ -68,7 +68,7 @@ def test_that_a_word_of_the_window_is_replayed_with_the_model_and_again_for_anot
 
 def test_that_a_replay_that_failed_leaves_no_steps_of_the_one_before():
     posted = []
-    state = MergesState(posted.append, RequestIds())
+    state = MergesState(Requests(posted.append))
     state.start()
     state.handle(SplitsReplayed(number=posted[0].number, replay=replay_of_ab()))
     state.set_source("model")
@@ -78,7 +78,7 @@ def test_that_a_replay_that_failed_leaves_no_steps_of_the_one_before():
 
 
 def test_that_bytes_get_a_vocabulary_that_holds_them():
-    state = MergesState([].append, RequestIds())
+    state = MergesState(Requests([].append))
     state.set_size(60)
     state.set_kind("byte-bpe")
     assert state.wish.vocab_size == 270
@@ -86,7 +86,7 @@ def test_that_bytes_get_a_vocabulary_that_holds_them():
 
 def test_that_rows_come_one_by_one_and_equal_vocabularies_are_shown_once():
     posted = []
-    state = TokenizersState(posted.append, RequestIds())
+    state = TokenizersState(Requests(posted.append))
     state.choose(sizes=(100, 200))
     state.start()
     (request,) = posted
@@ -113,7 +113,7 @@ def test_that_rows_come_one_by_one_and_equal_vocabularies_are_shown_once():
 
 def test_that_another_model_ends_a_comparison_in_words():
     posted = []
-    state = TokenizersState(posted.append, RequestIds())
+    state = TokenizersState(Requests(posted.append))
     state.look()
     state.look()
     assert len(posted) == 1  # looked at first, the example is measured at once
@@ -129,7 +129,7 @@ def test_that_sizes_are_read_as_people_type_them():
 
 def test_that_a_vocabulary_is_asked_for_once_searched_and_asked_again_for_another_model():
     posted = []
-    state = VocabularyState(posted.append, RequestIds())
+    state = VocabularyState(Requests(posted.append))
     state.search("b")
     assert posted == []
     state.start()
@@ -154,7 +154,7 @@ def test_that_a_vocabulary_is_asked_for_once_searched_and_asked_again_for_anothe
 
 def test_that_a_vocabulary_opens_on_a_spelled_example_and_on_its_longest_piece():
     posted = []
-    state = VocabularyState(posted.append, RequestIds())
+    state = VocabularyState(Requests(posted.append))
     state.start()
     state.handle(VocabularyShown(number=posted[0].number, table=table()))
     assert [r.text for r in posted if isinstance(r, SpellText)] == [EXAMPLE]

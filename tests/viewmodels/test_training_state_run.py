@@ -20,7 +20,7 @@ from attnscope.records.messages import (
 )
 from attnscope.records.training import Finished, Saved, SaveFailed, TrainingEvent
 from attnscope.training.parts import SchedulePart
-from attnscope.viewmodels.query import RequestIds
+from attnscope.viewmodels.query import Requests
 from attnscope.viewmodels.training.state import Pace, TrainingState
 from attnscope.widgets.training.run_panel import DEFAULT_SCHEDULE, DEFAULT_WARMUP, longer_words
 
@@ -31,7 +31,7 @@ class Desk:
     def __init__(self, out: Path) -> None:
         self.clock = Clock()
         self.posted: list[Request] = []
-        self.state = TrainingState(self.posted.append, RequestIds(), clock=self.clock)
+        self.state = TrainingState(Requests(self.posted.append), clock=self.clock)
         self.told = names_told(self.state.changed)
         self.state.recipe.edit("a = 1\n")
         self.state.place.choose(str(out))

@@ -17,7 +17,7 @@ from attnscope.records.messages import (
 from attnscope.records.outputs import OutputWritten
 from attnscope.records.sites import HeadRef
 from attnscope.records.training import Finished, Saved, Watched
-from attnscope.viewmodels.query import RequestIds
+from attnscope.viewmodels.query import Requests
 from attnscope.viewmodels.training.state import TrainingState
 from attnscope.viewmodels.training.watch import LIVE_INTERVAL_S, PLAY_INTERVAL_S
 
@@ -30,7 +30,7 @@ class Desk:
     def __init__(self) -> None:
         self.clock = Clock()
         self.posted: list[Request] = []
-        self.state = TrainingState(self.posted.append, RequestIds(), clock=self.clock)
+        self.state = TrainingState(Requests(self.posted.append), clock=self.clock)
         self.watch = self.state.watch
         self.state.recipe.edit(RECIPE)
         self.state.place.choose("run")

@@ -9,7 +9,7 @@ from attnscope.viewmodels.causes.across_layers import AcrossState
 from attnscope.viewmodels.causes.patching import PatchingState
 from attnscope.viewmodels.heads.alike import AlikeState
 from attnscope.viewmodels.maps.shown_maps import sides_of_site, with_room
-from attnscope.viewmodels.query import RequestIds
+from attnscope.viewmodels.query import Requests
 
 
 class WritingDesk(Desk):
@@ -99,9 +99,9 @@ def test_that_rows_to_come_are_drawn_as_no_data():
 def test_that_no_pass_begins_from_a_part():
     desk = WritingDesk().open(info("encoder-decoder"))
     session, post = desk.session, desk.posted.append
-    across = AcrossState(session, post, RequestIds())
-    patching = PatchingState(session, across, post, RequestIds())
-    alike = AlikeState(session, post, RequestIds())
+    across = AcrossState(session, Requests(post))
+    patching = PatchingState(session, across, Requests(post))
+    alike = AlikeState(session, Requests(post))
     patching.set_corrupt("a dog sleeps")
     assert not patching.is_runnable
     assert not alike.can_run

@@ -13,7 +13,7 @@ from attnscope.records.requests import StopWork
 from attnscope.viewmodels.heads.alike import AlikeState
 from attnscope.viewmodels.heads.pruning_curves import CurvesState
 from attnscope.viewmodels.heads.state import HeadsState
-from attnscope.viewmodels.query import RequestIds
+from attnscope.viewmodels.query import Requests
 from attnscope.viewmodels.work import WorkState, watch_heads, watch_session
 from attnscope.widgets.window.status_bar import WorkLine
 
@@ -25,16 +25,16 @@ class Bench:
         self.desk = Desk().open()
         self.posted: list[Request] = []
         self.cancelled: list[int] = []
-        numbers = RequestIds()
-        self.heads = HeadsState(self.desk.session, self.posted.append, numbers)
-        self.curves = CurvesState(self.desk.session, self.posted.append, numbers)
+        requests = Requests(self.posted.append)
+        self.heads = HeadsState(self.desk.session, requests)
+        self.curves = CurvesState(self.desk.session, requests)
         self.work = WorkState()
         watch_session(self.work, self.desk.session, self.cancelled.append)
         watch_heads(
             self.work,
             self.heads,
             self.curves,
-            AlikeState(self.desk.session, self.posted.append, numbers),
+            AlikeState(self.desk.session, requests),
         )
 
     def begin(self) -> None:

@@ -12,7 +12,7 @@ from attnscope.records.attention_graph import GraphShown, ShowGraph
 from attnscope.records.influence import METHODS, InfluenceRow, InfluenceShown, ShowInfluence
 from attnscope.viewmodels.causes.across_layers import AcrossState
 from attnscope.viewmodels.causes.graph import GraphState
-from attnscope.viewmodels.query import RequestIds
+from attnscope.viewmodels.query import Requests
 from attnscope.widgets.causes.across_view import AcrossPanel
 from attnscope.widgets.theme import apply_theme
 
@@ -20,13 +20,13 @@ pytestmark = pytest.mark.qt
 
 
 def graph_state(desk: Desk, across: AcrossState, asked: list[object] | None = None) -> GraphState:
-    return GraphState(desk.session, across, (asked if asked is not None else []).append, RequestIds())
+    return GraphState(desk.session, across, Requests((asked if asked is not None else []).append))
 
 
 def test_that_a_click_on_a_token_asks_and_chips_are_coloured(qtbot: QtBot) -> None:
     desk = Desk().open()
     asked: list[ShowInfluence] = []
-    state = AcrossState(desk.session, asked.append, RequestIds())
+    state = AcrossState(desk.session, Requests(asked.append))
     panel = AcrossPanel(desk.session, state, graph_state(desk, state))
     qtbot.addWidget(panel)
     panel.resize(280, 420)
@@ -72,7 +72,7 @@ def test_that_a_click_on_a_token_asks_and_chips_are_coloured(qtbot: QtBot) -> No
 def test_that_no_empty_table_stands_under_a_refusal(qtbot: QtBot) -> None:
     desk = Desk().open()
     asked: list[ShowInfluence] = []
-    state = AcrossState(desk.session, asked.append, RequestIds())
+    state = AcrossState(desk.session, Requests(asked.append))
     panel = AcrossPanel(desk.session, state, graph_state(desk, state))
     qtbot.addWidget(panel)
     panel.show()
@@ -90,7 +90,7 @@ def test_that_no_empty_table_stands_under_a_refusal(qtbot: QtBot) -> None:
 def test_that_the_graph_asks_when_it_is_shown_and_is_walked_with_the_arrow_keys(qtbot: QtBot) -> None:
     desk = Desk().open()
     asked: list[object] = []
-    across = AcrossState(desk.session, lambda request: None, RequestIds())
+    across = AcrossState(desk.session, Requests(lambda request: None))
     state = graph_state(desk, across, asked)
     panel = AcrossPanel(desk.session, across, state)
     qtbot.addWidget(panel)
@@ -135,7 +135,7 @@ def test_that_the_graph_asks_when_it_is_shown_and_is_walked_with_the_arrow_keys(
 def test_that_the_table_asks_for_nothing_while_the_graph_is_shown(qtbot: QtBot) -> None:
     desk = Desk().open()
     asked: list[object] = []
-    across = AcrossState(desk.session, asked.append, RequestIds())
+    across = AcrossState(desk.session, Requests(asked.append))
     panel = AcrossPanel(desk.session, across, graph_state(desk, across))
     qtbot.addWidget(panel)
     panel.show_mode("graph")

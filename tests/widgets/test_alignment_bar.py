@@ -18,7 +18,7 @@ from attnscope.figures.views.head import HeadFigure
 from attnscope.records.alignment import AlignmentShown, GoldCell, ShowAlignment
 from attnscope.records.tiles import MapTile
 from attnscope.viewmodels.heads.aligning import AligningState
-from attnscope.viewmodels.query import RequestIds
+from attnscope.viewmodels.query import Requests
 from attnscope.widgets.explore.head_panel import AlignmentBar
 from attnscope.widgets.explore.head_view import HeadView
 
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.qt
 
 def test_that_the_bar_shows_numbers_selects_the_best_and_hides_without_cross_heads(qtbot: QtBot) -> None:
     desk, asked = Desk().open(), []
-    state = AligningState(desk.session, asked.append, RequestIds())
+    state = AligningState(desk.session, Requests(asked.append))
     answers = iter(["/l.txt", "/p.tsv", ""])
     bar = AlignmentBar(state, desk.session, ask=lambda *_: next(answers))
     qtbot.addWidget(bar)

@@ -12,7 +12,7 @@ from attnscope.records.redundancy import CompareHeads, ComparingNews, HeadPairs,
 from attnscope.records.requests import StopWork
 from attnscope.records.sites import HeadRef
 from attnscope.viewmodels.heads.alike import N_PAIRS, AlikeState
-from attnscope.viewmodels.query import RequestIds
+from attnscope.viewmodels.query import Requests
 from attnscope.widgets.heads.alike_page import AlikePage
 from attnscope.widgets.heads.head_table import SHARE_ROLE
 from attnscope.widgets.theme import apply_theme
@@ -32,7 +32,7 @@ class Page:
     def __init__(self, qtbot: QtBot) -> None:
         self.desk = CurvesDesk().loaded()
         self.asked: list[object] = []
-        self.state = AlikeState(self.desk.session, self.asked.append, RequestIds())
+        self.state = AlikeState(self.desk.session, Requests(self.asked.append))
         self.widget = AlikePage(self.state, table_path=lambda: "/data/a.txt", ask_open=lambda *_: "")
         qtbot.addWidget(self.widget)
         self.widget.resize(900, 560)

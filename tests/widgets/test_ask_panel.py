@@ -14,7 +14,7 @@ from attnscope.records.asking import Answer, Answered, Ask, NumberTable
 from attnscope.records.charts import CellMap, Chart, Series
 from attnscope.records.messages import Failed
 from attnscope.viewmodels.asking import AskState
-from attnscope.viewmodels.query import RequestIds
+from attnscope.viewmodels.query import Requests
 from attnscope.widgets.choice_button import ChoiceButton
 from attnscope.widgets.explore.ask_panel import AskPanel, ask_offers
 
@@ -63,7 +63,7 @@ ANSWER = Answer(
 def made(qtbot: QtBot) -> tuple[AskPanel, AskState, list[Ask]]:
     asked: list[Ask] = []
     desk = Desk().open()
-    state = AskState(desk.session, asked.append, RequestIds(), {"deep": Deep(), "plain": Plain()})
+    state = AskState(desk.session, Requests(asked.append), {"deep": Deep(), "plain": Plain()})
     panel = AskPanel(desk.session, state)
     qtbot.addWidget(panel)
     panel.resize(280, 400)

@@ -23,7 +23,7 @@ from attnscope.records.tokens import Token
 from attnscope.viewmodels.causes.across_layers import AcrossState
 from attnscope.viewmodels.causes.attributing import AttributingState
 from attnscope.viewmodels.causes.patching import PatchingState
-from attnscope.viewmodels.query import RequestIds
+from attnscope.viewmodels.query import Requests
 from attnscope.widgets.causes.causes_view import CausesPanel
 from attnscope.widgets.theme import apply_theme
 
@@ -32,10 +32,11 @@ ANSWER, OTHER = Token(id=6, piece="chat"), Token(id=7, piece="dort")
 
 
 def shown(qtbot: QtBot) -> tuple[Desk, CausesPanel, list[Request], tuple[AttributingState, PatchingState]]:
-    desk, asked, numbers = Desk().open(), list[Request](), RequestIds()
-    across = AcrossState(desk.session, asked.append, numbers)
-    attributing = AttributingState(desk.session, across, asked.append, numbers)
-    patching = PatchingState(desk.session, across, asked.append, numbers)
+    desk, asked = Desk().open(), list[Request]()
+    requests = Requests(asked.append)
+    across = AcrossState(desk.session, requests)
+    attributing = AttributingState(desk.session, across, requests)
+    patching = PatchingState(desk.session, across, requests)
     panel = CausesPanel(desk.session, attributing, patching)
     qtbot.addWidget(panel)
     panel.resize(280, 440)

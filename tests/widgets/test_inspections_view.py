@@ -14,7 +14,7 @@ from attnscope.figures.spec import FigureSpec
 from attnscope.records.charts import ChartField
 from attnscope.records.inspections import UPDATE_BINS, InspectionHistory, InspectionsShown, ShowInspections
 from attnscope.records.messages import Request
-from attnscope.viewmodels.query import RequestIds
+from attnscope.viewmodels.query import Requests
 from attnscope.viewmodels.session.recents import Recents
 from attnscope.viewmodels.training.run_inspections import (
     InspectionsState,
@@ -77,7 +77,7 @@ def test_that_the_tab_comes_with_inspections_and_its_cursor_moves_by_key(
     qtbot: QtBot, tmp_path: Path
 ) -> None:
     posted: list[Request] = []
-    state = TrainingState(posted.append, RequestIds(), clock=lambda: 100.0)
+    state = TrainingState(Requests(posted.append), clock=lambda: 100.0)
     page = TrainingPage(state, SweepState(state), Recents())
     qtbot.addWidget(page)
     page.resize(1000, 700)
@@ -117,7 +117,7 @@ def test_that_the_tab_comes_with_inspections_and_its_cursor_moves_by_key(
 def test_that_the_end_of_a_live_run_is_read_at_once() -> None:
     posted: list[Request] = []
     clock = iter(range(1000))
-    state = InspectionsState(posted.append, RequestIds(), lambda: next(clock) * 0.1)
+    state = InspectionsState(Requests(posted.append), lambda: next(clock) * 0.1)
 
     def answer() -> None:
         request = posted[-1]

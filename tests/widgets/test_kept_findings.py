@@ -13,14 +13,12 @@ from attnscope.records.messages import Request
 from attnscope.training.reaching import read_past
 from attnscope.training.writing_lengths import Course
 from attnscope.viewmodels.labs.experiments import ExperimentsState
-from attnscope.viewmodels.query import RequestIds
+from attnscope.viewmodels.query import Requests
 
 
 def make() -> tuple[ExperimentsState, list[Request]]:
     posted: list[Request] = []
-    return ExperimentsState(
-        Desk().open().session, posted.append, RequestIds(), read_kept=kept_findings
-    ), posted
+    return ExperimentsState(Desk().open().session, Requests(posted.append), read_kept=kept_findings), posted
 
 
 def test_that_the_examples_are_known_at_once_and_say_that_they_were_trained_beforehand() -> None:

@@ -20,7 +20,7 @@ from attnscope.records.messages import Request
 from attnscope.records.requests import StopWork
 from attnscope.settings import Settings
 from attnscope.viewmodels.labs.experiments import ExperimentsState
-from attnscope.viewmodels.query import RequestIds
+from attnscope.viewmodels.query import Requests
 from attnscope.viewmodels.session.file import LookSaved
 from attnscope.viewmodels.view_state import ViewState, page_named
 from attnscope.widgets.jump_slider import JumpSlider
@@ -178,7 +178,7 @@ def test_that_the_palette_turns_to_a_lab_and_a_lab_to_its_page(page: LabsPage, q
 
 def test_that_a_lab_asks_while_it_is_looked_at_and_shows_what_comes(page: LabsPage, qtbot: QtBot) -> None:
     asked: list[Request] = []
-    state = ExperimentsState(Desk().open().session, asked.append, RequestIds())
+    state = ExperimentsState(Desk().open().session, Requests(asked.append))
     page.offer(state)
     page.show_lab("Norms before or after")
     lab = page.labs["Norms before or after"]

@@ -18,7 +18,7 @@ from attnscope import paths
 from attnscope.app import Leaving, ask_to_leave, bring_draft_back, keep_draft
 from attnscope.records.messages import ControlTraining, StartTraining, TrainingNews
 from attnscope.records.training import Finished, SaveFailed, TrainingEvent
-from attnscope.viewmodels.query import RequestIds
+from attnscope.viewmodels.query import Requests
 from attnscope.viewmodels.session.recents import Recents
 from attnscope.viewmodels.training.state import TrainingState
 from attnscope.viewmodels.training.sweep_wish import SweepWish
@@ -157,7 +157,7 @@ def test_that_an_edited_recipe_is_there_at_the_next_start(tmp_path: Path) -> Non
     file.write_text("a = 1\n")
 
     def new_state() -> TrainingState:
-        return TrainingState(lambda _: None, RequestIds())
+        return TrainingState(Requests(lambda _: None))
 
     first = new_state()
     first.open_recipe(str(file))
@@ -185,7 +185,7 @@ def test_that_an_edited_recipe_is_there_at_the_next_start(tmp_path: Path) -> Non
 )
 def test_that_damaged_edits_are_passed_over(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "recipe-draft.json").write_bytes(content)
-    state = TrainingState(lambda _: None, RequestIds())
+    state = TrainingState(Requests(lambda _: None))
     bring_draft_back(state, tmp_path)
     assert state.recipe.text == ""
 

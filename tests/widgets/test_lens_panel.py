@@ -9,7 +9,7 @@ from session_samples import Desk
 from attnscope.figures.colours import DARK, LIGHT
 from attnscope.records.lens import LensShown, ShowLens
 from attnscope.viewmodels.causes.layer_lens import LensState
-from attnscope.viewmodels.query import RequestIds
+from attnscope.viewmodels.query import Requests
 from attnscope.widgets.causes.lens_view import LensPanel
 from attnscope.widgets.theme import apply_theme
 
@@ -24,7 +24,7 @@ def desk() -> Desk:
 @pytest.fixture
 def shown(qtbot: QtBot, desk: Desk) -> tuple[LensPanel, LensState, list[ShowLens]]:
     asked: list[ShowLens] = []
-    state = LensState(desk.session, asked.append, RequestIds())
+    state = LensState(desk.session, Requests(asked.append))
     panel = LensPanel(state)
     qtbot.addWidget(panel)
     panel.resize(280, 300)

@@ -20,7 +20,7 @@ from attnscope.viewmodels.causes.across_layers import AcrossState
 from attnscope.viewmodels.causes.attributing import AttributingState
 from attnscope.viewmodels.causes.graph import GraphState
 from attnscope.viewmodels.causes.patching import PatchingState
-from attnscope.viewmodels.query import RequestIds
+from attnscope.viewmodels.query import Requests
 from attnscope.widgets.causes.across_view import AcrossPanel
 from attnscope.widgets.causes.causes_view import CausesPanel
 from attnscope.widgets.theme import apply_theme
@@ -45,10 +45,11 @@ def desk_of_pictures() -> tuple[Desk, Picture]:
 
 
 def test_that_the_parts_lie_over_the_picture_until_the_bars_are_asked_for(qtbot: QtBot) -> None:
-    (desk, picture), asked, numbers = desk_of_pictures(), list[Request](), RequestIds()
-    across = AcrossState(desk.session, asked.append, numbers)
-    attributing = AttributingState(desk.session, across, asked.append, numbers)
-    patching = PatchingState(desk.session, across, asked.append, numbers)
+    (desk, picture), asked = desk_of_pictures(), list[Request]()
+    requests = Requests(asked.append)
+    across = AcrossState(desk.session, requests)
+    attributing = AttributingState(desk.session, across, requests)
+    patching = PatchingState(desk.session, across, requests)
     panel = CausesPanel(desk.session, attributing, patching)
     qtbot.addWidget(panel)
     panel.resize(280, 440)
@@ -85,8 +86,8 @@ def test_that_the_parts_lie_over_the_picture_until_the_bars_are_asked_for(qtbot:
 
 def test_that_methods_lie_over_the_picture_and_the_flow_can_be_stopped(qtbot: QtBot) -> None:
     (desk, picture), asked = desk_of_pictures(), list[Request]()
-    state = AcrossState(desk.session, asked.append, RequestIds())
-    panel = AcrossPanel(desk.session, state, GraphState(desk.session, state, asked.append, RequestIds()))
+    state = AcrossState(desk.session, Requests(asked.append))
+    panel = AcrossPanel(desk.session, state, GraphState(desk.session, state, Requests(asked.append)))
     qtbot.addWidget(panel)
     panel.resize(280, 460)
     panel.show()

@@ -15,7 +15,7 @@ from attnscope.records.messages import Failed, ModelLoaded, PositionsShown, Requ
 from attnscope.records.models import ModelInfo
 from attnscope.records.positions import PositionTable
 from attnscope.viewmodels.positions import PositionsState
-from attnscope.viewmodels.query import RequestIds
+from attnscope.viewmodels.query import Requests
 from attnscope.widgets.positions.page import PositionColumn, PositionsPage
 from attnscope.widgets.positions.position_map import PositionMap, colour_words, ticks
 from attnscope.widgets.theme import apply_theme
@@ -40,7 +40,7 @@ def table(name: str, n: int = 5, d: int = 4, note: str = "") -> PositionTable:
 class Desk:
     def __init__(self, qtbot: QtBot) -> None:
         self.posted: list[Request] = []
-        self.state = PositionsState(self.posted.append, RequestIds())
+        self.state = PositionsState(Requests(self.posted.append))
         self.page = PositionsPage(self.state)
         qtbot.addWidget(self.page)
         apply_theme(self.page, palette(False))

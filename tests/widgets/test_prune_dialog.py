@@ -10,7 +10,7 @@ from session_samples import Desk, ref
 from attnscope.records.messages import Failed, LoadModel
 from attnscope.records.pruning import ForgetPruned, PrunedSaved, PruningTried, SavePruned, TryPruning
 from attnscope.viewmodels.heads.pruning import PruningState
-from attnscope.viewmodels.query import RequestIds
+from attnscope.viewmodels.query import Requests
 from attnscope.viewmodels.view_state import ViewState
 from attnscope.widgets.heads.prune_dialog import PruneDialog
 from attnscope.widgets.labels import PlainLabel
@@ -24,7 +24,7 @@ class Shown:
 
     def __init__(self, qtbot, folder="/small") -> None:
         self.posted: list = []
-        self.state = PruningState(self.posted.append, RequestIds())
+        self.state = PruningState(Requests(self.posted.append))
         self.state.begin(GATES, "the cat", None)
         self.dialog = PruneDialog(
             self.state, name="tiny <b>", suggested="/x", choose_folder=lambda *_: folder
@@ -110,7 +110,7 @@ def test_that_the_menu_opens_the_dialog_only_with_heads_off(qtbot):
     qtbot.addWidget(parent)
     commands = Commands(
         desk.session, ViewState(), parent, open_run=str, edit_text=lambda: None,
-        choose_folder=lambda *_: "", pruning=PruningState(posted.append, RequestIds()),
+        choose_folder=lambda *_: "", pruning=PruningState(Requests(posted.append)),
     )  # fmt: skip
     commands.remove_heads()
     assert desk.session.notice is not None

@@ -17,7 +17,7 @@ from attnscope.labs.gradient_reach import ReachChoice, gated_sizes, reach
 from attnscope.labs.position_offsets import OffsetChoice, look_past, offset_charts
 from attnscope.records.tokenizers import TokenizerRow, TokenizersNews
 from attnscope.viewmodels.labs.tokenizers import TokenizersState
-from attnscope.viewmodels.query import RequestIds
+from attnscope.viewmodels.query import Requests
 from attnscope.viewmodels.view_state import ViewState
 from attnscope.widgets.labels import PlainLabel
 from attnscope.widgets.labs.catalogue import make_lab
@@ -54,7 +54,7 @@ def test_that_a_lab_has_the_title_of_its_name_in_the_list(qtbot):
 
 
 def test_that_tokenizers_have_no_axes_before_they_are_measured(qtbot):
-    state = TokenizersState(lambda _: None, RequestIds())
+    state = TokenizersState(Requests(lambda _: None))
     view = TokenizersView()
     qtbot.addWidget(view)
     view.offer(state)

@@ -14,7 +14,7 @@ from attnscope.records.findings import Findings, HeadsMeasured
 from attnscope.records.messages import ModelLoaded
 from attnscope.records.sites import HeadRef
 from attnscope.viewmodels.heads.state import HeadsState
-from attnscope.viewmodels.query import RequestIds
+from attnscope.viewmodels.query import Requests
 from attnscope.viewmodels.view_state import ViewState
 from attnscope.widgets.explore.grid_panel import GridPanel
 from attnscope.widgets.explore.grid_view import switch_rect
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.qt
 def measured(desk: Desk, head: HeadRef) -> HeadsState:
     """Heads measured over texts: `head` attends to the previous token, the others have no role."""
     posted = []
-    state = HeadsState(desk.session, posted.append, RequestIds())
+    state = HeadsState(desk.session, Requests(posted.append))
     state.run()
     heads = (head, *(h for site in desk.session.model.sites for h in site.heads if h != head))
     findings = Findings(table=make_table(heads), cards=make_cards(heads))

@@ -17,7 +17,7 @@ from attnscope.records.messages import Request, TraceText
 from attnscope.records.plans import Plan, PlanRecipe, RecipePlanned
 from attnscope.records.runs import OpenRuns, RunLines, RunsOpened, RunSummary
 from attnscope.records.sites import Site
-from attnscope.viewmodels.query import RequestIds
+from attnscope.viewmodels.query import Requests
 from attnscope.viewmodels.session.recents import Recents
 from attnscope.viewmodels.training.state import TrainingState
 from attnscope.viewmodels.training.sweeping import SweepState
@@ -62,7 +62,7 @@ class Desk:
 
     def __init__(self, qtbot: QtBot) -> None:
         self.posted: list[Request] = []
-        self.state = TrainingState(self.posted.append, RequestIds(), clock=Clock())
+        self.state = TrainingState(Requests(self.posted.append), clock=Clock())
         self.page = TrainingPage(self.state, SweepState(self.state), Recents())
         qtbot.addWidget(self.page)
         self.page.resize(1200, 760)
@@ -140,7 +140,7 @@ def test_that_a_recipe_too_large_says_what_it_needs_and_what_to_change(desk: Des
 
 def test_that_a_folder_without_a_run_is_told_of_each_time_it_is_added(qtbot: QtBot) -> None:
     posted: list[Request] = []
-    state = TrainingState(posted.append, RequestIds(), clock=Clock())
+    state = TrainingState(Requests(posted.append), clock=Clock())
     panel = RunsPanel(state)
     qtbot.addWidget(panel)
     state.runs.changed.connect(panel.show_runs)
@@ -159,7 +159,7 @@ def test_that_a_folder_without_a_run_is_told_of_each_time_it_is_added(qtbot: QtB
 
 
 def test_that_a_single_head_is_drawn_once(qtbot: QtBot) -> None:
-    state = TrainingState(lambda _: None, RequestIds(), clock=Clock())
+    state = TrainingState(Requests(lambda _: None), clock=Clock())
     panel = WatchPanel(state, None)
     qtbot.addWidget(panel)
     request = TraceText(number=1, text="a b", model="x")
@@ -176,7 +176,7 @@ def test_that_a_single_head_is_drawn_once(qtbot: QtBot) -> None:
 
 
 def test_that_no_button_of_the_run_is_cut_in_large_type(qtbot: QtBot) -> None:
-    state = TrainingState(lambda _: None, RequestIds(), clock=Clock())
+    state = TrainingState(Requests(lambda _: None), clock=Clock())
     window = QWidget()
     qtbot.addWidget(window)
     large = palette_for("projector")

@@ -19,6 +19,7 @@ from attnscope.records.tiles import CellReading, ShowTile, TileRequest
 from attnscope.records.tokens import Token
 from attnscope.viewmodels.maps.map_tiles import MapTiles
 from attnscope.viewmodels.maps.map_window import MapWindow
+from attnscope.viewmodels.query import Requests
 from attnscope.viewmodels.view_state import Highlight
 from attnscope.widgets.explore.street_map import StreetMap, reading_words
 from attnscope.widgets.theme import apply_theme
@@ -35,7 +36,7 @@ def posted() -> list[TileRequest]:
 
 @pytest.fixture
 def view(qtbot: QtBot, posted: list[TileRequest]) -> Iterator[StreetMap]:
-    made = StreetMap(MapTiles(posted.append))
+    made = StreetMap(MapTiles(Requests(posted.append)))
     qtbot.addWidget(made)
     made.resize(600, 560)
     made.show()

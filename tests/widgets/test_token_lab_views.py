@@ -15,7 +15,7 @@ from attnscope.records.vocabulary import FindPieces, PieceDetail, PieceShown, Sh
 from attnscope.viewmodels.labs.merges import MergesState
 from attnscope.viewmodels.labs.tokenizers import TokenizersState
 from attnscope.viewmodels.labs.vocabulary import VocabularyState
-from attnscope.viewmodels.query import RequestIds
+from attnscope.viewmodels.query import Requests
 from attnscope.widgets.explore.text_bar import token_menu, word_text
 from attnscope.widgets.labs.merges_view import MergesView
 from attnscope.widgets.labs.tokenizers_view import TokenizersView
@@ -36,7 +36,7 @@ def shown(qtbot, view, state):
 
 def test_that_a_replay_is_walked_by_rows_buttons_and_keys(qtbot):
     posted = []
-    state = MergesState(posted.append, RequestIds())
+    state = MergesState(Requests(posted.append))
     view = shown(qtbot, MergesView(), state)
     state.handle(SplitsReplayed(number=posted[-1].number, replay=replay_of_ab()))
     assert view.place.text() == "step 1 of 2"
@@ -63,7 +63,7 @@ def test_that_a_replay_is_walked_by_rows_buttons_and_keys(qtbot):
 
 def test_that_choices_ask_for_other_replays(qtbot):
     posted = []
-    state = MergesState(posted.append, RequestIds())
+    state = MergesState(Requests(posted.append))
     view = shown(qtbot, MergesView(), state)
     qtbot.keyClicks(view.text, "x")
     assert posted[-1].text.endswith("x")
@@ -77,7 +77,7 @@ def test_that_choices_ask_for_other_replays(qtbot):
 
 def test_that_rows_are_shown_as_they_come_and_a_run_can_be_stopped(qtbot):
     posted = []
-    state = TokenizersState(posted.append, RequestIds())
+    state = TokenizersState(Requests(posted.append))
     view = shown(qtbot, TokenizersView(ask_text=lambda _: "a pasted text"), state)
     assert view.figure_spec() is None
     view.start.click()  # what began when the lab was looked at
@@ -106,7 +106,7 @@ def test_that_rows_are_shown_as_they_come_and_a_run_can_be_stopped(qtbot):
 
 def test_that_a_vocabulary_is_searched_looked_into_and_copied(qtbot):
     posted = []
-    state = VocabularyState(posted.append, RequestIds())
+    state = VocabularyState(Requests(posted.append))
     view = shown(qtbot, VocabularyView(), state)
     state.handle(VocabularyShown(number=posted[-1].number, table=table()))
     assert view.table.model().rowCount() == 3

@@ -44,7 +44,7 @@ from attnscope.records.plans import BatchCell, BatchRow, BatchShown, FirstBatch,
 from attnscope.records.sites import HeadRef
 from attnscope.records.tokens import Token
 from attnscope.records.training import Evaluated, Finished, Saved, Step, TrainingEvent
-from attnscope.viewmodels.query import RequestIds
+from attnscope.viewmodels.query import Requests
 from attnscope.viewmodels.session.recents import Recents
 from attnscope.viewmodels.training.state import TrainingState
 from attnscope.viewmodels.training.status import IDLE
@@ -73,7 +73,7 @@ class Desk:
         self.posted: list[Request] = []
         self.opened, self.recents = list[str](), Recents()
         self.clock = Clock()
-        self.state = TrainingState(self.posted.append, RequestIds(), clock=self.clock)
+        self.state = TrainingState(Requests(self.posted.append), clock=self.clock)
         self.page = TrainingPage(
             self.state, SweepState(self.state), self.recents, open_checkpoint=self.opened.append
         )
@@ -155,7 +155,7 @@ def test_that_the_page_opens_on_how_the_last_run_went(qtbot: QtBot, tmp_path: Pa
     (tmp_path / "last").mkdir()
     (tmp_path / "last" / "recipe.toml").write_text(RECIPE, encoding="utf-8")
     posted: list[Request] = []
-    state = TrainingState(posted.append, RequestIds())
+    state = TrainingState(Requests(posted.append))
     page = TrainingPage(state, SweepState(state), Recents(runs=(str(tmp_path / "last"),)))
     qtbot.addWidget(page)
     page.show()

@@ -26,7 +26,7 @@ from attnscope.records.requests import StopWork
 from attnscope.records.sites import HeadRef, Site
 from attnscope.records.tokens import Token
 from attnscope.viewmodels.heads.head_weights import WeightsState, sameness_words
-from attnscope.viewmodels.query import RequestIds
+from attnscope.viewmodels.query import Requests
 from attnscope.widgets.heads.weights_page import WeightsPage
 from attnscope.widgets.theme import apply_theme
 
@@ -54,7 +54,7 @@ class Page:
     def __init__(self, qtbot: QtBot, save_to: str = "") -> None:
         self.desk = Desk().open()
         self.asked: list[object] = []
-        self.state = WeightsState(self.desk.session, self.asked.append, RequestIds())
+        self.state = WeightsState(self.desk.session, Requests(self.asked.append))
         self.widget = WeightsPage(self.state, ask_save=lambda *_: save_to)
         qtbot.addWidget(self.widget)
         self.widget.resize(1100, 600)

@@ -25,7 +25,7 @@ from attnscope.records.messages import Failed, LoadModel, Reply
 from attnscope.records.requests import StopWork
 from attnscope.training.writing_lengths import compare_writers
 from attnscope.viewmodels.labs.experiments import ExperimentsState
-from attnscope.viewmodels.query import RequestIds
+from attnscope.viewmodels.query import Requests
 from attnscope.workers.handlers import Engine
 from attnscope.workers.preload import build_engine
 from attnscope.workers.thread import WorkerThread
@@ -72,7 +72,7 @@ class Lab(QObject):
 
     def __init__(self, worker: WorkerThread) -> None:
         super().__init__()
-        self.state = ExperimentsState(Desk().open().session, worker.post, RequestIds())
+        self.state = ExperimentsState(Desk().open().session, Requests(worker.post))
         self.news: list[ExperimentNews] = []
 
     @Slot(object)

@@ -15,7 +15,7 @@ from attnscope.records.outputs import OutputWritten
 from attnscope.records.pruning import PruningTried, TryPruning
 from attnscope.viewmodels.heads.pruning import PruningState
 from attnscope.viewmodels.labs.experiments import ExperimentsState
-from attnscope.viewmodels.query import RequestIds
+from attnscope.viewmodels.query import Requests
 from attnscope.viewmodels.work import WorkState, watch_pages, watch_session
 from attnscope.workers.handlers import Engine
 from attnscope.workers.preload import build_engine
@@ -131,8 +131,8 @@ def test_that_a_trace_is_stopped_told_of_and_traced_again() -> None:
 
 def test_that_a_comparison_and_a_removal_are_stopped() -> None:
     desk, work, cancelled = CompareDesk().open(), WorkState(), []
-    pruning = PruningState(lambda _request: None, RequestIds(), cancelled.append)
-    experiments = ExperimentsState(desk.session, lambda _request: None, RequestIds())
+    pruning = PruningState(Requests(lambda _request: None, cancelled.append))
+    experiments = ExperimentsState(desk.session, Requests(lambda _request: None))
     watch_pages(work, desk.state, pruning, experiments, cancelled.append)
     desk.state.set_text("B", "another one")
     wanted = {trace.number for trace in desk.traces()}

@@ -4,7 +4,6 @@ Asks only while somebody looks, once for each trace and token. Must not import Q
 """
 
 import math
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -13,9 +12,9 @@ from psygnal import Signal, SignalGroup
 
 from attnscope.records.influence import METHODS, InfluenceRow, InfluenceShown, Method, ShowInfluence
 from attnscope.records.messages import Traced
-from attnscope.records.requests import Reply, Request, StopWork
+from attnscope.records.requests import Reply, StopWork
 from attnscope.records.tokens import Token, Tokens
-from attnscope.viewmodels.query import Query, RequestIds
+from attnscope.viewmodels.query import Query, Requests
 from attnscope.viewmodels.session.state import Session
 
 MAX_TOKENS = 1024
@@ -46,10 +45,10 @@ class AcrossChanges(SignalGroup):
 class AcrossState:
     """At most one request is under way; the chosen token stays while the text does."""
 
-    def __init__(self, session: Session, post: Callable[[Request], None], numbers: RequestIds) -> None:
-        self._session, self._post, self._numbers = session, post, numbers
+    def __init__(self, session: Session, requests: Requests) -> None:
+        self._session, self._requests = session, requests
         self.changed = AcrossChanges()
-        self.query = Query(InfluenceShown, post, numbers)
+        self.query = Query(InfluenceShown, requests)
         self.has_shares = True
         self._chosen: int | None = None
         self._of_tokens: tuple[Token, ...] = ()
@@ -175,7 +174,7 @@ class AcrossState:
     def stop(self) -> None:
         """Give the flow up; the other methods stay."""
         if self.flow_fraction is not None and self.query.answer is not None:
-            self._post(StopWork(work="ShowInfluence", number=self._numbers.next()))
+            self._requests.send(StopWork(work="ShowInfluence"))
             stopped = InfluenceRow(method="flow", refusal="stopped")
             self.query.give_up()
             self.query.answer = replace(
@@ -216,7 +215,6 @@ class AcrossState:
         if self.query.answer is not None and self.query.answer.keys != _keys(traced):
             self.query.answer = None
         request = ShowInfluence(
-            number=0,
             trace=traced.number,
             position=self.position,
             text=session.text,

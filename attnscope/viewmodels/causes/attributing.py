@@ -3,7 +3,6 @@
 Asks only while somebody looks, once for each trace, token and pair of answers. Must not import Qt.
 """
 
-from collections.abc import Callable
 from typing import Literal
 
 from psygnal import Signal, SignalGroup
@@ -19,11 +18,11 @@ from attnscope.records.attribution import (
 from attnscope.records.models import ModelInfo
 from attnscope.records.outputs import Candidate
 from attnscope.records.pictures import Picture
-from attnscope.records.requests import Reply, Request
+from attnscope.records.requests import Reply
 from attnscope.records.sites import HeadRef
 from attnscope.records.tokens import Token
 from attnscope.viewmodels.causes.across_layers import AcrossState
-from attnscope.viewmodels.query import Query, RequestIds
+from attnscope.viewmodels.query import Query, Requests
 from attnscope.viewmodels.session.state import Session
 
 PartOrder = Literal["size", "model"]
@@ -52,11 +51,10 @@ class AttributingState:
         self,
         session: Session,
         across: AcrossState,
-        post: Callable[[Request], None],
-        numbers: RequestIds,
+        requests: Requests,
     ) -> None:
         self._session, self._across = session, across
-        self._query = Query(OutputAttributed, post, numbers)
+        self._query = Query(OutputAttributed, requests)
         self.changed = AttributingChanges()
         self.answer: WishedToken = None
         self.other: WishedToken = None
@@ -211,7 +209,6 @@ class AttributingState:
         if traced is None or session.is_stale or not self._across.tokens:
             return
         request = AttributeOutput(
-            number=0,
             position=self.position,
             text=session.text,
             target=session.target or (traced.target.text if traced.target is not None else None),

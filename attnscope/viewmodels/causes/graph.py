@@ -3,8 +3,6 @@
 Asks only while somebody looks, once for each trace, token and threshold. Must not import Qt.
 """
 
-from collections.abc import Callable
-
 from psygnal import Signal, SignalGroup
 
 from attnscope.records.attention_graph import (
@@ -14,9 +12,9 @@ from attnscope.records.attention_graph import (
     GraphShown,
     ShowGraph,
 )
-from attnscope.records.requests import Reply, Request
+from attnscope.records.requests import Reply
 from attnscope.viewmodels.causes.across_layers import AcrossState
-from attnscope.viewmodels.query import Query, RequestIds
+from attnscope.viewmodels.query import Query, Requests
 from attnscope.viewmodels.session.state import Session
 
 
@@ -29,11 +27,9 @@ class GraphChanges(SignalGroup):
 class GraphState:
     """Follows the token of `AcrossState`; at most one request counts."""
 
-    def __init__(
-        self, session: Session, across: AcrossState, post: Callable[[Request], None], numbers: RequestIds
-    ) -> None:
+    def __init__(self, session: Session, across: AcrossState, requests: Requests) -> None:
         self._session, self._across = session, across
-        self.query = Query(GraphShown, post, numbers)
+        self.query = Query(GraphShown, requests)
         self.changed = GraphChanges()
         self.threshold = DEFAULT_THRESHOLD
         across.changed.choice.connect(self._ask, max_args=0)
@@ -77,7 +73,7 @@ class GraphState:
                 self.changed.graph.emit()
             return
         trace, position, threshold = wish = (traced.number, across.position, self.threshold)
-        self.query.ask(wish, ShowGraph(number=0, trace=trace, position=position, threshold=threshold))
+        self.query.ask(wish, ShowGraph(trace=trace, position=position, threshold=threshold))
 
 
 def node_words(graph: AttentionGraph, node: int) -> str:

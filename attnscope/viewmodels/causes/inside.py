@@ -3,19 +3,17 @@
 Asks only while somebody looks, once for each trace, head and query. Must not import Qt.
 """
 
-from collections.abc import Callable
-
 from psygnal import Signal, SignalGroup
 
 from attnscope.records.inside import HeadInside, InsideShown, ShowInside
 from attnscope.records.interventions import MakeMean
 from attnscope.records.messages import Traced
-from attnscope.records.requests import Reply, Request
+from attnscope.records.requests import Reply
 from attnscope.records.sites import HeadRef
 from attnscope.records.tokens import Token
 from attnscope.viewmodels.causes.inside_words import STEPS, Step
 from attnscope.viewmodels.maps.segments import stack_tokens
-from attnscope.viewmodels.query import Query, RequestIds
+from attnscope.viewmodels.query import Query, Requests
 from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.view_state import sides_of
 
@@ -33,9 +31,9 @@ class InsideChanges(SignalGroup):
 class InsideState:
     """The head is the session's; the chosen query stays while the text does."""
 
-    def __init__(self, session: Session, post: Callable[[Request], None], numbers: RequestIds) -> None:
+    def __init__(self, session: Session, requests: Requests) -> None:
         self._session = session
-        self.asking = Query(InsideShown, post, numbers)
+        self.asking = Query(InsideShown, requests)
         self.changed = InsideChanges()
         self.step: Step = "product"
         self.dimension: int | None = None
@@ -209,7 +207,6 @@ class InsideState:
     def _request(self, traced: Traced, head: HeadRef) -> ShowInside:
         session = self._session
         return ShowInside(
-            number=0,
             head=head,
             query=self.query,
             text=session.text,

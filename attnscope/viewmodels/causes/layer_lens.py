@@ -4,14 +4,13 @@ Asks only while somebody looks, once for each trace. Must not import Qt.
 """
 
 import math
-from collections.abc import Callable
 from typing import Literal, get_args
 
 from psygnal import Signal, SignalGroup
 
 from attnscope.records.lens import LensShown, LensTable, ShowLens
-from attnscope.records.requests import Reply, Request
-from attnscope.viewmodels.query import Query, RequestIds
+from attnscope.records.requests import Reply
+from attnscope.viewmodels.query import Query, Requests
 from attnscope.viewmodels.session.state import Session
 
 LensColour = Literal["probability", "kl"]
@@ -33,9 +32,9 @@ class LensChanges(SignalGroup):
 class LensState:
     """What each layer would say; at most one request is under way."""
 
-    def __init__(self, session: Session, post: Callable[[Request], None], numbers: RequestIds) -> None:
+    def __init__(self, session: Session, requests: Requests) -> None:
         self._session = session
-        self.query = Query(LensShown, post, numbers)
+        self.query = Query(LensShown, requests)
         self.changed = LensChanges()
         self.colour: LensColour = "probability"
         session.changed.model.connect(self._on_model, max_args=0)
@@ -97,7 +96,7 @@ class LensState:
         text, target, gates = session.text, session.target, session.gates
         self.query.ask(
             wish,
-            ShowLens(number=0, text=text, target=target, gates=gates, interventions=changes),
+            ShowLens(text=text, target=target, gates=gates, interventions=changes),
         )
         self.changed.busy.emit()
 

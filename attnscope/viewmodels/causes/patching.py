@@ -3,21 +3,19 @@
 Must not import Qt.
 """
 
-from collections.abc import Callable
-
 from psygnal import Signal, SignalGroup
 
 from attnscope.counting import number_text
 from attnscope.records.attribution import PatchingNews, PatchMap, PatchTexts, TextsPatched, WishedToken
 from attnscope.records.messages import ModelLoaded
 from attnscope.records.outputs import Candidate
-from attnscope.records.requests import Reply, Request
+from attnscope.records.requests import Reply
 from attnscope.records.sites import HeadRef
 from attnscope.records.tokens import Token
 from attnscope.viewmodels.causes.across_layers import AcrossState
 from attnscope.viewmodels.causes.attributing import clean_wish, refusal_of
 from attnscope.viewmodels.causes.patch_words import What, counterpart, end_of_change, patch_sentence
-from attnscope.viewmodels.query import Job, RequestIds
+from attnscope.viewmodels.query import Job, Requests
 from attnscope.viewmodels.session.state import Session
 
 _SAME = "Replace a word of the second text by another with the same number of tokens."
@@ -46,11 +44,10 @@ class PatchingState:
         self,
         session: Session,
         across: AcrossState,
-        post: Callable[[Request], None],
-        numbers: RequestIds,
+        requests: Requests,
     ) -> None:
         self._session, self._across = session, across
-        self.job = Job(PatchingNews, TextsPatched, post, numbers)
+        self.job = Job(PatchingNews, TextsPatched, requests)
         self.changed = PatchingChanges()
         self.corrupt = ""
         self._what: What | None = None
@@ -244,7 +241,6 @@ class PatchingState:
         what = self.what
         self.job.start(
             PatchTexts(
-                number=0,
                 clean=session.text,
                 corrupt=self.corrupt.strip(),
                 target=session.target or (traced.target.text if traced.target is not None else None),

@@ -1,16 +1,15 @@
 """The state of the Compare page: two sides, their traces, and how far apart they are.
 
-Must not import Qt. Requests go out through `post`; replies come in through `handle`. Heads are named as A
+Must not import Qt. Requests go out through `requests`; replies come in through `handle`. Heads are named as A
 names them.
 """
 
-from collections.abc import Callable
 from dataclasses import replace
 from operator import itemgetter
 
 from attnscope.records.compare import CompareTraces, DifferenceGrid, StackAlignment, TracesCompared, Which
 from attnscope.records.messages import Failed
-from attnscope.records.requests import Reply, Request
+from attnscope.records.requests import Reply
 from attnscope.records.sites import HeadRef
 from attnscope.viewmodels.compare.difference import ComparedMaps, compare_maps
 from attnscope.viewmodels.compare.rows import (
@@ -23,7 +22,7 @@ from attnscope.viewmodels.compare.sides import Side, SideWish, keep_now, missing
 from attnscope.viewmodels.compare.traces import WHICH, CompareChanges, SideTraces
 from attnscope.viewmodels.maps.alignment import WAYS, align_stacks, alignment_words
 from attnscope.viewmodels.maps.segments import stack_tokens
-from attnscope.viewmodels.query import Query, RequestIds
+from attnscope.viewmodels.query import Query, Requests
 from attnscope.viewmodels.session.comparing import (
     LIMITS,
     Changes,
@@ -45,13 +44,13 @@ _N_KEPT = 8
 class CompareState:
     """Two sides of anything; asks for traces only while its page is looked at."""
 
-    def __init__(self, session: Session, post: Callable[[Request], None], numbers: RequestIds) -> None:
+    def __init__(self, session: Session, requests: Requests) -> None:
         self._session = session
         self.changed = CompareChanges()
-        self._traces = SideTraces(session, post, numbers, self.head_of, self.changed)
+        self._traces = SideTraces(session, requests, self.head_of, self.changed)
         self.kept: tuple[Kept, ...] = ()
         self.head: HeadRef | None = session.primary
-        self.comparison = Query(TracesCompared, post, numbers)
+        self.comparison = Query(TracesCompared, requests)
         """How far apart the traces are; asked for only while the page is looked at."""
         self.stacks: tuple[StackAlignment, ...] = ()
         self.answers: tuple[PairedAnswer, ...] = ()
@@ -382,7 +381,6 @@ class CompareState:
             pair_answers(*both, way),
         )
         request = CompareTraces(
-            number=0,
             first=self.sides["A"].view,
             second=self.sides["B"].view,
             first_trace=both[0].number,

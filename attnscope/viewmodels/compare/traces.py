@@ -12,11 +12,11 @@ from attnscope.records.compare import Which
 from attnscope.records.maps import HeadMap
 from attnscope.records.messages import OPEN_MODEL, Failed, HeadsShown, Progress, ShowHeads, Traced, TraceText
 from attnscope.records.outputs import OutputWritten
-from attnscope.records.requests import Reply, Request
+from attnscope.records.requests import Reply
 from attnscope.records.sites import HeadRef
 from attnscope.records.tiles import is_long
 from attnscope.viewmodels.compare.sides import Side, SideWish, wish_of
-from attnscope.viewmodels.query import RequestIds
+from attnscope.viewmodels.query import Requests
 from attnscope.viewmodels.session.comparing import Comparing
 from attnscope.viewmodels.session.state import Session
 
@@ -48,12 +48,11 @@ class SideTraces:
     def __init__(
         self,
         session: Session,
-        post: Callable[[Request], None],
-        numbers: RequestIds,
+        requests: Requests,
         head_of: HeadOf,
         changed: CompareChanges,
     ) -> None:
-        self._session, self._post, self._numbers, self._head_of = session, post, numbers, head_of
+        self._session, self._requests, self._head_of = session, requests, head_of
         self._changed = changed
         self.sides: dict[Which, Side] = {
             "A": Side(view="compare A", choice=session.compared.first),
@@ -140,9 +139,9 @@ class SideTraces:
             if head is None or side.is_waiting or head in side.maps:
                 continue  # a trace on its way may bring it
             if side.has(head) and not self.is_too_long(which, head):
-                side.heads_number = self._numbers.next()
                 trace = side.traced.number if side.traced else 0
-                self._post(ShowHeads(number=side.heads_number, heads=(head,), view=side.view, trace=trace))
+                request = ShowHeads(heads=(head,), view=side.view, trace=trace)
+                side.heads_number = self._requests.send(request)
 
     def is_too_long(self, which: Which, head: HeadRef) -> bool:
         """Whether the map of a head is too large to be held whole."""
@@ -186,10 +185,9 @@ class SideTraces:
     def _trace(self, which: Which, side: Side, wish: SideWish) -> None:
         head = self._head_of(which)
         is_known = side.shown is not None and side.shown.source == wish.source
-        side.wish, side.error, side.number = wish, "", self._numbers.next()
-        self._post(
+        side.wish, side.error = wish, ""
+        side.number = self._requests.send(
             TraceText(
-                number=side.number,
                 text=wish.text,
                 target=wish.target,
                 gates=wish.gates,

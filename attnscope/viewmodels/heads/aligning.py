@@ -4,7 +4,6 @@ Asks only while it is switched on and a cross head is shown, once for each trace
 """
 
 import math
-from collections.abc import Callable
 from pathlib import PurePath
 
 from psygnal import Signal, SignalGroup
@@ -19,13 +18,13 @@ from attnscope.records.alignment import (
     ShowAlignment,
 )
 from attnscope.records.maps import HeadMap
-from attnscope.records.requests import Reply, Request
+from attnscope.records.requests import Reply
 from attnscope.records.sites import HeadRef
 from attnscope.records.tiles import LongMap
 from attnscope.records.word_tables import AlignmentTable
 from attnscope.viewmodels.maps.segments import stack_tokens
 from attnscope.viewmodels.maps.word_map import cell_of_words, words_of_tokens
-from attnscope.viewmodels.query import Query, RequestIds
+from attnscope.viewmodels.query import Query, Requests
 from attnscope.viewmodels.session.state import Session
 
 ROWS: dict[AlignmentRows, str] = {
@@ -43,9 +42,9 @@ class AligningChanges(SignalGroup):
 class AligningState:
     """What is known of gold links; at most one request is under way."""
 
-    def __init__(self, session: Session, post: Callable[[Request], None], numbers: RequestIds) -> None:
+    def __init__(self, session: Session, requests: Requests) -> None:
         self._session = session
-        self.query = Query(AlignmentShown, post, numbers)
+        self.query = Query(AlignmentShown, requests)
         self.changed = AligningChanges()
         self.rows: AlignmentRows = "predicting"
         self.files: GoldFiles | None = None
@@ -215,7 +214,7 @@ class AligningState:
         traced = self._session.traced
         if not self.query.is_watched or not self.is_offered or traced is None or self._session.is_stale:
             return
-        request = ShowAlignment(number=0, trace=traced.number, rows=self.rows, files=self.files)
+        request = ShowAlignment(trace=traced.number, rows=self.rows, files=self.files)
         self.query.ask((traced.number, self.rows, self.files), request)
 
 

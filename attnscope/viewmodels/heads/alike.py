@@ -3,7 +3,6 @@
 Must not import Qt.
 """
 
-from collections.abc import Callable
 from pathlib import PurePath
 
 import numpy as np
@@ -12,10 +11,10 @@ from psygnal import Signal, SignalGroup
 from attnscope.counting import plural
 from attnscope.records.messages import ModelLoaded
 from attnscope.records.redundancy import CompareHeads, ComparingNews, HeadPairs, HeadsCompared, PairsSource
-from attnscope.records.requests import Reply, Request
+from attnscope.records.requests import Reply
 from attnscope.records.sites import HeadRef, Stack
 from attnscope.viewmodels.heads.first_look import FirstLook
-from attnscope.viewmodels.query import Job, RequestIds
+from attnscope.viewmodels.query import Job, Requests
 from attnscope.viewmodels.session.state import Session
 
 SOURCE_NAMES: dict[PairsSource, str] = {
@@ -39,9 +38,9 @@ class AlikeChanges(SignalGroup):
 class AlikeState:
     """How alike the heads of one stack attend; at most one pass is under way."""
 
-    def __init__(self, session: Session, post: Callable[[Request], None], numbers: RequestIds) -> None:
+    def __init__(self, session: Session, requests: Requests) -> None:
         self._session = session
-        self.job = Job(ComparingNews, HeadsCompared, post, numbers)
+        self.job = Job(ComparingNews, HeadsCompared, requests)
         self.changed = AlikeChanges()
         self.source: PairsSource = "shown"
         self.path = ""
@@ -143,7 +142,7 @@ class AlikeState:
         if not self.can_run or stack is None:
             return
         trace = traced.number if traced is not None else 0
-        self.job.start(CompareHeads(number=0, stack=stack, source=self.source, path=self.path, trace=trace))
+        self.job.start(CompareHeads(stack=stack, source=self.source, path=self.path, trace=trace))
         self.changed.progress.emit()
 
     def stop(self) -> None:

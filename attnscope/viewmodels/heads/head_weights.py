@@ -3,7 +3,6 @@
 Asks only while somebody looks, once for each head of a model; what was found is kept. Must not import Qt.
 """
 
-from collections.abc import Callable
 from typing import Literal
 
 import numpy as np
@@ -15,10 +14,10 @@ from attnscope.records.head_weights import HeadWeightsFound, ShowWeights, Weight
 from attnscope.records.messages import ModelLoaded
 from attnscope.records.models import ModelInfo
 from attnscope.records.redundancy import CircuitKind, HeadCircuit, TokenPair
-from attnscope.records.requests import Reply, Request
+from attnscope.records.requests import Reply
 from attnscope.records.sites import HeadRef
 from attnscope.viewmodels.placeholder import Placeholder
-from attnscope.viewmodels.query import Job, RequestIds
+from attnscope.viewmodels.query import Job, Requests
 from attnscope.viewmodels.session.state import Session
 
 PairEnd = Literal["strongest", "weakest"]
@@ -51,9 +50,9 @@ class WeightsChanges(SignalGroup):
 class WeightsState:
     """The selected head's products; at most one pass is under way."""
 
-    def __init__(self, session: Session, post: Callable[[Request], None], numbers: RequestIds) -> None:
+    def __init__(self, session: Session, requests: Requests) -> None:
         self._session = session
-        self.job = Job(WeightsNews, WeightsShown, post, numbers, is_last=lambda shown: shown.found.is_whole)
+        self.job = Job(WeightsNews, WeightsShown, requests, is_last=lambda shown: shown.found.is_whole)
         self.changed = WeightsChanges()
         self.end: PairEnd = "strongest"
         self._known: dict[HeadRef, HeadWeightsFound] = {}
@@ -233,7 +232,7 @@ class WeightsState:
         if head in self._known:
             self.job.stop()
         else:
-            self.job.start(ShowWeights(number=0, head=head))
+            self.job.start(ShowWeights(head=head))
         self.changed.found.emit()
         self.changed.progress.emit()
 

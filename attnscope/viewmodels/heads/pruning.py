@@ -1,6 +1,5 @@
 """The dialog that removes heads: what was asked, what came back, what can be done now. No Qt, no torch."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -19,9 +18,9 @@ from attnscope.records.pruning import (
     SpeedChange,
     TryPruning,
 )
-from attnscope.records.requests import Reply, Request
+from attnscope.records.requests import Reply
 from attnscope.records.sites import NO_GATES, STACKS, Gates, HeadRef, SiteKey
-from attnscope.viewmodels.query import RequestIds
+from attnscope.viewmodels.query import Requests
 
 Step = Literal["idle", "trying", "tried", "saving", "saved", "failed"]
 
@@ -56,11 +55,9 @@ class PruningState:
 
     def __init__(
         self,
-        post: Callable[[Request], None],
-        numbers: RequestIds,
-        cancel: Callable[[int], None] = lambda _number: None,
+        requests: Requests,
     ) -> None:
-        self._post, self._numbers, self._cancel = post, numbers, cancel
+        self._requests = requests
         self.changed = PruningChanges()
         self._try_number = self._save_number = 0
         self._text, self._target = "", None  # type: str, str | None
@@ -80,14 +77,13 @@ class PruningState:
     def save(self, folder: str) -> None:
         """Save the copy that was tried."""
         if self.can_save and folder:
-            self._save_number = self._numbers.next()
-            self._post(SavePruned(number=self._save_number, tried=self._try_number, folder=folder))
+            self._save_number = self._requests.send(SavePruned(tried=self._try_number, folder=folder))
             self._change("saving", what="Saving…")
 
     def give_up(self) -> None:
         """Stop removing heads; what the worker was at is let go."""
         if self.step == "trying":
-            self._cancel(self._try_number)
+            self._requests.cancel(self._try_number)
             self._try_number = 0
             self._change("failed", message="Stopped. Nothing was removed.")
 
@@ -96,7 +92,7 @@ class PruningState:
         self.give_up()
         self._try_number = self._save_number = 0
         self.report = None
-        self._post(ForgetPruned(number=self._numbers.next()))
+        self._requests.send(ForgetPruned())
         self._change("idle")
 
     @property
@@ -129,16 +125,9 @@ class PruningState:
                 pass
 
     def _try(self) -> None:
-        self._try_number, self._save_number = self._numbers.next(), 0
-        self.report = None
-        self._post(
-            TryPruning(
-                number=self._try_number,
-                gates=self.gates,
-                text=self._text,
-                target=self._target,
-                shape=self.shape,
-            )
+        self._save_number, self.report = 0, None
+        self._try_number = self._requests.send(
+            TryPruning(gates=self.gates, text=self._text, target=self._target, shape=self.shape)
         )
         self._change("trying", what="Removing heads…", fraction=0.0)
 

@@ -3,7 +3,7 @@
 Must not import Qt.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import PurePath
 
 from psygnal import Signal, SignalGroup
@@ -25,10 +25,10 @@ from attnscope.records.importance import (
 )
 from attnscope.records.messages import ModelLoaded
 from attnscope.records.models import ModelInfo
-from attnscope.records.requests import Reply, Request
+from attnscope.records.requests import Reply
 from attnscope.viewmodels.heads.curve_groups import RANKING_NAMES, CurveGroup, PointRef, grouped
 from attnscope.viewmodels.heads.first_look import FirstLook
-from attnscope.viewmodels.query import Job, RequestIds
+from attnscope.viewmodels.query import Job, Requests
 from attnscope.viewmodels.session.state import Session
 
 MAX_TEXTS = 1000
@@ -59,9 +59,9 @@ class CurvesChanges(SignalGroup):
 class CurvesState:
     """Pruning curves of the open model; at most one pass is under way."""
 
-    def __init__(self, session: Session, post: Callable[[Request], None], numbers: RequestIds) -> None:
+    def __init__(self, session: Session, requests: Requests) -> None:
         self._session = session
-        self.job = Job(CurvesNews, CurvesMeasured, post, numbers)
+        self.job = Job(CurvesNews, CurvesMeasured, requests)
         self.changed = CurvesChanges()
         self.source: TextSource = "own"
         self.path = ""
@@ -186,7 +186,6 @@ class CurvesState:
         self.growing = None
         self.job.start(
             MeasureCurves(
-                number=0,
                 rankings=self.rankings,
                 metric=self.metric,
                 source=self.source,

@@ -3,7 +3,7 @@
 Must not import Qt. Widgets read the attributes, call the intents and connect to what `changed`.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import PurePath
 
 from psygnal import Signal, SignalGroup
@@ -27,7 +27,7 @@ from attnscope.records.measures import (
     order_heads,
 )
 from attnscope.records.messages import ModelLoaded
-from attnscope.records.requests import Reply, Request
+from attnscope.records.requests import Reply
 from attnscope.records.roles import HeadCard, RoleName
 from attnscope.records.sites import HeadRef, Site, Stack
 from attnscope.records.word_tables import AlignmentTable, SyntaxTable
@@ -41,7 +41,7 @@ from attnscope.viewmodels.heads.columns import (
     with_importance,
 )
 from attnscope.viewmodels.heads.first_look import FirstLook
-from attnscope.viewmodels.query import Job, Phase, Query, RequestIds
+from attnscope.viewmodels.query import Job, Phase, Query, Requests
 from attnscope.viewmodels.session.state import Session
 
 # What a head was measured to do, in a word or two: its role, or in brackets what it leans to. No Qt.
@@ -168,7 +168,6 @@ class MeasuredTexts:
     def request(self, *, is_idle: bool = False) -> MeasureHeads:
         """A pass over them."""
         return MeasureHeads(
-            number=0,
             path=self.path,
             specials=self.specials,
             links=self.links if self.can_link else "",
@@ -263,14 +262,12 @@ class HeadsState:
     def __init__(
         self,
         session: Session,
-        post: Callable[[Request], None],
-        numbers: RequestIds,
-        cancel: Callable[[int], None] = lambda number: None,
+        requests: Requests,
     ) -> None:
-        self._session, self._cancel = session, cancel
-        self.job = Job(MeasuringNews, HeadsMeasured, post, numbers)
-        self._idle = Job(MeasuringNews, HeadsMeasured, post, numbers)
-        self._card = Query(CardShown, post, numbers)
+        self._session, self._requests = session, requests
+        self.job = Job(MeasuringNews, HeadsMeasured, requests)
+        self._idle = Job(MeasuringNews, HeadsMeasured, requests)
+        self._card = Query(CardShown, requests)
         self._card.is_watched = True
         self.texts, self.order = MeasuredTexts(self, session), TableOrder(self)
         self.changed = HeadsChanges()
@@ -430,7 +427,7 @@ class HeadsState:
         """Wait no more for a pass that nobody sees."""
         number = self._idle.give_up()
         if number:
-            self._cancel(number)
+            self._requests.cancel(number)
 
     def _forget(self) -> None:
         """Another model is open: its heads have not been measured."""
@@ -460,5 +457,5 @@ class HeadsState:
         self.card = self.cards[row]
         if self._measured is not None:
             self._card.renew()
-            self._card.ask(head, ShowCard(number=0, head=head))
+            self._card.ask(head, ShowCard(head=head))
         self.changed.card.emit()

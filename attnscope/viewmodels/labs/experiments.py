@@ -20,8 +20,8 @@ from attnscope.records.experiments import (
     RunExperiment,
 )
 from attnscope.records.messages import ModelLoaded
-from attnscope.records.requests import Reply, Request
-from attnscope.viewmodels.query import Job, RequestIds
+from attnscope.records.requests import Reply
+from attnscope.viewmodels.query import Job, Requests
 from attnscope.viewmodels.session.state import Session
 
 MAX_KEPT = 32
@@ -47,12 +47,11 @@ class ExperimentsState:
     def __init__(
         self,
         session: Session,
-        post: Callable[[Request], None],
-        numbers: RequestIds,
+        requests: Requests,
         *,
         read_kept: Callable[[], Mapping[Question, Finding]] = dict,
     ) -> None:
-        self._session, self._post, self._numbers = session, post, numbers
+        self._session, self._requests = session, requests
         self._read_kept = read_kept
         self.changed = ExperimentsChanges()
         self._known: OrderedDict[Question, Finding] = OrderedDict()
@@ -133,9 +132,9 @@ class ExperimentsState:
                 self.changed.answers.emit()
 
     def _send(self, question: Question) -> None:
-        job = Job(ExperimentNews, ExperimentNews, self._post, self._numbers, is_last=_is_whole)
+        job = Job(ExperimentNews, ExperimentNews, self._requests, is_last=_is_whole)
         self._pending[type(question)] = _Pending(question=question, job=job)
-        job.start(RunExperiment(number=0, question=question))
+        job.start(RunExperiment(question=question))
 
     def _settle(self, pending: _Pending) -> None:
         """Keep what came of an experiment that has ended."""

@@ -1,6 +1,5 @@
 """The lab that replays a tokenizer on a typed text: whose tokenizer, which step, what is said of it."""
 
-from collections.abc import Callable
 from dataclasses import replace
 
 from psygnal import Signal, SignalGroup
@@ -8,7 +7,7 @@ from psygnal import Signal, SignalGroup
 from attnscope.counting import format_number
 from attnscope.labs.lab import LabWords
 from attnscope.records.messages import ModelLoaded
-from attnscope.records.requests import Reply, Request
+from attnscope.records.requests import Reply
 from attnscope.records.splits import (
     NO_ID,
     MergeRule,
@@ -22,7 +21,7 @@ from attnscope.records.splits import (
 from attnscope.records.tokens import Token
 from attnscope.schemes.tokenizers import KINDS, SPECIALS
 from attnscope.viewmodels.labs.controls import LabControls
-from attnscope.viewmodels.query import Query, RequestIds
+from attnscope.viewmodels.query import Query, Requests
 
 EXAMPLE, MAX_TEXT = "smarter smartest", 600
 TRAINED_KINDS = {kind.name: kind.title for kind in KINDS.values() if kind.splits_words}
@@ -45,10 +44,10 @@ class MergesChanges(SignalGroup):
 class MergesState:
     """Asks for a replay whenever the choice changes."""
 
-    def __init__(self, post: Callable[[Request], None], numbers: RequestIds) -> None:
-        self.query = Query(SplitsReplayed, post, numbers)
+    def __init__(self, requests: Requests) -> None:
+        self.query = Query(SplitsReplayed, requests)
         self.changed = MergesChanges()
-        self.wish = ReplaySplits(number=0, text=EXAMPLE, source="sample", vocab_size=800)
+        self.wish = ReplaySplits(text=EXAMPLE, source="sample", vocab_size=800)
         self.controls = LabControls(self.wish, lambda: self.wish, self._choose, allows=_could_be_set)
         self.step = 0
 

@@ -1,16 +1,15 @@
 """The lab that compares tokenizers on a text: what is asked for, the rows so far, and how they are told."""
 
-from collections.abc import Callable
 from dataclasses import replace
 
 from psygnal import Signal, SignalGroup
 
 from attnscope.counting import format_number, plural
 from attnscope.records.messages import ModelLoaded
-from attnscope.records.requests import Reply, Request
+from attnscope.records.requests import Reply
 from attnscope.records.tokenizers import KINDS, CompareTokenizers, TokenizerRow, TokenizersNews
 from attnscope.viewmodels.labs.controls import LabControls
-from attnscope.viewmodels.query import Job, RequestIds
+from attnscope.viewmodels.query import Job, Requests
 
 SENTENCE = "The smarter rabbit shall not perish: naïve, unbelievably fortunate."
 MAX_SIZES = 12
@@ -41,10 +40,10 @@ class TokenizersChanges(SignalGroup):
 class TokenizersState:
     """Starts and stops comparisons."""
 
-    def __init__(self, post: Callable[[Request], None], numbers: RequestIds) -> None:
-        self.job = Job(TokenizersNews, TokenizersNews, post, numbers, is_last=lambda news: news.is_done)
+    def __init__(self, requests: Requests) -> None:
+        self.job = Job(TokenizersNews, TokenizersNews, requests, is_last=lambda news: news.is_done)
         self.changed = TokenizersChanges()
-        self.wish = CompareTokenizers(number=0, sentence=SENTENCE)
+        self.wish = CompareTokenizers(sentence=SENTENCE)
         self.controls = LabControls(self.wish, lambda: self.wish, self._take)
         self._why_stopped = ""
         self._is_started = False

@@ -1,6 +1,5 @@
 """The vocabulary browser: what is searched, the ids found, the piece looked at, a text spelled."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import get_args
 
@@ -10,7 +9,7 @@ from psygnal import Signal, SignalGroup
 
 from attnscope.counting import plural
 from attnscope.records.messages import Failed, ModelLoaded, Progress
-from attnscope.records.requests import Reply, Request
+from attnscope.records.requests import Reply
 from attnscope.records.tokens import Tokens
 from attnscope.records.vocabulary import (
     MAX_QUERY,
@@ -30,7 +29,7 @@ from attnscope.records.vocabulary import (
     VocabularyTable,
 )
 from attnscope.viewmodels.labs.controls import LabControls
-from attnscope.viewmodels.query import RequestIds
+from attnscope.viewmodels.query import Requests
 
 MODES: dict[SearchMode, str] = {"contains": "contains", "regex": "regular expression", "id": "ids"}
 _KIND_WORDS: dict[PieceKind, str] = {
@@ -58,8 +57,8 @@ class VocabularyChanges(SignalGroup):
 class VocabularyState:
     """The open model's vocabulary, asked for when the browser is first looked at."""
 
-    def __init__(self, post: Callable[[Request], None], numbers: RequestIds) -> None:
-        self._post, self._numbers = post, numbers
+    def __init__(self, requests: Requests) -> None:
+        self._requests = requests
         self.changed = VocabularyChanges()
         self._is_started = False
         self._table_number = self._found_number = self._piece_number = self._spelled_number = 0
@@ -100,8 +99,7 @@ class VocabularyState:
 
     def look_at(self, id: int) -> None:
         """Show one piece in detail."""
-        self._piece_number = self._numbers.next()
-        self._post(ShowPiece(number=self._piece_number, id=id))
+        self._piece_number = self._requests.send(ShowPiece(id=id))
 
     def spell(self, text: str) -> None:
         """Split a text into tokens."""
@@ -110,8 +108,7 @@ class VocabularyState:
             self.spelled = None
             self.changed.spelled.emit()
             return
-        self._spelled_number = self._numbers.next()
-        self._post(SpellText(number=self._spelled_number, text=text))
+        self._spelled_number = self._requests.send(SpellText(text=text))
 
     def handle(self, reply: Reply) -> None:
         """Take a reply of the worker; those of older requests change nothing."""
@@ -194,8 +191,7 @@ class VocabularyState:
     # Inside
 
     def _ask_table(self) -> None:
-        self._table_number = self._numbers.next()
-        self._post(ShowVocabulary(number=self._table_number))
+        self._table_number = self._requests.send(ShowVocabulary())
 
     def _forget(self) -> None:
         self.table, self.detail, self.spelled, self.ids = None, None, None, _NOTHING
@@ -213,8 +209,8 @@ class VocabularyState:
         self.wish = wish
         self.changed.choice.emit()
         if self.table is not None:
-            self._found_number = self._numbers.next()
-            self._post(replace(wish, number=self._found_number))
+            self._found_number = self._requests.next()
+            self._requests.post(replace(wish, number=self._found_number))
 
 
 def _longest(table: VocabularyTable) -> int:

@@ -27,12 +27,11 @@ from attnscope.records.tiles import (
     ShowTile,
     StrongEdges,
     TileReply,
-    TileRequest,
     TileShown,
 )
 from attnscope.records.tokens import Token
 from attnscope.viewmodels.maps.map_window import MapWindow
-from attnscope.viewmodels.query import RequestIds
+from attnscope.viewmodels.query import Requests
 
 # Lines of long maps: only the strongest weights, and of the tokens only those at their ends.
 
@@ -49,8 +48,8 @@ class LongLines:
     is_waiting = False
     """Whether the edges of what is looked at are still being found."""
 
-    def __init__(self, post: Callable[[TileRequest], None], numbers: RequestIds) -> None:
-        self._post, self._numbers = post, numbers
+    def __init__(self, requests: Requests) -> None:
+        self._requests = requests
         self._number = 0
         self._queries = self._keys = np.zeros(0, dtype=np.intp)
 
@@ -67,11 +66,9 @@ class LongLines:
             self.changed.emit()
         if not same or not all(m.is_known for m in same):
             return
-        self._number = self._numbers.next()
-        heads = tuple(m.head for m in same)
-        first = same[0]
-        self._post(
-            ShowEdges(number=self._number, model=first.model, trace=first.trace, heads=heads, n_edges=N_EDGES)
+        heads, first = tuple(m.head for m in same), same[0]
+        self._number = self._requests.send(
+            ShowEdges(model=first.model, trace=first.trace, heads=heads, n_edges=N_EDGES)
         )
 
     def handle(self, reply: EdgesShown) -> None:
@@ -163,11 +160,10 @@ class MapTiles:
     fraction: float | None = None
     is_stale: bool = False
 
-    def __init__(self, post: Callable[[TileRequest], None], numbers: RequestIds | None = None) -> None:
-        self._post = post
-        self._numbers = numbers or RequestIds()
+    def __init__(self, requests: Requests) -> None:
+        self._requests = requests
         self.changed = MapChanges()
-        self.lines = LongLines(post, self._numbers)
+        self.lines = LongLines(self._requests)
         self._area_px = (640.0, 480.0)
         self._ratio = 1.0
         self._wanted: ShowTile | None = None
@@ -275,10 +271,9 @@ class MapTiles:
             self._cell_asked = None
             self._set_reading(exact)
         elif self._cell_asked != (rows, cols):
-            self._cell_asked, self._cell_number = (rows, cols), self._numbers.next()
-            self._post(
+            self._cell_asked = (rows, cols)
+            self._cell_number = self._requests.send(
                 ReadCell(
-                    number=self._cell_number,
                     model=self.shown.model,
                     trace=self.shown.trace,
                     head=self.shown.head,
@@ -343,8 +338,8 @@ class MapTiles:
         b = 1
         while max(n_queries, n_keys) > b * OVERVIEW_PX:
             b *= 2
-        self._overview_number = self._numbers.next()
-        self._post(self._request(self._overview_number, (0, n_queries), (0, n_keys), b, is_overview=True))
+        whole = self._request((0, n_queries), (0, n_keys), b, is_overview=True)
+        self._overview_number = self._requests.send(whole)
 
     def _ask(self) -> None:
         """Ask for the tile that suits the window, unless it is there or on its way."""
@@ -368,13 +363,12 @@ class MapTiles:
         if is_there or is_coming:
             return
         rows, cols = _widened(window.rows, window.n_queries, b), _widened(window.cols, window.n_keys, b)
-        self._wanted = self._request(self._numbers.next(), rows, cols, b)
-        self._post(self._wanted)
+        self._wanted = replace(self._request(rows, cols, b), number=self._requests.next())
+        self._requests.post(self._wanted)
 
-    def _request(self, number: int, rows: Part, cols: Part, b: int, *, is_overview: bool = False) -> ShowTile:
+    def _request(self, rows: Part, cols: Part, b: int, *, is_overview: bool = False) -> ShowTile:
         assert self.shown is not None
         return ShowTile(
-            number=number,
             model=self.shown.model,
             trace=self.shown.trace,
             head=self.shown.head,

@@ -3,14 +3,12 @@
 Asks only while somebody looks, once for each text. Must not import Qt.
 """
 
-from collections.abc import Callable
-
 from psygnal import Signal, SignalGroup
 
 from attnscope.records.maps import HeadMap
 from attnscope.records.pictures import Picture, PictureShown, ShowPicture
-from attnscope.records.requests import Reply, Request
-from attnscope.viewmodels.query import Query, RequestIds
+from attnscope.records.requests import Reply
+from attnscope.viewmodels.query import Query, Requests
 from attnscope.viewmodels.session.state import Session
 
 
@@ -24,9 +22,9 @@ class PictureChanges(SignalGroup):
 class PictureState:
     """The head is the session's; the chosen query stays while pictures have as many tokens."""
 
-    def __init__(self, session: Session, post: Callable[[Request], None], numbers: RequestIds) -> None:
+    def __init__(self, session: Session, requests: Requests) -> None:
         self._session = session
-        self._asking = Query(PictureShown, post, numbers)
+        self._asking = Query(PictureShown, requests)
         self.changed = PictureChanges()
         self._query = 0
         told = session.changed
@@ -126,4 +124,4 @@ class PictureState:
         """Ask for the picture of the trace, unless that was done already."""
         session = self._session
         if self.is_offered and session.traced is not None and not session.is_stale:
-            self._asking.ask(session.traced.number, ShowPicture(number=0, text=session.text))
+            self._asking.ask(session.traced.number, ShowPicture(text=session.text))

@@ -3,41 +3,36 @@
 from collections.abc import Callable
 
 from attnscope.records.messages import LoadModel, SaveModel, ShowHeads, TraceText
-from attnscope.records.requests import Request
 from attnscope.records.sites import HeadRef
 from attnscope.records.texts import OpenText
 from attnscope.records.tokens import Token
-from attnscope.viewmodels.query import RequestIds
+from attnscope.viewmodels.query import Requests
 from attnscope.viewmodels.session.history import Setting
 
 
 class Asking:
     """Posts requests and remembers their numbers; 0 means that nothing of the kind is awaited."""
 
-    def __init__(self, post: Callable[[Request], None], numbers: RequestIds) -> None:
-        self._post, self._numbers = post, numbers
+    def __init__(self, requests: Requests) -> None:
+        self._requests = requests
         self.load_number = self.save_number = self.text_number = self.edges_number = 0
         self.trace_number = self.heads_number = 0
 
     def load(self, source: str, device: str) -> None:
         """Open a model."""
-        self.load_number = self._numbers.next()
-        self._post(LoadModel(number=self.load_number, source=source, device=device))
+        self.load_number = self._requests.send(LoadModel(source=source, device=device))
 
     def save(self, folder: str) -> None:
         """Write the open model to a folder."""
-        self.save_number = self._numbers.next()
-        self._post(SaveModel(number=self.save_number, folder=folder))
+        self.save_number = self._requests.send(SaveModel(folder=folder))
 
     def read_edges(self, path: str, tokens: tuple[Token, ...]) -> None:
         """Read a file as an edge list of these tokens."""
-        self.edges_number = self._numbers.next()
-        self._post(OpenText(number=self.edges_number, path=path, tokens=tokens))
+        self.edges_number = self._requests.send(OpenText(path=path, tokens=tokens))
 
     def open_text(self, path: str) -> None:
         """Read a text file."""
-        self.text_number = self._numbers.next()
-        self._post(OpenText(number=self.text_number, path=path))
+        self.text_number = self._requests.send(OpenText(path=path))
 
     def trace(
         self, setting: Setting, heads: tuple[HeadRef, ...], *, past_trained: bool, tell: Callable[[], None]
@@ -47,7 +42,7 @@ class Asking:
         `tell` is called before the request goes: what the window does after it waits for the worker, which
         holds the interpreter by then for up to 5 ms.
         """
-        self.trace_number = self._numbers.next()
+        self.trace_number = self._requests.next()
         request = TraceText(
             number=self.trace_number,
             text=setting.text,
@@ -58,12 +53,11 @@ class Asking:
             past_trained=past_trained,
         )
         tell()
-        self._post(request)
+        self._requests.post(request)
 
     def show_heads(self, heads: tuple[HeadRef, ...], model: str, trace: int) -> None:
         """Show heads of the trace of `model` that the request `trace` made in full."""
-        self.heads_number = self._numbers.next()
-        self._post(ShowHeads(number=self.heads_number, heads=heads, model=model, trace=trace))
+        self.heads_number = self._requests.send(ShowHeads(heads=heads, model=model, trace=trace))
 
     def is_awaited(self, number: int) -> bool:
         """Whether a failure of this request is the session's business; 0 is of no request."""

@@ -25,14 +25,14 @@ from attnscope.records.messages import (
 )
 from attnscope.records.models import ModelInfo, Sample
 from attnscope.records.outputs import Comparison, OutputWritten
-from attnscope.records.requests import Reply, Request
+from attnscope.records.requests import Reply
 from attnscope.records.sites import NO_GATES, Gates, HeadRef, Stack, check_heads
 from attnscope.records.texts import TextOpened
 from attnscope.records.tiles import GridRefined
 from attnscope.records.tokens import Token
 from attnscope.viewmodels.maps.aspect import PLAIN, Aspect, aspect_words
 from attnscope.viewmodels.maps.shown_maps import ShownMaps, distinct, heads_to_blend, sides_of_site, with_grid
-from attnscope.viewmodels.query import RequestIds
+from attnscope.viewmodels.query import Requests
 from attnscope.viewmodels.session.asking import Asking
 from attnscope.viewmodels.session.comparing import DEFAULT_COMPARING, Comparing
 from attnscope.viewmodels.session.gating import HeadChanges, joined_selection, named
@@ -187,8 +187,8 @@ class Session:
     notice: Notice | None = None
     edges: TextOpened | None = None
 
-    def __init__(self, post: Callable[[Request], None], numbers: RequestIds | None = None) -> None:
-        self._asking = Asking(post, numbers or RequestIds())
+    def __init__(self, requests: Requests) -> None:
+        self._asking = Asking(requests)
         self.changed = SessionChanges()
         self.tracing = Tracing(self, self._asking, self._trace, self.changed.stale.emit)
         self._shown = ShownMaps()

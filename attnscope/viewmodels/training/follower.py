@@ -7,9 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from attnscope.records.messages import Failed
-from attnscope.records.requests import Reply, Request
+from attnscope.records.requests import Reply
 from attnscope.records.runs import FollowRun, RunMark, RunNews
-from attnscope.viewmodels.query import RequestIds
+from attnscope.viewmodels.query import Requests
 
 LIVE_EVERY_S, QUIET_EVERY_S = 0.3, 10.0
 _PATIENCE_S = 30.0
@@ -30,10 +30,8 @@ class _Place:
 class Follower:
     """Follows folders for several listeners; what a folder says reaches its listener in order."""
 
-    def __init__(
-        self, post: Callable[[Request], None], numbers: RequestIds, clock: Callable[[], float]
-    ) -> None:
-        self._post, self._numbers, self._clock = post, numbers, clock
+    def __init__(self, requests: Requests, clock: Callable[[], float]) -> None:
+        self._requests, self._clock = requests, clock
         self._places: dict[Key, _Place] = {}
         self._asked: tuple[int, Key, float] | None = None
 
@@ -58,9 +56,9 @@ class Follower:
         key = min(self._places, key=lambda key: self._places[key].due_at, default=None)
         if key is None or self._places[key].due_at > now:
             return
-        number = self._numbers.next()
+        place = self._places[key]
+        number = self._requests.send(FollowRun(folder=place.folder, mark=place.mark))
         self._asked = (number, key, now)
-        self._post(FollowRun(number=number, folder=self._places[key].folder, mark=self._places[key].mark))
 
     def handle(self, reply: Reply) -> bool:
         """Take the answer to what was asked last; True when it was that."""

@@ -22,9 +22,9 @@ from attnscope.records.plans import (
     ShowBatch,
     ShowPresets,
 )
-from attnscope.records.requests import Reply, Request
+from attnscope.records.requests import Reply
 from attnscope.settings import known_run_folders
-from attnscope.viewmodels.query import RequestIds
+from attnscope.viewmodels.query import Requests
 from attnscope.viewmodels.training.recipe_draft import RecipeDraft
 from attnscope.viewmodels.training.recipe_text import RecipeFile, read_recipe_text
 
@@ -36,8 +36,8 @@ class RecipeTimes:
 
     changed = Signal()
 
-    def __init__(self, post: Callable[[Request], None], numbers: RequestIds) -> None:
-        self._post, self._numbers = post, numbers
+    def __init__(self, requests: Requests) -> None:
+        self._requests = requests
         self._waiting: list[RecipeFile] = []
         self._number = 0
         self._device = "auto"
@@ -80,10 +80,8 @@ class RecipeTimes:
             except LoadError:
                 self._waiting.pop(0)
                 continue
-            self._number = self._numbers.next()
-            self._post(
+            self._number = self._requests.send(
                 PlanRecipe(
-                    number=self._number,
                     recipe=text,
                     device=self._device,
                     base_folder=str(path.parent),
@@ -124,15 +122,14 @@ class PlanState:
 
     def __init__(
         self,
-        post: Callable[[Request], None],
-        numbers: RequestIds,
+        requests: Requests,
         recipe: RecipeDraft,
         clock: Callable[[], float],
     ) -> None:
-        self._post, self._numbers = post, numbers
+        self._requests = requests
         self._recipe, self._clock = recipe, clock
         self.changed = PlanChanges()
-        self.times = RecipeTimes(post, numbers)
+        self.times = RecipeTimes(requests)
         self._number = 0
         self._presets_number = self._batch_number = 0
         self._batch_of: Wish | None = None
@@ -170,10 +167,8 @@ class PlanState:
         if not self._recipe.is_ready:
             self._show(None, "")
             return
-        self._number = self._numbers.next()
-        self._post(
+        self._number = self._requests.send(
             PlanRecipe(
-                number=self._number,
                 recipe=wish.recipe,
                 out=wish.out,
                 device=wish.device,
@@ -190,8 +185,7 @@ class PlanState:
     def ask_presets(self) -> None:
         """Have the presets listed, once."""
         if not self.presets and not self._presets_number:
-            self._presets_number = self._numbers.next()
-            self._post(ShowPresets(number=self._presets_number))
+            self._presets_number = self._requests.send(ShowPresets())
 
     @property
     def has_asked_batch(self) -> bool:
@@ -208,9 +202,10 @@ class PlanState:
         wish = self._wanted
         if wish is None or not self._recipe.is_ready:
             return
-        self._batch_of, self._batch_number = wish, self._numbers.next()
+        self._batch_of = wish
         self._show_batch(None, "")
-        self._post(ShowBatch(number=self._batch_number, recipe=wish.recipe, base_folder=wish.base_folder))
+        request = ShowBatch(recipe=wish.recipe, base_folder=wish.base_folder)
+        self._batch_number = self._requests.send(request)
 
     def _show_batch(self, batch: FirstBatch | None, problem: str) -> None:
         self.batch, self.batch_problem = batch, problem

@@ -1,6 +1,6 @@
 """What was looked at inside the steps of the chosen run: gradients by layer and sizes of updates.
 
-Must not import Qt. Requests go out through `post`; replies come in through `handle`.
+Must not import Qt. Requests go out through `requests`; replies come in through `handle`.
 """
 
 import math
@@ -17,8 +17,8 @@ from attnscope.records.inspections import (
     ShowInspections,
 )
 from attnscope.records.messages import Failed
-from attnscope.records.requests import Reply, Request
-from attnscope.viewmodels.query import RequestIds
+from attnscope.records.requests import Reply
+from attnscope.viewmodels.query import Requests
 
 LIVE_EVERY_S, QUIET_EVERY_S = 0.7, 10.0
 _PATIENCE_S = 30.0
@@ -31,11 +31,10 @@ class InspectionsState:
 
     def __init__(
         self,
-        post: Callable[[Request], None],
-        numbers: RequestIds,
+        requests: Requests,
         clock: Callable[[], float],
     ) -> None:
-        self._post, self._numbers, self._clock = post, numbers, clock
+        self._requests, self._clock = requests, clock
         self.folder = ""
         self.history: InspectionHistory | None = None
         self._version = 0
@@ -56,8 +55,8 @@ class InspectionsState:
         is_due = now - self._answered_at >= (LIVE_EVERY_S if is_live else QUIET_EVERY_S)
         if folder and (is_due or self._has_ended) and not is_waiting:
             self._has_ended = False
-            self._number, self._asked_at = self._numbers.next(), now
-            self._post(ShowInspections(number=self._number, folder=folder, seen=self._version))
+            self._number, self._asked_at = self._requests.next(), now
+            self._requests.post(ShowInspections(number=self._number, folder=folder, seen=self._version))
 
     def handle(self, reply: Reply) -> bool:
         """Take the answer to what was asked last; True when it was that."""

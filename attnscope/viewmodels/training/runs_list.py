@@ -1,6 +1,6 @@
 """Several runs side by side: which are listed, which are shown, in what they differ, and their curves.
 
-Must not import Qt. Requests go out through `post`; replies come in through `handle`.
+Must not import Qt. Requests go out through `requests`; replies come in through `handle`.
 """
 
 import dataclasses
@@ -12,10 +12,10 @@ from psygnal import Signal
 
 from attnscope.files import replace_file
 from attnscope.records.messages import Failed
-from attnscope.records.requests import Reply, Request
+from attnscope.records.requests import Reply
 from attnscope.records.runs import OpenRuns, RunNews, RunsOpened, RunSummary
 from attnscope.records.training import loss_unit
-from attnscope.viewmodels.query import RequestIds
+from attnscope.viewmodels.query import Requests
 from attnscope.viewmodels.training.follower import Follower
 from attnscope.viewmodels.training.overlaid_curves import ShownRun
 from attnscope.viewmodels.training.recipe_differences import (
@@ -45,14 +45,13 @@ class RunsState:
 
     def __init__(
         self,
-        post: Callable[[Request], None],
-        numbers: RequestIds,
+        requests: Requests,
         follower: Follower,
         clock: Callable[[], float],
     ) -> None:
-        self._post, self._numbers = post, numbers
+        self._requests = requests
         self._follower, self._clock = follower, clock
-        self.inspections = InspectionsState(post, numbers, clock)
+        self.inspections = InspectionsState(requests, clock)
         self._asked_number = 0
         self._asked_at = -math.inf
         self._folders: tuple[str, ...] = ()
@@ -310,8 +309,8 @@ class RunsState:
         folders = tuple(dict.fromkeys((*self._folders, *own)))
         self._has_unread = False
         if folders:
-            self._asked_number, self._asked_at = self._numbers.next(), self._clock()
-            self._post(OpenRuns(number=self._asked_number, folders=folders))
+            self._asked_number, self._asked_at = self._requests.next(), self._clock()
+            self._requests.post(OpenRuns(number=self._asked_number, folders=folders))
 
     def _take(self, opened: RunsOpened) -> None:
         before = set(self._summaries)

@@ -1,6 +1,6 @@
 """The state of the training page: the recipe, the run in progress, its curves and what it is watching.
 
-Must not import Qt. Requests go out through `post`; replies come in through `handle`.
+Must not import Qt. Requests go out through `requests`; replies come in through `handle`.
 """
 
 import dataclasses
@@ -24,11 +24,11 @@ from attnscope.records.messages import (
     StartTraining,
     TrainingNews,
 )
-from attnscope.records.requests import Reply, Request
+from attnscope.records.requests import Reply
 from attnscope.records.runs import RunNews, RunWriter
 from attnscope.records.training import Finished, Saved, SaveFailed, Started, TrainingEvent, Watched
 from attnscope.viewmodels.new_folder import place_problem
-from attnscope.viewmodels.query import RequestIds
+from attnscope.viewmodels.query import Requests
 from attnscope.viewmodels.training.follower import Follower
 from attnscope.viewmodels.training.planning import PlanState, Wish
 from attnscope.viewmodels.training.recipe_draft import RecipeDraft
@@ -166,22 +166,20 @@ class TrainingState:
 
     def __init__(
         self,
-        post: Callable[[Request], None],
-        numbers: RequestIds,
+        requests: Requests,
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._post = post
-        self._numbers = numbers
+        self._requests = requests
         self.changed = TrainingChanges()
         self.curves = RunCurves()
-        self.watch = WatchState(post, numbers, clock)
+        self.watch = WatchState(requests, clock)
         self._pace = Pace(clock)
         self.recipe = RecipeDraft(self._on_recipe_changed)
         self.place = RunPlace(self.recipe, self.changed.recipe.emit)
-        self.follower = Follower(post, numbers, clock)
-        self.planning = PlanState(post, numbers, self.recipe, clock)
-        self.runs = RunsState(post, numbers, self.follower, clock)
+        self.follower = Follower(requests, clock)
+        self.planning = PlanState(requests, self.recipe, clock)
+        self.runs = RunsState(requests, self.follower, clock)
         self.writer: RunWriter | None = None
         self.runs.set_own("", self.curves, is_live=False)
         self.device = "auto"
@@ -286,17 +284,15 @@ class TrainingState:
         out, holds_run = self.place.settle(), self.place.holds_run
         is_known = self.is_here and len(self.curves.train_loss) > 0
         if holds_run and not is_known:
-            self._history_number = self._numbers.next()
-            self._post(OpenRun(number=self._history_number, folder=out))
+            self._history_number = self._requests.send(OpenRun(folder=out))
         if not (holds_run and is_known):
             self._clear_run()
         self.watch.take_suggestion()
         self.watch.keep(self.recipe.watched)
-        self._run_number = self._numbers.next()
+        wish = dataclasses.asdict(self._wish)
+        self._run_number = self._requests.send(StartTraining(**wish, may_lengthen=may_lengthen))
         self.run_folder, self._save_failure = out, None
         self._show_status(starting_status("Checking the recipe and reading the data."))
-        wish = dataclasses.asdict(self._wish)
-        self._post(StartTraining(number=self._run_number, **wish, may_lengthen=may_lengthen))
         self.changed.curves.emit()
         self.changed.recipe.emit()
 
@@ -322,14 +318,12 @@ class TrainingState:
     def open_run(self, folder: str) -> None:
         """Read a run folder and follow it where another process writes it; not while a run is in progress."""
         if not self.is_active:
-            self._open_number = self._numbers.next()
-            self._post(OpenRun(number=self._open_number, folder=folder))
+            self._open_number = self._requests.send(OpenRun(folder=folder))
 
     def show_film(self, folder: str) -> None:
         """Show how a kept run went while no other run is shown; recipe and folder of the next run stay."""
         if self._takes_film and folder != self._film:
-            self._film_number, self._film = self._numbers.next(), folder
-            self._post(OpenRun(number=self._film_number, folder=folder))
+            self._film, self._film_number = folder, self._requests.send(OpenRun(folder=folder))
 
     def tick(self) -> None:
         """Called some times a second while the page is shown."""
@@ -380,8 +374,7 @@ class TrainingState:
         return Wish(recipe=recipe.text, out=out, device=self.device, base_folder=recipe.folder)
 
     def _control(self, action: str) -> None:
-        self._control_number = self._numbers.next()
-        self._post(ControlTraining(number=self._control_number, action=action))
+        self._control_number = self._requests.send(ControlTraining(action=action))
 
     def _clear_run(self) -> None:
         self.follower.unfollow("page", self.run_folder)

@@ -12,12 +12,12 @@ from psygnal import Signal
 from attnscope.records.maps import HeadMap, SiteGrid
 from attnscope.records.messages import TRAINING_MODEL, Failed, RunOpened, Traced, TraceText
 from attnscope.records.outputs import OutputWritten
-from attnscope.records.requests import Reply, Request
+from attnscope.records.requests import Reply
 from attnscope.records.runs import RunNews
 from attnscope.records.sites import HeadRef, Stack
 from attnscope.viewmodels.maps.aggregation import labelled
 from attnscope.viewmodels.maps.aspect import PLAIN
-from attnscope.viewmodels.query import RequestIds
+from attnscope.viewmodels.query import Requests
 
 Sentences = tuple[tuple[str, str | None], ...]
 """Texts with their targets, where they have one."""
@@ -64,12 +64,10 @@ class WatchState:
 
     def __init__(
         self,
-        post: Callable[[Request], None],
-        numbers: RequestIds,
+        requests: Requests,
         clock: Callable[[], float],
     ) -> None:
-        self._post = post
-        self._numbers = numbers
+        self._requests = requests
         self._clock = clock
         self.text = ""
         self.target: str | None = None
@@ -220,12 +218,11 @@ class WatchState:
         is_same_subject = self._answered is not None and wish.subject == self._answered.subject
         if is_same_subject and now - self._posted_at < LIVE_INTERVAL_S:
             return
-        number = self._numbers.next()
-        self._pending, self._posted_at = (number, wish, now), now
         heads = (wish.head,) if wish.head else ()
-        self._post(
-            TraceText(number=number, text=wish.text, target=wish.target, heads=heads, model=wish.model)
+        number = self._requests.send(
+            TraceText(text=wish.text, target=wish.target, heads=heads, model=wish.model)
         )
+        self._pending, self._posted_at = (number, wish, now), now
 
     def handle(self, reply: Reply) -> None:
         """Take the reply to the request under way; everything else is not for us."""

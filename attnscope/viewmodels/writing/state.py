@@ -3,7 +3,6 @@
 Widgets read the attributes, call the intents and connect to what `changed`.
 """
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Literal
 
@@ -23,9 +22,9 @@ from attnscope.records.generation import (
 )
 from attnscope.records.messages import Failed, Traced
 from attnscope.records.outputs import Candidate
-from attnscope.records.requests import Reply, Request
+from attnscope.records.requests import Reply
 from attnscope.records.sites import Gates, Stack
-from attnscope.viewmodels.query import RequestIds
+from attnscope.viewmodels.query import Requests
 from attnscope.viewmodels.session.state import Session
 
 Phase = Literal["empty", "writing", "written", "stopped", "failed"]
@@ -56,11 +55,9 @@ class GenerationState:
     def __init__(
         self,
         session: Session,
-        post: Callable[[Request], None],
-        cancel: Callable[[int], None],
-        numbers: RequestIds,
+        requests: Requests,
     ) -> None:
-        self._session, self._post, self._cancel, self._numbers = session, post, cancel, numbers
+        self._session, self._requests = session, requests
         self.changed = GenerationChanges()
         self._number = 0
         self._whole = ""
@@ -156,13 +153,12 @@ class GenerationState:
             return
         self._show_own()
         session = self._session
-        self._number, self.phase, self.error = self._numbers.next(), "writing", ""
+        self.phase, self.error = "writing", ""
         self.tokens, self.written, self.step, self._traced = (), None, None, None
         self.n_most, self._whole = self.settings.max_tokens, ""
         self._written_for = (session.text, session.gates)
-        self._post(
+        self._number = self._requests.send(
             WriteText(
-                number=self._number,
                 text=session.text,
                 settings=self.settings,
                 gates=session.gates,
@@ -175,7 +171,7 @@ class GenerationState:
     def stop(self) -> None:
         """Write no further; what is there stays."""
         if self.is_writing:
-            self._cancel(self._number)
+            self._requests.cancel(self._number)
             self._number, self.phase = 0, "stopped"
             self.changed.writing.emit()
 
