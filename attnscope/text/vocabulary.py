@@ -32,6 +32,8 @@ class Vocabulary:
         self._visible = frozenset((*self.sentinels.values(), self.roles.get("unknown", -1)))
         self._notation = notation_of(library)
         self._readings: dict[int, Reading] = {}
+        self.keeps: object = None
+        """What is to live as long as these entries."""
 
     @property
     def library(self) -> LibraryTokenizer:

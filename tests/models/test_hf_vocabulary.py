@@ -10,6 +10,7 @@ from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 
 from attnscope.errors import LoadError
+from attnscope.models.huggingface import kept_tokenizers, tokenizer_files
 from attnscope.models.huggingface.tokenizer_files import read_vocabulary
 from attnscope.models.huggingface.vocabulary import HuggingFaceVocabulary
 
@@ -145,12 +146,92 @@ def test_that_an_older_vocabulary_file_is_read_without_a_tokenizer_json(tmp_path
     )
 
 
+def save_words(folder: Path, n_pieces: int, first: str = "w") -> Path:
+    """A tokenizer of so many whole words."""
+    folder.mkdir(exist_ok=True)
+    pieces = {"[UNK]": 0} | {f"{first}{n}": n for n in range(1, n_pieces)}
+    Tokenizer(WordLevel(vocab=pieces, unk_token="[UNK]")).save(str(folder / "tokenizer.json"))
+    return folder
+
+
 def test_that_a_large_vocabulary_is_let_go_with_the_last_who_reads_it(tmp_path: Path) -> None:
-    pieces = {"[UNK]": 0} | {f"w{n}": n for n in range(1, 20_000)}
-    Tokenizer(WordLevel(vocab=pieces, unk_token="[UNK]")).save(str(tmp_path / "tokenizer.json"))
-    vocabulary = read_vocabulary(tmp_path, library)
+    vocabulary = read_vocabulary(save_words(tmp_path, kept_tokenizers.MOST_KEPT + 1), library)
     entries, held = vocabulary.entries, vocabulary.entries.library
     del vocabulary
-    assert held.get_vocab_size() == 20_000
+    assert held.get_vocab_size() == kept_tokenizers.MOST_KEPT + 1
     del entries
     assert held.get_vocab_size() == 1
+
+
+@pytest.fixture
+def readings(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The length of each content that the library reads, with nothing kept from before."""
+    shelf = kept_tokenizers.TokenizerShelf()
+    monkeypatch.setattr(tokenizer_files, "shelf", lambda: shelf)
+    seen: list[int] = []
+    read = tokenizer_files._read_content
+
+    def noting(content: str) -> Tokenizer:
+        seen.append(len(content))
+        return read(content)
+
+    monkeypatch.setattr(tokenizer_files, "_read_content", noting)
+    return seen
+
+
+def test_that_a_large_vocabulary_is_read_once_for_all_models_that_come_with_it(
+    tmp_path: Path, readings: list[int]
+) -> None:
+    first = read_vocabulary(save_words(tmp_path / "one", 80_000), library)
+    again = read_vocabulary(save_words(tmp_path / "two", 80_000), library)
+    assert len(readings) == 1
+    assert again.entries.library is first.entries.library
+    del first
+    assert again.encode("w7", max_tokens=9).tokens.ids == (7,)
+    other = read_vocabulary(save_words(tmp_path / "other", 80_000, "v"), library)
+    assert len(readings) == 2
+    assert (other.id_of("w7"), other.id_of("v7")) == (None, 7)
+    del again
+    read_vocabulary(tmp_path / "two", library)
+    assert len(readings) == 3
+
+
+def test_that_roles_of_models_that_share_a_vocabulary_are_their_own(
+    tmp_path: Path, readings: list[int]
+) -> None:
+    folders = [save_words(tmp_path / name, 30_000) for name in ("one", "two")]
+    for folder, end in zip(folders, ("w1", "w2"), strict=True):
+        (folder / "tokenizer_config.json").write_text(f'{{"eos_token": "{end}"}}')
+    one, two = (read_vocabulary(folder, library) for folder in folders)
+    assert len(readings) == 1
+    assert (one.end_id, two.end_id) == (1, 2)
+    assert [token.is_special for token in one.encode("w1", max_tokens=9).tokens.tokens] == [True]
+    assert [token.is_special for token in two.encode("w1", max_tokens=9).tokens.tokens] == [False]
+
+
+def test_that_the_last_large_vocabularies_are_there_for_the_next_opening(
+    tmp_path: Path, readings: list[int]
+) -> None:
+    one, two, three = (save_words(tmp_path / first, 25_000, first) for first in "abc")
+    held = read_vocabulary(one, library).entries.library
+    read_vocabulary(two, library)
+    read_vocabulary(one, library)  # now the last
+    assert len(readings) == 2
+    assert held.get_vocab_size() == 25_000
+    read_vocabulary(three, library)  # there is room for two: the second goes
+    read_vocabulary(one, library)
+    read_vocabulary(three, library)
+    assert len(readings) == 3
+    read_vocabulary(two, library)
+    assert len(readings) == 4
+
+
+def test_that_small_vocabularies_and_broken_files_are_not_kept(tmp_path: Path, readings: list[int]) -> None:
+    small = save_words(tmp_path / "small", 500)
+    one, two = read_vocabulary(small, library), read_vocabulary(small, library)
+    assert one.entries.library is not two.entries.library
+    (small / "tokenizer.json").write_text("{}")
+    for _ in range(2):
+        with pytest.raises(LoadError, match="is not usable"):
+            read_vocabulary(small, library)
+    assert len(readings) == 4

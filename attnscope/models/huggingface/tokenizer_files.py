@@ -11,7 +11,6 @@ is the unigram language model's (Kudo 2018), done by the `tokenizers` library.
 """
 
 import struct
-import weakref
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,12 +20,13 @@ from tokenizers import Tokenizer as LibraryTokenizer
 
 from attnscope.errors import LoadError
 from attnscope.models.huggingface.cache import contained_file
+from attnscope.models.huggingface.kept_tokenizers import ReadTokenizer, shelf
 from attnscope.models.huggingface.library import library_faults
 from attnscope.models.huggingface.vocabulary import HuggingFaceVocabulary
 from attnscope.nn.progress import tell_and_wait
 from attnscope.outside import read_outside, regular_size
 from attnscope.strict_json import as_object, read_json
-from attnscope.text.guarding import empty_library, library_errors, without_panic_words
+from attnscope.text.guarding import library_errors, without_panic_words
 from attnscope.text.inspection import TOKENIZER_FILE, read_tokenizer_file
 
 SOURCE, TARGET, IDS = "source.spm", "target.spm", "vocab.json"
@@ -157,8 +157,6 @@ _ROLES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("mask", ("mask_token",)),
 )
 _ACTION = "Restore the tokenizer from the model's origin."
-_MANY = 20_000
-"""Pieces from which on dropping a vocabulary would delay the window."""
 _LONG = 2**21
 """Characters of a tokenizer.json from which on reading it is long enough to be told: some 50,000 pieces."""
 
@@ -171,9 +169,11 @@ def read_vocabulary(folder: Path, library: Any) -> HuggingFaceVocabulary:
     names = _named_tokens(folder)
     source = target = None
     if _is_marian_folder(folder) and not (folder / TOKENIZER_FILE).exists():
-        backend, source, target = _read_marian(folder)
+        read = [ReadTokenizer(each) for each in _read_marian(folder)]
+        backend, source, target = (each.library for each in read)
     else:
-        backend = _read_backend(folder, library)
+        read = [_read_backend(folder, library)]
+        backend = read[0].library
     roles: dict[str, int] = {}
     for role, keys in _ROLES:
         found = [backend.token_to_id(names[key]) for key in keys if key in names]
@@ -189,29 +189,25 @@ def read_vocabulary(folder: Path, library: Any) -> HuggingFaceVocabulary:
             expected=error.expected,
             action=_ACTION,
         ) from error
-    if vocabulary.size >= _MANY:
-        for read in filter(None, (backend, source, target)):
-            weakref.finalize(vocabulary.entries, empty_library, read).atexit = False
+    vocabulary.entries.keeps = read
     return vocabulary
 
 
-def _read_backend(folder: Path, library: Any) -> LibraryTokenizer:
-    """The library's tokenizer.
+def _read_backend(folder: Path, library: Any) -> ReadTokenizer:
+    """The library's tokenizer, shared with the models whose tokenizer.json has the same content.
 
     It holds the interpreter while it reads a vocabulary, and with it the window: 0.3–0.6 s of processor
     time for 250,000 pieces of a unigram model, 1.1–1.4 s for as many of BPE with 570,000 merges, whichever
     of `from_str`, `from_file`, `from_buffer`, unpickling or the model's own class is called (tokenizers
     0.23), and it cannot be done in pieces. A process that served encodings would be asked over a pipe for
-    single tokens by the hundred thousand and could die on its own; so the window says what it waits for.
-    Drop when the library releases the interpreter.
+    single tokens by the hundred thousand and could die on its own; so a file is read once, and of a large
+    one the window says what it waits for. Drop when the library releases the interpreter.
     """
     path = folder / TOKENIZER_FILE
     if path.exists() or path.is_symlink():
         content = read_tokenizer_file(contained_file(folder, TOKENIZER_FILE))
-        if len(content) >= _LONG:
-            tell_and_wait("Reading a large vocabulary: the window pauses…")
         with library_errors(f"The tokenizer {path} is not usable", action=_ACTION), without_panic_words():
-            return LibraryTokenizer.from_str(content)
+            return shelf().take(content, _read_content)
     older = [name for name in _OLDER if (folder / name).exists()]
     if not older:
         raise LoadError(
@@ -239,7 +235,13 @@ def _read_backend(folder: Path, library: Any) -> LibraryTokenizer:
             expected=f"a {TOKENIZER_FILE}",
             action="Convert the tokenizer to the tokenizers format and save it beside the model.",
         )
-    return backend
+    return ReadTokenizer(backend)
+
+
+def _read_content(content: str) -> LibraryTokenizer:
+    if len(content) >= _LONG:
+        tell_and_wait("Reading a large vocabulary: the window pauses…")
+    return LibraryTokenizer.from_str(content)
 
 
 def _named_tokens(folder: Path) -> dict[str, str]:

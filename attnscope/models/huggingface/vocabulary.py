@@ -69,8 +69,10 @@ class HuggingFaceVocabulary:
             require_no_growth(reader)
             if reader is not library:
                 check_vocabulary(reader)
-            reader.no_truncation()
-            reader.no_padding()
+            if reader.truncation is not None:  # a shared one is not changed while others read with it
+                reader.no_truncation()
+            if reader.padding is not None:
+                reader.no_padding()
         self._entries = Vocabulary(library)
         self._entries.roles.update(roles or {})
         self._entries.specials |= frozenset((roles or {}).values())
