@@ -1,12 +1,13 @@
 """Curves of training as charts, for window, export and command line: runs, seeds, gradients, scaling."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import reduce
 
 import numpy as np
 
 from attnscope.records.charts import Chart, ChartField, Series
-from attnscope.records.inspections import UPDATE_BINS, InspectionHistory
+from attnscope.records.inspections import UPDATE_BINS, InspectionHistory, Numbers
 from attnscope.records.runs import RunSummary
 from attnscope.records.sweeps import seed_groups
 from attnscope.records.training import loss_unit
@@ -29,22 +30,36 @@ _MOST_NAMED = 8
 _MEDIAN, _RATE = 1, 6
 
 
-def inspection_charts(history: InspectionHistory) -> tuple[Chart, Chart]:
-    """The gradient's norm of every layer, and how many weights changed by how much (both logarithmic)."""
-    return _gradients(history), _updates(history)
+def inspection_charts(history: InspectionHistory) -> tuple[Chart, ...]:
+    """The gradient's norm of every layer and how many weights changed by how much, both logarithmic; where
+    they are known, how far the layers have come from their first weights, and the inputs of the norms.
+    """
+    layers, norms = history.layers, history.norms
+    found = [
+        _by_name(history, "Gradients by layer", "norm before clipping", layers, history.gradient_norms),
+        _updates(history),
+    ]
+    if np.isfinite(history.moved_norms).any():
+        moved = _by_name(history, "Accumulated update", "‖θ_t − θ_0‖", layers, history.moved_norms)
+        found.append(replace(moved, is_log_y=False))
+    if norms:
+        found.append(_by_name(history, "Inputs of the norms", "root mean square", norms, history.norm_inputs))
+    return tuple(found)
 
 
-def _gradients(history: InspectionHistory) -> Chart:
-    n = len(history.layers)
+def _by_name(
+    history: InspectionHistory, title: str, y_label: str, names: Sequence[str], values: Numbers
+) -> Chart:
+    n = len(names)
     named = set(np.linspace(0, n - 1, min(n, _MOST_NAMED)).round().astype(int).tolist())
     return Chart(
-        title="Gradients by layer",
+        title=title,
         x_label="step",
-        y_label="norm before clipping",
+        y_label=y_label,
         is_log_y=True,
         series=tuple(
-            Series(name=layer, xs=history.steps, ys=norms, colour=i, has_label=i in named)
-            for i, (layer, norms) in enumerate(zip(history.layers, history.gradient_norms, strict=True))
+            Series(name=name, xs=history.steps, ys=norms, colour=i, has_label=i in named)
+            for i, (name, norms) in enumerate(zip(names, values, strict=True))
         ),
     )
 

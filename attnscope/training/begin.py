@@ -161,7 +161,7 @@ def _resume(
             action="Put the old data back, or start a new run in another folder.",
         )
     whole, loss = _spread(loaded.module, recipe, device, ranks)
-    techniques = Techniques(recipe, loss.module, folder, device, ranks)
+    techniques = Techniques(recipe, loss.module, folder, device, ranks, is_resumed=True)
     optimizer = build_optimizer(loss.module, recipe.optimizer, layer_decay=recipe.start.layer_decay)
     restore_tensors(optimizer, loss.module, techniques.restore(point.tensors))
     aside = set_aside(folder, point.damaged)

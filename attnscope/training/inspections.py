@@ -1,15 +1,18 @@
 """inspections.jsonl of a run folder: every so many steps, how large updates and gradients were (C39).
 
 The histogram of Adam's updates is what Liu et al. 2020 (figure 2) explain warm-up with, the gradients'
-norms by layer what Xiong et al. 2020 (figure 3) do. Looking changes nothing; it costs one copy of the
-weights in training for the step that is looked at.
+norms by layer what Xiong et al. 2020 (figure 3) do. How far the weights have come from the first ones, and
+how large the inputs of the norms are, is what Wang et al. 2022 (DeepNet, figure 3) ask of deep models: a norm
+divides its gradient by the size of its input, ‖∂LN(x)/∂x‖ = O(√d / ‖x‖). Looking changes nothing; it costs a
+copy of the first weights, and one more for the step that is looked at.
 """
 
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import BinaryIO
 
 import numpy as np
@@ -18,9 +21,12 @@ from torch import Tensor, nn
 
 from attnscope.codec import Caps, Codec
 from attnscope.errors import LoadError
+from attnscope.models.checkpoint import read_model_folder
+from attnscope.nn.norms import Norm
 from attnscope.nn.precision import exact
 from attnscope.outside import open_outside, open_to_append
 from attnscope.records.inspections import UPDATE_BINS, Inspection, InspectionHistory, Numbers
+from attnscope.training.run import RunFolder
 
 FILE = "inspections.jsonl"
 _MAX_BYTES = 2**30
@@ -32,11 +38,45 @@ _BEFORE_BYTES = 200
 
 
 class Inspector:
-    """Looks at every n-th step of a run and notes it in the run folder; a full disk is no reason to stop."""
+    """Looks at every n-th step of a run and notes it in the run folder; a full disk is no reason to stop.
 
-    def __init__(self, module: nn.Module, folder: Path, every: int) -> None:
+    The weights that the module has when this is made are the first ones, but for those that `first` names,
+    which a resumed run began with; with `first` None some of them are not known.
+    """
+
+    def __init__(
+        self,
+        module: nn.Module,
+        folder: Path,
+        every: int,
+        first: Mapping[str, Tensor] | None = MappingProxyType({}),
+    ) -> None:
         self._parameters = [(name, p) for name, p in module.named_parameters() if p.requires_grad]
         self._path, self._every = folder / FILE, every
+        self._first: list[Tensor] = []
+        if every and first is not None:
+            found = [(p, first.get(name)) for name, p in self._parameters]
+            self._first = [(p.detach() if old is None else old.to(p)).clone() for p, old in found]
+        named = module.named_modules()
+        self._norms = [(name, m) for name, m in named if isinstance(m, Norm) and not m.scheme.is_nothing]
+        self._inputs: dict[str, list[tuple[Tensor, int]]] = {}
+
+    @contextmanager
+    def reading(self, step: int) -> Iterator[None]:
+        """Around the forward passes of a step: what norms read is measured where the step is looked at."""
+        self._inputs = {}
+        if not self._every or step % self._every:
+            yield
+            return
+        handles = []
+        for name, norm in self._norms:
+            parts = self._inputs.setdefault(norm_name(name), [])
+            handles.append(norm.register_forward_pre_hook(_Measure(parts)))
+        try:
+            yield
+        finally:
+            for handle in handles:
+                handle.remove()
 
     @contextmanager
     def looking_at(self, step: int, learning_rate: float, gradient_norm: float) -> Iterator[None]:
@@ -51,9 +91,12 @@ class Inspector:
         scale = gradient_norm / after_clipping if after_clipping else 0.0
         yield
         with torch.no_grad():
-            changes = [p.detach() - old for (_, p), old in zip(self._parameters, before, strict=True)]
+            now = [p.detach() for _, p in self._parameters]
+            changes = [new - old for new, old in zip(now, before, strict=True)]
+            moved = [new - old for new, old in zip(now, self._first, strict=True)] if self._first else []
         counts, n_still = count_updates(changes)
         updates = _norms(layers, changes)
+        inputs = {name: _root_mean_square(parts) for name, parts in self._inputs.items() if parts}
         self._add(
             Inspection(
                 step=step,
@@ -63,6 +106,9 @@ class Inspector:
                 update_norms=tuple(updates.values()),
                 update_counts=counts,
                 n_still=n_still,
+                moved_norms=tuple(_norms(layers, moved).values()) if moved else (),
+                norms=tuple(inputs),
+                norm_inputs=tuple(inputs.values()),
             )
         )
 
@@ -95,11 +141,42 @@ def read_inspections(folder: Path) -> tuple[Inspection, ...]:
     return tuple(found)
 
 
+def first_weights(folder: RunFolder) -> dict[str, Tensor] | None:
+    """The weights that a run began with, by name; None where their checkpoint is gone or damaged."""
+    try:
+        return read_model_folder(folder.checkpoint(0)).module.state_dict()
+    except LoadError:
+        return None
+
+
 def layer_of(name: str) -> str:
     """The layer a parameter belongs to, as people name it: `encoder.0.attention…` is `encoder L0`."""
     first, _, rest = name.partition(".")
     second = rest.partition(".")[0]
     return f"{first} L{second}" if second.isdigit() else first.replace("_", " ")
+
+
+def norm_name(name: str) -> str:
+    """A norm as people name it: `encoder.0.attention_norm` is `encoder L0 attention`."""
+    *_, last = name.split(".")
+    part = last.removesuffix("_norm").replace("_end", ", after").replace("_", "-")
+    return layer_of(name) if "." not in name else f"{layer_of(name)} {part}"
+
+
+class _Measure:
+    """Before a norm: the sum of squares of its input [.., d], and how many numbers that are, into `parts`."""
+
+    def __init__(self, parts: list[tuple[Tensor, int]]) -> None:
+        self._parts = parts
+
+    def __call__(self, _norm: nn.Module, inputs: tuple[Tensor, ...]) -> None:
+        x = inputs[0].detach()
+        self._parts.append((exact(x).square().sum(), x.numel()))
+
+
+def _root_mean_square(parts: Sequence[tuple[Tensor, int]]) -> float:
+    total = math.fsum(float(squares) for squares, _ in parts)
+    return math.sqrt(total / sum(n for _, n in parts))
 
 
 def count_updates(changes: list[Tensor]) -> tuple[tuple[int, ...], int]:
@@ -142,6 +219,8 @@ def _from_line(line: bytes) -> Inspection | None:
     n_layers = len(inspection.layers)
     is_whole = len(inspection.gradient_norms) == len(inspection.update_norms) == n_layers
     is_whole &= len(inspection.update_counts) == len(UPDATE_BINS) - 1
+    is_whole &= len(inspection.moved_norms) in (0, n_layers)
+    is_whole &= len(inspection.norm_inputs) == len(inspection.norms)
     return inspection if is_whole else None
 
 
@@ -196,6 +275,7 @@ def history_of(found: Sequence[Inspection]) -> InspectionHistory | None:
     places = np.linspace(0, n - 1, min(n, MOST_STEPS)).round().astype(int).tolist()
     shown = [found[i] for i in places]
     layers = tuple(dict.fromkeys(layer for look in shown for layer in look.layers))
+    norms = tuple(dict.fromkeys(norm for look in shown for norm in look.norms))
     return InspectionHistory(
         steps=_row([look.step for look in shown]),
         learning_rates=_row([look.learning_rate for look in shown]),
@@ -204,6 +284,9 @@ def history_of(found: Sequence[Inspection]) -> InspectionHistory | None:
         gradient_norms=_by_layer(layers, [dict(zip(s.layers, s.gradient_norms, strict=True)) for s in shown]),
         update_norms=_by_layer(layers, [dict(zip(s.layers, s.update_norms, strict=True)) for s in shown]),
         update_counts=np.array([look.update_counts for look in shown], dtype=np.float64).T,
+        moved_norms=_by_layer(layers, [dict(zip(s.layers, s.moved_norms, strict=False)) for s in shown]),
+        norms=norms,
+        norm_inputs=_by_layer(norms, [dict(zip(s.norms, s.norm_inputs, strict=True)) for s in shown]),
         n_steps_seen=n,
     )
 

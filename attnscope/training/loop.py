@@ -332,7 +332,8 @@ class TrainingRun:
         n_scored = max(1, sum(len(batch.labels) for batch in batches))
         self._begun.loss.module.train()
         optimizer.zero_grad()
-        losses = [self._descend(batch, n_scored, is_last=batch is batches[-1]) for batch in batches]
+        with self._begun.techniques.reading(self.step + 1):
+            losses = [self._descend(batch, n_scored, is_last=batch is batches[-1]) for batch in batches]
         norm = nn.utils.clip_grad_norm_(self._parameters, recipe.training.clip_norm or float("inf"))
         both = torch.stack([self._ranks.mean(torch.stack(losses).sum()), whole_of(norm)])
         loss_value, norm_value = both.tolist()  # the only wait for the device in a step

@@ -7,7 +7,7 @@ recomputing in the place of kept activations (`nn/transformer.py`)
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,7 @@ from attnscope.nn.transformer import Transformer
 from attnscope.records.sites import HeadRef
 from attnscope.training.distributed import ALONE, Ranks
 from attnscope.training.head_gates import HeadGates, build_gates, is_of_gates
-from attnscope.training.inspections import Inspector
+from attnscope.training.inspections import Inspector, first_weights
 from attnscope.training.objectives import Batch
 from attnscope.training.parts import StartPart
 from attnscope.training.recipe import Recipe
@@ -124,6 +124,8 @@ class Techniques:
         folder: RunFolder,
         device: torch.device,
         ranks: Ranks = ALONE,
+        *,
+        is_resumed: bool = False,
     ) -> None:
         self._module, self._has_adapters = module, recipe.start.lora_rank > 0
         if isinstance(module, Transformer):
@@ -138,7 +140,9 @@ class Techniques:
         if self._has_adapters:
             adapt(module, recipe.start, recipe.training.seed)
         is_looking = ranks.is_writer and not (recipe.training.sharded and ranks.n > 1)
-        self._inspector = Inspector(module, folder.folder, recipe.training.inspect_every if is_looking else 0)
+        every = recipe.training.inspect_every if is_looking else 0
+        first = first_weights(folder) if every and is_resumed else {}
+        self._inspector = Inspector(module, folder.folder, every, first)
 
     @property
     def note(self) -> str:
@@ -168,6 +172,10 @@ class Techniques:
     def for_evaluation(self, batch: Batch) -> Batch:
         """A held-out batch with the gates a checkpoint would keep."""
         return batch if self.gates is None else self.gates.settled_onto(batch)
+
+    def reading(self, step: int) -> AbstractContextManager[None]:
+        """Around the forward passes of a step."""
+        return self._inspector.reading(step)
 
     @contextmanager
     def stepping(self, step: int, learning_rate: float, gradient_norm: float) -> Iterator[None]:

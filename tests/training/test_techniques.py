@@ -11,11 +11,14 @@ import torch
 from attnscope.errors import RecipeError
 from attnscope.models import read_model_folder
 from attnscope.nn.building import build_own
+from attnscope.nn.config import ModelConfig
+from attnscope.nn.norms import Norm
+from attnscope.nn.transformer import build_transformer
 from attnscope.records.inspections import UPDATE_BINS
 from attnscope.records.training import Finished, Saved, Started, Step
 from attnscope.training import parse_recipe, train, write_recipe
 from attnscope.training.data import prepare
-from attnscope.training.inspections import count_updates, layer_of, read_inspections
+from attnscope.training.inspections import Inspector, count_updates, layer_of, norm_name, read_inspections
 from attnscope.training.loop import TrainingRun
 from attnscope.training.objectives import loss_sum
 from attnscope.training.recipe import differences
@@ -194,8 +197,72 @@ def test_that_inspected_steps_tell_norms_and_updates_and_change_nothing(
             names = [name for name in after if layer_of(name) == layer]
             slow = math.sqrt(sum(float((after[n] - before[n]).double().square().sum()) for n in names))
             assert updates[layer] == pytest.approx(slow, rel=1e-5)
+        first = read_model_folder(looked / "checkpoints" / "0").module.state_dict()
+        for layer, moved in zip(inspection.layers, inspection.moved_norms, strict=True):
+            names = [name for name in after if layer_of(name) == layer]
+            slow = math.sqrt(sum(float((after[n] - first[n]).double().square().sum()) for n in names))
+            assert moved == pytest.approx(slow, rel=1e-5)
         n_weights = sum(tensor.numel() for tensor in after.values())
         assert sum(inspection.update_counts) + inspection.n_still == n_weights
+
+
+@pytest.mark.slow
+def test_that_a_resumed_run_counts_what_has_added_up_from_its_first_weights(
+    tiny_recipe: str, tmp_path: Path
+) -> None:
+    often = {"training.inspect_every": "2", "training.save_every": "1"}
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    list(train(tiny_recipe, whole, "cpu", often))
+    for event in train(tiny_recipe, parts, "cpu", often):
+        if isinstance(event, Step) and event.step == 3:
+            break
+    list(train(tiny_recipe, parts, "cpu", often))
+    once, again = read_inspections(whole), read_inspections(parts)
+    assert [i.step for i in again] == [2, 4, 6]
+    for a, b in zip(once, again, strict=True):
+        np.testing.assert_allclose(b.moved_norms, a.moved_norms, rtol=1e-6)
+    shutil.rmtree(parts / "checkpoints" / "0")
+    longer = {**often, "training.n_steps": "8"}
+    list(train(tiny_recipe, parts, "cpu", longer, may_lengthen=True))
+    last = read_inspections(parts)[-1]
+    assert (last.step, last.moved_norms) == (8, ())
+    assert len(last.norm_inputs) == len(last.norms) > 0
+
+
+def test_that_the_size_of_what_a_norm_reads_is_the_root_of_the_mean_square(tmp_path: Path) -> None:
+    config = ModelConfig(
+        form="encoder-decoder", vocab_size=11, d_model=8, n_layers=2, n_heads=2, d_ff=16, max_tokens=8
+    )
+    module = build_transformer(config, 0)
+    read: dict[str, list[torch.Tensor]] = {}
+    inspector = Inspector(module, tmp_path, 2)
+    for step in (1, 2):
+        with inspector.reading(step):
+            for ids in (torch.tensor([[1, 2, 3]]), torch.tensor([[4, 5], [6, 7]])):  # two batches of a step
+                stream = module.encode(ids)
+                module.decode(ids, memory=stream)
+        with inspector.looking_at(step, 1e-3, 0.0):
+            pass
+    (found,) = read_inspections(tmp_path)
+    handles = [
+        norm.register_forward_pre_hook(lambda _m, x, name=name: read.setdefault(name, []).append(x[0]))
+        for name, norm in module.named_modules()
+        if isinstance(norm, Norm)
+    ]
+    for ids in (torch.tensor([[1, 2, 3]]), torch.tensor([[4, 5], [6, 7]])):
+        module.decode(ids, memory=module.encode(ids))
+    for handle in handles:
+        handle.remove()
+    assert found.norms[:3] == ("encoder L0 attention", "encoder L0 feed-forward", "encoder L1 attention")
+    assert found.norms[-1] == "decoder norm"
+    assert set(found.norms) == set(map(norm_name, read))
+    told = dict(zip(found.norms, found.norm_inputs, strict=True))
+    for name, parts in read.items():
+        value = told[norm_name(name)]
+        numbers = [v for part in parts for v in part.double().flatten().tolist()]
+        assert value == pytest.approx(math.sqrt(sum(v * v for v in numbers) / len(numbers)), rel=1e-6)
+    assert not any(m._forward_pre_hooks for m in module.modules())
+    assert norm_name("encoder.3.feed_forward_end") == "encoder L3 feed-forward, after"
 
 
 def test_that_updates_are_counted_by_their_order_of_magnitude() -> None:

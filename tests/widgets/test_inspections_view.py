@@ -10,6 +10,7 @@ from pytestqt.qtbot import QtBot
 
 from attnscope.figures.export import render
 from attnscope.figures.paint_chart import field_words
+from attnscope.figures.run_charts import inspection_charts
 from attnscope.figures.spec import FigureSpec
 from attnscope.records.charts import ChartField
 from attnscope.records.inspections import UPDATE_BINS, InspectionHistory, InspectionsShown, ShowInspections
@@ -40,6 +41,9 @@ def history(n_steps: int = 3) -> InspectionHistory:
         gradient_norms=np.array([[1.0] * n_steps, [0.1] * n_steps]),
         update_norms=np.ones((2, n_steps)),
         update_counts=counts,
+        moved_norms=np.array([[2.0] * n_steps, [np.nan] * n_steps]),
+        norms=("encoder L0 attention",),
+        norm_inputs=np.full((1, n_steps), 3.0),
         n_steps_seen=n_steps,
     )
 
@@ -70,6 +74,19 @@ def test_that_each_pixel_of_the_field_shows_the_nearest_step_and_its_bin() -> No
     assert words[1, 1] == words[1, 2] == words[2, 0] == 7
     assert len({int(words[1, 0]), int(words[1, 3]), int(words[2, 1]), int(words[2, 3])}) == 4
     np.testing.assert_array_equal(words[:, 1], words[:, 2])
+
+
+def test_that_what_has_added_up_is_drawn_only_where_it_is_known() -> None:
+    assert [chart.title for chart in inspection_charts(history())] == [
+        "Gradients by layer",
+        "Sizes of updates",
+        "Accumulated update",
+        "Inputs of the norms",
+    ]
+    older = dataclasses.replace(
+        history(), moved_norms=np.full((2, 3), np.nan), norms=(), norm_inputs=np.zeros((0, 3))
+    )
+    assert [chart.title for chart in inspection_charts(older)] == ["Gradients by layer", "Sizes of updates"]
 
 
 @pytest.mark.qt
@@ -107,7 +124,16 @@ def test_that_the_tab_comes_with_inspections_and_its_cursor_moves_by_key(
     assert any(
         line.startswith('"Sizes of updates","weights, 1e-05 to 1.58e-05","10","30",') for line in lines
     )
+    assert '"Accumulated update","tokens","20","2","step","‖θ_t − θ_0‖"' in lines
+    assert '"Inputs of the norms","encoder L0 attention","20","3","step","root mean square"' in lines
     assert render(spec, "svg").startswith(b"<?xml")
+    page._inside.choose("moved")
+    assert page._inside.plot.toolTip().count("DeepNet") == 1
+    plot.grab()
+    for k, told in enumerate(("gradient norm tokens 1", "accumulated update tokens 2", "input of the norm")):
+        place = plot._layouts[k].plot.center().toPoint()
+        qtbot.mouseMove(plot, place)
+        assert told in said[-1]
     state.run_folder = ""
     state.tick()
     assert page.upper_tabs.tabs[INSIDE].isHidden()

@@ -1,4 +1,4 @@
-"""Inside the steps of the chosen run: gradients by layer beside the sizes of Adam's updates, one cursor."""
+"""Inside the steps of the chosen run: gradients by layer beside updates and inputs of norms, one cursor."""
 
 from collections.abc import Callable
 
@@ -11,15 +11,16 @@ from attnscope.counting import number_text
 from attnscope.figures.paint_chart import ChartLayout, paint_chart
 from attnscope.figures.run_charts import inspection_charts
 from attnscope.records.charts import Chart
-from attnscope.records.inspections import InspectionHistory
+from attnscope.records.inspections import InspectionHistory, Numbers
 from attnscope.viewmodels.training.run_inspections import (
     InspectionsState,
     nearest_step,
     still_shares,
     typical_updates,
 )
+from attnscope.widgets.choice_button import ChoiceButton
 from attnscope.widgets.form_parts import column, row
-from attnscope.widgets.labels import ElidedLabel, PlainLabel
+from attnscope.widgets.labels import ElidedLabel, PlainLabel, plain_tooltip
 from attnscope.widgets.theme import Dressed
 
 READING = (
@@ -32,7 +33,22 @@ _SHORT = (
     "Are the gradients of all layers similar at first (Xiong et al. 2020)? "
     "Are the first updates as large as the rate, the later ones tiny (Liu et al. 2019)?"
 )
-_GAP_PX, _FIRST_SHARE = 24.0, 0.5
+MOVED = (
+    "Accumulated update: how far each layer has come from its first weights. In deep models with norms after "
+    "the residual it leaps in the first steps, and the inputs of the norms grow with it; a norm divides "
+    "its gradient by the size of its input, so that little arrives below (DeepNet: Wang et al. 2022, who "
+    "measure the change of the outputs)."
+)
+_MOVED_SHORT = (
+    "Does the accumulated update leap at first, and do the inputs of the norms grow with it? "
+    "Then gradients below shrink (DeepNet: Wang et al. 2022)."
+)
+_CHOICES = {"updates": "updates", "moved": "accumulated update, norms"}
+_OF_CHOICE: dict[str, tuple[str, ...]] = {
+    "updates": ("Gradients by layer", "Sizes of updates"),
+    "moved": ("Gradients by layer", "Accumulated update", "Inputs of the norms"),
+}
+_GAP_PX = 24.0
 
 
 class InspectionsView(QWidget):
@@ -54,18 +70,34 @@ class InspectionsView(QWidget):
         self.plot = _StepsPlot()
         self.plot.pointed.connect(self._on_pointed)
         self.plot.moved.connect(self._on_moved)
-        reading = PlainLabel(_SHORT, "small", wraps=True, tip=READING)
-        top = row(PlainLabel("Gradients and updates", "section"), (self._values, 1))
-        column(top, (self.plot, 1), reading, on=self, spacing=4)
+        self._choice = ChoiceButton("gradients and", "What is drawn beside the gradients", _CHOICES)
+        self._choice.chosen.connect(self.choose)
+        self._reading = PlainLabel(_SHORT, "small", wraps=True, tip=READING)
+        top = row(PlainLabel("Gradients and updates", "section"), self._choice, (self._values, 1))
+        column(top, (self.plot, 1), self._reading, on=self, spacing=4)
+        self.choose("updates")
+
+    @Slot(str)
+    def choose(self, choice: str) -> None:
+        """Draw the sizes of updates beside the gradients, or what has added up, and the norms."""
+        self.choice = choice
+        self._choice.show_choice(choice)
+        words, tip = (_SHORT, READING) if choice == "updates" else (_MOVED_SHORT, MOVED)
+        self._reading.setText(words)
+        self._reading.setToolTip(plain_tooltip(tip))
+        self.plot.setToolTip(plain_tooltip(tip))
+        self.show_history()
 
     def charts(self) -> tuple[Chart, ...]:
-        """Both charts as an export shows them, with the typical size and the learning rate; none without."""
+        """Every chart as an export shows them, with the typical size and the learning rate; none without."""
         return inspection_charts(self._state.history) if self._state.history is not None else ()
 
     def show_history(self) -> None:
         """Draw what is known now."""
         self._shown = self._state.history
-        self.plot.show_charts(self.charts())
+        charts = self.charts()
+        self._choice.setVisible(len(charts) > len(_OF_CHOICE["updates"]))
+        self.plot.show_charts(tuple(chart for chart in charts if chart.title in _OF_CHOICE[self.choice]))
         self.stand_at(self._step)
 
     def stand_at(self, step: float) -> None:
@@ -91,6 +123,15 @@ class InspectionsView(QWidget):
         )
         return " · ".join(part for part in parts if part)
 
+    def _pointed(self, history: InspectionHistory) -> tuple[str, tuple[str, ...], Numbers]:
+        """What is told under the cursor: the numbers of the chart that it is in."""
+        match self.plot.pointed_title:
+            case "Accumulated update":
+                return "accumulated update", history.layers, history.moved_norms
+            case "Inputs of the norms":
+                return "input of the norm, root mean square", history.norms, history.norm_inputs
+        return "gradient norm", history.layers, history.gradient_norms
+
     @Slot(float)
     def _on_pointed(self, x: float) -> None:
         history = self._shown
@@ -99,9 +140,10 @@ class InspectionsView(QWidget):
             return
         i = nearest_step(history, x)
         self.stand_at(float(history.steps[i]))
-        norms = zip(history.layers, history.gradient_norms[:, i].tolist(), strict=True)
-        words = " · ".join(f"{layer} {number_text(norm)}" for layer, norm in norms if np.isfinite(norm))
-        self.hover_text.emit(f"step {history.steps[i]:,.0f} · gradient norm {words}")
+        title, names, values = self._pointed(history)
+        norms = zip(names, values[:, i].tolist(), strict=True)
+        words = " · ".join(f"{name} {number_text(norm)}" for name, norm in norms if np.isfinite(norm))
+        self.hover_text.emit(f"step {history.steps[i]:,.0f} · {title} {words}")
         self.step_pointed.emit(float(history.steps[i]))
 
     @Slot(int)
@@ -113,7 +155,7 @@ class InspectionsView(QWidget):
 
 
 class _StepsPlot(Dressed):
-    """Both charts side by side, painted once, with the cursor over them."""
+    """The charts side by side, painted once, with the cursor over them."""
 
     pointed = Signal(float)
     moved = Signal(int)
@@ -124,11 +166,11 @@ class _StepsPlot(Dressed):
         self._picture: QPixmap | None = None
         self._layouts: tuple[ChartLayout, ...] = ()
         self._cursor: float | None = None
+        self.pointed_title = ""
         self.setMouseTracking(True)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setMinimumHeight(120)
-        self.setAccessibleName("Gradients by layer, and sizes of updates, over the inspected steps")
-        self.setToolTip(READING)
+        self.setAccessibleName("Gradients, updates and inputs of norms over the inspected steps")
 
     def dress(self) -> None:
         self._redraw()
@@ -161,8 +203,9 @@ class _StepsPlot(Dressed):
         self._redraw()
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
-        for layout in self._layouts:
+        for chart, layout in zip(self._charts, self._layouts, strict=False):
             if layout.plot.contains(event.position()):
+                self.pointed_title = chart.title
                 self.pointed.emit(layout.x_at(event.position().x()))
 
     def leaveEvent(self, event: QEvent) -> None:
@@ -195,11 +238,10 @@ class _StepsPlot(Dressed):
         self._picture.setDevicePixelRatio(ratio)
         self._picture.fill(QColor(self.theme.background))
         whole = QRectF(self.rect()).adjusted(4, 2, -8, -4)
-        first = (whole.width() - _GAP_PX) * _FIRST_SHARE
-        places = (
-            QRectF(whole.left(), whole.top(), first, whole.height()),
-            whole.adjusted(first + _GAP_PX, 0, 0, 0),
-        )
+        n = len(self._charts)
+        width = (whole.width() - _GAP_PX * (n - 1)) / n
+        lefts = [whole.left() + k * (width + _GAP_PX) for k in range(n)]
+        places = [QRectF(left, whole.top(), width, whole.height()) for left in lefts]
         with QPainter(self._picture) as painter:
             self._layouts = tuple(
                 paint_chart(painter, place, chart, palette=self.theme)

@@ -18,7 +18,7 @@ from attnscope.viewmodels.training.sweeping import SweepState
 from attnscope.widgets.form_parts import column
 from attnscope.widgets.labels import when
 from attnscope.widgets.side_tabs import SideTabs
-from attnscope.widgets.training.inspections_view import READING, InspectionsView
+from attnscope.widgets.training.inspections_view import MOVED, READING, InspectionsView
 from attnscope.widgets.training.run_panel import RunPanel
 from attnscope.widgets.training.runs_panel import RunsPanel
 from attnscope.widgets.training.scaling_view import ScalingView
@@ -133,7 +133,7 @@ class TrainingPage(QWidget):
         charts = self._inside.charts()
         folder = self._state.runs.inspections.folder.replace("\\", "/").rstrip("/")
         name = folder.rpartition("/")[2]
-        caption = Caption(model=name, note=READING)
+        caption = Caption(model=name, note=f"{READING} {MOVED}" if len(charts) > 2 else READING)
         return (
             CurvesFigure(charts=charts, title=f"Gradients and updates of {name}", caption=caption)
             if charts
