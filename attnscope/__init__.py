@@ -69,14 +69,17 @@ Errors:
     LoadError         a file or folder that cannot be opened
     SaveError         a file that could not be written
 
-Everything is imported on first use, so that `import attnscope` is instant. Every argument is in the page
-*Python reference* of the help (Ctrl+F1 in the window).
+Everything is imported on first use, so that `import attnscope` is instant. Every argument is in
+`help(attnscope.Model)`, say, and in the page *Python reference* of the help (Ctrl+F1 in the window).
 """
 
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from types import FrameType
+
     from attnscope.analysis.importance import importance as importance
     from attnscope.analysis.measures import measure as measure
     from attnscope.analysis.measuring import measure_texts as measure_texts
@@ -223,5 +226,13 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    """The public names."""
-    return [*__all__]
+    """The public names.
+
+    Python's `help` would add every member of every class, 1,800 lines, to the page above, which names them
+    all: to it there is only the version. `help(attnscope.Model)` has the rest.
+    """
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_globals.get("__name__") == "inspect":
+        frame = frame.f_back
+    is_help = frame is not None and frame.f_code.co_name == "docmodule"  # of pydoc
+    return ["__version__"] if is_help else [*__all__]

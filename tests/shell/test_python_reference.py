@@ -1,6 +1,8 @@
 """The public names: what help says of them, the page of the help that has them all, and their types."""
 
 import importlib.util
+import inspect
+import pydoc
 import re
 import subprocess
 import sys
@@ -45,6 +47,21 @@ def test_that_help_names_every_public_name_once_in_a_line():
     assert len(at.__doc__.splitlines()) < 80
     assert set(dir(at)) == {*NAMES, "__version__"}
     assert sorted(at._HOMES) == sorted(NAMES)
+
+
+def test_that_help_is_a_page_one_would_print():
+    told = pydoc.render_doc(at, renderer=pydoc.plaintext)
+    assert len(told.splitlines()) < 140
+    assert at.__doc__.splitlines()[-1].strip() in told
+    assert "CLASSES" not in told
+    assert at.__version__ in told
+    assert "Trace" in pydoc.render_doc(at.Trace, renderer=pydoc.plaintext)  # a name's own help is whole
+
+
+def test_that_other_readers_see_every_name():
+    found = dict(inspect.getmembers(at))
+    assert set(found) == {*NAMES, "__version__"}
+    assert [name for name, _ in inspect.getmembers(at, inspect.isclass)] == sorted(CLASSES)
 
 
 @pytest.mark.parametrize("name", NAMES)
