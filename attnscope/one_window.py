@@ -1,11 +1,14 @@
 """Later starts hand their files to the window that is open, over a local socket of one user and display.
 
 A start sends a line of JSON, `{"format": 1, "open": PATH OR NAME}`, and the window answers `1` (it is being
-opened) or `0` (refused). The socket lies in a folder that its user alone may enter; on Windows it is a pipe
-of that user. What comes in is not trusted all the same: it must be whole in time and short, and name one
-thing to open. Must not import the window or torch: a start that hands over is done before either is there.
+opened) or `0` (refused). A further window sends `{"format": 1, "wait": true}` and keeps the line open without
+an answer: when it breaks, the window that listened has gone, however it ended, and one that waits takes its
+place. The socket lies in a folder that its user alone may enter; on Windows it is a pipe of that user. What
+comes in is not trusted all the same: it must be whole in time and short, and ask for one of the two. Must
+not import the window or torch: a start that hands over is done before either is there.
 """
 
+import contextlib
 import hashlib
 import json
 import os
@@ -13,7 +16,7 @@ import stat
 import sys
 from pathlib import Path
 
-from PySide6.QtCore import QObject, QTimer, Signal, Slot
+from PySide6.QtCore import QLockFile, QObject, QTimer, Signal, Slot
 from PySide6.QtNetwork import QLocalServer, QLocalSocket
 
 from attnscope.errors import LoadError
@@ -25,7 +28,8 @@ _MOST_LETTERS = 4_096
 _MOST_WAITING = 8
 _FORMAT = 1
 _TAKEN, _REFUSED = b"1\n", b"0\n"
-_CONNECT_MS, ANSWER_MS, LINE_MS = 500, 5_000, 2_000
+_WAIT = {"format": _FORMAT, "wait": True}
+_CONNECT_MS, ANSWER_MS, LINE_MS, _LOCK_MS = 500, 5_000, 2_000, 2_000
 _MOST_PATH_BYTES = 100
 """Of the path of a socket; Linux allows 107, macOS 103."""
 
@@ -80,29 +84,91 @@ def read_wanted(line: bytes) -> str:
     return wanted if is_good else ""
 
 
+def asks_to_wait(line: bytes) -> bool:
+    """Whether a line is that of a further window, which waits for this one to close."""
+    try:
+        said = parse_object(line, what="a request to wait")
+    except LoadError:
+        return False
+    return said == _WAIT and type(said["format"]) is int and said["wait"] is True
+
+
 class Door(QObject):
-    """Listens for later starts; `wanted` is emitted with what each asks to open."""
+    """Listens for later starts, or waits until it may; `wanted` is emitted with what each asks to open."""
 
     wanted = Signal(str)
 
     def __init__(self, name: str, parent: QObject) -> None:
         super().__init__(parent)
+        self._name = name
         self._server = QLocalServer(self)
         self._server.setMaxPendingConnections(_MOST_WAITING)
         self._server.setSocketOptions(QLocalServer.SocketOption.UserAccessOption)
         self._server.newConnection.connect(self._on_new_connection)
-        self.is_open = bool(name) and self._listen(name)
+        self._line: QLocalSocket | None = None
+        self._begin()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether this window is the one that listens."""
+        return self._server.isListening()
 
     def close(self) -> None:
-        """Listen no longer; the socket is gone."""
+        """Listen no longer, nor wait; the socket is gone, and a window that waits for that listens."""
+        self._name = ""
         self._server.close()
+        self._leave_line()
+        for visitor in self.findChildren(Visitor):
+            visitor.leave()
 
-    def _listen(self, name: str) -> bool:
-        """Whether this window is the one that listens; the socket of a process that has died is removed."""
-        if _is_answered(name):
+    @Slot()
+    def _begin(self) -> None:
+        """Wait for the window that listens to go; listen where there is none.
+
+        Of several that waited for the same one the first listens, and the others wait for it.
+        """
+        if not self._name or self._wait():
+            return
+        lock = _lock_of(self._name)
+        if not lock.tryLock(_LOCK_MS) and lock.error() == QLockFile.LockError.LockFailedError:
+            return
+        if _is_answered(self._name):
+            QTimer.singleShot(0, self, self._begin)
+        else:
+            QLocalServer.removeServer(self._name)  # of a process that has died
+            self._server.listen(self._name)
+        lock.unlock()
+
+    def _wait(self) -> bool:
+        """Whether a window listens; the line to it is kept open."""
+        socket = QLocalSocket(self)
+        socket.connectToServer(self._name)
+        if not socket.waitForConnected(_CONNECT_MS):
+            socket.deleteLater()
             return False
-        QLocalServer.removeServer(name)
-        return self._server.listen(name)
+        self._line = socket
+        socket.readyRead.connect(self._leave_line)  # refused, as by an earlier version
+        socket.disconnected.connect(self._on_gone)
+        socket.write(json.dumps(_WAIT).encode() + b"\n")
+        socket.flush()
+        return True
+
+    @Slot()
+    def _on_gone(self) -> None:
+        """Take the place of the window that listened, unless what came last was its refusal."""
+        is_refused = self._line is not None and self._line.bytesAvailable() > 0
+        self._leave_line()
+        if not is_refused:
+            QTimer.singleShot(0, self, self._begin)
+
+    @Slot()
+    def _leave_line(self) -> None:
+        """Wait no longer."""
+        if self._line is not None:
+            line, self._line = self._line, None
+            line.disconnected.disconnect(self._on_gone)
+            line.abort()
+            line.deleteLater()
 
     @Slot()
     def _on_new_connection(self) -> None:
@@ -118,7 +184,7 @@ class Visitor(QObject):
 
     def __init__(self, socket: QLocalSocket, parent: QObject) -> None:
         super().__init__(parent)
-        self._socket = socket
+        self._socket, self._door = socket, parent
         socket.setParent(self)
         socket.setReadBufferSize(MOST_BYTES + 1)
         socket.readyRead.connect(self._on_ready_read)
@@ -137,9 +203,17 @@ class Visitor(QObject):
             if socket.bytesAvailable() > MOST_BYTES:
                 self._answer("")
             return
-        wanted = read_wanted(bytes(socket.readLine(MOST_BYTES + 1).data()))
+        line = bytes(socket.readLine(MOST_BYTES + 1).data())
+        if asks_to_wait(line) and len(self._door.findChildren(Visitor)) <= _MOST_WAITING:
+            self._deadline.stop()
+            return
+        wanted = read_wanted(line)
         if self._answer(wanted) and wanted:
             self.wanted.emit(wanted)
+
+    def leave(self) -> None:
+        """Break the line without an answer."""
+        self._socket.abort()
 
     @Slot()
     def _on_disconnected(self) -> None:
@@ -160,6 +234,14 @@ class Visitor(QObject):
         socket.disconnectFromServer()
         self.deleteLater()
         return is_there
+
+
+def _lock_of(name: str) -> QLockFile:
+    """What keeps two windows from taking the same place; that of a process that has died does not count."""
+    folder = sockets_folder()
+    with contextlib.suppress(OSError):
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return QLockFile(str(folder / f"{os.path.basename(name)}.lock"))
 
 
 def _is_answered(name: str) -> bool:

@@ -14,7 +14,7 @@ from PySide6.QtCore import QObject
 from pytestqt.qtbot import QtBot
 
 from attnscope import one_window, paths
-from attnscope.one_window import MOST_BYTES, Door, door_name, hand_over, read_wanted
+from attnscope.one_window import MOST_BYTES, Door, Visitor, asks_to_wait, door_name, hand_over, read_wanted
 from attnscope.settings import StartOptions
 
 pytestmark = [
@@ -169,6 +169,95 @@ def test_that_the_socket_of_a_window_that_died_is_taken_over(name: str, qtbot: Q
     door.close()
     assert not Path(name).exists()
     parent.deleteLater()
+
+
+def test_that_a_window_that_waits_takes_over_when_the_one_that_listened_closes(
+    door: Door, name: str, qtbot: QtBot
+) -> None:
+    parent = QObject()
+    others = [Door(name, parent) for _ in range(3)]
+    assert [other.is_open for other in others] == [False] * 3
+    qtbot.wait(50)
+    assert door.is_open
+    door.close()
+    qtbot.waitUntil(lambda: sum(other.is_open for other in others) == 1, timeout=20_000)
+    first = next(other for other in others if other.is_open)
+    first.close()
+    rest = [other for other in others if other is not first]
+    qtbot.waitUntil(lambda: sum(other.is_open for other in rest) == 1, timeout=20_000)
+    for other in others:
+        other.close()
+    assert not Path(name).exists()
+    parent.deleteLater()
+
+
+@pytest.mark.slow
+def test_that_a_window_that_waits_takes_over_from_one_that_was_killed(name: str, qtbot: QtBot) -> None:
+    code = (
+        "from PySide6.QtCore import QCoreApplication\n"
+        "from attnscope.one_window import Door\n"
+        f"app = QCoreApplication([]); door = Door({name!r}, app); print(door.is_open, flush=True); app.exec()"
+    )
+    other = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    try:
+        assert other.stdout is not None
+        assert other.stdout.readline() == "True\n"
+        parent = QObject()
+        door = Door(name, parent)
+        assert not door.is_open
+    finally:
+        other.kill()
+        other.communicate()
+    qtbot.waitUntil(lambda: door.is_open, timeout=20_000)
+    door.close()
+    parent.deleteLater()
+
+
+def test_that_a_window_that_is_refused_does_not_ask_again(name: str, qtbot: QtBot) -> None:
+    """As by a window of an earlier version, which knows no waiting."""
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(name)
+        listening.listen()
+        parent = QObject()
+        door = Door(name, parent)
+        line, _ = listening.accept()
+        with line:
+            assert json.loads(line.recv(100)) == {"format": 1, "wait": True}
+            line.sendall(b"0\n")
+        qtbot.wait(100)
+        listening.settimeout(0.1)
+        with pytest.raises(TimeoutError):
+            listening.accept()
+        assert not door.is_open
+        door.close()
+        parent.deleteLater()
+
+
+def test_that_only_a_few_lines_are_kept_open(door: Door, name: str, qtbot: QtBot) -> None:
+    parent = QObject()
+    others = [Door(name, parent) for _ in range(12)]
+    qtbot.waitUntil(lambda: len(door.findChildren(Visitor)) == 8, timeout=20_000)
+    qtbot.wait(50)
+    assert len(door.findChildren(Visitor)) == 8
+    for other in others:
+        other.close()
+    parent.deleteLater()
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        (b'{"format": 1, "wait": true}\n', True),
+        (b'{"format": 1, "wait": 1}\n', False),
+        (b'{"format": true, "wait": true}\n', False),
+        (b'{"format": 2, "wait": true}\n', False),
+        (b'{"format": 1, "wait": true, "open": "grammar"}\n', False),
+        (b"wait\n", False),
+    ],
+)
+def test_that_one_line_asks_to_wait(line: bytes, *, expected: bool) -> None:
+    assert asks_to_wait(line) is expected
+    assert read_wanted(line) == ""
 
 
 def test_that_no_window_listens_where_others_may_enter(
