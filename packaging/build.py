@@ -24,7 +24,7 @@ from pathlib import Path
 sys.path = [path for path in sys.path if Path(path or ".").resolve() != Path(__file__).resolve().parent]
 sys.path[:0] = [str(Path(__file__).resolve().parent), str(Path(__file__).resolve().parents[1])]
 
-from shipping import APP_ID, PACKAGING, ROOT, debian, desktop, manual, program_version  # noqa: E402
+from shipping import APP_ID, PACKAGING, ROOT, debian, desktop, manual, program_version, shells  # noqa: E402
 
 DIST, BUILD = ROOT / "dist", ROOT / "build"
 BUNDLE = BUILD / "bundle" / "attnscope"
@@ -114,18 +114,19 @@ def build_linux(options: argparse.Namespace) -> None:
     check_size(path, MOST_BUNDLE_BYTES)
 
 
-def manual_page() -> str:
-    """attnscope(1) of this version."""
-    from attnscope.cli.main import build_parser
+def pages() -> dict[str, str]:
+    """The manual page and the completions of this version, by their places below `share`."""
+    from attnscope.cli.main import COMMANDS, build_parser
 
-    names = manual.command_parsers(build_parser([]))
-    return manual.manual_page(build_parser([*names]), program_version(), date=f"{datetime.now(UTC):%Y-%m-%d}")
+    parser = build_parser([*COMMANDS])
+    manual_page = manual.manual_page(parser, program_version(), date=f"{datetime.now(UTC):%Y-%m-%d}")
+    return {"man/man1/attnscope.1": manual_page, **shells.completions(parser, COMMANDS)}
 
 
 def build_deb(options: argparse.Namespace) -> None:
     """The package for Debian and Ubuntu."""
     tree = BUILD / "deb"
-    debian.write_tree(freeze(options), tree, program_version(), manual_page())
+    debian.write_tree(freeze(options), tree, program_version(), pages())
     DIST.mkdir(exist_ok=True)
     path = DIST / f"attnscope_{program_version()}_{debian.architecture()}.deb"
     debian.build_package(tree, path)
@@ -135,7 +136,7 @@ def build_deb(options: argparse.Namespace) -> None:
 def build_appdir(options: argparse.Namespace) -> None:
     """The AppDir, which `appimagetool` makes an AppImage of."""
     tree = BUILD / "AttnScope.AppDir"
-    debian.write_app_dir(freeze(options), tree)
+    debian.write_app_dir(freeze(options), tree, pages())
     print(
         f"{tree.relative_to(ROOT)}: now run appimagetool {tree.name} (not part of this checkout)", flush=True
     )
@@ -148,6 +149,7 @@ def build_flatpak(options: argparse.Namespace) -> None:
         build_linux(options)
     share = BUILD / "flatpak" / "share"
     desktop.write_share(share)
+    desktop.write_pages(share, pages())
     manifest = json.loads((PACKAGING / "flatpak.json").read_text(encoding="utf-8"))
     sources = manifest["modules"][0]["sources"]
     sources[0] |= {"path": str(archive), "sha256": hashlib.sha256(archive.read_bytes()).hexdigest()}

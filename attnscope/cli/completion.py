@@ -47,7 +47,7 @@ class Completed:
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     parser = commands.add_parser("completion", description=_ABOUT)
-    parser.add_argument("shell", metavar="SHELL", choices=tuple(_SHELLS), help="bash, zsh or fish")
+    parser.add_argument("shell", metavar="SHELL", choices=tuple(SHELLS), help="bash, zsh or fish")
     parser.set_defaults(run=run, device="cpu")
 
 
@@ -55,7 +55,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Print the script."""
     from attnscope.cli.main import COMMANDS, build_parser
 
-    say(_SHELLS[arguments.shell](*read_parser(build_parser(tuple(COMMANDS)), COMMANDS)))
+    say(SHELLS[arguments.shell](*read_parser(build_parser(tuple(COMMANDS)), COMMANDS)))
     return 0
 
 
@@ -401,6 +401,7 @@ def _fish_quoted(word: str) -> str:
     return "'" + word.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
-_SHELLS: MappingProxyType[str, Callable[[tuple[Option, ...], tuple[Completed, ...]], str]] = MappingProxyType(
+SHELLS: MappingProxyType[str, Callable[[tuple[Option, ...], tuple[Completed, ...]], str]] = MappingProxyType(
     {"bash": bash_script, "zsh": zsh_script, "fish": fish_script}
 )
+"""What writes the script of each shell."""

@@ -1,10 +1,10 @@
 """The trees around a bundle: what dpkg-deb packs, with the bundle in /opt, and an AppImage's AppDir."""
 
-import gzip
 import os
 import shutil
 import subprocess
 import xml.etree.ElementTree as ElementTree
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from email.utils import format_datetime
 from pathlib import Path
@@ -37,8 +37,11 @@ attnscope: shlib-with-executable-stack
 """
 
 
-def write_tree(bundle: Path, tree: Path, version: str, manual: str) -> None:
-    """Lay out the package below `tree`: files of `bundle` are linked where they can be, else copied."""
+def write_tree(bundle: Path, tree: Path, version: str, pages: Mapping[str, str]) -> None:
+    """Lay out the package below `tree`: files of `bundle` are linked where they can be, else copied.
+
+    `pages` are texts by their places below /usr/share; manual pages are packed.
+    """
     shutil.rmtree(tree, ignore_errors=True)
     program = tree / "opt" / "attnscope"
     shutil.copytree(bundle, program, symlinks=True, copy_function=_link_or_copy)
@@ -46,12 +49,12 @@ def write_tree(bundle: Path, tree: Path, version: str, manual: str) -> None:
     command.parent.mkdir(parents=True)
     command.symlink_to("/opt/attnscope/attnscope")
     desktop.write_share(share)
-    _write_packed(share / "man" / "man1" / "attnscope.1.gz", manual)
+    desktop.write_pages(share, pages)
     papers = share / "doc" / "attnscope"
     papers.mkdir(parents=True)
     (papers / "copyright").write_text(_copyright(), encoding="utf-8")
-    _write_packed(papers / "changelog.gz", changelog_text(version))
-    _write_packed(papers / "NEWS.gz", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"))
+    desktop.write_packed(papers / "changelog.gz", changelog_text(version))
+    desktop.write_packed(papers / "NEWS.gz", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"))
     overrides = share / "lintian" / "overrides" / "attnscope"
     overrides.parent.mkdir(parents=True)
     overrides.write_text(_OVERRIDES, encoding="utf-8")
@@ -61,12 +64,13 @@ def write_tree(bundle: Path, tree: Path, version: str, manual: str) -> None:
     _set_modes(tree)
 
 
-def write_app_dir(bundle: Path, tree: Path) -> None:
-    """Lay out an AppDir below `tree`, which starts from any folder."""
+def write_app_dir(bundle: Path, tree: Path, pages: Mapping[str, str]) -> None:
+    """Lay out an AppDir below `tree`, which starts from any folder; `pages` as in `write_tree`."""
     shutil.rmtree(tree, ignore_errors=True)
     shutil.copytree(bundle, tree / "usr" / "lib" / "attnscope", symlinks=True, copy_function=_link_or_copy)
     share = tree / "usr" / "share"
     desktop.write_share(share)
+    desktop.write_pages(share, pages)
     run = tree / "AppRun"
     run.write_text(_APP_RUN, encoding="utf-8")
     run.chmod(0o755)
@@ -133,11 +137,6 @@ def _link_or_copy(source: str, target: str) -> str:
     except OSError:
         shutil.copy2(source, target)
     return target
-
-
-def _write_packed(path: Path, text: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(gzip.compress(text.encode("utf-8"), 9, mtime=0))
 
 
 def _size_kib(tree: Path) -> int:

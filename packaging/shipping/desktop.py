@@ -1,6 +1,8 @@
 """What a Linux desktop reads of a program: icons, menu entry, kinds of files, metainfo."""
 
+import gzip
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 
 from . import APP_ID, PACKAGING, ROOT
@@ -40,6 +42,23 @@ def write_share(share: Path) -> None:
     scalable = icons / "scalable" / "apps" / f"{APP_ID}.svg"
     scalable.parent.mkdir(parents=True, exist_ok=True)
     shutil.copy(ICON, scalable)
+
+
+def write_pages(share: Path, pages: Mapping[str, str]) -> None:
+    """Write texts at their places below a folder `share`; manual pages are packed, as `man` has them."""
+    for place, text in pages.items():
+        target = share / place
+        if place.startswith("man/"):
+            write_packed(target.with_name(f"{target.name}.gz"), text)
+        else:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_text(text, encoding="utf-8")
+
+
+def write_packed(path: Path, text: str) -> None:
+    """Write a text packed by gzip: the same text gives the same bytes."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(gzip.compress(text.encode("utf-8"), 9, mtime=0))
 
 
 def write_own_icons(folder: Path) -> None:

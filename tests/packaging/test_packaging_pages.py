@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 
 import attnscope as at
-from attnscope.cli.main import COMMANDS, build_parser
+from attnscope.cli.main import COMMANDS, build_parser, main
 from attnscope.figures.file_names import ENDINGS
 from attnscope.viewmodels.session.file import ENDING
-from shipping import APP_ID, PACKAGING, debian, desktop, manual, program_version
+from shipping import APP_ID, PACKAGING, debian, desktop, manual, program_version, shells
 
 MIME = "{http://www.freedesktop.org/standards/shared-mime-info}"
 
@@ -109,7 +109,7 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "bundle" / "_internal").mkdir(parents=True)
     (folder / "bundle" / "attnscope").write_text("#!/bin/sh\n")
     (folder / "bundle" / "_internal" / "x.so").write_bytes(b"x" * 3000)
-    debian.write_tree(folder / "bundle", folder / "tree", "1.2.3", ".TH A 1\n")
+    debian.write_tree(folder / "bundle", folder / "tree", "1.2.3", {"man/man1/attnscope.1": ".TH A 1\n"})
     return folder / "tree"
 
 
@@ -165,12 +165,24 @@ def test_that_the_app_dir_starts_from_any_folder(tmp_path: Path) -> None:
     bundle.mkdir()
     (bundle / "attnscope").write_text('#!/bin/sh\necho "started with $1"\n')
     (bundle / "attnscope").chmod(0o755)
-    debian.write_app_dir(bundle, tmp_path / "first")
+    debian.write_app_dir(bundle, tmp_path / "first", {"man/man1/attnscope.1": "x"})
     moved = (tmp_path / "first").rename(tmp_path / "a moved folder")
     done = subprocess.run([moved / "AppRun", "x y"], capture_output=True, text=True, check=True, cwd="/")
     assert done.stdout == "started with x y\n"
     assert (moved / f"{APP_ID}.desktop").resolve().is_file()
     assert (moved / ".DirIcon").resolve().is_file()
+
+
+def test_that_packages_bring_what_the_command_prints_for_each_shell(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pages = runpy.run_path(str(PACKAGING / "build.py"))["pages"]()
+    assert set(pages) == {"man/man1/attnscope.1", *shells.PLACES.values()}
+    desktop.write_pages(tmp_path, pages)
+    assert (tmp_path / "man/man1/attnscope.1.gz").is_file()
+    for shell, place in shells.PLACES.items():
+        assert main(["completion", shell]) == 0
+        assert (tmp_path / place).read_text(encoding="utf-8") == capsys.readouterr().out
 
 
 def test_that_the_checklist_names_targets_and_files_that_are_there() -> None:
