@@ -29,17 +29,29 @@ from attnscope.models.huggingface.network import HuggingFaceNetwork
 from attnscope.models.model import Model
 from attnscope.models.network import Pass
 from attnscope.models.outputs import log_probabilities
+from attnscope.models.own import OwnNetwork
 from attnscope.models.places import CallPlace
 from attnscope.nn.block import Block
 from attnscope.nn.layers import CrossAttention, SelfAttention
 from attnscope.nn.precision import exact
-from attnscope.questions import Attended, Mixing, NextTokens, Projections, Question, Routing, Streams, Units
+from attnscope.questions import (
+    Attended,
+    Mixing,
+    NextTokens,
+    Projections,
+    Question,
+    Recalled,
+    Routing,
+    Streams,
+    Units,
+)
 from attnscope.questions.question import AUTO, Numbers
 from attnscope.records.asking import Answer
 from attnscope.records.interventions import Interventions
 from attnscope.records.models import ModelInfo, needs_model
 from attnscope.records.sites import STACKS, Gates, HeadRef, SiteKey, Stack, check_heads
 from attnscope.records.tokens import Token
+from attnscope.schemes.masks import MASKS
 from attnscope.schemes.mixers import MIXERS
 from attnscope.trace.probe import GateProbe, TraceProbe
 from attnscope.trace.weights import site_weights
@@ -193,6 +205,27 @@ class ModelReading:
             mixer=found[0],
             weights=tuple(_array(weights) for weights, _ in found[1]),
             softmax=tuple(None if softmax is None else _array(softmax) for _, softmax in found[1]),
+        )
+
+    def recalled(self) -> Recalled:
+        head, network = self._asked_head(), self._network
+        config = network.config if isinstance(network, OwnNetwork) else None
+        if config is None or not MASKS[config.mask].recalls or head.stack not in ("encoder", "decoder"):
+            raise UserError(
+                f"{head.stack} {head.label} of this model does not read its text in segments.",
+                expected='a self-attention head of a model with mask = "segment-recurrence"',
+                action="Train the recipe copy-segments.",
+            )
+        keys = [site.key for site in self._model.sites if site.stack == head.stack]
+        probe = TraceProbe(self._model.sites, self._gates, wanted=frozenset(keys), edits=self._edits)
+        network.run(self._inputs, probe)
+        weights = {key: exact(site_weights(probe.records[key])).nan_to_num().cpu().numpy() for key in keys}
+        return Recalled(
+            head=head,
+            tokens=self._tokens_of(head.stack),
+            size=config.segment_tokens,
+            memory=config.segment_memory,
+            weights=weights,
         )
 
     # -- inside ---------------------------------------------------------------------------------

@@ -50,14 +50,16 @@ class ModelConfig:
     embedding, `attention_dropout` on the attention weights, None as much as `dropout`: on a CPU, weights of
     which none is dropped stay on the fused path.
 
-    `mask` limits self-attention (`schemes/masks`): `window` is the most tokens that a query looks back
-    and ahead, in steps of `dilation` for dilated; `global_tokens`, `random_blocks` of `mask_block` tokens
-    drawn from `mask_seed`, and `prefix_tokens` belong to the masks of these names. With `random_links` "each"
-    a query sees the blocks drawn for its own; "both" lets links to earlier blocks hold both ways, as before
-    version 0.8, so that an encoder's blocks see from none to many. `score` is how a query
-    scores a key (`schemes/scores`): `temperature` is that of cosine, `sigma` the width of gaussian, None for
-    the fourth root of d_head, as wide as the scaled product. `n_buckets` and `max_distance` are those of the
-    positions t5; shaw clips distances to `max_distance`. What a choice does not use is not looked at.
+    `mask` limits self-attention (`schemes/masks`): `window` is the most tokens that a query looks back and
+    ahead, in steps of `dilation` for dilated; `global_tokens`, `random_blocks` of `mask_block` tokens drawn
+    from `mask_seed`, and `prefix_tokens` belong to the masks of these names; `segment_tokens` and
+    `segment_memory`, tokens before a segment that it remembers, are those of segment-recurrence. With
+    `random_links` "each" a query sees the blocks drawn for its own; "both" lets links to earlier blocks
+    hold both ways, as before version 0.8, so that an encoder's blocks see from none to many. `score` is how
+    a query scores a key (`schemes/scores`): `temperature` is that of cosine, `sigma` the width of gaussian,
+    None for the fourth root of d_head, as wide as the scaled product. `n_buckets` and `max_distance` are
+    those of the positions t5; shaw clips distances to `max_distance`. What a choice does not use is not
+    looked at.
 
     With `shared_layers` all layers of a stack have the same weights, as in ALBERT (Lan et al. 2020) and the
     Universal Transformer (Dehghani et al. 2019), whose embedding of the depth and halting are left out.
@@ -110,6 +112,8 @@ class ModelConfig:
     mask_seed: Annotated[int, Between(0, 2**31 - 1)] = 0
     random_links: RandomLinks = "each"
     prefix_tokens: Annotated[int, Between(1, 1_048_576)] = 16
+    segment_tokens: Annotated[int, Between(1, 1_048_576)] = 16
+    segment_memory: Annotated[int, Between(0, 1_048_576)] = 16
     score: Score = "scaled-dot"
     temperature: float = 0.1
     sigma: float | None = None

@@ -23,10 +23,13 @@ from attnscope.nn.kept_heads import HeadLayout, build_layout
 from attnscope.nn.linformer import Projection
 from attnscope.nn.masks import MaskRule
 from attnscope.nn.norms import Norm
+from attnscope.nn.patterns import Intervals
+from attnscope.nn.recall import Segments
 from attnscope.nn.relative import bias_of_heads
 from attnscope.nn.scores import Bias, ScoreRule
 from attnscope.nn.scoring import Scoring
 from attnscope.records.sites import SiteKey, Stack
+from attnscope.schemes.masks import MASKS
 from attnscope.schemes.positions import POSITIONS, PositionScheme
 from attnscope.schemes.scores import SCORES, Score
 
@@ -75,6 +78,7 @@ class BlockShape:
     reach: int = 0
     n_projected: int = 0
     max_tokens: int = 0
+    segments: Segments | None = None
     mixer: str = "attention"
     kernel_width: int = 0
     dilation: int = 2
@@ -130,6 +134,9 @@ def block_shape(config: ModelConfig) -> BlockShape:
         reach=config.max_distance if POSITIONS[config.position].scores_distances else 0,
         n_projected=config.n_projected,
         max_tokens=config.max_tokens,
+        segments=Segments(size=config.segment_tokens, memory=config.segment_memory)
+        if MASKS[config.mask].recalls
+        else None,
         mixer=config.mixer,
         kernel_width=config.kernel_width,
         dilation=config.dilation,
@@ -153,7 +160,7 @@ class SelfAttention(nn.Module):
         self.site, self.layout = site, layout
         self.n_heads, self.n_kv_heads = layout.n_heads, layout.n_kv_heads
         self.d_head = shape.d_head
-        self.dropout = shape.weight_dropout
+        self.dropout, self.segments = shape.weight_dropout, shape.segments
         n_rows = (self.n_heads + 2 * self.n_kv_heads) * self.d_head
         self.qkv = nn.Linear(shape.d_model, n_rows, bias=shape.bias)
         self.projection = shape.make_projection(site[0])
@@ -171,14 +178,17 @@ class SelfAttention(nn.Module):
         cache: KeyValueCache | None = None,
     ) -> Tensor:
         """Attend, to what the cache holds as well, and project: [B, T, d_model]. `bias` is of all heads."""
-        heads = self.qkv(x).unflatten(-1, (-1, self.d_head)).transpose(1, 2)  # [B, H + 2K, T, D]
+        q, k, v = self._read(x, rotary)
         if not torch.is_grad_enabled():
             stop_if_unwanted()
-        q, k, v = self._turned(heads, rotary)
         if self.projection is not None:
             (k, v), rule = self.projection(k, v, rule.key_valid), MaskRule()
         score: ScoreRule | float = 1.0 / math.sqrt(self.d_head)
         bias = None if bias is None else bias_of_heads(bias, self.layout.heads)
+        segments = self._learned_segments(rule, x.shape[1], probe)
+        if segments is not None:
+            remembered = self._read(x.detach(), rotary)[1:] if segments.memory else (k, v)
+            (q, k, v), rule, bias = segments.fold((q, k, v), remembered, rule, bias)
         if self.scoring is not None:
             q, k = self.scoring.queries(q), self.scoring.keys(k)
             score = self.scoring.rule(q, bias)
@@ -195,11 +205,28 @@ class SelfAttention(nn.Module):
             score=score,
             dropout=self.dropout,
             site=self.site,
-            probe=probe,
+            probe=None if segments is not None else probe,
             is_training=self.training,
         )
+        if segments is not None:
+            out = segments.unfold(out, *x.shape[:2])
+            gate = None if probe is None else probe.gate(self.site)
+            out = out if gate is None else out * gate.to(out).reshape(-1, self.n_heads, 1, 1)
         projected: Tensor = self.output(out.transpose(1, 2).flatten(2))  # [B, T, d_model]
         return projected
+
+    def _learned_segments(self, rule: MaskRule, n_tokens: int, probe: Probe | None) -> Segments | None:
+        """The segments that have to be laid out, so that no gradient goes into a memory; None otherwise."""
+        is_learning = self.training and torch.is_grad_enabled() and isinstance(rule.pattern, Intervals)
+        if self.segments is None or not is_learning or n_tokens <= self.segments.size:
+            return None
+        is_seen = probe is not None and (probe.wants(self.site) or probe.edits(self.site) is not None)
+        return None if is_seen else self.segments
+
+    def _read(self, x: Tensor, rotary: Rotary | None) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries, keys and values of all heads, [B, ·, T, D], turned to their places."""
+        heads = self.qkv(x).unflatten(-1, (-1, self.d_head)).transpose(1, 2)  # [B, H + 2K, T, D]
+        return self._turned(heads, rotary)
 
     def _turned(self, heads: Tensor, rotary: Rotary | None) -> tuple[Tensor, Tensor, Tensor]:
         """Queries, keys and values of all heads, by the site's own matrix and turned to their places."""

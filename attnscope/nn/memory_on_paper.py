@@ -26,6 +26,7 @@ from attnscope.nn.config import GATED, ModelConfig
 from attnscope.nn.dropping import KEPT_WEIGHTS
 from attnscope.nn.vocabulary_loss import PIECE_NUMBERS
 from attnscope.records.sites import Stack
+from attnscope.schemes.masks import MASKS
 from attnscope.schemes.mixers import MIXERS
 from attnscope.schemes.norms import NORMS
 from attnscope.schemes.positions import POSITIONS
@@ -171,6 +172,10 @@ def _attention_bytes(config: ModelConfig, shape: BatchShape, stack: Stack, layer
     positions = POSITIONS[config.position]
     if stack != "cross":
         numbers += positions.n_kept(config, n, k, is_wide=is_wide)
+        if MASKS[config.mask].recalls and shape.n_tokens > config.segment_tokens:
+            # The output as the segments gave it, and the keys and values that each remembers.
+            memory = min(config.segment_memory, shape.n_tokens - config.segment_tokens)
+            numbers += n + 2 * k * memory // config.segment_tokens
     a_token = _branch_bytes(config, shape) + numbers * inner + layout.n_heads * WIDE
     a_token += n * shape.narrow if is_wide else 0
     cells = layout.n_heads * shape.n_tokens**2

@@ -12,6 +12,7 @@ from torch import Tensor
 from attnscope.nn.config import ModelConfig
 from attnscope.nn.masks import MaskRule, build_rule
 from attnscope.nn.patterns import Intervals, Pattern
+from attnscope.nn.recall import Segments
 from attnscope.nn.sparse import Sparse, draw_earlier_links, draw_links
 from attnscope.schemes.masks import MASKS
 
@@ -52,6 +53,8 @@ class SelfMask:
         is_banded = mask.is_band and pattern is None and not is_prefix
         if is_prefix:
             pattern = self._prefix(n_queries, n_keys, prefix, device)
+        elif pattern is None and mask.recalls:
+            pattern = self._segments.seen(n_queries, n_keys, device)
         elif pattern is None and mask.is_sparse:
             pattern = self._described(n_keys - n_queries, device)
         return MaskRule(
@@ -66,7 +69,13 @@ class SelfMask:
         mask = MASKS[self.config.mask]
         if mask.is_full or mask.has_prefix:
             return n_tokens * n_tokens
+        if mask.recalls:
+            return self._segments.count(n_tokens)
         return self._described(0).count(n_tokens)
+
+    @property
+    def _segments(self) -> Segments:
+        return Segments(size=self.config.segment_tokens, memory=self.config.segment_memory)
 
     def _described(self, offset: int, device: torch.device | None = None) -> Sparse:
         config, mask = self.config, MASKS[self.config.mask]

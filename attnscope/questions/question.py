@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from attnscope.fields import one_of
 from attnscope.records.asking import Answer
 from attnscope.records.models import ModelInfo
-from attnscope.records.sites import HeadRef, Stack
+from attnscope.records.sites import HeadRef, SiteKey, Stack
 from attnscope.records.tokens import Token
 from attnscope.schemes.registry import Scheme
 
@@ -124,6 +124,20 @@ class Mixing:
     softmax: tuple[Numbers | None, ...]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Recalled:
+    """What a stack that reads in segments of `size` tokens looks at, `memory` tokens before them included.
+
+    `weights` of each site [n_heads, n_tokens, n_tokens], 0 where the mask forbids; `head` is asked about.
+    """
+
+    head: HeadRef
+    tokens: tuple[Token, ...]
+    size: int
+    memory: int
+    weights: Mapping[SiteKey, Numbers]
+
+
 class Reading(Protocol):
     """One text read by a model; each part is worked out when it is asked for.
 
@@ -170,6 +184,10 @@ class Reading(Protocol):
 
     def mixing(self) -> Mixing:
         """How the layers of a model without attention mix tokens."""
+        ...
+
+    def recalled(self) -> Recalled:
+        """The weights of a stack that reads its text in segments and remembers."""
         ...
 
 

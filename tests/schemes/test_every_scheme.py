@@ -32,6 +32,7 @@ HELP = Path(__file__).parents[2] / "resources" / "help"
 FAMILIES = {"score": SCORES, "mask": MASKS, "position": POSITIONS}
 SMALL = {
     "window": 2, "mask_block": 2, "random_blocks": 1, "prefix_tokens": 3, "n_buckets": 8, "max_distance": 6,
+    "segment_tokens": 4, "segment_memory": 3,
 }  # fmt: skip
 SCHEMES = [(key, name) for key, family in FAMILIES.items() for name in family]
 NETWORK = {

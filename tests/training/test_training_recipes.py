@@ -3,6 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from attnscope.models import load
@@ -99,6 +100,18 @@ def test_that_the_kept_run_of_reverse_labels_is_of_its_recipe_and_ends_with_all_
     last = load_traces(kept.probes[-1][1])[0]
     weights = last.weights(("encoder", 0), 0)[1:-1, 1:-1]  # without <s> and </s>
     assert weights.argmax(axis=1).tolist() == list(range(15, -1, -1))
+
+
+def test_that_the_kept_run_of_copy_segments_is_of_its_recipe_and_copies_over_the_border() -> None:
+    resources = resources_folder()
+    kept = read_run(resources / "films" / "copy-segments")
+    asked = parse_recipe((resources / "recipes" / "copy-segments.toml").read_text(encoding="utf-8"))
+    assert parse_recipe(kept.recipe) == asked
+    assert kept.n_bad_lines == 0
+    assert [event.accuracy for event in kept.events if isinstance(event, Evaluated)][-1] == 1.0
+    last = load_traces(kept.probes[-1][1])[0]
+    before = [np.nansum(last.weights(site, head)[8:, :8]) for site in last.sites for head in range(2)]
+    assert max(before) > 0.9 * 7  # some head copies all letters, each of which stands in the first segment
 
 
 def test_that_the_run_that_is_shown_first_is_of_the_recipe_that_is_open_then() -> None:

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.qt
 _WORDS = (
     "softmax, sliding window, Bahdanau, Luong, induction, Voita, explanation, RoPE, extrapolation, residual, "
     "LayerNorm, warm-up, masked, temperature, top-p, BPE, KV cache, GQA, linear attention, scaling law, "
-    "ViT, exercise, reverse, tagging, labels"
+    "ViT, exercise, reverse, tagging, labels, Transformer-XL, segment recurrence"
 ).split(", ")
 
 

@@ -2,7 +2,7 @@
 
 A mask is made of a window, in steps; of keys at every distance that a stride divides; of tokens at the
 beginning that see everything and are seen by all; of random links between blocks; or of a prefix that all
-tokens see (`nn/self_masks.py`).
+tokens see; or of segments that remember tokens before them (`nn/self_masks.py`).
 """
 
 from collections.abc import Iterator
@@ -31,6 +31,8 @@ class Mask(Scheme):
     """Whether no query sees a key further away than `reach`."""
     is_sparse: ClassVar[bool] = False
     """Whether more than the two ends of a window have to be described."""
+    recalls: ClassVar[bool] = False
+    """Whether a text is read in segments that remember tokens before them, and no window is there."""
     draws_links: ClassVar[bool] = False
     """Whether blocks are linked at random."""
 
