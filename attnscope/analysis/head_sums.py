@@ -126,7 +126,8 @@ class HeadSums:
         i, j = (torch.arange(one.start, one.stop, device=below.device) for one in (rows, cols))
         tops = -torch.add(-j.to(below.dtype), below, alpha=_FAR).amax(dim=-1)  # [B, H, rows]
         offset = (tops - i).nan_to_num_().clamp_(-OFFSET_REACH - 1, OFFSET_REACH + 1) + (OFFSET_REACH + 1)
-        self.offsets.scatter_add_(2, offset.long(), choosing.to(self.offsets.dtype).expand(offset.shape))
+        choosing = choosing & ~tops.isnan()
+        self.offsets.scatter_add_(2, offset.long(), choosing.to(self.offsets.dtype))
 
     def _add_offset_weights(self, a: Tensor, is_word: Tensor, rows: slice, cols: slice) -> None:
         """The weight at every offset, over the rows of words; 0 where there is no token."""

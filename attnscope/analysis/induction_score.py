@@ -120,4 +120,4 @@ def induction_stripe(weights: Tensor, n_period: int) -> Tensor:
     start at the first token of the first copy. Near 1 for an induction head.
     """
     stripe = weights.diagonal(1 - n_period, dim1=-2, dim2=-1)  # queries from s − 1 on
-    return stripe.nan_to_num(nan=0.0)[..., 1:].mean(dim=-1)
+    return stripe[..., 1:].mean(dim=-1)

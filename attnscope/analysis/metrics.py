@@ -37,6 +37,7 @@ from attnscope.records.importance import MetricName
 from attnscope.records.sites import NO_GATES, Gates, Site
 from attnscope.text.examples import Example
 from attnscope.trace.trace import Trace
+from attnscope.trace.weights import weights_to_sum
 
 Counts = NDArray[np.float64]
 """What each text adds to the sums, [n_texts, n_sums]."""
@@ -163,7 +164,7 @@ def _links(trace: Trace, site: Site, is_on: NDArray[np.bool_], pair: AlignedPair
         for text, words in ((trace.target.text, pair.target), (trace.source.text, pair.source))
     ]
     maps = word_maps(queries, spans[0], keys, spans[1], shift=1)
-    mean = trace.all_weights(site)[torch.from_numpy(is_on)].nan_to_num(nan=0.0).mean(dim=0).cpu()
+    mean = weights_to_sum(trace.records[site.key])[torch.from_numpy(is_on)].mean(dim=0).cpu()
     return set(head_alignment((maps.to_query @ mean @ maps.to_key.T).numpy()))
 
 

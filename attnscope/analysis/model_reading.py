@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 from attnscope.analysis.model_adapter import OwnSubject, predicting_stack
 from attnscope.analysis.reading import first_tensor, predicting_tokens
-from attnscope.errors import UserError
+from attnscope.errors import NotFiniteError, UserError
 from attnscope.models.huggingface.anatomy import Anatomy, anatomy_of, is_product, not_known
 from attnscope.models.huggingface.head_rows import head_products, matrix_of
 from attnscope.models.huggingface.network import HuggingFaceNetwork
@@ -193,7 +193,7 @@ class ModelReading:
         record = probe.records[head.site_key]
         row = slice(head.head, head.head + 1)
         group = head.head * len(record.k) // len(record.q)
-        parts = (record.q[head.head], record.k[group], site_weights(record, row)[0])
+        parts = (_finite(record.q[head.head]), _finite(record.k[group]), site_weights(record, row)[0])
         q, k, weights = (exact(one).cpu().numpy() for one in parts)
         queries, keys = self._tokens_of_head(head)
         return Attended(head=head, query_tokens=queries, key_tokens=keys, q=q, k=k, weights=weights)
@@ -489,8 +489,20 @@ def _has_attention() -> UserError:
 
 def _array(tensor: Tensor) -> Numbers:
     """What was computed for one text, float64, without the axis of the batch."""
-    numbers: Numbers = exact(tensor.detach())[0].cpu().numpy()
+    numbers: Numbers = exact(_finite(tensor.detach()))[0].cpu().numpy()
     return numbers
+
+
+def _finite(found: Tensor) -> Tensor:
+    """What a part of the model computed; raises NotFiniteError where it is NaN or infinite."""
+    if bool(torch.isfinite(found).all()):
+        return found
+    raise NotFiniteError(
+        "What the model computes on this text is not finite: parts of it are NaN or infinite.",
+        expected="finite numbers",
+        action="Its weights are damaged, or too large: attnscope info says which. Open it from an "
+        "undamaged copy.",
+    )
 
 
 def routes_of(result: Any, n_tokens: int) -> tuple[Numbers, Numbers]:
@@ -506,7 +518,7 @@ def routes_of(result: Any, n_tokens: int) -> tuple[Numbers, Numbers]:
         logits = first
         weights = torch.zeros_like(logits, dtype=second.dtype).scatter(-1, third, second)
     rows = [exact(one).reshape(-1, one.shape[-1])[-n_tokens:].cpu() for one in (weights, logits)]
-    return rows[0].numpy(), rows[1].softmax(dim=-1).numpy()
+    return _finite(rows[0]).numpy(), _finite(rows[1].softmax(dim=-1)).numpy()
 
 
 @contextmanager
@@ -554,7 +566,7 @@ class _Seen:
                 f"A part of the model ({type(place.module).__name__}) was not used on this text.",
                 expected="a model that uses each of its layers",
             )
-        numbers: Numbers = exact(found[place]).cpu().numpy()
+        numbers: Numbers = exact(_finite(found[place])).cpu().numpy()
         return numbers.reshape(-1, numbers.shape[-1])
 
 

@@ -26,6 +26,7 @@ from attnscope.records.importance import Progress
 from attnscope.records.redundancy import HeadPairs
 from attnscope.records.sites import HeadRef, Stack
 from attnscope.trace.trace import Trace
+from attnscope.trace.weights import weights_to_sum
 
 _BLOCK_CELLS = 4_000_000
 
@@ -40,13 +41,14 @@ class HeadDivergences:
 
     def add(self, trace: Trace, stack: Stack) -> None:
         """Take in one text."""
-        weights = [trace.all_weights(site) for site in trace.sites if site.stack == stack]
+        weights = [weights_to_sum(trace.records[site.key]) for site in trace.sites if site.stack == stack]
         self.add_weights(torch.cat(weights))
 
     def add_weights(self, weights: Tensor) -> None:
-        """Take in weights [n_heads, n_queries, n_keys]; NaN is forbidden, rows without a key do not count."""
-        seeing = (~weights.isnan()).any(dim=-1).all(dim=0)
-        a = weights[:, seeing].nan_to_num(nan=0.0)
+        """Take in weights [n_heads, n_queries, n_keys]. NaN or 0 is forbidden; blind rows do not count."""
+        a = weights.nan_to_num(nan=0.0)
+        seeing = (a > 0).any(dim=-1).all(dim=0)
+        a = a[:, seeing]
         self.total += divergence_sums(a).cpu().numpy()
         self.n_queries += int(seeing.sum())
         self.n_texts += 1

@@ -27,7 +27,7 @@ from attnscope.records.influence import InfluenceMap
 from attnscope.records.sites import Site, Stack, require_heads
 from attnscope.records.tokens import Token
 from attnscope.trace.trace import Trace
-from attnscope.trace.weights import site_weights
+from attnscope.trace.weights import weights_to_sum
 
 _BLOCK_CELLS = 8_000_000
 
@@ -137,7 +137,7 @@ def mean_weights(trace: Trace, site: Site) -> Tensor:
     """The mean over a site's heads, by their gates; float32 [n_queries, n_keys], 0 where forbidden.
 
     A few heads at a time, so that a long text needs no more memory than a few maps. When every head is
-    off, all is 0.
+    off, all is 0. Raises NotFiniteError for weights that are no numbers.
     """
     record = trace.records[site.key]
     gates = [trace.gates.value(head) for head in site.heads]
@@ -148,7 +148,7 @@ def mean_weights(trace: Trace, site: Site) -> Tensor:
         heads = slice(start, min(start + size, site.n_heads))
         if any(gates[heads]):
             share = torch.tensor(gates[heads], device=total.device)
-            total += torch.einsum("h,hqk->qk", share, site_weights(record, heads).nan_to_num_(nan=0.0))
+            total += torch.einsum("h,hqk->qk", share, weights_to_sum(record, heads))
     return total / (sum(gates) or 1.0)
 
 

@@ -16,7 +16,7 @@ from attnscope.records.alignment import AlignmentRows, GoldCell
 from attnscope.records.sites import Site
 from attnscope.records.word_tables import AlignmentTable
 from attnscope.trace.trace import Trace
-from attnscope.trace.weights import site_weights
+from attnscope.trace.weights import weights_to_sum
 
 MAX_CELLS = 64_000_000
 """Larger layers are not aligned: heads · queries · keys, gone through while the person waits."""
@@ -103,7 +103,7 @@ def _counts(trace: Trace, site: Site, maps: WordMaps, pair: AlignedPair) -> torc
         to_query = maps.to_query[words]  # [words, n_queries]
         seen = to_query.any(dim=0).nonzero()[:, 0].tolist() or [0]
         rows = slice(seen[0], seen[-1] + 1)
-        weights = site_weights(record, rows=rows).nan_to_num(nan=0.0).cpu()  # [H, rows, n_keys]
+        weights = weights_to_sum(record, rows=rows).cpu()  # [H, rows, n_keys]
         between = to_query[:, rows] @ weights @ maps.to_key.T  # [H, words, source words]
         total += count_links(between[None], [_part(pair, targets, words)])
     return total

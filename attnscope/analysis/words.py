@@ -22,6 +22,7 @@ from attnscope.nn.edits import Call
 from attnscope.nn.scores import log_weights
 from attnscope.records.sites import SiteKey, Stack
 from attnscope.records.tokens import Token
+from attnscope.trace.weights import finite_weights
 
 Span = tuple[int, int]
 """First character and the one after the last."""
@@ -57,7 +58,7 @@ class WordProbe(QuietProbe):
         if self.maps is None:
             raise ValueError("the word maps of the batch are missing")
         logs = log_weights(call.q, call.k, lse, rule=call.rule, score=call.score)
-        weights = logs.exp().nan_to_num_(nan=0.0)  # [B, H, Q, T]
+        weights = finite_weights(logs.exp_())  # [B, H, Q, T]
         self.between[site] = (
             self.maps.to_query[:, None] @ weights @ self.maps.to_key[:, None].transpose(2, 3)
         )  # [B, H, W, W]

@@ -233,7 +233,7 @@ def log_weights(
     if not score.is_plain:
         s = scores(q, k, rule=rule, score=score, heads=heads, rows=rows, cols=cols)
         logs = s - lse.to(s)[..., None]
-        return logs if forbidden == -math.inf else logs.masked_fill_(s.isneginf(), forbidden)
+        return logs.masked_fill_(s.isneginf(), forbidden)  # −∞ − −∞ of a row that sees nothing is NaN
     wide = torch.promote_types(q.dtype, torch.float32)
     queries, n_groups = q[:, heads, rows].to(wide), q.shape[1] // k.shape[1]
     keys = k[:, :, cols].to(wide)

@@ -34,7 +34,7 @@ from attnscope.trace.tensor_file import MAX_HEADER_BYTES, read_tensors, write_te
 
 FORMAT = 2
 _KEY = "attnscope_traces"
-_CODEC = Codec(is_sparse=True, caps=Caps(number=math.inf))
+_CODEC = Codec(is_sparse=True, odd="texts", caps=Caps(number=math.inf))  # a check may find ∞
 _TENSORS = ("q", "k", "lse")
 _VALUES = ("v", "out")
 _MAX_NAME, _MAX_NOTE, _MAX_NOTES = 200, 1000, 20

@@ -18,6 +18,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from attnscope.errors import NotFiniteError
 from attnscope.nn.cancellation import stop_if_unwanted
 from attnscope.nn.scores import ALL, log_weights
 from attnscope.trace.record import SiteRecord
@@ -45,6 +46,37 @@ def site_weights(record: SiteRecord, heads: slice = ALL, rows: slice = ALL, cols
         forbidden=math.nan,
     )
     return logs[0].exp_().float()
+
+
+def weights_to_sum(record: SiteRecord, heads: slice = ALL, rows: slice = ALL, cols: slice = ALL) -> Tensor:
+    """The same with 0 where the mask forbids, to be summed or multiplied.
+
+    Raises NotFiniteError where the model's own weights are no numbers: summed as 0 they would look right.
+    """
+    stop_if_unwanted()
+    logs = log_weights(
+        record.q[None],
+        record.k[None],
+        record.lse[None, heads, rows],
+        rule=record.rule,
+        score=record.score,
+        heads=heads,
+        rows=rows,
+        cols=cols,
+    )
+    return finite_weights(logs[0].exp_().float())
+
+
+def finite_weights(weights: Tensor) -> Tensor:
+    """Weights, 0 where the mask forbids; raises NotFiniteError where they are NaN or infinite."""
+    if bool(torch.isfinite(weights.sum())):
+        return weights
+    raise NotFiniteError(
+        "The attention weights of the model are not finite on this text: they are NaN or infinite.",
+        expected="finite numbers",
+        action="Its weights are damaged, or too large: attnscope info says which. Open it from an "
+        "undamaged copy.",
+    )
 
 
 def pooled_tile(

@@ -1,12 +1,15 @@
 """Weights or outputs that are no numbers: every command says so, and nothing is told of such outputs."""
 
+import math
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from tiny_models import SENTENCE, tiny_model
 
 import attnscope
+from attnscope.analysis.redundancy import head_pairs
 from attnscope.cli.main import main
 from attnscope.errors import NotFiniteError
 from attnscope.models.outputs import best_ids, finite, log_probabilities
@@ -67,6 +70,45 @@ def test_that_an_output_that_is_no_number_is_refused(
         assert "not finite" in look.comparison.refused
         assert look.comparison.after.predictions == ()
         assert not look.trace.check().is_good
+
+
+@pytest.mark.parametrize("command", [
+    ("rollout",), ("flow",), ("ask", "residual-stream"), ("ask", "feed-forward"),
+    ("ask", "projections", "--head", "L1H0"), ("ask", "hashing", "--head", "L1H0"),
+    ("figure", "--view", "graph", "-o", "x.svg"),
+], ids=lambda command: "-".join(command[:2]))  # fmt: skip
+def test_that_nothing_is_summed_over_weights_that_are_no_numbers(
+    command: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    folder = spoilt(tmp_path / "broken", "decoder", is_output=True)
+    named = (command[1], str(folder), *command[2:]) if command[0] == "ask" else (str(folder), *command[1:])
+    assert main([command[0], *named, "--text", SENTENCE]) == 2
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert "not finite" in told.err.replace("weights are not finite numbers", "")
+
+
+def test_that_measures_over_texts_say_nothing_of_heads_whose_weights_are_no_numbers(tmp_path: Path) -> None:
+    model = attnscope.load(spoilt(tmp_path / "broken", "decoder", is_output=True), device="cpu")
+    found = attnscope.measure_texts(model, [SENTENCE] * 12)
+    columns = zip(found.table.names, found.table.values.T, strict=True)
+    known = [name for name, column in columns if not np.isnan(column).all()]
+    assert known == ["next"]  # which the mask forbids
+    assert all("nothing can be told of it" in card.sentence for card in found.cards)
+    assert all(card.roles == () for card in found.cards)
+    with pytest.raises(NotFiniteError):
+        list(head_pairs(model, [SENTENCE]))
+
+
+def test_that_a_trace_of_weights_that_are_no_numbers_opens_again_as_it_was(tmp_path: Path) -> None:
+    trace = attnscope.load(spoilt(tmp_path / "broken", "decoder", is_output=True), device="cpu").trace(
+        SENTENCE
+    )
+    trace.save(tmp_path / "trace.safetensors")
+    again = attnscope.load_trace(tmp_path / "trace.safetensors")
+    assert not again.check().is_good
+    assert again.check().row_sum_error == math.inf
 
 
 def test_that_translating_a_file_is_refused_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

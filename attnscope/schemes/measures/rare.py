@@ -27,4 +27,5 @@ class Rare(Measure):
         words = facts.key_counts & ~facts.is_special
         top = sums.columns.masked_fill(~words[:, None], -1.0).argmax(dim=-1)  # [batch, n_heads]
         is_rare = facts.is_rare.gather(1, top).to(sums.columns.dtype)
-        return is_rare.masked_fill(~facts.is_rare.any(dim=1, keepdim=True), math.nan)
+        has_words = facts.is_rare.any(dim=1, keepdim=True)
+        return is_rare.masked_fill(~has_words | sums.columns.isnan().any(dim=-1), math.nan)
