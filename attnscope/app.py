@@ -27,11 +27,6 @@ from attnscope.records.requests import Reply, Request
 from attnscope.records.shelf import ShelfReply
 from attnscope.records.tiles import RefineGrids, TileReply
 from attnscope.settings import SETTINGS_NAME, Settings, StartOptions, write_settings
-from attnscope.viewmodels.labs.experiments import ExperimentsState
-from attnscope.viewmodels.labs.merges import MergesState
-from attnscope.viewmodels.labs.tokenizers import TokenizersState
-from attnscope.viewmodels.labs.vocabulary import VocabularyState
-from attnscope.viewmodels.query import Requests
 from attnscope.viewmodels.session.file import ENDING as SESSION_ENDING
 from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.states import Posts, Replies, States
@@ -150,33 +145,6 @@ class Leaving(QObject):
                 QTimer.singleShot(0, self._window, self._window.close)
 
 
-# The states of the token labs, offered to the Labs page; the window's tokens lead to them.
-
-
-class TokenLabs(QObject):
-    """Merges, tokenizers compared, vocabulary: their states, and the way from a token to its merges."""
-
-    def __init__(self, window: MainWindow, requests: Requests) -> None:
-        super().__init__(window)
-        self._window = window
-        self.merges = MergesState(requests)
-        self.tokenizers = TokenizersState(requests)
-        self.vocabulary = VocabularyState(requests)
-        for state in (self.merges, self.tokenizers, self.vocabulary):
-            window.pages.labs.offer(state)
-        window.pages.explore.text_bar.merges_wanted.connect(self._on_merges_wanted)
-
-    def handle(self, reply: Reply) -> None:
-        """Hand a reply to every state."""
-        for state in (self.merges, self.tokenizers, self.vocabulary):
-            state.handle(reply)
-
-    @Slot(str)
-    def _on_merges_wanted(self, word: str) -> None:
-        self._window.pages.show_lab("Merges replayed")
-        self.merges.show_word(word)
-
-
 PREFERRED_DEMO = "english-french"
 _RETRY_MS = 300
 
@@ -221,9 +189,8 @@ class Program(QObject):
             cancel=self.worker.cancel,
         )
         self.replies = Replies(posts)
-        join = self.replies.join
-        self.session = join(Session, Ready, ModelLoaded, post=self._post_for_session)
-        self.states = States(self.session, self.replies)
+        self.session = self.replies.join(Session, Ready, ModelLoaded, post=self._post_for_session)
+        self.states = States(self.session, self.replies, read_kept=kept_findings)
         self.training, self.heads = self.states.training, self.states.heads
         self.training.runs.restore(settings.listed_runs, settings.removed_runs, settings.unticked_runs)
         self.window = MainWindow(self.states, settings)
@@ -231,11 +198,6 @@ class Program(QObject):
         self.window.may_close = self.leaving.may_close
         if is_remembering:
             bring_draft_back(self.training, paths.settings_folder())
-        self.experiments = join(
-            functools.partial(ExperimentsState, self.session, read_kept=kept_findings), ModelLoaded
-        )
-        self.window.pages.labs.offer(self.experiments)
-        self.token_labs = join(functools.partial(TokenLabs, self.window), ModelLoaded)
         self._watch_work()
         self.worker.replied.connect(self._on_replied)
         self.tiles.replied.connect(self._on_tiles_replied)
@@ -253,7 +215,7 @@ class Program(QObject):
         watch_heads(work, self.heads, states.curves, states.alike)
         watch_pass(work, "A head's weights", states.weights)
         watch_writing(work, states.generation)
-        watch_pages(work, states.compare, states.pruning, self.experiments, self.worker.cancel)
+        watch_pages(work, states.compare, states.pruning, states.labs.experiments, self.worker.cancel)
         watch_pass(work, "Patching", states.patching)
         watch_flow(work, states.across)
         watch_downloads(work, states.shelf)

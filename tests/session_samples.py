@@ -20,6 +20,7 @@ from attnscope.records.outputs import Candidate, Comparison, Output, Prediction
 from attnscope.records.sites import Gates, HeadRef, Site, Stack
 from attnscope.records.texts import OpenText
 from attnscope.records.tokens import Token, Tokens
+from attnscope.viewmodels.labs.states import LabStates
 from attnscope.viewmodels.query import Requests
 from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.states import Posts, Replies, States
@@ -150,3 +151,8 @@ def states_of(session: Session, **posts: Callable[[Request], None]) -> States:
 
 def gates_off(*heads: HeadRef) -> Gates:
     return Gates.of(dict.fromkeys(heads, 0.0))
+
+
+def lab_states(session: Session | None = None) -> LabStates:
+    """The states of the labs; nobody answers them."""
+    return states_of(session or Desk().session).labs

@@ -1,11 +1,12 @@
 """Every state behind the window, who asks whom, and the way of each reply back to who asked. No Qt."""
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Protocol, TypeVar
 
+from attnscope.records.experiments import Finding, Question
 from attnscope.records.messages import ModelLoaded, Ready
 from attnscope.records.requests import Reply, Request
 from attnscope.viewmodels.asking import AskState
@@ -23,6 +24,11 @@ from attnscope.viewmodels.heads.pruning import PruningState
 from attnscope.viewmodels.heads.pruning_curves import CurvesState
 from attnscope.viewmodels.heads.state import HeadsState
 from attnscope.viewmodels.heads.tinting import TintState
+from attnscope.viewmodels.labs.experiments import ExperimentsState
+from attnscope.viewmodels.labs.merges import MergesState
+from attnscope.viewmodels.labs.states import LabStates
+from attnscope.viewmodels.labs.tokenizers import TokenizersState
+from attnscope.viewmodels.labs.vocabulary import VocabularyState
 from attnscope.viewmodels.maps.map_tiles import MapTiles
 from attnscope.viewmodels.maps.picturing import PictureState
 from attnscope.viewmodels.positions import PositionsState
@@ -108,9 +114,18 @@ class Replies:
 
 
 class States:
-    """All but the session are made here, each with numbers of its own."""
+    """All but the session are made here, each with numbers of its own.
 
-    def __init__(self, session: Session, replies: Replies) -> None:
+    `read_kept` reads what came with the program of the experiments of labs.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        replies: Replies,
+        *,
+        read_kept: Callable[[], Mapping[Question, Finding]] = dict,
+    ) -> None:
         join = replies.join
         self.session = session
         self.map_tiles = join(MapTiles, post=replies.posts.tiles)
@@ -135,6 +150,12 @@ class States:
         self.curves.changed.importance.connect(self._rank_heads, max_args=0)
         self.alike = join(partial(AlikeState, session), ModelLoaded)
         self.weights = join(partial(WeightsState, session), ModelLoaded)
+        self.labs = LabStates(
+            experiments=join(partial(ExperimentsState, session, read_kept=read_kept), ModelLoaded),
+            merges=join(MergesState, ModelLoaded),
+            tokenizers=join(TokenizersState, ModelLoaded),
+            vocabulary=join(VocabularyState, ModelLoaded),
+        )
         self.shelf = join(ShelfState, post=replies.posts.downloads)
 
     def _rank_heads(self) -> None:

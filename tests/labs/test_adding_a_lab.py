@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from added_files import look_also_in
 from pytestqt.qtbot import QtBot
+from session_samples import lab_states
 
 import attnscope as at
 from attnscope import labs
@@ -93,7 +94,7 @@ def added(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def test_that_the_window_lists_it_draws_it_and_sets_it(qtbot: QtBot) -> None:
-    page = LabsPage()
+    page = LabsPage(lab_states())
     qtbot.addWidget(page)
     page.show()
     view = ViewState()

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 from pytestqt.qtbot import QtBot
+from session_samples import lab_states
 from torch.nn import functional
 
 from attnscope.labs.norms_over_axes import (
@@ -91,7 +92,7 @@ def test_that_each_norm_leaves_the_means_that_it_does_not_count() -> None:
 
 @pytest.mark.qt
 def test_that_a_number_is_looked_at_when_it_is_clicked(qtbot: QtBot) -> None:
-    view = make_lab(LAB)
+    view = make_lab(LAB, lab_states())
     qtbot.addWidget(view)
     view.cell_panels[0].clicked.emit(5, 7)
     assert view.lab.choice.at == (1, 1, 7)

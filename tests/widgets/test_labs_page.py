@@ -9,7 +9,7 @@ import pytest
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtWidgets import QComboBox, QLineEdit, QPushButton, QWidget
 from pytestqt.qtbot import QtBot
-from session_samples import Desk, states_of
+from session_samples import Desk, lab_states, states_of
 
 from attnscope.figures.colours import DARK
 from attnscope.figures.export import save
@@ -19,8 +19,7 @@ from attnscope.records.experiments import ExperimentNews, GradientCurve, Gradien
 from attnscope.records.messages import Request
 from attnscope.records.requests import StopWork
 from attnscope.settings import Settings
-from attnscope.viewmodels.labs.experiments import ExperimentsState
-from attnscope.viewmodels.query import Requests
+from attnscope.viewmodels.labs.states import LabStates
 from attnscope.viewmodels.session.file import LookSaved
 from attnscope.viewmodels.view_state import ViewState, page_named
 from attnscope.widgets.jump_slider import JumpSlider
@@ -46,11 +45,11 @@ def quick_costs(d_model: int) -> Iterator[CostPoint]:
 
 @pytest.fixture
 def page(qtbot: QtBot) -> LabsPage:
-    def make(entry: LabEntry) -> QWidget:
+    def make(entry: LabEntry, states: LabStates) -> QWidget:
         is_cost = entry.name == "Cost by length"
-        return make_cost_view(entry, quick_costs) if is_cost else make_lab(entry)
+        return make_cost_view(entry, quick_costs) if is_cost else make_lab(entry, states)
 
-    page = LabsPage(make=make)
+    page = LabsPage(lab_states(), make=make)
     qtbot.addWidget(page)
     page.resize(900, 540)
     page.show()
@@ -176,10 +175,13 @@ def test_that_the_palette_turns_to_a_lab_and_a_lab_to_its_page(page: LabsPage, q
     assert wanted.args == ["positions"]
 
 
-def test_that_a_lab_asks_while_it_is_looked_at_and_shows_what_comes(page: LabsPage, qtbot: QtBot) -> None:
+def test_that_a_lab_asks_while_it_is_looked_at_and_shows_what_comes(qtbot: QtBot) -> None:
     asked: list[Request] = []
-    state = ExperimentsState(Desk().open().session, Requests(asked.append))
-    page.offer(state)
+    states = states_of(Desk().open().session, worker=asked.append).labs
+    state, page = states.experiments, LabsPage(states)
+    qtbot.addWidget(page)
+    page.resize(900, 540)
+    page.show()
     page.show_lab("Norms before or after")
     lab = page.labs["Norms before or after"]
     (request,) = asked

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from PySide6.QtCore import QRectF
 from PySide6.QtGui import QAction, QImage, QPainter
-from session_samples import Desk, tokens
+from session_samples import Desk, lab_states, tokens
 
 from attnscope.analysis.bleu import BleuScore
 from attnscope.cli.translate import score_sentence
@@ -43,9 +43,9 @@ def test_that_pages_without_maps_of_the_model_say_nothing_about_them(qtbot):
 
 
 def test_that_a_lab_has_the_title_of_its_name_in_the_list(qtbot):
-    seen = 0
+    states, seen = lab_states(), 0
     for entry in LABS.values():
-        lab = make_lab(entry)
+        lab = make_lab(entry, states)
         qtbot.addWidget(lab)
         if isinstance(lab, LabView):
             assert entry.name in {label.text() for label in lab.findChildren(PlainLabel)}
@@ -55,9 +55,8 @@ def test_that_a_lab_has_the_title_of_its_name_in_the_list(qtbot):
 
 def test_that_tokenizers_have_no_axes_before_they_are_measured(qtbot):
     state = TokenizersState(Requests(lambda _: None))
-    view = TokenizersView()
+    view = TokenizersView(state)
     qtbot.addWidget(view)
-    view.offer(state)
     assert view.length_chart.isHidden()
     assert not view.empty.isHidden()
     state.start()

@@ -26,10 +26,8 @@ from attnscope.widgets.token_strip import is_unknown
 pytestmark = pytest.mark.qt
 
 
-def shown(qtbot, view, state):
+def shown(qtbot, view):
     qtbot.addWidget(view)
-    view.offer(object())
-    view.offer(state)
     view.show()
     return view
 
@@ -37,7 +35,7 @@ def shown(qtbot, view, state):
 def test_that_a_replay_is_walked_by_rows_buttons_and_keys(qtbot):
     posted = []
     state = MergesState(Requests(posted.append))
-    view = shown(qtbot, MergesView(), state)
+    view = shown(qtbot, MergesView(state))
     state.handle(SplitsReplayed(number=posted[-1].number, replay=replay_of_ab()))
     assert view.place.text() == "step 1 of 2"
     view.forward.click()
@@ -64,7 +62,7 @@ def test_that_a_replay_is_walked_by_rows_buttons_and_keys(qtbot):
 def test_that_choices_ask_for_other_replays(qtbot):
     posted = []
     state = MergesState(Requests(posted.append))
-    view = shown(qtbot, MergesView(), state)
+    view = shown(qtbot, MergesView(state))
     qtbot.keyClicks(view.text, "x")
     assert posted[-1].text.endswith("x")
     place = view.kind.findText("byte-level BPE")
@@ -78,7 +76,7 @@ def test_that_choices_ask_for_other_replays(qtbot):
 def test_that_rows_are_shown_as_they_come_and_a_run_can_be_stopped(qtbot):
     posted = []
     state = TokenizersState(Requests(posted.append))
-    view = shown(qtbot, TokenizersView(ask_text=lambda _: "a pasted text"), state)
+    view = shown(qtbot, TokenizersView(state, ask_text=lambda _: "a pasted text"))
     assert view.figure_spec() is None
     view.start.click()  # what began when the lab was looked at
     assert posted[-1] == StopWork(number=posted[-1].number, work="CompareTokenizers")
@@ -107,7 +105,7 @@ def test_that_rows_are_shown_as_they_come_and_a_run_can_be_stopped(qtbot):
 def test_that_a_vocabulary_is_searched_looked_into_and_copied(qtbot):
     posted = []
     state = VocabularyState(Requests(posted.append))
-    view = shown(qtbot, VocabularyView(), state)
+    view = shown(qtbot, VocabularyView(state))
     state.handle(VocabularyShown(number=posted[-1].number, table=table()))
     assert view.table.model().rowCount() == 3
     view.table.selectRow(2)
@@ -140,7 +138,7 @@ def test_that_the_menu_of_a_token_leads_to_the_merges_of_its_whole_word(qtbot):
     assert [word_text(text, k) for k in range(5)] == ["so", "smarter", "smarter", "x", ""]
     assert [is_unknown(token) for token in text.tokens] == [False, False, False, True, False]
     wanted = []
-    view = MergesView()
+    view = MergesView(MergesState(Requests([].append)))
     qtbot.addWidget(view)
     menu = token_menu(text, 2, wanted.append, view)
     menu.actions()[0].trigger()

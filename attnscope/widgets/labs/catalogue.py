@@ -12,6 +12,7 @@ from PySide6.QtWidgets import QWidget
 from attnscope.figures.spec import FigureSpec
 from attnscope.labs.lab import AnyLab, Lab, LabEntry
 from attnscope.viewmodels.labs.controls import LabControls
+from attnscope.viewmodels.labs.states import LabStates
 
 
 class LabWidget(Protocol):
@@ -26,21 +27,12 @@ class LabWidget(Protocol):
 
 
 @runtime_checkable
-class TakesOffers(Protocol):
-    """A lab that asks the worker: it is offered every state that the page was offered, and keeps its own."""
-
-    def offer(self, state: object) -> None:
-        """Keep a state that is known here; leave any other."""
-        ...
-
-
-@runtime_checkable
 class HasControls(Protocol):
     """A lab whose controls can be undone, brought back to the example and kept."""
 
     @property
-    def controls(self) -> LabControls[Any] | None:
-        """What is set in it; None until it has been offered its state."""
+    def controls(self) -> LabControls[Any]:
+        """What is set in it."""
         ...
 
 
@@ -51,47 +43,50 @@ class LinksToPages(Protocol):
     page_wanted: Any
 
 
-def make_lab(entry: LabEntry) -> QWidget:
-    """The widget of a lab: its own, or the view of any lab that is drawn from its choice."""
+def make_lab(entry: LabEntry, states: LabStates) -> QWidget:
+    """The widget of a lab: its own, or the view of any lab that is drawn from its choice.
+
+    Those that ask the worker get their own of the `states`.
+    """
     own = _OWN.get(entry.name)
     if own is not None:
-        return own(entry)
+        return own(entry, states)
     if not isinstance(entry, Lab):
         raise TypeError(f"the lab {entry.name} has neither a picture nor a widget")
     if entry.asks:
         from attnscope.widgets.labs.experiment_desk import make_asking_view
 
-        return make_asking_view(entry)
+        return make_asking_view(entry, states.experiments)
     from attnscope.widgets.labs.lab_view import LabView
 
     return LabView(entry)
 
 
-def _cost(entry: LabEntry) -> QWidget:
+def _cost(entry: LabEntry, _states: LabStates) -> QWidget:
     from attnscope.widgets.labs.cost_view import make_cost_view
 
     return make_cost_view(cast("AnyLab", entry))
 
 
-def _merges(_entry: LabEntry) -> QWidget:
+def _merges(_entry: LabEntry, states: LabStates) -> QWidget:
     from attnscope.widgets.labs.merges_view import MergesView
 
-    return MergesView()
+    return MergesView(states.merges)
 
 
-def _tokenizers(_entry: LabEntry) -> QWidget:
+def _tokenizers(_entry: LabEntry, states: LabStates) -> QWidget:
     from attnscope.widgets.labs.tokenizers_view import TokenizersView
 
-    return TokenizersView()
+    return TokenizersView(states.tokenizers)
 
 
-def _vocabulary(_entry: LabEntry) -> QWidget:
+def _vocabulary(_entry: LabEntry, states: LabStates) -> QWidget:
     from attnscope.widgets.labs.vocabulary_view import VocabularyView
 
-    return VocabularyView()
+    return VocabularyView(states.vocabulary)
 
 
-_OWN: Mapping[str, Callable[[LabEntry], QWidget]] = {
+_OWN: Mapping[str, Callable[[LabEntry, LabStates], QWidget]] = {
     "Cost by length": _cost,
     "Merges replayed": _merges,
     "Tokenizers compared": _tokenizers,

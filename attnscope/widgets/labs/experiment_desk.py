@@ -19,35 +19,26 @@ C = TypeVar("C")
 
 
 class ExperimentDesk(QObject, Generic[C]):
-    """Belongs to one lab; without a state it does nothing, and the lab says that there is no worker."""
+    """Belongs to one lab."""
 
-    def __init__(self, view: LabView[C, Any]) -> None:
+    def __init__(self, view: LabView[C, Any], state: ExperimentsState) -> None:
         super().__init__(view)
-        self._lab, self._plan = view.lab, view.plan
-        self._state: ExperimentsState | None = None
+        self._lab, self._plan, self._state = view.lab, view.plan, state
         self._is_watched = False
         self._timer = QTimer(self, singleShot=True, interval=WAIT_MS)
         self._timer.timeout.connect(self._ask)
         when(self, self._on_lab, view.lab.changed)
+        when(self, self._show, state.changed.answers, state.changed.model)
+        when(self, self._timer.start, state.changed.model)
         view.looked_at.connect(self.look)
         view.left.connect(self.leave)
-        view.offered.connect(self.take)
+        self._show()
 
     @property
     def is_busy(self) -> bool:
         """Whether an answer is awaited."""
         answer = self._answer()
         return self._is_watched and answer is not None and not answer.is_exact and not answer.error
-
-    @Slot(object)
-    def take(self, state: object) -> None:
-        """Keep the state of experiments."""
-        if isinstance(state, ExperimentsState) and self._state is None:
-            self._state = state
-            when(self, self._show, state.changed.answers, state.changed.model)
-            when(self, self._timer.start, state.changed.model)
-            self._show()
-            self._ask()
 
     @Slot()
     def look(self) -> None:
@@ -61,13 +52,13 @@ class ExperimentDesk(QObject, Generic[C]):
         self._is_watched = False
         self._timer.stop()
         question = self._question()
-        if self._state is not None and question is not None:
+        if question is not None:
             self._state.stop(type(question))
 
     @Slot()
     def _ask(self) -> None:
         question = self._question()
-        if self._state is not None and self._is_watched and question is not None:
+        if self._is_watched and question is not None:
             self._state.ask(question)
 
     def _on_lab(self) -> None:
@@ -77,13 +68,11 @@ class ExperimentDesk(QObject, Generic[C]):
         self._show()
 
     def _question(self) -> Question | None:
-        if self._state is None:
-            return None
         return self._plan.question(self._lab.choice, self._state.own_question())
 
     def _answer(self) -> Answer | None:
         question = self._question()
-        return None if self._state is None or question is None else self._state.answer(question)
+        return None if question is None else self._state.answer(question)
 
     def _show(self) -> None:
         choice: Any = self._lab.choice
@@ -92,9 +81,9 @@ class ExperimentDesk(QObject, Generic[C]):
             self._lab.choose(replace(choice, answer=answer))
 
 
-def make_asking_view(lab: Lab[C, Any]) -> LabView[C, Any]:
+def make_asking_view(lab: Lab[C, Any], state: ExperimentsState) -> LabView[C, Any]:
     """A lab whose choice has a field `answer`, with its desk as a child called `desk`."""
     view: LabView[C, Any] = LabView(lab)
-    desk = ExperimentDesk(view)
+    desk = ExperimentDesk(view, state)
     desk.setObjectName("desk")
     return view

@@ -20,14 +20,18 @@ _SIDE_PX = 258
 
 
 class LabFrame(Dressed):
-    """`side` and `picture` are the layouts to fill; `looked_at` when the lab is shown."""
+    """`side` and `picture` are the layouts to fill; `looked_at` when the lab is shown.
+
+    `controls` is what is set in the lab.
+    """
 
     export_wanted = Signal()
     hover_text = Signal(str)
     looked_at = Signal()
 
-    def __init__(self, title: str, parent: QWidget | None = None, *, has_words: bool = True) -> None:
-        super().__init__(parent)
+    def __init__(self, title: str, controls: LabControls[Any], *, has_words: bool = True) -> None:
+        super().__init__()
+        self.controls = controls
         self.words = WordsPanel() if has_words else None
         self.sentence = PlainLabel(role="name", wraps=True)
         self.sentence.setAlignment(Qt.AlignmentFlag.AlignTop)
@@ -40,6 +44,7 @@ class LabFrame(Dressed):
             whole.addWidget(self.words)
         whole.addStretch(1)
         self.foot = LabFoot()
+        self.foot.work_on(controls)
         self.foot.export_wanted.connect(self.export_wanted)
         self._side = lab_side(inside, self.foot)
         self.picture = column(self.sentence, margins=(16, 12, 12, 8))
@@ -52,11 +57,6 @@ class LabFrame(Dressed):
                 self.side.addWidget(part)
             else:
                 self.side.addLayout(part)
-
-    @property
-    def controls(self) -> LabControls[Any] | None:
-        """What is set in the lab; None until it has been offered its state."""
-        return None
 
     def dress(self) -> None:
         self.fit_frame()

@@ -32,14 +32,10 @@ S = TypeVar("S", bound=HasWords)
 
 
 class LabView(Dressed, Generic[C, S]):
-    """Shows a lab; `export_wanted` asks for the export dialog, `page_wanted` for another page.
-
-    `offered` passes on a state of the window, for those who work things out for the lab.
-    """
+    """Shows a lab; `export_wanted` asks for the export dialog, `page_wanted` for another page."""
 
     export_wanted = Signal()
     page_wanted = Signal(str)
-    offered = Signal(object)
     hover_text = Signal(str)
     looked_at = Signal()
     left = Signal()
@@ -80,10 +76,6 @@ class LabView(Dressed, Generic[C, S]):
         button = push_button(words, name=words, tip=plain_tooltip(tip))
         self._column.insertWidget(2 + len(self.rows), button)
         return button
-
-    def offer(self, state: object) -> None:
-        """Pass a state of the window on."""
-        self.offered.emit(state)
 
     def figure_spec(self) -> FigureSpec:
         """The lab as a figure: its picture, its formula and its sentence."""

@@ -1,7 +1,5 @@
 """The lab that replays merges: the words as chips at each step, the steps as a table, the rules beside it."""
 
-from functools import partial
-
 import numpy as np
 from PySide6.QtCore import Qt, QTimer
 from PySide6.QtGui import QKeyEvent
@@ -13,8 +11,6 @@ from attnscope.figures.spec import Caption, FigureSpec
 from attnscope.figures.style import type_px
 from attnscope.figures.views.lab import LabFigure
 from attnscope.records.charts import Chart, Series
-from attnscope.records.splits import ReplaySplits
-from attnscope.viewmodels.labs.controls import LabControls
 from attnscope.viewmodels.labs.merges import MAX_TEXT, SIZES, SOURCES, TRAINED_KINDS, MergesState
 from attnscope.widgets.form_parts import column, play_icon, row
 from attnscope.widgets.jump_slider import JumpSlider
@@ -40,11 +36,11 @@ _RULE_COLUMNS = (
 
 
 class MergesView(LabFrame):
-    """Shows a MergesState once it has been offered one."""
+    """Shows a MergesState."""
 
-    def __init__(self) -> None:
-        super().__init__("Merges replayed")
-        self.state: MergesState | None = None
+    def __init__(self, state: MergesState) -> None:
+        super().__init__("Merges replayed", state.controls)
+        self.state = state
         self.text = named(QLineEdit(maxLength=MAX_TEXT), "Text to split")
         self.source, self.kind = QComboBox(), QComboBox()
         self.pieces, self.slider = (
@@ -63,26 +59,14 @@ class MergesView(LabFrame):
         self._timer.timeout.connect(self._on_tick)
         self._build_side()
         self._build_picture()
-        self.looked_at.connect(self._on_looked_at)
+        self.looked_at.connect(self.state.start)
         self.dress()
-
-    @property
-    def controls(self) -> LabControls[ReplaySplits] | None:
-        return self.state.controls if self.state is not None else None
-
-    def offer(self, state: object) -> None:
-        """Take the state that is for this lab."""
-        if isinstance(state, MergesState) and self.state is None:
-            self.state = state
-            self.foot.work_on(state.controls)
-            changed = state.changed
-            when(self, partial(self._show_choice, state), changed.choice)
-            when(self, partial(self._show_replay, state), changed.replay)
-            when(self, partial(self._show_step, state), changed.replay, changed.step)
-            for show in (self._show_choice, self._show_replay, self._show_step):
-                show(state)
-            if self.isVisible():
-                state.start()
+        changed = state.changed
+        when(self, self._show_choice, changed.choice)
+        when(self, self._show_replay, changed.replay)
+        when(self, self._show_step, changed.replay, changed.step)
+        for show in (self._show_choice, self._show_replay, self._show_step):
+            show()
 
     def dress(self) -> None:
         super().dress()
@@ -97,7 +81,7 @@ class MergesView(LabFrame):
     def figure_spec(self) -> FigureSpec | None:
         """How the number of pieces falls, merge by merge."""
         state = self.state
-        if state is None or not state.n_steps:
+        if not state.n_steps:
             return None
         counts = state.counts()
         heights = np.array(counts, np.float64)
@@ -125,9 +109,9 @@ class MergesView(LabFrame):
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         steps = {Qt.Key.Key_Left: -1, Qt.Key.Key_Right: 1}
-        if self.state is not None and Qt.Key(event.key()) in steps:
+        if Qt.Key(event.key()) in steps:
             self.state.go_to(self.state.step + steps[Qt.Key(event.key())])
-        elif self.state is not None and event.key() == Qt.Key.Key_Space:
+        elif event.key() == Qt.Key.Key_Space:
             self._on_play()
         else:
             super().keyPressEvent(event)
@@ -190,25 +174,27 @@ class MergesView(LabFrame):
 
     # Showing
 
-    def _show_replay(self, state: MergesState) -> None:
+    def _show_replay(self) -> None:
+        state = self.state
         self._step_rows.show_rows(state.n_steps)
         self._rule_rows.show_rows(len(state.replay.rules) if state.replay else 0)
         self.slider.setRange(0, max(1, state.n_steps))
         self.slider.setEnabled(state.n_steps > 0)
 
-    def _show_choice(self, state: MergesState) -> None:
+    def _show_choice(self) -> None:
+        state = self.state
         if self.text.text() != state.wish.text:
             self.text.setText(state.wish.text)
         self.source.setCurrentIndex(self.source.findData(state.wish.source))
         self.kind.setCurrentIndex(self.kind.findData(state.wish.kind))
-        self.pieces.setValue(min(range(len(SIZES)), key=lambda k: abs(SIZES[k] - state.wish.vocab_size)))
+        self.pieces.setValue(self._size_shown)
         self.pieces_value.setText(f"{state.wish.vocab_size:,}")
         for widget in (self._kind_row, self._size_row):
             widget.setVisible(state.wish.source != "model")
         self.foot.show_possible(state.controls)
 
-    def _show_step(self, state: MergesState) -> None:
-        words = state.words
+    def _show_step(self) -> None:
+        state, words = self.state, self.state.words
         self.sentence.setText(plain_text(words.sentence))
         self.sentence.set_role("error" if state.query.error else "name")
         self.show_words(words.formula, words.numbers)
@@ -237,10 +223,10 @@ class MergesView(LabFrame):
         self.play.setIcon(play_icon(self.theme.text, is_playing=self._timer.isActive()))
 
     def _step_cells(self, k: int) -> tuple[str, ...]:
-        state = self.state
-        if state is None or state.replay is None:
+        replay = self.state.replay
+        if replay is None:
             return ("",) * len(_STEP_COLUMNS)
-        step = state.replay.steps[k]
+        step = replay.steps[k]
         what = f"{step.left} + {step.right} → {step.made}" if step.left else step.made or "looked up"
         if step.alternatives:
             what = f"{step.made}: log p {fixed(step.alternatives[0].log_p)}"
@@ -253,57 +239,47 @@ class MergesView(LabFrame):
         return (str(k + 1), plain_text(what), rank, str(len(step.changed) or ""), plain_text(words))
 
     def _rule_cells(self, k: int) -> tuple[str, ...]:
-        state = self.state
-        if state is None or state.replay is None:
+        replay = self.state.replay
+        if replay is None:
             return ("", "", "")
-        rule = state.replay.rules[k]
+        rule = replay.rules[k]
         count = f"{rule.count:,}" if rule.count is not None else "–"
         return (f"{rule.rank:,}", plain_text(f"{rule.left} + {rule.right} → {rule.made}"), count)
 
+    @property
+    def _size_shown(self) -> int:
+        """Which of the sizes is nearest to the one that is chosen."""
+        chosen = self.state.wish.vocab_size
+        return min(range(len(SIZES)), key=lambda k: abs(SIZES[k] - chosen))
+
     # What the person does
 
-    def _on_looked_at(self) -> None:
-        if self.state is not None:
-            self.state.start()
-
     def _on_text(self, text: str) -> None:
-        if self.state is not None:
-            self.state.set_text(text)
+        self.state.set_text(text)
 
     def _on_source(self, index: int) -> None:
-        if self.state is not None:
-            self.state.set_source(self.source.itemData(index))
+        self.state.set_source(self.source.itemData(index))
 
     def _on_kind(self, index: int) -> None:
-        if self.state is not None:
-            self.state.set_kind(str(self.kind.itemData(index)))
+        self.state.set_kind(str(self.kind.itemData(index)))
 
     def _on_size(self, index: int) -> None:
-        nearest = None if self.state is None else self.state.wish.vocab_size
-        if self.state is not None and nearest is not None:
-            shown = min(range(len(SIZES)), key=lambda k: abs(SIZES[k] - nearest))
-            if index != shown:
-                self.state.set_size(SIZES[index])
+        if index != self._size_shown:
+            self.state.set_size(SIZES[index])
 
     def _on_slid(self, step: int) -> None:
-        if self.state is not None:
-            self.state.go_to(step)
+        self.state.go_to(step)
 
     def _on_step_row(self, k: int) -> None:
-        if self.state is not None:
-            self.state.go_to(k + 1)
+        self.state.go_to(k + 1)
 
     def _on_back(self) -> None:
-        if self.state is not None:
-            self.state.go_to(self.state.step - 1)
+        self.state.go_to(self.state.step - 1)
 
     def _on_forward(self) -> None:
-        if self.state is not None:
-            self.state.go_to(self.state.step + 1)
+        self.state.go_to(self.state.step + 1)
 
     def _on_play(self) -> None:
-        if self.state is None:
-            return
         if self._timer.isActive():
             self._timer.stop()
         elif self.state.n_steps:
@@ -313,7 +289,7 @@ class MergesView(LabFrame):
         self._show_play()
 
     def _on_tick(self) -> None:
-        if self.state is not None and self.isVisible():
+        if self.isVisible():
             self.state.go_to(self.state.step + 1)
         else:
             self._timer.stop()

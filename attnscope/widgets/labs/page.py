@@ -23,11 +23,12 @@ from attnscope.figures.spec import FigureSpec
 from attnscope.figures.style import type_px
 from attnscope.labs import GROUPS, LABS, LabEntry
 from attnscope.viewmodels.labs.controls import LabControls, LabValues
+from attnscope.viewmodels.labs.states import LabStates
 from attnscope.viewmodels.palette import Item
 from attnscope.viewmodels.view_state import ViewState
 from attnscope.widgets.form_parts import column, row
 from attnscope.widgets.labels import ElidedLabel, PlainLabel, named, plain_tooltip
-from attnscope.widgets.labs.catalogue import HasControls, LabWidget, LinksToPages, TakesOffers, make_lab
+from attnscope.widgets.labs.catalogue import HasControls, LabWidget, LinksToPages, make_lab
 from attnscope.widgets.offers import Offer
 from attnscope.widgets.theme import Dressed
 
@@ -46,10 +47,12 @@ class LabsPage(Dressed):
     page_wanted = Signal(str)
     controls_changed = Signal()
 
-    def __init__(self, *, make: Callable[[LabEntry], QWidget] = make_lab) -> None:
+    def __init__(
+        self, states: LabStates, *, make: Callable[[LabEntry, LabStates], QWidget] = make_lab
+    ) -> None:
         super().__init__()
         self._entries, self._make_lab = LABS, make
-        self._offered: list[object] = []
+        self._states = states
         self._followed: LabControls[Any] | None = None
         self.setProperty("role", "page")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
@@ -73,14 +76,6 @@ class LabsPage(Dressed):
     def entries(self) -> tuple[LabEntry, ...]:
         """Every lab there is, as listed."""
         return tuple(self._entries.values())
-
-    def offer(self, state: object) -> None:
-        """Give a state to every lab that takes offers, now or when it is made."""
-        self._offered.append(state)
-        for lab in self.labs.values():
-            if isinstance(lab, TakesOffers):
-                lab.offer(state)
-        self._follow()
 
     @property
     def controls(self) -> LabControls[Any] | None:
@@ -148,7 +143,7 @@ class LabsPage(Dressed):
     # Building
 
     def _make(self, entry: LabEntry) -> QWidget:
-        widget = self._make_lab(entry)
+        widget = self._make_lab(entry, self._states)
         lab = cast("LabWidget", widget)
         lab.hover_text.connect(self.hover_text)
         lab.export_wanted.connect(self.export_wanted)
@@ -157,9 +152,6 @@ class LabsPage(Dressed):
         self._stack.addWidget(widget)
         for field in widget.findChildren(QLineEdit):
             field.installEventFilter(self)
-        if isinstance(widget, TakesOffers):
-            for state in self._offered:
-                widget.offer(state)
         return widget
 
     def _build_list(self) -> QListWidget:

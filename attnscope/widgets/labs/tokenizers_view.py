@@ -1,7 +1,6 @@
 """The lab that compares tokenizers: charts against the vocabulary size, a table, one sentence in all."""
 
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -28,8 +27,7 @@ from attnscope.figures.spec import Caption, FigureSpec
 from attnscope.figures.style import type_px
 from attnscope.figures.views.lab import LabFigure
 from attnscope.records.charts import Chart, Series
-from attnscope.records.tokenizers import KINDS, SIZES, CompareTokenizers, TokenizerRow
-from attnscope.viewmodels.labs.controls import LabControls
+from attnscope.records.tokenizers import KINDS, SIZES, TokenizerRow
 from attnscope.viewmodels.labs.tokenizers import COLUMNS, TokenizersState, sizes_from_text
 from attnscope.widgets.form_parts import column, row
 from attnscope.widgets.labels import PlainLabel, plain_tooltip, tool_button, when
@@ -54,18 +52,18 @@ def _ask_text(parent: QWidget) -> str:
 
 
 class TokenizersView(LabFrame):
-    """Shows a TokenizersState once it has been offered one."""
+    """Shows a TokenizersState."""
 
     def __init__(
         self,
-        parent: QWidget | None = None,
+        state: TokenizersState,
         *,
         choose_file: ChooseFile = _ask_file,
         ask_text: AskText = _ask_text,
     ) -> None:
-        super().__init__("Tokenizers compared", parent, has_words=False)
+        super().__init__("Tokenizers compared", state.controls, has_words=False)
         self._choose_file, self._ask_text = choose_file, ask_text
-        self.state: TokenizersState | None = None
+        self.state = state
         self.text_name = PlainLabel("the sample text", "small")
         self.kinds = {kind: QCheckBox(name) for kind, name in KINDS.items()}
         self.sizes, self.typed = QLineEdit(), QLineEdit()
@@ -79,24 +77,12 @@ class TokenizersView(LabFrame):
         self._n_shown = -1
         self._build_side()
         self._build_picture()
-        self._show_empty(True)
-        self.looked_at.connect(self._on_looked_at)
+        self.looked_at.connect(state.look)
         self.dress()
-
-    @property
-    def controls(self) -> LabControls[CompareTokenizers] | None:
-        return self.state.controls if self.state is not None else None
-
-    def offer(self, state: object) -> None:
-        """Take the state that is for this lab."""
-        if isinstance(state, TokenizersState) and self.state is None:
-            self.state = state
-            self.foot.work_on(state.controls)
-            when(self, partial(self._show_choice, state), state.changed.choice)
-            when(self, partial(self._show_rows, state), state.changed.rows)
-            self._show_choice(state)
-            self._show_rows(state)
-            self._on_looked_at()
+        when(self, self._show_choice, state.changed.choice)
+        when(self, self._show_rows, state.changed.rows)
+        self._show_choice()
+        self._show_rows()
 
     def dress(self) -> None:
         super().dress()
@@ -108,7 +94,7 @@ class TokenizersView(LabFrame):
     def figure_spec(self) -> FigureSpec | None:
         """Both charts; the sentence and the text in the caption."""
         state = self.state
-        if state is None or not any(not row.refusal for row in state.rows):
+        if not any(not row.refusal for row in state.rows):
             return None
         text = state.news.text
         note = state.sentence
@@ -117,7 +103,7 @@ class TokenizersView(LabFrame):
                 f" Trained on {text.n_characters:,} characters, measured on {text.n_measured_characters:,}."
             )
         return LabFigure(
-            charts=self._charts(state),
+            charts=self._charts(),
             title="Tokenizers compared",
             caption=Caption(note=plain_text(note)),
             width_mm=160.0,
@@ -203,20 +189,21 @@ class TokenizersView(LabFrame):
 
     # Showing
 
-    def _show_choice(self, state: TokenizersState) -> None:
-        wish = state.wish
+    def _show_choice(self) -> None:
+        wish = self.state.wish
         for kind, box in self.kinds.items():
             box.setChecked(kind in wish.kinds)
         self.held_out.setChecked(wish.is_held_out)
         self.sizes.setText(" ".join(map(str, wish.sizes)))
         if self.typed.text() != wish.sentence:
             self.typed.setText(wish.sentence)
-        self.foot.show_possible(state.controls)
+        self.foot.show_possible(self.state.controls)
         named = Path(wish.path).name if wish.path else "pasted" if wish.text else "the sample text"
         n = f", {plural(len(wish.text), 'character')}" if wish.text and not wish.path else ""
         self.text_name.setText(plain_text(named) + n)
 
-    def _show_rows(self, state: TokenizersState) -> None:
+    def _show_rows(self) -> None:
+        state = self.state
         self.sentence.setText(plain_text(state.sentence))
         self.sentence.set_role("error" if state.error and not state.error.startswith("Stopped") else "name")
         self.start.setText("Stop" if state.is_working else "Train and compare")
@@ -226,10 +213,10 @@ class TokenizersView(LabFrame):
         if n_rows != self._n_shown:
             self._n_shown = n_rows
             self._rows.show_rows(n_rows)
-            length, density = self._charts(state)
+            length, density = self._charts()
             self.length_chart.show_chart(length)
             self.density_chart.show_chart(density)
-            self._show_chips(state)
+            self._show_chips()
 
     def _show_empty(self, is_empty: bool) -> None:
         """Say what is to be done in the place of axes without curves."""
@@ -237,14 +224,15 @@ class TokenizersView(LabFrame):
         for part in (self.length_chart, self.density_chart, self.table_tab, self.chips_tab, self._stack):
             part.setVisible(not is_empty)
 
-    def _charts(self, state: TokenizersState) -> tuple[Chart, Chart]:
+    def _charts(self) -> tuple[Chart, Chart]:
+        rows = self.state.rows
         return (
-            _chart(state.rows, "Length", "tokens per word", lambda row: row.tokens_per_word),
-            _chart(state.rows, "Density", "tokens for each used piece", lambda row: row.density, is_log=True),
+            _chart(rows, "Length", "tokens per word", lambda row: row.tokens_per_word),
+            _chart(rows, "Density", "tokens for each used piece", lambda row: row.density, is_log=True),
         )
 
-    def _show_chips(self, state: TokenizersState) -> None:
-        good = [row for row in state.rows if not row.refusal]
+    def _show_chips(self) -> None:
+        good = [row for row in self.state.rows if not row.refusal]
         while len(self._flows) < len(good):
             name, flow = PlainLabel("", "small"), ChipFlow("Sentence")
             name.setFixedWidth(round(type_px(_NAME_PX)))
@@ -267,17 +255,11 @@ class TokenizersView(LabFrame):
                 flow.show_tokens(good[k].sentence, unknown_id=good[k].unknown_id)
 
     def _cells(self, k: int) -> tuple[str, ...]:
-        return self.state.cells(self.state.rows[k]) if self.state is not None else ("",) * len(COLUMNS)
+        return self.state.cells(self.state.rows[k])
 
     # What the person does
 
-    def _on_looked_at(self) -> None:
-        if self.state is not None and self.isVisible():
-            self.state.look()
-
     def _on_start(self) -> None:
-        if self.state is None:
-            return
         if self.state.is_working:
             self.state.stop()
         else:
@@ -286,36 +268,31 @@ class TokenizersView(LabFrame):
             self.state.start()
 
     def _on_sample(self) -> None:
-        if self.state is not None:
-            self.state.choose(text="", path="")
+        self.state.choose(text="", path="")
 
     def _on_file(self) -> None:
         path = self._choose_file(self)
-        if path and self.state is not None:
+        if path:
             self.state.choose(text="", path=path)
 
     def _on_paste(self) -> None:
         text = self._ask_text(self)
-        if text.strip() and self.state is not None:
+        if text.strip():
             self.state.choose(text=text, path="")
 
     def _on_held_out(self, is_held_out: bool) -> None:
-        if self.state is not None:
-            self.state.choose(is_held_out=is_held_out)
+        self.state.choose(is_held_out=is_held_out)
 
     def _on_kinds(self) -> None:
-        if self.state is not None:
-            self.state.choose(kinds=tuple(kind for kind, box in self.kinds.items() if box.isChecked()))
+        self.state.choose(kinds=tuple(kind for kind, box in self.kinds.items() if box.isChecked()))
 
     def _on_sizes(self) -> None:
         sizes = sizes_from_text(self.sizes.text()) or SIZES
         self.sizes.setText(" ".join(map(str, sizes)))
-        if self.state is not None:
-            self.state.choose(sizes=sizes)
+        self.state.choose(sizes=sizes)
 
     def _on_sentence(self, text: str) -> None:
-        if self.state is not None:
-            self.state.choose(sentence=text)
+        self.state.choose(sentence=text)
 
     def _on_tab(self) -> None:
         self._stack.setCurrentIndex(1 if self.chips_tab.isChecked() else 0)

@@ -1,6 +1,5 @@
 """The vocabulary browser: every piece of the open model's tokenizer, searched, sorted, looked into."""
 
-from functools import partial
 from typing import get_args
 
 import numpy as np
@@ -13,8 +12,7 @@ from attnscope.figures.spec import Caption, FigureSpec
 from attnscope.figures.style import type_px
 from attnscope.figures.views.lab import LabFigure
 from attnscope.records.charts import Chart, Series
-from attnscope.records.vocabulary import MAX_QUERY, PIECE_KINDS, FindPieces, PieceDetail, SortKey
-from attnscope.viewmodels.labs.controls import LabControls
+from attnscope.records.vocabulary import MAX_QUERY, PIECE_KINDS, PieceDetail, SortKey
 from attnscope.viewmodels.labs.vocabulary import MODES, VocabularyState
 from attnscope.widgets.form_parts import column, row
 from attnscope.widgets.labels import PlainLabel, named, tool_button, when
@@ -36,14 +34,14 @@ _HINTS = {"id": "ids, such as 5 17 300", "regex": "regular expression, such as i
 
 
 class VocabularyView(Dressed):
-    """Shows a VocabularyState once it has been offered one."""
+    """Shows a VocabularyState."""
 
     export_wanted = Signal()
     hover_text = Signal(str)
 
-    def __init__(self) -> None:
+    def __init__(self, state: VocabularyState) -> None:
         super().__init__()
-        self.state: VocabularyState | None = None
+        self.state, self.controls = state, state.controls
         self.query, self.typed = QLineEdit(), QLineEdit()
         self.mode, self.kind = QComboBox(), QComboBox()
         self.sentence = PlainLabel("", "name", wraps=True)
@@ -56,27 +54,15 @@ class VocabularyView(Dressed):
         self._timer.timeout.connect(self._on_typing_ended)
         self._build()
         self.dress()
-
-    @property
-    def controls(self) -> LabControls[FindPieces] | None:
-        """What is searched and how it is sorted; None until the state has been offered."""
-        return self.state.controls if self.state is not None else None
-
-    def offer(self, state: object) -> None:
-        """Take the state that is for this lab."""
-        if isinstance(state, VocabularyState) and self.state is None:
-            self.state = state
-            self.foot.work_on(state.controls)
-            self.typed.setText(state.typed)
-            changed = state.changed
-            when(self, partial(self._show_pieces, state), changed.table, changed.found)
-            when(self, partial(self._show_wish, state), changed.choice)
-            when(self, partial(self._show_spelled, state), changed.spelled)
-            when(self, partial(self._show_detail, state), changed.piece)
-            for show in (self._show_pieces, self._show_wish, self._show_spelled, self._show_detail):
-                show(state)
-            if self.isVisible():
-                state.start()
+        self.foot.work_on(state.controls)
+        self.typed.setText(state.typed)
+        changed = state.changed
+        when(self, self._show_pieces, changed.table, changed.found)
+        when(self, self._show_wish, changed.choice)
+        when(self, self._show_spelled, changed.spelled)
+        when(self, self._show_detail, changed.piece)
+        for show in (self._show_pieces, self._show_wish, self._show_spelled, self._show_detail):
+            show()
 
     def dress(self) -> None:
         self._side.setFixedWidth(round(type_px(_SIDE_PX)))
@@ -87,7 +73,7 @@ class VocabularyView(Dressed):
     def figure_spec(self) -> FigureSpec | None:
         """How many pieces there are of each length."""
         state = self.state
-        if state is None or state.table is None:
+        if state.table is None:
             return None
         counts = np.bincount(np.minimum(state.table.lengths[state.ids], 24), minlength=2).astype(np.float64)
         chart = Chart(
@@ -111,8 +97,7 @@ class VocabularyView(Dressed):
 
     def showEvent(self, event: QShowEvent) -> None:
         super().showEvent(event)
-        if self.state is not None:
-            self.state.start()
+        self.state.start()
 
     # Building
 
@@ -176,26 +161,30 @@ class VocabularyView(Dressed):
 
     # Showing
 
-    def _show_pieces(self, state: VocabularyState) -> None:
+    def _show_pieces(self) -> None:
+        state = self.state
         self._rows.show_rows(len(state.ids))
         self.table.setColumnHidden(4, state.table is not None and not state.table.score_name)
         self.sentence.setText(plain_text(state.sentence))
         self.count.setText(plain_text(state.count_sentence))
         self.count.set_role("error" if state.error else "hint")
 
-    def _show_detail(self, state: VocabularyState) -> None:
+    def _show_detail(self) -> None:
+        state = self.state
         score = ""
         if state.detail is not None and state.table is not None and state.table.score_name:
             value = float(state.table.scores[state.detail.id])
             score = "" if value != value else f"{state.table.score_name} {value:g}"
         self.detail.show_piece(state.detail, score)
 
-    def _show_spelled(self, state: VocabularyState) -> None:
+    def _show_spelled(self) -> None:
+        state = self.state
         tokens = state.spelled.tokens if state.spelled is not None else ()
         self.flow.show_tokens(tokens, unknown_id=state.unknown_id)
         self.spelled.setText(plain_text(state.spelled_sentence))
 
-    def _show_wish(self, state: VocabularyState) -> None:
+    def _show_wish(self) -> None:
+        state = self.state
         wish = state.wish
         if self.query.text() != wish.query:
             self.query.setText(wish.query)
@@ -208,7 +197,7 @@ class VocabularyView(Dressed):
 
     def _cells(self, k: int) -> tuple[str, ...]:
         state = self.state
-        if state is None or state.table is None or k >= len(state.ids):
+        if state.table is None or k >= len(state.ids):
             return ("",) * len(_COLUMNS)
         id, table = int(state.ids[k]), state.table
         score = float(table.scores[id])
@@ -224,33 +213,27 @@ class VocabularyView(Dressed):
         self._timer.start()
 
     def _on_typing_ended(self) -> None:
-        if self.state is not None:
-            self.state.search(self.query.text())
+        self.state.search(self.query.text())
 
     def _on_mode(self, index: int) -> None:
-        if self.state is not None:
-            self.state.set_mode(self.mode.itemData(index))
+        self.state.set_mode(self.mode.itemData(index))
 
     def _on_kind(self, index: int) -> None:
-        if self.state is not None:
-            kind = self.kind.itemData(index)
-            self.state.set_kinds((kind,) if kind else ())
+        kind = self.kind.itemData(index)
+        self.state.set_kinds((kind,) if kind else ())
 
     def _on_sorted(self, column_index: int, order: Qt.SortOrder) -> None:
-        if self.state is not None:
-            self.state.sort(_SORT[column_index], is_descending=order == Qt.SortOrder.DescendingOrder)
+        self.state.sort(_SORT[column_index], is_descending=order == Qt.SortOrder.DescendingOrder)
 
     def _on_row(self, k: int) -> None:
-        if self.state is not None and k < len(self.state.ids):
+        if k < len(self.state.ids):
             self.state.look_at(int(self.state.ids[k]))
 
     def _on_piece_wanted(self, id: int) -> None:
-        if self.state is not None:
-            self.state.look_at(id)
+        self.state.look_at(id)
 
     def _on_typed(self, text: str) -> None:
-        if self.state is not None:
-            self.state.spell(text)
+        self.state.spell(text)
 
 
 class _PieceCard(QWidget):

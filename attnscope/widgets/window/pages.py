@@ -48,8 +48,8 @@ class Pages(QStackedWidget):
         self.heads_tabs = HeadsTabs(self.heads, states)
         self.positions = PositionsPage(states.positions)
         self.training = TrainingPage(states.training, states.sweep, recents, open_checkpoint=open_checkpoint)
-        self.labs = LabsPage()
-        self._tints = states.tints
+        self.labs = LabsPage(states.labs)
+        self._tints, self._merges = states.tints, states.labs.merges
         self._pages: dict[Page, QWidget] = {}
         self.add("explore", self.explore)
         self.add("compare", self.compare)
@@ -123,9 +123,15 @@ class Pages(QStackedWidget):
         self.labs.export_wanted.connect(actions["export"].trigger)
         self.labs.page_wanted.connect(self._on_page_wanted)
         self.positions.lab_wanted.connect(self.show_lab)
+        self.explore.text_bar.merges_wanted.connect(self._on_merges_wanted)
 
     def _show_style(self) -> None:
         self.training.set_style(map_style(self._view))
+
+    @Slot(str)
+    def _on_merges_wanted(self, word: str) -> None:
+        self.show_lab("Merges replayed")
+        self._merges.show_word(word)
 
     @Slot(str)
     def _on_page_wanted(self, name: str) -> None:
