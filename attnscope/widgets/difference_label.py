@@ -16,6 +16,7 @@ from PySide6.QtWidgets import QSizePolicy
 
 from attnscope.figures.plain import plain_text
 from attnscope.figures.style import NORMAL_PX, font, type_key
+from attnscope.last_made import LastMade
 from attnscope.viewmodels.comparison_rows import Segment
 from attnscope.widgets.theme import Dressed
 
@@ -29,7 +30,7 @@ class DifferenceLabel(Dressed):
         super().__init__()
         self._name = name
         self._segments: tuple[Segment, ...] = ()
-        self._laid_out: tuple[object, tuple[QTextLayout, int]] | None = None
+        self._laid_out: LastMade[tuple[QTextLayout, int]] = LastMade()
         self.is_stale = False
         self.setAccessibleName(name)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
@@ -78,9 +79,7 @@ class DifferenceLabel(Dressed):
     def _text_layout(self) -> tuple[QTextLayout, int]:
         """The lines and their height, worked out once for each text, width, size of type and theme."""
         key = (self._segments, self.width(), type_key(), self.theme)
-        if self._laid_out is None or self._laid_out[0] != key:
-            self._laid_out = (key, self._lay_out())
-        return self._laid_out[1]
+        return self._laid_out.of(key, self._lay_out)
 
     def _lay_out(self) -> tuple[QTextLayout, int]:
         texts = [plain_text(segment.text) for segment in self._segments]

@@ -7,6 +7,7 @@ from pathlib import Path
 from attnscope.analysis.gold_links import AlignedPair, read_gold_files
 from attnscope.analysis.known_links import links_of_files, links_of_task
 from attnscope.analysis.text_alignment import align_trace
+from attnscope.last_made import LastMade
 from attnscope.records.alignment import AlignmentShown, GoldFiles, ShowAlignment
 from attnscope.records.messages import OPEN_MODEL
 from attnscope.records.requests import Reply
@@ -17,9 +18,7 @@ class GoldDesk:
     """Keeps the pairs of the files that were opened last."""
 
     def __init__(self) -> None:
-        self._files: GoldFiles | None = None
-        self._changed: tuple[int, int] = (0, 0)
-        self._pairs: list[AlignedPair] = []
+        self._pairs: LastMade[list[AlignedPair]] = LastMade()
 
     def show(self, request: ShowAlignment, desk: Desk) -> Iterator[Reply]:
         """The numbers and the links, or why there are none; raises UserError for files that are none."""
@@ -48,10 +47,7 @@ class GoldDesk:
 
     def _read(self, files: GoldFiles) -> list[AlignedPair]:
         changed = (_changed_ns(files.pairs), _changed_ns(files.links))
-        if files != self._files or changed != self._changed:
-            self._pairs = read_gold_files(files)
-            self._files, self._changed = files, changed
-        return self._pairs
+        return self._pairs.of((files, changed), lambda: read_gold_files(files))
 
 
 def _changed_ns(path: str) -> int:

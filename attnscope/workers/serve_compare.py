@@ -6,6 +6,7 @@
 """
 
 import time
+import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -13,6 +14,7 @@ import numpy as np
 from torch import Tensor
 
 from attnscope.errors import UserError
+from attnscope.last_made import LastMade
 from attnscope.models import Model
 from attnscope.models.outputs import kl_nats
 from attnscope.records.compare import (
@@ -51,7 +53,7 @@ class Answers:
 
     def __init__(self) -> None:
         self._answers: dict[str, ViewAnswer] = {}
-        self._one_vocabulary: tuple[tuple[int, int], bool] | None = None
+        self._one_vocabulary: LastMade[bool] = LastMade()
 
     def keep(self, view: str, answer: ViewAnswer) -> None:
         """Make `answer` the newest of `view`."""
@@ -68,13 +70,12 @@ class Answers:
             return False
         if first.model is second.model:
             return True
-        key = (id(first.model), id(second.model))
-        if self._one_vocabulary is None or self._one_vocabulary[0] != key:
-            columns = range(first.log_p.shape[1])
-            own, other = first.model.network.answer, second.model.network.answer
-            is_one = all(own(column).piece == other(column).piece for column in columns)
-            self._one_vocabulary = (key, is_one)
-        return self._one_vocabulary[1]
+        columns = range(first.log_p.shape[1])
+        own, other = first.model.network.answer, second.model.network.answer
+        return self._one_vocabulary.of(
+            (weakref.ref(first.model), weakref.ref(second.model)),
+            lambda: all(own(column).piece == other(column).piece for column in columns),
+        )
 
 
 @serves(CompareTraces)

@@ -5,6 +5,7 @@ from collections.abc import Generator, Iterator
 
 from attnscope.analysis.inside import look_inside
 from attnscope.analysis.weight_parts import read_head_weights
+from attnscope.last_made import LastMade
 from attnscope.models import Model
 from attnscope.records.head_weights import ShowWeights, WeightsNews, WeightsShown
 from attnscope.records.importance import Progress
@@ -26,9 +27,7 @@ class LastInside:
     """The trace of the site that was looked into last; a model that is gone is not held by it."""
 
     def __init__(self) -> None:
-        self._model: weakref.ref[Model] | None = None
-        self._asked: object = None
-        self._trace: Trace | None = None
+        self._trace: LastMade[Trace] = LastMade()
 
     def trace(self, model: Model, request: ShowInside) -> Trace:
         """The site's trace with its values, from a new pass only when something else is asked for."""
@@ -40,19 +39,17 @@ class LastInside:
             request.interventions,
             request.past_trained,
         )
-        is_same = self._model is not None and self._model() is model and asked == self._asked
-        if self._trace is None or not is_same:
-            self._trace = None  # two at a time are not needed
-            self._trace = model.trace_site(
+        return self._trace.of(
+            (weakref.ref(model), asked),
+            lambda: model.trace_site(
                 request.head.site_key,
                 request.text,
                 request.target,
                 request.gates,
                 interventions=request.interventions,
                 past_trained=request.past_trained and model.info.can_read_past,
-            )
-            self._model, self._asked = weakref.ref(model), asked
-        return self._trace
+            ),
+        )
 
 
 @serves(ShowInside)

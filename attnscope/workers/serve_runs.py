@@ -1,6 +1,7 @@
 """Following a run that another process writes, and reading many runs. No Qt."""
 
 from collections.abc import Iterator
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,27 +19,19 @@ if TYPE_CHECKING:
 class KnownRuns:
     """What was read of runs before, so that only what they appended is read again."""
 
-    def __init__(self) -> None:
-        self._reader: RunsReader | None = None
-        self._inspections: InspectionsReader | None = None
-
-    @property
+    @cached_property
     def inspections(self) -> "InspectionsReader":
         """Made when it is first needed."""
-        if self._inspections is None:
-            from attnscope.training.inspections import InspectionsReader
+        from attnscope.training.inspections import InspectionsReader
 
-            self._inspections = InspectionsReader()
-        return self._inspections
+        return InspectionsReader()
 
-    @property
+    @cached_property
     def reader(self) -> "RunsReader":
         """Made when it is first needed."""
-        if self._reader is None:
-            from attnscope.training.summaries import RunsReader
+        from attnscope.training.summaries import RunsReader
 
-            self._reader = RunsReader()
-        return self._reader
+        return RunsReader()
 
 
 @serves(FollowRun)

@@ -2,13 +2,13 @@
 
 import threading
 import time
-import weakref
 from collections.abc import Generator, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from attnscope.analysis.neighbours import nearest_pieces
 from attnscope.errors import UserError
+from attnscope.last_made import LastMade
 from attnscope.models import Model
 from attnscope.models.own import OwnNetwork
 from attnscope.paths import resources_folder
@@ -56,33 +56,35 @@ class TokenDesk:
     """The tokenizer of the open model taken apart, its table, and the one trained here last."""
 
     def __init__(self) -> None:
-        self._vocabulary: weakref.ref[Vocabulary] | None = None
-        self._splitter: Splitter | None = None
+        self._own: LastMade[Splitter] = LastMade()
+        self._trained: LastMade[Splitter] = LastMade()
         self.searched: SearchedVocabulary | None = None
-        self._trained_key: object = None
-        self._trained: Splitter | None = None
 
     def forget_model(self) -> None:
         """Another model is open."""
-        self._vocabulary = self._splitter = self.searched = None
+        self._own.forget()
+        self.searched = None
 
     def splitter(self, model: Model) -> Splitter:
         """The model's tokenizer; raises UserError for a model that reads no text."""
         entries = entries_of(model)
-        if self._splitter is None or self._vocabulary is None or self._vocabulary() is not entries:
-            self._splitter, self._vocabulary = Splitter(entries), weakref.ref(entries)
+
+        def make() -> Splitter:
             self.searched = None
-        return self._splitter
+            return Splitter(entries)
+
+        return self._own.of(id(entries), make)  # which it holds: no other has its number meanwhile
 
     def trained(self, request: ReplaySplits) -> Splitter:
         """A tokenizer trained on the typed text or on the sample; raises RecipeError for a wrong size."""
         text = request.text[:MAX_TYPED] if request.source == "text" else sample_path().read_text("utf-8")
-        key = (text, request.kind, request.vocab_size)
-        if self._trained is None or key != self._trained_key:
+
+        def make() -> Splitter:
             lines = full_lines(text)
             made = train_tokenizer(request.kind, lines, vocab_size=request.vocab_size)
-            self._trained, self._trained_key = Splitter(made.entries, lines), key
-        return self._trained
+            return Splitter(made.entries, lines)
+
+        return self._trained.of((text, request.kind, request.vocab_size), make)
 
 
 def entries_of(model: Model) -> Vocabulary:

@@ -7,6 +7,7 @@ names them.
 from dataclasses import replace
 from operator import itemgetter
 
+from attnscope.last_made import LastMade
 from attnscope.records.compare import CompareTraces, DifferenceGrid, StackAlignment, TracesCompared, Which
 from attnscope.records.messages import Failed
 from attnscope.records.requests import Reply
@@ -54,7 +55,7 @@ class CompareState:
         """How far apart the traces are; asked for only while the page is looked at."""
         self.stacks: tuple[StackAlignment, ...] = ()
         self.answers: tuple[PairedAnswer, ...] = ()
-        self._maps: tuple[object, ComparedMaps] | None = None
+        self._maps: LastMade[ComparedMaps] = LastMade()
         told = session.changed
         told.selection.connect(self._on_selection, max_args=0)
         told.model.connect(self._on_model, max_args=0)
@@ -164,16 +165,16 @@ class CompareState:
         first, second = (self._traces.map_of(which) for which in WHICH)
         aligned = self.aligned
         if first is None or second is None or aligned is None or not self._is_aligned:
-            shown = self._maps[1] if self._maps and self.is_waiting else None
+            shown = self._maps.newest if self.is_waiting else None
             return shown if shown is not None and shown.head == self.head else None
         names = self.name("A"), self.name("B")
         rows = self._session.aspect.rows
         key = (self.comparison.about, self.head, names, self.end, rows)
-        if self._maps is None or self._maps[0] != key:
-            axes = (aligned.queries, aligned.keys)
-            made = compare_maps(first, second, *axes, names=names, limit=self.end, row_names=rows)
-            self._maps = (key, made)
-        return self._maps[1]
+        axes = (aligned.queries, aligned.keys)
+        return self._maps.of(
+            key,
+            lambda: compare_maps(first, second, *axes, names=names, limit=self.end, row_names=rows),
+        )
 
     @property
     def missing(self) -> str:
@@ -304,7 +305,8 @@ class CompareState:
         return self._traces.numbers, self.choices.way, self._session.aspect.rows
 
     def _forget_comparison(self) -> None:
-        self.stacks, self.answers, self._maps = (), (), None
+        self.stacks, self.answers = (), ()
+        self._maps.forget()
         self.comparison.forget()
 
     def _choose(self, which: Which, choice: SideChoice, group: str = "") -> None:

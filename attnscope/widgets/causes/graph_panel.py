@@ -26,6 +26,7 @@ from attnscope.figures.paint_graph import (
 )
 from attnscope.figures.plain import plain_text
 from attnscope.figures.style import type_px
+from attnscope.last_made import LastMade
 from attnscope.records.attention_graph import THRESHOLDS, AttentionGraph
 from attnscope.viewmodels.causes.graph import GraphState, node_words
 from attnscope.widgets.choice_button import ChoiceButton
@@ -51,7 +52,7 @@ class GraphView(Dressed):
         super().__init__()
         self.graph: AttentionGraph | None = None
         self._marked: int | None = None
-        self._layout: tuple[QSize, GraphLayout] | None = None
+        self._layout: LastMade[GraphLayout] = LastMade()
         self._painted: dict[bool, tuple[QSize, QRect, QPixmap]] = {}
         self.setAccessibleName("Attention as a graph, from the inputs to one output token")
         self.setSizePolicy(QSizePolicy.Policy.MinimumExpanding, QSizePolicy.Policy.MinimumExpanding)
@@ -79,12 +80,13 @@ class GraphView(Dressed):
 
     def layout_now(self) -> GraphLayout | None:
         """Where everything lies at this moment."""
-        if self.graph is None:
+        graph = self.graph
+        if graph is None:
             return None
-        if self._layout is None or self._layout[0] != self.size():
-            room = QRectF(self.rect()).adjusted(0, 0, 0, -_FOOT_PX)
-            self._layout = self.size(), graph_layout(room, self.graph, most_label_px=type_px(_LABEL_PX))
-        return self._layout[1]
+        room = QRectF(self.rect()).adjusted(0, 0, 0, -_FOOT_PX)
+        return self._layout.of(
+            self.size(), lambda: graph_layout(room, graph, most_label_px=type_px(_LABEL_PX))
+        )
 
     def sizeHint(self) -> QSize:
         """Room for every row, and for columns that can be told apart."""
@@ -157,7 +159,7 @@ class GraphView(Dressed):
         return picture
 
     def _forget(self) -> None:
-        self._layout = None
+        self._layout.forget()
         self._painted.clear()
 
     def _walk(self, key: Qt.Key) -> None:

@@ -40,6 +40,7 @@ from attnscope.figures.raster import ImageCache
 from attnscope.figures.spec import Caption, FigureSpec
 from attnscope.figures.style import MapStyle, type_px
 from attnscope.figures.views.difference import DifferenceFigure
+from attnscope.last_made import LastMade
 from attnscope.records.compare import DifferenceGrid, Which
 from attnscope.records.sites import HeadRef
 from attnscope.viewmodels.compare.difference import ComparedMaps, cell_words
@@ -83,9 +84,9 @@ class CompareMaps(CellMap):
     def __init__(self) -> None:
         super().__init__("Attention of A, of B, and B minus A")
         self._shown: ComparedMaps | None = None
-        self._codes: DifferenceCodes | None = None
+        self._codes: LastMade[DifferenceCodes] = LastMade()
         self._cache = ImageCache()
-        self._layout: tuple[object, DifferenceLayout] | None = None
+        self._layout: LastMade[DifferenceLayout] = LastMade()
         self.setMinimumSize(360, 160)
 
     @property
@@ -98,7 +99,9 @@ class CompareMaps(CellMap):
             return
         if shown is None or self._shown is None or shown.delta.shape != self._shown.delta.shape:
             self._view, self._cell = None, None
-        self._shown, self._codes, self._layout = shown, None, None
+        self._shown = shown
+        self._codes.forget()
+        self._layout.forget()
         self._cache.clear()
         self._tell_cell()
         self.update()
@@ -106,7 +109,7 @@ class CompareMaps(CellMap):
     def set_style(self, style: MapStyle) -> None:
         """Draw the weights with this colour map and scale."""
         if style != self._style:
-            self._style, self._codes = style, None
+            self._style = style
             self._cache.clear()
             self.update()
 
@@ -115,13 +118,12 @@ class CompareMaps(CellMap):
 
     def layout_now(self) -> DifferenceLayout | None:
         """Where everything lies at this moment; None without maps."""
-        if self._shown is None:
+        shown = self._shown
+        if shown is None:
             return None
         view = self._view.getRect() if self._view is not None else None
         key = (self.width(), self.height(), self.theme.type_factor, view)
-        if self._layout is None or self._layout[0] != key:
-            self._layout = (key, difference_layout(QRectF(self.rect()), self._shown, view=self._view))
-        return self._layout[1]
+        return self._layout.of(key, lambda: difference_layout(QRectF(self.rect()), shown, view=self._view))
 
     def sizeHint(self) -> QSize:
         return QSize(1100, 360)
@@ -130,20 +132,20 @@ class CompareMaps(CellMap):
         with QPainter(self) as painter:
             rect = QRectF(self.rect())
             painter.fillRect(rect, QColor(self.theme.background))
-            if self._shown is None or 0 in self._shown.delta.shape:
+            shown, style = self._shown, self._style
+            if shown is None or 0 in shown.delta.shape:
                 paint_placeholder(painter, rect, self.theme, *self._empty)
                 return
-            self._codes = self._codes or difference_codes(self._shown, self._style)
             layout = paint_difference(
                 painter,
                 rect,
-                self._shown,
-                style=self._style,
+                shown,
+                style=style,
                 palette=self.theme,
                 view=self._view,
                 highlight=self._cell or (None, None),
                 cache=self._cache,
-                codes=self._codes,
+                codes=self._codes.of(style, lambda: difference_codes(shown, style)),
                 layout=self.layout_now(),
             )
             if self._is_stale:
@@ -151,7 +153,7 @@ class CompareMaps(CellMap):
                     paint_veil(painter, cells, self.theme)
             if self._cell is not None:
                 painter.setRenderHint(QPainter.RenderHint.Antialiasing, True)
-                value, names = (plain_text(words) for words in cell_words(self._shown, *self._cell))
+                value, names = (plain_text(words) for words in cell_words(shown, *self._cell))
                 paint_note(painter, rect, value, names, self._cursor, self.theme)
             if self.hasFocus():
                 paint_focus(painter, self.rect(), self.theme)

@@ -23,6 +23,7 @@ from attnscope.figures.paint_lines import (
     strong_lines,
 )
 from attnscope.figures.style import MapStyle, type_at
+from attnscope.last_made import LastMade
 from attnscope.records.maps import HeadMap
 from attnscope.viewmodels.maps.shown_maps import distinct
 from attnscope.viewmodels.session.state import Session
@@ -61,7 +62,7 @@ class LinesView(MapWidget):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__("Attention as lines", parent=parent, empty=NO_HEADS)
         self._maps: tuple[HeadMap, ...] = ()
-        self._lines: StrongLines | None = None
+        self._lines: LastMade[StrongLines] = LastMade()
         self._cache = FieldCache()
         self._pointed: Pointed = _NOWHERE
         self._highlight: Pointed = _NOWHERE
@@ -208,14 +209,14 @@ class LinesView(MapWidget):
 
     def _choose_lines(self) -> None:
         """Which lines are strong enough is worked out anew at the next painting."""
-        self._lines = None
+        self._lines.forget()
         self.update()
 
     def _strong_lines(self) -> StrongLines:
-        if self._lines is None:
-            style, shown = self._style, comparable(self._maps)
-            self._lines = strong_lines(shown, least_weight=style.least_weight, n_strongest=style.n_strongest)
-        return self._lines
+        least, n = self._style.least_weight, self._style.n_strongest
+        return self._lines.of(
+            (least, n), lambda: strong_lines(comparable(self._maps), least_weight=least, n_strongest=n)
+        )
 
     def _walk(self, key: Qt.Key) -> None:
         """Point at the next token, on the side that is pointed at (the queries' at first)."""

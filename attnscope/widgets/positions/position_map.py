@@ -20,6 +20,7 @@ from PySide6.QtWidgets import QSizePolicy
 
 from attnscope.figures.colours import Palette, argb, lut_argb
 from attnscope.figures.style import SMALL_PX, font, type_px
+from attnscope.last_made import LastMade
 from attnscope.widgets.panning import Drag, zoom_factor
 from attnscope.widgets.theme import Dressed
 
@@ -63,7 +64,7 @@ class PositionMap(Dressed):
         self._values: Matrix | None = None
         self._limit = 1.0
         self._image: QImage | None = None
-        self._scaled: tuple[object, QImage] | None = None
+        self._scaled: LastMade[QImage] = LastMade()
         self._view = QRectF(_WHOLE)
         self._cursor: tuple[int, int] | None = None
         self._drag: Drag | None = None
@@ -76,7 +77,7 @@ class PositionMap(Dressed):
     def set_values(self, values: Matrix, limit: float) -> None:
         """Show a matrix; `limit` is the value at both ends of the colour map."""
         self._image = _image(colour_words(values, limit, self.theme))
-        self._values, self._limit, self._scaled = values, limit, None
+        self._values, self._limit = values, limit
         self.update()
 
     def set_labels(self, x_label: str, y_label: str) -> None:
@@ -185,7 +186,7 @@ class PositionMap(Dressed):
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
-        self._scaled = None
+        self._scaled.forget()
 
     def wheelEvent(self, event: QWheelEvent) -> None:
         rect = self.plot_rect()
@@ -214,15 +215,13 @@ class PositionMap(Dressed):
         ratio = self.devicePixelRatioF()
         size = QSize(max(1, round(rect.width() * ratio)), max(1, round(rect.height() * ratio)))
         key = (self._view.getRect(), size.toTuple(), image.cacheKey())
-        if self._scaled is None or self._scaled[0] != key:
-            source = QRectF(
-                self._view.left() * image.width(),
-                self._view.top() * image.height(),
-                self._view.width() * image.width(),
-                self._view.height() * image.height(),
-            )
-            self._scaled = (key, _resampled(image, source, size))
-        return self._scaled[1]
+        source = QRectF(
+            self._view.left() * image.width(),
+            self._view.top() * image.height(),
+            self._view.width() * image.width(),
+            self._view.height() * image.height(),
+        )
+        return self._scaled.of(key, lambda: _resampled(image, source, size))
 
     def _paint_cursor(self, painter: QPainter, rect: QRectF) -> None:
         if self._cursor is None or self._values is None:
