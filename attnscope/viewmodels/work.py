@@ -227,7 +227,10 @@ def watch_pages(
     def comparing() -> Iterator[BackgroundTask]:
         if compare.is_waiting:
             yield BackgroundTask(
-                name="Comparing A and B", what=compare.progress, stop=stop_comparing, is_waited_for=True
+                name="Comparing A and B",
+                what=compare.traces.progress,
+                stop=stop_comparing,
+                is_waited_for=True,
             )
 
     def removing() -> Iterator[BackgroundTask]:

@@ -85,7 +85,8 @@ def picture_of(program: Program, page: str, qtbot: QtBot) -> QImage:
     qtbot.waitUntil(lambda: not program.session.is_stale and not program.session.busy, timeout=30_000)
     if page == "compare":
         qtbot.waitUntil(
-            lambda: program.states.compare.is_shown and not program.states.compare.is_waiting, timeout=30_000
+            lambda: program.states.compare.traces.is_shown and not program.states.compare.is_waiting,
+            timeout=30_000,
         )
     if page == "positions":
         qtbot.waitUntil(lambda: len(program.states.positions.tables) >= 2, timeout=30_000)

@@ -19,7 +19,7 @@ def places(program: Program, qtbot: QtBot, theme: str) -> Iterator[tuple[str, QW
         actions[f"page-{page}"].trigger()
         if page == "compare":
             qtbot.waitUntil(
-                lambda: program.states.compare.is_shown and not program.states.compare.is_waiting,
+                lambda: program.states.compare.traces.is_shown and not program.states.compare.is_waiting,
                 timeout=30_000,
             )
         if page == "heads":  # a model that is opened anew is measured when its heads are looked at

@@ -17,16 +17,16 @@ def chosen() -> CompareDesk:
     desk = CompareDesk().open()
     desk.session.head_changes.toggle_gate(ref(0, 1))
     state = desk.state
-    state.choose_model("B", "/models/other")
-    state.set_text("B", "a dog")
-    state.set_target("B", "un chien")
-    state.choose_changes("A", "explore")
-    state.keep("A")
-    state.swap()
-    state.choose_way("pieces")
-    state.choose_limit("unit")
+    state.choosing.choose_model("B", "/models/other")
+    state.choosing.set_text("B", "a dog")
+    state.choosing.set_target("B", "un chien")
+    state.choosing.choose_changes("A", "explore")
+    state.choosing.keep("A")
+    state.choosing.swap()
+    state.choosing.choose_way("pieces")
+    state.choosing.choose_limit("unit")
     state.sort_by("changed")
-    state.show_all_stacks(True)
+    state.choosing.show_all_stacks(True)
     return desk
 
 
@@ -48,31 +48,31 @@ def test_that_every_choice_is_a_step_that_people_can_read() -> None:
 
 def test_that_undo_leads_back_to_the_first_choices_and_redo_to_the_last() -> None:
     desk = chosen()
-    last = desk.state.choices
+    last = desk.state.choosing.choices
     assert last != Comparing()
     desk.session.go_to(0)
-    assert desk.state.choices == Comparing()
+    assert desk.state.choosing.choices == Comparing()
     assert [side.choice for side in desk.state.sides.values()] == [Comparing().first, Comparing().second]
     desk.session.go_to(99)
-    assert desk.state.choices == last
+    assert desk.state.choosing.choices == last
     assert desk.state.sides["B"].choice == last.second
 
 
 def test_that_letters_typed_in_a_row_are_one_step_and_words_are_several() -> None:
     desk = CompareDesk().open()
     for k in range(1, 6):
-        desk.state.set_text("B", "a dog"[:k])
+        desk.state.choosing.set_text("B", "a dog"[:k])
     desk.session.undo()
-    assert desk.state.choices.second.text == "a "
+    assert desk.state.choosing.choices.second.text == "a "
     desk.session.undo()
-    assert desk.state.choices == Comparing()
+    assert desk.state.choosing.choices == Comparing()
 
 
 def test_that_undoing_a_swap_traces_nothing_again() -> None:
     desk = CompareDesk()
     desk.session.head_changes.toggle_gate(ref(0, 1))
     desk.open()
-    desk.state.swap()
+    desk.state.choosing.swap()
     desk.answer()
     before = desk.state.sides["A"].traced
     desk.session.undo()

@@ -37,7 +37,7 @@ def test_that_nothing_is_asked_for_before_the_page_is_looked_at() -> None:
 def test_that_both_traces_are_compared_once_with_their_tokens_aligned() -> None:
     desk = CompareDesk()
     desk.state.open()
-    desk.state.set_text("B", "the dog sleeps")
+    desk.state.choosing.set_text("B", "the dog sleeps")
     requests = [desk.asked.pop(0), desk.asked.pop(0)]
     for request in requests:
         desk.answer_one(request)
@@ -57,7 +57,7 @@ def test_that_both_traces_are_compared_once_with_their_tokens_aligned() -> None:
     assert desk.session.primary == ref(0, 1)
     assert desk.state.alignment_words == "3 tokens in common · 1 paired: cat → dog"
     assert [token.piece for token in desk.state.maps.keys] == ["the", "cat → dog", "sleeps", "</s>"]
-    assert "“the dog sleeps”" in desk.state.name("B")
+    assert "“the dog sleeps”" in desk.state.traces.name("B")
 
 
 def test_that_one_trace_for_each_side_is_on_its_way_at_a_time() -> None:
@@ -74,18 +74,18 @@ def test_that_swapping_traces_nothing_again() -> None:
     desk.session.head_changes.toggle_gate(ref(0, 1))
     desk.open()
     before = {which: side.traced for which, side in desk.state.sides.items()}
-    desk.state.swap()
+    desk.state.choosing.swap()
     assert desk.traces() == []
     desk.answer()
     assert desk.state.sides["A"].traced is before["B"]
     assert desk.state.maps is not None
-    assert desk.state.name("A") == "A · encoder L0H1 off"
+    assert desk.state.traces.name("A") == "A · encoder L0H1 off"
 
 
 def test_that_what_is_kept_stays_when_explore_moves_on() -> None:
     desk = CompareDesk()
     desk.session.head_changes.toggle_gate(ref(0, 1))
-    kept = desk.state.keep("A")
+    kept = desk.state.choosing.keep("A")
     assert kept is not None
     assert kept.label == "encoder L0H1 off"
     desk.session.head_changes.reset_gates()
@@ -95,7 +95,7 @@ def test_that_what_is_kept_stays_when_explore_moves_on() -> None:
     assert first.shown.text == "the cat sleeps"
     assert first.shown.gates == gates_off(ref(0, 1))
     assert second.shown.text == "the dog"
-    desk.state.choose_changes("B", "kept", desk.state.kept[0])
+    desk.state.choosing.choose_changes("B", "kept", desk.state.kept[0])
     desk.answer()
     assert second.shown.gates == gates_off(ref(0, 1))
 
@@ -103,7 +103,7 @@ def test_that_what_is_kept_stays_when_explore_moves_on() -> None:
 def test_that_a_kept_side_names_its_model_when_another_is_opened() -> None:
     other = info("decoder", "other")
     desk = CompareDesk({"tiny": info()})
-    desk.state.keep("A")
+    desk.state.choosing.keep("A")
     desk.open()
     desk.desk.model = desk.models[""] = other
     desk.session.load_model("other")
@@ -113,18 +113,18 @@ def test_that_a_kept_side_names_its_model_when_another_is_opened() -> None:
     assert desk.state.sides["A"].traced.info.name == "tiny"
     assert desk.state.sides["B"].traced.info.name == "other"
     assert desk.state.head_of("A").stack == "decoder"
-    assert "other" in desk.state.name("B")
+    assert "other" in desk.state.traces.name("B")
 
 
 def test_that_models_without_a_stack_in_common_are_compared_stack_by_stack() -> None:
     desk = CompareDesk({"one": info("decoder", "one"), "two": info("encoder", "two")})
-    desk.state.choose_model("A", "one")
-    desk.state.choose_model("B", "two")
+    desk.state.choosing.choose_model("A", "one")
+    desk.state.choosing.choose_model("B", "two")
     desk.open()
     head, other = desk.state.head_of("A"), desk.state.head_of("B")
     assert (head.stack, other.stack) == ("decoder", "encoder")
     assert desk.state.maps is not None
-    desk.state.swap()
+    desk.state.choosing.swap()
     desk.answer()
     assert desk.state.head_of("A") == other
     assert desk.state.missing == ""
@@ -132,19 +132,19 @@ def test_that_models_without_a_stack_in_common_are_compared_stack_by_stack() -> 
 
 def test_that_a_side_that_fails_says_so_and_is_not_asked_for_again() -> None:
     desk = CompareDesk()
-    desk.state.choose_model("B", "nowhere")
+    desk.state.choosing.choose_model("B", "nowhere")
     desk.state.open()
     first, second = desk.traces()
     assert second.model == "nowhere"
     desk.state.handle(Progress(number=second.number, what="Opening nowhere"))
-    assert desk.state.progress == "Opening nowhere"
+    assert desk.state.traces.progress == "Opening nowhere"
     desk.asked.clear()
     desk.state.handle(Failed(number=second.number, request="TraceText", message="There is no model."))
     desk.answer_one(first)
     assert desk.state.sides["B"].error == "There is no model."
     assert desk.traces() == []
     assert desk.state.maps is None
-    desk.state.choose_model("B", None)
+    desk.state.choosing.choose_model("B", None)
     desk.answer()
     assert desk.state.sides["B"].error == ""
     assert desk.state.maps is not None
@@ -160,7 +160,7 @@ def test_that_late_and_foreign_replies_change_nothing() -> None:
 
 def test_that_a_head_that_one_side_lacks_is_named() -> None:
     desk = CompareDesk({"enc": info("encoder", "enc")})
-    desk.state.choose_model("B", "enc")
+    desk.state.choosing.choose_model("B", "enc")
     desk.open()
     desk.session.select_heads((ref(0, 1, "cross"),))
     desk.answer()
@@ -172,17 +172,17 @@ def test_that_heads_grids_and_limits_follow_the_choices() -> None:
     desk = CompareDesk().open()
     stack = desk.state.head.stack
     assert {grid.heads[0].stack for grid in desk.state.grids} == {stack}
-    desk.state.show_all_stacks(True)
+    desk.state.choosing.show_all_stacks(True)
     assert len(desk.state.grids) == 6
-    assert desk.state.end == 0.0
+    assert desk.state.differences.end == 0.0
     assert desk.state.maps.end == pytest.approx(
         np.nanmax(np.abs(desk.state.maps.delta))
     )  # fits the head looked at
-    desk.state.choose_limit("every")
-    assert desk.state.end == desk.state.maps.limit == 0.5
-    desk.state.choose_limit("unit")
+    desk.state.choosing.choose_limit("every")
+    assert desk.state.differences.end == desk.state.maps.limit == 0.5
+    desk.state.choosing.choose_limit("unit")
     assert desk.state.maps.end == 1.0
-    desk.state.choose_way("position")
+    desk.state.choosing.choose_way("position")
     assert any(isinstance(request, CompareTraces) for request in desk.asked)
 
 
@@ -202,21 +202,21 @@ def test_that_the_most_changed_head_is_looked_at_when_it_comes_first() -> None:
 
 def test_that_the_kl_of_other_answers_is_not_read() -> None:
     desk = CompareDesk().open()
-    assert len(desk.state.kl_nats) == len(desk.state.answers) > 0
-    desk.state.choose_way("position")
-    assert desk.state.comparison.answer is not None
-    assert desk.state.kl_nats == ()  # until the comparison of the new pairs is there
+    assert len(desk.state.differences.kl_nats) == len(desk.state.differences.answers) > 0
+    desk.state.choosing.choose_way("position")
+    assert desk.state.differences.query.answer is not None
+    assert desk.state.differences.kl_nats == ()  # until the comparison of the new pairs is there
     desk.answer()
-    desk.state.answers = ()
-    assert desk.state.kl_nats == ()
+    desk.state.differences.answers = ()
+    assert desk.state.differences.kl_nats == ()
 
 
 def test_that_the_same_wish_on_both_sides_is_known() -> None:
     desk = CompareDesk()
     desk.session.set_text("no sample of the model")
-    assert desk.state.is_same_wish
+    assert desk.state.traces.is_same_wish
     desk.session.head_changes.toggle_gate(ref(0, 1))
-    assert not desk.state.is_same_wish
+    assert not desk.state.traces.is_same_wish
 
 
 def test_that_a_sample_is_compared_with_another_until_something_is_chosen() -> None:
@@ -224,15 +224,15 @@ def test_that_a_sample_is_compared_with_another_until_something_is_chosen() -> N
     state, session = desk.state, desk.session
     first, second = session.model.samples[:2]
     session.set_text(first.text)
-    assert (state.wish("A").text, state.wish("B").text) == (first.text, second.text)
-    assert state.wish("B").target is None  # not the target of the other sentence
-    state.swap()
-    assert (state.wish("A").text, state.wish("B").text) == (second.text, first.text)
+    assert (state.traces.wish("A").text, state.traces.wish("B").text) == (first.text, second.text)
+    assert state.traces.wish("B").target is None  # not the target of the other sentence
+    state.choosing.swap()
+    assert (state.traces.wish("A").text, state.traces.wish("B").text) == (second.text, first.text)
     session.head_changes.toggle_gate(ref(0, 1))
-    assert {state.wish("A").text, state.wish("B").text} == {first.text}
+    assert {state.traces.wish("A").text, state.traces.wish("B").text} == {first.text}
     session.undo()
-    state.set_text("B", first.text)
-    assert state.is_same_wish
+    state.choosing.set_text("B", first.text)
+    assert state.traces.is_same_wish
 
 
 @pytest.mark.parametrize(
@@ -249,13 +249,13 @@ def test_that_the_companion_of_a_sample_is_its_pair_or_the_nearest(text: str, wi
 
 def test_that_texts_follow_explore_until_they_are_typed() -> None:
     desk = CompareDesk().open()
-    desk.state.set_text("A", "a bird")
-    desk.state.set_target("A", "un oiseau")
-    assert (desk.state.wish("A").text, desk.state.wish("A").target) == ("a bird", "un oiseau")
-    desk.state.set_text("A", "")
-    assert desk.state.wish("A").text == desk.session.text
-    desk.state.set_target("A", "le chat")
-    assert desk.state.wish("A").text == desk.session.text
+    desk.state.choosing.set_text("A", "a bird")
+    desk.state.choosing.set_target("A", "un oiseau")
+    assert (desk.state.traces.wish("A").text, desk.state.traces.wish("A").target) == ("a bird", "un oiseau")
+    desk.state.choosing.set_text("A", "")
+    assert desk.state.traces.wish("A").text == desk.session.text
+    desk.state.choosing.set_target("A", "le chat")
+    assert desk.state.traces.wish("A").text == desk.session.text
     assert desk.state.sides["A"].choice.text == desk.session.text
 
 
@@ -263,9 +263,9 @@ def test_that_measures_and_answers_are_paired() -> None:
     desk = CompareDesk().open()
     row = next(row for row in desk.state.measures if row.kind.field == "entropy")
     assert row.texts == ("0.500", "0.500", "0.000")
-    assert desk.state.answers
-    assert all(answer.pair is not None for answer in desk.state.answers)
-    first = desk.state.answers[0]
+    assert desk.state.differences.answers
+    assert all(answer.pair is not None for answer in desk.state.differences.answers)
+    first = desk.state.differences.answers[0]
     rows = rows_of_both(first.first, first.second, is_by_piece=False)
     assert rows[0].token == Token(id=2, piece="w2")
     assert rows[0].before == rows[0].after == 0.7

@@ -137,7 +137,7 @@ def test_that_models_and_changes_are_chosen_from_menus(page: Page) -> None:
     side.model_button.menu().aboutToShow.emit()
     names = [action.text() for action in side.model_button.menu().actions() if action.text()]
     assert names == ["The open model (tiny)", "stories", "tiny", "Model or checkpoint folder…"]
-    page.state.keep("B")
+    page.state.choosing.keep("B")
     side.changes_button.menu().aboutToShow.emit()
     actions = {action.text(): action for action in side.changes_button.menu().actions() if action.text()}
     assert list(actions) == ["Untouched", "As now in Explore", "Kept: encoder L0H1 off"]
@@ -148,13 +148,13 @@ def test_that_models_and_changes_are_chosen_from_menus(page: Page) -> None:
 
 def test_that_a_failure_stands_where_the_maps_were_and_goes_again(page: Page) -> None:
     page.desk.answer()
-    page.state.choose_model("B", "nowhere")
+    page.state.choosing.choose_model("B", "nowhere")
     number = page.desk.traces()[0].number
     page.state.handle(Failed(number=number, request="TraceText", message="There is no model 'nowhere'."))
     page.desk.asked.clear()
     assert not page.is_shown
     assert "There is no model" in page.widget.card.accessibleName()
-    page.state.choose_model("B", None)
+    page.state.choosing.choose_model("B", None)
     page.desk.answer()
     assert page.is_shown
 

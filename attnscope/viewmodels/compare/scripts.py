@@ -51,7 +51,7 @@ class ShownComparison:
 
 def comparison_shown(state: CompareState, colour_map: str) -> ShownComparison | None:
     """What the Compare page shows; None while a side has no model or no text, or there is no head."""
-    first, second = state.wish("A"), state.wish("B")
+    first, second = state.traces.wish("A"), state.traces.wish("B")
     head, second_head = state.head_of("A"), state.head_of("B")
     if first is None or second is None or head is None or second_head is None:
         return None
@@ -60,9 +60,9 @@ def comparison_shown(state: CompareState, colour_map: str) -> ShownComparison | 
         second=_named(second),
         head=head,
         second_head=second_head,
-        names=(state.name("A"), state.name("B")),
-        way=state.choices.way,
-        end=state.end,
+        names=(state.traces.name("A"), state.traces.name("B")),
+        way=state.choosing.choices.way,
+        end=state.differences.end,
         colour_map=colour_map,
         are_recorded=(_is_recorded(state.sides["A"]), _is_recorded(state.sides["B"])),
     )

@@ -8,36 +8,27 @@ from dataclasses import replace
 from operator import itemgetter
 
 from attnscope.last_made import LastMade
-from attnscope.records.compare import CompareTraces, DifferenceGrid, StackAlignment, TracesCompared, Which
+from attnscope.records.compare import DifferenceGrid, StackAlignment, Which
 from attnscope.records.messages import Failed
 from attnscope.records.requests import Reply
 from attnscope.records.sites import HeadRef
+from attnscope.viewmodels.compare.choosing import Choosing
 from attnscope.viewmodels.compare.difference import ComparedMaps, compare_maps
+from attnscope.viewmodels.compare.differences import Differences
 from attnscope.viewmodels.compare.rows import (
     MeasureDifference,
-    PairedAnswer,
     measure_differences,
-    pair_answers,
 )
-from attnscope.viewmodels.compare.sides import Side, SideWish, keep_now, missing_head, side_words, wish_of
+from attnscope.viewmodels.compare.sides import Side, missing_head
 from attnscope.viewmodels.compare.traces import WHICH, CompareChanges, SideTraces
-from attnscope.viewmodels.maps.alignment import WAYS, align_stacks, alignment_words
+from attnscope.viewmodels.maps.alignment import alignment_words
 from attnscope.viewmodels.maps.segments import stack_tokens
-from attnscope.viewmodels.query import Query, Requests
+from attnscope.viewmodels.query import Requests
 from attnscope.viewmodels.session.comparing import (
-    LIMITS,
-    Changes,
-    Comparing,
     Kept,
     Order,
-    SideChoice,
-    choice_of,
-    choice_words,
-    look_words,
-    with_text,
 )
 from attnscope.viewmodels.session.state import Session
-from attnscope.viewmodels.session.typed_text import clean_typed
 
 _N_KEPT = 8
 
@@ -48,13 +39,11 @@ class CompareState:
     def __init__(self, session: Session, requests: Requests) -> None:
         self._session = session
         self.changed = CompareChanges()
-        self._traces = SideTraces(session, requests, self.head_of, self.changed)
+        self.traces = SideTraces(session, requests, self.head_of, self.changed)
+        self.differences = Differences(session, self.traces, requests)
+        self.choosing = Choosing(session)
         self.kept: tuple[Kept, ...] = ()
         self.head: HeadRef | None = session.primary
-        self.comparison = Query(TracesCompared, requests)
-        """How far apart the traces are; asked for only while the page is looked at."""
-        self.stacks: tuple[StackAlignment, ...] = ()
-        self.answers: tuple[PairedAnswer, ...] = ()
         self._maps: LastMade[ComparedMaps] = LastMade()
         told = session.changed
         told.selection.connect(self._on_selection, max_args=0)
@@ -65,44 +54,14 @@ class CompareState:
             followed.connect(self._follow, max_args=0)
 
     @property
-    def choices(self) -> Comparing:
-        """Everything that is chosen here, as undo brings it back."""
-        return self._session.compared
-
-    @property
     def sides(self) -> dict[Which, Side]:
         """A and B."""
-        return self._traces.sides
+        return self.traces.sides
 
     @property
     def is_waiting(self) -> bool:
         """Whether a trace or the comparison is on its way."""
-        return self.comparison.is_busy or self._traces.is_waiting
-
-    @property
-    def is_shown(self) -> bool:
-        """Whether there are two traces to look at."""
-        return all(side.traced is not None for side in self.sides.values())
-
-    @property
-    def is_same_wish(self) -> bool:
-        """Whether both sides ask for the same thing, so that nothing can differ."""
-        return self.wish("A") is not None and self.wish("A") == self.wish("B")
-
-    @property
-    def progress(self) -> str:
-        """What is being done, in words."""
-        return next((side.progress for side in self.sides.values() if side.progress), "")
-
-    def wish(self, which: Which) -> SideWish | None:
-        """What a side is to be now; None while there is no model or no text."""
-        return wish_of(self.sides[which].choice, self._session)
-
-    def name(self, which: Which) -> str:
-        """What a side is, naming only what tells it from the other one."""
-        other: Which = "B" if which == "A" else "A"
-        words = side_words(self.sides[which], self.sides[other], which)
-        return f"{which} · {words}" if words and words != which else which
+        return self.differences.query.is_busy or self.traces.is_waiting
 
     def head_of(self, which: Which) -> HeadRef | None:
         """The head that is looked at, as one side names it."""
@@ -115,13 +74,13 @@ class CompareState:
     def aligned(self) -> StackAlignment | None:
         """The shared axes of the head's stack."""
         stack = self.head.stack if self.head else None
-        return next((aligned for aligned in self.stacks if aligned.stack == stack), None)
+        return next((aligned for aligned in self.differences.stacks if aligned.stack == stack), None)
 
     @property
     def alignment_words(self) -> str:
         """How the tokens of the head's stack were aligned, in words."""
         aligned, first, second = self.aligned, self.sides["A"].traced, self.sides["B"].traced
-        if aligned is None or first is None or second is None or not self._is_aligned:
+        if aligned is None or first is None or second is None or not self.differences.is_aligned:
             return ""
         rows = self._session.aspect.rows
         own, other = (
@@ -135,16 +94,8 @@ class CompareState:
     @property
     def grids(self) -> tuple[DifferenceGrid, ...]:
         """The differences of the heads that are shown small: of one stack, or of all."""
-        stack = self.head.stack if self.head and not self.choices.has_all_stacks else None
-        return tuple(g for g in self._all_grids if stack in (None, g.heads[0].stack))
-
-    @property
-    def kl_nats(self) -> tuple[float, ...]:
-        """KL of each pair of `answers`; empty while the comparison there is belongs to other answers."""
-        n_pairs = sum(answer.pair is not None for answer in self.answers)
-        found = self.comparison.answer
-        values = found.kl_nats if found and not self.comparison.is_busy else ()
-        return values if len(values) == n_pairs else ()
+        stack = self.head.stack if self.head and not self.choosing.choices.has_all_stacks else None
+        return tuple(g for g in self.differences.grids if stack in (None, g.heads[0].stack))
 
     @property
     def measures(self) -> tuple[MeasureDifference, ...]:
@@ -153,36 +104,29 @@ class CompareState:
         return measure_differences(first, second, self.head_of("A"), self.head_of("B"))
 
     @property
-    def end(self) -> float:
-        """The |Δ| at the ends of the colours; 0: the largest of each head."""
-        if self.choices.limit != "every":
-            return 1.0 if self.choices.limit == "unit" else 0.0
-        return max((float(grid.peaks.max()) for grid in self._all_grids), default=0.0)
-
-    @property
     def maps(self) -> ComparedMaps | None:
         """Both maps of the head and their difference; those before while newer ones are on their way."""
-        first, second = (self._traces.map_of(which) for which in WHICH)
+        first, second = (self.traces.map_of(which) for which in WHICH)
         aligned = self.aligned
-        if first is None or second is None or aligned is None or not self._is_aligned:
+        if first is None or second is None or aligned is None or not self.differences.is_aligned:
             shown = self._maps.newest if self.is_waiting else None
             return shown if shown is not None and shown.head == self.head else None
-        names = self.name("A"), self.name("B")
-        rows = self._session.aspect.rows
-        key = (self.comparison.about, self.head, names, self.end, rows)
+        names = self.traces.name("A"), self.traces.name("B")
+        rows, end = self._session.aspect.rows, self.differences.end
+        key = (self.differences.query.about, self.head, names, end, rows)
         axes = (aligned.queries, aligned.keys)
         return self._maps.of(
             key,
-            lambda: compare_maps(first, second, *axes, names=names, limit=self.end, row_names=rows),
+            lambda: compare_maps(first, second, *axes, names=names, limit=end, row_names=rows),
         )
 
     @property
     def missing(self) -> str:
         """Why the head cannot be compared, in words; empty when it can."""
-        if self.head is None or not self.is_shown:
+        if self.head is None or not self.traces.is_shown:
             return ""
         heads = {which: self.head_of(which) or self.head for which in WHICH}
-        is_too_long = any(self._traces.is_too_long(which, head) for which, head in heads.items())
+        is_too_long = any(self.traces.is_too_long(which, head) for which, head in heads.items())
         too_long = "This map is too long to compare cell by cell." if is_too_long else ""
         return missing_head(self.head, heads, self.sides) or too_long
 
@@ -190,52 +134,13 @@ class CompareState:
 
     def open(self) -> None:
         """The page is looked at: from now on ask for what is missing."""
-        if not self.comparison.is_watched:
-            self.comparison.is_watched = True
+        if not self.differences.query.is_watched:
+            self.differences.query.is_watched = True
             self._pump()
 
     def close(self) -> None:
         """The page is not looked at: nothing more is asked for."""
-        self.comparison.is_watched = False
-
-    def choose_model(self, which: Which, source: str | None) -> None:
-        """Look at another model on one side; None is the open one."""
-        self._choose(which, replace(self.sides[which].choice, model=source))
-
-    def set_text(self, which: Which, raw: str) -> None:
-        """Another text for one side; empty follows Explore."""
-        text = clean_typed(raw).text
-        self._choose(which, with_text(self.sides[which].choice, text), group=f"compare text {which}")
-        if text.endswith(" "):
-            self._session.history.close_group()
-
-    def set_target(self, which: Which, raw: str) -> None:
-        """Another second text for one side; empty lets its model write its own.
-
-        A side that follows Explore keeps its text from then on.
-        """
-        choice = self.sides[which].choice
-        target = clean_typed(raw).text if raw.strip() else None
-        if target is None and choice.text is None:
-            return
-        text = self._session.text if choice.text is None else choice.text
-        self._choose(which, replace(choice, text=text, target=target), group=f"compare target {which}")
-
-    def choose_changes(self, which: Which, changes: Changes, kept: Kept | None = None) -> None:
-        """Which gates and interventions a side has."""
-        self._choose(which, replace(self.sides[which].choice, changes=changes, kept=kept))
-
-    def keep(self, which: Which) -> Kept | None:
-        """Remember what Explore shows now and make it one side; None when it shows nothing."""
-        kept = keep_now(self._session)
-        if kept is not None:
-            after = self.choices.with_side(which, choice_of(kept))
-            self._change(f"compare: keep {which}, {kept.label}", after)
-        return kept
-
-    def swap(self) -> None:
-        """A becomes B and B becomes A; nothing is traced again."""
-        self._change("compare: swap A and B", self.choices.swapped)
+        self.differences.query.is_watched = False
 
     def select(self, head: HeadRef) -> None:
         """Look at another head, in the whole window where the open model has it."""
@@ -244,91 +149,52 @@ class CompareState:
         if model is not None and any(head in site.heads for site in model.sites):
             self._session.select_heads((head,))
 
-    def choose_way(self, name: str) -> None:
-        """Align tokens in another way."""
-        self._look(*(replace(self.choices, way=way) for way in WAYS if way == name))
-
-    def choose_limit(self, name: str) -> None:
-        """Let the ends of the colours stand for another difference."""
-        self._look(*(replace(self.choices, limit=limit) for limit in LIMITS if limit == name))
-
     def sort_by(self, order: Order) -> None:
         """Order the heads by layer, or the most changed first, which is then the one looked at."""
-        self._look(replace(self.choices, order=order))
+        self.choosing.order_by(order)
         changes = [(c, h) for g in self.grids for c, h in zip(g.mean_abs, g.heads, strict=True) if c == c]
         if order == "changed" and changes:
             self.select(max(changes, key=itemgetter(0))[1])
 
-    def show_all_stacks(self, has_all: bool) -> None:
-        """Show the heads of every stack small, or those of the selected head's."""
-        self._look(replace(self.choices, has_all_stacks=has_all))
-
     def give_up(self) -> tuple[int, ...]:
         """Wait for nothing any more; the numbers of the requests, which the worker is to give up."""
-        numbers = (*self._traces.give_up(), self.comparison.give_up())
-        self.comparison.renew()
-        self.comparison.error = "Comparing was stopped."
-        self._session.tell_person(self.comparison.error, action="trace-again")
+        numbers = (*self.traces.give_up(), self.differences.query.give_up())
+        self.differences.query.renew()
+        self.differences.query.error = "Comparing was stopped."
+        self._session.tell_person(self.differences.query.error, action="trace-again")
         self.changed.traced.emit()
         self.changed.compared.emit()
         return numbers
 
     def again(self) -> None:
         """Ask once more for what was stopped, or failed."""
-        self._traces.again()
+        self.traces.again()
         self._pump()
 
     # Replies
 
     def handle(self, reply: Reply) -> None:
         """Take a reply; those of other parts of the window are passed over."""
-        if self.comparison.take(reply):
+        if self.differences.query.take(reply):
             self.changed.compared.emit()
-        elif self._traces.handle(reply):
+        elif self.traces.handle(reply):
             if isinstance(reply, Failed):
-                self._forget_comparison()
+                self._forget_differences()
             self.changed.traced.emit()
             self._pump()
 
-    @property
-    def _all_grids(self) -> tuple[DifferenceGrid, ...]:
-        return self.comparison.answer.grids if self.comparison.answer else ()
-
-    @property
-    def _is_aligned(self) -> bool:
-        """Whether the axes are those of the traces that are there."""
-        return self.comparison.about == self._key
-
-    @property
-    def _key(self) -> object:
-        """What an alignment depends on."""
-        return self._traces.numbers, self.choices.way, self._session.aspect.rows
-
-    def _forget_comparison(self) -> None:
-        self.stacks, self.answers = (), ()
+    def _forget_differences(self) -> None:
         self._maps.forget()
-        self.comparison.forget()
-
-    def _choose(self, which: Which, choice: SideChoice, group: str = "") -> None:
-        before = self.choices.side(which)
-        self._change(choice_words(before, choice, which), self.choices.with_side(which, choice), group)
-
-    def _look(self, *wanted: Comparing) -> None:
-        for after in wanted:
-            self._change(look_words(self.choices, after), after)
-
-    def _change(self, label: str, after: Comparing, group: str = "") -> None:
-        """One step of the session's history; the session says so, and `_take_choices` follows."""
-        self._session.change(label, replace(self._session.setting, compared=after), group=group)
+        self.differences.forget()
 
     def _take_choices(self) -> None:
         """What is chosen has changed, here or by undo: ask for what is missing."""
-        choices = self.choices
+        choices = self.choosing.choices
         self.kept = tuple(dict.fromkeys((*choices.kept, *self.kept)))[:_N_KEPT]
         second_head = self.head_of("B")
-        if self._traces.take(choices):
+        if self.traces.take(choices):
             self.head = second_head
-            self._forget_comparison()
+            self._forget_differences()
             self.changed.sides.emit()
             self.changed.traced.emit()
             self.changed.head.emit()
@@ -342,8 +208,8 @@ class CompareState:
             self._take_head(self._session.primary)
 
     def _on_model(self) -> None:
-        self._traces.forget_open_model()
-        self._forget_comparison()
+        self.traces.forget_open_model()
+        self._forget_differences()
         self.changed.traced.emit()
 
     def _follow(self) -> None:
@@ -352,49 +218,29 @@ class CompareState:
 
     def _take_head(self, head: HeadRef | None) -> None:
         """Look at a head; one that only B's names fit is named as A does."""
-        if head is not None and not any(aligned.stack == head.stack for aligned in self.stacks):
-            named = (a.stack for a in self.stacks if a.second_stack == head.stack)
+        if head is not None and not any(aligned.stack == head.stack for aligned in self.differences.stacks):
+            named = (a.stack for a in self.differences.stacks if a.second_stack == head.stack)
             head = replace(head, stack=next(named, head.stack))
         if head != self.head:
             self.head = head
             self.changed.head.emit()
-            if self.comparison.is_watched:
-                self._traces.fetch_heads()
+            if self.differences.query.is_watched:
+                self.traces.fetch_heads()
 
     def _pump(self) -> None:
         """Ask for what is missing, and compare when nothing is."""
-        if not self.comparison.is_watched:
+        if not self.differences.query.is_watched:
             return
-        if self._traces.pump():
-            self._forget_comparison()
+        if self.traces.pump():
+            self._forget_differences()
             self.changed.traced.emit()
-        if self._traces.is_waiting:
+        if self.traces.is_waiting:
             self.changed.busy.emit()
-        self._align()
-
-    def _align(self) -> None:
-        """Align the tokens of both traces and ask for the differences of all heads, once."""
-        both = self._traces.both
-        if both is None or self._is_aligned:
-            return
-        way = self.choices.way
-        self.stacks, self.answers = (
-            align_stacks(*both, way, self._session.aspect.rows),
-            pair_answers(*both, way),
-        )
-        request = CompareTraces(
-            first=self.sides["A"].view,
-            second=self.sides["B"].view,
-            first_trace=both[0].number,
-            second_trace=both[1].number,
-            stacks=self.stacks,
-            answers=tuple(found.pair for found in self.answers if found.pair is not None),
-        )
-        self.comparison.ask(self._key, request)
-        self._find_head()
-        self._traces.fetch_heads()
-        self.changed.heads.emit()
-        self.changed.busy.emit()
+        if self.differences.align():
+            self._find_head()
+            self.traces.fetch_heads()
+            self.changed.heads.emit()
+            self.changed.busy.emit()
 
     def _find_head(self) -> None:
         """Look at a head that both sides have, where the one looked at is on neither or on one only."""

@@ -15,7 +15,7 @@ from attnscope.records.outputs import OutputWritten
 from attnscope.records.requests import Reply
 from attnscope.records.sites import HeadRef
 from attnscope.records.tiles import is_long
-from attnscope.viewmodels.compare.sides import Side, SideWish, wish_of
+from attnscope.viewmodels.compare.sides import Side, SideWish, side_words, wish_of
 from attnscope.viewmodels.query import Requests
 from attnscope.viewmodels.session.comparing import Comparing
 from attnscope.viewmodels.session.state import Session
@@ -63,6 +63,31 @@ class SideTraces:
     def is_waiting(self) -> bool:
         """Whether a trace is on its way."""
         return any(side.is_waiting for side in self.sides.values())
+
+    @property
+    def is_shown(self) -> bool:
+        """Whether there are two traces to look at."""
+        return all(side.traced is not None for side in self.sides.values())
+
+    @property
+    def is_same_wish(self) -> bool:
+        """Whether both sides ask for the same thing, so that nothing can differ."""
+        return self.wish("A") is not None and self.wish("A") == self.wish("B")
+
+    @property
+    def progress(self) -> str:
+        """What is being done, in words."""
+        return next((side.progress for side in self.sides.values() if side.progress), "")
+
+    def wish(self, which: Which) -> SideWish | None:
+        """What a side is to be now; None while there is no model or no text."""
+        return wish_of(self.sides[which].choice, self._session)
+
+    def name(self, which: Which) -> str:
+        """What a side is, naming only what tells it from the other one."""
+        other: Which = "B" if which == "A" else "A"
+        words = side_words(self.sides[which], self.sides[other], which)
+        return f"{which} · {words}" if words and words != which else which
 
     @property
     def both(self) -> tuple[Traced, Traced] | None:

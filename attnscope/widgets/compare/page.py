@@ -311,7 +311,7 @@ ALIKE_BUT_OFF = (
 def heads_off(state: CompareState) -> frozenset[HeadRef]:
     """The heads that are off in A or in B, as A names them."""
     first, second = (state.sides[which].shown for which in ("A", "B"))
-    own = {aligned.second_stack: aligned.stack for aligned in state.stacks}
+    own = {aligned.second_stack: aligned.stack for aligned in state.differences.stacks}
     found = set(first.gates.off()) if first else set()
     for head in second.gates.off() if second else ():
         found.add(replace(head, stack=own.get(head.stack, head.stack)))
@@ -330,7 +330,7 @@ def alike_words(state: CompareState) -> str:
 
 def grid_words(state: CompareState, top: float) -> str:
     """What the stripes stand for, up to `top`, and which heads are not there to be compared."""
-    compared = state.comparison.answer
+    compared = state.differences.query.answer
     if compared is None:
         return ""
     parts = [
@@ -505,9 +505,9 @@ class ComparePage(Dressed):
 
     def _connect(self) -> None:
         self.swap_button.clicked.connect(self._on_swap)
-        self.way.chosen.connect(self._state.choose_way)
-        self.limit.chosen.connect(self._state.choose_limit)
-        self.all_stacks.clicked.connect(self._state.show_all_stacks)
+        self.way.chosen.connect(self._state.choosing.choose_way)
+        self.limit.chosen.connect(self._state.choosing.choose_limit)
+        self.all_stacks.clicked.connect(self._state.choosing.show_all_stacks)
         self.grid.head_selected.connect(self._state.select)
         self.grid.head_hovered.connect(self.hover_text)
         self.maps.cell_pointed.connect(self.hover_text)
@@ -542,11 +542,11 @@ class ComparePage(Dressed):
         self.grid.set_style(map_style(self._view))
 
     def _show_look(self) -> None:
-        self.way.show_choice(self._state.choices.way)
-        self.limit.show_choice(self._state.choices.limit)
-        self.all_stacks.setChecked(self._state.choices.has_all_stacks)
+        self.way.show_choice(self._state.choosing.choices.way)
+        self.limit.show_choice(self._state.choosing.choices.limit)
+        self.all_stacks.setChecked(self._state.choosing.choices.has_all_stacks)
         for order, button in self.order_buttons.items():
-            button.setChecked(order == self._state.choices.order)
+            button.setChecked(order == self._state.choosing.choices.order)
 
     def _show_stage(self) -> None:
         stage = compare_stage(self._state, self._session)
@@ -557,7 +557,7 @@ class ComparePage(Dressed):
     def _show_maps(self) -> None:
         state = self._state
         missing = state.missing
-        if state.is_shown and state.head is None:
+        if state.traces.is_shown and state.head is None:
             missing = "A model without attention has no maps. The outputs of both sides are on the right."
         self.maps.set_empty_text(
             "Nothing to compare here" if missing else "Comparing…",
@@ -569,18 +569,18 @@ class ComparePage(Dressed):
         name = f"{head.stack} {head.label}" if head else ""
         if head and other and other != head:
             name = f"A {head.stack}, B {other.stack} {head.label}"
-        same = _SAME if state.is_same_wish else alike_words(state)
+        same = _SAME if state.traces.is_same_wish else alike_words(state)
         self.aligned.set_full_text("   ".join(part for part in (name, same or words) if part))
 
     def _show_grid(self) -> None:
         state = self._state
         grids = state.grids
         self.grid.set_empty_text(
-            "No head in common" if state.comparison.answer else "Comparing…",
-            state.comparison.error or "The differences of all heads appear here.",
+            "No head in common" if state.differences.query.answer else "Comparing…",
+            state.differences.query.error or "The differences of all heads appear here.",
         )
-        is_sorted = state.choices.order == "changed"
-        self.grid.set_grids(grids, is_sorted=is_sorted, end=state.end, off=heads_off(state))
+        is_sorted = state.choosing.choices.order == "changed"
+        self.grid.set_grids(grids, is_sorted=is_sorted, end=state.differences.end, off=heads_off(state))
         self.grid.set_selected(state.head)
         self.grid_hint.set_full_text(grid_words(state, top_mean(grids)))
 
@@ -596,13 +596,13 @@ class ComparePage(Dressed):
             part.set_stale(self._state.is_waiting)
 
     def _on_swap(self) -> None:
-        self._state.swap()
+        self._state.choosing.swap()
 
 
 def compare_stage(state: CompareState, session: Session) -> Placeholder:
     """What stands in place of the pictures: what is lacking, what is being done, what went wrong."""
     explore = stage_of(session)
-    wishes = [state.wish(which) for which in WHICH]
+    wishes = [state.traces.wish(which) for which in WHICH]
     if explore.kind in ("starting", "loading") and None in wishes:
         return explore
     errors = [f"{which}: {state.sides[which].error}" for which in WHICH if state.sides[which].error]
@@ -614,9 +614,9 @@ def compare_stage(state: CompareState, session: Session) -> Placeholder:
             title="Any two things, side by side",
             hint="Open a model and type a sentence in Explore, or choose a model and a text for A and for B.",
         )
-    if state.is_shown:
+    if state.traces.is_shown:
         return Placeholder(kind="shown")
-    return Placeholder(kind="waiting", title=f"{state.progress or 'Tracing'}…", is_working=True)
+    return Placeholder(kind="waiting", title=f"{state.traces.progress or 'Tracing'}…", is_working=True)
 
 
 def compare_handlers(
@@ -626,7 +626,7 @@ def compare_handlers(
 
     def keep(which: Which) -> Callable[[], None]:
         def run() -> None:
-            kept = state.keep(which)
+            kept = state.choosing.keep(which)
             if kept is None:
                 session.tell_person("There is nothing to keep yet: open a model and type a sentence.")
             else:
@@ -636,7 +636,7 @@ def compare_handlers(
 
     def swap() -> None:
         if view.page == "compare":
-            state.swap()
+            state.choosing.swap()
 
     def turn() -> None:
         view.show_page("compare")

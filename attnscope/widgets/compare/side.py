@@ -127,14 +127,14 @@ class CompareOutput(QWidget):
         self.kind.setText(" | ".join(kinds))
         if not any(traced and traced.comparison.is_writing for traced in (first, second)):
             self._show_texts(*(output.generated if output else "" for output in outputs))
-        labels = [plain_text(answer.label) for answer in state.answers]
+        labels = [plain_text(answer.label) for answer in state.differences.answers]
         if labels != [self.places.itemText(k) for k in range(self.places.count())]:
             self.places.clear()
             self.places.addItems(labels)
             self._is_chosen = False
         self.places.setVisible(len(labels) > 1)
-        if not self._is_chosen and state.kl_nats:
-            self.places.setCurrentIndex(self._places_with_both()[most_apart(state.kl_nats)])
+        if not self._is_chosen and state.differences.kl_nats:
+            self.places.setCurrentIndex(self._places_with_both()[most_apart(state.differences.kl_nats)])
         self._show_answer()
 
     def _show_texts(self, *written: str) -> None:
@@ -144,19 +144,19 @@ class CompareOutput(QWidget):
             part.setVisible(any(written))
 
     def _places_with_both(self) -> list[int]:
-        return [k for k, answer in enumerate(self._state.answers) if answer.pair is not None]
+        return [k for k, answer in enumerate(self._state.differences.answers) if answer.pair is not None]
 
     def _show_answer(self) -> None:
-        answers, at = self._state.answers, max(self.places.currentIndex(), 0)
+        answers, at = self._state.differences.answers, max(self.places.currentIndex(), 0)
         answer: PairedAnswer | None = answers[at] if at < len(answers) else None
         if answer is None:
             self.table.show_rows(())
             self.kl.setText("")
             return
-        compared = self._state.comparison.answer
+        compared = self._state.differences.query.answer
         is_by_piece = compared is not None and not compared.has_one_vocabulary
         self.table.show_rows(rows_of_both(answer.first, answer.second, is_by_piece=is_by_piece, n_rows=6))
-        values = self._state.kl_nats
+        values = self._state.differences.kl_nats
         both = self._places_with_both()
         place = both.index(at) if at in both else len(values)
         self.kl.setText(kl_words(values[place] if place < len(values) else None) if compared else "")
@@ -312,7 +312,7 @@ class CompareSide(Dressed):
     # Intents
 
     def _choose_model(self, source: str | None) -> None:
-        self._state.choose_model(self._which, source)
+        self._state.choosing.choose_model(self._which, source)
 
     def _ask_model(self) -> None:
         folder = self._choose_folder(self, f"Model or checkpoint for {self._which}", str(Path.home()))
@@ -320,13 +320,13 @@ class CompareSide(Dressed):
             self._choose_model(folder)
 
     def _choose_changes(self, changes: Changes, kept: Kept | None = None) -> None:
-        self._state.choose_changes(self._which, changes, kept)
+        self._state.choosing.choose_changes(self._which, changes, kept)
 
     def _on_text_edited(self, text: str) -> None:
-        self._state.set_text(self._which, text)
+        self._state.choosing.set_text(self._which, text)
 
     def _on_target_edited(self, text: str) -> None:
-        self._state.set_target(self._which, text)
+        self._state.choosing.set_target(self._which, text)
 
 
 def _show_text(edit: QLineEdit, text: str) -> None:
