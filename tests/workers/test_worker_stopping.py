@@ -134,7 +134,7 @@ def test_that_a_comparison_and_a_removal_are_stopped() -> None:
     pruning = PruningState(Requests(lambda _request: None, cancelled.append))
     experiments = ExperimentsState(desk.session, Requests(lambda _request: None))
     watch_pages(work, desk.state, pruning, experiments, cancelled.append)
-    desk.state.set_text("B", "another one")
+    desk.state.choosing.set_text("B", "another one")
     wanted = {trace.number for trace in desk.traces()}
     work.stop("Comparing A and B")
     assert wanted <= set(cancelled)
