@@ -32,7 +32,8 @@ from attnscope.models.outputs import log_probabilities
 from attnscope.models.own import OwnNetwork
 from attnscope.models.places import CallPlace
 from attnscope.nn.block import Block
-from attnscope.nn.layers import CrossAttention, SelfAttention
+from attnscope.nn.experts import Experts
+from attnscope.nn.layers import CrossAttention, FeedForward, SelfAttention
 from attnscope.nn.precision import exact
 from attnscope.questions import (
     Attended,
@@ -331,11 +332,22 @@ class _OwnParts:
         parts = [block.feed_forward for block in self._blocks(stack)]
         if not parts or any(part is None for part in parts):
             raise UserError("The layers of this model have no feed-forward part.", expected="layers with one")
-        return tuple(CallPlace(module=part.down) for part in parts if part is not None)
+        plain = [part for part in parts if isinstance(part, FeedForward)]
+        if len(plain) < len(parts):
+            raise UserError(
+                "The feed-forward parts of this model are divided into experts.",
+                expected="layers with one feed-forward part",
+                action="Ask for Experts instead.",
+            )
+        return tuple(CallPlace(module=part.down) for part in plain)
 
     def routers(self, stack: Stack) -> dict[int, nn.Module]:
         """What sends tokens to experts, by layer."""
-        raise _no_experts()
+        parts = enumerate(block.feed_forward for block in self._blocks(stack))
+        found: dict[int, nn.Module] = {at: one.router for at, one in parts if isinstance(one, Experts)}
+        if not found:
+            raise _no_experts()
+        return found
 
     def unrolled(self, run: Callable[[], object]) -> tuple[str, list[tuple[Tensor, Tensor | None]]]:
         """The title of the mixer, and of each layer its weights on the last text, and those of a softmax."""

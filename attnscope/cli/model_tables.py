@@ -74,6 +74,9 @@ def reads(info: ModelInfo) -> str:
     return "a text, and a second one that it can write itself" if info.takes_target else "one text"
 
 
+_OF_EXPERTS = frozenset({"experts_per_token", "capacity_factor", "balance_weight"})
+
+
 def matters(name: str, choices: Mapping[str, object]) -> bool:
     """Whether a value of the architecture is looked at beside the other choices."""
     is_recurrent = choices.get("body") in ("rnn", "gru", "lstm")
@@ -81,11 +84,13 @@ def matters(name: str, choices: Mapping[str, object]) -> bool:
         return False
     if name in (_OF_PIECES if choices.get("n_labels") else _OF_LABELS):
         return False
+    if name in _OF_EXPERTS and not choices.get("n_experts"):
+        return False
     if name == "mixer" and choices[name] == "attention":
         return False
     needed = _only_with(name)
     if not needed:
-        return name not in ("n_projected", "shared_layers") or bool(choices[name])
+        return name not in ("n_projected", "shared_layers", "n_experts") or bool(choices[name])
     return any(choices.get(other, values[0]) in values for other, values in needed.items())
 
 

@@ -104,7 +104,9 @@ def own_cost(config: ModelConfig, n_tokens: int) -> Cost:
         attention += 2 * config.decoder_layers * n_tokens * mixer.n_products(config)
     for part, n_layers in (("encoder", config.encoder_layers), ("decoder", config.decoder_layers)):
         if config.has_feed_forward:
-            linear[part] += n_layers * 2 * config.d_model * (config.up_rows + config.d_ff)
+            n_read = min(config.experts_per_token, config.n_experts) if config.n_experts else 1
+            linear[part] += n_layers * 2 * config.d_model * n_read * (config.up_rows + config.d_ff)
+            linear[part] += n_layers * 2 * config.d_model * config.n_experts
     if config.n_labels:
         return label_cost(config, n_tokens, {**linear, "attention": attention})
     head = 2 * config.d_model * config.vocab_size

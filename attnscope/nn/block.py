@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from attnscope.nn.attention import Probe
 from attnscope.nn.cache import KeyValueCache
 from attnscope.nn.dropping import add_dropping, drop
+from attnscope.nn.experts import Experts
 from attnscope.nn.kept_heads import HeadLayout
 from attnscope.nn.layers import (
     BlockShape,
@@ -68,7 +69,7 @@ class Block(nn.Module):
             make_attention(CrossAttention, shape, ("cross", layer), cross_layout) if has_cross else None
         )
         self.feed_forward_norm = shape.make_norm() if shape.has_feed_forward else None
-        self.feed_forward = FeedForward(shape) if shape.has_feed_forward else None
+        self.feed_forward = _make_feed_forward(shape)
         self.attention_end = shape.make_norm() if self.is_sandwich else None
         self.cross_end = shape.make_norm() if self.is_sandwich and has_cross else None
         self.feed_forward_end = shape.make_norm() if self.is_sandwich and shape.has_feed_forward else None
@@ -100,6 +101,9 @@ class Block(nn.Module):
             return x
         last, end = self.feed_forward_norm, self.feed_forward_end
         read = last(x) if self.is_pre and last is not None else x
+        if isinstance(self.feed_forward, Experts):
+            valid = None if cache is not None else rule.key_valid
+            return self._join(x, self.feed_forward(read, valid), last, end)
         return self._join(x, self.feed_forward(read), last, end)
 
     def read(self, x: Tensor, branch: Branch) -> Tensor:
@@ -130,3 +134,9 @@ class Block(nn.Module):
         else:
             total = add_dropping(x, change, share) if share else x + change
         return total if self.is_pre or norm is None else norm(total)
+
+
+def _make_feed_forward(shape: BlockShape) -> FeedForward | Experts | None:
+    if not shape.has_feed_forward:
+        return None
+    return Experts(shape) if shape.n_experts else FeedForward(shape)

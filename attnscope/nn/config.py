@@ -67,6 +67,10 @@ class ModelConfig:
     `mixer` is what moves numbers from token to token in a decoder's layers (`schemes/mixers`); with any but
     attention there is no site. `kernel_width` is how many tokens its convolution reads.
 
+    With `n_experts` the feed-forward part of each layer is as many, and a token is sent to
+    `experts_per_token` of them (`nn/experts.py`). An expert takes at most `capacity_factor` times its even
+    share of a text's tokens, 0 for any number; the balance loss counts `balance_weight` times in training.
+
     With `n_labels` the model tells a label of the whole text and no pieces, or with the pooling none a label
     of every token, or with pointer so many places in the text, each by a softmax over its tokens
     (`nn/pointing.py`). `pooling` makes one row of the text (`nn/pooling.py`), where hierarchical ends a
@@ -120,6 +124,10 @@ class ModelConfig:
     shared_layers: bool = False
     mixer: Mixer = "attention"
     kernel_width: Annotated[int, Between(1, 256)] = 4
+    n_experts: Annotated[int, Between(0, 1_024)] = 0
+    experts_per_token: Annotated[int, Between(1, 1_024)] = 1
+    capacity_factor: float = 0.0
+    balance_weight: float = 0.01
     norm: Norm = "layer"
     norm_place: NormPlace = "pre"
     norm_epsilon: float = 1e-5
@@ -373,7 +381,8 @@ def _count_block(config: ModelConfig, norm: int, stack: str, layer: int) -> int:
         total += _count_attention(config, "cross", layer)
     if config.has_feed_forward:
         n_branches += 1
-        total += _count_linear(d, config.up_rows, bias) + _count_linear(config.d_ff, d, bias)
+        one = _count_linear(d, config.up_rows, bias) + _count_linear(config.d_ff, d, bias)
+        total += max(1, config.n_experts) * one + d * config.n_experts
     return total + n_branches * norm * (2 if config.norm_place == "sandwich" else 1)
 
 

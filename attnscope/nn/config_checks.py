@@ -124,6 +124,7 @@ def check_together(config: "ModelConfig", where: str) -> None:
         _norm_faults,
         slot_faults,
         _mixer_faults,
+        _expert_faults,
     )
     of_body = (_recurrent_faults,) if config.is_recurrent else of_transformers
     for faults in (_head_faults, *of_body, label_faults):
@@ -170,6 +171,8 @@ def _number_ranges(config: "ModelConfig") -> Iterator[tuple[str, bool, str]]:
     yield "norm_epsilon", 0.0 < config.norm_epsilon <= 0.1, "above 0, at most 0.1"
     yield "dropout", 0.0 <= config.dropout < 1.0, "from 0 to below 1"
     yield "attention_dropout", 0.0 <= config.weight_dropout < 1.0, "from 0 to below 1, or nothing: as dropout"
+    yield "capacity_factor", 0.0 <= config.capacity_factor <= 1_000, "from 0, for no limit, to 1,000"
+    yield "balance_weight", 0.0 <= config.balance_weight <= 1_000, "from 0 to 1,000"
     for score in SCORES.values():
         yield from score.ranges(config)
 
@@ -229,3 +232,16 @@ def _mixer_faults(config: "ModelConfig") -> Iterator[Fault]:
     if config.shared_layers and config.kept_heads is not None:
         yield "kept_heads", "nothing: a head of shared layers is in all of them; close its gate in one"
     yield from MIXERS[config.mixer].faults(config)
+
+
+def _expert_faults(config: "ModelConfig") -> Iterator[Fault]:
+    if not config.n_experts:
+        return
+    if config.n_experts == 1:
+        yield "n_experts", "0 for none, or at least 2"
+    if config.experts_per_token > config.n_experts:
+        yield "experts_per_token", f"at most n_experts, which is {config.n_experts}"
+    if not config.has_feed_forward:
+        yield "n_experts", "0, since experts are feed-forward parts and has_feed_forward is false"
+    if config.form == "encoder-decoder":
+        yield "n_experts", "0: only the forms encoder and decoder have experts"

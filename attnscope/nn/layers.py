@@ -81,6 +81,9 @@ class BlockShape:
     segments: Segments | None = None
     mixer: str = "attention"
     kernel_width: int = 0
+    n_experts: int = 0
+    experts_per_token: int = 1
+    capacity_factor: float = 0.0
     dilation: int = 2
 
     def make_norm(self) -> Norm:
@@ -139,6 +142,9 @@ def block_shape(config: ModelConfig) -> BlockShape:
         else None,
         mixer=config.mixer,
         kernel_width=config.kernel_width,
+        n_experts=config.n_experts,
+        experts_per_token=config.experts_per_token,
+        capacity_factor=config.capacity_factor,
         dilation=config.dilation,
     )
 
@@ -353,6 +359,11 @@ class FeedForward(nn.Module):
         n_rows = shape.d_ff * (2 if shape.activation in GATED else 1)
         self.up = nn.Linear(shape.d_model, n_rows, bias=shape.bias)
         self.down = nn.Linear(shape.d_ff, shape.d_model, bias=shape.bias)
+
+    @property
+    def parts(self) -> "list[FeedForward]":
+        """The only one, where a layer with experts has several."""
+        return [self]
 
     def forward(self, x: Tensor) -> Tensor:
         """Widen, activate, narrow: [B, T, d_model]; a pass that nobody waits for ends here."""

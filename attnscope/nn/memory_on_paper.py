@@ -130,7 +130,10 @@ def _block_bytes(config: ModelConfig, shape: BatchShape, stack: Stack, layer: in
     if stack == "decoder" and config.form == "encoder-decoder":
         total += _attention_bytes(config, shape, "cross", layer)
     if config.has_feed_forward:
-        total += shape.n_rows * (_branch_bytes(config, shape) + _inner_numbers(config) * shape.narrow)
+        inner = _inner_numbers(config)
+        if config.n_experts:  # of each reader: what it reads, says, and says with its weight
+            inner = config.experts_per_token * (inner + 3 * config.d_model) + 4 * config.n_experts
+        total += shape.n_rows * (_branch_bytes(config, shape) + inner * shape.narrow)
     return total
 
 
@@ -236,5 +239,5 @@ def _weight_copies(config: ModelConfig, shape: BatchShape) -> int:
         total += len(config.own_layers("decoder")) * sum(n_in * n_out for n_in, n_out in matrices)
     if config.has_feed_forward:
         n_layers = len(config.own_layers("encoder")) + len(config.own_layers("decoder"))
-        total += n_layers * d * (config.up_rows + config.d_ff)
+        total += n_layers * d * max(1, config.n_experts) * (config.up_rows + config.d_ff)
     return 2 * total

@@ -109,9 +109,10 @@ def _fill_block(block: Block, config: ModelConfig, generator: Generator) -> None
         block.cross.output.weight.mul_(shrink)
     if block.feed_forward is None:
         return
-    if config.activation in GATED:
-        _fill_parts(block.feed_forward.up.weight, [config.d_ff, config.d_ff], config, generator)
-    block.feed_forward.down.weight.mul_(shrink)
+    for part in block.feed_forward.parts:
+        if config.activation in GATED:
+            _fill_parts(part.up.weight, [config.d_ff, config.d_ff], config, generator)
+        part.down.weight.mul_(shrink)
 
 
 def _head_rows(config: ModelConfig, n_heads: tuple[int, ...]) -> list[int]:

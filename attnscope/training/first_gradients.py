@@ -19,7 +19,7 @@ from torch import Generator, Tensor, nn
 
 from attnscope.nn.block import Block
 from attnscope.nn.config import ModelConfig
-from attnscope.nn.layers import CrossAttention, SelfAttention
+from attnscope.nn.layers import CrossAttention, FeedForward, SelfAttention
 from attnscope.nn.transformer import Transformer, build_transformer
 from attnscope.records.experiments import (
     PLACES,
@@ -95,7 +95,7 @@ def new_model(question: GradientQuestion, place: Place) -> Transformer:
 def matrices_of(block: Block) -> tuple[Tensor, ...]:
     """Queries, keys, values, output, and both of the feed-forward, each as a matrix of its own."""
     attention, cross, feed_forward = block.attention, block.cross, block.feed_forward
-    if not isinstance(attention, SelfAttention) or feed_forward is None:
+    if not isinstance(attention, SelfAttention) or not isinstance(feed_forward, FeedForward):
         raise TypeError("a layer without attention or feed-forward has no such gradients")
     of_cross = (
         (cross.query.weight, *cross.kv.weight.chunk(2), cross.output.weight)
@@ -141,6 +141,8 @@ def gradient_norms(model: Transformer, ids: Tensor, targets: Tensor, source: Ten
     loss = first_loss(model, ids, targets, source)
     stack = model.encoder if model.config.form == "encoder" else model.decoder
     blocks = [block for block in stack if isinstance(block, Block)]
-    weights = [block.feed_forward.down.weight for block in blocks if block.feed_forward is not None]
+    weights = [
+        block.feed_forward.down.weight for block in blocks if isinstance(block.feed_forward, FeedForward)
+    ]
     gradients = torch.autograd.grad(loss, weights)
     return torch.stack([gradient.norm() for gradient in gradients]).double()

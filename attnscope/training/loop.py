@@ -80,6 +80,8 @@ def compile_loss(
         return "Not compiled: several processes train together."
     if batch.guide is not None:
         return "Not compiled: a head is guided."
+    if loss_of.module.config.n_experts:
+        return "Not compiled: how many tokens an expert reads changes from batch to batch."
     if device.type == "cpu" and not any(shutil.which(name) for name in _COMPILERS):
         return f"Not compiled: there is no C++ compiler ({', '.join(_COMPILERS)}) on this computer."
     started_at = time.monotonic()

@@ -18,6 +18,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from attnscope.nn.attention import Probe
+from attnscope.nn.experts import balances
 from attnscope.nn.gating import TensorGates
 from attnscope.nn.guiding import Guide, GuidedProbe
 from attnscope.nn.own_module import OwnModule
@@ -142,17 +143,21 @@ def loss_sum(module: OwnModule, batch: Batch, label_smoothing: float = 0.0) -> T
     """The summed cross-entropy of the batch in nats.
 
     With smoothing ε a label counts 1 − ε and all pieces share ε (Szegedy et al. 2016, section 7). The losses
-    of next-sentence prediction and of a guided head are in the gradient only: the number stays that of the
-    tokens.
+    of next-sentence prediction, of a guided head and of the balance of experts, a mean over their layers,
+    are in the gradient only: the number stays that of the tokens.
     """
     guided = None
     if batch.guide is not None and batch.links is not None:
         guided = GuidedProbe(batch.guide, batch.links)
-    hidden = hidden_of(module, batch, guided)
+    with balances() as found:
+        hidden = hidden_of(module, batch, guided)
     rows = _scored_rows(module, batch, hidden)
     if batch.n_places:
         return F.cross_entropy(_place_logits(module, batch, rows), batch.labels, reduction="sum")
     loss = cross_entropy_sum(module, rows, batch.labels, label_smoothing=label_smoothing)
+    if found:
+        uneven = module.config.balance_weight * len(batch.labels) * torch.stack(found).mean()
+        loss = loss + (uneven - uneven.detach())
     if guided is not None:
         missed = batch.link_weight * guided.loss()
         loss = loss + (missed - missed.detach())

@@ -34,11 +34,11 @@ def can_divide(recipe: Recipe, device: torch.device, ranks: Ranks) -> bool:
     """Whether rows of a recipe's batches may be worked out side by side on a CPU, and that can be quicker.
 
     Cells that read token by token hardly leave Python, which one thread at a time may run; a drawn gate
-    belongs to all rows, and so does a norm over a batch; and what is computed again for its gradient draws
-    from the dice of all threads.
+    belongs to all rows, and so do a norm over a batch and the balance of experts; and what is computed again
+    for its gradient draws from the dice of all threads.
     """
     is_plain = not (recipe.model.is_recurrent or recipe.gates.l0_penalty or recipe.training.checkpointing)
-    is_plain = is_plain and not NORMS[recipe.model.norm].is_of_batch
+    is_plain = is_plain and not (NORMS[recipe.model.norm].is_of_batch or recipe.model.n_experts)
     return device.type == "cpu" and ranks.n == 1 and is_plain and recipe.training.compile != "on"
 
 

@@ -44,7 +44,7 @@ _ADDED = frozenset({"has_pooler", "has_next_sentence", "n_segments", "n_labels"}
 """What a model may get that it did not have; its weights begin anew."""
 _LAYERS = frozenset({"n_layers", "n_decoder_layers"})
 _LAST_OF_BLOCK = re.compile(
-    r"(encoder|decoder)\.(\d+)\.(?:attention\.output|cross\.output|feed_forward\.down)\."
+    r"(encoder|decoder)\.(\d+)\.(?:attention\.output|cross\.output|feed_forward\.(?:experts\.\d+\.)?down)\."
 )
 """What a block adds to the residual stream, it adds through these."""
 _POSITIONS, _SEGMENTS = (f"encoder_embedding.{part}.weight" for part in ("positions", "segments"))
