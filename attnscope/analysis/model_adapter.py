@@ -286,7 +286,7 @@ def require_tokens(model: Model) -> None:
         )
     if config.n_projected:
         raise UserError(
-            f"The heads of {model.info.name} attend to slots to which keys were projected, not to tokens.",
+            f"The heads of {model.info.name} attend to slots and not to tokens.",
             expected="a model without n_projected",
             action="Look at its maps, gates, measures or importance, or open another model for this.",
         )

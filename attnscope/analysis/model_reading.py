@@ -220,7 +220,7 @@ class ModelReading:
         keys = [site.key for site in self._model.sites if site.stack == head.stack]
         probe = TraceProbe(self._model.sites, self._gates, wanted=frozenset(keys), edits=self._edits)
         network.run(self._inputs, probe)
-        weights = {key: exact(site_weights(probe.records[key])).nan_to_num().cpu().numpy() for key in keys}
+        weights = {key: exact(site_weights(probe.records[key])).cpu().numpy() for key in keys}
         return Recalled(
             head=head,
             tokens=self._tokens_of(head.stack),

@@ -4,15 +4,15 @@
     T, S     tokens of the source and of the target
     W        a matrix of a linear layer, n_in · n_out numbers
 
-A product with a matrix costs 2 · n_in · n_out operations a token, a multiplication and an addition for
-each number; scores and weighted sums of one head cost 2 · n_queries · n_keys · d_head each (Kaplan et al.
-2020, section 2.1 and table 1; Hoffmann et al. 2022, appendix F, whose convention is followed: the
-whole rectangle is counted, whatever causality forbids; a window or another sparse mask of our own models
-counts with the cells it leaves, and linear attention with its two products of d_head² a token). The
-Gaussian score is two columns wider, the additive one counts as a product, and what a score learns is one
-more matrix. A recurrent cell is its matrices, gone through once a token; local attention is counted as if it
-saw every key, since all scores are made. Embedding look-ups, biases, norms, activations and
-softmax are left out; the last layer, which gives the logits, is counted for every token. The backward
+A product with a matrix costs 2 · n_in · n_out operations a token, a multiplication and an addition for each
+number; scores and weighted sums of one head cost 2 · n_queries · n_keys · d_head each (Kaplan et al. 2020,
+section 2.1 and table 1; Hoffmann et al. 2022, appendix F, whose convention is followed: the whole rectangle
+is counted, whatever causality forbids; a window or another sparse mask of our own models counts with the
+cells it leaves, inducing points with T · m cells each way, and linear attention with its two products of
+d_head² a token). The Gaussian score is two columns wider, the additive one counts as a product, and what a
+score learns is one more matrix. A recurrent cell is its matrices, gone through once a token; local attention
+is counted as if it saw every key, since all scores are made. Embedding look-ups, biases, norms, activations
+and softmax are left out; the last layer, which gives the logits, is counted for every token. The backward
 pass costs twice the forward pass, so a training step three times as much (Kaplan et al. 2020, section 2.1).
 """
 
@@ -94,9 +94,11 @@ def own_cost(config: ModelConfig, n_tokens: int) -> Cost:
         if stack != "cross":
             linear[part] += 2 * n * positions.n_products(config)
             attention += 2 * n * positions.n_products_once(config)
-        is_projected = bool(slots) and stack == "encoder"
-        linear[part] += 4 * slots * k if is_projected else 0
-        n_cells = n_tokens * slots if is_projected else n_all if stack == "cross" else n_seen
+        if slots and stack == "encoder":
+            attention += _slots_cost(config, layout.n_heads, k, n_tokens)
+            linear[part] += 0 if config.has_inducing else 4 * slots * k
+            continue
+        n_cells = n_all if stack == "cross" else n_seen
         attention += _cells_cost(config, layout.n_heads, n_tokens, n_cells)
     if not config.has_sites:
         mixer = MIXERS[config.mixer]
@@ -165,6 +167,17 @@ def _cells_cost(config: ModelConfig, n_heads: int, n_tokens: int, n_cells: int) 
     if score.comparison == "kernel" and n_cells == n_tokens * n_tokens:
         return 4 * n_tokens * n_heads * d_head * (d_head + 1)  # the column more sums the weights
     return 2 * n_cells * n_heads * (2 * d_head + score.n_more_columns)
+
+
+def _slots_cost(config: ModelConfig, n_heads: int, n_key_rows: int, n_tokens: int) -> int:
+    """A layer of an encoder whose tokens read slots; inducing points have matrices of their own besides."""
+    slots, n = config.n_projected, n_heads * config.head_width
+    read = _cells_cost(config, n_heads, n_tokens, n_tokens * slots)
+    if not config.has_inducing:
+        return read
+    # Queries and output of the points, and their keys and values for the tokens.
+    of_points = config.d_model * (2 * n + 2 * n_key_rows)
+    return 2 * read + 2 * slots * (of_points + n_heads * SCORES[config.score].n_products(config.head_width))
 
 
 def foreign_cost(module: nn.Module, model: Model, n_tokens: int) -> Cost:

@@ -237,7 +237,7 @@ class OwnNetwork:
         """One pass; a model in training is put back into it. Raises UserError for a mask over slots."""
         if inputs.pattern is not None and self.config.n_projected:
             raise UserError(
-                "The heads of this model attend to slots to which keys were projected, not to tokens.",
+                "The heads of this model attend to slots and not to tokens.",
                 expected="no mask of the text",
                 action="Remove the mask, or open a model without n_projected.",
             )

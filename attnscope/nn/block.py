@@ -15,6 +15,7 @@ from attnscope.nn.attention import Probe
 from attnscope.nn.cache import KeyValueCache
 from attnscope.nn.dropping import add_dropping, drop
 from attnscope.nn.experts import Experts
+from attnscope.nn.inducing import InducedAttention
 from attnscope.nn.kept_heads import HeadLayout
 from attnscope.nn.layers import (
     BlockShape,
@@ -32,6 +33,15 @@ from attnscope.schemes.mixers import MIXERS
 from attnscope.schemes.norms import NORMS
 
 Branch = Literal["attention", "cross", "feed_forward"]
+
+
+def _tokens_meet(shape: BlockShape, stack: Stack, layer: int, layout: HeadLayout | None) -> nn.Module:
+    """What lets the tokens of a layer read one another."""
+    if not MIXERS[shape.mixer].is_attention:
+        return make_mixer(shape, layer)
+    if shape.has_inducing and stack == "encoder":
+        return InducedAttention(shape, layer)
+    return make_attention(SelfAttention, shape, (stack, layer), layout)
 
 
 class Block(nn.Module):
@@ -59,11 +69,7 @@ class Block(nn.Module):
         self.is_sandwich = shape.norm_place == "sandwich" and not NORMS[shape.norm].is_nothing
         self.has_residual, self.dropout = shape.has_residual, shape.dropout
         self.attention_norm = shape.make_norm()
-        self.attention = (
-            make_attention(SelfAttention, shape, (stack, layer), layout)
-            if MIXERS[shape.mixer].is_attention
-            else make_mixer(shape, layer)
-        )
+        self.attention = _tokens_meet(shape, stack, layer, layout)
         self.cross_norm = shape.make_norm() if has_cross else None
         self.cross = (
             make_attention(CrossAttention, shape, ("cross", layer), cross_layout) if has_cross else None

@@ -31,6 +31,7 @@ Score = Annotated[str, OneOf(SCORES)]
 Norm = Annotated[str, OneOf(NORMS)]
 NormPlace = Literal["pre", "post", "sandwich"]
 Pooling = Literal["first", "last", "mean", "max", "attention", "hierarchical", "none", "pointer"]
+SlotKind = Literal["projected", "inducing"]
 SentenceEncoding = Literal["none", "gru", "dense"]
 Activation = Literal["relu", "gelu", "gelu-tanh", "swish", "glu", "reglu", "geglu", "swiglu"]
 GATED: tuple[Activation, ...] = ("glu", "reglu", "geglu", "swiglu")
@@ -76,9 +77,10 @@ class ModelConfig:
     (`nn/pointing.py`). `pooling` makes one row of the text (`nn/pooling.py`), where hierarchical ends a
     sentence after each of the token ids `sentence_ends` and may have a `sentence_encoder` between its two
     poolings. `reads_pair` lets it match two texts (`nn/matching.py`); with two segments it reads two as one.
-    `n_projected` is the number of slots that the encoder's keys and values are projected to
-    (`nn/linformer.py`), 0 for none. With `n_numbers` a token is a given vector of so many numbers, which
-    stays as it is and is projected to d_model, and no learned embedding.
+    `n_projected` is the number of slots that stand for the encoder's keys and values, 0 for none: with the
+    `slot_kind` projected they are mixtures of tokens (`nn/linformer.py`), with inducing learned points that
+    have attended to the tokens (`nn/inducing.py`). With `n_numbers` a token is a given vector of so many
+    numbers, which stays as it is and is projected to d_model, and no learned embedding.
 
     `body` is what carries a text from token to token. A recurrent one (`nn/recurrent.py`) needs the form
     encoder-decoder and has one site, the attention of its decoder: with `feeds_context` what that found goes
@@ -153,6 +155,7 @@ class ModelConfig:
     reads_pair: bool = False
     n_numbers: Annotated[int, Between(0, 65_536)] = 0
     n_projected: Annotated[int, Between(0, 65_536)] = 0
+    slot_kind: SlotKind = "projected"
 
     @property
     def head_width(self) -> int:
@@ -167,6 +170,11 @@ class ModelConfig:
     def is_recurrent(self) -> bool:
         """Whether the body is made of recurrent cells."""
         return self.body != "transformer"
+
+    @property
+    def has_inducing(self) -> bool:
+        """Whether the encoder's tokens read inducing points, which have read the tokens."""
+        return bool(self.n_projected and self.encoder_layers) and self.slot_kind == "inducing"
 
     @property
     def has_sites(self) -> bool:
@@ -229,7 +237,7 @@ class ModelConfig:
 
     def layout(self, stack: str, layer: int) -> HeadLayout:
         """The heads of one site; pooling and matching have one, the second text is read as the first is."""
-        if self.n_labels and stack not in ("encoder", "decoder", "second"):
+        if self.n_labels and stack not in ("encoder", "decoder", "second", "read-in"):
             return build_layout((0,), n_heads=1, n_kv_heads=1)
         stack = "encoder" if stack == "second" else stack
         kept = dict(self.kept_heads or ()).get(site_name(stack, layer), tuple(range(self.n_heads)))
@@ -246,6 +254,7 @@ class ModelConfig:
         n_cross = self.decoder_layers if self.form == "encoder-decoder" else 0
         n_decoder = self.decoder_layers if self.has_sites else 0
         stacks: tuple[tuple[Stack, int], ...] = (
+            ("read-in", self.encoder_layers if self.has_inducing else 0),
             ("encoder", self.encoder_layers),
             ("decoder", n_decoder),
             ("cross", n_cross),
@@ -254,9 +263,12 @@ class ModelConfig:
         return tuple((stack, layer) for stack, n_layers in stacks for layer in range(n_layers))
 
     def headed_keys(self) -> tuple[SiteKey, ...]:
-        """The sites that own heads: not those of pooling and matching, nor of a text read a second time."""
+        """The sites that own heads: not those of pooling and matching, nor of a text read a second time.
+
+        Nor of inducing points, whose heads go with those of their layer.
+        """
         if not self.n_labels:
-            return self.site_keys()
+            return tuple(key for key in self.site_keys() if key[0] != "read-in")
         return tuple(key for key in self.site_keys() if key[0] in ("encoder", "decoder"))
 
     def _label_stacks(self) -> tuple[tuple[Stack, int], ...]:
@@ -394,6 +406,8 @@ def _count_attention(config: ModelConfig, stack: str, layer: int) -> int:
     n_rows = (layout.n_heads + 2 * layout.n_kv_heads) * d_head
     total = _count_linear(d, n_rows, bias) + _count_linear(layout.n_heads * d_head, d, bias)
     total += layout.n_heads * SCORES[config.score].n_learned(d_head)
+    if config.has_inducing and stack == "encoder":
+        return 2 * total + config.n_projected * d + NORMS[config.norm].n_learned(d, has_bias=bias)
     if stack != "cross" and layout.heads:
         total += POSITIONS[config.position].n_learned_of_site(config, layout.n_heads)
     if config.n_projected and stack == "encoder" and layout.heads:

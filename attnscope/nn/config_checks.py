@@ -71,7 +71,15 @@ def label_faults(config: "ModelConfig") -> Iterator[tuple[str, str]]:
 def slot_faults(config: "ModelConfig") -> Iterator[tuple[str, str]]:
     """What does not go with keys and values that are projected along the tokens."""
     if not config.n_projected:
+        if config.slot_kind != "projected":
+            yield "slot_kind", '"projected", unless n_projected says how many slots there are'
         return
+    if config.slot_kind == "inducing" and config.reads_pair:
+        yield "slot_kind", '"projected", since the second text would need inducing points of its own'
+    if config.slot_kind == "inducing" and config.kept_heads is not None:
+        yield "kept_heads", "nothing: heads of inducing points are not removed; close their gates"
+    if config.slot_kind == "inducing" and NORMS[config.norm].is_of_batch:
+        yield "norm", "a norm of single tokens: inducing points are no tokens of the batch"
     if config.form == "decoder":
         yield "n_projected", "0: a projection mixes all tokens, so that no query of a decoder could be causal"
     if config.n_projected > config.max_tokens:

@@ -77,6 +77,7 @@ class BlockShape:
     has_feed_forward: bool = True
     reach: int = 0
     n_projected: int = 0
+    has_inducing: bool = False
     max_tokens: int = 0
     segments: Segments | None = None
     mixer: str = "attention"
@@ -91,7 +92,7 @@ class BlockShape:
 
     def make_scoring(self, n_heads: int, stack: Stack) -> Scoring | None:
         """What a site needs for its score; None for the plain scaled product."""
-        reach = 0 if stack == "cross" else self.reach
+        reach = self.reach if stack in ("encoder", "decoder") else 0
         if self.score.is_plain and not reach:
             return None
         return Scoring(
@@ -136,6 +137,7 @@ def block_shape(config: ModelConfig) -> BlockShape:
         positions=POSITIONS[config.position],
         reach=config.max_distance if POSITIONS[config.position].scores_distances else 0,
         n_projected=config.n_projected,
+        has_inducing=config.has_inducing,
         max_tokens=config.max_tokens,
         segments=Segments(size=config.segment_tokens, memory=config.segment_memory)
         if MASKS[config.mask].recalls

@@ -233,7 +233,8 @@ def _weight_copies(config: ModelConfig, shape: BatchShape) -> int:
         if layer not in config.own_layers(stack):
             continue
         layout = config.layout(stack, layer)
-        total += 2 * d * d_head * (layout.n_heads + layout.n_kv_heads)
+        n_times = 2 if config.has_inducing and stack == "encoder" else 1
+        total += n_times * 2 * d * d_head * (layout.n_heads + layout.n_kv_heads)
     if not config.has_sites:
         matrices = MIXERS[config.mixer].matrices(config)
         total += len(config.own_layers("decoder")) * sum(n_in * n_out for n_in, n_out in matrices)

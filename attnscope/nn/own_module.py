@@ -175,6 +175,8 @@ class _KeyKind(TypedDict):
 
 def key_kind(config: ModelConfig, stack: Stack) -> _KeyKind:
     """What the columns of a stack's maps stand for, as `Site` says it."""
+    if stack == "read-in":
+        return {"keys": "tokens", "n_slots": config.n_projected}
     if config.n_projected and stack in ("encoder", "second"):
         return {"keys": "slots", "n_slots": config.n_projected}
     is_of_sentences = stack == "pool" and config.pooling == "hierarchical"

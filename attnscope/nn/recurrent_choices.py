@@ -15,7 +15,8 @@ OF_TRANSFORMERS = frozenset(
     "mask_block mask_seed random_links prefix_tokens norm norm_place norm_epsilon has_residual "
     "has_feed_forward "
     "activation attention_dropout embedding_norm n_segments has_pooler has_next_sentence n_projected "
-    "mixer kernel_width shared_layers n_experts experts_per_token capacity_factor balance_weight".split()
+    "mixer kernel_width shared_layers n_experts experts_per_token capacity_factor balance_weight "
+    "slot_kind segment_tokens segment_memory".split()
 )
 """Choices that only a Transformer has."""
 _OF_HEAD = ("norm", "norm_epsilon")

@@ -146,7 +146,8 @@ class Transformer(OwnModule):
     @property
     def can_read_past(self) -> bool:
         """Whether positions past the trained ones exist: learned ones do not."""
-        return not POSITIONS[self.config.position].learns_table and not self.config.n_projected
+        is_projected = self.config.n_projected and not self.config.has_inducing
+        return not POSITIONS[self.config.position].learns_table and not is_projected
 
     def reach_past(self, n_tokens: int) -> None:
         """Let texts of `n_tokens` be read though the model was never trained on such positions.

@@ -24,6 +24,7 @@ from attnscope.nn.centred import Centre
 from attnscope.nn.config import GATED, ModelConfig
 from attnscope.nn.convolution import Convolution
 from attnscope.nn.embedding_and_head import Head
+from attnscope.nn.inducing import InducedAttention
 from attnscope.nn.layers import CrossAttention, NoHeads, SelfAttention
 from attnscope.nn.linformer import Projection
 from attnscope.nn.norms import Norm
@@ -55,7 +56,7 @@ def fill_weights(model: nn.Module, config: ModelConfig, generator: Generator) ->
                 module.fill(generator)
             case nn.RNNBase() | nn.RNNCellBase():
                 _fill_cells(module, generator)
-            case AttentionPool() | Projection() | Recurrence() | Convolution():
+            case AttentionPool() | Projection() | InducedAttention() | Recurrence() | Convolution():
                 module.fill(generator)
             case DistanceBias():
                 module.fill(generator)
@@ -101,8 +102,12 @@ def _fill_block(block: Block, config: ModelConfig, generator: Generator) -> None
     if isinstance(block.attention, SelfAttention):
         n, k = block.attention.n_heads, block.attention.n_kv_heads
         _fill_parts(block.attention.qkv.weight, _head_rows(config, (n, k, k)), config, generator)
-    if isinstance(block.attention, SelfAttention | Recurrence | Convolution):
+    if isinstance(block.attention, SelfAttention | Recurrence | Convolution | InducedAttention):
         block.attention.output.weight.mul_(shrink)
+    if isinstance(block.attention, InducedAttention):
+        for part in (block.attention.read_in, block.attention.read_out):
+            k = part.n_kv_heads
+            _fill_parts(part.kv.weight, _head_rows(config, (k, k)), config, generator)
     if isinstance(block.cross, CrossAttention):
         k = block.cross.n_kv_heads
         _fill_parts(block.cross.kv.weight, _head_rows(config, (k, k)), config, generator)

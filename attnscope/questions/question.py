@@ -128,7 +128,7 @@ class Mixing:
 class Recalled:
     """What a stack that reads in segments of `size` tokens looks at, `memory` tokens before them included.
 
-    `weights` of each site [n_heads, n_tokens, n_tokens], 0 where the mask forbids; `head` is asked about.
+    `weights` of each site [n_heads, n_tokens, n_tokens], NaN where the mask forbids; `head` is asked about.
     """
 
     head: HeadRef

@@ -3,7 +3,7 @@
 | symbol | meaning                                                          | shape                         |
 |--------|------------------------------------------------------------------|-------------------------------|
 | L, M   | tokens of a segment, and tokens remembered from before it        | numbers                       |
-| w      | weights of a head on a whole text, 0 where the mask forbids      | [n_heads, n_tokens, n_tokens] |
+| w      | weights of a head on a whole text, NaN where the mask forbids    | [n_heads, n_tokens, n_tokens] |
 | r      | r_i = Σ w_ij over keys j before the segment of query i           | [n_heads, n_tokens]           |
 """
 
@@ -66,7 +66,7 @@ def remembered(weights: Numbers, size: int) -> Numbers:
     n = weights.shape[-1]
     start = np.arange(n) // size * size
     is_before = np.arange(n)[None, :] < start[:, None]
-    return np.asarray((weights * is_before).sum(axis=-1))
+    return np.asarray(np.where(is_before, np.nan_to_num(weights), 0.0).sum(axis=-1))
 
 
 def by_place(shares: Numbers, size: int) -> Numbers:

@@ -6,7 +6,7 @@
 | target    | the tokens of the target, or of the second text               | its tokens          |
 | summary   | the one learned query of a pooling head                       | 1                   |
 | sentences | the sentences of the first text                               | `Tokens.sentences`  |
-| slots     | what keys and values were projected to: no places of a text   | `Site.n_slots`      |
+| slots     | projections or inducing points: no places of a text           | `Site.n_slots`      |
 """
 
 from collections.abc import Iterable
@@ -32,6 +32,7 @@ _ROWS: dict[Stack, Axis] = {
     "back": "source",
     "second-pool": "summary",
     "sentence": "sentences",
+    "read-in": "slots",
 }
 _COLUMNS: dict[Stack, Axis] = {
     "encoder": "source",
@@ -42,6 +43,7 @@ _COLUMNS: dict[Stack, Axis] = {
     "back": "target",
     "second-pool": "target",
     "sentence": "source",
+    "read-in": "source",
 }
 
 

@@ -77,7 +77,7 @@ def test_that_a_recipe_says_what_it_is_and_what_to_watch(path: Path) -> None:
     assert "[[watch]]" in lines
 
 
-@pytest.mark.parametrize("name", ["questions", "set-anomaly"])
+@pytest.mark.parametrize("name", ["questions", "set-anomaly", "set-anomaly-inducing"])
 def test_that_the_kept_run_of_a_model_that_points_is_of_its_recipe_and_nearly_always_right(name: str) -> None:
     resources = resources_folder()
     kept = read_run(resources / "films" / name)
