@@ -44,5 +44,5 @@ class InducedAttention(nn.Module):
         return out
 
     def fill(self, generator: Generator) -> None:
-        """First values of the points: of norm 1 each, so that they differ in what they look for."""
-        self.points.normal_(std=self.points.shape[1] ** -0.5, generator=generator)
+        """First values of the points: normal, as large as tokens are behind a norm."""
+        self.points.normal_(generator=generator)
