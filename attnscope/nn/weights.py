@@ -105,9 +105,9 @@ def _fill_block(block: Block, config: ModelConfig, generator: Generator) -> None
     if isinstance(block.attention, SelfAttention | Recurrence | Convolution | InducedAttention):
         block.attention.output.weight.mul_(shrink)
     if isinstance(block.attention, InducedAttention):
-        for part in (block.attention.read_in, block.attention.read_out):
-            k = part.n_kv_heads
-            _fill_parts(part.kv.weight, _head_rows(config, (k, k)), config, generator)
+        for site in (block.attention.read_in, block.attention.read_out):
+            k = site.n_kv_heads
+            _fill_parts(site.kv.weight, _head_rows(config, (k, k)), config, generator)
     if isinstance(block.cross, CrossAttention):
         k = block.cross.n_kv_heads
         _fill_parts(block.cross.kv.weight, _head_rows(config, (k, k)), config, generator)
