@@ -141,6 +141,38 @@ def wanted_modules(*, has_library: bool, root: Path = ROOT) -> list[str]:
     return sorted({*own_modules(root), *outside})
 
 
+def beside_sources(entries: Iterable[tuple[str, str, str]]) -> list[tuple[str, str, str]]:
+    """The files of a bundle, as (place, source, kind), with compiled modules where Python looks for them.
+
+    torch and transformers read their own sources, which so come along. Beside its source a compiled module
+    would be passed over, and the source compiled at every start: it belongs into `__pycache__`.
+    """
+    entries = list(entries)
+    places = {place.replace("\\", "/") for place, _, _ in entries}
+    found = []
+    for place, source, kind in entries:
+        folder, _, file = place.replace("\\", "/").rpartition("/")
+        if file.endswith(".pyc") and place.replace("\\", "/").removesuffix("c") in places:
+            name = f"{file.removesuffix('.pyc')}.{sys.implementation.cache_tag}.pyc"
+            place = "/".join(part for part in (folder, "__pycache__", name) if part)
+        found.append((place, source, kind))
+    return found
+
+
+def module_names(places: Iterable[str]) -> set[str]:
+    """The modules that files are, compiled from Python or from C, by their places in the bundle.
+
+    Extensions of Python itself, which lie in a folder of their own, go by their bare name.
+    """
+    names = set()
+    for place in places:
+        folder, _, file = place.replace("\\", "/").replace("__pycache__/", "").rpartition("/")
+        name = file.partition(".")[0]
+        above = "" if folder.endswith("lib-dynload") else folder.replace("/", ".")
+        names.add(".".join(part for part in (above, "" if name == "__init__" else name) if part))
+    return names
+
+
 def missing_modules(held: Iterable[str], *, has_library: bool, root: Path = ROOT) -> list[str]:
     """The wanted modules that an analysis does not hold; those of Python itself are not asked for."""
     own = {*held, *sys.stdlib_module_names}
