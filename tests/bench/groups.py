@@ -40,10 +40,12 @@ class Wish:
 
 
 def _start(wish: Wish) -> Rows:
-    from bench.start import measure_commands, measure_opening, measure_start
+    from bench.start import measure_commands, measure_large_figure, measure_opening, measure_start
 
     yield Doing("commands, and what they cannot be faster than")
     yield from measure_commands()
+    yield Doing("a figure of BERT-base's size")
+    yield from measure_large_figure()
     yield Doing("whole starts of the program")
     yield from measure_start()
     yield Doing("a large model opened, and by transformers")

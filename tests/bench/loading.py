@@ -58,6 +58,47 @@ def make_folder(folder: Path, *, n_pieces: int, d_model: int, n_layers: int) -> 
     return folder
 
 
+def make_encoder_folder(folder: Path, *, n_pieces: int, d_model: int, n_layers: int) -> Path:
+    """An encoder in BERT's format with random weights and a tokenizer as `make_folder` has; its folder."""
+    folder.mkdir()
+    config = {
+        "model_type": "bert",
+        "architectures": ["BertForMaskedLM"],
+        "vocab_size": n_pieces,
+        "max_position_embeddings": 512,
+        "hidden_size": d_model,
+        "intermediate_size": 4 * d_model,
+        "num_hidden_layers": n_layers,
+        "num_attention_heads": max(1, d_model // 64),
+    }
+    (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    (folder / "tokenizer.json").write_text(json.dumps(_tokenizer(n_pieces)), encoding="utf-8")
+    tensors = _random_encoder(n_pieces, d_model, n_layers)
+    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+    return folder
+
+
+def _random_encoder(n_pieces: int, d_model: int, n_layers: int) -> dict[str, torch.Tensor]:
+    torch.manual_seed(0)
+    embedded = {"word": n_pieces, "position": 512, "token_type": 2}
+    tables = {f"bert.embeddings.{name}_embeddings": (n, d_model) for name, n in embedded.items()}
+    linear, norms = {"cls.predictions.transform.dense": (d_model, d_model)}, ["cls.predictions.transform"]
+    norms.append("bert.embeddings")
+    for layer in range(n_layers):
+        at = f"bert.encoder.layer.{layer}"
+        linear |= {f"{at}.attention.self.{name}": (d_model, d_model) for name in ("query", "key", "value")}
+        linear |= {f"{at}.attention.output.dense": (d_model, d_model)}
+        linear |= {f"{at}.intermediate.dense": (4 * d_model, d_model)}
+        linear |= {f"{at}.output.dense": (d_model, 4 * d_model)}
+        norms += [f"{at}.attention.output", f"{at}.output"]
+    tensors = {f"{name}.weight": 0.02 * torch.randn(shape) for name, shape in {**tables, **linear}.items()}
+    tensors |= {f"{name}.bias": torch.zeros(n_out) for name, (n_out, _) in linear.items()}
+    for name in norms:
+        tensors[f"{name}.LayerNorm.weight"] = torch.ones(d_model)
+        tensors[f"{name}.LayerNorm.bias"] = torch.zeros(d_model)
+    return {**tensors, "cls.predictions.bias": torch.zeros(n_pieces)}
+
+
 def _tokenizer(n_pieces: int) -> dict[str, object]:
     """The content of a tokenizer.json."""
     rng = random.Random(0)

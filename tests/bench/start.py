@@ -32,6 +32,11 @@ NAME, MAX_RATIO = "opening 1.4 GB of weights / transformers' own way", 1.5
 SHAPE = {"n_pieces": 50_257, "d_model": 1024, "n_layers": 24}
 """GPT-2 medium's (Radford et al. 2019)."""
 
+BERT_NAME, MAX_BERT_S = "attnscope figure of a folder of BERT-base's size", 7.5
+"""Half of the 15 s that version 0.7.0 took on two cores."""
+BERT_BASE = {"n_pieces": 30_522, "d_model": 768, "n_layers": 12}
+"""Devlin et al. 2019."""
+
 PAGES, MAX_PAGE_RATIO = ("--version", "--help", "figure --help"), 8.0
 DEMO, MAX_INFO_RATIO, MAX_FIGURE_RATIO = "grammar", 1.15, 1.6
 READING = "import sys, torch; open(sys.argv[1], 'rb').read()"
@@ -88,6 +93,22 @@ def measure_commands(n_runs: int = N_COMMAND_RUNS) -> Iterator[Row]:
             made,
             n_runs,
         )
+
+
+def measure_large_figure(n_runs: int = N_RUNS) -> Iterator[Row]:
+    """Seconds of the command that draws every head of an encoder of that format, after a first one."""
+    if importlib.util.find_spec("transformers") is None:
+        yield NotRun(name=BERT_NAME, reason="transformers is not installed")
+        return
+    from bench.loading import make_encoder_folder
+
+    with tempfile.TemporaryDirectory(prefix="attnscope-figure-") as made:
+        folder, drawn = make_encoder_folder(Path(made) / "bert", **BERT_BASE), Path(made) / "figure.svg"
+        command = command_of(
+            "attnscope", "figure", str(folder), "--text", "the white cat sleeps", "-o", str(drawn)
+        )
+        seconds = [_process_s(command, prepared(has_window=False)) for _ in range(n_runs + 1)][1:]
+    yield median_of(BERT_NAME, seconds, "s", target=MAX_BERT_S, note="a whole process, 144 heads, SVG")
 
 
 def _ratio(

@@ -118,6 +118,28 @@ def test_that_slow_commands_are_too_high(
     assert judged(start.measure_commands(n_runs=2)) == are_met
 
 
+@pytest.mark.parametrize(("seconds", "is_met"), [(7.0, True), (8.0, False)])
+def test_that_a_slow_figure_of_a_large_model_is_too_high(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch, *, seconds: float, is_met: bool
+) -> None:
+    def run(command: list[str], **_: Any) -> SimpleNamespace:
+        assert (Path(command[command.index("figure") + 1]) / "model.safetensors").exists()
+        clock.now_s += seconds
+        return SimpleNamespace(returncode=0)
+
+    monkeypatch.setattr(start.subprocess, "run", run)
+    monkeypatch.setattr(start, "BERT_BASE", {"n_pieces": 80, "d_model": 8, "n_layers": 1})
+    assert judged(start.measure_large_figure(n_runs=2)) == [is_met]
+
+
+@pytest.mark.slow
+def test_that_the_model_of_that_figure_is_one_of_the_library(tmp_path: Path) -> None:
+    library = pytest.importorskip("transformers")
+    folder = loading.make_encoder_folder(tmp_path / "bert", n_pieces=80, d_model=128, n_layers=2)
+    _, found = library.AutoModelForMaskedLM.from_pretrained(folder, output_loading_info=True)
+    assert not any(found.values())  # no weight is missing, or more than the model has
+
+
 def test_that_a_command_that_fails_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     failed = SimpleNamespace(returncode=2, stderr=b"no such model")
     monkeypatch.setattr(start.subprocess, "run", lambda *_, **__: failed)
