@@ -22,6 +22,8 @@ def prepare() -> None:
     sys.path_hooks[:] = [hook for hook in sys.path_hooks if "Frozen" not in getattr(hook, "__qualname__", "")]
     sys.path_importer_cache.clear()
     os.environ.pop("QT_PLUGIN_PATH", None)  # of another Qt, whose plugins do not fit this one
+    if sys.platform == "linux":
+        os.environ.update(readable_locale(os.environ))
     theirs = outer_environment(os.environ)
     for name in ("LD_LIBRARY_PATH", "LD_LIBRARY_PATH_ORIG"):
         os.environ.pop(name, None)
@@ -35,6 +37,12 @@ def outer_environment(variables: Mapping[str, str]) -> dict[str, str]:
     """
     kept = variables.get("LD_LIBRARY_PATH_ORIG")
     return {} if kept is None else {"LD_LIBRARY_PATH": kept}
+
+
+def readable_locale(variables: Mapping[str, str]) -> dict[str, str]:
+    """UTF-8 where no language is set, as Python itself has it (PEP 538); Qt warns of anything else."""
+    named = variables.get("LC_ALL") or variables.get("LC_CTYPE") or variables.get("LANG") or "C"
+    return {"LC_CTYPE": "C.UTF-8"} if named in ("C", "POSIX") and not variables.get("LC_ALL") else {}
 
 
 def helper_command(arguments: Sequence[str]) -> str:

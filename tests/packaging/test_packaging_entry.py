@@ -29,6 +29,21 @@ def test_that_other_programs_get_the_search_path_of_the_person(
     assert ENTRY["outer_environment"](variables) == expected
 
 
+@pytest.mark.parametrize(
+    ("variables", "is_changed"),
+    [
+        ({}, True),
+        ({"LANG": "C"}, True),
+        ({"LANG": "", "LC_CTYPE": "POSIX"}, True),
+        ({"LANG": "de_DE.UTF-8"}, False),
+        ({"LANG": "C", "LC_CTYPE": "C.UTF-8"}, False),
+        ({"LC_ALL": "C"}, False),
+    ],
+)
+def test_that_a_start_without_a_language_reads_utf_8(variables: dict[str, str], *, is_changed: bool) -> None:
+    assert ENTRY["readable_locale"](variables) == ({"LC_CTYPE": "C.UTF-8"} if is_changed else {})
+
+
 @pytest.mark.slow
 def test_that_a_bundle_takes_back_what_its_bootloader_has_set() -> None:
     code = (
