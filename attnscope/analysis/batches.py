@@ -9,6 +9,7 @@ The loss of a text is the mean cross-entropy, in nats, over its scored tokens.
 """
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -120,11 +121,14 @@ def count_texts(batches: Sequence[Batch]) -> int:
 
 
 class _Row:
-    """One text before padding; `labels` has one entry for each token of the predicting stack."""
+    """One text before padding, or the patches of a picture, which needs none.
+
+    `labels` has one entry for each token of the predicting stack.
+    """
 
     def __init__(
         self,
-        ids: Sequence[int],
+        ids: Sequence[Any],
         labels: Sequence[int],
         target_ids: Sequence[int] | None,
         segments: Sequence[int] = (),
@@ -178,7 +182,8 @@ def _labelled_row(model: Model, sample: Sample) -> _Row:
         )
     inputs = model.encode(sample.source, sample.target)
     target = None if inputs.target is None else inputs.target.ids
-    return _Row(inputs.source.ids, [labels.index(sample.label)], target, inputs.segments)
+    ids = inputs.patches or inputs.source.ids
+    return _Row(ids, [labels.index(sample.label)], target, inputs.segments)
 
 
 def _tagged_row(model: Model, sample: Sample) -> _Row:
@@ -233,7 +238,7 @@ def _pad(rows: Sequence[_Row], device: torch.device, *, is_masked: bool, is_pair
     )
 
 
-def _padded(rows: Sequence[Sequence[int]], fill: int, device: torch.device) -> tuple[Tensor, Tensor | None]:
+def _padded(rows: Sequence[Sequence[Any]], fill: int, device: torch.device) -> tuple[Tensor, Tensor | None]:
     longest = max(len(row) for row in rows)
     matrix = torch.tensor([[*row, *[fill] * (longest - len(row))] for row in rows], dtype=torch.int64)
     lengths = torch.tensor([len(row) for row in rows])

@@ -188,7 +188,7 @@ def run_batch(model: Model, batch: Sequence[NumberedInputs], probe: Probe) -> No
 
 def _run_own(module: OwnModule, batch: Sequence[NumberedInputs], probe: Probe) -> None:
     with evaluating(module):
-        ids, valid = _padded([one.inputs.source.ids for one in batch], module)
+        ids, valid = _padded([one.inputs.patches or one.inputs.source.ids for one in batch], module)
         if module.config.labels_texts:
             _summarise(module, batch, ids, valid, probe)
             return
@@ -292,7 +292,7 @@ def _lengths(one: NumberedInputs) -> tuple[int, int]:
     return len(one.inputs.source), len(one.inputs.target or ())
 
 
-def _padded(rows: Sequence[Sequence[int]], module: OwnModule) -> tuple[Tensor, Tensor | None]:
+def _padded(rows: Sequence[Sequence[Any]], module: OwnModule) -> tuple[Tensor, Tensor | None]:
     """Ids filled up on the right, and which of them are of the text; None when all are."""
     longest = max(len(row) for row in rows)
     device = module.tokens.weight.device

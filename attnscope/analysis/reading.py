@@ -30,14 +30,16 @@ def read_text(model: Model, text: str, target: str | None = None) -> tuple[Input
 
 def batch_of(inputs: Inputs, device: torch.device, n_copies: int = 1) -> Batch:
     """Some copies of one text as a batch in which nothing is scored."""
-    ids = torch.tensor([inputs.source.ids], device=device).expand(n_copies, -1)
+    source = torch.tensor([inputs.patches or inputs.source.ids], device=device)
+    ids = source.expand(n_copies, *source.shape[1:])
     target = None
     if inputs.target is not None:
         target = torch.tensor([inputs.target.ids], device=device).expand(n_copies, -1)
     segments = None
     if any(inputs.segments):
         segments = torch.tensor([inputs.segments], device=device).expand(n_copies, -1)
-    labels = torch.full_like(ids if target is None else target, NOT_SCORED)
+    n_told = len(predicting_tokens(inputs))
+    labels = torch.full((n_copies, n_told), NOT_SCORED, device=device)
     return Batch(ids=ids, labels=labels, target_ids=target, segments=segments)
 
 

@@ -27,7 +27,8 @@ class Inputs:
     """Both texts as tokens; `is_own_target` says that the model wrote the target itself.
 
     `pattern` is a mask that somebody gave for the self-attention of the source; our own models know it.
-    `segments` number the texts that a source is made of, token by token; empty where it is one.
+    `segments` number the texts that a source is made of, token by token; empty where it is one. Of a picture
+    our own models read `patches`, the numbers of each token (`nn/patches.py`), in the place of ids.
     """
 
     source: Tokens
@@ -35,6 +36,7 @@ class Inputs:
     is_own_target: bool = False
     pattern: Pattern | None = None
     segments: tuple[int, ...] = ()
+    patches: tuple[tuple[int, ...], ...] = ()
 
 
 _NEEDED_ROLES: dict[Form, tuple[str, ...]] = {

@@ -31,6 +31,7 @@ from attnscope.nn.pointing import ANSWER, NOT_MEANT, pointed
 from attnscope.nn.transformer import Transformer
 from attnscope.records.models import Form, ModelInfo
 from attnscope.records.outputs import OutputKind
+from attnscope.records.pictures import Picture
 from attnscope.records.sites import Gates, HeadRef, Site
 from attnscope.records.tokens import Token, Tokens
 from attnscope.text.pointed import may_be_meant
@@ -39,6 +40,8 @@ from attnscope.text.tagged import labelled_positions
 from attnscope.text.tasks import known_words
 from attnscope.text.tokenizer import Tokenizer
 
+_ANY_PICTURES = "drawn-shapes"
+"""The task whose pictures are samples for whoever learned others: any model of pictures reads them."""
 MAX_PAST_TOKENS = 131_072
 """Texts are cut here even when positions past the trained ones may be read."""
 
@@ -139,6 +142,7 @@ class OwnNetwork:
         """The model in words and numbers."""
         config = self.config
         task, options = self.card.training.get("task"), self.card.training.get("task_options")
+        task = task or (_ANY_PICTURES if config.patch_size else None)
         return ModelInfo(
             name=self.card.name,
             source=self._source,
@@ -165,6 +169,7 @@ class OwnNetwork:
             labels=self.card.labels,
             guided=self._guided_head,
             words=self._words,
+            reads="picture" if config.patch_size else "text",
         )
 
     @cached_property
@@ -173,6 +178,8 @@ class OwnNetwork:
 
     @cached_property
     def _words(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        if self.config.patch_size:
+            return (), ()  # a name is read by no model
         return known_words(self.vocabulary.entries, self.card.training.get("task"))
 
     @property
@@ -193,7 +200,7 @@ class OwnNetwork:
     @property
     def can_read_past(self) -> bool:
         """Whether texts past the trained length can be read: learned positions end there."""
-        return self.module.can_read_past
+        return self.module.can_read_past and not self.config.patch_size
 
     def encode(self, text: str, target: str | None = None, *, past_trained: bool = False) -> Inputs:
         """Both texts as the module reads them; of two that are matched, the second may be empty.
@@ -201,6 +208,8 @@ class OwnNetwork:
         With `past_trained` the source may be longer than the model was trained for, where its positions are
         computed and not learned; the tokens say how many.
         """
+        if self.config.patch_size:
+            return self._encode_picture(text, target)
         reads_past = past_trained and self.can_read_past
         n_most = max(self.max_tokens, MAX_PAST_TOKENS) if reads_past else self.max_tokens
         source = encode_source(self.vocabulary, self.form, text, n_most)
@@ -221,6 +230,21 @@ class OwnNetwork:
             return Inputs(source=source)
         read = encode_target(self.vocabulary, self.form, target, self.max_tokens)
         return Inputs(source=source, target=read)
+
+    def _encode_picture(self, text: str, target: str | None) -> Inputs:
+        from attnscope.models.own_pictures import encode_picture  # few models need it
+
+        return encode_picture(self.config, text, target)
+
+    def picture(self, text: str) -> Picture:
+        """See `models.pictures.ReadsPictures`."""
+        if not self.config.patch_size:
+            raise UserError(
+                f"{self.card.name} reads no pictures.", expected="a vision model", action="Open one."
+            )
+        from attnscope.models.own_pictures import own_picture
+
+        return own_picture(self.config, text)
 
     def _with_sentences(self, source: Tokens) -> Tokens:
         """The tokens as they are, or knowing their sentences where these are pooled."""

@@ -43,7 +43,7 @@ def hidden_stream(module: OwnModule, inputs: Inputs, probe: Probe | None, *, n_c
 
     Of a model that tells labels of texts the one row that they are told from: [n_copies, 1, d_model].
     """
-    source = ids_tensor(module, inputs.source.ids, n_copies)
+    source = ids_tensor(module, inputs.patches or inputs.source.ids, n_copies)
     segments = ids_tensor(module, inputs.segments, n_copies) if inputs.segments else None
     if module.config.labels_texts:
         second = None if inputs.target is None else ids_tensor(module, inputs.target.ids, n_copies)
@@ -99,10 +99,12 @@ def translate(
     return write_greedily(next_tokens, [begin_id], n_tokens=n_free, end_id=end_id, guess=guess, hear=hear)
 
 
-def ids_tensor(module: OwnModule, ids: Sequence[int], n_copies: int = 1) -> Tensor:
-    """Ids as int64 [n_copies, n_tokens] on the model's device."""
+def ids_tensor(
+    module: OwnModule, ids: Sequence[int] | Sequence[tuple[int, ...]], n_copies: int = 1
+) -> Tensor:
+    """Ids as int64 [n_copies, n_tokens] on the model's device; of patches [n_copies, n_tokens, n_numbers]."""
     tensor = torch.tensor([list(ids)], dtype=torch.int64, device=module.tokens.weight.device)
-    return tensor if n_copies == 1 else tensor.expand(n_copies, -1)
+    return tensor if n_copies == 1 else tensor.expand(n_copies, *tensor.shape[1:])
 
 
 def _best(module: OwnModule, hidden: Tensor, n_last: int) -> list[int]:

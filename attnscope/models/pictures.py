@@ -4,7 +4,10 @@ from typing import Protocol, runtime_checkable
 
 from attnscope.errors import UserError
 from attnscope.models.model import Model
+from attnscope.models.patches import patch_grid
 from attnscope.records.pictures import Picture
+from attnscope.records.tokens import Tokens
+from attnscope.text.pictures import read_picture
 
 
 @runtime_checkable
@@ -26,6 +29,23 @@ def picture(model: Model, text: str) -> Picture:
             action="Open one from its folder, or look at the heatmap.",
         )
     return network.picture(text)
+
+
+def picture_of_tokens(source: Tokens) -> Picture | None:
+    """The picture that the tokens of a kept trace lie on, without its model: as it was named, not resized.
+
+    None where the tokens are no patches, or the picture is not there any more.
+    """
+    grid = patch_grid(source)
+    if grid is None:
+        return None
+    try:
+        pixels = read_picture(source.text)
+    except UserError:
+        return None
+    n_rows, n_columns = grid
+    n_first = len(source) - n_rows * n_columns
+    return Picture(text=source.text, pixels=pixels, n_rows=n_rows, n_columns=n_columns, n_first=n_first)
 
 
 def picture_under(model: Model, text: str) -> Picture | None:

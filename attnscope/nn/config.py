@@ -80,7 +80,9 @@ class ModelConfig:
     `n_projected` is the number of slots that stand for the encoder's keys and values, 0 for none: with the
     `slot_kind` projected they are mixtures of tokens (`nn/linformer.py`), with inducing learned points that
     have attended to the tokens (`nn/inducing.py`). With `n_numbers` a token is a given vector of so many
-    numbers, which stays as it is and is projected to d_model, and no learned embedding.
+    numbers, which stays as it is and is projected to d_model, and no learned embedding. With a `patch_size` these vectors are
+    patches, so many pixels a side, of a picture of `picture_height` × `picture_width` pixels, behind a class
+    token (`nn/patches.py`).
 
     `body` is what carries a text from token to token. A recurrent one (`nn/recurrent.py`) needs the form
     encoder-decoder and has one site, the attention of its decoder: with `feeds_context` what that found goes
@@ -154,6 +156,9 @@ class ModelConfig:
     sentence_encoder: SentenceEncoding = "none"
     reads_pair: bool = False
     n_numbers: Annotated[int, Between(0, 65_536)] = 0
+    patch_size: Annotated[int, Between(0, 1_024)] = 0
+    picture_height: Annotated[int, Between(0, 1_024)] = 0
+    picture_width: Annotated[int, Between(0, 1_024)] = 0
     n_projected: Annotated[int, Between(0, 65_536)] = 0
     slot_kind: SlotKind = "projected"
 
@@ -200,6 +205,23 @@ class ModelConfig:
     def points(self) -> bool:
         """Whether it tells places in the text, one or a start and an end, and no pieces."""
         return bool(self.n_labels) and self.pooling == "pointer"
+
+    @property
+    def patch_grid(self) -> tuple[int, int]:
+        """Rows and columns of the patches of a picture; 0 where none is read, or none is known yet."""
+        size = max(1, self.patch_size)
+        return self.picture_height // size, self.picture_width // size
+
+    @property
+    def n_channels(self) -> int:
+        """Numbers of a pixel: 1 for greys, 3 for colours; 0 where no picture is read."""
+        return self.n_numbers // self.patch_size**2 if self.patch_size else 0
+
+    @property
+    def n_patch_tokens(self) -> int:
+        """The class token and the patches of a picture; 0 where none is read."""
+        n_rows, n_columns = self.patch_grid
+        return 1 + n_rows * n_columns if n_rows * n_columns else 0
 
     @property
     def up_rows(self) -> int:

@@ -68,6 +68,33 @@ def label_faults(config: "ModelConfig") -> Iterator[tuple[str, str]]:
         yield "pooling", "another way: hierarchical pooling is of one text"
 
 
+def picture_faults(config: "ModelConfig") -> Iterator[tuple[str, str]]:
+    """What does not go with reading pictures in patches."""
+    size, height, width = config.patch_size, config.picture_height, config.picture_width
+    if not size:
+        for key, side in (("picture_height", height), ("picture_width", width)):
+            if side:
+                yield key, "0 beside a patch_size of 0"
+        return
+    if not (config.form == "encoder" and config.labels_texts):
+        yield "patch_size", "0, since only an encoder that tells a label of a whole picture reads patches"
+    if config.pooling == "hierarchical":
+        yield "pooling", "another way: pictures have no sentences"
+    if config.reads_pair:
+        yield "reads_pair", "false: one picture is read"
+    if config.n_segments:
+        yield "n_segments", "0: a picture is one"
+    if not (height or width):
+        return  # a recipe, before its data are read
+    if height % size or width % size or not height * width:
+        yield "patch_size", f"a divisor of the height and the width of the pictures, {height} and {width} px"
+    if config.n_numbers not in (size**2, 3 * size**2):
+        yield "n_numbers", f"{size**2} for a patch of greys, or {3 * size**2} for one of colours"
+    if config.n_patch_tokens > config.max_tokens:
+        n = config.n_patch_tokens
+        yield "max_tokens", f"at least {n:,}: a class token and {n - 1:,} patches of {size} × {size} px"
+
+
 def slot_faults(config: "ModelConfig") -> Iterator[tuple[str, str]]:
     """What does not go with keys and values that are projected along the tokens."""
     if not config.n_projected:
@@ -135,7 +162,7 @@ def check_together(config: "ModelConfig", where: str) -> None:
         _expert_faults,
     )
     of_body = (_recurrent_faults,) if config.is_recurrent else of_transformers
-    for faults in (_head_faults, *of_body, label_faults):
+    for faults in (_head_faults, *of_body, label_faults, picture_faults):
         for key, expected in faults(config):
             raise impossible(where, key, getattr(config, key), expected)
     if config.kept_heads is not None:

@@ -2,6 +2,7 @@
 
     symbol   meaning                              shape
     ids      token ids                            [batch, n_tokens], int64
+             of pictures: numbers of patches      [batch, n_tokens, n_numbers], int64 (`nn/patches.py`)
     valid    False where a token is padding       [batch, n_tokens], bool
     hidden   the stream after the last norm       [batch, n_tokens, d_model]
     logits   one number per piece                 [batch, n_tokens, vocab_size]
@@ -27,6 +28,7 @@ from attnscope.nn.masks import build_rule
 from attnscope.nn.matching import Matching
 from attnscope.nn.norms import Norm
 from attnscope.nn.own_module import OwnModule
+from attnscope.nn.patches import as_vectors
 from attnscope.nn.patterns import Pattern
 from attnscope.nn.pooling import Summary
 from attnscope.nn.relative import DistanceBias
@@ -105,6 +107,7 @@ class Transformer(OwnModule):
         self.next_sentence = (
             nn.Linear(config.d_model, 2, bias=config.bias) if config.has_next_sentence else None
         )
+        self._n_axes = 3 if config.patch_size else 2
         self.is_recomputing = False
         self._batch_norms = [m for m in self.modules() if isinstance(m, Norm) and m.scheme.is_of_batch]
         self._scale = math.sqrt(config.d_model) if config.scale_embeddings else 1.0
@@ -305,9 +308,10 @@ class Transformer(OwnModule):
 
     def _embed(self, embedding: Embedding, ids: Tensor, segments: Tensor | None, first: int = 0) -> Tensor:
         n_most = self.n_positions - first
-        if ids.ndim != 2 or not 1 <= ids.shape[1] <= n_most:
-            raise ValueError(f"ids are {list(ids.shape)}, expected [batch, 1 to {n_most}]")
-        x: Tensor = self.tokens(ids)
+        if ids.ndim != self._n_axes or not 1 <= ids.shape[1] <= n_most:
+            more = f", {self.config.n_numbers}" if self._n_axes == 3 else ""
+            raise ValueError(f"ids are {list(ids.shape)}, expected [batch, 1 to {n_most}{more}]")
+        x: Tensor = self.tokens(ids) if self._n_axes == 2 else as_vectors(ids, self.tokens.weight)
         if self.projection is not None:
             x = self.projection(x)
         if self._scale != 1.0:

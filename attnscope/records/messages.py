@@ -10,6 +10,7 @@ from attnscope.records.interventions import Interventions
 from attnscope.records.maps import HeadMap, HeadMeasures, SelfCheck, SiteGrid
 from attnscope.records.models import ModelInfo
 from attnscope.records.outputs import Comparison
+from attnscope.records.pictures import Picture
 from attnscope.records.positions import PositionCheck, PositionTable
 from attnscope.records.requests import News, Reply, Request
 from attnscope.records.sites import NO_GATES, Gates, HeadRef, SiteKey
@@ -157,7 +158,8 @@ class Traced(Reply):
     is being written, an `OutputWritten` follows. Of a trace for a `view`, `info` is its model. While a long
     pass goes on, only the maps of the `known` sites are there, no measure and no output; None: all are. While
     the model writes its own target, `is_target_whole` is False: the target, its rows and its predictions
-    are there as far as it is written, and no measure.
+    are there as far as it is written, and no measure. `picture` is what a model that is trained, or was kept
+    by a run, reads where its text names one; that of the open model is asked for by itself (`ShowPicture`).
     """
 
     model: str
@@ -177,6 +179,7 @@ class Traced(Reply):
     info: ModelInfo | None = None
     known: frozenset[SiteKey] | None = None
     is_target_whole: bool = True
+    picture: Picture | None = None
 
     @property
     def is_whole(self) -> bool:

@@ -92,6 +92,12 @@ def vectors_of(task: Task) -> NDArray[np.float64] | None:
     return vectors
 
 
+def picture_shape_of(task: Task) -> tuple[int, int, int] | None:
+    """Height, width and channels of the pictures that a task's sources name; None where texts are read."""
+    shape: tuple[int, int, int] | None = getattr(task, "picture_shape", None)
+    return shape
+
+
 def is_held_out(source: str) -> bool:
     """Whether a source belongs to the tenth that is kept out of training, by its hash alone."""
     digest = hashlib.blake2b(source.encode(), digest_size=4).digest()

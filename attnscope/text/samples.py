@@ -8,6 +8,7 @@ from attnscope.errors import LoadError, RecipeError
 from attnscope.paths import resources_folder
 from attnscope.records.models import Sample
 from attnscope.schemes.objectives import OBJECTIVES
+from attnscope.text.examples import picture_shape_of
 from attnscope.text.tasks import TASKS, make_task
 
 _OBJECTIVES = ("causal", "masked", "translation", "span-corruption", "representations")
@@ -64,6 +65,8 @@ def _task_samples(form: str, name: str, given: tuple[tuple[str, object], ...]) -
     except RecipeError:  # a stranger's file may name options that there are none of
         task = make_task(name, **options)
     hint = f"A text of the task {name} that training never saw; its correct attention is known."
+    if picture_shape_of(task) is not None:
+        hint = f"A picture of the task {name} that training never saw. Change a number: what is drawn moves."
     return tuple(
         Sample(text=example.source, target=example.target, hint=hint)
         for example in task.examples(_N_FROM_TASK, seed=0, held_out=True)

@@ -7,6 +7,7 @@ agreement
 sentiment               one word of a sentence is a verdict, positive or negative; or none is
 reviews                 several sentences with a verdict each; the one about the food decides
 questions               where in a sentence the answer to a question stands
+drawn-shapes            which shape is drawn on a picture; the text is the name of the picture
 set-anomaly             which of some drawn shapes is of another kind than the others
 entailment              does the second sentence follow from the first, contradict it, or neither
 
@@ -23,6 +24,7 @@ from typing import Any, ClassVar, Literal, Protocol, get_args
 
 from attnscope.errors import RecipeError
 from attnscope.schemes.tokenizers import SPECIALS
+from attnscope.text.drawn_shapes_task import DrawnShapesTask
 from attnscope.text.examples import (
     TOKENIZER_KIND,
     Example,
@@ -441,6 +443,7 @@ _MAKERS: Mapping[str, Callable[..., Any]] = {
     "entailment": EntailmentTask,
     "questions": QuestionsTask,
     "set-anomaly": SetAnomalyTask,
+    "drawn-shapes": DrawnShapesTask,
 }
 TASKS: tuple[str, ...] = tuple(_MAKERS)
 MAX_WORDS = 2_000

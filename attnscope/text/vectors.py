@@ -4,14 +4,9 @@ vectors     [n_vectors, n_numbers], finite numbers
 sets        [n_sets, n_members], whole numbers: rows of `vectors`
 odd         [n_sets], whole numbers: which member is meant
 names       [n_vectors], optional: a word for each vector, else v_0, v_1 and so on
-
-Nothing in the file is ever run: pickles are refused, and sizes are looked at before anything is unpacked.
 """
 
-import io
 import re
-import zipfile
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,10 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnscope.errors import LoadError
-from attnscope.outside import read_outside
+from attnscope.text.npz import read_arrays, shape_words, wrong_array
 from attnscope.text.pointed import PointedText, pointed_words
 
-_MOST_BYTES = 1 << 30
 _MOST_VECTORS, _MOST_NUMBERS, _MOST_MEMBERS = 100_000, 4_096, 1_000
 _EXPECTED = "an NPZ file with the arrays vectors, sets and odd, and names if they have some"
 _NAME = re.compile(r"\w{1,40}")
@@ -40,27 +34,24 @@ class VectorSets:
 
 def read_vectors(path: Path) -> VectorSets:
     """The sets of a file; raises LoadError that says which array is wrong, and how it should be."""
-    data = read_outside(path, expected=_EXPECTED, max_bytes=_MOST_BYTES)
-    arrays = _arrays(data, path)
-    for name in ("vectors", "sets", "odd"):
-        if name not in arrays:
-            raise _wrong(path, f"has no array {name}", _EXPECTED)
-    vectors, sets, odd = (arrays[name] for name in ("vectors", "sets", "odd"))
+    needed = ("vectors", "sets", "odd")
+    arrays = read_arrays(path, needed, ("names",), kind="vectors", expected=_EXPECTED)
+    vectors, sets, odd = (arrays[name] for name in needed)
     n = len(vectors) if vectors.ndim else 0
     is_table = vectors.ndim == 2 and vectors.dtype.kind in "fiu" and 2 <= n <= _MOST_VECTORS
     if not is_table or not 1 <= vectors.shape[1] <= _MOST_NUMBERS:
         told = f"numbers, [2 to {_MOST_VECTORS:,}, 1 to {_MOST_NUMBERS:,}]"
-        raise _wrong(path, f"has vectors of shape {list(vectors.shape)}, {vectors.dtype}", told)
+        raise _wrong(path, f"has vectors of {shape_words(vectors)}", told)
     if not np.isfinite(vectors).all():
         raise _wrong(path, "has vectors with NaN or infinite numbers", "finite numbers")
     is_sets = sets.ndim == 2 and sets.dtype.kind in "iu" and 2 <= sets.shape[1] <= _MOST_MEMBERS
     if not is_sets or len(sets) < 2 or sets.min() < 0 or sets.max() >= n:
         told = f"at least 2 sets of 2 to {_MOST_MEMBERS:,} whole numbers from 0 to {n - 1:,}"
-        raise _wrong(path, f"has sets of shape {list(sets.shape)}, {sets.dtype}", told)
+        raise _wrong(path, f"has sets of {shape_words(sets)}", told)
     is_odd = odd.shape == (len(sets),) and odd.dtype.kind in "iu"
     if not is_odd or odd.min() < 0 or odd.max() >= sets.shape[1]:
         told = f"{len(sets):,} whole numbers from 0 to {sets.shape[1] - 1}, a member of each set"
-        raise _wrong(path, f"has odd of shape {list(odd.shape)}, {odd.dtype}", told)
+        raise _wrong(path, f"has odd of {shape_words(odd)}", told)
     names = _names(arrays.get("names"), n, path)
     texts = (
         pointed_words([names[i] for i in row], (place,))
@@ -69,34 +60,15 @@ def read_vectors(path: Path) -> VectorSets:
     return VectorSets(names=names, vectors=vectors.astype(np.float64), sets=tuple(texts))
 
 
-def _arrays(data: bytes, path: Path) -> dict[str, NDArray[Any]]:
-    try:
-        with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            unpacked = sum(entry.file_size for entry in archive.infolist())
-            if unpacked > _MOST_BYTES:
-                raise _wrong(path, f"unpacks to {unpacked:,} bytes", f"at most {_MOST_BYTES:,}")
-        with np.load(io.BytesIO(data), allow_pickle=False) as archive:
-            take: Callable[[str], NDArray[Any]] = archive.__getitem__
-            known = [name for name in ("vectors", "sets", "odd", "names") if name in archive.files]
-            return {name: take(name) for name in known}
-    except (zipfile.BadZipFile, ValueError, OSError, EOFError, KeyError, NotImplementedError) as error:
-        raise _wrong(path, f"cannot be read as arrays: {str(error)[:80]}", _EXPECTED) from error
-
-
 def _names(given: NDArray[Any] | None, n: int, path: Path) -> tuple[str, ...]:
     if given is None:
         return tuple(f"v_{i}" for i in range(n))
     names = tuple(map(str, given.tolist())) if given.shape == (n,) and given.dtype.kind == "U" else ()
     if len({*names}) != n or not all(map(_NAME.fullmatch, names)):
         told = f"{n:,} different words of letters, digits and underscores, at most 40 long"
-        raise _wrong(path, f"has names of shape {list(given.shape)}, {given.dtype}", told)
+        raise _wrong(path, f"has names of {shape_words(given)}", told)
     return names
 
 
 def _wrong(path: Path, what: str, expected: str) -> LoadError:
-    return LoadError(
-        f"{path} {what}.",
-        kind="vectors",
-        expected=expected,
-        action="Write it with numpy.savez, or choose another file.",
-    )
+    return wrong_array(path, what, expected, "vectors")

@@ -25,9 +25,10 @@ from attnscope.schemes.objectives import OBJECTIVES
 from attnscope.schemes.positions import POSITIONS
 from attnscope.schemes.tokenizers import SPECIALS
 from attnscope.text.corpora import carelessly, read_lines, read_pairs, split, split_lines, split_pairs
-from attnscope.text.examples import pointers_of, vectors_of
+from attnscope.text.examples import picture_shape_of, pointers_of, vectors_of
 from attnscope.text.joining import joined_pairs, joining_words
 from attnscope.text.labelled import LabelledText, label_names, read_labelled
+from attnscope.text.pictures import LabelledPictures
 from attnscope.text.pieces import is_of_word
 from attnscope.text.pointed import POINTERS, PointedText, pointed_example
 from attnscope.text.renaming import renamed, renamed_pairs
@@ -49,6 +50,7 @@ from attnscope.training.batches import (
 )
 from attnscope.training.objectives import Batch
 from attnscope.training.parts import ObjectivePart
+from attnscope.training.pictures import picture_batches, pictures_of_task, read_and_split_pictures
 from attnscope.training.pointing import pointed_batches, read_and_split_spans
 from attnscope.training.recipe import Recipe, make_recipe_task
 from attnscope.training.tagged import read_and_split_tagged, tagged_batches
@@ -190,7 +192,7 @@ class Prepared:
 
     `characters_per_token` is that of held-out running text, NaN for pairs and tasks. `labels` are the names
     of the labels to be told, in the order of the model's outputs; `vectors` [vocab_size, n_numbers] are what
-    is read of each token, where that is no learned embedding.
+    is read of each token, where that is no learned embedding. `picture_px` are height and width of pictures.
     """
 
     tokenizer: Tokenizer
@@ -199,6 +201,7 @@ class Prepared:
     characters_per_token: float = math.nan
     labels: tuple[str, ...] = ()
     vectors: NDArray[np.float32] | None = None
+    picture_px: tuple[int, int] = (0, 0)
 
     def give_vectors(self, module: OwnModule) -> None:
         """Write the vectors into a model that reads them; others stay as they are."""
@@ -221,6 +224,8 @@ class Prepared:
             vocab_size=self.tokenizer.vocab_size,
             n_labels=len(self.labels),
             n_numbers=0 if self.vectors is None else self.vectors.shape[1],
+            picture_height=self.picture_px[0],
+            picture_width=self.picture_px[1],
             sentence_ends=sentence_ends(self.tokenizer) if is_by_sentence else (),
         )
 
@@ -250,6 +255,8 @@ def _prepare(recipe: Recipe, tokenizer: Tokenizer | None) -> Prepared:
             return _prepare_pointed(recipe, tokenizer, *read_and_split_spans(recipe), POINTERS)
         case "vectors":
             return _prepare_vectors(recipe, tokenizer)
+        case "pictures":
+            return _prepare_pictures(recipe, tokenizer, *read_and_split_pictures(recipe))
         case kind:
             raise ValueError(f"no data kind {kind!r}")
 
@@ -339,6 +346,9 @@ def _prepare_task(recipe: Recipe, tokenizer: Tokenizer | None) -> Prepared:
     n_held_out = recipe.training.evaluation_batches * recipe.training.batch_size
     training = task.examples(recipe.data.n_examples, seed=recipe.training.seed, held_out=False)
     held_out = task.examples(n_held_out, seed=_HELD_OUT_SEED, held_out=True)
+    if shape := picture_shape_of(task):
+        learned, kept = (pictures_of_task(side, shape) for side in (training, held_out))
+        return _prepare_pictures(recipe, tokenizer, learned, kept, labels_of(task))
     if labels_of(task):
         texts, others = labelled_of_task(training), labelled_of_task(held_out)
         return _prepare_labelled(recipe, tokenizer, texts, others, labels=labels_of(task))
@@ -423,6 +433,34 @@ def _prepare_vectors(recipe: Recipe, tokenizer: Tokenizer | None) -> Prepared:
     training, held_out = ([one for _, one in side] for side in sides)
     prepared = _prepare_pointed(recipe, tokenizer, training, held_out, ("odd one",))
     return _reading_vectors(prepared, found.names, found.vectors)
+
+
+def _prepare_pictures(
+    recipe: Recipe,
+    tokenizer: Tokenizer | None,
+    training: LabelledPictures,
+    held_out: LabelledPictures,
+    labels: tuple[str, ...] = (),
+) -> Prepared:
+    """Pictures need no tokenizer; one of the labels stands in its place where none is given."""
+    labels = labels or tuple(sorted({*training.labels, *held_out.labels}))
+    if tokenizer is None:
+        n_pieces = max(8, len(labels) + len(SPECIALS))
+        tokenizer = train_tokenizer("words", [" ".join(labels)], vocab_size=n_pieces)
+    batches = picture_batches(recipe, training, held_out, labels)
+    height, width, n_channels = training.pixels.shape[1:]
+    names = np.frombuffer("\n".join(labels).encode(), dtype=np.uint8).astype(np.int64)
+    sides = (batches.training, batches.held_out)
+    pixels = "".join(hashlib.sha256(side.pixels.tobytes()).hexdigest() for side in sides)
+    digest = hashlib.sha256((_hash(names, *(side.labels for side in sides)) + pixels).encode()).hexdigest()
+    return Prepared(
+        tokenizer=tokenizer,
+        batches=batches,
+        sha256=digest,
+        labels=labels,
+        vectors=np.zeros((tokenizer.vocab_size, n_channels * recipe.model.patch_size**2), dtype=np.float32),
+        picture_px=(height, width),
+    )
 
 
 def _reading_vectors(prepared: Prepared, names: Sequence[str], vectors: NDArray[np.float64]) -> Prepared:

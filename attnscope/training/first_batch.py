@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from torch import Tensor
 
+from attnscope.models.patches import patch_tokens
 from attnscope.records.plans import BatchCell, BatchRow, FirstBatch
 from attnscope.schemes.objectives import OBJECTIVES
 from attnscope.text.tokenizer import Tokenizer
@@ -28,8 +29,12 @@ def first_batch(recipe: Recipe, n_rows: int = 4) -> FirstBatch:
     hides = OBJECTIVES[recipe.objective.kind].hides_tokens
     told = _told(recipe, batch, prepared.tokenizer, prepared.labels)
     parts = (batch.ids, *(() if batch.target_ids is None else (batch.target_ids,)))
-    n_padding = sum(int((part == prepared.tokenizer.pad_id).sum()) for part in parts)
-    rows = (_row(batch, i, told, prepared.tokenizer, hides=hides) for i in range(min(n_rows, len(batch.ids))))
+    n_padding = sum(int((part == prepared.tokenizer.pad_id).sum()) for part in parts if part.ndim == 2)
+    grid = prepared.fitted(recipe.model).patch_grid
+    rows = (
+        _row(batch, i, told, prepared.tokenizer, hides=hides, grid=grid)
+        for i in range(min(n_rows, len(batch.ids)))
+    )
     return FirstBatch(
         rows=tuple(rows),
         n_rows=len(batch.ids),
@@ -59,15 +64,34 @@ def _predicting(batch: Batch) -> Tensor:
     return batch.ids if batch.target_ids is None else batch.target_ids
 
 
-def _row(batch: Batch, i: int, told: dict[int, str], tokenizer: Tokenizer, *, hides: bool) -> BatchRow:
+def _row(
+    batch: Batch,
+    i: int,
+    told: dict[int, str],
+    tokenizer: Tokenizer,
+    *,
+    hides: bool,
+    grid: tuple[int, int],
+) -> BatchRow:
     ids = _predicting(batch)
     width, cells = ids.shape[1], []
-    for j, id in enumerate(ids[i].tolist()):
-        piece, answer, note = tokenizer.token(id).piece, told.get(i * width + j), ""
+    for j, (id, piece) in enumerate(_pieces(ids[i], tokenizer, grid)):
+        answer, note = told.get(i * width + j), ""
         if answer is not None and hides and id != tokenizer.mask_id:
             note = "kept" if answer == piece else "random"
-        cells.append(BatchCell(piece=piece, told=answer, note=note, is_padding=id == tokenizer.pad_id))
+        cells.append(
+            BatchCell(
+                piece=piece, told=answer, note=note, is_padding=ids.ndim == 2 and id == tokenizer.pad_id
+            )
+        )
     return BatchRow(source=_source(batch, i, tokenizer), cells=tuple(cells), note=_note(batch, i))
+
+
+def _pieces(ids: Tensor, tokenizer: Tokenizer, grid: tuple[int, int]) -> list[tuple[int, str]]:
+    """Ids with their pieces; of patches [T, n_numbers] their places in the picture."""
+    if ids.ndim == 2:
+        return [(token.id, token.piece) for token in patch_tokens("", grid, len(ids)).tokens]
+    return [(id, tokenizer.token(id).piece) for id in ids.tolist()]
 
 
 def _source(batch: Batch, i: int, tokenizer: Tokenizer) -> tuple[BatchCell, ...]:

@@ -3,6 +3,7 @@
 | symbol | meaning                                        | shape         |
 |--------|------------------------------------------------|---------------|
 | ids    | what the model reads (the source, in pairs)    | [B, T]        |
+|        | of pictures the numbers of their patches       | [B, T, n]     |
 | scored | where a token has to be told, flat over [B, T] | [n_scored]    |
 | labels | the token to be told there                     | [n_scored]    |
 
@@ -61,7 +62,9 @@ class Batch:
     @property
     def n_tokens(self) -> int:
         """Tokens that are read, padding included (for speed)."""
-        return self.ids.numel() + (self.target_ids.numel() if self.target_ids is not None else 0)
+        return self.ids.shape[0] * self.ids.shape[1] + (
+            self.target_ids.numel() if self.target_ids is not None else 0
+        )
 
     def to(self, device: torch.device) -> "Batch":
         """The batch on `device`, in one copy; `valid_on_cpu` stays, where cells want it.

@@ -74,14 +74,16 @@ def is_recomputed(recipe: Recipe) -> bool:
 def longest_tokens(recipe: Recipe) -> int:
     """Tokens of the longest text of a batch: what the model reads at most, or less where a task says so."""
     most = recipe.model.max_tokens
+    if recipe.model.patch_size:
+        return min(most, recipe.model.n_patch_tokens or most)
     return most if recipe.data.kind != "task" else min(most, int(_task_lengths(recipe).max()))
 
 
 def mean_tokens(recipe: Recipe) -> float:
     """Tokens of a text of a batch on average, padding included; of pairs, not read here, the most."""
     most = recipe.model.max_tokens
-    if recipe.data.kind != "task":
-        return float(most)
+    if recipe.data.kind != "task" or recipe.model.patch_size:
+        return float(longest_tokens(recipe))
     lengths = np.minimum(_task_lengths(recipe), most)
     n = min(recipe.training.batch_size, len(lengths))
     if recipe.data.similar_lengths:

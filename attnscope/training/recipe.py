@@ -25,7 +25,7 @@ from attnscope.schemes.optimizers import OPTIMIZERS
 from attnscope.schemes.scores import SCORES
 from attnscope.schemes.tokenizers import SPECIALS
 from attnscope.strict_toml import parse_toml
-from attnscope.text.examples import TOKENIZER_KIND, pointers_of, vectors_of
+from attnscope.text.examples import TOKENIZER_KIND, picture_shape_of, pointers_of, vectors_of
 from attnscope.text.joining import joining_words
 from attnscope.text.tasks import TASKS, Task, labels_of, make_task, task_options, word_labels_of
 from attnscope.training.parts import (
@@ -73,6 +73,8 @@ _DERIVED_MODEL_KEYS = (
     "n_labels",
     "sentence_ends",
     "n_numbers",
+    "picture_height",
+    "picture_width",
 )
 _PARTS: dict[str, type[Any]] = {
     "tokenizer": TokenizerPart,
@@ -276,7 +278,21 @@ def _checked(recipe: Recipe, *, is_tokenizer_given: bool, needs_data: bool) -> R
             expected=_data_and_objectives(),
             action="Change one of them.",
         )
+    is_of_pictures = data.kind == "pictures"
+    _check_patches(recipe.model.patch_size, f'data.kind "{data.kind}"', is_of_pictures=is_of_pictures)
     return recipe
+
+
+def _check_patches(patch_size: int, data: str, *, is_of_pictures: bool) -> None:
+    """Patches are of pictures, and pictures are read in patches."""
+    if bool(patch_size) == is_of_pictures:
+        return
+    size = "pixels of a side of a patch, such as 4"
+    raise RecipeError(
+        f"model.patch_size is {patch_size} and {data} has {'pictures' if is_of_pictures else 'no picture'}.",
+        expected=size if is_of_pictures else "0: no pictures are read",
+        action="Change one of them.",
+    )
 
 
 def _checked_task(recipe: Recipe, *, is_tokenizer_given: bool) -> Recipe:
@@ -303,13 +319,17 @@ def _checked_task(recipe: Recipe, *, is_tokenizer_given: bool) -> Recipe:
             action="Remove [tokenizer].",
         )
     tokenizer = TokenizerPart(kind=TOKENIZER_KIND, vocab_size=max(8, len(task.vocabulary) + len(SPECIALS)))
-    vectors = vectors_of(task)
+    vectors, (height, width, n_channels) = vectors_of(task), picture_shape_of(task) or (0, 0, 0)
+    _check_patches(recipe.model.patch_size, f'the task "{name}"', is_of_pictures=bool(height))
     model = replace(
         recipe.model,
         vocab_size=tokenizer.vocab_size,
         n_labels=len(labels),
-        n_numbers=0 if vectors is None else vectors.shape[1],
+        n_numbers=n_channels * recipe.model.patch_size**2 if vectors is None else vectors.shape[1],
+        picture_height=height,
+        picture_width=width,
     )
+    model.check()
     return replace(recipe, tokenizer=tokenizer, model=model)
 
 

@@ -13,7 +13,7 @@ from attnscope.analysis.positions import position_tables
 from attnscope.counting import plural
 from attnscope.errors import UserError
 from attnscope.models.model import N_CONTINUE, Look, Model
-from attnscope.models.pictures import picture
+from attnscope.models.pictures import picture, picture_of_tokens, picture_under
 from attnscope.nn.cancellation import stop_if_unwanted
 from attnscope.nn.progress import is_heard, tell
 from attnscope.records.axes import tokens_of_site
@@ -89,6 +89,7 @@ def trace_text(request: TraceText, desk: Desk) -> Iterator[Reply]:
         interventions=interventions,
         view=request.view,
         info=model.info if request.view else None,
+        picture=None if request.model == OPEN_MODEL else picture_under(model, request.text),
     )
     stop_if_unwanted()  # a trace that was given up is not to take the place of the one that is shown
     views.keep(request.place, trace, request.number)
@@ -130,6 +131,7 @@ def show_kept(request: TraceText, models: OpenModels) -> Iterator[Reply]:
         check=trace.check(),
         duration_ms=(time.perf_counter() - begin_s) * 1e3,
         step=models.step(request.model),
+        picture=picture_of_tokens(trace.source),
     )
 
 

@@ -14,12 +14,11 @@ from attnscope.errors import LoadError
 from attnscope.models import load
 from attnscope.models.huggingface.images import (
     Preparation,
-    decode_picture,
-    patch_tokens,
     prepare,
-    read_picture,
     read_preparation,
 )
+from attnscope.models.patches import patch_tokens
+from attnscope.text.pictures import decode_picture, read_picture
 
 RAMP = (
     (np.arange(5)[:, None, None] * 53 + np.arange(7)[None, :, None] * 31 + np.arange(4) * 67) % 256

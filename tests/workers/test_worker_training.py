@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from worker_tools import ask, train_to_end
 
+from attnscope.drawn import draw
 from attnscope.records.messages import (
     TRAINING_MODEL,
     ControlTraining,
@@ -245,3 +246,51 @@ def test_that_what_a_run_kept_is_shown_without_its_model(engine: Engine, tmp_pat
     (refused,) = ask(engine, TraceText(number=6, text="c b a", target="a b c", model=kept[5]))
     assert isinstance(refused, Failed)
     assert "does not have this sentence" in refused.message
+
+
+def test_that_a_watched_picture_comes_with_the_maps_of_the_run_and_of_what_it_kept(
+    engine: Engine, tmp_path: Path
+) -> None:
+    out, name = tmp_path / "run", "star x12 y20"
+    request = StartTraining(number=3, recipe=PICTURES, out=str(out), device="cpu")
+    replies = [*ask(engine, request), *train_to_end(engine)]
+    assert not [reply for reply in replies if isinstance(reply, Failed)], replies
+    (opened,) = ask(engine, OpenRun(number=4, folder=str(out)))
+    assert isinstance(opened, RunOpened)
+    for number, model in enumerate((dict(opened.probes)[1], opened.checkpoints[-1][1]), start=5):
+        traced = ask(engine, TraceText(number=number, text=name, model=model))[0]
+        assert isinstance(traced, Traced), traced
+        assert traced.picture is not None
+        assert (traced.picture.pixels == draw(name)[..., None]).all()
+        assert (traced.picture.n_rows, traced.picture.n_columns, traced.picture.n_first) == (4, 4, 1)
+        assert traced.grids[0].site.n_heads == 2
+
+
+PICTURES = """
+[model]
+d_model = 8
+n_layers = 1
+n_heads = 2
+d_ff = 8
+max_tokens = 17
+patch_size = 8
+pooling = "first"
+
+[data]
+kind = "task"
+task = "drawn-shapes"
+n_examples = 8
+
+[objective]
+kind = "classification"
+
+[training]
+n_steps = 2
+batch_size = 4
+evaluation_batches = 1
+save_every = 2
+precision = "float32"
+
+[[watch]]
+text = "star x12 y20"
+"""

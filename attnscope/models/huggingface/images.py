@@ -8,40 +8,25 @@ special ones first (a class token, registers), then the patches line by line, wr
 | pixels | colours, rescaled and normalised         | [1, 3, height, width]       |
 """
 
-import struct
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
-from io import BytesIO
 from pathlib import Path
 from typing import Any, TypeGuard
 
 import numpy as np
-import PIL
 import torch
 from numpy.typing import NDArray
-from PIL import Image, ImageFile
 from torch import Tensor
 from torch.nn import functional
 
-from attnscope.errors import LoadError, UserError
+from attnscope.errors import LoadError
 from attnscope.models.huggingface.cache import contained_file
-from attnscope.outside import read_outside
-from attnscope.records.tokens import Token, Tokens
 from attnscope.strict_json import as_object, read_json
 
 _PREPROCESSOR = "preprocessor_config.json"
-_MAX_BYTES = 200_000_000
-_MAX_PIXELS = 50_000_000
-_FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF", "PPM")
-"""What is tried on a file: pictures of pixels; none that starts another program, as EPS does."""
 _MODES = {0: "nearest", 2: "bilinear", 3: "bicubic"}
-_FIRST_NAMES = ("CLS", "DIST")
 MAX_SIDE = 2_048
 """The largest picture, in pixels a side, that a processor's file may ask for."""
-MAX_FIRST = 64
-"""The most tokens before the patches that are taken for special ones."""
-_ACTION = "Type the path of a picture, for instance a PNG or JPEG file."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,60 +77,6 @@ def read_preparation(folder: Path, image_size: tuple[int, int]) -> Preparation:
     )
 
 
-def read_picture(text: str) -> NDArray[np.uint8]:
-    """The picture in the file that `text` names, uint8 [height, width, 3]; raises UserError."""
-    name = text.strip().strip("\"'")
-    path = Path(name).expanduser()
-    try:
-        is_there = bool(name) and path.exists()
-    except (OSError, ValueError):
-        is_there = False
-    if not is_there:
-        raise UserError(
-            f"There is no picture {name[:200]!r}.", expected="the path of a picture", action=_ACTION
-        )
-    data = read_outside(path, expected="a picture", max_bytes=_MAX_BYTES, action=_ACTION)
-    return decode_picture(data, str(path))
-
-
-def decode_picture(data: bytes, what: str) -> NDArray[np.uint8]:
-    """A file's bytes as RGB, uint8 [height, width, 3]; raises LoadError, naming `what`.
-
-    Sizes are checked before anything is unpacked.
-    """
-    bombs = (Image.DecompressionBombError, Image.DecompressionBombWarning)
-    try:
-        with (
-            warnings.catch_warnings(action="error", category=Image.DecompressionBombWarning),
-            Image.open(BytesIO(data), formats=_FORMATS) as picture,
-        ):
-            return _rgb(picture)
-    except (OSError, ValueError, SyntaxError, EOFError, LookupError, struct.error, *bombs) as error:
-        reason = " ".join(str(error).split())[:200]
-        reason = "it is damaged or not a picture" if isinstance(error, PIL.UnidentifiedImageError) else reason
-        raise LoadError(
-            f"{what} cannot be read as a picture: {reason}.",
-            kind="too-large" if isinstance(error, bombs) else "picture",
-            expected=f"a {', '.join(_FORMATS[:-1])} or {_FORMATS[-1]} file of at most {_MAX_PIXELS:,} pixels",
-            action="Open it in another program and save it again.",
-        ) from error
-
-
-def _rgb(picture: ImageFile.ImageFile) -> NDArray[np.uint8]:
-    if picture.width * picture.height > _MAX_PIXELS:
-        raise Image.DecompressionBombError(f"it has {picture.width} × {picture.height} pixels")
-    if picture.mode in ("I", "F"):
-        raise ValueError("it has more than 16 bits per channel")
-    palette = picture.palette if picture.format == "PNG" else None
-    n_colours = len(palette.palette) // 3 if palette else None
-    pixels = np.asarray(picture)
-    if n_colours is not None and int(pixels.max()) >= n_colours:
-        raise ValueError("a pixel has a colour that its palette lacks")
-    if pixels.dtype == np.uint16:  # greys; Pillow would cut them off at 255
-        return np.repeat((pixels[..., None] >> 8).astype(np.uint8), 3, axis=2)
-    return np.asarray(picture.convert("RGB"), dtype=np.uint8)
-
-
 def prepare(picture: NDArray[np.uint8], how: Preparation) -> Tensor:
     """Pixels of a picture: resized, cut out of the middle, rescaled, normalised; float32 [1, 3, H, W]."""
     pixels = torch.from_numpy(picture.copy()).permute(2, 0, 1)[None].float()  # [1, 3, height, width]
@@ -173,28 +104,6 @@ def seen_pixels(pixels: Tensor, how: Preparation) -> NDArray[np.uint8]:
     colours = (pixels[0].cpu() * deviation + mean) / how.rescale  # [3, height, width]
     shown: NDArray[np.uint8] = colours.clamp(0, 255).round().to(torch.uint8).permute(1, 2, 0).numpy()
     return shown
-
-
-def patch_tokens(text: str, grid: tuple[int, int], n_tokens: int) -> Tokens:
-    """Tokens for a sequence of `n_tokens`: what stands before the patches, then `row,column` of each.
-
-    Where the sequence is no grid with something before it, the tokens are numbered.
-    """
-    n_rows, n_columns = grid
-    n_first = n_tokens - n_rows * n_columns
-    if not 0 <= n_first <= MAX_FIRST:
-        numbered = tuple(Token(id=i, piece=str(i)) for i in range(n_tokens))
-        return Tokens(text=text, tokens=numbered)
-    names = [*_FIRST_NAMES[:n_first], *(f"REG{i}" for i in range(n_first - len(_FIRST_NAMES)))]
-    if n_first > len(_FIRST_NAMES):
-        names = ["CLS", *(f"REG{i}" for i in range(n_first - 1))]
-    first = tuple(Token(id=i, piece=f"[{name}]", is_special=True) for i, name in enumerate(names))
-    patches = tuple(
-        Token(id=n_first + row * n_columns + column, piece=f"{row},{column}")
-        for row in range(n_rows)
-        for column in range(n_columns)
-    )
-    return Tokens(text=text, tokens=first + patches)
 
 
 def _colours(values: Mapping[str, Any], key: str, path: Path) -> tuple[float, ...]:

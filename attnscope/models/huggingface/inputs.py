@@ -12,19 +12,18 @@ from torch import Tensor
 from attnscope.errors import UserError
 from attnscope.models.huggingface.facts import SpecialIds
 from attnscope.models.huggingface.images import (
-    MAX_FIRST,
     Preparation,
-    patch_tokens,
     prepare,
-    read_picture,
     seen_pixels,
 )
 from attnscope.models.huggingface.vocabulary import HuggingFaceVocabulary
 from attnscope.models.inputs import Inputs
 from attnscope.models.network import TokensById
+from attnscope.models.patches import MAX_FIRST, patch_tokens
 from attnscope.records.models import Form
 from attnscope.records.pictures import Picture
 from attnscope.records.tokens import Token, Tokens, typed_segments
+from attnscope.text.pictures import read_picture
 from attnscope.text.vocabulary import Vocabulary as Entries
 
 

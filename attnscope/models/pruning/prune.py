@@ -29,6 +29,7 @@ from attnscope.models.huggingface.proof import example_of
 from attnscope.models.inputs import Inputs
 from attnscope.models.network import Network
 from attnscope.models.own import OwnNetwork
+from attnscope.models.own_pictures import noise_pictures
 from attnscope.models.pruning.huggingface import prune_foreign
 from attnscope.models.pruning.plan import RemovalPlan, SitePlan, build_plan, require_removal
 from attnscope.models.pruning.removal import Removal, removal_name, removed_heads_card, weights_file_bytes
@@ -361,6 +362,8 @@ def _cases(network: Network, text: Inputs | None) -> list[Case]:
     cases: list[Case] = [] if text is None else [text]
     if network.info.reads == "picture" and isinstance(network, HuggingFaceNetwork):
         return cases + random_pictures(network.module)
+    if network.info.reads == "picture" and isinstance(network, OwnNetwork):
+        return cases + noise_pictures(network.config, N_RANDOM_TEXTS, _SEED)
     n_tokens = min(network.max_tokens, N_RANDOM_TOKENS)
     is_own_pair = isinstance(network, OwnNetwork) and network.config.reads_pair
     reads_two = network.form == "encoder-decoder" or is_own_pair

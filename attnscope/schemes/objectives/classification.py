@@ -1,4 +1,4 @@
-"""Predicting a label of a whole text, or of two (Yang et al. 2016; Devlin et al. 2018)."""
+"""Predicting a label of a text, of two, or of a picture (Yang 2016; Devlin 2018; Dosovitskiy 2021)."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -11,9 +11,10 @@ if TYPE_CHECKING:
 
 class Classification(ObjectiveScheme):
     name, title, order = "classification", "a label of a text", 4
-    words, source = "a label of a whole text, or of two texts together", "Yang et al. 2016"
+    words = "a label of a whole text, of two texts together, or of a picture"
+    source = "Yang et al. 2016; of pictures Dosovitskiy et al. 2021"
     forms = ("encoder", "decoder")
-    data = ("labelled",)
+    data = ("labelled", "pictures")
     labels = "text"
     over = "text"
 

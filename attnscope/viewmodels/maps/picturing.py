@@ -1,7 +1,10 @@
-"""The state of the picture view: the picture that a vision model reads, and the query whose weights it shows.
+"""States of the picture view: the picture that a vision model reads, and the query whose weights it shows.
 
-Asks only while somebody looks, once for each text. Must not import Qt.
+That of Explore asks only while somebody looks, once for each text; that of the watched text of a run is given
+the picture along with the maps. Must not import Qt.
 """
+
+from typing import Protocol
 
 from psygnal import Signal, SignalGroup
 
@@ -10,6 +13,7 @@ from attnscope.records.pictures import Picture, PictureShown, ShowPicture
 from attnscope.records.requests import Reply
 from attnscope.viewmodels.query import Query, Requests
 from attnscope.viewmodels.session.state import Session
+from attnscope.viewmodels.training.watch import WatchState
 
 
 class PictureChanges(SignalGroup):
@@ -17,6 +21,51 @@ class PictureChanges(SignalGroup):
 
     picture = Signal()
     query = Signal()
+
+
+class ShowsPicture(Protocol):
+    """What the picture view shows, and where it reports a chosen query."""
+
+    changed: PictureChanges
+
+    @property
+    def shown(self) -> tuple[Picture, HeadMap] | None:
+        """The picture and a head's map of it; None unless both are there and agree."""
+        ...
+
+    @property
+    def query(self) -> int:
+        """The token whose weights are shown."""
+        ...
+
+    @property
+    def note(self) -> str:
+        """What belongs in the place of the picture when there is none."""
+        ...
+
+    def watch(self, is_watched: bool) -> None:
+        """Somebody looks at the view, or nobody does."""
+        ...
+
+    def choose_query(self, token: int) -> None:
+        """Show the weights of another token."""
+        ...
+
+    def walk(self, rows: int, columns: int) -> None:
+        """Go to the patch so many rows and columns away; up from the first row to the special tokens."""
+        ...
+
+
+def walked(picture: Picture, query: int, rows: int, columns: int) -> int:
+    """The token so many rows and columns from another; up from the first row are the special tokens."""
+    place = picture.place(query)
+    if place is None:
+        return min(max(query + rows + columns, 0), picture.n_first)
+    if place[0] + rows < 0 and picture.n_first:
+        return picture.n_first - 1
+    row = min(max(place[0] + rows, 0), picture.n_rows - 1)
+    column = min(max(place[1] + columns, 0), picture.n_columns - 1)
+    return picture.token(row, column)
 
 
 class PictureState:
@@ -91,19 +140,8 @@ class PictureState:
 
     def walk(self, rows: int, columns: int) -> None:
         """Go to the patch so many rows and columns away; up from the first row to the special tokens."""
-        picture = self.picture
-        if picture is None:
-            return
-        place = picture.place(self.query)
-        if place is None:
-            on = self.query + rows + columns
-            self.choose_query(min(max(on, 0), picture.n_first))
-        elif place[0] + rows < 0 and picture.n_first:
-            self.choose_query(picture.n_first - 1)
-        else:
-            row = min(max(place[0] + rows, 0), picture.n_rows - 1)
-            column = min(max(place[1] + columns, 0), picture.n_columns - 1)
-            self.choose_query(picture.token(row, column))
+        if self.picture is not None:
+            self.choose_query(walked(self.picture, self.query, rows, columns))
 
     def handle(self, reply: Reply) -> None:
         """Take a reply of the worker; those that come too late change nothing."""
@@ -125,3 +163,58 @@ class PictureState:
         session = self._session
         if self.is_offered and session.traced is not None and not session.is_stale:
             self._asking.ask(session.traced.number, ShowPicture(text=session.text))
+
+
+class WatchedPicture:
+    """The picture that the watched text of a run names, and the head that is shown of it."""
+
+    def __init__(self, watch: WatchState) -> None:
+        self._watch = watch
+        self.changed = PictureChanges()
+        self._query = 0
+        watch.changed.connect(self._on_watch)
+
+    @property
+    def is_offered(self) -> bool:
+        """Whether the watched text names a picture."""
+        return self._watch.traced is not None and self._watch.traced.picture is not None
+
+    @property
+    def shown(self) -> tuple[Picture, HeadMap] | None:
+        """See `ShowsPicture`, as all these."""
+        traced, head_map = self._watch.traced, self._watch.head_map
+        picture = traced.picture if traced is not None else None
+        if picture is None or head_map is None or head_map.weights.shape != (picture.n_tokens,) * 2:
+            return None
+        return picture, head_map
+
+    @property
+    def query(self) -> int:
+        """The chosen token; at first the class token."""
+        shown = self.shown
+        return min(self._query, shown[0].n_tokens - 1) if shown is not None else 0
+
+    @property
+    def note(self) -> str:
+        """Why there is none."""
+        return "These weights are not between single patches."
+
+    def watch(self, is_watched: bool) -> None:
+        """Nothing is asked for here."""
+
+    def choose_query(self, token: int) -> None:
+        """Show the weights of another token."""
+        shown = self.shown
+        if shown is not None and 0 <= token < shown[0].n_tokens and token != self._query:
+            self._query = token
+            self.changed.query.emit()
+
+    def walk(self, rows: int, columns: int) -> None:
+        """Go to another patch."""
+        shown = self.shown
+        if shown is not None:
+            self.choose_query(walked(shown[0], self.query, rows, columns))
+
+    def _on_watch(self) -> None:
+        if self.is_offered:
+            self.changed.picture.emit()

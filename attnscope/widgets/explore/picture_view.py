@@ -8,7 +8,7 @@ from attnscope.figures.paint_picture import paint_picture
 from attnscope.figures.picture_layout import PictureLayout, Side, picture_layout
 from attnscope.figures.plain import plain_piece
 from attnscope.figures.views.picture import PicturePart
-from attnscope.viewmodels.maps.picturing import PictureState
+from attnscope.viewmodels.maps.picturing import ShowsPicture
 from attnscope.widgets.labels import watch_seen, when
 from attnscope.widgets.map_widget import MapWidget
 from attnscope.widgets.placeholder import paint_focus, paint_placeholder, paint_veil
@@ -22,13 +22,13 @@ _WALKS = {
 
 
 class PictureView(MapWidget):
-    """Shows a PictureState: a click makes a patch the query, arrows walk; asks only while it can be seen."""
+    """A head's map over a picture: a click makes a patch the query, arrows walk; asks only while seen."""
 
     cell_hovered = Signal(int, int, float)
     """Query, key and weight of the patch under the cursor; NaN where there is none."""
     left = Signal()
 
-    def __init__(self, state: PictureState) -> None:
+    def __init__(self, state: ShowsPicture) -> None:
         super().__init__("Attention on the picture")
         self._state = state
         self._pointed: tuple[Side, int] | None = None

@@ -19,12 +19,14 @@ from attnscope.figures.style import MapStyle
 from attnscope.records.outputs import Output
 from attnscope.records.sites import STACKS, HeadRef
 from attnscope.viewmodels.comparison_rows import token_labels
+from attnscope.viewmodels.maps.picturing import WatchedPicture
 from attnscope.viewmodels.placeholder import Placeholder
 from attnscope.viewmodels.training.recipe_text import recipe_value
 from attnscope.viewmodels.training.state import TrainingState
 from attnscope.viewmodels.training.watch import WatchState
 from attnscope.widgets.explore.grid_view import GridView
 from attnscope.widgets.explore.head_view import HeadView
+from attnscope.widgets.explore.picture_view import PictureView
 from attnscope.widgets.form_parts import column, play_icon, row
 from attnscope.widgets.labels import ElidedLabel, PlainLabel, named, push_button, tool_button
 from attnscope.widgets.state_card import StateCard
@@ -130,9 +132,14 @@ class WatchPanel(QWidget):
         self._card = StateCard()
         self._grid = GridView()
         self._head = HeadView()
+        self._pictured = WatchedPicture(state.watch)
+        self._picture = PictureView(self._pictured)
+        self._views = QStackedWidget()
+        self._views.addWidget(self._head)
+        self._views.addWidget(self._picture)
         self._maps = QSplitter(Qt.Orientation.Horizontal, handleWidth=1, childrenCollapsible=False)
         self._maps.addWidget(self._grid)
-        self._maps.addWidget(self._head)
+        self._maps.addWidget(self._views)
         self._maps.setSizes([420, 580])
         self._pages = QStackedWidget()
         self._pages.addWidget(self._card)
@@ -143,14 +150,16 @@ class WatchPanel(QWidget):
         self._head.set_compact(True)  # the line above names the head; the cells need the height
         self._head.installEventFilter(self)
         self._grid.head_selected.connect(self._on_head_selected)
-        self._head.cell_hovered.connect(self._on_cell_hovered)
-        self._head.left.connect(self._on_left)
+        for view in (self._head, self._picture):
+            view.cell_hovered.connect(self._on_cell_hovered)
+            view.left.connect(self._on_left)
         self.show_state()
 
     def set_style(self, style: MapStyle) -> None:
         """Draw the maps in another way."""
         self._grid.set_style(style)
         self._head.set_style(style)
+        self._picture.set_style(style)
 
     def splitter(self) -> QSplitter:
         """The splitter between the heads and the large map."""
@@ -212,9 +221,11 @@ class WatchPanel(QWidget):
             self._grid.setVisible(sum(grid.site.n_heads for grid in watch.grids) > 1)
         self._grid.set_selection((watch.head,) if watch.head else ())
         self._head.set_map(watch.head_map)
+        self._views.setCurrentWidget(self._picture if self._pictured.is_offered else self._head)
         self._fit_grid()
         self._grid.set_stale(watch.is_stale)
-        self._head.set_stale(watch.is_stale or watch.head_map is None)
+        for view in (self._head, self._picture):
+            view.set_stale(watch.is_stale or watch.head_map is None)
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         """The small maps follow the size of the large one."""

@@ -1,0 +1,279 @@
+"""Pictures, each known by a text: drawn by the program, in a file of many, or in a file of its own.
+
+    star x12 y20 r9      drawn (`drawn.py`)
+    digits.npz#12        number 12, from 0, of the pictures of a file for numpy
+    cat.png              a file of pixels
+
+Those to learn from have a label each. Either a folder holds a folder for each label, with files of pixels of
+one size, or a file for numpy has the arrays
+
+    pictures    [n, height, width] or [n, height, width, 3], uint8
+    labels      [n], words, or whole numbers from 0
+    names       [n_labels], if numbers have names: words
+
+Pillow is imported when a file of pixels is read, and not before.
+"""
+
+import re
+import struct
+import warnings
+from dataclasses import dataclass
+from io import BytesIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attnscope.drawn import draw, is_name
+from attnscope.errors import LoadError, UserError
+from attnscope.outside import read_outside
+from attnscope.text.labelled import MAX_LABEL_CHARACTERS, MAX_LABELS
+from attnscope.text.npz import read_arrays, shape_words, wrong_array
+
+if TYPE_CHECKING:
+    from PIL import ImageFile
+
+Pixels = NDArray[np.uint8]
+_MAX_BYTES = 200_000_000
+_MAX_PIXELS = 50_000_000
+_FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF", "PPM")
+"""What is tried on a file: pictures of pixels; none that starts another program, as EPS does."""
+_ENDINGS = (".png", ".jpg", ".jpeg", ".webp", ".gif", ".bmp", ".tif", ".tiff", ".ppm")
+_MOST_PICTURES, _MOST_SIDE = 1_000_000, 1_024
+_MOST_TOGETHER = 1 << 30
+_IN_FILE = re.compile(r"(?s)(.+\.npz)#(\d{1,9})")
+_ACTION = "Type the path of a picture, for instance a PNG or JPEG file."
+_EXPECTED = (
+    "an NPZ file with the arrays pictures and labels, or a folder with a folder of pictures for each label"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabelledPictures:
+    """Pictures of one size, [n, height, width, n_channels] with 1 channel (grey) or 3, and their labels."""
+
+    pixels: Pixels
+    labels: tuple[str, ...]
+
+
+def read_picture(text: str) -> Pixels:
+    """The picture that `text` names, uint8 [height, width, 3]; raises UserError."""
+    name = text.strip().strip("\"'")
+    numbered = _IN_FILE.fullmatch(name)
+    path = Path(numbered[1] if numbered else name).expanduser()
+    try:
+        is_there = bool(name) and path.exists()
+    except (OSError, ValueError):
+        is_there = False
+    if not is_there and is_name(name):
+        return _three_channels(_drawn(name))
+    if not is_there:
+        raise UserError(
+            f"There is no picture {name[:200]!r}.", expected="the path of a picture", action=_ACTION
+        )
+    if numbered:
+        return _three_channels(_numbered(path, int(numbered[2])))
+    data = read_outside(path, expected="a picture", max_bytes=_MAX_BYTES, action=_ACTION)
+    return decode_picture(data, str(path))
+
+
+def _drawn(name: str) -> Pixels:
+    try:
+        return draw(name)
+    except ValueError as error:
+        raise UserError(
+            f"{name[:80]!r} is no picture: it {error}.",
+            expected="a name such as: star x12 y20 r9 t30 s7",
+            action="Change that word.",
+        ) from error
+
+
+def _numbered(path: Path, number: int) -> Pixels:
+    pictures = _checked(
+        path, read_arrays(path, ("pictures",), kind="pictures", expected=_EXPECTED)["pictures"]
+    )
+    if number >= len(pictures):
+        told = f"a number from 0 to {len(pictures) - 1:,}"
+        raise wrong_array(
+            path, f"has {len(pictures):,} pictures, and none of number {number:,}", told, "pictures"
+        )
+    return np.asarray(pictures[number])
+
+
+def _three_channels(pixels: Pixels) -> Pixels:
+    """[height, width] or [height, width, 1 or 3] as colours, [height, width, 3]."""
+    return np.array(np.broadcast_to(pixels.reshape(*pixels.shape[:2], -1), (*pixels.shape[:2], 3)))
+
+
+def fitted(pixels: Pixels, height: int, width: int, n_channels: int) -> Pixels:
+    """Colours [any height, any width, 3] as [height, width, n_channels]: the middle, resized if need be.
+
+    Greys are weighted as in ITU-R BT.601, 0.299 red + 0.587 green + 0.114 blue.
+    """
+    if pixels.shape[:2] != (height, width):
+        from PIL import Image, ImageOps
+
+        way = Image.Resampling.BILINEAR
+        pixels = np.asarray(ImageOps.fit(Image.fromarray(pixels), (width, height), way), dtype=np.uint8)
+    if n_channels == 3:
+        return pixels
+    grey = np.rint(pixels @ np.array([0.299, 0.587, 0.114]))
+    return np.asarray(grey[..., None], dtype=np.uint8)
+
+
+# Labelled pictures.
+
+
+def read_labelled_pictures(path: Path) -> LabelledPictures:
+    """The pictures of an NPZ file or a folder; raises LoadError that says what is wrong, and where."""
+    found = _of_folder(path) if path.is_dir() else _of_file(path)
+    names = {*found.labels}
+    if not 2 <= len(names) <= MAX_LABELS:
+        told = (
+            f"only the label {found.labels[0]!r}" if len(names) == 1 else f"{len(names):,} different labels"
+        )
+        raise LoadError(
+            f"{path} has {told}.",
+            kind="pictures",
+            expected=f"2 to {MAX_LABELS:,} labels",
+            action="Check the labels, or choose other pictures.",
+        )
+    return found
+
+
+def _of_file(path: Path) -> LabelledPictures:
+    arrays = read_arrays(path, ("pictures", "labels"), ("names",), kind="pictures", expected=_EXPECTED)
+    pictures, labels, names = _checked(path, arrays["pictures"]), arrays["labels"], arrays.get("names")
+    n = len(pictures)
+    if labels.shape != (n,):
+        told = f"{n:,} labels, one for each picture"
+        raise wrong_array(path, f"has labels of {shape_words(labels)}", told, "pictures")
+    if labels.dtype.kind in "iu":
+        words = _numbers_as_words(path, labels, names)
+    elif labels.dtype.kind == "U":
+        words = tuple(map(str, labels.tolist()))
+    else:
+        told = "whole numbers or words"
+        raise wrong_array(path, f"has labels of {shape_words(labels)}", told, "pictures")
+    bad = next((word for word in words if not word.strip() or len(word) > MAX_LABEL_CHARACTERS), None)
+    if bad is not None:
+        told = f"words of 1 to {MAX_LABEL_CHARACTERS} letters"
+        raise wrong_array(path, f"has the label {bad[:20]!r}", told, "pictures")
+    return LabelledPictures(pixels=pictures.reshape(*pictures.shape[:3], -1), labels=words)
+
+
+def _numbers_as_words(path: Path, labels: NDArray[Any], names: NDArray[Any] | None) -> tuple[str, ...]:
+    n_names = len(names) if names is not None and names.ndim == 1 else 0
+    if names is not None and (
+        names.ndim != 1 or names.dtype.kind != "U" or len({*names.tolist()}) != n_names
+    ):
+        raise wrong_array(
+            path, f"has names of {shape_words(names)}", "different words, [n_labels]", "pictures"
+        )
+    least, most = int(labels.min()), int(labels.max())
+    if least < 0 or (names is not None and most >= n_names):
+        told = (
+            f"from 0 to {n_names - 1}, since there are {n_names} names" if names is not None else "from 0 on"
+        )
+        raise wrong_array(path, f"has labels from {least} to {most}", told, "pictures")
+    width = len(str(most))  # so that the order of words is that of numbers
+    known = [f"{i:0{width}}" for i in range(most + 1)] if names is None else names.tolist()
+    return tuple(str(known[i]) for i in labels.tolist())
+
+
+def _checked(path: Path, pictures: NDArray[Any]) -> Pixels:
+    is_right = pictures.ndim == 3 or (pictures.ndim == 4 and pictures.shape[3] in (1, 3))
+    is_right = is_right and pictures.dtype == np.uint8 and 2 <= len(pictures) <= _MOST_PICTURES
+    if not is_right or not all(1 <= side <= _MOST_SIDE for side in pictures.shape[1:3]):
+        told = f"uint8, [n, height, width] or [n, height, width, 3], sides of at most {_MOST_SIDE:,}"
+        raise wrong_array(path, f"has pictures of {shape_words(pictures)}", told, "pictures")
+    return pictures
+
+
+def _of_folder(path: Path) -> LabelledPictures:
+    folders = sorted(inner for inner in path.iterdir() if inner.is_dir() and not inner.name.startswith("."))
+    files = [(file, folder.name) for folder in folders for file in _files_in(folder)]
+    if not 2 <= len(files) <= _MOST_PICTURES:
+        raise LoadError(
+            f"{path} has {len(files):,} pictures in {len(folders):,} folders.",
+            kind="pictures",
+            expected=f"{_EXPECTED}, at least 2 pictures",
+            action="Put each picture into a folder named after its label.",
+        )
+    rows: list[Pixels] = []
+    for file, _ in files:
+        read = decode_picture(read_outside(file, expected="a picture", max_bytes=_MAX_BYTES), str(file))
+        first = rows[0].shape[:2] if rows else read.shape[:2]
+        if read.shape[:2] != first or max(first) > _MOST_SIDE:
+            told = f"{first[0]} × {first[1]} px as {files[0][0].name}, at most {_MOST_SIDE:,} a side"
+            raise _wrong_size(file, f"has {read.shape[0]} × {read.shape[1]} px (height × width)", told)
+        if len(files) * read.nbytes > _MOST_TOGETHER:
+            raise _wrong_size(
+                path, f"has {len(files) * read.nbytes:,} bytes of pixels", f"{_MOST_TOGETHER:,}"
+            )
+        rows.append(read)
+    pixels = np.stack(rows)
+    is_grey = bool((pixels == pixels[..., :1]).all())
+    return LabelledPictures(
+        pixels=pixels[..., :1] if is_grey else pixels, labels=tuple(label for _, label in files)
+    )
+
+
+def _files_in(folder: Path) -> list[Path]:
+    return sorted(file for file in folder.iterdir() if file.suffix.lower() in _ENDINGS)
+
+
+def _wrong_size(path: Path, what: str, expected: str) -> LoadError:
+    return LoadError(
+        f"{path} {what}.",
+        kind="pictures",
+        expected=expected,
+        action="Bring all pictures to one size.",
+    )
+
+
+# A file of pixels.
+
+
+def decode_picture(data: bytes, what: str) -> Pixels:
+    """A file's bytes as RGB, uint8 [height, width, 3]; raises LoadError, naming `what`.
+
+    Sizes are checked before anything is unpacked.
+    """
+    import PIL
+    from PIL import Image
+
+    bombs = (Image.DecompressionBombError, Image.DecompressionBombWarning)
+    try:
+        with (
+            warnings.catch_warnings(action="error", category=Image.DecompressionBombWarning),
+            Image.open(BytesIO(data), formats=_FORMATS) as picture,
+        ):
+            return _rgb(picture)
+    except (OSError, ValueError, SyntaxError, EOFError, LookupError, struct.error, *bombs) as error:
+        reason = " ".join(str(error).split())[:200]
+        reason = "it is damaged or not a picture" if isinstance(error, PIL.UnidentifiedImageError) else reason
+        raise LoadError(
+            f"{what} cannot be read as a picture: {reason}.",
+            kind="too-large" if isinstance(error, bombs) else "picture",
+            expected=f"a {', '.join(_FORMATS[:-1])} or {_FORMATS[-1]} file of at most {_MAX_PIXELS:,} pixels",
+            action="Open it in another program and save it again.",
+        ) from error
+
+
+def _rgb(picture: "ImageFile.ImageFile") -> Pixels:
+    from PIL import Image
+
+    if picture.width * picture.height > _MAX_PIXELS:
+        raise Image.DecompressionBombError(f"it has {picture.width} × {picture.height} pixels")
+    if picture.mode in ("I", "F"):
+        raise ValueError("it has more than 16 bits per channel")
+    palette = picture.palette if picture.format == "PNG" else None
+    n_colours = len(palette.palette) // 3 if palette else None
+    pixels = np.asarray(picture)
+    if n_colours is not None and int(pixels.max()) >= n_colours:
+        raise ValueError("a pixel has a colour that its palette lacks")
+    if pixels.dtype == np.uint16:  # greys; Pillow would cut them off at 255
+        return np.repeat((pixels[..., None] >> 8).astype(np.uint8), 3, axis=2)
+    return np.asarray(picture.convert("RGB"), dtype=np.uint8)
