@@ -6,6 +6,7 @@
 | log_p  | log-softmax of the logits              | [n_positions, vocab_size]|
 """
 
+import math
 from collections.abc import Mapping
 
 import torch
@@ -96,7 +97,7 @@ def finite(logits: Tensor) -> Tensor:
 
 
 def _refuse_not_finite(largest: Tensor) -> None:
-    if bool(torch.isfinite(largest).all()):
+    if not largest.numel() or math.isfinite(float(largest.abs().amax())):
         return
     raise NotFiniteError(
         "The model's output is not finite: its logits are NaN or infinite.",

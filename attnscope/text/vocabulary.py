@@ -32,6 +32,7 @@ class Vocabulary:
         self._visible = frozenset((*self.sentinels.values(), self.roles.get("unknown", -1)))
         self._notation = notation_of(library)
         self._readings: dict[int, Reading] = {}
+        self._alone: dict[tuple[int, bool], Token] = {}
         self.keeps: object = None
         """What is to live as long as these entries."""
 
@@ -74,8 +75,14 @@ class Vocabulary:
 
         An id beyond the vocabulary (a model may have more outputs) reads ⟨id 50300⟩.
         """
-        reading = self.reading(id)
         is_special = id in self.specials
+        token = self._alone.get((id, is_special))
+        if token is None:
+            token = self._alone[id, is_special] = self._token(id, is_special)
+        return token
+
+    def _token(self, id: int, is_special: bool) -> Token:
+        reading = self.reading(id)
         joins = reading.is_part or KINDS[self.kind].has_space_tokens
         if self.kind == "words":
             joins = _JOINS_BEFORE.fullmatch(reading.text or "") is not None

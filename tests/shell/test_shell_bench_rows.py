@@ -445,6 +445,7 @@ class Library:
     """A rival that takes a second for anything."""
 
     n_threads = 1
+    has_attention = False
 
     def __init__(self, clock: Clock, ids: list[int]) -> None:
         self._ids = ids
@@ -478,11 +479,14 @@ def test_that_the_library_writes_the_same_text_with_the_same_weights(
     monkeypatch.setattr(writing, "quickest_way", lambda work, ways: ways[-1])
     folder = writing.make_folder(tmp_path / "model", n_pieces=80, d_model=64, n_layers=1)
     model, library = writing.load(str(folder), device="cpu"), writing.Library(folder, CPU)
-    row = writing.against_library("same", model, library, 5)
-    assert "DIFFER" not in row.note
-    rival: Any = Library(Clock(), [-1] * 5)
+    telling = writing.Library(folder, CPU, has_attention=True)
+    for rival, words in ((library, "generate"), (telling, "generate with output_attentions")):
+        row = writing.against_library("same", model, rival, 5)
+        assert "DIFFER" not in row.note
+        assert row.name.endswith(words)
+    other: Any = Library(Clock(), [-1] * 5)
     with _fast_rounds(monkeypatch):
-        assert "DIFFER" in writing.against_library("same", model, rival, 5).note
+        assert "DIFFER" in writing.against_library("same", model, other, 5).note
 
 
 @contextmanager

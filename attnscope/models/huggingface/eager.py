@@ -96,8 +96,11 @@ class EagerModel:
         self._model, self._switch = model, switch
 
     @contextmanager
-    def probing(self, probe: Probe) -> Iterator[None]:
-        """Show the weights of each pass to `probe`; raises UserError when it gates or edits a head."""
+    def probing(self, probe: Probe, *, is_one_pass: bool = False) -> Iterator[None]:
+        """Show the weights of each pass to `probe`; raises UserError when it gates or edits a head.
+
+        `is_one_pass` changes nothing: weights come back through hooks in any case.
+        """
         self._check_untouched(probe)
 
         def ask(_: nn.Module, args: Any, kwargs: dict[str, Any]) -> Any:

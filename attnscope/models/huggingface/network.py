@@ -250,11 +250,11 @@ class HuggingFaceNetwork:
 
     def _reading(self, probe: Probe | None) -> CachedReading:
         is_double = self.form == "encoder-decoder"
-        return CachedReading(self.module, lambda: self._watched(probe), is_double=is_double)
+        return CachedReading(self.module, lambda: self._watched(probe, is_one_pass=True), is_double=is_double)
 
     def _has_edits(self, probe: Probe | None) -> bool:
         """Edits name places of a whole map, so they need whole passes."""
         return probe is not None and any(probe.edits(site.key) is not None for site in self.sites)
 
-    def _watched(self, probe: Probe | None) -> AbstractContextManager[None]:
-        return nullcontext() if probe is None else self.attached.probing(probe)
+    def _watched(self, probe: Probe | None, *, is_one_pass: bool = False) -> AbstractContextManager[None]:
+        return nullcontext() if probe is None else self.attached.probing(probe, is_one_pass=is_one_pass)

@@ -234,8 +234,11 @@ class Attached(Protocol):
         """How far outputs were from the model's own."""
         ...
 
-    def probing(self, probe: Probe) -> AbstractContextManager[None]:
-        """A context in which each pass of the model shows its attention to `probe`."""
+    def probing(self, probe: Probe, *, is_one_pass: bool = False) -> AbstractContextManager[None]:
+        """A context in which each pass of the model shows its attention to `probe`.
+
+        With `is_one_pass` there will be one, of the model or of a part, and nothing is hooked onto modules.
+        """
         ...
 
     def detach(self) -> None:
@@ -290,11 +293,11 @@ class _ThroughInterface:
         self.modules = found.of_module
         self._map, self._switch = found, switch
 
-    @contextmanager
-    def probing(self, probe: Probe) -> Iterator[None]:
+    def probing(self, probe: Probe, *, is_one_pass: bool = False) -> AbstractContextManager[None]:
         """See `Attached`."""
-        with _probing_calls(self._map, probe):
-            yield
+        if is_one_pass:  # it begins with nothing counted
+            return watching(SitePass(self._map, probe))
+        return _probing_calls(self._map, probe)
 
     def detach(self) -> None:
         """See `Attached`."""

@@ -24,7 +24,7 @@ from attnscope.models.outputs import best_ids
 _TOLERANCE = 1e-3
 
 Watch = Callable[[], AbstractContextManager[None]]
-"""What every pass runs in: the probe's context, or nothing."""
+"""What every single pass runs in: the probe's context, or nothing."""
 
 
 class CachedReading:

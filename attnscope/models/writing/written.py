@@ -413,7 +413,8 @@ def write_text(
     writer = writer_of(network, probe)
     if not writer.is_incremental:
         writer = writer_of(network, GateProbe(network.sites, gates))
-    draft, seconds = yield from _told(network, writer, inputs, settings)
+    tokens = _TokensSoFar(network, len(inputs.target or inputs.source) - 1)
+    draft, seconds = yield from _told(network, writer, inputs, settings, tokens)
     whole = _whole_inputs(network, inputs, draft.ids)
     records = probe.build_records(draft.rows) if writer.is_incremental else None
     is_from_rows = records is not None
@@ -430,7 +431,7 @@ def write_text(
             records=records,
         )
     )
-    written = _written_text(network, inputs, whole, draft, settings)
+    written = _written_text(network, whole, draft, settings, tokens)
     written = replace(written, tokens_per_s=len(draft.choices) / max(seconds, 1e-9))
     return Written(text=written, inputs=whole, trace=trace, is_from_rows=is_from_rows)
 
@@ -442,14 +443,13 @@ def _read_to_write(network: Network, target: Tokens | None, draft: Draft) -> Tok
 
 
 def _told(
-    network: Network, writer: Writer, inputs: Inputs, settings: WriteSettings
+    network: Network, writer: Writer, inputs: Inputs, settings: WriteSettings, tokens: "_TokensSoFar"
 ) -> Generator[SoFar, None, tuple[Draft, float]]:
     """The loop of ids with its drafts told in words; the last draft, and the seconds that all steps took."""
     end_id = network.vocabulary.end_id if network.vocabulary.has("end") else None
     source = () if inputs.target is None else inputs.source.ids
     prefix = (inputs.target or inputs.source).ids
     steps = write_ids(writer, source, prefix, settings, end_id)
-    tokens = _TokensSoFar(network, len(prefix) - 1)
     seconds = 0.0
     while True:
         begin_s = time.perf_counter()
@@ -467,18 +467,28 @@ class _TokensSoFar:
 
     def __init__(self, network: Network, first_position: int) -> None:
         self._network, self._first = network, first_position
-        self._known: list[tuple[Choice, WrittenToken]] = []
+        self._choices: list[Choice] = []
+        self._tokens: list[WrittenToken] = []
 
     def of(self, draft: Draft) -> tuple[WrittenToken, ...]:
+        """The tokens of a draft."""
+        n_same = self._n_same(draft.choices)
+        del self._choices[n_same:], self._tokens[n_same:]
+        for position, choice in enumerate(draft.choices[n_same:], start=self._first + n_same):
+            self._choices.append(choice)
+            self._tokens.append(_written_token(self._network, position, choice))
+        return tuple(self._tokens)
+
+    def _n_same(self, choices: Sequence[Choice]) -> int:
+        n_known = len(self._choices)
+        if 0 < n_known <= len(choices) and choices[n_known - 1] is self._choices[-1]:
+            return n_known  # the very same choice stands after the same ones
         n_same = 0
-        for (known, _), choice in zip(self._known, draft.choices, strict=False):
-            if known is not choice and known != choice:
+        for known, choice in zip(self._choices, choices, strict=False):
+            if known != choice:
                 break
             n_same += 1
-        del self._known[n_same:]
-        for position, choice in enumerate(draft.choices[n_same:], start=self._first + n_same):
-            self._known.append((choice, _written_token(self._network, position, choice)))
-        return tuple(token for _, token in self._known)
+        return n_same
 
 
 def _written_token(network: Network, position: int, choice: Choice) -> WrittenToken:
@@ -502,9 +512,8 @@ def _chances(choice: Choice) -> Sequence[float | None]:
 
 
 def _written_text(
-    network: Network, inputs: Inputs, whole: Inputs, draft: Draft, settings: WriteSettings
+    network: Network, whole: Inputs, draft: Draft, settings: WriteSettings, tokens: _TokensSoFar
 ) -> WrittenText:
-    own = inputs.source if inputs.target is None else inputs.target
     final = whole.source if whole.target is None else whole.target
     return WrittenText(
         settings=settings,
@@ -512,7 +521,7 @@ def _written_text(
         whole=final.text,
         source=whole.source,
         target=whole.target,
-        tokens=_TokensSoFar(network, len(own) - 1).of(draft),
+        tokens=tokens.of(draft),
         has_ended=draft.has_ended,
         log_probability=math.fsum(choice.log_probability for choice in draft.choices),
         tree=None if draft.search is None else draft.search.tree(network.vocabulary.token),
