@@ -80,9 +80,9 @@ class ModelConfig:
     `n_projected` is the number of slots that stand for the encoder's keys and values, 0 for none: with the
     `slot_kind` projected they are mixtures of tokens (`nn/linformer.py`), with inducing learned points that
     have attended to the tokens (`nn/inducing.py`). With `n_numbers` a token is a given vector of so many
-    numbers, which stays as it is and is projected to d_model, and no learned embedding. With a `patch_size` these vectors are
-    patches, so many pixels a side, of a picture of `picture_height` × `picture_width` pixels, behind a class
-    token (`nn/patches.py`).
+    numbers, which stays as it is and is projected to d_model, and no learned embedding. With a `patch_size`
+    these vectors are patches, so many pixels a side, of a picture of `picture_height` × `picture_width`
+    pixels, behind a class token (`nn/patches.py`).
 
     `body` is what carries a text from token to token. A recurrent one (`nn/recurrent.py`) needs the form
     encoder-decoder and has one site, the attention of its decoder: with `feeds_context` what that found goes
