@@ -35,6 +35,7 @@ from attnscope.nn.block import Block
 from attnscope.nn.experts import Experts
 from attnscope.nn.layers import CrossAttention, FeedForward, SelfAttention
 from attnscope.nn.precision import exact
+from attnscope.nn.scoring import Scoring
 from attnscope.questions import (
     Attended,
     Mixing,
@@ -43,6 +44,7 @@ from attnscope.questions import (
     Question,
     Recalled,
     Routing,
+    Spans,
     Streams,
     Units,
 )
@@ -207,6 +209,24 @@ class ModelReading:
             weights=tuple(_array(weights) for weights, _ in found[1]),
             softmax=tuple(None if softmax is None else _array(softmax) for _, softmax in found[1]),
         )
+
+    def spans(self) -> Spans:
+        head, network = self._asked_head(), self._network
+        found: dict[SiteKey, Numbers] = {}
+        if isinstance(network, OwnNetwork) and network.config.span_limit:
+            for site in self._model.sites:
+                if site.stack in ("encoder", "decoder"):
+                    module = OwnSubject(network.module).block(site.key).attention.get_submodule("scoring")
+                    if isinstance(module, Scoring):
+                        found[site.key] = exact(module.spans().detach()).cpu().numpy()
+        if head.site_key not in found or not isinstance(network, OwnNetwork):
+            raise UserError(
+                f"{head.stack} {head.label} of this model learned no span.",
+                expected="a self-attention head of a model with span_limit",
+                action="Train the recipe induction-spans.",
+            )
+        config = network.config
+        return Spans(head=head, limit=config.span_limit, ramp=float(config.span_ramp), of_sites=found)
 
     def recalled(self) -> Recalled:
         head, network = self._asked_head(), self._network

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from attnscope.models.cost import Cost
 
 _CARD_LETTERS = 1_000_000
+_WHERE_THERE = ("n_projected", "shared_layers", "n_experts", "span_limit", "span_penalty")
+"""Choices that say nothing where they are 0 or false."""
 _ONLY_WITH: Mapping[str, dict[str, tuple[str, ...]]] = {
     "sentence_ends": {"pooling": ("hierarchical",)},
     "sentence_encoder": {"pooling": ("hierarchical",)},
@@ -89,9 +91,11 @@ def matters(name: str, choices: Mapping[str, object]) -> bool:
         return False
     if name == "mixer" and choices[name] == "attention":
         return False
+    if name == "span_ramp":
+        return bool(choices.get("span_limit"))
     needed = _only_with(name)
     if not needed:
-        return name not in ("n_projected", "shared_layers", "n_experts") or bool(choices[name])
+        return name not in _WHERE_THERE or bool(choices[name])
     return any(choices.get(other, values[0]) in values for other, values in needed.items())
 
 

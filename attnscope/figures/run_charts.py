@@ -190,10 +190,11 @@ PARTS: tuple[tuple[str, str, Quantity], ...] = (
     ("Speed", "tokens/s", "speed"),
     ("Accuracy", "share of held-out tokens or labels", "accuracy"),
     ("Open heads", "expected, gates are learned", "heads"),
+    ("Span of each head", "tokens", "spans"),
     ("Next sentence", "share of pairs predicted correctly", "pairs"),
 )
 """Title, unit and quantity of each chart, in order; what a loss is the mean over, only the runs tell."""
-LINEAR: tuple[Quantity, ...] = ("speed", "accuracy", "heads", "pairs")
+LINEAR: tuple[Quantity, ...] = ("speed", "accuracy", "heads", "spans", "pairs")
 """What is never drawn by its logarithm."""
 
 

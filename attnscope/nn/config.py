@@ -62,6 +62,11 @@ class ModelConfig:
     those of the positions t5; shaw clips distances to `max_distance`. What a choice does not use is not
     looked at.
 
+    With a `span_limit` above 0 each head of self-attention learns how many tokens it looks back (and
+    ahead, in an encoder), up to that, and its mask falls to 0 over `span_ramp` tokens more
+    (`nn/spans.py`). A token of span, as the mean over all heads, counts `span_penalty` nats for each
+    scored token.
+
     With `shared_layers` all layers of a stack have the same weights, as in ALBERT (Lan et al. 2020) and the
     Universal Transformer (Dehghani et al. 2019), whose embedding of the depth and halting are left out.
 
@@ -122,6 +127,9 @@ class ModelConfig:
     prefix_tokens: Annotated[int, Between(1, 1_048_576)] = 16
     segment_tokens: Annotated[int, Between(1, 1_048_576)] = 16
     segment_memory: Annotated[int, Between(0, 1_048_576)] = 16
+    span_limit: Annotated[int, Between(0, 1_048_576)] = 0
+    span_ramp: Annotated[int, Between(1, 1_048_576)] = 8
+    span_penalty: Annotated[float, Between(0.0, 1_000.0)] = 0.0
     score: Score = "scaled-dot"
     temperature: float = 0.1
     sigma: float | None = None
@@ -432,6 +440,8 @@ def _count_attention(config: ModelConfig, stack: str, layer: int) -> int:
         return 2 * total + config.n_projected * d + NORMS[config.norm].n_learned(d, has_bias=bias)
     if stack != "cross" and layout.heads:
         total += POSITIONS[config.position].n_learned_of_site(config, layout.n_heads)
+    if config.span_limit and stack != "cross":
+        total += layout.n_heads
     if config.n_projected and stack == "encoder" and layout.heads:
         total += 2 * config.n_projected * config.max_tokens
     return total

@@ -117,6 +117,22 @@ def slot_faults(config: "ModelConfig") -> Iterator[tuple[str, str]]:
         yield "position", "learned, sinusoidal, binary or none: a slot has no position in the text"
 
 
+def span_faults(config: "ModelConfig") -> Iterator[tuple[str, str]]:
+    """What does not go with spans that heads learn."""
+    if not config.span_limit:
+        if config.span_penalty:
+            yield "span_penalty", "0, unless span_limit lets heads learn a span"
+        return
+    position = POSITIONS[config.position]
+    if position.is_of_text and position.n_tables != 2:
+        usual = [one.name for one in POSITIONS.values() if not one.is_of_text or one.n_tables == 2]
+        yield "position", f"{', '.join(usual)} beside span_limit: the score has room for one bias"
+    if config.n_projected:
+        yield "n_projected", "0 beside span_limit: a slot has no distance"
+    if not MIXERS[config.mixer].is_attention:
+        yield "span_limit", f'0 beside mixer = "{config.mixer}", which has no heads'
+
+
 KEYS = Codec(caps=Caps(whole=2**53, number=math.inf))
 """Least and most of the sizes: no model known in 2026 is larger in any, so it is a slip of the keyboard."""
 _MOST_IN_TABLE = 2**25
@@ -158,6 +174,7 @@ def check_together(config: "ModelConfig", where: str) -> None:
         _position_faults,
         _norm_faults,
         slot_faults,
+        span_faults,
         _mixer_faults,
         _expert_faults,
     )

@@ -78,6 +78,8 @@ class BlockShape:
     reach: int = 0
     n_projected: int = 0
     has_inducing: bool = False
+    span_limit: int = 0
+    span_ramp: int = 1
     max_tokens: int = 0
     segments: Segments | None = None
     mixer: str = "attention"
@@ -93,7 +95,8 @@ class BlockShape:
     def make_scoring(self, n_heads: int, stack: Stack) -> Scoring | None:
         """What a site needs for its score; None for the plain scaled product."""
         reach = self.reach if stack in ("encoder", "decoder") else 0
-        if self.score.is_plain and not reach:
+        span_limit = self.span_limit if stack in ("encoder", "decoder") else 0
+        if self.score.is_plain and not reach and not span_limit:
             return None
         return Scoring(
             self.score,
@@ -103,6 +106,8 @@ class BlockShape:
             d_model=self.d_model,
             positions=self.positions,
             reach=reach,
+            span_limit=span_limit,
+            span_ramp=self.span_ramp,
         )
 
     def make_projection(self, stack: Stack) -> Projection | None:
@@ -138,6 +143,8 @@ def block_shape(config: ModelConfig) -> BlockShape:
         reach=config.max_distance if POSITIONS[config.position].scores_distances else 0,
         n_projected=config.n_projected,
         has_inducing=config.has_inducing,
+        span_limit=config.span_limit,
+        span_ramp=config.span_ramp,
         max_tokens=config.max_tokens,
         segments=Segments(size=config.segment_tokens, memory=config.segment_memory)
         if MASKS[config.mask].recalls

@@ -185,6 +185,8 @@ def _attention_bytes(config: ModelConfig, shape: BatchShape, stack: Stack, layer
     total = shape.n_rows * a_token + round(shape.n_sequences * cells * _n_maps(config, shape, stack) * inner)
     if SCORES[config.score].comparison == "kernel":
         total += shape.n_rows * layout.n_heads * min(_CHUNK, shape.n_tokens) * WIDE
+    if config.span_limit and stack != "cross":
+        total += cells * (3 * WIDE + 1)  # the soft mask of each head, before and after it is cut, and where
     return total + (cells * WIDE if positions.falls and stack != "cross" else 0)
 
 
@@ -197,7 +199,7 @@ def _mixer_bytes(config: ModelConfig, shape: BatchShape) -> int:
 def _n_maps(config: ModelConfig, shape: BatchShape, stack: Stack) -> float:
     """Maps of all cells that one site keeps of each text; the places that were dropped count as a part."""
     positions = POSITIONS[config.position]
-    has_bias = bool(positions.bias_shapes(config)) and stack != "cross"
+    has_bias = bool(positions.bias_shapes(config) or config.span_limit) and stack != "cross"
     dropped = config.weight_dropout * PLACE / WIDE if shape.is_on_cpu else 1.0
     comparison = SCORES[config.score].comparison
     if comparison == "kernel":

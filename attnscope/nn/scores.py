@@ -22,6 +22,7 @@ from torch import Tensor
 from attnscope.nn.additive import additive_scores
 from attnscope.nn.centred import CentredBias
 from attnscope.nn.masks import MaskRule
+from attnscope.nn.spans import SpanBias
 
 
 class Bias(Protocol):
@@ -138,13 +139,20 @@ class DenseBias:
 
 
 BIASES: dict[
-    str, type[RelativeBias] | type[SlopeBias] | type[OffsetBias] | type[CentredBias] | type[DenseBias]
+    str,
+    type[RelativeBias]
+    | type[SlopeBias]
+    | type[OffsetBias]
+    | type[CentredBias]
+    | type[DenseBias]
+    | type[SpanBias],
 ] = {
     "relative": RelativeBias,
     "slope": SlopeBias,
     "offset": OffsetBias,
     "centred": CentredBias,
     "dense": DenseBias,
+    "span": SpanBias,
 }
 """Every kind by the name it has in files."""
 

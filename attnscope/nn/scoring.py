@@ -10,6 +10,7 @@ import torch
 from torch import Generator, Tensor, nn
 
 from attnscope.nn.scores import Bias, OffsetBias, ScoreRule
+from attnscope.nn.spans import SpanBias
 from attnscope.schemes.positions import PositionScheme
 from attnscope.schemes.scores import Score
 
@@ -17,7 +18,9 @@ from attnscope.schemes.scores import Score
 class Scoring(nn.Module):
     """One site's score, and what it learns for it.
 
-    `reach` is the distance up to which queries score `positions` besides keys, 0 where they do not.
+    `reach` is the distance up to which queries score `positions` besides keys, 0 where they do not. With a
+    `span_limit` each head learns how far it looks, up to that, and its mask falls over `span_ramp` tokens
+    (`nn/spans.py`).
     """
 
     def __init__(
@@ -30,8 +33,12 @@ class Scoring(nn.Module):
         d_model: int = 0,
         positions: PositionScheme | None = None,
         reach: int = 0,
+        span_limit: int = 0,
+        span_ramp: int = 1,
     ) -> None:
         super().__init__()
+        self.span_limit, self.span_ramp = span_limit, span_ramp
+        self.span = nn.Parameter(torch.empty(n_heads)) if span_limit else None
         self.kind, self.scale, self.reach = kind, scale, reach
         self.positions = PositionScheme() if positions is None else positions
         if kind.learned:
@@ -60,6 +67,20 @@ class Scoring(nn.Module):
             self.kind.fill(self.learned, generator)
         if self.reach:
             self.positions.fill_site(self.of_positions, generator)
+        if self.span is not None:
+            self.span.zero_()  # heads begin with the ramp alone, as in their code
+
+    def spans(self) -> Tensor:
+        """The span z of each head in tokens, [H]; raises ValueError where none is learned."""
+        if self.span is None:
+            raise ValueError("the heads of this site learn no span")
+        return self.span_limit * self.span.clamp(0.0, 1.0)
+
+    @torch.no_grad()
+    def keep_spans(self) -> None:
+        """Put what the optimiser pushed out of the range back to its end, from where it may return."""
+        if self.span is not None:
+            self.span.clamp_(0.0, 1.0)
 
     def turn(self, q: Tensor) -> Tensor:
         """Queries [B, H, T, D] through the site's own matrix, where there is one; before any rotation."""
@@ -80,6 +101,9 @@ class Scoring(nn.Module):
         if self.reach:
             products = self.positions.score_distances(self.of_positions, q, self.reach)
             bias = OffsetBias(values=self.scale * products)  # [B, H, T, 2 · reach + 1]
+        if self.span is not None:
+            z = self.spans().to(torch.promote_types(q.dtype, torch.float32))
+            bias = SpanBias(values=torch.stack((z, torch.full_like(z, self.span_ramp)), dim=1))
         comparison = self.kind.comparison
         return ScoreRule(
             scale=self.scale,
@@ -87,3 +111,13 @@ class Scoring(nn.Module):
             vector=self.learned if comparison == "additive" else None,
             is_kernel=comparison == "kernel",
         )
+
+
+def sites_with_spans(module: nn.Module) -> dict[str, Scoring]:
+    """Every site whose heads learn a span, as its stack and layer, `decoder L0`."""
+    found = {}
+    for name, part in module.named_modules():
+        if isinstance(part, Scoring) and part.span is not None:
+            stack, layer = name.split(".")[:2]
+            found[f"{stack} L{layer}"] = part
+    return found

@@ -14,6 +14,7 @@ from attnscope.questions.question import (
     Reading,
     Recalled,
     Routing,
+    Spans,
     Streams,
     Units,
 )
@@ -30,6 +31,7 @@ __all__ = [
     "Reading",
     "Recalled",
     "Routing",
+    "Spans",
     "Streams",
     "Units",
     "question_named",

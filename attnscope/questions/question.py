@@ -138,6 +138,19 @@ class Recalled:
     weights: Mapping[SiteKey, Numbers]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Spans:
+    """How far heads learned to look: z of each head of each site [n_heads], at most `limit`, in tokens.
+
+    A mask falls to 0 over `ramp` tokens more; `head` is asked about.
+    """
+
+    head: HeadRef
+    limit: int
+    ramp: float
+    of_sites: Mapping[SiteKey, Numbers]
+
+
 class Reading(Protocol):
     """One text read by a model; each part is worked out when it is asked for.
 
@@ -184,6 +197,10 @@ class Reading(Protocol):
 
     def mixing(self) -> Mixing:
         """How the layers of a model without attention mix tokens."""
+        ...
+
+    def spans(self) -> Spans:
+        """The spans that heads learned."""
         ...
 
     def recalled(self) -> Recalled:

@@ -47,7 +47,8 @@ class Step:
 class Evaluated:
     """A look at held-out data: mean loss in nats, and accuracy over what is scored (0…1): tokens, or labels.
 
-    The last two are of next-sentence prediction, in nats and 0…1 over pairs; None where it is not learned.
+    Two are of next-sentence prediction, in nats and 0…1 over pairs; None where it is not learned. `spans` are
+    those that heads have learned, in tokens, by the names of the heads.
     """
 
     step: int
@@ -55,6 +56,7 @@ class Evaluated:
     accuracy: float
     next_sentence_loss: float | None = None
     next_sentence_accuracy: float | None = None
+    spans: tuple[tuple[str, float], ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

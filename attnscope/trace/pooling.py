@@ -23,6 +23,7 @@ from attnscope.nn.centred import CentredBias, CentredWindow
 from attnscope.nn.masks import MaskRule
 from attnscope.nn.patterns import Dense, Intervals
 from attnscope.nn.scores import DenseBias, OffsetBias, RelativeBias, ScoreRule, SlopeBias, scores
+from attnscope.nn.spans import SpanBias
 from attnscope.trace.record import SiteRecord
 
 STRIP_ROWS = 256
@@ -273,6 +274,8 @@ def _score_of(score: ScoreRule, head: int) -> ScoreRule:
             bias = RelativeBias(values=bias.values[one])
         case SlopeBias():
             bias = SlopeBias(slopes=bias.slopes[one])
+        case SpanBias():
+            bias = SpanBias(values=bias.values[one])
         case CentredBias():
             bias = CentredBias(values=bias.values[:, one])
         case OffsetBias():

@@ -10,7 +10,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -380,7 +380,7 @@ class TrainingRun:
         with self._autocast():
             found = evaluate(self._begun.loss, batches, self.device, self.step)
         if found is not None:
-            yield found
+            yield replace(found, spans=self._begun.techniques.spans)
 
     def _trial(self) -> Callable[[Way], None]:
         """A step's loss and gradients for one batch, without the step, in the way that is asked for."""

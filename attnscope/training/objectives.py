@@ -23,6 +23,7 @@ from attnscope.nn.experts import balances
 from attnscope.nn.gating import TensorGates
 from attnscope.nn.guiding import Guide, GuidedProbe
 from attnscope.nn.own_module import OwnModule
+from attnscope.nn.scoring import sites_with_spans
 from attnscope.nn.transformer import Transformer
 from attnscope.nn.vocabulary_loss import cross_entropy_sum, row_pieces
 from attnscope.records.sites import SiteKey
@@ -146,8 +147,8 @@ def loss_sum(module: OwnModule, batch: Batch, label_smoothing: float = 0.0) -> T
     """The summed cross-entropy of the batch in nats.
 
     With smoothing ε a label counts 1 − ε and all pieces share ε (Szegedy et al. 2016, section 7). The losses
-    of next-sentence prediction, of a guided head and of the balance of experts, a mean over their layers,
-    are in the gradient only: the number stays that of the tokens.
+    of next-sentence prediction, of a guided head, of the balance of experts, a mean over their layers, and of
+    learned spans are in the gradient only: the number stays that of the tokens.
     """
     guided = None
     if batch.guide is not None and batch.links is not None:
@@ -156,11 +157,13 @@ def loss_sum(module: OwnModule, batch: Batch, label_smoothing: float = 0.0) -> T
         hidden = hidden_of(module, batch, guided)
     rows = _scored_rows(module, batch, hidden)
     if batch.n_places:
-        return F.cross_entropy(_place_logits(module, batch, rows), batch.labels, reduction="sum")
+        loss = F.cross_entropy(_place_logits(module, batch, rows), batch.labels, reduction="sum")
+        return loss + _span_cost(module, len(batch.labels))
     loss = cross_entropy_sum(module, rows, batch.labels, label_smoothing=label_smoothing)
     if found:
         uneven = module.config.balance_weight * len(batch.labels) * torch.stack(found).mean()
         loss = loss + (uneven - uneven.detach())
+    loss = loss + _span_cost(module, len(batch.labels))
     if guided is not None:
         missed = batch.link_weight * guided.loss()
         loss = loss + (missed - missed.detach())
@@ -168,6 +171,15 @@ def loss_sum(module: OwnModule, batch: Batch, label_smoothing: float = 0.0) -> T
         return loss
     pairs = batch.pair_weight * _pair_loss(_pair_logits(module, hidden), batch.is_next)
     return loss + (pairs - pairs.detach())
+
+
+def _span_cost(module: OwnModule, n_scored: int) -> Tensor | float:
+    """λ times the mean of z, in the gradient only (Sukhbaatar et al. 2019, equation 5)."""
+    if not module.config.span_penalty:
+        return 0.0
+    spans = torch.cat([site.spans() for site in sites_with_spans(module).values()])
+    cost = module.config.span_penalty * n_scored * spans.mean()
+    return cost - cost.detach()
 
 
 class Told(NamedTuple):

@@ -18,6 +18,7 @@ from torch.nn.utils import parametrize
 from attnscope.errors import LoadError, RecipeError
 from attnscope.nn.layers import CrossAttention, SelfAttention
 from attnscope.nn.own_module import OwnModule
+from attnscope.nn.scoring import Scoring, sites_with_spans
 from attnscope.nn.transformer import Transformer
 from attnscope.records.sites import HeadRef
 from attnscope.training.distributed import ALONE, Ranks
@@ -104,6 +105,10 @@ def _adapted(module: nn.Module) -> Iterator[nn.Linear]:
                     yield linear
 
 
+def _numbered(site: Scoring) -> Iterator[tuple[int, float]]:
+    return enumerate(site.spans().detach().tolist())
+
+
 def _merge(module: nn.Module, state: dict[str, Any], prefix: str, _local: object) -> None:
     """Make a state dictionary that of a model without adapters."""
     names = [name for name in state if name.startswith(prefix) and ".parametrizations." in name]
@@ -139,6 +144,7 @@ class Techniques:
             )
         if self._has_adapters:
             adapt(module, recipe.start, recipe.training.seed)
+        self._spanned = sites_with_spans(module)
         is_looking = ranks.is_writer and not (recipe.training.sharded and ranks.n > 1)
         every = recipe.training.inspect_every if is_looking else 0
         first = first_weights(folder) if every and is_resumed else {}
@@ -156,6 +162,14 @@ class Techniques:
     def open_heads(self) -> float | None:
         """The expected number of open heads; None where no gates are learned."""
         return None if self.gates is None else self.gates.expected_open()
+
+    @property
+    def spans(self) -> tuple[tuple[str, float], ...] | None:
+        """The span of each head that learns one, by its name; None where none does."""
+        if not self._spanned:
+            return None
+        found = ((name, head, z) for name, site in self._spanned.items() for head, z in _numbered(site))
+        return tuple((f"{name}H{head}", z) for name, head, z in found)
 
     @property
     def closed_heads(self) -> tuple[HeadRef, ...]:
@@ -184,6 +198,8 @@ class Techniques:
             yield
         if self.gates is not None:
             self.gates.learn()
+        for site in self._spanned.values():
+            site.keep_spans()
 
     def tensors(self) -> dict[str, Tensor]:
         """What a resume needs beside weights and optimiser."""

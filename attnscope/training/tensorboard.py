@@ -103,6 +103,7 @@ def _values_of(event: TrainingEvent) -> tuple[tuple[str, float], ...]:
                 ("accuracy/validation", event.accuracy),
                 ("loss/next_sentence", event.next_sentence_loss),
                 ("accuracy/next_sentence", event.next_sentence_accuracy),
+                *((f"span/{head}", z) for head, z in event.spans or ()),
             )
         case _:
             found = ()

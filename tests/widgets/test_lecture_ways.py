@@ -22,7 +22,7 @@ _WORDS = (
     "softmax, sliding window, Bahdanau, Luong, induction, Voita, explanation, RoPE, extrapolation, residual, "
     "LayerNorm, warm-up, masked, temperature, top-p, BPE, KV cache, GQA, linear attention, scaling law, "
     "ViT, exercise, reverse, tagging, labels, Transformer-XL, segment recurrence, "
-    "inducing points, Set Transformer, Perceiver, bottleneck"
+    "inducing points, Set Transformer, Perceiver, bottleneck, adaptive span"
 ).split(", ")
 
 

@@ -16,7 +16,7 @@ from attnscope.viewmodels.training.recipe_differences import told_apart
 from attnscope.viewmodels.training.run_axes import UNKNOWN_SCALE, Axis, RunAxis, RunScale
 from attnscope.viewmodels.training.run_curves import RunCurves
 
-Quantity = Literal["loss", "rate", "norm", "speed", "accuracy", "heads", "pairs"]
+Quantity = Literal["loss", "rate", "norm", "speed", "accuracy", "heads", "spans", "pairs"]
 Losses = Literal["both", "training", "validation"]
 Window = tuple[float, float, int]
 """The places at both ends of the picture, and how many pairs of extremes across are worth drawing."""
@@ -105,6 +105,8 @@ def curves_of(run: ShownRun, quantity: Quantity) -> tuple[tuple[str, CurveData, 
             return (("accuracy", curves.accuracy, 1),)
         case "heads":
             return (("open heads", curves.open_heads, 5),)
+        case "spans":
+            return tuple((head, curve, k) for k, (head, curve) in enumerate(curves.spans.items()))
         case "pairs":
             return (("pairs", curves.next_sentence, 6),)
 
@@ -141,8 +143,8 @@ def _alone(run: ShownRun, quantity: Quantity, drawing: Drawing, window: Window) 
         if places is None:
             continue
         xs, ys = decimated(places, curve.values, *window)
-        label = name if quantity == "loss" else ""
-        if name in NEVER_SMOOTHED or not drawing.smoothing:
+        label = name if quantity in ("loss", "spans") else ""
+        if name in NEVER_SMOOTHED or quantity == "spans" or not drawing.smoothing:
             is_validation = name == "validation"
             found.append(
                 CurveLine(name=label, xs=xs, ys=ys, colour=colour, has_points=is_validation, kind=name)
@@ -163,7 +165,7 @@ def _among(
         places = run.axis.places(curve, drawing.axis, run.scale)
         if places is None:
             continue
-        is_smooth = name not in NEVER_SMOOTHED and drawing.smoothing > 0
+        is_smooth = name not in NEVER_SMOOTHED and quantity != "spans" and drawing.smoothing > 0
         cut = sampled if is_smooth else decimated
         values = curve.smoothed(drawing.smoothing) if is_smooth else curve.values
         xs, ys = cut(places, values, *window)

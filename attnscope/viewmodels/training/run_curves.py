@@ -29,6 +29,7 @@ class RunCurves:
         self.step_tokens = CurveData()
         self.open_heads = CurveData()
         self.next_sentence = CurveData()
+        self.spans: dict[str, CurveData] = {}
         self.resumed_at: tuple[int, ...] = ()
         self.objective = ""
 
@@ -44,6 +45,7 @@ class RunCurves:
             self.step_tokens,
             self.open_heads,
             self.next_sentence,
+            *self.spans.values(),
         )
 
     @property
@@ -122,6 +124,9 @@ class RunCurves:
             for look in looks
             if look.next_sentence_accuracy is not None
         ]
+        for look in looks:
+            for head, z in look.spans or ():
+                self.spans.setdefault(head, CurveData()).extend(np.array([float(look.step)]), np.array([z]))
         for curve, told in ((self.open_heads, heads), (self.next_sentence, pairs)):
             if told:
                 table = np.array(told, dtype=np.float64)
