@@ -118,7 +118,7 @@ def _tell_file(arguments: argparse.Namespace) -> int:
 
 def prediction_lines(comparison: "Comparison", *, is_changed: bool) -> list[str]:
     """Each place with the best of both sides, the most probable on either side first."""
-    from attnscope.viewmodels.comparison_rows import candidate_rows, follows_text, kl_text
+    from attnscope.viewmodels.comparison_rows import candidate_rows, certainty_text, follows_text, kl_text
 
     lines = []
     pairs = zip(comparison.before.predictions, comparison.after.predictions, strict=True)
@@ -135,6 +135,8 @@ def prediction_lines(comparison: "Comparison", *, is_changed: bool) -> list[str]
     if any(written):
         lines.append(f"writes: {one_line(written[0]) or '(nothing)'}")
         lines += [f"   now: {one_line(written[1]) or '(nothing)'}"] if written[1] != written[0] else []
+        certainty = certainty_text(comparison)
+        lines += [certainty] if certainty else []
     return lines
 
 
@@ -165,6 +167,7 @@ def _as_json(model: str, comparison: "Comparison", *, is_changed: bool) -> dict[
             for one, other, kl in pairs
         ],
         "writes": {"before": before.generated, "after": after.generated},
+        "certainty": before.certainty,
         "second_follows": {"before": before.follows, "after": after.follows},
     }
 

@@ -15,7 +15,7 @@ from attnscope.models.checkpoint import write_model_folder
 from attnscope.models.edits import build_edits, without_copies
 from attnscope.models.inputs import Inputs, check_string, check_strings, with_pattern, with_segments
 from attnscope.models.network import Network, Pass
-from attnscope.models.outputs import build_output, kl_nats, log_probabilities
+from attnscope.models.outputs import build_output, certainty_of, kl_nats, log_probabilities
 from attnscope.models.own import OwnNetwork, OwnPass
 from attnscope.models.spans import written_text
 from attnscope.models.writing.written import SoFar, Written, check_writes, write_text
@@ -50,6 +50,8 @@ def compare_outputs(
 
     def output(log_p: Tensor, written: str, copy: int = -1) -> Output:
         told = build_output(network, inputs, positions, log_p, top=top, generated=written)
+        if written and own:
+            told = replace(told, certainty=certainty_of(log_p, own))
         return replace(told, follows=done.follows(copy)) if isinstance(done, OwnPass) else told
 
     after = log_probabilities(done.logits(positions))

@@ -7,7 +7,7 @@
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor
@@ -42,6 +42,12 @@ def token_positions(kind: OutputKind, inputs: Inputs, mask_id: int | None) -> li
     tokens = inputs.source.tokens
     masks = [i for i, token in enumerate(tokens) if token.id == mask_id]
     return masks or [i for i, token in enumerate(tokens) if not token.is_special]
+
+
+def certainty_of(log_p: Tensor, ids: Sequence[int]) -> float:
+    """The geometric mean of the probabilities of `ids`; row k of `log_p` [n, vocab] is of the k-th."""
+    told = log_p[range(len(ids)), list(ids)]
+    return float(told.double().mean().exp())
 
 
 def build_output(

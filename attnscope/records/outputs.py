@@ -42,13 +42,15 @@ class Output:
     token of the text when there is none); `translation`: one for each target token, and the text
     generated greedily; `class`: one, over the model's labels; `nothing`: the model has no output layer.
     `follows` is how probable the model holds it that the second text follows the first, 0…1; None for one
-    that was never asked, and without a second text.
+    that was never asked, and without a second text. `certainty` is the geometric mean of the probabilities
+    that it gave to the tokens it generated, 0…1; None where no pass has read them.
     """
 
     kind: OutputKind
     predictions: tuple[Prediction, ...]
     generated: str = ""
     follows: float | None = None
+    certainty: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -100,6 +100,30 @@ def follows_text(comparison: Comparison) -> str:
     return f"second follows first: {shown[0]}" + (f" → {shown[1]}" if shown[0] != shown[1] else "")
 
 
+CERTAINTY_TIP = (
+    "Certainty: the geometric mean of the probabilities that the model gave to the tokens it generated: one"
+    " over the perplexity of its own text. A model that is unsure is more often wrong."
+)
+UNSURE = 0.6
+"""Below this certainty a translation of english-french is more often wrong than right: see Help, Output."""
+
+
+def certainty_text(comparison: Comparison) -> str:
+    """How sure the model is of what it generated as it is; empty where nobody knows."""
+    value = comparison.before.certainty
+    if value is None:
+        return ""
+    return f"certainty {probability_text(value)}" + (": unsure" if value < UNSURE else "")
+
+
+def unsure_text(comparison: Comparison) -> str:
+    """A warning beside a text that the model is not sure of; else empty."""
+    value = comparison.before.certainty
+    if value is None or value >= UNSURE:
+        return ""
+    return f"Unsure: certainty {probability_text(value)}"
+
+
 def most_changed_position(comparison: Comparison) -> int:
     """The prediction that the gates moved most, by KL; the first one when none moved."""
     values = [value if value == value else 0.0 for value in comparison.kl_nats]

@@ -5,8 +5,10 @@ from PySide6.QtWidgets import QWidget
 from attnscope.figures.plain import plain_text
 from attnscope.records.outputs import Comparison
 from attnscope.viewmodels.comparison_rows import (
+    CERTAINTY_TIP,
     KIND_WORDS,
     candidate_rows,
+    certainty_text,
     follows_text,
     kl_text,
     most_changed_position,
@@ -55,6 +57,7 @@ class OutputPanel(QWidget):
             DifferenceLabel("Text before the gates"),
             DifferenceLabel("Text after the gates"),
         )
+        self.certainty = PlainLabel(role="muted", tip=plain_tooltip(CERTAINTY_TIP))
         self.unwritten = PlainLabel(_UNWRITTEN, "hint")
         self._lay_out()
         self._is_chosen = False
@@ -75,6 +78,8 @@ class OutputPanel(QWidget):
         for title, text in zip(self._text_titles, self.texts, strict=True):
             column.addWidget(title)
             column.addWidget(text)
+            if text is self.texts[0]:
+                column.addWidget(self.certainty)
         self.unwritten.setWordWrap(True)
         column.addWidget(self.unwritten)
         column.addWidget(self.table)
@@ -129,6 +134,9 @@ class OutputPanel(QWidget):
             widget.show_segments(segments)
         for part in (*self._text_titles, *self.texts):
             part.setVisible(bool(before or after))
+        certainty = certainty_text(comparison) if comparison else ""
+        self.certainty.setText(certainty)
+        self.certainty.setVisible(bool(certainty))
         is_unwritten = bool(before) and not after and mask_in(self._session.interventions) is not None
         self.texts[1].setVisible(bool(before or after) and not is_unwritten)
         refused = comparison.refused if comparison else ""

@@ -24,7 +24,7 @@ from attnscope.figures.style import type_px
 from attnscope.records.axes import Axis
 from attnscope.records.models import ModelInfo, Sample
 from attnscope.records.tokens import Token, Tokens
-from attnscope.viewmodels.comparison_rows import token_labels
+from attnscope.viewmodels.comparison_rows import CERTAINTY_TIP, token_labels, unsure_text
 from attnscope.viewmodels.maps.shown_maps import shown_tokens
 from attnscope.viewmodels.placeholder import wanted_input
 from attnscope.viewmodels.session.recorded import READ_ONLY, READ_ONLY_TIP, is_recorded
@@ -424,11 +424,15 @@ class TextBar(Dressed):
         is_fixed = is_recorded(self._session.model)
         self._source_notes.setText(READ_ONLY if is_fixed else text_notes(source, self._session.typed))
         self._source_notes.set_role("hint" if is_fixed else "warning")
-        self._target_notes.setText(text_notes(target) if target else "")
+        unsure = unsure_text(traced.comparison) if traced else ""
+        of_target = [text_notes(target) if target else "", unsure]
+        self._target_notes.setText(" ".join(filter(None, of_target)))
         self._show_past_button(source)
         for notes in (self._source_notes, self._target_notes):
             about = READ_ONLY_TIP if is_fixed else _NOTES_TOOLTIP
             notes.setToolTip(plain_tooltip(about if notes.text() else ""))
+        if unsure:
+            self._target_notes.setToolTip(plain_tooltip(CERTAINTY_TIP))
 
     def _show_past_button(self, source: Tokens) -> None:
         """Offer to read a long text on, where the model's positions are computed and not learned."""
