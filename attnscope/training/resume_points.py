@@ -28,6 +28,7 @@ from attnscope.counting import plural
 from attnscope.errors import LoadError, SaveError, UserError
 from attnscope.files import check_listed, drop_listed, manifest_entries
 from attnscope.models.checkpoint import STATE, LoadedFolder, read_model_folder
+from attnscope.strict_json import parse_object
 from attnscope.trace.tensor_file import read_shapes, read_tensors, write_tensors
 from attnscope.training.parts import Recipe
 from attnscope.training.run import RunFolder
@@ -230,9 +231,9 @@ def load_state(path: Path, *, has_values: bool = True) -> tuple[TrainingState, d
     """
     try:
         file = read_tensors(path) if has_values else read_shapes(path)
-        values = json.loads(file.metadata[_KEY])
+        values = parse_object(file.metadata[_KEY].encode(), what=str(path))
         state = TrainingState(
-            step=int(values["step"]),
+            step=int(str(values["step"])),
             data_sha256=str(values["data_sha256"]),
             weights_sha256=str(values["weights_sha256"]),
             version=str(values["version"]),

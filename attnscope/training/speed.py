@@ -20,10 +20,11 @@ from statistics import median
 
 import torch
 
-from attnscope.errors import UserError
+from attnscope.errors import LoadError, UserError
 from attnscope.models.device import wait_for
 from attnscope.records.plans import Pace
 from attnscope.schemes.scores import SCORES
+from attnscope.strict_json import parse_object
 from attnscope.strict_toml import read_toml_text
 from attnscope.training.distributed import ALONE
 from attnscope.training.metrics import open_metrics
@@ -255,8 +256,6 @@ def _read_speed(folder: Path, _changed_at: float) -> EarlierRun | None:
 def _events(block: bytes) -> Iterator[dict[str, object]]:
     for line in block.splitlines():
         try:
-            event = json.loads(line)
-        except ValueError:
+            yield parse_object(line, what="a line of metrics")
+        except LoadError:
             continue
-        if isinstance(event, dict):
-            yield event

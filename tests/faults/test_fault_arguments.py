@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 from test_fault_hostile import SEED, TIMES, patience
-from tiny_models import FRENCH, SENTENCE, tiny_model
+from tiny_models import SENTENCE, tiny_model
 
-from attnscope.cli.main import main
+from attnscope.cli.main import COMMANDS, main
 from attnscope.cli.ranges import real, token_place, whole
 
 _NUMBERS = ("-1", "0", "1e400", "nan", "-inf", "1" + "0" * 30, "9" * 5_000, "0.5", "", "x", "²", str(2**63))
@@ -34,23 +34,34 @@ _WORDS = (
 _COMMANDS = {
     "ask": ["residual-stream", "MODEL", "--text", SENTENCE],
     "attribute": ["MODEL", "--text", SENTENCE],
-    "curve": ["MODEL"],
+    "completion": ["bash"],
+    "curve": ["MODEL", "--task", "copy", "--max-texts", "4"],
     "figure": ["MODEL", "--text", SENTENCE, "-o", "OUT.svg"],
+    "flow": ["MODEL", "--text", SENTENCE],
     "generate": ["MODEL", "--text", "the cat"],
-    "importance": ["MODEL"],
+    "get": ["--list"],
+    "importance": ["MODEL", "--task", "copy", "--max-texts", "4"],
     "info": ["MODEL"],
     "lab": ["Masks as structure", "-o", "OUT.svg"],
     "lens": ["MODEL", "--text", SENTENCE],
     "measure": ["MODEL", "--text", SENTENCE],
-    "patch": ["MODEL", "--text", SENTENCE, "--corrupted", FRENCH],
+    "patch": ["MODEL", "--clean", SENTENCE, "--corrupt", "the dog sat on the mat"],
     "predict": ["MODEL", "--text", SENTENCE],
     "prune": ["MODEL", "--heads", "L0H1", "-o", "OUT"],
+    "relevance": ["MODEL", "--text", SENTENCE],
+    "rollout": ["MODEL", "--text", SENTENCE],
     "trace": ["MODEL", "--text", SENTENCE, "-o", "OUT.npz"],
     "train": ["reverse", "--out", "OUT", "--plan"],
     "translate": ["MODEL", "--text", SENTENCE],
     "weights": ["MODEL", "L0H0"],
 }
+_NOT_TRIED = {"study", "bench"}
+"""They take minutes."""
 _ENDLESS = {"--steps", "--max-texts", "--jobs", "--pipe", "--verbose", "--help"}
+
+
+def test_that_every_command_is_tried() -> None:
+    assert set(COMMANDS) - set(_COMMANDS) == _NOT_TRIED
 
 
 def _options(command: str) -> list[argparse.Action]:
@@ -90,6 +101,8 @@ def test_that_no_argument_is_a_fault(
     places = {"MODEL": str(folder), "OUT": "out", "OUT.svg": "out.svg", "OUT.npz": "out.npz"}
     given = [places.get(word, word) for word in _COMMANDS[command]]
     kept = {file: file.read_bytes() for file in folder.iterdir()}
+    assert main([command, *given]) == 0, capfd.readouterr().err  # else no option is ever reached
+    capfd.readouterr()
     faults = []
     for option in _options(command):
         name = option.option_strings[-1]

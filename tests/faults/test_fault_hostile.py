@@ -4,7 +4,9 @@ No other exception, no wait without an end, nothing overwritten. Variants are dr
 longer night, ATTNSCOPE_HOSTILE=20 draws twenty times as many, and ATTNSCOPE_HOSTILE_SEED others.
 """
 
+import io
 import json
+import math
 import os
 import signal
 from collections.abc import Callable, Iterable, Iterator
@@ -15,29 +17,46 @@ from pathlib import Path
 from typing import Any
 
 import hostile
+import numpy as np
 import pytest
+import torch
+from session_samples import Desk, states_of
 from tiny_models import FRENCH, SENTENCE, tiny_model
 
 from attnscope import files
 from attnscope.analysis.conllu import read_conllu
+from attnscope.analysis.gold_links import read_gold_files, read_links
+from attnscope.app import DRAFT_NAME, bring_draft_back
+from attnscope.cli.inputs import read_file_argument
 from attnscope.errors import UserError
 from attnscope.figures.figure import figure
 from attnscope.figures.figure_file import read_figure_file
 from attnscope.models import load
+from attnscope.one_window import read_wanted
 from attnscope.paths import resources_folder
+from attnscope.records.alignment import GoldFiles
 from attnscope.records.masks import edges_from_text
 from attnscope.records.runs import RunMark
 from attnscope.settings import read_settings
 from attnscope.text.corpora import read_lines, read_pairs
+from attnscope.text.files import read_text_file
+from attnscope.text.labelled import read_labelled
+from attnscope.text.pointed import read_spans
+from attnscope.text.tagged import read_tagged
 from attnscope.text.tokenizer import Tokenizer
+from attnscope.text.vectors import read_vectors
 from attnscope.trace import load_traces
 from attnscope.trace.tensor_file import read_shapes, read_tensors
-from attnscope.training import read_recipe
+from attnscope.training import read_recipe, speed
 from attnscope.training.follow import read_news
 from attnscope.training.inspections import read_inspections
 from attnscope.training.lock import read_writer
+from attnscope.training.recipe import parse_recipe
+from attnscope.training.resume_points import TrainingState, load_state, save_state
 from attnscope.training.run import read_run
+from attnscope.training.threads import NAME, PRECISION_NAME, kept_way, settled_precision
 from attnscope.viewmodels.session.file import SavedSession, Setting, read_session, session_bytes
+from attnscope.viewmodels.training.sweep_wish import RECIPE_FILE, SweepWish, keep_wish, read_unfinished
 
 pytestmark = pytest.mark.slow
 
@@ -267,6 +286,143 @@ def test_that_hostile_treebanks_are_refused_or_read(tmp_path: Path) -> None:
     text = f"# text = {SENTENCE}\n1-2\tthe cat{_EMPTY}\n{_CONLLU}\n\n"
     try_all(read_conllu, tmp_path / "a.conllu", hostile.of_text(text, 80 * TIMES, SEED))
     try_all(read_conllu, tmp_path / "a.conllu.gz", hostile.of_text(text, 20 * TIMES, SEED))
+
+
+_LABELLED = "".join(f"{label}\t{SENTENCE}\t{FRENCH}\n" for label in ("good", "bad") * 3)
+_SPANS = "".join(f"who ?\t[[{SENTENCE}]] came {i}\n" for i in range(4))
+_SLASHES = "the/DET cat/NOUN sat/VERB\na/DET dog/NOUN\n" * 2
+_COLUMNS = "the\tDET\ncat\tNOUN\n\na\tDET\ndog\tNOUN\n" * 2
+
+
+@pytest.mark.parametrize(("text", "door"), [
+    (_LABELLED, read_labelled), (_SPANS, read_spans), (_SLASHES, read_tagged), (_COLUMNS, read_tagged),
+    (f"{_CONLLU}\n\n" * 2, partial(read_tagged, column="deprel")),
+    ("0-0 1p2 2:1 3?3\n\n1-1p\n" * 2, read_links),
+    ("0-0 1p2 2:1 3?3\n\n1-1p\n" * 2, partial(read_links, counts_from=1, is_swapped=True)),
+], ids=["labels", "spans", "slashes", "columns", "trees", "links", "links from 1"])  # fmt: skip
+def test_that_hostile_data_of_a_recipe_are_refused_or_read(tmp_path: Path, text: str, door: Door) -> None:
+    try_all(door, tmp_path / "data.tsv", hostile.of_text(text, 60 * TIMES, SEED))
+
+
+def test_that_hostile_links_of_pairs_are_refused_or_read(tmp_path: Path) -> None:
+    pairs, links = tmp_path / "pairs.tsv", tmp_path / "pairs.links"
+    rows = f"{SENTENCE}\t{FRENCH}\n" * 3
+    links.write_text("0-0 1-1\n" * 3)
+    files = GoldFiles(pairs=str(pairs), links=str(links), counts_from=0)
+    try_all(lambda _: read_gold_files(files), pairs, hostile.of_text(rows, 60 * TIMES, SEED))
+    pairs.write_text(rows)
+    hostile_links = hostile.of_text("0-0 1-1\n2-1 0p0\n1:1\n", 60 * TIMES, SEED)
+    try_all(lambda _: read_gold_files(files), links, hostile_links)
+
+
+def _vectors(**arrays: Any) -> bytes:
+    held = io.BytesIO()
+    np.savez(held, **arrays)
+    return held.getvalue()
+
+
+def test_that_hostile_vectors_are_refused_or_read(tmp_path: Path) -> None:
+    plain: dict[str, Any] = {
+        "vectors": np.arange(12.0).reshape(4, 3),
+        "sets": np.array([[0, 1, 2], [1, 2, 3], [3, 0, 1]]),
+        "odd": np.array([0, 1, 2]),
+        "names": np.array(["a", "b", "c", "d"]),
+    }
+    odd = (
+        np.array(math.nan), np.zeros(0), np.zeros((0, 3)), np.array([[1e308, -1e308]] * 4),
+        np.array([[0, 2**40, 1]] * 3), np.array(["x" * 5_000, "\0", "\ud800", ""]), np.array([b"a"] * 4),
+        np.zeros((4, 3), complex), np.zeros((4, 3), "M8[s]"), np.array([{}, None, 1, 2], dtype=object),
+        np.zeros(4, [("a", "i4")]), np.full((4, 3), np.inf), np.array([True, False, True]),
+        np.zeros((2, 2, 2)), np.array([-1, 9, 2]),
+    )  # fmt: skip
+    contents = [_vectors(**{**plain, name: value}) for name in plain for value in odd]
+    contents += [_vectors(**{k: v for k, v in plain.items() if k != name}) for name in plain]
+    whole = _vectors(**plain)
+    try_all(read_vectors, tmp_path / "sets.npz", [*contents, *hostile.of_bytes(whole, 100 * TIMES, SEED)])
+
+
+def test_that_hostile_texts_are_refused_or_read(tmp_path: Path) -> None:
+    def read(path: Path) -> None:
+        list(read_text_file(path))
+        read_file_argument(path)
+
+    try_all(read, tmp_path / "a.txt", hostile.of_text(f"{SENTENCE}\n{FRENCH}\n" * 4, 80 * TIMES, SEED))
+
+
+def test_that_hostile_notes_of_several_runs_are_refused_or_read(tmp_path: Path) -> None:
+    keep_wish(SweepWish(values=("training.seed=1,2",), seeds="0,1", keep_best=1, after=2, out=str(tmp_path)))
+    (tmp_path / RECIPE_FILE).write_text((resources_folder() / "recipes" / "copy.toml").read_text())
+    (place,) = (path for path in tmp_path.iterdir() if path.suffix == ".wish")
+    contents = hostile.of_json(json.loads(place.read_text()), 80 * TIMES, SEED)
+    try_all(lambda path: read_unfinished(path.parent), place, contents, tmp_path)
+
+
+def test_that_hostile_drafts_of_recipes_change_nothing_or_are_taken(tmp_path: Path) -> None:
+    draft = {"path": "copy", "origin": "", "texts": {"copy": "[model]\nd_model = 8\n", "": "x"}}
+
+    def bring_back(path: Path) -> None:
+        bring_draft_back(states_of(Desk().session).training, path.parent)
+
+    try_all(bring_back, tmp_path / DRAFT_NAME, hostile.of_json(draft, 40 * TIMES, SEED))
+
+
+def test_that_hostile_notes_on_how_a_run_computes_are_left_alone(tmp_path: Path) -> None:
+    cpu = torch.device("cpu")
+    for content in (b"2 rows", b"2", b"bfloat16"):
+        try_all(
+            lambda path: kept_way(path.parent), tmp_path / NAME, hostile.of_bytes(content, 20 * TIMES, SEED)
+        )
+        try_all(
+            lambda path: settled_precision(path.parent, cpu, is_older=True, is_alone=False),
+            tmp_path / PRECISION_NAME,
+            hostile.of_bytes(content, 20 * TIMES, SEED),
+        )
+
+
+def test_that_hostile_states_of_a_run_are_refused_or_read(tmp_path: Path) -> None:
+    place = tmp_path / "state.safetensors"
+    state = TrainingState(step=5, data_sha256="ab", weights_sha256="cd", version="1")
+    save_state(place, state, {"a.b": torch.arange(6.0).reshape(2, 3), "n": torch.tensor(3)})
+    content = place.read_bytes()
+    n_header = int.from_bytes(content[:8], "little")
+    header = json.loads(content[8 : 8 + n_header])
+    ((key, inner),) = header["__metadata__"].items()
+
+    def rewritten() -> Iterator[bytes]:
+        yield from hostile.of_safetensors(content, 40 * TIMES, SEED)
+        for described in hostile.of_json(json.loads(inner), 60 * TIMES, SEED + 1):
+            header["__metadata__"] = {key: described.decode("utf-8", "replace")}
+            changed = json.dumps(header).encode()
+            yield len(changed).to_bytes(8, "little") + changed + content[8 + n_header :]
+
+    try_all(load_state, place, rewritten())
+
+
+def test_that_hostile_metrics_of_an_earlier_run_tell_no_speed_or_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recipe = (resources_folder() / "recipes" / "copy.toml").read_text()
+    (tmp_path / "recipe.toml").write_text(recipe)
+    monkeypatch.setattr(speed, "measured_pace", lambda *_: None)
+    started = {"attempt": 1, "event": "started", "step": 0, "n_steps": 10, "device": "cpu"}
+    progress = {"attempt": 1, "event": "progress", "step": 1, "loss": 1.5, "tokens_per_s": 100.0}
+    lines = zip(
+        *(hostile.of_json(one, 60 * TIMES, SEED + k) for k, one in enumerate([started] + [progress] * 6)),
+        strict=True,
+    )
+    cpu = torch.device("cpu")
+
+    def tell(path: Path) -> None:
+        speed._read_speed.cache_clear()
+        speed.pace_of(parse_recipe(recipe), cpu, [path.parent])
+
+    try_all(tell, tmp_path / "metrics.jsonl", (b"\n".join(some) for some in lines), tmp_path)
+
+
+def test_that_hostile_requests_to_the_window_ask_for_nothing_or_a_path() -> None:
+    wanted = {"format": 1, "open": "a.attnscope"}
+    for line in hostile.of_json(wanted, 200 * TIMES, SEED):
+        assert isinstance(read_wanted(line), str)
 
 
 def test_that_hostile_settings_are_the_defaults(tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from attnscope.viewmodels.training.recipe_text import read_recipe_text
 RECIPE_FILE, _WISH_FILE = "sweep.toml", "sweep.wish"
 _MAX_BYTES = 100_000
 _MOST_DIGITS = 12
+_DAMAGED = (ValueError, TypeError, KeyError, RecursionError, OverflowError)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,7 +107,7 @@ def unfinished_wish(where: Path, name: str, recipe: str) -> SweepWish | None:
         try:
             if read_toml_text(file.parent / RECIPE_FILE) == recipe:
                 return replace(_read_wish(file), out=str(file.parent))
-        except (LoadError, ValueError, TypeError, KeyError, RecursionError, OverflowError):
+        except (LoadError, *_DAMAGED):
             continue  # damaged: an older one may be whole
     return None
 
@@ -130,7 +131,7 @@ def read_unfinished(folder: Path) -> tuple[SweepWish, str]:
     try:
         wish = replace(_read_wish(folder / _WISH_FILE), out=str(folder))
         return wish, read_recipe_text(folder / RECIPE_FILE)
-    except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
+    except (OSError, *_DAMAGED) as error:
         raise LoadError(
             f"The settings of the runs in {folder} cannot be read.",
             kind="run",
@@ -140,7 +141,7 @@ def read_unfinished(folder: Path) -> tuple[SweepWish, str]:
 
 
 def _read_wish(file: Path) -> SweepWish:
-    """What `keep_wish` wrote; raises ValueError, TypeError or KeyError for anything else."""
+    """What `keep_wish` wrote; raises one of _DAMAGED for anything else."""
     told = json.loads(read_outside(file, expected="wished runs", max_bytes=_MAX_BYTES))
     keep_best, after = (None if told[key] is None else int(told[key]) for key in ("keep_best", "after"))
     return SweepWish(
