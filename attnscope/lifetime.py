@@ -8,11 +8,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from PySide6.QtGui import QFontMetrics
 from PySide6.QtWidgets import QApplication
 
 from attnscope import paths
 from attnscope.app import Application, Program, make_application
 from attnscope.crash import CrashLog, install_hooks, remove_hooks
+from attnscope.errors import UserError
 from attnscope.figures.plain import plain_text
 from attnscope.hooks import QtMessages, StopSignals
 from attnscope.one_window import Door
@@ -30,12 +32,14 @@ def run_window(
     Later starts hand their files over at `door`, where it has a name.
 
     `end_now` ends the process at once: after it nothing runs, so it is called only with everything
-    saved, or when a second signal insists. Raises UserError when the settings cannot be reset.
+    saved, or when a second signal insists. Raises UserError when the settings cannot be reset, or when there
+    is no font to write with.
     """
+    application = make_application()
+    check_fonts(application)
     log = CrashLog(paths.logs_folder())
     died = log.watch_process()
     remembered = choose_settings(options)
-    application = make_application()
     program = Program(
         settings=remembered.settings,
         crash_log=log,
@@ -64,6 +68,19 @@ def run_window(
     if smoke is not None:
         return report_smoke(smoke, program.milestones, started_s, is_json=options.is_json)
     return 0
+
+
+def check_fonts(application: QApplication) -> None:
+    """Raise UserError when no font is installed: every letter of the window would be an empty box.
+
+    Qt then still lists three families, of which none has a letter.
+    """
+    if not QFontMetrics(application.font()).inFontUcs4(ord("A")):
+        raise UserError(
+            "No fonts are installed, so nothing in the window could be read.",
+            action="Install one (Debian, Ubuntu: apt install fonts-dejavu-core; Fedora: dnf install "
+            "dejavu-sans-fonts), then start AttnScope again.",
+        )
 
 
 def listen(program: Program, application: QApplication, door: str) -> None:

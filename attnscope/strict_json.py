@@ -44,7 +44,7 @@ def parse_json(data: bytes, *, what: str, kind: str = "json", has_infinity: bool
         )
     except json.JSONDecodeError as error:
         offset = len(text[: error.pos].encode())
-        raise _refuse(what, f"{error.msg} at byte {offset}", kind=kind) from error
+        raise _refuse(what, f"{error.msg.removesuffix(' at')} at byte {offset}", kind=kind) from error
     except RecursionError as error:
         raise _refuse(what, "it is nested too deeply", kind=kind) from error
     except _DuplicateKey as error:

@@ -60,6 +60,8 @@ def test_that_a_byte_order_mark_is_accepted(folder: Path) -> None:
 def test_that_the_place_of_a_json_error_is_told_in_bytes() -> None:
     with pytest.raises(LoadError, match="at byte 9"):
         parse_json('{"é": 1 x}'.encode(), what="this")
+    with pytest.raises(LoadError, match="Invalid control character at byte 3"):
+        parse_json(b'{"a\n', what="this")
 
 
 def change(folder: Path, **values: object) -> None:

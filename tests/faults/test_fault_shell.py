@@ -86,6 +86,18 @@ def test_that_f68_a_display_that_does_not_answer_is_one_line_and_exit_code_2() -
     assert len(result.stderr.splitlines()) == 1
 
 
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="fonts are found otherwise elsewhere")
+def test_that_f68_no_fonts_are_one_line_and_exit_code_2(tmp_path: Path) -> None:
+    none = tmp_path / "fonts.conf"
+    none.write_text('<?xml version="1.0"?><fontconfig></fontconfig>', encoding="utf-8")
+    result = attnscope("--safe-mode", FONTCONFIG_FILE=str(none), QT_QPA_PLATFORM="offscreen")
+    assert result.returncode == 2
+    assert result.stdout == ""
+    assert "No fonts are installed" in result.stderr.splitlines()[-1]
+    assert "fonts-dejavu-core" in result.stderr.splitlines()[-1]
+
+
 def load_nothing(name: str) -> object:
     raise OSError(f"{name}: cannot open shared object file")
 
