@@ -4,6 +4,7 @@ copy, reverse, sort,    a row of words becomes another: as an encoder-decoder ta
 addition                decoder task, in which the text is `source = target`
 induction, brackets,    for decoders: an earlier word tells the next one
 agreement
+few-shot                letters and their digits, by a rule that only the row itself tells
 sentiment               one word of a sentence is a verdict, positive or negative; or none is
 reviews                 several sentences with a verdict each; the one about the food decides
 questions               where in a sentence the answer to a question stands
@@ -34,6 +35,7 @@ from attnscope.text.examples import (
     labels_of,
     word_labels_of,
 )
+from attnscope.text.few_shot_task import FewShotTask
 from attnscope.text.grammar_task import EnglishFrenchTask
 from attnscope.text.questions_task import QuestionsTask
 from attnscope.text.set_anomaly_task import SetAnomalyTask
@@ -444,6 +446,7 @@ _MAKERS: Mapping[str, Callable[..., Any]] = {
     "questions": QuestionsTask,
     "set-anomaly": SetAnomalyTask,
     "drawn-shapes": DrawnShapesTask,
+    "few-shot": FewShotTask,
 }
 TASKS: tuple[str, ...] = tuple(_MAKERS)
 MAX_WORDS = 2_000
@@ -458,6 +461,9 @@ _RANGES: Mapping[str, tuple[int, int]] = {
     "min_sentences": (1, 100),
     "max_sentences": (1, 100),
     "n_members": (3, 20),
+    "n_values": (2, 10),
+    "far_px": (0, 4),
+    "n_shots": (2, 500),
     "max_attractors": (0, 100),
     "max_adjectives": (0, 2),
 }

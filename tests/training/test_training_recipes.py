@@ -1,5 +1,6 @@
 """Every recipe that comes with the program makes two tiny steps, and explains itself."""
 
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import numpy as np
 import pytest
 
 from attnscope.models import load
+from attnscope.models.pictures import picture_of_tokens
 from attnscope.paths import resources_folder
 from attnscope.records.training import Evaluated, Finished, Step
 from attnscope.trace import load_traces
@@ -126,3 +128,39 @@ def test_that_the_run_that_is_shown_first_is_of_the_recipe_that_is_open_then() -
     last = load_traces(kept.probes[-1][1])[0]
     assert last.said is not None
     assert last.said.generated == asked.watch[0].target
+
+
+def test_that_the_kept_run_of_few_shot_is_of_its_recipe_and_looks_at_what_was_told_before() -> None:
+    resources = resources_folder()
+    kept = read_run(resources / "films" / "few-shot")
+    asked = parse_recipe((resources / "recipes" / "few-shot.toml").read_text(encoding="utf-8"))
+    assert parse_recipe(kept.recipe) == asked
+    assert kept.n_bad_lines == 0
+    losses = [event.loss for event in kept.events if isinstance(event, Evaluated)]
+    # Letters are one of 4 by chance, digits of new letters one of 8; all else can be known, the end too.
+    n_new = 4 * (1 - 0.75**10)
+    least = (10 * math.log(4) + n_new * math.log(8)) / 21
+    assert least - 0.02 < losses[-1] < least + 0.05
+    last = load_traces(kept.probes[-1][1])[0]
+    words = last.source.text.split()
+    assert words == asked.watch[0].text.split()
+    known = [k for k in range(0, len(words), 2) if words[k] in words[:k:2]]
+    found = [
+        [weights[1 + k, [2 + j for j in range(0, k, 2) if words[j] == words[k]]].sum() for k in known]
+        for weights in (last.weights(("decoder", 1), head) for head in (0, 1))
+    ]
+    assert np.mean(found, axis=1).min() > 0.7
+
+
+def test_that_the_kept_run_of_pictures_is_of_its_recipe_and_tells_unseen_pictures_apart() -> None:
+    resources = resources_folder()
+    kept = read_run(resources / "films" / "pictures")
+    asked = parse_recipe((resources / "recipes" / "pictures.toml").read_text(encoding="utf-8"))
+    assert parse_recipe(kept.recipe) == asked
+    assert kept.n_bad_lines == 0
+    assert [event.accuracy for event in kept.events if isinstance(event, Evaluated)][-1] >= 0.95
+    last = load_traces(kept.probes[-1][1])[0]
+    picture = picture_of_tokens(last.source)
+    assert picture is not None
+    assert picture.text == asked.watch[0].text
+    assert (picture.n_rows, picture.n_columns, picture.n_first) == (8, 8, 1)
