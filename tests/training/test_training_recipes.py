@@ -164,3 +164,11 @@ def test_that_the_kept_run_of_pictures_is_of_its_recipe_and_tells_unseen_picture
     assert picture is not None
     assert picture.text == asked.watch[0].text
     assert (picture.n_rows, picture.n_columns, picture.n_first) == (8, 8, 1)
+    has_ink = (picture.pixels[..., 0] < 110).reshape(8, 4, 8, 4).any(axis=(1, 3)).ravel()
+    assert 0.2 < has_ink.mean() < 0.4
+    first = load_traces(kept.probes[0][1])[0]
+    before, after = (
+        np.mean([trace.weights(("encoder", 0), head)[0, 1:][has_ink].sum() for head in range(4)])
+        for trace in (first, last)
+    )
+    assert after > 0.75 > 0.45 > before, "the class token learns to look at what is drawn"
