@@ -112,7 +112,7 @@ def _sentence(examples: list[_Example]) -> str:
 
 def _by_place(examples: list[_Example]) -> Chart:
     return Chart(
-        title="By the number of examples before",
+        title="By examples before",
         x_label="examples before",
         y_label="p of the answer",
         y_range=(0.0, 1.0),
@@ -135,7 +135,7 @@ def _by_alike(examples: list[_Example]) -> Chart:
         ("share right", [float(np.mean([one.is_right for one in some])) for some in groups]),
     )
     return Chart(
-        title="By the number of examples that asked the same",
+        title="By examples that asked the same",
         x_label="examples of the same",
         y_label="of the answers",
         y_range=(0.0, 1.0),
