@@ -28,6 +28,7 @@ class KeyValueCache:
         self.n_tokens = 0
         self.n_sequences = 0
         self.states: tuple[Tensor, ...] = ()
+        self._carried: dict[int, tuple[Tensor, ...]] = {}
         self._rooms: dict[SiteKey, _Room] = {}
         self._fixed: dict[SiteKey, tuple[Tensor, Tensor]] = {}
 
@@ -35,11 +36,20 @@ class KeyValueCache:
     def n_bytes(self) -> int:
         """Memory that is held, room for more tokens counted in."""
         kept = [*self._fixed.values(), *(room.tensors for room in self._rooms.values())]
+        kept += self._carried.values()  # type: ignore[arg-type]  # summed alike, however many there are
         return sum(t.numel() * t.element_size() for pair in (*kept, self.states) for t in pair)
 
     def note(self, n_sequences: int, n_new: int) -> None:
         """A pass has read `n_new` more tokens of each of `n_sequences` sequences."""
         self.n_sequences, self.n_tokens = n_sequences, self.n_tokens + n_new
+
+    def carried(self, layer: int) -> tuple[Tensor, ...]:
+        """What the mixer of a layer kept of the tokens so far, each [n_sequences, …]; none before them."""
+        return self._carried.get(layer, ())
+
+    def carry(self, layer: int, *kept: Tensor) -> None:
+        """Keep what the mixer of a layer needs for the tokens that follow, of the same size for any text."""
+        self._carried[layer] = kept
 
     def extend(self, site: SiteKey, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
         """All keys and values of a self-attention, those of the new tokens appended; both are views."""
@@ -71,6 +81,8 @@ class KeyValueCache:
         self.states = tuple(state.index_select(1, parents) for state in self.states)
         for room in self._rooms.values():
             room.select(parents)
+        for layer, kept in self._carried.items():
+            self._carried[layer] = tuple(one.index_select(0, parents) for one in kept)
 
     def select_texts(self, texts: Tensor) -> None:
         """Sequence i reads the memory of text `texts[i]` from now on, where there is more than one."""

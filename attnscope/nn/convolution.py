@@ -13,6 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 
+from attnscope.nn.cache import KeyValueCache
 from attnscope.nn.layers import BlockShape
 from attnscope.nn.masks import MaskRule
 
@@ -22,27 +23,39 @@ class Convolution(nn.Module):
 
     def __init__(self, shape: BlockShape, layer: int) -> None:
         super().__init__()
-        self.n_heads, self.d_head = shape.n_heads, shape.d_head
+        self.n_heads, self.d_head, self.layer = shape.n_heads, shape.d_head, layer
         self.step = shape.dilation**layer
         n = shape.n_heads * shape.d_head
         self.values = nn.Linear(shape.d_model, 2 * n, bias=shape.bias)
         self.kernel = nn.Parameter(torch.zeros(shape.n_heads, shape.kernel_width))
         self.output = nn.Linear(n, shape.d_model, bias=shape.bias)
 
-    def forward(self, x: Tensor, *, rule: MaskRule, **_: object) -> Tensor:
-        """Mix the tokens and project: [B, T, d_model]."""
+    def forward(
+        self, x: Tensor, *, rule: MaskRule, cache: KeyValueCache | None = None, **_: object
+    ) -> Tensor:
+        """Mix the tokens and project: [B, T, d_model]. A cache holds the values that later tokens read."""
         v = F.glu(self.values(x), dim=-1)
         if rule.key_valid is not None:
             v = v.masked_fill(~rule.key_valid[..., None], 0.0)
         v = v.view(*v.shape[:2], self.n_heads, self.d_head)
-        shares = self.kernel.softmax(dim=-1).to(v.dtype)
-        out = torch.zeros_like(v)
+        shares, n_tokens = self.kernel.softmax(dim=-1).to(v.dtype), v.shape[1]
+        if cache is not None:
+            v = self._with_earlier(v, cache)
+        out, n_earlier = torch.zeros_like(v[:, :n_tokens]), v.shape[1] - n_tokens
         for n in range(min(shares.shape[1], -(-v.shape[1] // self.step))):
             back = n * self.step
-            moved = F.pad(v, (0, 0, 0, 0, back, 0))[:, : v.shape[1]]
-            out = out + shares[:, n, None] * moved
+            moved = F.pad(v, (0, 0, 0, 0, max(0, back - n_earlier), 0))
+            first = max(0, n_earlier - back)
+            out = out + shares[:, n, None] * moved[:, first : first + n_tokens]
         projected: Tensor = self.output(out.flatten(2))
         return projected
+
+    def _with_earlier(self, v: Tensor, cache: KeyValueCache) -> Tensor:
+        """The values with those before them that are still read, [B, up to reach + T, H, D]."""
+        v = torch.cat((*cache.carried(self.layer), v), dim=1)
+        reach = (self.kernel.shape[1] - 1) * self.step
+        cache.carry(self.layer, v[:, max(0, v.shape[1] - reach) :].clone())
+        return v
 
     def unrolled(self, x: Tensor, **_: object) -> tuple[Tensor, None]:
         """The weights of every pair, [B, H, T, T], the same for every text; no products for a softmax."""

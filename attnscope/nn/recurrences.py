@@ -13,11 +13,13 @@ tokens, D d_head.
 """
 
 import math
+from collections.abc import Sequence
 
 import torch
 import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 
+from attnscope.nn.cache import KeyValueCache
 from attnscope.nn.layers import BlockShape, Rotary, apply_rotary
 from attnscope.nn.masks import MaskRule
 from attnscope.schemes.mixers.retention import CHUNK
@@ -32,6 +34,13 @@ _LEAST_RATE, _MOST_RATE = 0.02, 0.2
 
 def recur(q: Tensor, k: Tensor, v: Tensor, a: Tensor, *, chunk: int = CHUNK) -> Tensor:
     """q_i S_i for every token, [B, H, T, D], with b already in k: within chunks pair by pair."""
+    return recur_on(q, k, v, a, None, chunk=chunk)[0]
+
+
+def recur_on(
+    q: Tensor, k: Tensor, v: Tensor, a: Tensor, state: Tensor | None, *, chunk: int = CHUNK
+) -> tuple[Tensor, Tensor]:
+    """As `recur`, after tokens that left the `state` S [B, H, D, D], or none; and the state after these."""
     n_tokens = q.shape[2]
     size = min(chunk, n_tokens)
     short = -n_tokens % size
@@ -39,12 +48,13 @@ def recur(q: Tensor, k: Tensor, v: Tensor, a: Tensor, *, chunk: int = CHUNK) -> 
     total = torch.stack(torch.split(F.pad(a, (0, short)), size, dim=2), dim=2).cumsum(dim=-1)  # [B, H, N, C]
     inside = (q @ k.transpose(-1, -2) * fading(total)) @ v
     written = (k * (total[..., -1:] - total).exp()[..., None]).transpose(-1, -2) @ v  # [B, H, N, D, D]
-    state, before = torch.zeros_like(written[:, :, 0]), []
+    state = torch.zeros_like(written[:, :, 0]) if state is None else state
+    before = []
     for n in range(written.shape[2]):
         before.append(state)
         state = state * total[:, :, n, -1].exp()[..., None, None] + written[:, :, n]
     found: Tensor = inside + (q * total.exp()[..., None]) @ torch.stack(before, dim=2)
-    return found.flatten(2, 3)[:, :, :n_tokens]
+    return found.flatten(2, 3)[:, :, :n_tokens], state
 
 
 def fading(total: Tensor) -> Tensor:
@@ -64,16 +74,29 @@ class Recurrence(nn.Module):
     def __init__(self, shape: BlockShape, layer: int) -> None:
         super().__init__()
         self.n_heads, self.d_head, self.epsilon = shape.n_heads, shape.d_head, shape.norm_epsilon
+        self.layer = layer
         n = shape.n_heads * shape.d_head
         self.qkv = nn.Linear(shape.d_model, 3 * n, bias=shape.bias)
         self.gate = nn.Linear(shape.d_model, n, bias=shape.bias)
         self.output = nn.Linear(n, shape.d_model, bias=shape.bias)
 
-    def forward(self, x: Tensor, *, rule: MaskRule, rotary: Rotary | None = None, **_: object) -> Tensor:
-        """Mix the tokens and project: [B, T, d_model]."""
-        q, k, v, a, b = self._read(x, rotary, rule.key_valid)
+    def forward(
+        self,
+        x: Tensor,
+        *,
+        rule: MaskRule,
+        rotary: Rotary | None = None,
+        cache: KeyValueCache | None = None,
+        **_: object,
+    ) -> Tensor:
+        """Mix the tokens and project: [B, T, d_model]. A cache holds the state, and rows that are near."""
+        carried = () if cache is None else cache.carried(self.layer)
+        (q, k, v, a, b), rows = self._read_on(x, rotary, rule.key_valid, carried[1:])
         with torch.autocast(x.device.type, enabled=False):
-            out = recur(q, k * b[..., None], v, a) + self._kept(v)
+            found, state = recur_on(q, k * b[..., None], v, a, carried[0] if carried else None)
+            if cache is not None:
+                cache.carry(self.layer, state, *rows)
+            out = found + self._kept(v)
             out = F.rms_norm(out, (self.d_head,), eps=self.epsilon)
         joined = out.transpose(1, 2).flatten(2).to(x.dtype)  # [B, T, H · D]
         projected: Tensor = self.output(joined * F.silu(self.gate(x)))
@@ -93,10 +116,16 @@ class Recurrence(nn.Module):
         self, x: Tensor, rotary: Rotary | None, valid: Tensor | None
     ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
         """q, k, v, a and b, in float32 or better; padding writes nothing."""
+        return self._read_on(x, rotary, valid, ())[0]
+
+    def _read_on(
+        self, x: Tensor, rotary: Rotary | None, valid: Tensor | None, before: Sequence[Tensor]
+    ) -> tuple[tuple[Tensor, Tensor, Tensor, Tensor, Tensor], tuple[Tensor, ...]]:
+        """As `_read`, after tokens that left the rows `before`; the rows that these leave too."""
         rows = self.qkv(x)
         if valid is not None:
             rows = rows.masked_fill(~valid[..., None], 0.0)
-        rows = self._near(rows)
+        rows, left = self._near(rows, before)
         rows = rows.to(torch.promote_types(rows.dtype, torch.float32))
         parts = rows.view(*rows.shape[:2], 3, self.n_heads, self.d_head)
         q, k, v = parts.permute(2, 0, 3, 1, 4)  # each [B, H, T, D]
@@ -105,11 +134,14 @@ class Recurrence(nn.Module):
         a, b = self._steps(x, q)
         if valid is not None:
             b = b * valid[:, None]
-        return q, k, v, a, b
+        return (q, k, v, a, b), left
 
-    def _near(self, rows: Tensor) -> Tensor:
-        """The rows of queries, keys and values as they are used, [B, T, 3 · H · D]."""
-        return rows
+    def _near(self, rows: Tensor, before: Sequence[Tensor]) -> tuple[Tensor, tuple[Tensor, ...]]:
+        """The rows of queries, keys and values as they are used, [B, T, 3 · H · D], and which are used later.
+
+        `before` are those that earlier tokens left.
+        """
+        return rows, ()
 
     def _steps(self, x: Tensor, q: Tensor) -> tuple[Tensor, Tensor]:
         """The numbers a and b, [B, H, T]."""
@@ -147,9 +179,11 @@ class SelectiveSpace(Recurrence):
         self.log_rate = nn.Parameter(torch.zeros(shape.n_heads))
         self.own = nn.Parameter(torch.ones(shape.n_heads))
 
-    def _near(self, rows: Tensor) -> Tensor:
-        found: Tensor = self.near(rows.transpose(1, 2))[..., : rows.shape[1]]
-        return F.silu(found.transpose(1, 2))
+    def _near(self, rows: Tensor, before: Sequence[Tensor]) -> tuple[Tensor, tuple[Tensor, ...]]:
+        n_tokens, n_near = rows.shape[1], self.near.weight.shape[-1] - 1
+        rows = torch.cat((*before, rows), dim=1)
+        found: Tensor = self.near(rows.transpose(1, 2))[..., rows.shape[1] - n_tokens : rows.shape[1]]
+        return F.silu(found.transpose(1, 2)), (rows[:, max(0, rows.shape[1] - n_near) :],)
 
     def _steps(self, x: Tensor, q: Tensor) -> tuple[Tensor, Tensor]:
         step = F.softplus(self.step(x).to(q.dtype)).transpose(1, 2)  # [B, H, T]

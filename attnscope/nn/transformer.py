@@ -140,11 +140,11 @@ class Transformer(OwnModule):
 
     @property
     def can_cache(self) -> bool:
-        """Whether a text may be read part by part: by attention of which no first tokens look ahead, and
-        without experts that take a share of the whole text.
+        """Whether a text may be read part by part: where no first tokens look ahead, and without experts that
+        take a share of the whole text.
         """
         has_share = bool(self.config.n_experts and self.config.capacity_factor)
-        return self.config.has_sites and not MASKS[self.config.mask].has_prefix and not has_share
+        return not MASKS[self.config.mask].has_prefix and not has_share
 
     @property
     def can_read_past(self) -> bool:

@@ -21,6 +21,7 @@ from attnscope.errors import RecipeError, UserError
 from attnscope.fields import with_values
 from attnscope.models.cost import own_cost
 from attnscope.nn.building import build_own
+from attnscope.nn.cache import KeyValueCache
 from attnscope.nn.config import ModelConfig, count_parameters
 from attnscope.nn.masks import build_rule
 from attnscope.nn.memory_on_paper import BatchShape, activation_bytes
@@ -386,3 +387,40 @@ def test_that_what_follows_attention_says_that_there_is_none(name: str, tmp_path
     assert main(["patch", str(tmp_path / "m"), *texts]) == 0
     assert main(["patch", str(tmp_path / "m"), *texts, "--kind", "head"]) == 2
     assert ask_model(QUESTIONS["residual-stream"], model, SENTENCE).tables
+
+
+@each
+@pytest.mark.parametrize("position", ["none", "learned", "rotary"])
+@pytest.mark.parametrize("cuts", [[1] * 21, [4, 1, 1, 5, 1, 9], [20, 1], [21]], ids=str)
+@torch.no_grad()
+def test_that_a_text_read_in_parts_is_a_text_read_at_once(name: str, position: str, cuts: list[int]) -> None:
+    """By what is carried on, which a longer text does not make larger; sequences may be chosen anew."""
+    if position == "rotary" and not MIXERS[name].reads_turns:
+        position = "sinusoidal"
+    for width in (2, 5):
+        model = filled(config_of(name, position=position, kernel_width=width)).double()
+        ids, cache = torch.arange(2 * 21).reshape(2, 21) * 5 % 13, KeyValueCache()
+        assert model.can_cache
+        parts = [model.decode(part, cache=cache) for part in ids.split(cuts, dim=1)]
+        torch.testing.assert_close(torch.cat(parts, dim=1), model.decode(ids), atol=1e-6, rtol=0)
+        assert cache.n_tokens == 21
+        n_bytes, chosen, more = cache.n_bytes, [1, 1], torch.tensor([[3], [4]])
+        assert n_bytes > 0
+        cache.select(torch.tensor(chosen))
+        expected = model.decode(torch.cat((ids[chosen], more), dim=1))[:, -1:]
+        torch.testing.assert_close(model.decode(more, cache=cache), expected, atol=1e-6, rtol=0)
+        assert cache.n_bytes == n_bytes
+
+
+@each
+def test_that_what_is_written_by_the_state_is_what_reading_again_writes(name: str) -> None:
+    model = tiny_model("decoder", mixer=name, n_kv_heads=None)
+    network = model.own
+    inputs = network.encode(SENTENCE)
+    ids, n_read = list(inputs.source.ids), len(inputs.source.ids)
+    writer = network.writer()
+    assert type(writer).__name__ == "OwnWriter"
+    with torch.no_grad():
+        for _ in range(5):
+            ids.append(int(network.module(torch.tensor([ids]))[0, -1].argmax()))
+    assert list(network.write(inputs, n_tokens=5))[: len(ids) - n_read] == ids[n_read:]
