@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from attnscope.cli.model_tables import cost_text, matters, table
-from attnscope.cli.plan import preset_values
 from attnscope.cli.terminal import say, say_json
 from attnscope.counting import bytes_text
 
@@ -34,6 +33,7 @@ def recipe_of(name: str) -> str:
 
 def tell_preset(row: "PresetRow", arguments: argparse.Namespace) -> int:
     """Print the configuration of a preset and what it costs on paper; nothing is allocated."""
+    from attnscope.cli.plan import preset_values
     from attnscope.models.cost import FORMULA, own_cost
     from attnscope.nn.config import count_parameters
     from attnscope.nn.presets import PRESETS

@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from attnscope.errors import LoadError
-from attnscope.hub.asking import ask_hub
-from attnscope.hub.fetching import fetch_now
 from attnscope.hub.here import CONFIG, cached_snapshot, folder_here, whole_snapshot
 from attnscope.hub.shelf import full_name
 from attnscope.nn.cancellation import stop_if_unwanted
@@ -68,6 +66,8 @@ def download(name: str) -> Path:
 
     Raises LoadError with the reason. No code and no pickle is fetched.
     """
+    from attnscope.hub.asking import ask_hub
+    from attnscope.hub.fetching import fetch_now
 
     def hear(step: FetchStep) -> None:
         stop_if_unwanted()
