@@ -68,6 +68,8 @@ class SelfCheck:
             return "✓ rows sum to 1" if self.is_read else f"✓ exact{within(self.output_error)}"
         if not self.is_evaluation_mode:
             return "⚠ training mode"
+        if math.isinf(self.row_sum_error):
+            return "⚠ weights not finite"
         if self.row_sum_error > self.tolerance:
             return f"⚠ rows off by {self.row_sum_error:.2g}"
         return f"⚠ off by {self.worst:.0e}"
@@ -86,6 +88,8 @@ class SelfCheck:
             return f"rows sum to 1 · exact{within(self.output_error)}"
         if not self.is_evaluation_mode:
             return "the model was in training mode: dropout makes these weights wrong"
+        if math.isinf(self.row_sum_error):
+            return "weights that are not finite: NaN or infinite"
         return (
             f"row sums off by {self.row_sum_error:.0e}, a weight not allowed {self.forbidden_weight:.0e}, "
             f"output off by {self.output_error:.0e}"

@@ -1,5 +1,7 @@
 """Records: frozen facts, checked when they are made."""
 
+import math
+
 import numpy as np
 import pytest
 
@@ -88,5 +90,13 @@ def test_that_the_badge_is_bad_when_any_number_is_bad() -> None:
     assert (same.badge, same.sentence) == ("✓ exact", "rows sum to 1 · exact")
     training = SelfCheck(row_sum_error=0, forbidden_weight=0, output_error=0, is_evaluation_mode=False)
     assert "training mode" in training.sentence
+    broken = SelfCheck(
+        row_sum_error=math.inf, forbidden_weight=0.0, output_error=math.inf, is_evaluation_mode=True
+    )
+    assert not broken.is_good
+    assert (broken.badge, broken.sentence) == (
+        "⚠ weights not finite",
+        "weights that are not finite: NaN or infinite",
+    )
     off = SelfCheck(row_sum_error=0.1, forbidden_weight=0.0, output_error=0.0, is_evaluation_mode=True)
     assert "row sums off by 1e-01" in off.sentence
