@@ -78,7 +78,7 @@ class Between:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class OneOf:
+class AllowedNames:
     """The names that a text may be, for instance those of a registry."""
 
     names: Collection[str]
@@ -185,7 +185,7 @@ class Codec:
         origin, inner = typing.get_origin(plain), typing.get_args(plain)
         if dataclasses.is_dataclass(plain):
             return self._record(plain)  # type: ignore[arg-type]
-        if (names := _beside(OneOf, hint)) is not None:
+        if (names := _beside(AllowedNames, hint)) is not None:
             return Form(_same, functools.partial(_one_of, names.names, self._quote))
         if origin is Literal:
             return Form(_same, functools.partial(_one_of, inner, self._quote))

@@ -13,7 +13,7 @@ from attnscope.figures.spec import check_spec
 from attnscope.figures.views.lab import lab_figure
 from attnscope.labs import AnyLab, Lab, lab_named
 from attnscope.labs.findings import kept_findings
-from attnscope.records.experiments import Answer, Question
+from attnscope.records.experiments import ExperimentAnswer, Question
 
 Tell = Callable[[int, int], None]
 
@@ -108,15 +108,15 @@ def figure_of(
     return Figure(spec)
 
 
-def _answer(question: Question, tell: Tell) -> Answer:
+def _answer(question: Question, tell: Tell) -> ExperimentAnswer:
     """What the worker would answer: what came with the program, or else worked out."""
     kept = kept_findings().get(question)
     if kept is not None:
-        return Answer(finding=kept, is_exact=True, is_kept=True)
+        return ExperimentAnswer(finding=kept, is_exact=True, is_kept=True)
     from attnscope.workers.serve_experiments import experiment_news
 
     finding = None
     for news in experiment_news(question):
         finding = news.finding or finding
         tell(news.n_done, news.n_total)
-    return Answer(finding=finding, is_exact=True)
+    return ExperimentAnswer(finding=finding, is_exact=True)

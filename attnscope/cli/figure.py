@@ -174,10 +174,10 @@ class _Page(TypedDict):
 
 def by_view(*makers: Callable[..., "Figure"]) -> dict[str, Callable[..., "Figure"]]:
     """The functions by the view that each is called after."""
-    return {maker.__name__.removesuffix("_figure"): maker for maker in makers}
+    return {maker.__name__.removeprefix("build_"): maker for maker in makers}
 
 
-def graph_figure(arguments: argparse.Namespace, model: "Model", trace: "Trace") -> "Figure":
+def build_graph(arguments: argparse.Namespace, model: "Model", trace: "Trace") -> "Figure":
     """Attention as a graph, from one output token down to the inputs."""
     from attnscope.drawing import graph_figure
 
@@ -201,7 +201,7 @@ def graph_figure(arguments: argparse.Namespace, model: "Model", trace: "Trace") 
     )
 
 
-def positions_figure(arguments: argparse.Namespace) -> "Figure":
+def build_positions(arguments: argparse.Namespace) -> "Figure":
     """Encodings of the model's size side by side, its own among them where it has one."""
     from attnscope.drawing import positions_figure
 
@@ -216,7 +216,7 @@ def positions_figure(arguments: argparse.Namespace) -> "Figure":
     )
 
 
-def curves_figure(arguments: argparse.Namespace) -> "Figure":
+def build_curves(arguments: argparse.Namespace) -> "Figure":
     """The curves of a run folder, or of all runs in a folder."""
     from attnscope.drawing import curves_figure
 
@@ -230,7 +230,7 @@ def curves_figure(arguments: argparse.Namespace) -> "Figure":
     )
 
 
-def scaling_figure(arguments: argparse.Namespace) -> "Figure":
+def build_scaling(arguments: argparse.Namespace) -> "Figure":
     """Loss against size over the finished runs in a folder."""
     from attnscope.drawing import scaling_figure
 
@@ -281,8 +281,8 @@ def _token(query: str, picture: "Picture") -> int:
 
 _NO_COMMAND = ("inside", "lab")
 """Views whose contents the window alone makes."""
-_OF_TRACES = {"difference": build_difference, **by_view(graph_figure)}
-_WITHOUT_TEXT = by_view(curves_figure, scaling_figure)
+_OF_TRACES = {"difference": build_difference, **by_view(build_graph)}
+_WITHOUT_TEXT = by_view(build_curves, build_scaling)
 
 
 def view_names() -> list[str]:
@@ -404,7 +404,7 @@ def _maker_without_text(view: str) -> "Callable[[argparse.Namespace], Figure] | 
     from attnscope.figures.views import VIEWS
 
     reads_positions = view in VIEWS and VIEWS[view].reads_positions
-    return positions_figure if reads_positions else _WITHOUT_TEXT.get(view)
+    return build_positions if reads_positions else _WITHOUT_TEXT.get(view)
 
 
 def _hints(spec: "FigureSpec") -> str:

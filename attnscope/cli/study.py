@@ -57,7 +57,7 @@ def run(arguments: argparse.Namespace) -> int:
         if getattr(arguments, option) and option not in card.takes:
             raise UserError(f"The study {card.name} does not use {flag}.", action=f"Leave out {flag}.")
     application = boot.offscreen_application()
-    from attnscope.studies.writing import make_folder, signed, table_of, write_study
+    from attnscope.studies.writing import make_folder, signed, study_table, write_study
 
     make_folder(arguments.out)
     started_at = time.monotonic()
@@ -74,7 +74,7 @@ def run(arguments: argparse.Namespace) -> int:
     study = signed(next(event for event in events if isinstance(event, Study)), choices)
     paths = write_study(study, arguments.out)
     if arguments.json:
-        say_json(table_of(study))
+        say_json(study_table(study))
     else:
         _tell(study, arguments.quick)
         say(f"{time.monotonic() - started_at:.0f} s. Written: {', '.join(str(path) for path in paths)}")

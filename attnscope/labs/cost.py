@@ -64,7 +64,7 @@ class CostChoice:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cost:
+class LengthCosts:
     """Operations and bytes against LENGTHS; `fused` never keeps the T×T weights.
 
     `crossing` is the measured length at which attention becomes the slower one, None where it does not.
@@ -81,11 +81,11 @@ class Cost:
     words: LabWords
 
 
-def cost_of(choice: CostChoice) -> Cost:
+def costs_by_length(choice: CostChoice) -> LengthCosts:
     """The curves of a width, and where the measured ones cross."""
     lengths, d = np.array(LENGTHS, np.float64), choice.d_model
     crossing = find_crossing(choice.points)
-    return Cost(
+    return LengthCosts(
         choice=choice,
         lengths=lengths,
         attention_flops=attention_flops(lengths, d),
@@ -117,10 +117,10 @@ def measure_costs(d_model: int, lengths: tuple[int, ...] = MEASURED) -> Iterator
         yield CostPoint(
             n_tokens=n_tokens,
             d_model=d_model,
-            attention_ms=_best_ms(partial(attend, rows)),
-            recurrent_ms=_best_ms(partial(recur, rows, weights)),
-            attention_bytes=most_bytes(partial(attend, rows)),
-            recurrent_bytes=most_bytes(partial(recur, rows, weights)),
+            attention_ms=_best_ms(partial(attend_plainly, rows)),
+            recurrent_ms=_best_ms(partial(recur_elman, rows, weights)),
+            attention_bytes=most_bytes(partial(attend_plainly, rows)),
+            recurrent_bytes=most_bytes(partial(recur_elman, rows, weights)),
         )
 
 
@@ -139,7 +139,7 @@ def most_bytes(run: Callable[[], object]) -> float:
         tracemalloc.stop()
 
 
-def attend(rows: NDArray[np.float32]) -> NDArray[np.float32]:
+def attend_plainly(rows: NDArray[np.float32]) -> NDArray[np.float32]:
     """Self-attention without projections: softmax(x xᵀ / √d) x."""
     scores = rows @ rows.T
     scores *= np.float32(1 / np.sqrt(rows.shape[1]))
@@ -149,7 +149,7 @@ def attend(rows: NDArray[np.float32]) -> NDArray[np.float32]:
     return np.asarray(scores @ rows)
 
 
-def recur(rows: NDArray[np.float32], weights: NDArray[np.float32]) -> NDArray[np.float32]:
+def recur_elman(rows: NDArray[np.float32], weights: NDArray[np.float32]) -> NDArray[np.float32]:
     """A simple recurrent layer (Elman 1990): h ← tanh(W x + U h), token by token."""
     state = np.zeros(rows.shape[1], dtype=np.float32)
     states = np.empty_like(rows)
@@ -226,7 +226,7 @@ def _sentence(choice: CostChoice, crossing: float | None) -> str:
     )
 
 
-def cost_charts(shown: Cost) -> tuple[Chart, ...]:
+def cost_charts(shown: LengthCosts) -> tuple[Chart, ...]:
     """Time, operations and memory against the length, each on logarithmic axes."""
     points = sorted(shown.choice.points, key=lambda p: p.n_tokens)
     measured = np.array([float(p.n_tokens) for p in points])
@@ -286,7 +286,7 @@ def cost_charts(shown: Cost) -> tuple[Chart, ...]:
     )
 
 
-class CostByLength(Lab[CostChoice, Cost]):
+class CostByLength(Lab[CostChoice, LengthCosts]):
     name = "Cost by length"
     group = "Attention or recurrence"
     order = 3
@@ -302,10 +302,10 @@ class CostByLength(Lab[CostChoice, Cost]):
     names_px = 72
     figure_mm = (180.0, 150.0)
 
-    def resolve(self, choice: CostChoice) -> Cost:
-        return cost_of(choice)
+    def resolve(self, choice: CostChoice) -> LengthCosts:
+        return costs_by_length(choice)
 
-    def charts(self, shown: Cost) -> tuple[Chart, ...]:
+    def charts(self, shown: LengthCosts) -> tuple[Chart, ...]:
         return cost_charts(shown)
 
     def drag(self, choice: CostChoice, x: float, y: float, *, is_start: bool) -> CostChoice:

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar, get_args
 
 from attnscope.fields import fields_of, values_of
 from attnscope.records.charts import CellMap, Chart
-from attnscope.records.experiments import Answer, CollapseQuestion, Question
+from attnscope.records.experiments import CollapseQuestion, ExperimentAnswer, Question
 from attnscope.schemes.registry import Scheme
 
 LabGroup = Literal["Scores", "Masks", "Positions", "Depth and training", "Attention or recurrence", "Tokens"]
@@ -114,7 +114,7 @@ class Lab(LabEntry, Generic[C, S]):
 AnyLab = Lab[Any, Any]
 
 
-def claimed(claim: str, answer: Answer) -> str:
+def claimed(claim: str, answer: ExperimentAnswer) -> str:
     """What a lab is to show, while its numbers are worked out; what went wrong, where they are not."""
     if answer.error:
         return answer.error
@@ -122,11 +122,11 @@ def claimed(claim: str, answer: Answer) -> str:
     return f"{claim} Measured here now{done}…" if answer.is_asked else claim
 
 
-def said_trained(answer: Answer, n_steps: int) -> str:
+def said_trained(answer: ExperimentAnswer, n_steps: int) -> str:
     """How long each model of an answer was trained, and where, as the end of a sentence."""
     return f" {n_steps:,} steps each{', in advance' if answer.is_kept else ''}."
 
 
-def where_trained(answer: Answer) -> str:
+def where_trained(answer: ExperimentAnswer) -> str:
     """Where the models of an answer were trained, as the label of how they were."""
     return "trained before: steps" if answer.is_kept else "trained here: steps each"

@@ -22,8 +22,8 @@ from attnscope.records.charts import Chart, Series
 from attnscope.records.experiments import (
     NO_ANSWER,
     WRITERS,
-    Answer,
     CollapseQuestion,
+    ExperimentAnswer,
     Question,
     Writer,
     WritingCurve,
@@ -72,7 +72,7 @@ class QualityChoice:
         2000, STEPS, title="steps", tip="Steps of training of each model; a step reads 32 rows"
     )
     seed: int = redraw(title="Other models", tip="Train models with other first weights, on other rows")
-    answer: Answer = NO_ANSWER
+    answer: ExperimentAnswer = NO_ANSWER
 
     @property
     def question(self) -> WritingQuestion:
@@ -136,7 +136,7 @@ def _formula(question: WritingQuestion) -> tuple[str, ...]:
 
 
 def _numbers(
-    question: WritingQuestion, found: WritingFinding | None, answer: Answer
+    question: WritingQuestion, found: WritingFinding | None, answer: ExperimentAnswer
 ) -> tuple[tuple[str, str], ...]:
     curves = {curve.writer: curve for curve in found.curves} if found is not None else {}
     rows = tuple(

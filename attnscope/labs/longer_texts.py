@@ -33,8 +33,8 @@ from attnscope.records.charts import Chart, Series
 from attnscope.records.experiments import (
     NO_ANSWER,
     SCHEMES,
-    Answer,
     CollapseQuestion,
+    ExperimentAnswer,
     Question,
     ReachFinding,
     ReachQuestion,
@@ -71,7 +71,7 @@ class LongerChoice:
     )
     n_steps: int = number(1000, STEPS, title="steps", tip="Steps of training of each model")
     seed: int = redraw(title="Other models", tip="Train models with other first weights, on other texts")
-    answer: Answer = NO_ANSWER
+    answer: ExperimentAnswer = NO_ANSWER
 
     @property
     def question(self) -> ReachQuestion:

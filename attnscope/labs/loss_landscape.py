@@ -97,7 +97,7 @@ def spirals() -> tuple[Numbers, Numbers]:
     return points, np.repeat([1.0, -1.0], n)
 
 
-def first_parameters(n_layers: int, has_skips: bool, seed: int) -> Parameters:
+def drawn_parameters(n_layers: int, has_skips: bool, seed: int) -> Parameters:
     """Weights as He et al. 2015 draw them; those of layers with skips smaller, so that sums do not grow."""
     random = np.random.default_rng(seed)
     scale = np.sqrt(2 / WIDTH) / (np.sqrt(n_layers) if has_skips else 1.0)
@@ -150,7 +150,7 @@ def loss_and_gradients(parameters: Parameters, has_skips: bool) -> tuple[float, 
 @lru_cache(maxsize=16)
 def trained(n_layers: int, has_skips: bool, seed: int) -> tuple[Parameters, Numbers]:
     """What Adam (Kingma and Ba 2015) makes of the first parameters, and the loss before each step."""
-    parameters = first_parameters(n_layers, has_skips, seed)
+    parameters = drawn_parameters(n_layers, has_skips, seed)
     means, squares = ([np.zeros_like(p) for p in parameters] for _ in range(2))
     losses = np.empty(N_STEPS)
     for step in range(1, N_STEPS + 1):
@@ -256,7 +256,7 @@ def _words(choice: LandscapeChoice, steps: dict[bool, Numbers], planes: dict[boo
     def both(values: dict[bool, float]) -> str:
         return f"{format_number(values[True], 2)} · {format_number(values[False], 2)}"
 
-    n_parameters = sum(one.size for one in first_parameters(choice.n_layers, True, 0))
+    n_parameters = sum(one.size for one in drawn_parameters(choice.n_layers, True, 0))
     numbers = (
         ("with skips · without", "nats"),
         ("loss, trained", both({one: float(plane[GRID // 2, GRID // 2]) for one, plane in planes.items()})),

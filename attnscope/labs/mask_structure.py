@@ -193,7 +193,7 @@ def layers_to_reach(allowed: Cells) -> Numbers:
     return steps
 
 
-def draw_links(choice: MaskChoice) -> tuple[tuple[int, int], ...]:
+def drawn_links(choice: MaskChoice) -> tuple[tuple[int, int], ...]:
     """Pairs of a query block and a block that is drawn for it: `n_random` of each, as far as there are.
 
     None of the global blocks and none within the window; earlier ones, and where they are too few some of the
@@ -221,7 +221,7 @@ def _draw(draws: random.Random, candidates: range, n: int) -> list[int]:
 
 def _linked(choice: MaskChoice) -> Cells:
     found = np.zeros((choice.n_tokens, choice.n_tokens), dtype=bool)
-    for a, b in draw_links(choice):
+    for a, b in drawn_links(choice):
         queries = slice(a * choice.block, (a + 1) * choice.block)
         found[queries, b * choice.block : (b + 1) * choice.block] = True
     return found

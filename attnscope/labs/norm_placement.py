@@ -21,9 +21,9 @@ from attnscope.records.charts import Chart, Series
 from attnscope.records.experiments import (
     NO_ANSWER,
     PLACES,
-    Answer,
     CollapseQuestion,
     Drawing,
+    ExperimentAnswer,
     GradientFinding,
     GradientQuestion,
     GradientStack,
@@ -70,7 +70,7 @@ class PlacementChoice:
     seed: int = redraw(
         title="Other weights", tip="Draw other models and texts; each number is the mean of three", step=10
     )
-    answer: Answer = NO_ANSWER
+    answer: ExperimentAnswer = NO_ANSWER
 
     @property
     def question(self) -> GradientQuestion:

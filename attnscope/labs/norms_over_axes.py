@@ -95,7 +95,7 @@ class NormShown:
 def show_norm(choice: NormChoice) -> NormShown:
     """Normalise the block of a choice."""
     before = draw_block(choice.n_texts, choice.n_tokens, choice.unevenness, choice.seed)
-    after = normalised(before, choice.norm, choice.n_groups)
+    after = block_after(before, choice.norm, choice.n_groups)
     shares = sharing(before.shape, choice.norm, choice.n_groups, choice.at)
     return NormShown(
         choice=choice,
@@ -106,7 +106,7 @@ def show_norm(choice: NormChoice) -> NormShown:
     )
 
 
-def normalised(x: Numbers, norm: Norm, n_groups: int = 1) -> Numbers:
+def block_after(x: Numbers, norm: Norm, n_groups: int = 1) -> Numbers:
     """The block [B, T, F] after a norm, without gain and bias; the batch norm as in training."""
     if norm == "rms":
         return np.asarray(x / np.sqrt(np.mean(x**2, axis=2, keepdims=True) + EPSILON))

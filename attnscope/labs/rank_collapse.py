@@ -20,7 +20,13 @@ from attnscope.counting import format_number, lowered
 from attnscope.fields import number, redraw, switch
 from attnscope.labs.lab import BLUE, GREEN, OCHRE, ORANGE, PURPLE, Lab, LabWords
 from attnscope.records.charts import CellMap, Chart, Series
-from attnscope.records.experiments import NO_ANSWER, Answer, CollapseFinding, CollapseQuestion, Question
+from attnscope.records.experiments import (
+    NO_ANSWER,
+    CollapseFinding,
+    CollapseQuestion,
+    ExperimentAnswer,
+    Question,
+)
 
 Numbers = NDArray[np.float64]
 Setting = tuple[bool, bool]
@@ -75,7 +81,7 @@ class CollapseChoice:
         tip="Factor on queries and keys: the sharper attention is, the less it mixes",
     )
     seed: int = redraw(title="Other weights", tip="Draw other random weights and tokens")
-    answer: Answer = NO_ANSWER
+    answer: ExperimentAnswer = NO_ANSWER
 
     def __post_init__(self) -> None:
         if min(self.n_layers, self.d_model, self.n_heads, self.n_tokens - 1) < 1 or self.sharpness <= 0:
@@ -147,7 +153,7 @@ def collapse(choice: CollapseChoice) -> Collapse:
     )
 
 
-def residual_ratio(stream: Numbers) -> Numbers:
+def residual_ratios(stream: Numbers) -> Numbers:
     """‖res(X)‖ / ‖X‖ over the last two axes."""
     residual = stream - stream.mean(axis=-2, keepdims=True)
     return np.asarray(np.linalg.norm(residual, axis=(-2, -1)) / np.linalg.norm(stream, axis=(-2, -1)))
@@ -155,7 +161,7 @@ def residual_ratio(stream: Numbers) -> Numbers:
 
 def measured(streams: Numbers) -> Numbers:
     """The ratio after each layer; NaN from the first that is only rounding."""
-    ratios = residual_ratio(streams)
+    ratios = residual_ratios(streams)
     low = np.flatnonzero(ratios < FLOOR)
     if len(low):
         ratios[low[0] :] = np.nan
@@ -283,7 +289,7 @@ def _words(choice: CollapseChoice, layer: int, ratios: dict[Setting, Numbers]) -
     )
 
 
-def _own_name(answer: Answer) -> str:
+def _own_name(answer: ExperimentAnswer) -> str:
     if isinstance(answer.finding, CollapseFinding):
         return answer.finding.name
     return "not for this one" if answer.error else "…" if answer.is_asked else "–"

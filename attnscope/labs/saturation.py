@@ -74,7 +74,7 @@ def saturate(choice: SaturationChoice) -> Saturation:
     scores = _scores(choice.seed)[:, :, : choice.n_keys]
     roots = np.sqrt(np.array(SIZES, np.float64))[:, None, None]
     at = SIZES.index(choice.d_k)
-    plain, scaled = measure(scores), measure(scores / roots)
+    plain, scaled = measure_softness(scores), measure_softness(scores / roots)
     weights = [np.sort(softmax(s[at, 0]))[::-1] for s in (scores, scores / roots)]
     return Saturation(
         choice=choice,
@@ -99,7 +99,7 @@ def gradient_norm(weights: Numbers) -> Numbers:
     return np.asarray(np.sqrt(np.maximum(squares - 2 * cubes + squares**2, 0.0)))
 
 
-def measure(scores: Numbers) -> Softness:
+def measure_softness(scores: Numbers) -> Softness:
     """The softmax of scores [n_sizes, n_queries, n_keys]; entropy as a share of its largest value ln n."""
     weights = softmax(scores)
     logs = np.log(np.where(weights > 0, weights, 1.0))

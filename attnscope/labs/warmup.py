@@ -21,8 +21,8 @@ from attnscope.records.charts import Chart, Series
 from attnscope.records.experiments import (
     NO_ANSWER,
     WARMINGS,
-    Answer,
     CollapseQuestion,
+    ExperimentAnswer,
     Place,
     Question,
     Warming,
@@ -66,7 +66,7 @@ class WarmupChoice:
     n_warmup: int = number(40, N_WARMUP, title="warm-up", tip="Steps over which the rate rises from 0")
     n_layers: int = number(4, LAYERS, title="layers", tip="Depth of the tiny model")
     seed: int = redraw(title="Other weights", tip="Start from other weights and texts")
-    answer: Answer = NO_ANSWER
+    answer: ExperimentAnswer = NO_ANSWER
 
     @property
     def question(self) -> WarmupQuestion:

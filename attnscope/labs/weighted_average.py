@@ -110,13 +110,13 @@ def take_average(choice: AverageChoice) -> Average:
     """Attend to the values of a choice."""
     values = points_of(choice.values)
     query = np.array([choice.query_x, choice.query_y])
-    keys = keys_of(values, choice.keys)
-    every = np.array([weights_of(query, keys, t) for t in _TEMPERATURES])
-    weights = weights_of(query, keys, choice.temperature)
+    keys = keys_from(values, choice.keys)
+    every = np.array([softmax_weights(query, keys, t) for t in _TEMPERATURES])
+    weights = softmax_weights(query, keys, choice.temperature)
     output = weights @ values
 
     def mapped(inputs: Numbers) -> Numbers:
-        return np.asarray(weights_of(query, keys_of(inputs, choice.keys), choice.temperature) @ inputs)
+        return np.asarray(softmax_weights(query, keys_from(inputs, choice.keys), choice.temperature) @ inputs)
 
     others = values[::-1]
     doubled = float(np.linalg.norm(mapped(2 * values) - 2 * output))
@@ -130,14 +130,14 @@ def take_average(choice: AverageChoice) -> Average:
         output=output,
         path=every @ values,
         largest=every.max(axis=1),
-        evenness=np.array([n_effective(row) / len(values) for row in every]),
+        evenness=np.array([n_effective_samples(row) / len(values) for row in every]),
         doubled=doubled,
         added=added,
         words=_words(choice, values, weights, output, doubled, added),
     )
 
 
-def keys_of(values: Numbers, keys: Keys) -> Numbers:
+def keys_from(values: Numbers, keys: Keys) -> Numbers:
     """The keys [n, 2]: the values themselves, or as many points of a circle, whatever the values are."""
     if keys == "values":
         return values
@@ -145,14 +145,14 @@ def keys_of(values: Numbers, keys: Keys) -> Numbers:
     return np.stack([np.cos(angles), np.sin(angles)], axis=1)
 
 
-def weights_of(query: Numbers, keys: Numbers, temperature: float) -> Numbers:
+def softmax_weights(query: Numbers, keys: Numbers, temperature: float) -> Numbers:
     """Softmax of q·k / τ."""
     scores = keys @ query / temperature
     raised = np.exp(scores - scores.max())
     return np.asarray(raised / raised.sum())
 
 
-def n_effective(weights: Numbers) -> float:
+def n_effective_samples(weights: Numbers) -> float:
     """The exponential of the entropy: n for equal weights, 1 for a single one."""
     return float(np.exp(-np.sum(weights * np.log(np.where(weights > 0, weights, 1.0)))))
 
@@ -283,7 +283,10 @@ def _words(
         ("mean of the values", _point(mean)),
         ("Σ w", format_number(float(weights.sum()))),
         ("largest w", format_number(float(weights.max()))),
-        ("effective values, exp(entropy)", f"{format_number(n_effective(weights))} of {len(weights)}"),
+        (
+            "effective values, exp(entropy)",
+            f"{format_number(n_effective_samples(weights))} of {len(weights)}",
+        ),
         ("‖o − mean‖", format_number(float(np.linalg.norm(output - mean)))),
         ("‖o − v of the largest w‖", format_number(float(np.linalg.norm(output - chosen)))),
         ("‖f(2v) − 2f(v)‖", format_number(doubled)),
@@ -298,7 +301,7 @@ def _words(
 
 def _lookup(choice: AverageChoice, weights: Numbers) -> str:
     share, at = float(weights.max()), f"At τ = {format_number(choice.temperature)}"
-    if n_effective(weights) > 0.98 * len(weights):
+    if n_effective_samples(weights) > 0.98 * len(weights):
         return f"{at} all weights are nearly equal: the output is the mean of the values (mean pooling)."
     if share > 0.98:
         return f"{at} one value has {share:.0%} of the weight: the output is that value (hard lookup)."

@@ -15,7 +15,7 @@ from attnscope.hub.here import folder_here
 from attnscope.models.card import ModelCard
 from attnscope.models.checkpoint import LoadedFolder
 from attnscope.models.families import FAMILIES
-from attnscope.models.families.ours import AdoptableFamily, Choices
+from attnscope.models.families.ours import AdoptableFamily, LibraryConfig
 from attnscope.models.huggingface.cache import find_huggingface
 from attnscope.models.huggingface.config_checks import read_config
 from attnscope.models.huggingface.facts import licence_of
@@ -138,7 +138,7 @@ def _own_names(tensors: dict[str, Tensor], family: AdoptableFamily) -> dict[str,
 def _config(
     folder: Path, family: AdoptableFamily, source: dict[str, Tensor], tokenizer: Tokenizer
 ) -> ModelConfig:
-    choices = Choices(read_config(folder).values, family.defaults, str(folder))
+    choices = LibraryConfig(read_config(folder).values, family.defaults, str(folder))
     keys: dict[str, Any] = family.config(choices, source)
     try:
         config = ModelConfig(vocab_size=tokenizer.vocab_size, **keys)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Annotated, Any, Literal, Self, get_type_hints
 
-from attnscope.codec import Between, OneOf
+from attnscope.codec import AllowedNames, Between
 from attnscope.counting import bytes_text
 from attnscope.errors import RecipeError
 from attnscope.nn.config_checks import KEYS, check_together, check_types, unknown_key
@@ -24,11 +24,11 @@ from attnscope.schemes.scores import SCORES
 
 Body = Literal["transformer", "rnn", "gru", "lstm"]
 RandomLinks = Literal["each", "both"]
-Mask = Annotated[str, OneOf(MASKS)]
-Mixer = Annotated[str, OneOf(MIXERS)]
-Position = Annotated[str, OneOf(POSITIONS)]
-Score = Annotated[str, OneOf(SCORES)]
-Norm = Annotated[str, OneOf(NORMS)]
+Mask = Annotated[str, AllowedNames(MASKS)]
+Mixer = Annotated[str, AllowedNames(MIXERS)]
+Position = Annotated[str, AllowedNames(POSITIONS)]
+Score = Annotated[str, AllowedNames(SCORES)]
+Norm = Annotated[str, AllowedNames(NORMS)]
 NormPlace = Literal["pre", "post", "sandwich"]
 Pooling = Literal["first", "last", "mean", "max", "attention", "hierarchical", "none", "pointer"]
 SlotKind = Literal["projected", "inducing"]

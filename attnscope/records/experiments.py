@@ -222,7 +222,7 @@ class ExperimentNews(CountedNews):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class ExperimentAnswer:
     """What is known of a question: a finding, perhaps of an earlier question, and how far the new one is.
 
     `is_kept` where it came with the program and was not worked out here.
@@ -246,4 +246,4 @@ class Answer:
         return f"Working it out: {self.n_done} of {self.n_total}…" if self.n_total else "Working it out…"
 
 
-NO_ANSWER = Answer()
+NO_ANSWER = ExperimentAnswer()

@@ -42,12 +42,12 @@ def signed(study: Study, choices: Choices) -> Study:
 def write_study(study: Study, folder: Path) -> tuple[Path, ...]:
     """Write all files of a study into a folder, which is made; returns their paths. Raises SaveError."""
     make_folder(folder)
-    paths = [figure_of(study).save(folder / f"{study.name}.svg")]
+    paths = [study_figure(study).save(folder / f"{study.name}.svg")]
     contents = {
         f"{study.name}.md": report_of(study),
         f"{study.name}.csv": csv_of(_COLUMNS, map(_cells, study.comparisons)),
         f"{study.name}-data.csv": csv_of(study.columns, study.data),
-        f"{study.name}.json": json_text(table_of(study)),
+        f"{study.name}.json": json_text(study_table(study)),
     }
     for name, text in contents.items():
         replace_file(folder / name, text.encode())
@@ -65,7 +65,7 @@ def make_folder(folder: Path) -> None:
         ) from error
 
 
-def figure_of(study: Study) -> Figure:
+def study_figure(study: Study) -> Figure:
     """The charts of a study as one figure."""
     shown = [pair for pair in study.setting if pair[0] not in ("command", "made")]
     note = f"{_ended(study.paper)} " + "; ".join(f"{name}: {value}" for name, value in shown)
@@ -78,7 +78,7 @@ def figure_of(study: Study) -> Figure:
     )
 
 
-def table_of(study: Study) -> dict[str, object]:
+def study_table(study: Study) -> dict[str, object]:
     """A study for JSON, its charts left out: `data` holds their numbers."""
     return {
         "format": FORMAT,

@@ -49,7 +49,7 @@ def first_gradients(question: GradientQuestion, number: int = 0) -> Iterator[Exp
     for n_layers, place in wanted:
         sums = torch.zeros(n_layers, dtype=torch.float64)
         for draw in range(question.n_draws):
-            model = new_model(replace(question, n_layers=n_layers, seed=question.seed + draw), place)
+            model = model_of_depth(replace(question, n_layers=n_layers, seed=question.seed + draw), place)
             sums += gradient_norms(model, *random_texts(question.seed + draw))
             n_done += 1
             if draw == question.n_draws - 1:
@@ -64,7 +64,7 @@ def first_gradients(question: GradientQuestion, number: int = 0) -> Iterator[Exp
             )
 
 
-def new_model(question: GradientQuestion, place: Place) -> Transformer:
+def model_of_depth(question: GradientQuestion, place: Place) -> Transformer:
     """An untrained model of a question's depth with its norms at one place."""
     config = ModelConfig(
         form="encoder" if question.stack == "encoder" else "encoder-decoder",

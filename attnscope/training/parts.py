@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, TypeVar
 
-from attnscope.codec import At, AtMost, Between, Codec, Fault, OneOf, keys_of
+from attnscope.codec import AllowedNames, At, AtMost, Between, Codec, Fault, keys_of
 from attnscope.errors import RecipeError, meant, shown
 from attnscope.nn.config import ModelConfig
 from attnscope.nn.guiding import Guide
@@ -13,7 +13,7 @@ from attnscope.schemes.optimizers import OPTIMIZERS
 from attnscope.schemes.tokenizers import KINDS
 
 Value = str | int | float | bool
-Objective = Annotated[str, OneOf(OBJECTIVES)]
+Objective = Annotated[str, AllowedNames(OBJECTIVES)]
 DATA_KINDS = tuple(dict.fromkeys((*(kind for one in OBJECTIVES.values() for kind in one.data), "task")))
 
 
@@ -21,7 +21,7 @@ DATA_KINDS = tuple(dict.fromkeys((*(kind for one in OBJECTIVES.values() for kind
 class TokenizerPart:
     """How text becomes tokens; tasks bring their own tokenizer."""
 
-    kind: Annotated[str, OneOf(KINDS)] = "byte-bpe"
+    kind: Annotated[str, AllowedNames(KINDS)] = "byte-bpe"
     vocab_size: Annotated[int, Between(8, 100_000)] = 1024
 
 
@@ -46,7 +46,7 @@ class DataPart:
     labels.
     """
 
-    kind: Annotated[str, OneOf(DATA_KINDS)]
+    kind: Annotated[str, AllowedNames(DATA_KINDS)]
     path: Annotated[str, AtMost(4096)] = ""
     task: Annotated[str, AtMost(64)] = ""
     validation_share: Annotated[float, Between(0.0001, 0.9)] = 0.1
@@ -98,7 +98,7 @@ class OptimizerPart:
     What each kind reads of the other keys it says itself (`schemes/optimizers`).
     """
 
-    kind: Annotated[str, OneOf(OPTIMIZERS)] = "adamw"
+    kind: Annotated[str, AllowedNames(OPTIMIZERS)] = "adamw"
     learning_rate: Annotated[float, Between(1e-9, 100.0)] = 1e-3
     weight_decay: Annotated[float, Between(0.0, 10.0)] = 0.01
     beta1: Annotated[float, Between(0.0, 0.9999)] = 0.9

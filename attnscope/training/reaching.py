@@ -46,9 +46,9 @@ def read_past(question: ReachQuestion, number: int = 0) -> Iterator[ExperimentNe
     for k, scheme in enumerate(SCHEMES):
         model = new_reader(scheme, question)
         n_parameters = max(n_parameters, sum(p.numel() for p in model.parameters()))
-        for step in train(model, question):
+        for step in train_scheme(model, question):
             if step == question.n_steps:
-                curves.append(read_longer(model, scheme, question))
+                curves.append(losses_by_place(model, scheme, question))
             yield ExperimentNews(
                 number=number,
                 n_done=k * question.n_steps + step,
@@ -77,7 +77,7 @@ def new_reader(scheme: str, question: ReachQuestion) -> Transformer:
     )
 
 
-def train(model: Transformer, question: ReachQuestion) -> Iterator[int]:
+def train_scheme(model: Transformer, question: ReachQuestion) -> Iterator[int]:
     """Trains with Adam; gives the number of steps done, every few steps and at the end."""
     optimizer = torch.optim.Adam(model.parameters(), lr=_RATE, betas=(0.9, 0.98), fused=True)
     generator = Generator().manual_seed(question.seed)
@@ -93,7 +93,7 @@ def train(model: Transformer, question: ReachQuestion) -> Iterator[int]:
             yield step
 
 
-def read_longer(model: Transformer, scheme: str, question: ReachQuestion) -> ReachCurve:
+def losses_by_place(model: Transformer, scheme: str, question: ReachQuestion) -> ReachCurve:
     """The loss at each place of longer texts, as far as the model has positions."""
     n_read = FURTHER * question.n_trained
     generator = Generator().manual_seed(question.seed + 1)

@@ -39,7 +39,7 @@ _KEY = "attnscope"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TrainingState:
+class ResumeState:
     """Where a run stands; `weights_sha256` is of the checkpoint's weights file."""
 
     step: int
@@ -52,7 +52,7 @@ class TrainingState:
 class ResumePoint:
     """A checkpoint to go on from, read; `damaged` are the newer states that could not be used."""
 
-    state: TrainingState
+    state: ResumeState
     tensors: dict[str, Tensor]
     loaded: LoadedFolder
     damaged: tuple[Path, ...] = ()
@@ -218,12 +218,12 @@ def length_note(earlier: Recipe, recipe: Recipe, step: int) -> str:
     return " ".join(told)
 
 
-def save_state(path: Path, state: TrainingState, tensors: Mapping[str, Tensor]) -> None:
+def save_state(path: Path, state: ResumeState, tensors: Mapping[str, Tensor]) -> None:
     """Write the state in one step; raises SaveError and leaves the old one when that fails."""
     write_tensors(path, tensors, {_KEY: json.dumps(asdict(state))})
 
 
-def load_state(path: Path, *, has_values: bool = True) -> tuple[TrainingState, dict[str, Tensor]]:
+def load_state(path: Path, *, has_values: bool = True) -> tuple[ResumeState, dict[str, Tensor]]:
     """Read what `save_state` wrote; raises LoadError when it is missing or damaged.
 
     Without values the tensors hold whatever the memory held, and cost none until they are written to: for a
@@ -232,7 +232,7 @@ def load_state(path: Path, *, has_values: bool = True) -> tuple[TrainingState, d
     try:
         file = read_tensors(path) if has_values else read_shapes(path)
         values = parse_object(file.metadata[_KEY].encode(), what=str(path))
-        state = TrainingState(
+        state = ResumeState(
             step=int(str(values["step"])),
             data_sha256=str(values["data_sha256"]),
             weights_sha256=str(values["weights_sha256"]),

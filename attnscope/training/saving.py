@@ -29,7 +29,7 @@ from attnscope.training.distributed import Ranks, SharedLoss, whole_of
 from attnscope.training.optimizers import tensors_of
 from attnscope.training.parts import WATCHED_STEPS
 from attnscope.training.recipe import Recipe
-from attnscope.training.resume_points import TrainingState, drop_old_states, save_state
+from attnscope.training.resume_points import ResumeState, drop_old_states, save_state
 from attnscope.training.run import RunFolder
 from attnscope.training.starting import start_facts
 from attnscope.training.techniques import Techniques
@@ -145,7 +145,7 @@ class Saver:
 
         def fill(temporary: Path) -> None:
             fill_model_folder(temporary, own.module, own.config, own.vocabulary, own.card)
-            state = TrainingState(
+            state = ResumeState(
                 step=step,
                 data_sha256=self._data_sha256,
                 weights_sha256=sha256_of(temporary / WEIGHTS),

@@ -34,10 +34,10 @@ _BETAS = (0.9, 0.98)
 _NEWS_EVERY = 10
 
 
-def warm_up(question: WarmupQuestion, number: int = 0) -> Iterator[ExperimentNews]:
+def try_warmups(question: WarmupQuestion, number: int = 0) -> Iterator[ExperimentNews]:
     """News every few steps, the ways in turn; the last is complete. All have the same weights and texts."""
     models = [new_model(question) for _ in WARMINGS]
-    every = [train(model, warming, question) for model, warming in zip(models, WARMINGS, strict=True)]
+    every = [train_way(model, warming, question) for model, warming in zip(models, WARMINGS, strict=True)]
     edges = tuple(torch.linspace(FIRST, LAST, N_BINS + 1, dtype=torch.float64).tolist())
     found: dict[Warming, WarmupRun] = {}
     n_parameters = sum(p.numel() for p in models[0].parameters())
@@ -68,7 +68,7 @@ def new_model(question: WarmupQuestion) -> Transformer:
     )
 
 
-def train(model: Transformer, warming: Warming, question: WarmupQuestion) -> Steps[WarmupRun, None, None]:
+def train_way(model: Transformer, warming: Warming, question: WarmupQuestion) -> Steps[WarmupRun, None, None]:
     """One way, told every few steps and at the end."""
     parameters = list(model.parameters())
     optimizer: torch.optim.Optimizer

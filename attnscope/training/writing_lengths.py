@@ -164,7 +164,7 @@ class Course:
         for group in self._optimizer.param_groups:
             group["lr"] = _RATE * min(1.0, self.n_done / _N_WARMUP) * falling
         n_tokens = int(torch.randint(SHORTEST, question.n_trained + 1, (1,), generator=self._generator))
-        loss = mean_loss(self.module, *draw_rows(BATCH, n_tokens, question.task, self._generator))
+        loss = mean_target_loss(self.module, *draw_rows(BATCH, n_tokens, question.task, self._generator))
         self._optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         torch.nn.utils.clip_grad_norm_(self.module.parameters(), _MOST_NORM)
@@ -172,7 +172,7 @@ class Course:
         return loss.item()
 
 
-def mean_loss(module: OwnModule, sources: Tensor, targets: Tensor) -> Tensor:
+def mean_target_loss(module: OwnModule, sources: Tensor, targets: Tensor) -> Tensor:
     """Mean cross-entropy of the tokens of the targets, each told after the right ones before it, in nats."""
     given = torch.cat((targets.new_full((len(targets), 1), BEGIN), targets[:, :-1]), dim=1)
     logits = module.logits(module.decode(given, memory=module.encode(sources)))

@@ -45,7 +45,7 @@ def holding(view: QRectF, cell: tuple[int, int]) -> QRectF:
     return QRectF(x, y, view.width(), view.height())
 
 
-class CellMap(MapWidget):
+class CellMapWidget(MapWidget):
     """Wheel and + and − zoom, drag pans, `0` fits, arrows walk; `_cell` is the (query, key) pointed at.
 
     A subclass says how many cells there are, where they lie, and what happens when another is pointed at.

@@ -19,7 +19,7 @@ from attnscope.records.experiments import (
 from attnscope.records.requests import Reply
 from attnscope.training.first_gradients import first_gradients
 from attnscope.training.reaching import read_past
-from attnscope.training.warming import warm_up
+from attnscope.training.warming import try_warmups
 from attnscope.training.writing_lengths import compare_writers
 from attnscope.workers.desk import Desk, running, works
 from attnscope.workers.mailbox import MAX_PER_S
@@ -51,7 +51,7 @@ def _work(question: Question, number: int, get_model: GetModel) -> Generator[Rep
         case GradientQuestion():
             yield from first_gradients(question, number)
         case WarmupQuestion():
-            yield from warm_up(question, number)
+            yield from try_warmups(question, number)
         case ReachQuestion():
             yield from read_past(question, number)
         case WritingQuestion():

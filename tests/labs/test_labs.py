@@ -8,7 +8,7 @@ import pytest
 
 from attnscope.counting import bytes_text, count_text, flops_text, format_number
 from attnscope.labs import cost, kernel_regression, mask_structure, order, saturation
-from attnscope.labs.cost import CostChoice, CostPoint, cost_of, find_crossing
+from attnscope.labs.cost import CostChoice, CostPoint, costs_by_length, find_crossing
 from attnscope.labs.kernel_regression import RegressionChoice, regress
 from attnscope.labs.mask_structure import MASKS, MaskChoice, show_mask
 from attnscope.labs.order import OrderChoice, compare_orders
@@ -127,7 +127,7 @@ def test_that_the_gradients_norm_is_that_of_the_whole_matrix() -> None:
     weights = saturation.softmax(np.array([[0.3, -1.0, 2.0], [0.0, 0.0, 0.0]]))
     slow = [np.linalg.norm(np.diag(p) - np.outer(p, p)) for p in weights]
     np.testing.assert_allclose(saturation.gradient_norm(weights), slow, rtol=1e-12)
-    np.testing.assert_allclose(saturation.measure(np.zeros((1, 2, 5))).entropy, 1.0)
+    np.testing.assert_allclose(saturation.measure_softness(np.zeros((1, 2, 5))).entropy, 1.0)
     with pytest.raises(ValueError, match="no lab"):
         SaturationChoice(d_k=3)
 
@@ -189,14 +189,16 @@ def test_that_impossible_masks_are_refused() -> None:
         MaskChoice(n_tokens=1)
     with pytest.raises(ValueError, match="negative"):
         MaskChoice(window=-1)
-    assert mask_structure.draw_links(MaskChoice(n_random=0)) == ()
+    assert mask_structure.drawn_links(MaskChoice(n_random=0)) == ()
 
 
 # Cost
 
 
 def test_that_sizes_are_never_a_thousand_of_a_smaller_unit() -> None:
-    shown = [dict(cost_of(CostChoice(n_tokens=n)).words.numbers)["weights T²"] for n in (15, 500, 15_811)]
+    shown = [
+        dict(costs_by_length(CostChoice(n_tokens=n)).words.numbers)["weights T²"] for n in (15, 500, 15_811)
+    ]
     assert shown == ["900 bytes", "1 MB", "1 GB"]
     assert [flops_text(n) for n in (999_999, 1e6, 1.53e12)] == ["999,999", "1 · 10⁶", "1.53 · 10¹²"]
     assert [bytes_text(n) for n in (999, 999_700, 63_149_000)] == ["999 bytes", "1 MB", "63.1 MB"]
@@ -206,7 +208,7 @@ def test_that_sizes_are_never_a_thousand_of_a_smaller_unit() -> None:
 
 
 def test_that_operations_cross_at_t_equals_d() -> None:
-    shown = cost_of(CostChoice(d_model=64))
+    shown = costs_by_length(CostChoice(d_model=64))
     at = cost.LENGTHS.index(64)
     assert shown.attention_flops[at] == shown.recurrent_flops[at] == 4 * 64**3
     np.testing.assert_allclose(np.diff(np.log2(shown.attention_flops)), 2)
@@ -220,7 +222,7 @@ def test_that_the_measured_crossing_lies_between_its_points() -> None:
     )
     assert find_crossing(points) == pytest.approx(100, rel=1e-9)
     assert find_crossing(points[:2]) is None
-    assert "T ≈ 100" in dict(cost_of(CostChoice(points=points)).words.numbers)["crossing measured"]
+    assert "T ≈ 100" in dict(costs_by_length(CostChoice(points=points)).words.numbers)["crossing measured"]
 
 
 @pytest.mark.parametrize(
@@ -237,9 +239,10 @@ def test_that_who_is_ahead_is_said_as_it_was_measured(at_first: float, growth: f
         CostPoint(n_tokens=n, d_model=64, attention_ms=at_first * growth**k, recurrent_ms=1.0)
         for k, n in enumerate(cost.MEASURED)
     )
-    assert words in cost_of(CostChoice(points=points)).words.sentence
+    assert words in costs_by_length(CostChoice(points=points)).words.sentence
     assert (
-        f"{len(points) - 1} of {len(points)} lengths" in cost_of(CostChoice(points=points[1:])).words.sentence
+        f"{len(points) - 1} of {len(points)} lengths"
+        in costs_by_length(CostChoice(points=points[1:])).words.sentence
     )
 
 
@@ -260,10 +263,12 @@ def test_that_the_lab_of_order_says_what_was_found(choice: OrderChoice, words: s
 def test_that_what_is_measured_is_attention_and_a_recurrence() -> None:
     rows = np.random.default_rng(0).standard_normal((5, 4)).astype(np.float32)
     scores = np.exp(rows @ rows.T / 2)
-    np.testing.assert_allclose(cost.attend(rows), scores / scores.sum(1, keepdims=True) @ rows, rtol=1e-5)
+    np.testing.assert_allclose(
+        cost.attend_plainly(rows), scores / scores.sum(1, keepdims=True) @ rows, rtol=1e-5
+    )
     weights = np.stack([np.eye(4), 0.5 * np.eye(4)]).astype(np.float32)
     state = np.zeros(4)
-    for row, found in zip(rows, cost.recur(rows, weights), strict=True):
+    for row, found in zip(rows, cost.recur_elman(rows, weights), strict=True):
         state = np.tanh(row + 0.5 * state)
         np.testing.assert_allclose(found, state, rtol=1e-5)
     (point,) = cost.measure_costs(4, (8,))

@@ -22,9 +22,9 @@ from attnscope.labs.rank_collapse import collapse_charts
 from attnscope.labs.warmup import N_STEPS, WarmupChoice, warm_up
 from attnscope.records.experiments import (
     WARMINGS,
-    Answer,
     CollapseFinding,
     CollapseQuestion,
+    ExperimentAnswer,
     GradientCurve,
     GradientFinding,
     GradientQuestion,
@@ -95,13 +95,13 @@ def test_that_the_opened_models_curve_is_named_or_refused() -> None:
     curve = CollapseCurve(stack="encoder", has_skips=False, has_feed_forward=False, ratios=(0.5, 0.1))
     finding = CollapseFinding(question=question, name="tiny", stack="encoder", curves=(curve,))
     for answer, told in (
-        (Answer(finding=finding, is_exact=True), "tiny"),
-        (Answer(error="No."), "not for this one"),
-        (Answer(is_asked=True), "…"),
+        (ExperimentAnswer(finding=finding, is_exact=True), "tiny"),
+        (ExperimentAnswer(error="No."), "not for this one"),
+        (ExperimentAnswer(is_asked=True), "…"),
     ):
         shown = rank.collapse(rank.CollapseChoice(answer=answer))
         assert shown.words.numbers[-1] == ("curve of the opened model", told)
-    drawn = collapse_charts(rank.collapse(rank.CollapseChoice(answer=Answer(finding=finding))))[0]
+    drawn = collapse_charts(rank.collapse(rank.CollapseChoice(answer=ExperimentAnswer(finding=finding))))[0]
     np.testing.assert_array_equal(drawn.series[-1].ys, [0.5, 0.1])
     assert drawn.series[-1].name == "tiny, skips off"
 
@@ -180,7 +180,7 @@ def test_that_gradients_are_shown_as_far_as_they_have_come() -> None:
         GradientCurve(place="pre", n_layers=4, norms=(1.0, 0.8, 0.6, 0.5)),
         GradientCurve(place="post", n_layers=1, norms=(1.5,)),
     )
-    answer = Answer(finding=GradientFinding(question=question, curves=curves), is_exact=True)
+    answer = ExperimentAnswer(finding=GradientFinding(question=question, curves=curves), is_exact=True)
     shown = place_norms(PlacementChoice(n_layers=4, answer=answer))
     np.testing.assert_array_equal(shown.last["post"], [1.5, 2.0])
     np.testing.assert_array_equal(shown.last["pre"], [np.nan, 0.5])
@@ -208,7 +208,7 @@ def test_that_updates_of_a_step_are_shares_and_the_sentence_follows_the_losses()
     )
     edges = (-3.0, -2.0, -1.0, 0.0)
     finding = WarmupFinding(question=WarmupQuestion(), edges=edges, runs=runs, n_parameters=4)
-    shown = warm_up(WarmupChoice(step=10, answer=Answer(finding=finding, is_exact=True)))
+    shown = warm_up(WarmupChoice(step=10, answer=ExperimentAnswer(finding=finding, is_exact=True)))
     np.testing.assert_allclose(shown.shares["none"], [0.25, 0.75, 0.0])
     np.testing.assert_allclose(shown.sizes, 10.0 ** np.array([-2.5, -1.5, -0.5]))
     numbers = dict(shown.words.numbers)
@@ -227,7 +227,7 @@ def test_that_losses_are_averaged_within_and_past_the_trained_length() -> None:
         for s in ("sinusoidal", "learned", "rotary", "t5", "alibi", "none")
     )
     finding = ReachFinding(question=question, curves=curves, chance=2.77, n_read=4, n_parameters=9)
-    shown = read_longer(LongerChoice(n_trained=2, answer=Answer(finding=finding, is_exact=True)))
+    shown = read_longer(LongerChoice(n_trained=2, answer=ExperimentAnswer(finding=finding, is_exact=True)))
     assert (shown.within["rotary"], shown.past["rotary"]) == (0.1, 4.0)
     assert np.isnan(shown.past["learned"])
     numbers = dict(shown.words.numbers)
@@ -235,7 +235,7 @@ def test_that_losses_are_averaged_within_and_past_the_trained_length() -> None:
     said = "ALiBi keeps it on longer texts; rotary loses it past the end. 1,000 steps each."
     assert shown.words.sentence.endswith(said)
     started = replace(finding, curves=curves[:2])
-    answer = Answer(finding=started, is_asked=True, n_done=40, n_total=240)
+    answer = ExperimentAnswer(finding=started, is_asked=True, n_done=40, n_total=240)
     half = read_longer(LongerChoice(n_trained=2, answer=answer)).words.sentence
     assert half.startswith("Past the trained length everything depends on the kind of positions")
     assert half.endswith("Measured here now (40 of 240)…")

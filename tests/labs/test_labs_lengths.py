@@ -3,7 +3,13 @@
 import numpy as np
 
 from attnscope.labs.length_quality import QualityChoice, judge_lengths, quality_charts
-from attnscope.records.experiments import Answer, Writer, WritingCurve, WritingFinding, WritingQuestion
+from attnscope.records.experiments import (
+    ExperimentAnswer,
+    Writer,
+    WritingCurve,
+    WritingFinding,
+    WritingQuestion,
+)
 
 
 def finding(**exact: tuple[int, int, int]) -> WritingFinding:
@@ -23,7 +29,7 @@ def finding(**exact: tuple[int, int, int]) -> WritingFinding:
 
 
 def shown_sentence(found: WritingFinding) -> str:
-    choice = QualityChoice(n_trained=8, n_steps=80, answer=Answer(finding=found, is_exact=True))
+    choice = QualityChoice(n_trained=8, n_steps=80, answer=ExperimentAnswer(finding=found, is_exact=True))
     return judge_lengths(choice).words.sentence
 
 
@@ -44,7 +50,7 @@ def test_that_a_difference_is_claimed_where_intervals_do_not_meet() -> None:
 def test_that_curves_are_shares_and_missing_models_have_none() -> None:
     shown = judge_lengths(
         QualityChoice(
-            answer=Answer(finding=finding(none=(100, 50, 25)), is_asked=True, n_done=9, n_total=320)
+            answer=ExperimentAnswer(finding=finding(none=(100, 50, 25)), is_asked=True, n_done=9, n_total=320)
         )
     )
     assert shown.exact["none"].tolist() == [1.0, 0.5, 0.25]

@@ -13,7 +13,7 @@ from attnscope.labs.loss_landscape import (
     LandscapeChoice,
     below_chance,
     direction,
-    first_parameters,
+    drawn_parameters,
     loss_and_gradients,
     losses_around,
     n_minima,
@@ -38,7 +38,7 @@ def torch_loss(parameters, has_skips: bool) -> torch.Tensor:
 @pytest.mark.parametrize("has_skips", [True, False])
 @pytest.mark.parametrize("n_layers", [2, 4])
 def test_that_loss_and_gradients_are_those_of_torch(n_layers: int, has_skips: bool) -> None:
-    parameters = first_parameters(n_layers, has_skips, 3)
+    parameters = drawn_parameters(n_layers, has_skips, 3)
     leaves = [torch.from_numpy(p.copy()).requires_grad_() for p in parameters]
     expected = torch_loss(leaves, has_skips)
     expected.backward()
@@ -67,7 +67,7 @@ def test_that_every_place_of_the_plane_is_a_network_of_its_own(has_skips: bool) 
 
 
 def test_that_each_filter_of_a_direction_is_as_long_as_that_of_the_weights() -> None:
-    parameters = first_parameters(2, True, 0)
+    parameters = drawn_parameters(2, True, 0)
     weights = parameters[: len(parameters) // 2]
     for found, own in zip(direction(parameters, (5, 0), is_normalised=True), weights, strict=True):
         for j in range(own.shape[1]):

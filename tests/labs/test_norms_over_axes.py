@@ -13,8 +13,8 @@ from attnscope.labs.norms_over_axes import (
     NORMS,
     NormChoice,
     NormsOverAxes,
+    block_after,
     draw_block,
-    normalised,
     sharing,
     show_norm,
 )
@@ -43,7 +43,7 @@ def of_torch(x: torch.Tensor, norm: str, n_groups: int) -> torch.Tensor:
 def test_that_a_norm_is_that_of_torch_in_every_shape(norm, n_groups: int, shape: tuple[int, int]) -> None:
     x = draw_block(*shape, 1.5, 3)
     expected = of_torch(torch.from_numpy(x), norm, n_groups).numpy()
-    np.testing.assert_allclose(normalised(x, norm, n_groups), expected, rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(block_after(x, norm, n_groups), expected, rtol=1e-10, atol=1e-12)
 
 
 @pytest.mark.parametrize("norm", NORMS)

@@ -110,5 +110,5 @@ def test_that_biases_are_the_engines_and_pairs_turn_as_the_table_says() -> None:
 
 def test_that_the_residual_is_the_engines() -> None:
     stream = np.random.default_rng(0).standard_normal((5, 8)) + 2.0
-    ours = float(rank.residual_ratio(stream))
+    ours = float(rank.residual_ratios(stream))
     assert ours == pytest.approx(engine_ratio(torch.from_numpy(stream)), rel=1e-12)

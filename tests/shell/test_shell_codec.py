@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from attnscope.codec import At, AtMost, Between, Caps, Codec, Fault, Once, OneOf, Through, keys_of
+from attnscope.codec import AllowedNames, At, AtMost, Between, Caps, Codec, Fault, Once, Through, keys_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +40,7 @@ class Page:
     width: Annotated[float, At("size.width")] = 160.0
     height: Annotated[float, At("size.height")] = 90.0
     mode: Literal["plain", "dark"] = "plain"
-    unit: Annotated[str, OneOf(("mm", "pt"))] = "mm"
+    unit: Annotated[str, AllowedNames(("mm", "pt"))] = "mm"
     way: Annotated[str, Once("old")] = "new"
     at: Annotated[Point, At("")] = field(default_factory=lambda: Point(x=1))
     shapes: tuple[Circle | Square, ...] = ()

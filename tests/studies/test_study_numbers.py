@@ -13,8 +13,16 @@ from attnscope.errors import UserError
 from attnscope.paths import resources_folder
 from attnscope.records.redundancy import CollapseCurve
 from attnscope.records.sites import HeadRef
-from attnscope.studies.study import Choices, Comparison, Study, find_card, find_study, studies, study_module
-from attnscope.studies.writing import agreement_text, csv_of, ours_text, report_of, table_of
+from attnscope.studies.study import (
+    Choices,
+    Comparison,
+    Study,
+    find_card,
+    find_study,
+    studies,
+    study_module,
+)
+from attnscope.studies.writing import agreement_text, csv_of, ours_text, report_of, study_table
 from attnscope.text.examples import Example
 
 collapse = study_module("collapse")
@@ -221,7 +229,7 @@ def test_that_a_report_has_published_beside_ours_and_no_number_that_is_none() ->
     assert "- Ours is small." in report
     assert ours_text(a_study().comparisons[0]) == "2.5 (2 to 3) times"
     assert csv_of(("layer", "ratio"), a_study().data) == "layer,ratio\n0,1.0\n1,\n"
-    assert table_of(a_study())["columns"] == ["layer", "ratio"]
+    assert study_table(a_study())["columns"] == ["layer", "ratio"]
 
 
 def test_that_a_row_of_the_wrong_length_is_no_table() -> None:

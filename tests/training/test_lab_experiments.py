@@ -28,7 +28,7 @@ pytestmark = pytest.mark.slow
 @pytest.mark.parametrize("stack", ["decoder", "encoder"])
 def test_that_a_layers_gradient_is_the_slope_of_the_loss_along_it(place: str, stack: str) -> None:
     question = GradientQuestion(stack=stack, n_layers=2, d_model=8, seed=3)  # type: ignore[arg-type]
-    model = first_gradients.new_model(question, place).double()  # type: ignore[arg-type]
+    model = first_gradients.model_of_depth(question, place).double()  # type: ignore[arg-type]
     ids, targets, source = first_gradients.random_texts(3)
     norms = first_gradients.gradient_norms(model, ids, targets, source)
     for layer, block in enumerate(getattr(model, stack)):
@@ -57,7 +57,7 @@ def test_that_a_layers_gradient_is_the_slope_of_the_loss_along_it(place: str, st
     ("drawing", "std"), [("xavier", (2 / 320) ** 0.5), ("he", (2 / 64) ** 0.5), ("small", 0.02)]
 )
 def test_that_first_weights_are_as_wide_as_asked(drawing: str, std: float) -> None:
-    model = first_gradients.new_model(GradientQuestion(n_layers=1, drawing=drawing), "pre")  # type: ignore[arg-type]
+    model = first_gradients.model_of_depth(GradientQuestion(n_layers=1, drawing=drawing), "pre")  # type: ignore[arg-type]
     for block in (model.encoder[0], model.decoder[0]):
         up = block.feed_forward.up.weight  # [256, 64]
         assert float(up.detach().std()) == pytest.approx(std, rel=0.03)
@@ -90,7 +90,7 @@ def test_that_an_encoders_first_gradients_are_about_alike_with_norms_after() -> 
 
 def test_that_adams_first_step_moves_everything_by_the_rate_and_radams_by_its_gradient() -> None:
     question = WarmupQuestion(learning_rate=0.01, n_warmup=20, n_steps=20, n_layers=1)
-    finding = list(warming.warm_up(question))[-1].finding
+    finding = list(warming.try_warmups(question))[-1].finding
     assert isinstance(finding, WarmupFinding)
     runs = {run.warming: run for run in finding.runs}
     assert set(runs) == set(WARMINGS)
@@ -145,13 +145,13 @@ def test_that_longer_texts_are_read_by_all_but_the_learned_table() -> None:
 
 @pytest.mark.slow
 def test_that_the_examples_findings_are_what_the_labs_say() -> None:
-    warm = list(warming.warm_up(WarmupQuestion()))[-1].finding
+    warm = list(warming.try_warmups(WarmupQuestion()))[-1].finding
     assert isinstance(warm, WarmupFinding)
     ends = {run.warming: np.mean(run.losses[-10:]) for run in warm.runs}
     assert ends["none"] > 2.0 > 0.5 > max(ends["warmup"], ends["radam"])
 
 
 def test_that_an_experiment_can_be_given_up_between_two_steps() -> None:
-    steps = warming.warm_up(WarmupQuestion(n_layers=1))
+    steps = warming.try_warmups(WarmupQuestion(n_layers=1))
     assert [n.n_done for n in islice(steps, 3)] == [10, 20, 30]
     steps.close()

@@ -13,7 +13,7 @@ from attnscope.training.writing_lengths import (
     Course,
     compare_writers,
     draw_rows,
-    mean_loss,
+    mean_target_loss,
     new_writer,
 )
 
@@ -39,7 +39,7 @@ def test_that_the_loss_is_that_of_each_token_after_the_right_ones(writer: str) -
             ids = torch.tensor([[BEGIN, *target[:k]]])
             logits = module.logits(module.decode(ids, memory=module.encode(source[None])))[0, -1].tolist()
             nats.append(math.log(sum(math.exp(x) for x in logits)) - logits[token])
-    assert mean_loss(module, sources, targets).item() == pytest.approx(sum(nats) / len(nats), rel=1e-9)
+    assert mean_target_loss(module, sources, targets).item() == pytest.approx(sum(nats) / len(nats), rel=1e-9)
 
 
 @pytest.mark.slow

@@ -1,11 +1,11 @@
 """The speed of a run: that of the last half minute, not of the whole run."""
 
-from attnscope.viewmodels.training.state import Pace
+from attnscope.viewmodels.training.state import StepPace
 
 
 def test_that_the_speed_is_that_of_the_last_half_minute() -> None:
     clock = [0.0]
-    pace = Pace(lambda: clock[0])
+    pace = StepPace(lambda: clock[0])
 
     def reached(second: float, step: int) -> float | None:
         clock[0] = second

@@ -13,7 +13,7 @@ from attnscope.records.messages import Failed, ModelLoaded
 from attnscope.records.requests import StopWork
 from attnscope.viewmodels.heads.curve_groups import PointRef, grouped
 from attnscope.viewmodels.heads.pruning_curves import pruning_label
-from attnscope.widgets.heads.pruning_view import taken_words, value_words
+from attnscope.widgets.heads.pruning_view import metric_words, taken_words
 
 
 @pytest.fixture
@@ -147,7 +147,7 @@ def test_that_numbers_have_three_digits() -> None:
     numbers = (0.0, 1.0, 0.99999, 0.0123456, 12.34, 123.4, 0.00002, float("nan"))
     shown = ("0", "1.00", "1.00", "0.0123", "12.3", "123", "2.0e-05", "–")
     assert tuple(short_number(value) for value in numbers) == shown
-    assert value_words(curve().points[1]) == "2.50 (2.25–3.00)"
+    assert metric_words(curve().points[1]) == "2.50 (2.25–3.00)"
     assert [time_left(left) for left in (3, 31, 200)] == [
         "a few seconds left",
         "about 30 s left",

@@ -16,7 +16,7 @@ from attnscope.records.runs import OpenRuns
 from attnscope.viewmodels.query import Requests
 from attnscope.viewmodels.training.state import TrainingState
 from attnscope.viewmodels.training.sweep_wish import SweepWish, keep_wish, unfinished_wish
-from attnscope.viewmodels.training.sweeping import SweepState, best_of, share_of
+from attnscope.viewmodels.training.sweeping import SweepState, best_of, share_made
 from attnscope.viewmodels.work import WorkState, watch_sweep
 
 
@@ -218,8 +218,8 @@ def test_that_a_recipe_with_an_impossible_path_is_told_and_not_a_fault(desk: Des
 
 
 def test_that_stopping_early_costs_less() -> None:
-    assert share_of(SweepWish(keep_best=1, after=25), 4, 100) == (4 * 25 + 75) / 400
-    assert share_of(SweepWish(), 4, 100) == 1.0
+    assert share_made(SweepWish(keep_best=1, after=25), 4, 100) == (4 * 25 + 75) / 400
+    assert share_made(SweepWish(), 4, 100) == 1.0
 
 
 RECIPE = """

@@ -21,7 +21,7 @@ from attnscope.records.messages import (
 from attnscope.records.training import Finished, Saved, SaveFailed, TrainingEvent
 from attnscope.training.parts import SchedulePart
 from attnscope.viewmodels.query import Requests
-from attnscope.viewmodels.training.state import Pace, TrainingState
+from attnscope.viewmodels.training.state import StepPace, TrainingState
 from attnscope.widgets.training.run_panel import DEFAULT_SCHEDULE, DEFAULT_WARMUP, longer_words
 
 
@@ -235,7 +235,7 @@ def test_that_a_fresh_run_folder_does_not_exist_yet(desk: Desk, private_folders:
 
 def test_that_remaining_time_follows_the_pace() -> None:
     clock = Clock()
-    pace = Pace(clock)
+    pace = StepPace(clock)
     assert pace.remaining(100) == ""
     for i in range(5):
         pace.note(10 * i)

@@ -9,7 +9,7 @@ from attnscope.records.interventions import MakeUniform, RemoveEdge
 from attnscope.viewmodels.session.intervening import knocked_out
 from attnscope.viewmodels.view_state import Cell
 from attnscope.widgets.explore.head_view import HeadView
-from attnscope.widgets.explore.inspector import ChangeList, Inspector
+from attnscope.widgets.explore.inspector import ChangeList, HeadInspector
 from attnscope.widgets.heads.head_menu import head_menu
 
 pytestmark = pytest.mark.qt
@@ -90,7 +90,7 @@ def test_that_delete_knocks_out_the_cell_walked_to(qtbot, desk):
 
 
 def test_that_nothing_below_moves_however_many_changes_there_are(qtbot, desk):
-    inspector = Inspector(desk.session)
+    inspector = HeadInspector(desk.session)
     qtbot.addWidget(inspector)
     heights = [(inspector.changes.height(), inspector.minimumHeight())]
     for key in (1, 2, 0):

@@ -14,7 +14,7 @@ from attnscope.viewmodels.session.file import read_session
 from attnscope.viewmodels.session.masking import MaskState
 from attnscope.viewmodels.session.scripts import scripts_now
 from attnscope.viewmodels.view_state import ViewState
-from attnscope.widgets.explore.inspector import GateControl, Inspector
+from attnscope.widgets.explore.inspector import GateControl, HeadInspector
 from attnscope.widgets.explore.text_bar import TextBar
 from attnscope.widgets.window.main_window import MainWindow
 
@@ -63,7 +63,7 @@ def test_that_heads_can_be_chosen_but_not_changed(qtbot):
     assert not session.history.undo_label
     session.select_heads((ref(1, 1),))
     assert session.primary == ref(1, 1)
-    control, inspector = GateControl(session), Inspector(session)
+    control, inspector = GateControl(session), HeadInspector(session)
     for widget in (control, inspector):
         qtbot.addWidget(widget)
     assert not control.isEnabled()

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from attnscope.models.families.family import Family
 from attnscope.models.families.heads import ForeignSite, FreeHeads
-from attnscope.models.families.ours import AdoptableFamily, Block, Choices, Taking, Tensors
+from attnscope.models.families.ours import AdoptableFamily, Block, LibraryConfig, Taking, Tensors
 from attnscope.nn.config import ModelConfig
 
 _BLOCK: Block = {
@@ -55,7 +55,7 @@ class LikeBERT(AdoptableFamily):
         "pad_token_id": 1,
     }
 
-    def config(self, choices: Choices, source: Tensors) -> dict[str, Any]:
+    def config(self, choices: LibraryConfig, source: Tensors) -> dict[str, Any]:
         choices.require(
             position_embedding_type="absolute",
             is_decoder=False,
@@ -95,7 +95,7 @@ class LikeBERT(AdoptableFamily):
         return taking.state
 
 
-def _n_positions(choices: Choices, source: Tensors) -> int:
+def _n_positions(choices: LibraryConfig, source: Tensors) -> int:
     """How many rows the table of positions has, as its configuration says."""
     n, table = choices.count("max_position_embeddings"), source.get("embeddings.position_embeddings.weight")
     if table is not None and len(table) != n:
@@ -137,7 +137,7 @@ class RoBERTa(LikeBERT):
     prefix = "roberta."
     head = ("lm_head.dense", "lm_head.layer_norm", "lm_head.bias")
 
-    def config(self, choices: Choices, source: Tensors) -> dict[str, Any]:
+    def config(self, choices: LibraryConfig, source: Tensors) -> dict[str, Any]:
         choices.require(type_vocab_size=1, hidden_act="gelu")  # its output layer is always of GELU
         keys = super().config(choices, source)
         return {**keys, "max_tokens": keys["max_tokens"] - int(choices.real("pad_token_id")) - 1}

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from attnscope.models.families.bert import encoder_keys
 from attnscope.models.families.heads import ForeignSite, FreeHeads, separate_site
-from attnscope.models.families.ours import AdoptableFamily, Block, Choices, Taking, Tensors
+from attnscope.models.families.ours import AdoptableFamily, Block, LibraryConfig, Taking, Tensors
 from attnscope.nn.config import ModelConfig
 
 _BLOCK: Block = {
@@ -44,7 +44,7 @@ class DistilBERT(FreeHeads, AdoptableFamily):
             for i, layer in enumerate(model.base_model.transformer.layer)
         ]
 
-    def config(self, choices: Choices, source: Tensors) -> dict[str, Any]:
+    def config(self, choices: LibraryConfig, source: Tensors) -> dict[str, Any]:
         choices.require(tie_word_embeddings=True)
         return {
             **encoder_keys("vocab_transform.weight" in source),

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from attnscope.models.families.family import Family
 from attnscope.models.families.heads import ForeignSite, FreeHeads
-from attnscope.models.families.ours import AdoptableFamily, Block, Choices, Taking, Tensors
+from attnscope.models.families.ours import AdoptableFamily, Block, LibraryConfig, Taking, Tensors
 from attnscope.nn.config import ModelConfig
 
 _BLOCK: Block = {
@@ -54,7 +54,7 @@ class GPT2(FreeHeads, AdoptableFamily):
             )  # fmt: skip
         return found
 
-    def config(self, choices: Choices, source: Tensors) -> dict[str, Any]:
+    def config(self, choices: LibraryConfig, source: Tensors) -> dict[str, Any]:
         choices.require(
             scale_attn_weights=True,
             scale_attn_by_inverse_layer_idx=False,

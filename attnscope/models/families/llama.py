@@ -7,7 +7,7 @@ from torch import Tensor
 
 from attnscope.models.families.family import Family
 from attnscope.models.families.heads import ForeignSite, GroupedHeads, Kept, separate_site
-from attnscope.models.families.ours import AdoptableFamily, Block, Choices, Taking, Tensors
+from attnscope.models.families.ours import AdoptableFamily, Block, LibraryConfig, Taking, Tensors
 from attnscope.models.families.slots import SiteSlots
 from attnscope.nn.config import ModelConfig
 from attnscope.records.sites import SiteKey
@@ -56,7 +56,7 @@ class Llama(GroupedHeads, AdoptableFamily):
         super().tell_sizes(model, kept, slots)
         model.config.num_key_value_heads = len(next(iter(slots.values())).keys)
 
-    def config(self, choices: Choices, source: Tensors) -> dict[str, Any]:
+    def config(self, choices: LibraryConfig, source: Tensors) -> dict[str, Any]:
         choices.require(hidden_act="silu", attention_bias=False, mlp_bias=False)
         n_heads = choices.count("num_attention_heads")
         has_groups = bool(choices.get("num_key_value_heads"))
@@ -90,7 +90,7 @@ class Llama(GroupedHeads, AdoptableFamily):
         return taking.state
 
 
-def _rope_base(choices: Choices) -> float:
+def _rope_base(choices: LibraryConfig) -> float:
     """The base of the rotation; raises LoadError where it is stretched."""
     ropes = choices.get("rope_parameters") or choices.get("rope_scaling") or {}
     if not isinstance(ropes, Mapping):
@@ -100,7 +100,7 @@ def _rope_base(choices: Choices) -> float:
     kind = ropes.get("rope_type", ropes.get("type", "default"))
     if kind != "default":
         raise choices.refused(f"its rotation is of the type {kind!r}", "'default'")
-    return Choices(ropes, {"rope_theta": choices.get("rope_theta")}, choices.where).real("rope_theta")
+    return LibraryConfig(ropes, {"rope_theta": choices.get("rope_theta")}, choices.where).real("rope_theta")
 
 
 class Phi(Family):

@@ -25,7 +25,7 @@ _ACTIVATIONS: Mapping[str, Activation] = {
 }
 
 
-class Choices:
+class LibraryConfig:
     """The keys of one config.json, with the library's defaults for those that are not written."""
 
     def __init__(self, values: Mapping[str, Any], defaults: Mapping[str, Any], where: str) -> None:
@@ -83,7 +83,7 @@ class AdoptableFamily(Family, ABC):
     """The library's, for keys that config.json does not write."""
 
     @abstractmethod
-    def config(self, choices: Choices, source: Tensors) -> dict[str, Any]:
+    def config(self, choices: LibraryConfig, source: Tensors) -> dict[str, Any]:
         """The keys of our configuration but for the vocabulary; raises LoadError for what ours cannot be."""
         ...
 

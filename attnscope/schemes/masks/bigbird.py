@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 _MOST_LINKS = 100_000
 
 
-class BigBird(WindowAndGlobal):
+class BigBirdMask(WindowAndGlobal):
     name, title, order = "bigbird", "BigBird", 4
     words, source = "a window, global tokens, and random blocks", "Zaheer et al. 2020"
     choices = ("window", "global_tokens", "random_blocks", "mask_block", "mask_seed", "random_links")

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from attnscope.analysis.head_sums import HeadSums
 
 
-class Norm(Measure):
+class NormMeasure(Measure):
     name = "norm"
     title = "norm"
     order = 140

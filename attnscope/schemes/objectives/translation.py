@@ -3,7 +3,7 @@
 from attnscope.schemes.objectives.objective import ObjectiveScheme
 
 
-class Translation(ObjectiveScheme):
+class TranslationObjective(ObjectiveScheme):
     name, title, order = "translation", "translation", 2
     words, source = "the decoder writes the second text of a pair", "Sutskever et al. 2014"
     choices = ("guided_head", "guided_share")

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 _STD = 0.02
 
 
-class Learned(PositionScheme):
+class LearnedPositions(PositionScheme):
     name, title, order = "learned", "learned", 1
     words = "a learned vector is added for each position, and there is none beyond the last"
     source = "Gehring et al. 2017"

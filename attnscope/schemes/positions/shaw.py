@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from attnscope.nn.config import ModelConfig
 
 
-class Offsets(PositionScheme):
+class ShawOffsets(PositionScheme):
     name, title, order = "shaw", "Shaw", 6
     words, source = "a learned vector for each distance, scored by queries like keys", "Shaw et al. 2018"
     choices = ("max_distance",)

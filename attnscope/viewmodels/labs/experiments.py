@@ -12,8 +12,8 @@ from psygnal import Signal, SignalGroup
 
 from attnscope.records.experiments import (
     NO_ANSWER,
-    Answer,
     CollapseQuestion,
+    ExperimentAnswer,
     ExperimentNews,
     Finding,
     Question,
@@ -85,23 +85,25 @@ class ExperimentsState:
             model=f"{info.source} {info.sha256}", text=session.text, target=session.target
         )
 
-    def answer(self, question: Question) -> Answer:
+    def answer(self, question: Question) -> ExperimentAnswer:
         """What is known of a question now; an earlier finding of its kind stands in until its own comes."""
         if question in self._known:
-            return Answer(finding=self._known[question], is_exact=True)
+            return ExperimentAnswer(finding=self._known[question], is_exact=True)
         if question in self._kept:
-            return Answer(finding=self._kept[question], is_exact=True, is_kept=True)
+            return ExperimentAnswer(finding=self._kept[question], is_exact=True, is_kept=True)
         is_of_model = isinstance(question, CollapseQuestion)  # another model's finding would mislead
         latest = None if is_of_model else self._latest.get(type(question))
         if question in self._refused:
-            return Answer(error=self._refused[question])
+            return ExperimentAnswer(error=self._refused[question])
         pending = self._pending.get(type(question))
         if pending is None or pending.question != question:
-            return Answer(finding=latest) if latest is not None else NO_ANSWER
+            return ExperimentAnswer(finding=latest) if latest is not None else NO_ANSWER
         news = pending.job.answer
         if news is None:
-            return Answer(finding=latest, is_asked=True)
-        return Answer(finding=news.finding or latest, is_asked=True, n_done=news.n_done, n_total=news.n_total)
+            return ExperimentAnswer(finding=latest, is_asked=True)
+        return ExperimentAnswer(
+            finding=news.finding or latest, is_asked=True, n_done=news.n_done, n_total=news.n_total
+        )
 
     def ask(self, question: Question) -> None:
         """Have a question worked out, unless it is known, refused or under way."""

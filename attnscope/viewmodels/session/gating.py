@@ -45,7 +45,7 @@ def joined_selection(selection: tuple[HeadRef, ...], heads: tuple[HeadRef, ...])
     return (kept + tuple(head for head in heads if head not in selection)) or selection
 
 
-def named(heads: tuple[HeadRef, ...]) -> str:
+def label_of_heads(heads: tuple[HeadRef, ...]) -> str:
     """Heads as a label names them: one by name and stack, many by number."""
     if len(heads) == 1:
         return f"{heads[0].label} ({heads[0].stack})"
@@ -87,12 +87,12 @@ class HeadChanges:
         if heads:
             gates = toggled_gates(self._gates, heads)
             verb = "switch off" if gates.value(heads[0]) == 0.0 else "switch on"
-            self.set_gates(f"{verb} {named(heads)}", gates)
+            self.set_gates(f"{verb} {label_of_heads(heads)}", gates)
 
     def set_gate(self, head: HeadRef, value: float) -> None:
         """Move one gate; moves of one gate in a row are one step for undo until `end_drag`."""
         gates = self._gates.with_value(head, min(max(value, 0.0), 1.0))
-        label = f"gate of {named((head,))} to {gates.value(head):.2f}"
+        label = f"gate of {label_of_heads((head,))} to {gates.value(head):.2f}"
         after = replace(self._workspace.setting, gates=gates)
         self._workspace.change(label, after, group=f"gate {head}", is_drag=True)
 
@@ -111,7 +111,7 @@ class HeadChanges:
             others = [(head, value) for head, value in self._gates.values if head.stack not in stacks]
             sites = [site for site in self._workspace.model.sites if site.stack in stacks]
             gates = Gates.of([*others, *all_but(sites, heads).values])
-            kept = heads[0].label if len(heads) == 1 else named(heads)
+            kept = heads[0].label if len(heads) == 1 else label_of_heads(heads)
             self.set_gates(f"prune all of the {' and '.join(sorted(stacks))} but {kept}", gates)
 
     def invert_gates(self) -> None:

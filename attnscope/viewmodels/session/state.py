@@ -35,7 +35,7 @@ from attnscope.viewmodels.maps.shown_maps import ShownMaps, distinct, heads_to_b
 from attnscope.viewmodels.query import Requests
 from attnscope.viewmodels.session.asking import Asking
 from attnscope.viewmodels.session.comparing import DEFAULT_COMPARING, Comparing
-from attnscope.viewmodels.session.gating import HeadChanges, joined_selection, named
+from attnscope.viewmodels.session.gating import HeadChanges, joined_selection, label_of_heads
 from attnscope.viewmodels.session.head_measures import describe_head, first_choice
 from attnscope.viewmodels.session.history import Change, Histories, History, Setting, setting_of
 from attnscope.viewmodels.session.intervening import fitting, mask_in, with_mask
@@ -325,7 +325,9 @@ class Session:
         selection = (
             joined_selection(self.selection, heads) if additive and self.stack == heads[0].stack else heads
         )
-        self.change(f"select {named(selection)}", replace(self.setting, selection=selection), group="select")
+        self.change(
+            f"select {label_of_heads(selection)}", replace(self.setting, selection=selection), group="select"
+        )
 
     def select_stack(self, stack: Stack) -> None:
         """Show another stack, with the head last looked at there."""

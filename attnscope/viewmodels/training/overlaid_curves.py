@@ -80,7 +80,7 @@ def lines_of(
     """The lines of a quantity for the runs, in the order in which they are drawn."""
     if len(shown) == 1:
         return _alone(shown[0], quantity, drawing, window)
-    names = short_names(shown)
+    names = names_at_lines(shown)
     return tuple(line for run in shown for line in _among(run, names[run], quantity, drawing, window))
 
 
@@ -192,7 +192,7 @@ def _is_wanted(name: str, drawing: Drawing) -> bool:
     return (name == "train") == (drawing.losses == "training")
 
 
-def short_names(shown: tuple[ShownRun, ...]) -> dict[ShownRun, str]:
+def names_at_lines(shown: tuple[ShownRun, ...]) -> dict[ShownRun, str]:
     """What stands at the lines of each run: what tells its name apart from the others', cut where long."""
     names = told_apart([run.name for run in shown])
     return {run: short(name) for run, name in zip(shown, names, strict=True)}

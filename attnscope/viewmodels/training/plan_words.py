@@ -164,8 +164,10 @@ def _under_each_other(name: str, cells: Sequence[BatchCell], width: int) -> list
     lines, pieces, answers = [], f"  {name:<9}", f"  {'predicts':<9}"
     first = len(pieces)
     for cell in (cell for cell in cells if not cell.is_padding):
-        answer = "" if cell.told is None else one_line(cell.told) + (f" ({cell.note})" if cell.note else "")
-        piece = one_line(cell.piece)
+        answer = (
+            "" if cell.told is None else trimmed_piece(cell.told) + (f" ({cell.note})" if cell.note else "")
+        )
+        piece = trimmed_piece(cell.piece)
         room = max(len(piece), len(answer)) + 1
         if len(pieces) + room > width and len(pieces) > first:
             lines += [pieces.rstrip(), *([answers.rstrip()] if answers[first:].strip() else [])]
@@ -175,6 +177,6 @@ def _under_each_other(name: str, cells: Sequence[BatchCell], width: int) -> list
     return [*lines, f"  {'padding':<9}{n_padding}"] if n_padding else lines
 
 
-def one_line(piece: str) -> str:
+def trimmed_piece(piece: str) -> str:
     """A piece without line breaks and blanks at its ends; one of blanks as ␣."""
     return piece.replace("\n", "⏎").replace("\t", "⇥").strip() or "␣" * bool(piece)

@@ -118,7 +118,7 @@ _WINDOW_S, _LEAST_S = 30.0, 2.0
 """Over how long the speed is measured, and how much of it must have passed: the first steps are slow."""
 
 
-class Pace:
+class StepPace:
     """Steps per second over the last half minute."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
@@ -174,7 +174,7 @@ class TrainingState:
         self.changed = TrainingChanges()
         self.curves = RunCurves()
         self.watch = WatchState(requests, clock)
-        self._pace = Pace(clock)
+        self._pace = StepPace(clock)
         self.recipe = RecipeDraft(self._on_recipe_changed)
         self.place = RunPlace(self.recipe, self.changed.recipe.emit)
         self.follower = Follower(requests, clock)

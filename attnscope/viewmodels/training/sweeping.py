@@ -85,7 +85,7 @@ class SweepState:
         """How many of all the steps are made, as far as they were told; None before the first."""
         if not self._n_steps:
             return None
-        total = len(self._runs) * self._n_steps * share_of(self._wish, len(self._runs), self._n_steps)
+        total = len(self._runs) * self._n_steps * share_made(self._wish, len(self._runs), self._n_steps)
         return min(1.0, sum(self._steps.values()) / total)
 
     @property
@@ -223,7 +223,7 @@ def _n_begun(out: str, runs: Sequence[SweepRun]) -> int:
     return sum(os.path.isfile(os.path.join(out, run.name, "recipe.toml")) for run in runs)
 
 
-def share_of(wish: SweepWish, n_runs: int, n_steps: int) -> float:
+def share_made(wish: SweepWish, n_runs: int, n_steps: int) -> float:
     """The steps that are made, of those that all runs would make to their end: 0…1."""
     if wish.keep_best is None or wish.after is None:
         return 1.0
@@ -237,7 +237,7 @@ def summary_of(wish: SweepWish, plan: Plan | None) -> str:
     words = "1 run" if n == 1 else f"{n:,} runs, one after another"
     if plan is None or plan.seconds is None:
         return f"{words}."
-    seconds = plan.seconds[1] * n * share_of(wish, n, plan.n_steps)
+    seconds = plan.seconds[1] * n * share_made(wish, n, plan.n_steps)
     values = "" if all(key == SEED for key, _ in wish.runs[0].overrides) else ", with the recipe's own values"
     return f"{words}: about {rough_text(seconds)} of steps{values}."
 

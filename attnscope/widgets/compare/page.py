@@ -58,7 +58,7 @@ from attnscope.viewmodels.session.comparing import LIMITS, Order
 from attnscope.viewmodels.session.scripts import Scripts
 from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.view_state import ViewState
-from attnscope.widgets.cell_map import CellMap
+from attnscope.widgets.cell_map import CellMapWidget
 from attnscope.widgets.choice_button import ChoiceButton
 from attnscope.widgets.compare.side import CompareMeasures, CompareOutput, CompareSide, OfferModels
 from attnscope.widgets.form_parts import column, row
@@ -75,7 +75,7 @@ from attnscope.widgets.theme import Dressed
 # The maps of both sides and their difference with one zoom, one cursor and one highlight for all three.
 
 
-class CompareMaps(CellMap):
+class CompareMaps(CellMapWidget):
     """Shows a ComparedMaps; wheel zooms, drag pans, `0` fits, arrows walk the cells of all three at once."""
 
     cell_pointed = Signal(str)

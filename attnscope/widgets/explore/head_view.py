@@ -19,7 +19,7 @@ from attnscope.figures.style import type_at, type_px
 from attnscope.figures.token_axis import LINE_PX, PAD_PX, axis_names
 from attnscope.records.alignment import GoldCell
 from attnscope.records.maps import HeadMap
-from attnscope.widgets.cell_map import CellMap
+from attnscope.widgets.cell_map import CellMapWidget
 from attnscope.widgets.labels import plain_tooltip
 from attnscope.widgets.placeholder import paint_focus, paint_placeholder, paint_veil
 
@@ -29,7 +29,7 @@ _RENAMING = (
 _NO_HEAD = ("No head chosen", "Click a small map to see it here with its tokens and exact weights.")
 
 
-class HeadView(CellMap):
+class HeadView(CellMapWidget):
     """Shows one HeadMap; the cell under the cursor, or walked to with the arrows, is read out."""
 
     cell_hovered = Signal(int, int, float)

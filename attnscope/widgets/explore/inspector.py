@@ -237,7 +237,7 @@ _MODULE_LETTERS = 18
 """A module's path is longer than there is room for: its end tells most, the tooltip all."""
 
 
-class Inspector(Dressed):
+class HeadInspector(Dressed):
     """Shows the session's primary head."""
 
     def __init__(self, session: Session, parent: QWidget | None = None) -> None:

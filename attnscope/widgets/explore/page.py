@@ -37,7 +37,7 @@ from attnscope.widgets.choice_button import ChoiceButton
 from attnscope.widgets.explore.ask_panel import AskPanel
 from attnscope.widgets.explore.grid_panel import GridPanel
 from attnscope.widgets.explore.head_panel import HeadPanel
-from attnscope.widgets.explore.inspector import Inspector
+from attnscope.widgets.explore.inspector import HeadInspector
 from attnscope.widgets.explore.output_panel import OutputPanel
 from attnscope.widgets.explore.text_bar import TextBar
 from attnscope.widgets.folded_sizes import FoldedSizes
@@ -256,7 +256,7 @@ class ExplorePage(Dressed):
         self.grid_panel = GridPanel(session, view, states.tints, head_actions)
         self.text_bar.left.connect(self.grid_panel.grid.setFocus)
         self.head_panel = HeadPanel(states, view)
-        self.inspector = Inspector(session)
+        self.inspector = HeadInspector(session)
         self.output = OutputPanel(session, view)
         self.generation = GenerationPanel(states.generation, session, view)
         self.lens = LensPanel(states.lens)

@@ -29,7 +29,7 @@ from attnscope.widgets.line_plot import Line, LinePlot
 # Points of pruning curves in words. Pure functions.
 
 
-def value_words(point: CurvePoint) -> str:
+def metric_words(point: CurvePoint) -> str:
     """The metric with its interval, to three significant digits."""
     if not point.low <= point.high:
         return short_number(point.value)
@@ -319,9 +319,9 @@ class PointPanel(QWidget):
         order = f", order {same.index(curve) + 1} of {len(same)}" if len(same) > 1 else ""
         again = ", scored again each time" if curve.is_rescored else ""
         self.ranking.setText(f"by {RANKING_NAMES[curve.ranking]}{order}{again}")
-        self.value.setText(f"{METRIC_NAMES[curve.metric]} {value_words(point)}")
+        self.value.setText(f"{METRIC_NAMES[curve.metric]} {metric_words(point)}")
         self.unit.setText(f"{UNITS[curve.metric]}; {interval_said(curve.n_texts)}")
-        self.untouched.setText(f"{value_words(curve.points[0])} with every head on")
+        self.untouched.setText(f"{metric_words(curve.points[0])} with every head on")
         taken = taken_words(found.taken_last)
         self.taken_title.setVisible(bool(taken))
         self.taken.setVisible(bool(taken))

@@ -142,7 +142,7 @@ class PairTable(Dressed):
         painter.fillRect(bar, QColor(palette.accent if pair.value >= 0 else palette.muted))
         painter.setFont(font(SMALL_PX))
         painter.setPen(QColor(palette.text))
-        painter.drawText(number, middle | Qt.AlignmentFlag.AlignRight, weight_text(pair.value))
+        painter.drawText(number, middle | Qt.AlignmentFlag.AlignRight, short_value(pair.value))
 
     def _write(self, painter: QPainter, place: QRectF, token: Token) -> None:
         painter.setPen(QColor(self.theme.muted if token.is_special else self.theme.text))
@@ -152,14 +152,14 @@ class PairTable(Dressed):
 
     def _words(self, pair: TokenPair) -> str:
         names = (plain_piece(pair.first.piece), plain_piece(pair.second.piece))
-        return f"“{names[0]}” {self._joint} “{names[1]}”: {weight_text(pair.value)}"
+        return f"“{names[0]}” {self._joint} “{names[1]}”: {short_value(pair.value)}"
 
     def _fit(self) -> None:
         self.setFixedHeight(round(type_px(_HEAD_PX) + len(self._pairs) * type_px(_ROW_PX)))
         self.update()
 
 
-def weight_text(value: float) -> str:
+def short_value(value: float) -> str:
     """A value with two decimals, small ones with two digits."""
     text = f"{value:.2f}" if abs(value) >= 0.1 or value == 0 else f"{value:.2g}"
     return text.replace("-", "−")

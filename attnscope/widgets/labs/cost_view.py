@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from PySide6.QtCore import QObject, QThread, Signal, Slot
 
-from attnscope.labs.cost import MEASURED, Cost, CostChoice, CostPoint, measure_costs
+from attnscope.labs.cost import MEASURED, CostChoice, CostPoint, LengthCosts, measure_costs
 from attnscope.labs.lab import Lab
 from attnscope.widgets.labels import when
 from attnscope.widgets.labs.lab_view import LabView
@@ -38,7 +38,7 @@ class MeasuringThread(QThread):
 class CostMeter(QObject):
     """Measures while the lab is looked at, anew for each width; what was measured is kept."""
 
-    def __init__(self, view: LabView[CostChoice, Cost], measure: Measure = measure_costs) -> None:
+    def __init__(self, view: LabView[CostChoice, LengthCosts], measure: Measure = measure_costs) -> None:
         super().__init__(view)
         self._lab, self._measure = view.lab, measure
         self._known: dict[int, tuple[CostPoint, ...]] = {}
@@ -106,7 +106,9 @@ class CostMeter(QObject):
             self._stop()
 
 
-def make_cost_view(lab: Lab[CostChoice, Cost], measure: Measure = measure_costs) -> LabView[CostChoice, Cost]:
+def make_cost_view(
+    lab: Lab[CostChoice, LengthCosts], measure: Measure = measure_costs
+) -> LabView[CostChoice, LengthCosts]:
     """The lab with its meter, a child called `meter`, and the button that measures anew, `again`."""
     view = LabView(lab)
     meter = CostMeter(view, measure)

@@ -6,7 +6,7 @@ from typing import Any, Generic, TypeVar
 from PySide6.QtCore import QObject, QTimer, Slot
 
 from attnscope.labs.lab import Lab
-from attnscope.records.experiments import NO_ANSWER, Answer, Question
+from attnscope.records.experiments import NO_ANSWER, ExperimentAnswer, Question
 from attnscope.viewmodels.labs.experiments import ExperimentsState
 from attnscope.widgets.labels import when
 from attnscope.widgets.labs.lab_view import LabView
@@ -70,7 +70,7 @@ class ExperimentDesk(QObject, Generic[C]):
     def _question(self) -> Question | None:
         return self._plan.question(self._lab.choice, self._state.own_question())
 
-    def _answer(self) -> Answer | None:
+    def _answer(self) -> ExperimentAnswer | None:
         question = self._question()
         return None if question is None else self._state.answer(question)
 

@@ -22,7 +22,7 @@ from attnscope.viewmodels.training.overlaid_curves import (
     curves_of,
     end_of,
     lines_of,
-    short_names,
+    names_at_lines,
     unit_of_losses,
     value_at,
 )
@@ -299,7 +299,7 @@ class CurvesView(Dressed):
         """Room for the names at the lines, and of several runs for the values under the cursor."""
         if len(self._shown) <= 1:
             return round(max(type_px(_LABEL_PX), text_width("validation") + 10))
-        names = short_names(self._shown).values()
+        names = names_at_lines(self._shown).values()
         longest = max((text_width(name) for name in names), default=0.0)
         most = min(type_px(_NAMES_PX), _NAMES_SHARE * self._parts[0].width())
         return round(max(type_px(_LABEL_PX), min(most, longest + text_width(" 0.0000") + 10)))
@@ -335,7 +335,7 @@ class CurvesView(Dressed):
             return " · ".join(words)
         if quantity != "loss":
             return ""
-        names = short_names(self._shown)
+        names = names_at_lines(self._shown)
         for run in reversed(self._shown):
             value = self._main_value(run, quantity, at)
             if value is not None:
