@@ -1,6 +1,8 @@
 """The trees around a bundle: what dpkg-deb packs, with the bundle in /opt, and an AppImage's AppDir."""
 
+import mmap
 import os
+import re
 import shutil
 import subprocess
 import xml.etree.ElementTree as ElementTree
@@ -13,10 +15,11 @@ from . import APP_ID, PACKAGING, ROOT, desktop
 
 MAINTAINER = "The AttnScope authors <attnscope@users.noreply.github.com>"
 DEPENDS = (
-    *("libc6 (>= 2.34)", "libdbus-1-3", "libegl1", "libfontconfig1", "libfreetype6", "libgl1"),
+    *("libdbus-1-3", "libegl1", "libfontconfig1", "libfreetype6", "libgl1"),
     *("libglib2.0-0 | libglib2.0-0t64", "libx11-6", "libx11-xcb1", "libxcb1", "libxkbcommon0"),
 )
 """Libraries that Qt loads and a bundle must not bring: they belong to the graphics driver or the system."""
+_GLIBC = re.compile(rb"\0GLIBC_(\d+)\.(\d+)(?=\0)")
 _APP_RUN = """\
 #!/bin/sh
 here=$(dirname "$(readlink -f "$0")")
@@ -60,7 +63,9 @@ def write_tree(bundle: Path, tree: Path, version: str, pages: Mapping[str, str])
     overrides.write_text(_OVERRIDES, encoding="utf-8")
     control = tree / "DEBIAN" / "control"
     control.parent.mkdir()
-    control.write_text(control_text(version, _size_kib(tree), architecture()), encoding="utf-8")
+    control.write_text(
+        control_text(version, _size_kib(tree), architecture(), needed_glibc(bundle)), encoding="utf-8"
+    )
     _set_modes(tree)
 
 
@@ -79,7 +84,23 @@ def write_app_dir(bundle: Path, tree: Path, pages: Mapping[str, str]) -> None:
     (tree / ".DirIcon").symlink_to(f"usr/share/icons/hicolor/256x256/apps/{APP_ID}.png")
 
 
-def control_text(version: str, size_kib: int, architecture: str) -> str:
+def needed_glibc(bundle: Path) -> str:
+    """The version of glibc that the programs and libraries of a bundle ask for, such as 2.36.
+
+    That of the system it was built on, or older. Where it is missing nothing starts: the package asks for it.
+    """
+    found = {(2, 28)}  # what PySide6's and torch's wheels need
+    for path in bundle.rglob("*"):
+        if not path.is_file() or path.is_symlink():
+            continue
+        with path.open("rb") as stream:
+            if stream.read(4) == b"\x7fELF":
+                with mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as data:
+                    found |= {(int(match[1]), int(match[2])) for match in _GLIBC.finditer(data)}
+    return ".".join(map(str, max(found)))
+
+
+def control_text(version: str, size_kib: int, architecture: str, glibc: str) -> str:
     """The file DEBIAN/control."""
     return (
         "Package: attnscope\n"
@@ -87,7 +108,7 @@ def control_text(version: str, size_kib: int, architecture: str) -> str:
         f"Architecture: {architecture}\n"
         f"Maintainer: {MAINTAINER}\n"
         f"Installed-Size: {size_kib}\n"
-        f"Depends: {', '.join(DEPENDS)}\n"
+        f"Depends: libc6 (>= {glibc}), {', '.join(DEPENDS)}\n"
         "Recommends: fonts-dejavu-core\n"
         "Section: science\n"
         "Priority: optional\n"

@@ -109,6 +109,8 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "bundle" / "_internal").mkdir(parents=True)
     (folder / "bundle" / "attnscope").write_text("#!/bin/sh\n")
     (folder / "bundle" / "_internal" / "x.so").write_bytes(b"x" * 3000)
+    (folder / "bundle" / "_internal" / "y.so").write_bytes(b"\x7fELF..\0GLIBC_2.9\0GLIBC_2.36\0GLIBC_2.4\0")
+    (folder / "bundle" / "_internal" / "words.txt").write_bytes(b"\0GLIBC_2.99\0")
     debian.write_tree(folder / "bundle", folder / "tree", "1.2.3", {"man/man1/attnscope.1": ".TH A 1\n"})
     return folder / "tree"
 
@@ -139,6 +141,9 @@ def test_that_the_control_file_says_what_dpkg_asks_for(tree: Path) -> None:
     fields = dict(re.findall(r"^([A-Z][\w-]+): (.*)$", control, flags=re.MULTILINE))
     assert (fields["Package"], fields["Version"]) == ("attnscope", "1.2.3")
     assert int(fields["Installed-Size"]) >= 3
+    assert fields["Depends"].startswith(
+        "libc6 (>= 2.36), libdbus-1-3, "
+    )  # of the newest symbol in the bundle
     assert control.endswith("\n")
     assert max(map(len, control.partition("Description")[2].splitlines())) <= 80
     changes = gzip.decompress((tree / "usr/share/doc/attnscope/changelog.gz").read_bytes()).decode()
