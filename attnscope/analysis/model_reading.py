@@ -223,7 +223,7 @@ class ModelReading:
             raise UserError(
                 f"{head.stack} {head.label} of this model learned no span.",
                 expected="a self-attention head of a model with span_limit",
-                action="Train the recipe induction-spans.",
+                action="Train the recipe copy-spans.",
             )
         config = network.config
         return Spans(head=head, limit=config.span_limit, ramp=float(config.span_ramp), of_sites=found)
