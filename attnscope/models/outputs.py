@@ -103,7 +103,7 @@ def finite(logits: Tensor) -> Tensor:
 
 
 def _refuse_not_finite(largest: Tensor) -> None:
-    if not largest.numel() or math.isfinite(float(largest.abs().amax())):
+    if not largest.numel() or math.isfinite(float(largest.detach().abs().amax())):
         return
     raise NotFiniteError(
         "The model's output is not finite: its logits are NaN or infinite.",

@@ -134,3 +134,9 @@ def test_that_a_token_that_is_ruled_out_is_no_fault() -> None:
                     ask(spoilt_row)
     with pytest.raises(NotFiniteError):
         finite(torch.full((1, 3), -torch.inf))
+
+
+def test_that_logits_of_a_pass_that_is_derived_are_looked_at_without_a_warning() -> None:
+    logits = torch.tensor([[0.0, 2.0]], requires_grad=True)
+    assert best_ids(logits).tolist() == [1]
+    assert finite(logits) is logits
