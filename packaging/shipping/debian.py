@@ -26,7 +26,8 @@ here=$(dirname "$(readlink -f "$0")")
 exec "$here/usr/lib/attnscope/attnscope" "$@"
 """
 _OVERRIDES = """\
-# the bundle keeps its own copies of Qt, torch and Python in /opt, as shipped by their authors
+# the bundle keeps its own copies of Qt, torch and Python in /opt, as shipped by their authors; the modules of
+# its Python are compiled, for no other would compile them when the package is set up
 attnscope: dir-or-file-in-opt
 attnscope: embedded-library
 attnscope: hardening-no-fortify-functions
@@ -37,6 +38,10 @@ attnscope: shared-library-lacks-prerequisites
 attnscope: library-not-linked-against-libc
 attnscope: extra-license-file
 attnscope: shlib-with-executable-stack
+attnscope: package-installs-python-bytecode
+attnscope: package-installs-python-pycache-dir
+attnscope: script-not-executable
+attnscope: wrong-path-for-interpreter
 """
 
 
