@@ -52,7 +52,7 @@ from attnscope.training.follow import read_news
 from attnscope.training.inspections import read_inspections
 from attnscope.training.lock import read_writer
 from attnscope.training.recipe import parse_recipe
-from attnscope.training.resume_points import TrainingState, load_state, save_state
+from attnscope.training.resume_points import ResumeState, load_state, save_state
 from attnscope.training.run import read_run
 from attnscope.training.threads import NAME, PRECISION_NAME, kept_way, settled_precision
 from attnscope.viewmodels.session.file import SavedSession, Setting, read_session, session_bytes
@@ -381,7 +381,7 @@ def test_that_hostile_notes_on_how_a_run_computes_are_left_alone(tmp_path: Path)
 
 def test_that_hostile_states_of_a_run_are_refused_or_read(tmp_path: Path) -> None:
     place = tmp_path / "state.safetensors"
-    state = TrainingState(step=5, data_sha256="ab", weights_sha256="cd", version="1")
+    state = ResumeState(step=5, data_sha256="ab", weights_sha256="cd", version="1")
     save_state(place, state, {"a.b": torch.arange(6.0).reshape(2, 3), "n": torch.tensor(3)})
     content = place.read_bytes()
     n_header = int.from_bytes(content[:8], "little")
