@@ -35,6 +35,7 @@ from attnscope.text.examples import Example
 from attnscope.text.tasks import make_task
 from attnscope.training.distributed import ALONE
 from attnscope.training.evaluation import has_quick_bfloat16
+from attnscope.training.file_lengths import file_lengths
 from attnscope.training.parts import WATCHED_STEPS, Value
 from attnscope.training.recipe import Recipe
 from attnscope.training.resume_points import N_KEPT
@@ -80,11 +81,12 @@ def longest_tokens(recipe: Recipe) -> int:
 
 
 def mean_tokens(recipe: Recipe) -> float:
-    """Tokens of a text of a batch on average, padding included; of pairs, not read here, the most."""
+    """Tokens of a text of a batch on average, padding included: of a task's, or of a file's as estimated."""
     most = recipe.model.max_tokens
-    if recipe.data.kind != "task" or recipe.model.patch_size:
+    lengths = _task_lengths(recipe) if recipe.data.kind == "task" else file_lengths(recipe)
+    if lengths is None or recipe.model.patch_size:
         return float(longest_tokens(recipe))
-    lengths = np.minimum(_task_lengths(recipe), most)
+    lengths = np.minimum(lengths, most)
     n = min(recipe.training.batch_size, len(lengths))
     if recipe.data.similar_lengths:
         lengths = np.sort(lengths)

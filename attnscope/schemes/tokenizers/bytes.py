@@ -46,6 +46,9 @@ class Bytes(TokenizerKind):
         state["model"]["merges"] = []
         return Tokenizer.from_str(json.dumps(state))
 
+    def n_tokens(self, text: str, vocab_size: int) -> int:
+        return len(text.encode("utf-8", "replace"))
+
     def is_kind_of(self, library: Library) -> bool:
         is_byte_level = any("ByteLevel" in said_of(part) for part in (library.pre_tokenizer, library.decoder))
         if model_name(library) != "BPE" or not is_byte_level or library.get_vocab_size() > 256 + 64:

@@ -18,6 +18,9 @@ class Characters(WholeWords):
         library.decoder = decoders.Fuse()
         return library
 
+    def n_tokens(self, text: str, vocab_size: int) -> int:
+        return len(text)
+
     def is_kind_of(self, library: Library) -> bool:
         pattern = PATTERN.replace("\\", "\\\\")
         return model_name(library) == "WordLevel" and pattern in said_of(library.pre_tokenizer)

@@ -1,5 +1,6 @@
 """What every kind of tokenizer has."""
 
+import math
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Mapping
@@ -7,6 +8,7 @@ from typing import Any, ClassVar, Protocol
 
 from attnscope.schemes.registry import Scheme
 
+_A_PIECE = 0.38
 SPECIALS = ("<pad>", "<unk>", "<s>", "</s>", "<mask>")
 Library = Any
 """A tokenizer of the library `tokenizers`."""
@@ -39,6 +41,14 @@ class TokenizerKind(Scheme, ABC):
     """Whether its trainer must know beforehand which letters there are."""
     counts_words: ClassVar[bool] = False
     """Whether words are to be counted while it is trained."""
+
+    def n_tokens(self, text: str, vocab_size: int) -> int:
+        """How many tokens a text will have, before there is a tokenizer: an estimate for plans.
+
+        Of pieces one is taken for every 0.38 · ln V characters: 3.3 where V is 6,000, as measured on everyday
+        English and French.
+        """
+        return math.ceil(len(text) / (_A_PIECE * math.log(max(vocab_size, 3))))
 
     @abstractmethod
     def untrained(self) -> Library:

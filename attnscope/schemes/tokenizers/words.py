@@ -1,5 +1,7 @@
 """Whole words and single signs, the most frequent ones."""
 
+import re
+
 from attnscope.schemes.tokenizers.kind import Library, WholeWords, model_name
 
 PATTERN = (
@@ -7,6 +9,9 @@ PATTERN = (
     r"|[\p{L}\p{M}\p{N}_]+|[^\s]"
 )
 """A word, a number, or one sign; French elisions (l', n') and English contractions (n't, 's) stand apart."""
+
+
+_WORD = re.compile(r"\w+|[^\w\s]")
 
 
 class Words(WholeWords):
@@ -19,6 +24,9 @@ class Words(WholeWords):
         library.normalizer = normalizers.NFC()
         library.pre_tokenizer = pre_tokenizers.Split(Regex(PATTERN), "removed", invert=True)
         return library
+
+    def n_tokens(self, text: str, vocab_size: int) -> int:
+        return len(_WORD.findall(text))
 
     def is_kind_of(self, library: Library) -> bool:
         return model_name(library) == "WordLevel"
