@@ -1,19 +1,46 @@
 """Works out the examples of the labs that train for longer than a lecture waits, and keeps what was found.
 
-Run from the repository's root after a change of those experiments: python packaging/make_lab_findings.py
+Run from the repository's root after a change of those experiments, with the kinds that changed, all without:
+python packaging/make_lab_findings.py [reach] [writing] [modifications] [tuning]
+What is not named stays as it was.
 """
+
+import json
+import sys
+from collections.abc import Iterator
 
 import torch
 
 from attnscope.files import replace_file
-from attnscope.labs.findings import FINDINGS, findings_path
-from attnscope.records.experiments import ReachQuestion, WritingQuestion
+from attnscope.labs.findings import FINDINGS, KEPT, findings_path
+from attnscope.records.experiments import (
+    ModifyQuestion,
+    Question,
+    ReachQuestion,
+    TuneQuestion,
+    WritingQuestion,
+)
+from attnscope.records.modifications import GROUPS
 from attnscope.strict_json import json_text
-from attnscope.training.reaching import read_past
-from attnscope.training.writing_lengths import compare_writers
+from attnscope.workers.serve_experiments import experiment_news
+
+QUESTIONS: dict[str, tuple[Question, ...]] = {
+    "reach": (ReachQuestion(),),
+    "writing": (WritingQuestion(),),
+    "modifications": tuple(ModifyQuestion(group=group) for group in GROUPS),
+    "tuning": (TuneQuestion(),),
+}
+
+
+def found(questions: tuple[Question, ...]) -> Iterator[dict[str, object]]:
+    """What the worker finds, as it stands in the file."""
+    for question in questions:
+        *_, last = experiment_news(question)
+        yield FINDINGS.write(last.finding)
+
 
 torch.set_num_threads(1)
-*_, reach = read_past(ReachQuestion(), 0)
-*_, writing = compare_writers(WritingQuestion())
-kept = {"reach": FINDINGS.write(reach.finding), "writing": FINDINGS.write(writing.finding)}
+wanted = sys.argv[1:] or list(KEPT)
+kept = json.loads(findings_path().read_text(encoding="utf-8"))
+kept |= {kind: list(found(QUESTIONS[kind])) for kind in wanted}
 replace_file(findings_path(), json_text(kept).encode())

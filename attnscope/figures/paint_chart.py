@@ -57,19 +57,21 @@ def paint_chart(painter: QPainter, rect: QRectF, chart: Chart, *, palette: Palet
     x_range, y_range = _x_range(chart), _y_range(chart)
     named = [s for s in chart.series if s.name and s.has_label and np.isfinite(s.ys).any()]
     wanted_px = max((text_width(_name(s)) for s in named), default=-6.0) + 14
+    if chart.x_names:  # half of the last one stands right of its point
+        wanted_px = max(wanted_px, text_width(chart.x_names[-1]) / 2 + 2)
     names_px = min(max(_MAX_NAME_PX, rect.width() * _NAMES_SHARE), wanted_px)
-    named_px = max((text_width(name) for name in chart.x_names), default=0.0)
     unit_at = _unit_place(rect, chart)
     title_px = _TITLE_PX + unit_at.y() - rect.top()
-    high = max(20.0, rect.height() - title_px - type_px(_AXIS_PX) - named_px)
-    y_ticks = ticks_apart(_y_ticks(chart, y_range, high), y_range, high)
-    ticks_px = max((text_width(text) for _, text in y_ticks), default=10.0) + 10
-    plot = QRectF(
-        rect.left() + ticks_px,
-        rect.top() + title_px,
-        max(20.0, rect.width() - ticks_px - names_px),
-        high,
-    )
+    named_px = 0.0
+    while True:
+        high = max(20.0, rect.height() - title_px - type_px(_AXIS_PX) - named_px)
+        y_ticks = ticks_apart(_y_ticks(chart, y_range, high), y_range, high)
+        ticks_px = max((text_width(text) for _, text in y_ticks), default=10.0) + 10
+        wide = max(20.0, rect.width() - ticks_px - names_px)
+        plot = QRectF(rect.left() + ticks_px, rect.top() + title_px, wide, high)
+        if named_px or are_flat(chart.x_names, wide / max(x_range[1] - x_range[0], 1e-9)):
+            break
+        named_px = max(map(text_width, chart.x_names))
     if chart.is_geometric:
         x_range, y_range = equal_ranges(x_range, y_range, plot.width(), plot.height())
     layout = ChartLayout(plot=plot, x=x_range, y=y_range, is_log_y=chart.is_log_y, is_log_x=chart.is_log_x)
@@ -248,7 +250,9 @@ def _paint_x_ticks(
         painter.setPen(QColor(palette.muted))
         label = QRectF(x - 40, plot.bottom() + 5, 80, type_px(_LABEL_PX))
         painter.drawText(label, Qt.AlignmentFlag.AlignHCenter, text)
-    high = type_px(_LABEL_PX) + max((text_width(name) - type_px(8) for name in chart.x_names), default=0.0)
+    step = plot.width() / max(layout.x[1] - layout.x[0], 1e-9)
+    upright = () if are_flat(chart.x_names, step) else chart.x_names
+    high = type_px(_LABEL_PX) + max((text_width(name) - type_px(8) for name in upright), default=0.0)
     spare = max(0.0, text_width(chart.x_label) + 4 - plot.width()) / 2
     below = QRectF(plot.left(), plot.bottom() + 5 + high, plot.width(), type_px(_LABEL_PX) + 3)
     below.adjust(-min(spare, plot.left() - left), 0, 2 * spare - min(spare, plot.left() - left), 0)
@@ -410,6 +414,11 @@ def paint_whiskers(painter: QPainter, places: tuple[Pixels, ...], colour: QColor
         painter.drawLines([QLineF(x, low, x, high), *across])
 
 
+def are_flat(names: tuple[str, ...], step_px: float) -> bool:
+    """Whether names below an axis, so far apart, stand beside each other without touching."""
+    return max(map(text_width, names), default=-6.0) + 6 <= step_px
+
+
 def paint_x_names(
     painter: QPainter, plot: QRectF, px: Pixels, names: tuple[str, ...], palette: Palette
 ) -> None:
@@ -417,8 +426,7 @@ def paint_x_names(
     painter.setFont(font(SMALL_PX))
     painter.setPen(QColor(palette.muted))
     step = float(px[1] - px[0]) if len(px) > 1 else plot.width()
-    wide = max(text_width(name) for name in names)
-    if wide + 6 <= step:
+    if are_flat(names, step):
         for x, name in zip(px.tolist(), names, strict=True):
             painter.drawText(QPointF(x - text_width(name) / 2, plot.bottom() + 5 + type_px(10)), name)
         return

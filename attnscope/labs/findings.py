@@ -5,10 +5,24 @@ from pathlib import Path
 from attnscope.codec import Codec
 from attnscope.errors import LoadError
 from attnscope.paths import resources_folder
-from attnscope.records.experiments import Finding, Question, ReachFinding, WritingFinding
+from attnscope.records.experiments import (
+    Finding,
+    ModifyFinding,
+    Question,
+    ReachFinding,
+    TuneFinding,
+    WritingFinding,
+)
 from attnscope.strict_json import as_object, read_json
 
 FINDINGS = Codec(is_strict=True, is_sparse=True, odd="texts")
+KEPT: dict[str, type[Finding]] = {
+    "reach": ReachFinding,
+    "writing": WritingFinding,
+    "modifications": ModifyFinding,
+    "tuning": TuneFinding,
+}
+"""The kinds that are kept, by their keys in the file: a list of findings each."""
 
 
 def findings_path() -> Path:
@@ -20,8 +34,16 @@ def kept_findings() -> dict[Question, Finding]:
     """The findings by their questions; none where the file is missing or cannot be read."""
     try:
         values = as_object(read_json(findings_path()), what="the labs' findings")
-        reach = FINDINGS.read(ReachFinding, values.get("reach"))
-        writing = FINDINGS.read(WritingFinding, values.get("writing"))
+        found: list[Finding] = [
+            FINDINGS.read(kind, one) for key, kind in KEPT.items() for one in _listed(values.get(key, []))
+        ]
     except (LoadError, ValueError):
         return {}  # the labs train them instead
-    return {reach.question: reach, writing.question: writing}
+    return {finding.question: finding for finding in found}
+
+
+def _listed(value: object) -> list[object]:
+    """What stands under a key; raises ValueError where that is no list."""
+    if not isinstance(value, list):
+        raise ValueError("the labs' findings of a kind are no list")
+    return value

@@ -11,6 +11,7 @@ A question holds all that its finding depends on, so equal questions have equal 
 from dataclasses import dataclass
 from typing import Literal, get_args
 
+from attnscope.records.modifications import Group
 from attnscope.records.redundancy import CollapseCurve
 from attnscope.records.requests import CountedNews, Request
 from attnscope.records.sites import Stack
@@ -192,8 +193,99 @@ class WritingFinding:
     curves: tuple[WritingCurve, ...]
 
 
-Question = CollapseQuestion | GradientQuestion | WarmupQuestion | ReachQuestion | WritingQuestion
-Finding = CollapseFinding | GradientFinding | WarmupFinding | ReachFinding | WritingFinding
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModifyQuestion:
+    """The unmodified small Transformer and its modifications of a group, each trained `n_seeds` times."""
+
+    group: Group = "activation"
+    n_steps: int = 500
+    n_seeds: int = 3
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModifyRow:
+    """One of `MODIFICATIONS`, with a number for each seed that is done, [n_done].
+
+    Losses are nats a token of held-out texts after a quarter of the steps and after all of them, BLEU is of
+    greedy translations, NaN where none were made. `seconds` of the processor were needed for a model.
+    """
+
+    name: str
+    n_parameters: int
+    earlies: tuple[float, ...]
+    finals: tuple[float, ...]
+    bleus: tuple[float, ...]
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModifyFinding:
+    """The rows that have at least one seed, the unmodified model first."""
+
+    question: ModifyQuestion
+    rows: tuple[ModifyRow, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TuneQuestion:
+    """The model stories-masked, fine-tuned on a few sentences with every pair of two seeds, in both ways.
+
+    `n_inits` seeds draw the weights that are new, `n_orders` the batches. In the second way the
+    `reinit_layers` layers next to the output begin anew as well.
+    """
+
+    n_inits: int = 4
+    n_orders: int = 4
+    n_examples: int = 48
+    n_steps: int = 30
+    reinit_layers: int = 1
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TuneRun:
+    """One run: its two seeds from 0, the share of N_HELD_OUT sentences that it told right, and ‖θ_t − θ_0‖.
+
+    `moved` has a number for each of the finding's layers; `is_reinitialised` says which way it was.
+    """
+
+    is_reinitialised: bool
+    init: int
+    order: int
+    accuracy: float
+    moved: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TuneFinding:
+    """The runs that are done; `layers` name the model's layers from the input on."""
+
+    question: TuneQuestion
+    layers: tuple[str, ...]
+    n_held_out: int
+    n_parameters: int
+    runs: tuple[TuneRun, ...]
+
+
+Question = (
+    CollapseQuestion
+    | GradientQuestion
+    | WarmupQuestion
+    | ReachQuestion
+    | WritingQuestion
+    | ModifyQuestion
+    | TuneQuestion
+)
+Finding = (
+    CollapseFinding
+    | GradientFinding
+    | WarmupFinding
+    | ReachFinding
+    | WritingFinding
+    | ModifyFinding
+    | TuneFinding
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

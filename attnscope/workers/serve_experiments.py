@@ -1,7 +1,10 @@
 """A lab's experiment, done piece by piece between views. No Qt."""
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 
+import numpy as np
+
+from attnscope.analysis.bleu import bleu_of, count_ngrams
 from attnscope.analysis.rank import rank_collapse
 from attnscope.errors import UserError
 from attnscope.models import Model
@@ -10,15 +13,19 @@ from attnscope.records.experiments import (
     CollapseQuestion,
     ExperimentNews,
     GradientQuestion,
+    ModifyQuestion,
     Question,
     ReachQuestion,
     RunExperiment,
+    TuneQuestion,
     WarmupQuestion,
     WritingQuestion,
 )
 from attnscope.records.requests import Reply
 from attnscope.training.first_gradients import first_gradients
+from attnscope.training.modifying import try_modifications
 from attnscope.training.reaching import read_past
+from attnscope.training.tuning import fine_tune
 from attnscope.training.warming import try_warmups
 from attnscope.training.writing_lengths import compare_writers
 from attnscope.workers.desk import Desk, running, works
@@ -56,6 +63,16 @@ def _work(question: Question, number: int, get_model: GetModel) -> Generator[Rep
             yield from read_past(question, number)
         case WritingQuestion():
             yield from compare_writers(question, number)
+        case TuneQuestion():
+            yield from fine_tune(question, number)
+        case ModifyQuestion():
+            yield from try_modifications(question, number, bleu=_bleu)
+
+
+def _bleu(written: Sequence[str], right: Sequence[str]) -> float:
+    """BLEU of texts against one reference each, without its interval."""
+    counts = [count_ngrams(text, reference) for text, reference in zip(written, right, strict=True)]
+    return float(bleu_of(np.sum(counts, axis=0)))
 
 
 def _collapse(question: CollapseQuestion, number: int, model: Model) -> ExperimentNews:

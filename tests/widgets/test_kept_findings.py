@@ -6,10 +6,19 @@ from session_samples import Desk
 
 from attnscope.labs import findings as kept_module
 from attnscope.labs.findings import kept_findings
+from attnscope.labs.fine_tuning import TuneChoice, spread
 from attnscope.labs.length_quality import QualityChoice, judge_lengths
 from attnscope.labs.longer_texts import LongerChoice, read_longer
-from attnscope.records.experiments import ReachFinding, WritingFinding
+from attnscope.labs.modifications import ModifyChoice, compare, gain_ends
+from attnscope.records.experiments import (
+    ExperimentAnswer,
+    ModifyFinding,
+    ReachFinding,
+    TuneFinding,
+    WritingFinding,
+)
 from attnscope.records.messages import Request
+from attnscope.records.modifications import of_group
 from attnscope.training.reaching import read_past
 from attnscope.training.writing_lengths import Course
 from attnscope.viewmodels.labs.experiments import ExperimentsState
@@ -49,6 +58,39 @@ def test_that_what_is_kept_was_trained_until_it_is_learned() -> None:
     for curve in reach.curves:
         if curve.scheme != "none":  # which has nothing to count with
             assert max(curve.losses[1 : reach.question.n_trained]) < 0.1, curve.scheme
+
+
+def test_that_kept_modifications_are_whole_and_agree_with_what_is_published_where_both_are_clear() -> None:
+    found = kept_findings()
+    for group in ("activation", "position"):
+        choice = ModifyChoice(group=group)
+        finding = found[choice.question]
+        assert isinstance(finding, ModifyFinding)
+        assert [row.name for row in finding.rows] == [one.name for one in of_group(group)]
+        for row in finding.rows:
+            assert len(row.earlies) == len(row.finals) == len(row.bleus) == choice.n_seeds
+            assert row.seconds < 120  # two minutes of a processor at the most
+            assert max(row.finals) < min(row.earlies)
+            assert 0 <= min(row.bleus) <= max(row.bleus) <= 100
+    shown = compare(ModifyChoice(group="position", answer=ExperimentAnswer(finding=found[choice.question])))
+    low_high = dict(zip((row.name for row in shown.rows), shown.gains.tolist(), strict=True))
+    assert low_high["none"][1] < 0  # without positions it is worse, over all seeds
+    bleus = {row.name: np.array(row.bleus) for row in found[choice.question].rows}
+    low, high = gain_ends(bleus["learned"], bleus["sinusoidal"], is_loss=False)
+    assert low < 0 < high  # by BLEU learned ones are as good: 25.7 and 25.8 in table 3 of Vaswani et al. 2017
+
+
+def test_that_the_kept_runs_of_fine_tuning_are_all_pairs_of_seeds_and_spread() -> None:
+    finding = kept_findings()[TuneChoice().question]
+    assert isinstance(finding, TuneFinding)
+    shown = spread(TuneChoice(answer=ExperimentAnswer(finding=finding, is_exact=True, is_kept=True)))
+    for grid in shown.accuracies.values():
+        assert grid.shape == (4, 4)
+        assert np.isfinite(grid).all()
+    plain = shown.accuracies[False]
+    assert plain.max() - plain.min() > 0.1  # ten points of accuracy by the seeds alone
+    assert plain.mean() > 0.5  # a guess is a third
+    assert shown.words.sentence.endswith("in advance.")
 
 
 def test_that_another_choice_is_asked_of_the_worker() -> None:

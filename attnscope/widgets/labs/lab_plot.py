@@ -58,7 +58,7 @@ class LabPlot(LinePlot):
         self.set_marks(tuple(self._x(x) for x, _ in chart.marks))
         self.set_lines(lines)
         self._draw_loose([s for s in chart.series if s.style == "points"])
-        self._draw_stems([s for s in chart.series if s.style == "stems"])
+        self._draw_stems([s for s in chart.series if s.style in ("stems", "whiskers")])
         self.fit()
 
     def fit(self) -> None:
@@ -154,7 +154,11 @@ class LabPlot(LinePlot):
         for item, series in zip(self._loose, every, strict=False):
             size = 11 if len(series.xs) == 1 else 6
             brush = pg.mkBrush(QColor(series_colour(self.theme, series.colour)))
-            item.setData(self._xs(series.xs), self._heights(series.ys), size=size, brush=brush, pen=None)
+            xs, ys = self._xs(series.xs), self._heights(series.ys)
+            known = np.isfinite(xs) & np.isfinite(
+                ys
+            )  # pyqtgraph can kill the process on points that are none
+            item.setData(xs[known], ys[known], size=size, brush=brush, pen=None)
         for k, item in enumerate(self._loose):
             item.setVisible(k < len(every))
 
@@ -164,8 +168,13 @@ class LabPlot(LinePlot):
             self.getPlotItem().addItem(self._stems[-1], ignoreBounds=True)
         for item, series in zip(self._stems, every, strict=False):
             pen = pg.mkPen(QColor(series_colour(self.theme, series.colour)), width=2)
-            ys = np.stack([np.zeros(len(series.ys)), series.ys], axis=1).ravel()
-            item.setData(np.repeat(self._xs(series.xs), 2), ys, pen=pen, connect="pairs")
+            if series.style == "whiskers":  # both ends are given
+                xs, ys = self._xs(series.xs), self._heights(series.ys)
+            else:
+                xs = np.repeat(self._xs(series.xs), 2)
+                ys = np.stack([np.zeros(len(series.ys)), series.ys], axis=1).ravel()
+            known = np.isfinite(ys).reshape(-1, 2).all(axis=1).repeat(2)
+            item.setData(xs[known], ys[known], pen=pen, connect="pairs")
         for k, item in enumerate(self._stems):
             item.setVisible(k < len(every))
 

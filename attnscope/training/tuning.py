@@ -1,0 +1,164 @@
+"""A model that comes with the program, fine-tuned on a few sentences again and again (Dodge et al. 2020).
+
+    symbol      meaning                                                            shape
+    init        a seed of the weights that the model did not have before            one number
+    order       a seed of the batches that are drawn                                one number
+    ‖θ_t − θ_0‖ how far each layer has come from where the run began                [n_layers]
+
+Every pair of the two seeds is a run; all runs share the sentences and everything else. In a second way the
+layers next to the output begin anew, as Zhang et al. 2021 do, who find that they otherwise hardly move.
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import product
+
+import numpy as np
+import torch
+
+from attnscope.models.checkpoint import LoadedFolder
+from attnscope.nn.own_module import OwnModule
+from attnscope.records.experiments import ExperimentNews, TuneFinding, TuneQuestion, TuneRun
+from attnscope.training.data import Prepared, prepare
+from attnscope.training.inspections import layer_of
+from attnscope.training.objectives import loss_sum, scored_logits
+from attnscope.training.parts import Recipe
+from attnscope.training.recipe import parse_recipe
+from attnscope.training.starting import first_module, read_start
+
+BATCH, N_HELD_OUT = 16, 256
+_RATE, _WARMUP_SHARE = 1e-3, 0.1
+
+
+def recipe_of(question: TuneQuestion) -> Recipe:
+    """What a run of the question is, but for its seeds and its way."""
+    return parse_recipe(f"""
+[model]
+pooling = "mean"
+
+[data]
+kind = "task"
+task = "sentiment"
+n_examples = {question.n_examples}
+
+[objective]
+kind = "classification"
+
+[training]
+n_steps = {question.n_steps}
+batch_size = {BATCH}
+evaluation_batches = {N_HELD_OUT // BATCH}
+seed = {question.seed}
+
+[start]
+from = "stories-masked"
+""")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Begun:
+    """What all runs of a question share: recipe, data, and the model that they start from."""
+
+    recipe: Recipe
+    data: Prepared
+    start: LoadedFolder
+
+
+def begin(question: TuneQuestion) -> Begun:
+    """Read the model and prepare the sentences; raises LoadError where the model is missing."""
+    recipe = recipe_of(question)
+    start = read_start(recipe)
+    return Begun(recipe=recipe, data=prepare(recipe, start.tokenizer), start=start)
+
+
+def fine_tune(question: TuneQuestion, number: int = 0) -> Iterator[ExperimentNews]:
+    """One piece of news after each step; a run is told when it is done."""
+    begun = begin(question)
+    wanted = list(product(range(question.n_orders), range(question.n_inits), (False, True)))
+    n_total, n_parameters = question.n_steps * len(wanted), 0
+    runs: list[TuneRun] = []
+    layers: tuple[str, ...] = ()
+    for k, (order, init, is_anew) in enumerate(wanted):
+        module = first_of(begun, question, init, is_anew=is_anew)
+        first = {name: p.detach().clone() for name, p in module.named_parameters()}
+        n_parameters = sum(p.numel() for p in first.values())
+        for step in train(module, begun, question, order):
+            if step == question.n_steps:
+                moved = moved_by_layer(module, first)
+                layers = tuple(moved)
+                runs.append(
+                    TuneRun(
+                        is_reinitialised=is_anew,
+                        init=init,
+                        order=order,
+                        accuracy=accuracy_of(module, begun.data),
+                        moved=tuple(moved.values()),
+                    )
+                )
+            yield ExperimentNews(
+                number=number,
+                n_done=k * question.n_steps + step,
+                n_total=n_total,
+                finding=TuneFinding(
+                    question=question,
+                    layers=layers,
+                    n_held_out=N_HELD_OUT,
+                    n_parameters=n_parameters,
+                    runs=tuple(runs),
+                ),
+                is_done=len(runs) == len(wanted),
+            )
+
+
+def first_of(begun: Begun, question: TuneQuestion, init: int, *, is_anew: bool) -> OwnModule:
+    """The model as a run begins with it; what is new is drawn by `init`."""
+    recipe = begun.recipe
+    n_anew = question.reinit_layers if is_anew else 0
+    drawn = replace(
+        recipe,
+        training=replace(recipe.training, seed=question.seed + init),
+        start=replace(recipe.start, reinit_layers=n_anew),
+    )
+    return first_module(drawn, begun.data.fitted(recipe.model), begun.start)
+
+
+def train(module: OwnModule, begun: Begun, question: TuneQuestion, order: int) -> Iterator[int]:
+    """Train with Adam, a warm-up and a straight line to 0; gives the number of steps done after each."""
+    optimizer = torch.optim.Adam(module.parameters(), lr=_RATE)
+    n_warmup = max(1, round(_WARMUP_SHARE * question.n_steps))
+    for step in range(1, question.n_steps + 1):
+        share = min(1.0, step / n_warmup) * (question.n_steps + 1 - step) / question.n_steps
+        for group in optimizer.param_groups:
+            group["lr"] = _RATE * share
+        rng = np.random.default_rng((question.seed + order, step))
+        batch = begun.data.batches.draw(rng, 0.0)
+        module.train()
+        torch.manual_seed((question.seed + order) * 100_003 + step)  # for dropout
+        loss = loss_sum(module, batch) / len(batch.labels)
+        optimizer.zero_grad()
+        torch.autograd.backward(loss)
+        optimizer.step()
+        yield step
+
+
+@torch.no_grad()
+def accuracy_of(module: OwnModule, data: Prepared) -> float:
+    """The share of the held-out sentences whose label has the largest output."""
+    module.eval()
+    n_right = n = 0
+    for batch in data.batches.evaluation():
+        n_right += int((scored_logits(module, batch).argmax(dim=1) == batch.labels).sum())
+        n += len(batch.labels)
+    return n_right / n
+
+
+@torch.no_grad()
+def moved_by_layer(module: OwnModule, first: dict[str, torch.Tensor]) -> dict[str, float]:
+    """‖θ_t − θ_0‖ of every layer, in the order of the layers."""
+    squares: dict[str, float] = {}
+    for name, parameter in module.named_parameters():
+        layer = layer_of(name)
+        change = (parameter - first[name]).double().square().sum().item()
+        squares[layer] = squares.get(layer, 0.0) + change
+    return {layer: math.sqrt(total) for layer, total in squares.items()}

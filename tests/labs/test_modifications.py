@@ -1,0 +1,112 @@
+"""The lab of modifications: what it tells of a finding, and what it does not claim."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+from attnscope.labs.modifications import (
+    ModifyChoice,
+    compare,
+    gain_ends,
+    mean_and_ends,
+    modify_charts,
+    rank_correlation,
+)
+from attnscope.records.experiments import ExperimentAnswer, ModifyFinding, ModifyQuestion, ModifyRow
+from attnscope.records.modifications import D_FF, GROUPS, MODIFICATIONS, of_group
+
+
+def row(name: str, *finals: float) -> ModifyRow:
+    return ModifyRow(
+        name=name,
+        n_parameters=1000,
+        earlies=tuple(2 * one for one in finals),
+        finals=finals,
+        bleus=tuple(90 - one for one in finals),
+        seconds=9.5,
+    )
+
+
+def shown(*rows: ModifyRow, group: str = "activation", measure: str = "final", is_exact: bool = True):
+    question = ModifyQuestion(group=group)  # type: ignore[arg-type]
+    found = ModifyFinding(question=question, rows=rows)
+    answer = ExperimentAnswer(finding=found, is_exact=is_exact, is_asked=not is_exact, n_done=3, n_total=9)
+    return compare(ModifyChoice(group=group, measure=measure, answer=answer))  # type: ignore[arg-type]
+
+
+def activations(**finals: tuple[float, ...]) -> tuple[ModifyRow, ...]:
+    rows = {one.name: (1.0, 1.1, 1.2) for one in of_group("activation")} | finals
+    return tuple(row(name, *values) for name, values in rows.items())
+
+
+def test_that_every_group_has_the_unmodified_model_first_and_published_numbers() -> None:
+    for group in GROUPS:
+        names = [one.name for one in of_group(group)]
+        assert names[0] == "vanilla"
+        assert len(set(names)) == len(names) >= 4
+    published = {name: one.published for name, one in MODIFICATIONS.items() if one.published}
+    assert published["geglu"].final == 1.792
+    assert (published["sinusoidal"].bleu, published["learned"].bleu) == (25.8, 25.7)
+    assert dict(MODIFICATIONS["geglu"].changes)["d_ff"] == 2 * D_FF // 3  # three matrices for two
+
+
+def test_that_intervals_are_students_over_seeds() -> None:
+    values = np.array([1.0, 2.0, 4.0])
+    mean, low, high = mean_and_ends(values)
+    deviation = math.sqrt(sum((v - 7 / 3) ** 2 for v in (1.0, 2.0, 4.0)) / 2)
+    assert mean == pytest.approx(7 / 3)
+    assert high - mean == pytest.approx(4.302653 * deviation / math.sqrt(3), rel=1e-5)  # t of two, 97.5 %
+    assert mean - low == pytest.approx(high - mean)
+    assert np.isnan(mean_and_ends(np.array([1.0]))[1:]).all()
+    assert np.isnan(mean_and_ends(np.zeros(0))).all()
+    gains = gain_ends(np.array([0.5, 0.6]), np.array([1.0, 1.1, 1.3]), is_loss=True)
+    assert gains == pytest.approx((0.5, 0.5))
+    assert gain_ends(np.array([3.0, 4.0]), np.array([1.0, 2.0]), is_loss=False) == pytest.approx((2.0, 2.0))
+
+
+def test_that_the_rank_correlation_is_spearmans() -> None:
+    first, second = np.array([3.0, 1.0, 2.0, 2.0, np.nan]), np.array([10.0, 30.0, 20.0, 5.0, 1.0])
+    ranks = [[4, 1, 2.5, 2.5], [2, 4, 3, 1]]
+    means = [sum(one) / 4 for one in ranks]
+    over = sum((a - means[0]) * (b - means[1]) for a, b in zip(*ranks, strict=True))
+    under = math.prod(math.sqrt(sum((a - m) ** 2 for a in one)) for one, m in zip(ranks, means, strict=True))
+    assert rank_correlation(first, second) == pytest.approx(over / under)
+    for permuted in itertools.permutations((1.0, 2.0, 3.0)):
+        found = rank_correlation(np.array([1.0, 2.0, 3.0]), np.array(permuted))
+        distance = sum((a - b) ** 2 for a, b in zip((1, 2, 3), permuted, strict=True))
+        assert found == pytest.approx(1 - 6 * distance / 24)
+    assert np.isnan(rank_correlation(first[:2], second[:2]))
+    assert np.isnan(rank_correlation(np.ones(4), second[:4]))
+
+
+def test_that_a_difference_is_told_where_its_interval_leaves_out_zero() -> None:
+    said = shown(*activations(geglu=(0.5, 0.61, 0.7), gelu=(2.0, 2.1, 2.21), swish=(0.2, 1.8, 1.0))).words
+    assert said.sentence.startswith("GeGLU is better than the unmodified model; GELU is worse; for 4 others")
+    assert dict(said.numbers)["GeGLU"].endswith(" · 1.792")
+    better = shown(*activations(geglu=(0.5, 0.61, 0.7)), measure="bleu").words.sentence
+    assert better.startswith("GeGLU is better")
+    alike = shown(*activations()).words.sentence
+    assert alike.startswith("For 6 modifications the interval of the difference holds 0")
+
+
+def test_that_rows_that_are_not_done_are_missing_and_other_groups_are_not_taken() -> None:
+    part = shown(row("vanilla", 1.0), is_exact=False)
+    assert part.means[0] == 1.0
+    assert np.isnan(part.means[1:]).all()
+    assert "3 of 9" in part.words.sentence
+    here, told = modify_charts(part)
+    assert here.x_names[:2] == ("vanilla", "GELU")
+    assert np.isfinite(told.series[1].ys).all()
+    other = ExperimentAnswer(
+        finding=ModifyFinding(question=ModifyQuestion(group="norm"), rows=(row("vanilla", 1.0),))
+    )
+    assert np.isnan(compare(ModifyChoice(answer=other)).means).all()
+
+
+def test_that_numbers_of_two_papers_are_two_series() -> None:
+    _, told = modify_charts(shown(group="position", measure="bleu"))
+    assert [one.name for one in told.series] == ["Narang et al. 2021", "Vaswani et al. 2017"]
+    assert np.nansum(told.series[1].ys) == pytest.approx(25.8 + 25.7)
+    assert dict(shown(group="position", measure="bleu").words.numbers)["rank correlation ρ"] == "–"
