@@ -133,10 +133,10 @@ def prediction_lines(comparison: "Comparison", *, is_changed: bool) -> list[str]
     lines += [follows] if follows else []
     written = (comparison.before.generated, comparison.after.generated)
     if any(written):
-        lines.append(f"writes: {one_line(written[0]) or '(nothing)'}")
-        lines += [f"   now: {one_line(written[1]) or '(nothing)'}"] if written[1] != written[0] else []
         certainty = certainty_text(comparison)
         lines += [certainty] if certainty else []
+        lines.append(f"writes: {one_line(written[0]) or '(nothing)'}")
+        lines += [f"   now: {one_line(written[1]) or '(nothing)'}"] if written[1] != written[0] else []
     return lines
 
 

@@ -125,9 +125,9 @@ def _words(choice: ShiftChoice, matrix: Numbers, rows: Numbers, errors: dict[str
         formula=("PE(t+Δ) = A_Δ PE(t)", "A_Δ = diag(R(Δθ₀), R(Δθ₁), …)", "θᵢ = base^(−2i/d)"),
         numbers=numbers,
         sentence=(
-            f"The same matrix takes every position to the one {choice.shift} further: move t, and the last "
-            "two rows stay equal while A stays as it is. So a linear layer can look a fixed distance away. A "
-            "random table has no such matrix: one that fits some positions fails on the others."
+            f"One matrix takes every position to the one {choice.shift} further: move t, and the last two "
+            "rows stay equal while A stays. So a linear layer can look a fixed distance away. For a random "
+            "table there is none: what fits some positions fails on the others."
         ),
     )
 

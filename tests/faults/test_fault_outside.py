@@ -148,7 +148,7 @@ def test_that_odd_numbers_in_metrics_are_no_events(field: str, number: str) -> N
     event = attnscope.records.training.Evaluated
     values: dict[str, object] = {"attempt": 1, "event": "evaluated"}
     for name, kind in event.__annotations__.items():
-        values[name] = "" if kind is str else 1
+        values[name] = "" if kind is str else [["L0H0", 1]] if name == "spans" else 1
     assert event_from_line(json.dumps(values).encode()) is not None
     line = json.dumps({**values, field: "ODD"}).replace('"ODD"', number)
     assert event_from_line(line.encode()) is None

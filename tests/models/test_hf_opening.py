@@ -20,7 +20,6 @@ from attnscope.files import sha256_of
 from attnscope.hub.here import cached_snapshot
 from attnscope.hub.shelf import is_model_id
 from attnscope.models import load
-from attnscope.models.huggingface import cache as cache_file
 from attnscope.models.huggingface import weight_files
 from attnscope.models.huggingface.cache import find_huggingface
 from attnscope.models.huggingface.facts import column_labels, licence_of
@@ -163,8 +162,8 @@ def test_that_only_a_download_by_name_reaches_for_the_hub(
         put_into_cache(cache, name, folder)
         hear(FetchStep(n_done=1, n_total=1))
 
-    monkeypatch.setattr(cache_file, "ask_hub", ask)
-    monkeypatch.setattr(cache_file, "fetch_now", fetch)
+    monkeypatch.setattr("attnscope.hub.asking.ask_hub", ask)
+    monkeypatch.setattr("attnscope.hub.fetching.fetch_now", fetch)
     assert load("hf:someone/new", "cpu").info.name == "someone/new"
     assert load("someone/new", "cpu").info.name == "someone/new"
     assert load("hf:someone/new", "cpu").info.name == "someone/new"
