@@ -48,7 +48,7 @@ CLAIM = (
 class TuneChoice:
     """How many runs, and how each is trained."""
 
-    n_inits: int = number(4, SEEDS, title="first weights", tip="Seeds of the weights that are new")
+    n_inits: int = number(4, SEEDS, title="weights", tip="Seeds of the weights that are new")
     n_orders: int = number(4, SEEDS, title="orders", tip="Seeds of the order of the data")
     n_examples: int = number(48, EXAMPLES, title="sentences", tip="Sentences that are trained on")
     n_steps: int = number(30, STEPS, title="steps", tip="Steps of each run, 16 sentences each")
@@ -169,15 +169,15 @@ def _sentence(
     if choice.answer.progress or not all(np.isfinite(grid).all() for grid in accuracies.values()):
         return claimed(CLAIM, choice.answer)
     plain, anew = accuracies[False], accuracies[True]
-    kept = ", in advance" if choice.answer.is_kept else ""
+    kept = ", trained in advance" if choice.answer.is_kept else ""
     differences = (anew - plain).ravel()
     reach = student_t(len(differences) - 1) * differences.std(ddof=1) / np.sqrt(len(differences))
     better = "better" if differences.mean() > 0 else "worse"
-    clear = better if abs(differences.mean()) > reach else "not clearly another"
+    clear = better if abs(differences.mean()) > reach else "not clearly better or worse"
     return (
         f"{plural(plain.size, 'run')} that differ in their seeds alone reach {100 * plain.min():.0f} to "
         f"{100 * plain.max():.0f} %: whoever reports the best of them reports luck. With "
-        f"{plural(question.reinit_layers, 'top layer')} begun anew the mean is {clear}, "
+        f"{plural(question.reinit_layers, 'top layer')} begun anew the mean is {clear}: "
         f"{100 * anew.mean():.1f} against {100 * plain.mean():.1f} %{kept}."
     )
 
@@ -192,7 +192,7 @@ def tune_cells(shown: Tuned) -> tuple[CellMap, ...]:
             limit=100.0,
             rows=tuple(f"weights {i + 1}" for i in range(grid.shape[0])),
             columns=tuple(str(j + 1) for j in range(grid.shape[1])),
-            row_title="first weights",
+            row_title="weights",
             column_title="order of the data",
             has_numbers=True,
             is_wide=True,
@@ -228,7 +228,7 @@ def tune_charts(shown: Tuned) -> tuple[Chart, ...]:
         Chart(
             title="Change by layer",
             x_label="",
-            y_label="‖θ_t − θ_0‖, mean of the runs; bars: one standard deviation",
+            y_label="‖θ_t − θ_0‖, mean ± one std. dev.",
             series=tuple(far),
             x_names=tuple(name.removeprefix("encoder ") for name in shown.layers),
         ),

@@ -230,13 +230,13 @@ def _sentence(choice: ModifyChoice, rows: tuple[Modification, ...], stats: Numbe
     if worse:
         parts.append(f"{_listed(worse)} {'is' if len(worse) == 1 else 'are'} worse")
     if n_other:
-        whom = f"for {plural(n_other, 'other')}" if parts else f"for {plural(n_other, 'modification')}"
-        parts.append(f"{whom} the interval of the difference holds 0")
+        whom = plural(n_other, "other") if parts else plural(n_other, "modification")
+        parts.append(f"{whom} cannot be told from the unmodified model")
     told = "; ".join(parts)
-    kept = ", in advance" if choice.answer.is_kept else ""
+    kept = ", trained in advance" if choice.answer.is_kept else ""
     return (
-        f"{told[0].upper()}{told[1:]}, over {plural(choice.n_seeds, 'seed')} of {choice.n_steps} steps "
-        f"each{kept}. A toy says little of large models: compare the order."
+        f"{told[0].upper()}{told[1:]} ({plural(choice.n_seeds, 'seed')}, {choice.n_steps} steps each{kept}). "
+        "A toy says little about large models: compare the order."
     )
 
 

@@ -122,7 +122,7 @@ def _words(choice: ShiftChoice, matrix: Numbers, rows: Numbers, errors: dict[str
         ),
     )
     return LabWords(
-        formula=("PE(t+Δ) = A_Δ PE(t)", "A_Δ = diag(R(Δθ₀), R(Δθ₁), …)", "θᵢ = base^(−2i/d)"),
+        formula=("PE(t+Δ) = A_Δ PE(t)", "A = diag(R(Δθ₀), R(Δθ₁), …)", "θᵢ = base^(−2i/d)"),
         numbers=numbers,
         sentence=(
             f"One matrix takes every position to the one {choice.shift} further: move t, and the last two "
@@ -174,7 +174,7 @@ class ShiftMatrix(Lab[ShiftChoice, Shifted]):
             ),
             CellMap(
                 title="Encodings",
-                note="the last two rows are equal",
+                note="A PE(t) = PE(t+Δ)",
                 values=shown.rows,
                 kind="signed",
                 rows=(f"PE({t})", f"A PE({t})", f"PE({after})"),
@@ -191,7 +191,7 @@ class ShiftMatrix(Lab[ShiftChoice, Shifted]):
             Chart(
                 title="Error of a fitted A",
                 x_label="shift Δ",
-                y_label="relative, on other positions",
+                y_label="relative",
                 series=tuple(
                     Series(name=name, xs=xs, ys=np.maximum(one, _FLOOR), colour=colour)
                     for (name, one), colour in zip(shown.errors.items(), (BLUE, GREEN, PURPLE), strict=True)
