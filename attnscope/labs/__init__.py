@@ -1,5 +1,6 @@
 """Labs, a file each: `LABS` has them by name, in the order of the list."""
 
+import re
 from difflib import get_close_matches
 
 from attnscope.errors import UserError, shown
@@ -19,14 +20,23 @@ LABS = find_labs()
 
 
 def lab_named(name: str) -> LabEntry:
-    """The lab of a name, in capital letters or small; raises UserError with the nearest for another one."""
-    names = {known.lower(): lab for known, lab in LABS.items()}
-    found = names.get(name.strip().lower())
+    """The lab of a name, as it can be typed: in any case, with blanks or hyphens, sqrt for √, or just its
+    beginning where no other lab begins so. Raises UserError with the nearest for another one.
+    """
+    wanted = _typed(name[:100])
+    names = {_typed(known): lab for known, lab in LABS.items()}
+    begun = [lab for known, lab in names.items() if wanted and f"{known} ".startswith(f"{wanted} ")]
+    found = names.get(wanted) or (begun[0] if len(begun) == 1 else None)
     if found is not None:
         return found
-    near = get_close_matches(name.strip().lower()[:100], names, n=1, cutoff=0.5)
+    near = get_close_matches(wanted, names, n=1, cutoff=0.5)
     raise UserError(
         f"There is no lab '{shown(name)}'.",
         expected=", ".join(LABS),
         action=f"Did you mean {names[near[0]].name}?" if near else "",
     )
+
+
+def _typed(name: str) -> str:
+    """A name without what is hard to type."""
+    return " ".join(re.findall(r"[a-z0-9]+", name.lower().replace("√", "sqrt ")))
