@@ -302,11 +302,8 @@ class CostByLength(Lab[CostChoice, LengthCosts]):
     names_px = 72
     figure_mm = (180.0, 150.0)
 
-    def resolve(self, choice: CostChoice) -> LengthCosts:
-        return costs_by_length(choice)
-
-    def charts(self, shown: LengthCosts) -> tuple[Chart, ...]:
-        return cost_charts(shown)
+    resolve = staticmethod(costs_by_length)
+    charts = staticmethod(cost_charts)
 
     def drag(self, choice: CostChoice, x: float, y: float, *, is_start: bool) -> CostChoice:
         """The length nearest to the one dragged to, by its ratio."""

@@ -230,14 +230,9 @@ class DistanceInScores(Lab[DistanceChoice, Distances]):
     figure_mm = (220.0, 180.0)
     other_page = ("Matrices and similarities →", "positions")
 
-    def resolve(self, choice: DistanceChoice) -> Distances:
-        return tell_distances(choice)
-
-    def cells(self, shown: Distances) -> tuple[CellMap, ...]:
-        return distance_cells(shown)
-
-    def charts(self, shown: Distances) -> tuple[Chart, ...]:
-        return distance_charts(shown)
+    resolve = staticmethod(tell_distances)
+    cells = staticmethod(distance_cells)
+    charts = staticmethod(distance_charts)
 
     def drag(self, choice: DistanceChoice, x: float, y: float, *, is_start: bool) -> DistanceChoice:
         """The distance nearest to the place dragged to."""

@@ -19,13 +19,11 @@ from numpy.typing import NDArray
 
 from attnscope.counting import plural
 from attnscope.fields import number, redraw
-from attnscope.labs.lab import BLUE, ORANGE, Lab, LabWords, claimed, where_trained
+from attnscope.labs.lab import BLUE, ORANGE, Lab, LabWords, asked, claimed, where_trained
 from attnscope.records.charts import CellMap, Chart, Series
 from attnscope.records.experiments import (
     NO_ANSWER,
-    CollapseQuestion,
     ExperimentAnswer,
-    Question,
     TuneFinding,
     TuneQuestion,
 )
@@ -61,14 +59,7 @@ class TuneChoice:
     @property
     def question(self) -> TuneQuestion:
         """What the worker is asked."""
-        return TuneQuestion(
-            n_inits=self.n_inits,
-            n_orders=self.n_orders,
-            n_examples=self.n_examples,
-            n_steps=self.n_steps,
-            reinit_layers=self.reinit_layers,
-            seed=self.seed,
-        )
+        return asked(TuneQuestion, self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +75,7 @@ class Tuned:
 
 def spread(choice: TuneChoice) -> Tuned:
     """What is known so far."""
-    found = choice.answer.finding if isinstance(choice.answer.finding, TuneFinding) else None
+    found = choice.answer.of(TuneFinding)
     question = found.question if found is not None else choice.question
     runs = found.runs if found is not None else ()
     layers = found.layers if found is not None else ()
@@ -252,18 +243,10 @@ class FineTuning(Lab[TuneChoice, Tuned]):
     """
 
     example = TuneChoice()
-    asks = True
+    asks = TuneQuestion
     names_px = 100
     figure_mm = (200.0, 170.0)
 
-    def resolve(self, choice: TuneChoice) -> Tuned:
-        return spread(choice)
-
-    def cells(self, shown: Tuned) -> tuple[CellMap, ...]:
-        return tune_cells(shown)
-
-    def charts(self, shown: Tuned) -> tuple[Chart, ...]:
-        return tune_charts(shown)
-
-    def question(self, choice: TuneChoice, of_model: CollapseQuestion | None) -> Question | None:
-        return choice.question
+    resolve = staticmethod(spread)
+    cells = staticmethod(tune_cells)
+    charts = staticmethod(tune_charts)

@@ -323,11 +323,8 @@ class GradientByDistance(Lab[ReachChoice, GradientReach]):
     names_px = 112
     figure_mm = (180.0, 150.0)
 
-    def resolve(self, choice: ReachChoice) -> GradientReach:
-        return reach(choice)
-
-    def charts(self, shown: GradientReach) -> tuple[Chart, ...]:
-        return reach_charts(shown)
+    resolve = staticmethod(reach)
+    charts = staticmethod(reach_charts)
 
     def drag(self, choice: ReachChoice, x: float, y: float, *, is_start: bool) -> ReachChoice:
         """The distance nearest to the place dragged to."""

@@ -391,11 +391,8 @@ class KernelRegression(Lab[RegressionChoice, Regression]):
     dragged = (0, 1)
     stretches = (5, 2)
 
-    def resolve(self, choice: RegressionChoice) -> Regression:
-        return regress(choice)
-
-    def charts(self, shown: Regression) -> tuple[Chart, ...]:
-        return regression_charts(shown)
+    resolve = staticmethod(regress)
+    charts = staticmethod(regression_charts)
 
     def drag(self, choice: RegressionChoice, x: float, y: float, *, is_start: bool) -> RegressionChoice:
         if _is_drawn(choice):

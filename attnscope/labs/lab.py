@@ -6,7 +6,7 @@ says what the lab is called, what it shows and where that comes from. Must not i
 """
 
 from abc import abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar, get_args
 
 from attnscope.fields import fields_of, values_of
@@ -41,6 +41,7 @@ class HasWords(Protocol):
 
 C = TypeVar("C")
 S = TypeVar("S", bound=HasWords)
+Q = TypeVar("Q", bound=Question)
 
 
 class LabEntry(Scheme):
@@ -64,8 +65,8 @@ class Lab(LabEntry, Generic[C, S]):
 
     example: C
     """The choice that it opens with."""
-    asks: ClassVar[bool] = False
-    """Whether a choice asks the worker a `question`, and holds what is known of it as its `answer`."""
+    asks: ClassVar[type[Question] | None] = None
+    """What the worker is asked, with the settings of the choice; its `answer` holds what is known of it."""
     dragged: ClassVar[tuple[int, ...]] = ()
     """The charts in which something is dragged."""
     other_page: ClassVar[tuple[str, str] | None] = None
@@ -96,7 +97,7 @@ class Lab(LabEntry, Generic[C, S]):
 
     def question(self, choice: C, of_model: CollapseQuestion | None) -> Question | None:
         """What the worker is asked; `of_model` is what can be asked of the open model."""
-        return None
+        return None if self.asks is None else asked(self.asks, choice)
 
     def completed(self, choice: C) -> C:
         """The choice with what the window measures by and by, for a figure without one."""
@@ -112,6 +113,12 @@ class Lab(LabEntry, Generic[C, S]):
 
 
 AnyLab = Lab[Any, Any]
+
+
+def asked(question: type[Q], choice: object) -> Q:
+    """A question with the settings of a choice; what the choice does not set has its default."""
+    names = (setting.name for setting in fields(question) if hasattr(choice, setting.name))
+    return question(**{name: getattr(choice, name) for name in names})
 
 
 def claimed(claim: str, answer: ExperimentAnswer) -> str:

@@ -17,14 +17,12 @@ from numpy.typing import NDArray
 
 from attnscope.counting import format_number
 from attnscope.fields import number, one_of, redraw
-from attnscope.labs.lab import BLUE, GREEN, ORANGE, PURPLE, Lab, LabWords, said_trained, where_trained
+from attnscope.labs.lab import BLUE, GREEN, ORANGE, PURPLE, Lab, LabWords, asked, said_trained, where_trained
 from attnscope.records.charts import Chart, Series
 from attnscope.records.experiments import (
     NO_ANSWER,
     WRITERS,
-    CollapseQuestion,
     ExperimentAnswer,
-    Question,
     Writer,
     WritingCurve,
     WritingFinding,
@@ -77,13 +75,7 @@ class QualityChoice:
     @property
     def question(self) -> WritingQuestion:
         """What the worker is asked."""
-        return WritingQuestion(
-            task=self.task,
-            n_trained=self.n_trained,
-            d_model=self.d_model,
-            n_steps=self.n_steps,
-            seed=self.seed,
-        )
+        return asked(WritingQuestion, self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,7 +94,7 @@ class Quality:
 
 def judge_lengths(choice: QualityChoice) -> Quality:
     """What is known so far."""
-    found = choice.answer.finding if isinstance(choice.answer.finding, WritingFinding) else None
+    found = choice.answer.of(WritingFinding)
     question = found.question if found is not None else choice.question
     curves = {curve.writer: curve for curve in found.curves} if found is not None else {}
     lengths = np.array(found.lengths if found is not None else (3, question.n_trained), np.float64)
@@ -266,16 +258,10 @@ class QualityByLength(Lab[QualityChoice, Quality]):
     """
 
     example = QualityChoice()
-    asks = True
+    asks = WritingQuestion
     stretches = (5, 4)
     names_px = 112
     figure_mm = (200.0, 150.0)
 
-    def resolve(self, choice: QualityChoice) -> Quality:
-        return judge_lengths(choice)
-
-    def charts(self, shown: Quality) -> tuple[Chart, ...]:
-        return quality_charts(shown)
-
-    def question(self, choice: QualityChoice, of_model: CollapseQuestion | None) -> Question | None:
-        return choice.question
+    resolve = staticmethod(judge_lengths)
+    charts = staticmethod(quality_charts)

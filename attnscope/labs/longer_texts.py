@@ -25,6 +25,7 @@ from attnscope.labs.lab import (
     SKY,
     Lab,
     LabWords,
+    asked,
     claimed,
     said_trained,
     where_trained,
@@ -33,9 +34,7 @@ from attnscope.records.charts import Chart, Series
 from attnscope.records.experiments import (
     NO_ANSWER,
     SCHEMES,
-    CollapseQuestion,
     ExperimentAnswer,
-    Question,
     ReachFinding,
     ReachQuestion,
 )
@@ -76,9 +75,7 @@ class LongerChoice:
     @property
     def question(self) -> ReachQuestion:
         """What the worker is asked."""
-        return ReachQuestion(
-            n_trained=self.n_trained, n_steps=self.n_steps, look_back=self.look_back, seed=self.seed
-        )
+        return asked(ReachQuestion, self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +94,7 @@ class Longer:
 
 def read_longer(choice: LongerChoice) -> Longer:
     """What is known so far."""
-    finding = choice.answer.finding if isinstance(choice.answer.finding, ReachFinding) else None
+    finding = choice.answer.of(ReachFinding)
     n_trained = finding.question.n_trained if finding is not None else choice.n_trained
     n_read = finding.n_read if finding is not None else FURTHER * choice.n_trained
     curves = {curve.scheme: np.array(curve.losses) for curve in finding.curves} if finding is not None else {}
@@ -214,15 +211,9 @@ class LongerTexts(Lab[LongerChoice, Longer]):
     """
 
     example = LongerChoice()
-    asks = True
+    asks = ReachQuestion
     figure_mm = (180.0, 110.0)
     other_page = ("Matrices and similarities →", "positions")
 
-    def resolve(self, choice: LongerChoice) -> Longer:
-        return read_longer(choice)
-
-    def charts(self, shown: Longer) -> tuple[Chart, ...]:
-        return longer_charts(shown)
-
-    def question(self, choice: LongerChoice, of_model: CollapseQuestion | None) -> Question | None:
-        return choice.question
+    resolve = staticmethod(read_longer)
+    charts = staticmethod(longer_charts)

@@ -315,11 +315,6 @@ class LossLandscape(Lab[LandscapeChoice, Landscape]):
     names_px = 96
     figure_mm = (180.0, 150.0)
 
-    def resolve(self, choice: LandscapeChoice) -> Landscape:
-        return survey(choice)
-
-    def charts(self, shown: Landscape) -> tuple[Chart, ...]:
-        return landscape_charts(shown)
-
-    def cells(self, shown: Landscape) -> tuple[CellMap, ...]:
-        return landscape_cells(shown)
+    resolve = staticmethod(survey)
+    charts = staticmethod(landscape_charts)
+    cells = staticmethod(landscape_cells)

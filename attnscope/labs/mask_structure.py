@@ -315,8 +315,5 @@ class MaskStructure(Lab[MaskChoice, MaskShown]):
     example = MaskChoice()
     figure_mm = (220.0, 130.0)
 
-    def resolve(self, choice: MaskChoice) -> MaskShown:
-        return show_mask(choice)
-
-    def cells(self, shown: MaskShown) -> tuple[CellMap, ...]:
-        return mask_cells(shown)
+    resolve = staticmethod(show_mask)
+    cells = staticmethod(mask_cells)

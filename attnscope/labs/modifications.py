@@ -20,16 +20,14 @@ from numpy.typing import NDArray
 
 from attnscope.counting import format_number, plural
 from attnscope.fields import number, one_of, redraw
-from attnscope.labs.lab import BLUE, OLIVE, ORANGE, PURPLE, Lab, LabWords, claimed, where_trained
+from attnscope.labs.lab import BLUE, OLIVE, ORANGE, PURPLE, Lab, LabWords, asked, claimed, where_trained
 from attnscope.records.charts import Chart, Series
 from attnscope.records.experiments import (
     NO_ANSWER,
-    CollapseQuestion,
     ExperimentAnswer,
     ModifyFinding,
     ModifyQuestion,
     ModifyRow,
-    Question,
 )
 from attnscope.records.intervals import student_t
 from attnscope.records.modifications import BASE, NARANG, VASWANI, Group, Modification, of_group
@@ -72,7 +70,7 @@ class ModifyChoice:
     @property
     def question(self) -> ModifyQuestion:
         """What the worker is asked."""
-        return ModifyQuestion(group=self.group, n_steps=self.n_steps, n_seeds=self.n_seeds, seed=self.seed)
+        return asked(ModifyQuestion, self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +91,7 @@ class Modified:
 
 def compare(choice: ModifyChoice) -> Modified:
     """What is known so far."""
-    found = choice.answer.finding if isinstance(choice.answer.finding, ModifyFinding) else None
+    found = choice.answer.of(ModifyFinding)
     if found is not None and found.question.group != choice.group:
         found = None
     rows = of_group(choice.group)
@@ -314,15 +312,9 @@ class Modifications(Lab[ModifyChoice, Modified]):
     """
 
     example = ModifyChoice()
-    asks = True
+    asks = ModifyQuestion
     names_px = 24
     figure_mm = (180.0, 150.0)
 
-    def resolve(self, choice: ModifyChoice) -> Modified:
-        return compare(choice)
-
-    def charts(self, shown: Modified) -> tuple[Chart, ...]:
-        return modify_charts(shown)
-
-    def question(self, choice: ModifyChoice, of_model: CollapseQuestion | None) -> Question | None:
-        return choice.question
+    resolve = staticmethod(compare)
+    charts = staticmethod(modify_charts)

@@ -16,19 +16,17 @@ from numpy.typing import NDArray
 
 from attnscope.counting import format_number
 from attnscope.fields import number, one_of, redraw
-from attnscope.labs.lab import BLUE, ORANGE, Lab, LabWords, claimed
+from attnscope.labs.lab import BLUE, ORANGE, Lab, LabWords, asked, claimed
 from attnscope.records.charts import Chart, Series
 from attnscope.records.experiments import (
     NO_ANSWER,
     PLACES,
-    CollapseQuestion,
     Drawing,
     ExperimentAnswer,
     GradientFinding,
     GradientQuestion,
     GradientStack,
     Place,
-    Question,
 )
 
 Numbers = NDArray[np.float64]
@@ -75,13 +73,7 @@ class PlacementChoice:
     @property
     def question(self) -> GradientQuestion:
         """What the worker is asked."""
-        return GradientQuestion(
-            stack=self.stack,
-            n_layers=self.n_layers,
-            d_model=self.d_model,
-            drawing=self.drawing,
-            seed=self.seed,
-        )
+        return asked(GradientQuestion, self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,7 +94,7 @@ class Placement:
 
 def place_norms(choice: PlacementChoice) -> Placement:
     """What is known so far."""
-    finding = choice.answer.finding if isinstance(choice.answer.finding, GradientFinding) else None
+    finding = choice.answer.of(GradientFinding)
     n_layers = finding.question.n_layers if finding is not None else choice.n_layers
     depths = sorted({c.n_layers for c in finding.curves} if finding is not None else ())
     by_layer, last = {}, {}
@@ -227,14 +219,8 @@ class NormPlacement(Lab[PlacementChoice, Placement]):
     """
 
     example = PlacementChoice()
-    asks = True
+    asks = GradientQuestion
     figure_mm = (180.0, 150.0)
 
-    def resolve(self, choice: PlacementChoice) -> Placement:
-        return place_norms(choice)
-
-    def charts(self, shown: Placement) -> tuple[Chart, ...]:
-        return placement_charts(shown)
-
-    def question(self, choice: PlacementChoice, of_model: CollapseQuestion | None) -> Question | None:
-        return choice.question
+    resolve = staticmethod(place_norms)
+    charts = staticmethod(placement_charts)

@@ -289,14 +289,9 @@ class NormsOverAxes(Lab[NormChoice, NormShown]):
     names_px = 48
     figure_mm = (200.0, 180.0)
 
-    def resolve(self, choice: NormChoice) -> NormShown:
-        return show_norm(choice)
-
-    def charts(self, shown: NormShown) -> tuple[Chart, ...]:
-        return norm_charts(shown)
-
-    def cells(self, shown: NormShown) -> tuple[CellMap, ...]:
-        return norm_cells(shown)
+    resolve = staticmethod(show_norm)
+    charts = staticmethod(norm_charts)
+    cells = staticmethod(norm_cells)
 
     def click(self, choice: NormChoice, cells: int, i: int, j: int) -> NormChoice:
         """The number that is clicked is looked at."""

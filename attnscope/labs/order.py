@@ -242,8 +242,5 @@ class OrderBlindness(Lab[OrderChoice, Order]):
     stretches = (4, 3)
     figure_mm = (220.0, 175.0)
 
-    def resolve(self, choice: OrderChoice) -> Order:
-        return compare_orders(choice)
-
-    def cells(self, shown: Order) -> tuple[CellMap, ...]:
-        return order_cells(shown)
+    resolve = staticmethod(compare_orders)
+    cells = staticmethod(order_cells)

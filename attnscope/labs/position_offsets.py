@@ -367,11 +367,8 @@ class PastTrainedLength(Lab[OffsetChoice, Offsets]):
     figure_mm = (230.0, 190.0)
     other_page = ("Matrices and similarities →", "positions")
 
-    def resolve(self, choice: OffsetChoice) -> Offsets:
-        return look_past(choice)
-
-    def charts(self, shown: Offsets) -> tuple[Chart, ...]:
-        return offset_charts(shown)
+    resolve = staticmethod(look_past)
+    charts = staticmethod(offset_charts)
 
     def drag(self, choice: OffsetChoice, x: float, y: float, *, is_start: bool) -> OffsetChoice:
         """The offset nearest to the place dragged to."""

@@ -140,7 +140,6 @@ def collapse(choice: CollapseChoice) -> Collapse:
     layer = min(choice.layer, choice.n_layers)
     stream = streams[choice.setting][layer]
     cubed = cubed_line(ratios[False, False])
-    finding = choice.answer.finding
     return Collapse(
         choice=choice,
         ratios=ratios,
@@ -148,7 +147,7 @@ def collapse(choice: CollapseChoice) -> Collapse:
         layer=layer,
         stream=stream,
         likeness=cosines(stream),
-        own=finding if isinstance(finding, CollapseFinding) else None,
+        own=choice.answer.of(CollapseFinding),
         words=_words(choice, layer, ratios),
     )
 
@@ -290,8 +289,8 @@ def _words(choice: CollapseChoice, layer: int, ratios: dict[Setting, Numbers]) -
 
 
 def _own_name(answer: ExperimentAnswer) -> str:
-    if isinstance(answer.finding, CollapseFinding):
-        return answer.finding.name
+    if (found := answer.of(CollapseFinding)) is not None:
+        return found.name
     return "not for this one" if answer.error else "…" if answer.is_asked else "–"
 
 
@@ -434,20 +433,15 @@ class RankCollapse(Lab[CollapseChoice, Collapse]):
     """
 
     example = CollapseChoice()
-    asks = True
+    asks = CollapseQuestion
     dragged = (0, 1)
     stretches = (5, 6)
     names_px = 136
     figure_mm = (220.0, 170.0)
 
-    def resolve(self, choice: CollapseChoice) -> Collapse:
-        return collapse(choice)
-
-    def charts(self, shown: Collapse) -> tuple[Chart, ...]:
-        return collapse_charts(shown)
-
-    def cells(self, shown: Collapse) -> tuple[CellMap, ...]:
-        return collapse_cells(shown)
+    resolve = staticmethod(collapse)
+    charts = staticmethod(collapse_charts)
+    cells = staticmethod(collapse_cells)
 
     def drag(self, choice: CollapseChoice, x: float, y: float, *, is_start: bool) -> CollapseChoice:
         """The layer nearest to the place dragged to."""

@@ -243,11 +243,8 @@ class Scaling(Lab[SaturationChoice, Saturation]):
     names_px = 60
     figure_mm = (220.0, 130.0)
 
-    def resolve(self, choice: SaturationChoice) -> Saturation:
-        return saturate(choice)
-
-    def charts(self, shown: Saturation) -> tuple[Chart, ...]:
-        return saturation_charts(shown)
+    resolve = staticmethod(saturate)
+    charts = staticmethod(saturation_charts)
 
     def drag(self, choice: SaturationChoice, x: float, y: float, *, is_start: bool) -> SaturationChoice:
         """The width nearest to the one dragged to, by its ratio."""

@@ -155,8 +155,7 @@ class SharedKeysLab(Lab[SharingChoice, Sharing]):
     `n_kv_heads` sets how many there are."""
     example = SharingChoice()
 
-    def resolve(self, choice: SharingChoice) -> Sharing:
-        return share(choice)
+    resolve = staticmethod(share)
 
     def cells(self, shown: Sharing) -> tuple[CellMap, ...]:
         """Which keys each query head reads."""

@@ -15,16 +15,14 @@ from numpy.typing import NDArray
 
 from attnscope.counting import format_number
 from attnscope.fields import number, one_of, redraw
-from attnscope.labs.lab import BLUE, GREEN, OLIVE, ORANGE, Lab, LabWords, claimed
+from attnscope.labs.lab import BLUE, GREEN, OLIVE, ORANGE, Lab, LabWords, asked, claimed
 from attnscope.labs.norm_placement import PLACE_NAMES
 from attnscope.records.charts import Chart, Series
 from attnscope.records.experiments import (
     NO_ANSWER,
     WARMINGS,
-    CollapseQuestion,
     ExperimentAnswer,
     Place,
-    Question,
     Warming,
     WarmupFinding,
     WarmupQuestion,
@@ -71,14 +69,7 @@ class WarmupChoice:
     @property
     def question(self) -> WarmupQuestion:
         """What the worker is asked."""
-        return WarmupQuestion(
-            place=self.place,
-            learning_rate=self.learning_rate,
-            n_warmup=self.n_warmup,
-            n_steps=N_STEPS,
-            n_layers=self.n_layers,
-            seed=self.seed,
-        )
+        return asked(WarmupQuestion, self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,7 +91,7 @@ class Warmup:
 
 def warm_up(choice: WarmupChoice) -> Warmup:
     """What is known so far."""
-    finding = choice.answer.finding if isinstance(choice.answer.finding, WarmupFinding) else None
+    finding = choice.answer.of(WarmupFinding)
     runs = {run.warming: run for run in finding.runs} if finding is not None else {}
     edges = np.array(finding.edges) if finding is not None else np.linspace(-8.0, -1.0, 2)
     step = min(max(choice.step, 1), N_STEPS)
@@ -245,19 +236,13 @@ class WarmUp(Lab[WarmupChoice, Warmup]):
     """
 
     example = WarmupChoice()
-    asks = True
+    asks = WarmupQuestion
     dragged = (1, 2)
     names_px = 76
     figure_mm = (200.0, 150.0)
 
-    def resolve(self, choice: WarmupChoice) -> Warmup:
-        return warm_up(choice)
-
-    def charts(self, shown: Warmup) -> tuple[Chart, ...]:
-        return warmup_charts(shown)
+    resolve = staticmethod(warm_up)
+    charts = staticmethod(warmup_charts)
 
     def drag(self, choice: WarmupChoice, x: float, y: float, *, is_start: bool) -> WarmupChoice:
         return replace(choice, step=min(max(round(x), 1), N_STEPS))
-
-    def question(self, choice: WarmupChoice, of_model: CollapseQuestion | None) -> Question | None:
-        return choice.question

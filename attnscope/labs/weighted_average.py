@@ -344,11 +344,8 @@ class WeightedAverage(Lab[AverageChoice, Average]):
     names_px = 96
     figure_mm = (180.0, 170.0)
 
-    def resolve(self, choice: AverageChoice) -> Average:
-        return take_average(choice)
-
-    def charts(self, shown: Average) -> tuple[Chart, ...]:
-        return average_charts(shown)
+    resolve = staticmethod(take_average)
+    charts = staticmethod(average_charts)
 
     def drag(self, choice: AverageChoice, x: float, y: float, *, is_start: bool) -> AverageChoice:
         """The point that is nearest where it begins, moved."""

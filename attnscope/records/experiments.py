@@ -9,7 +9,7 @@ A question holds all that its finding depends on, so equal questions have equal 
 """
 
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal, TypeVar, get_args
 
 from attnscope.records.modifications import Group
 from attnscope.records.redundancy import CollapseCurve
@@ -286,6 +286,7 @@ Finding = (
     | ModifyFinding
     | TuneFinding
 )
+F = TypeVar("F", bound=Finding)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -327,6 +328,10 @@ class ExperimentAnswer:
     n_done: int = 0
     n_total: int = 0
     error: str = ""
+
+    def of(self, kind: type[F]) -> F | None:
+        """The finding if it is of a kind, None while there is none."""
+        return self.finding if isinstance(self.finding, kind) else None
 
     @property
     def progress(self) -> str:

@@ -28,10 +28,18 @@ BLOCK_CELLS = 2_000_000
 """At most so many weights are held at a time while a tile is pooled (8 MB)."""
 
 
-def site_weights(record: SiteRecord, heads: slice = ALL, rows: slice = ALL, cols: slice = ALL) -> Tensor:
+def site_weights(
+    record: SiteRecord,
+    heads: slice = ALL,
+    rows: slice = ALL,
+    cols: slice = ALL,
+    *,
+    forbidden: float = math.nan,
+) -> Tensor:
     """Weights of some heads, rows and columns of a site: float32 [n_heads, n_rows, n_cols].
 
-    Raises Stopped where nobody waits for what they are worked out for.
+    `forbidden` is the logarithm that stands where the mask forbids. Raises Stopped where nobody waits for
+    what they are worked out for.
     """
     stop_if_unwanted()
     logs = log_weights(
@@ -43,7 +51,7 @@ def site_weights(record: SiteRecord, heads: slice = ALL, rows: slice = ALL, cols
         heads=heads,
         rows=rows,
         cols=cols,
-        forbidden=math.nan,
+        forbidden=forbidden,
     )
     return logs[0].exp_().float()
 
@@ -53,18 +61,7 @@ def weights_to_sum(record: SiteRecord, heads: slice = ALL, rows: slice = ALL, co
 
     Raises NotFiniteError where the model's own weights are no numbers: summed as 0 they would look right.
     """
-    stop_if_unwanted()
-    logs = log_weights(
-        record.q[None],
-        record.k[None],
-        record.lse[None, heads, rows],
-        rule=record.rule,
-        score=record.score,
-        heads=heads,
-        rows=rows,
-        cols=cols,
-    )
-    return finite_weights(logs[0].exp_().float())
+    return finite_weights(site_weights(record, heads, rows, cols, forbidden=-math.inf))
 
 
 def finite_weights(weights: Tensor) -> Tensor:
