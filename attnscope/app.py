@@ -46,8 +46,7 @@ from attnscope.viewmodels.work import (
 from attnscope.widgets.labels import when
 from attnscope.widgets.window.main_window import MainWindow
 from attnscope.workers.fetch_thread import fetch_thread
-from attnscope.workers.preload import build_engine
-from attnscope.workers.thread import BuildEngine, WorkerThread
+from attnscope.workers.thread import BuildEngine, WorkerThread, build_engine
 from attnscope.workers.tile_thread import tile_thread
 from attnscope.workers.views import Views
 

@@ -13,7 +13,54 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnscope.errors import UserError
-from attnscope.figures import colour_tables
+
+# The colour maps of other people, as 256 RGB bytes each, exactly as published.
+#
+# viridis and magma: S. van der Walt and N. Smith, 2015 (CC0). cividis: J. Nuñez, C. Anderton and
+# R. Renslow, "Optimizing colormaps with consideration for color vision deficiency", PLoS ONE 2018.
+# Base64 keeps them short; `lut` decodes them.
+
+
+VIRIDIS = (
+    "RAFURAJWRQRXRQVZRgdaRghcRgpdRgteRw1gRw5hRxBjRxFkRxNlSBRnSBZoSBdpSBhqSBpsSBttSBxuSB1vSB9wSCBxSCFzSCN0"
+    "SCR1SCV2SCZ3SCh4SCl5Ryp6Ryx6Ry17Ry58Ry99RjB+RjJ+RjN/RjSARTWBRTeBRTiCRDmDRDqDRDuEQz2EQz6FQj+FQkCGQkGG"
+    "QUKHQUSHQEWIQEaIP0eIP0iJPkmJPkqJPkyKPU2KPU6KPE+KPFCLO1GLO1KLOlOLOlSMOVWMOVaMOFiMOFmMN1qMN1uNNlyNNl2N"
+    "NV6NNV+NNGCNNGGNM2KNM2ONMmSOMmWOMWaOMWeOMWiOMGmOMGqOL2uOL2yOLm2OLm6OLm+OLXCOLXGOLHGOLHKOLHOOK3SOK3WO"
+    "KnaOKneOKniOKXmOKXqOKXuOKHyOKH2OJ36OJ3+OJ4COJoGOJoKOJoKOJYOOJYSOJYWOJIaOJIeOI4iOI4mOI4qNIouNIoyNIo2N"
+    "IY6NIY+NIZCNIZGMIJKMIJKMIJOMH5SMH5WLH5aLH5eLH5iLH5mKH5qKHpuKHpyJHp2JH56JH5+IH6CIH6GIH6GHH6KHIKOGIKSG"
+    "IaWFIaaFIqeFIqiEI6mDJKqDJauCJayCJq2BJ62BKK6AKa9/KrB/LLF+LbJ9LrN8L7R8MbV7MrZ6NLZ5Nbd5N7h4OLl3Orp2O7t1"
+    "Pbx0P7xzQL1yQr5xRL9wRsBvSMFuSsFtTMJsTsNrUMRqUsVpVMVoVsZnWMdlWshkXMhjXsliYMpgY8tfZcteZ8xcac1bbM1abs5Y"
+    "cM9Xc9BWddBUd9FTetFRfNJQf9NOgdNNhNRLhtVJidVIi9ZGjtZFkNdDk9dBldhAmNg+m9k8ndk7oNo5oto3pds2qNs0qtwyrdww"
+    "sN0vst0ttd4ruN4put4ovd8mwN8lwt8jxeAhyOAgyuEfzeEd0OEc0uIb1eIa2OIZ2uMZ3eMY3+MY4uQY5eQZ5+QZ6uUa7OUb7+Uc"
+    "8eUd9OYe9uYg+OYh++cj/ecl"
+)
+CIVIDIS = (
+    "ACBNACFOACJQACJSACNTACRVACVXACVYACZaACdcACdeAChgAClhACpjACplACtnACxpACxqAC1sAC5uAC5vAC9vAC9vADBvADBv"
+    "ADFvADJvADNvADNvADRvADVuATZuBjZuCzduDzhuEjhtFTltGDptGjttHTttHzxtIT1tIz5sJD5sJj9sKEBsKkBsK0FsLUJsLkNs"
+    "MENsMURrMkVrNEVrNUZrNkdrOEhrOUhrOklrO0prPUprPktrP0xrQE1rQU1rQk5rQ09rRE9rRlBrR1FrSFJrSVJrSlNrS1RsTFRs"
+    "TVVsTlZsT1dsUFdsUVhsUllsU1lsVFpsVVttVlxtV1xtWF1tWV5tWV9tWl9tW2BuXGFuXWFuXmJuX2NuYGRvYWRvYmVvY2ZvZGZv"
+    "ZGdwZWhwZmlwZ2lwaGpxaWtxamxxa2xxbG1ybG5ybW5ybm9zb3BzcHFzcXF0cnJ0cnN0c3R1dHR1dXV1dnZ2d3d2eHd3eHh3eXl3"
+    "enp4e3p4fHt4fXx4fn14f314gH55gX95goB5g4B5hIF5hIJ5hYN5hoN5h4R5iIV5iYZ5iod5i4d5jIh5jYl5jop5j4p5kIt5kYx4"
+    "ko14k454lI54lY94lpB4l5F4mJJ4mZJ4mpN3m5R3nJV3nZZ3npZ3n5d3oJh3oZl2opp2o5p2pJt2pZx2pp11qJ51qZ91qp91q6B0"
+    "rKF0raJ0rqN0r6RzsKRzsaVzsqZys6dytKhytalxtqlxt6pxuKtwuaxwuq1wu65vvK9vvq9vv7BuwLFuwbJtwrNtw7RtxLVsxbVs"
+    "xrZrx7dryLhqyblqy7ppzLtpzbxozrxoz71n0L5n0b9m0sBm08Fl1MJk1sNk18Rj2MVj2cVi2sZh28dh3Mhg3clf3spf4Mte4cxd"
+    "4s1c485c5M9b5dBa5tFZ6NJZ6dNY6tNX69RW7NVV7dZU79dT8NhS8dlR8tpQ89tP9NxO9t1N995M+N9L+eBK+uFJ++JI/eNG/uRF"
+    "/+VE/+ZC/+dC/+hD/+lE/+pG"
+)
+MAGMA = (
+    "AAAEAQAFAQEGAQEIAgEJAgILAgINAwMPAwMSBAQUBQQWBgUYBgUaBwYcCAceCQcgCggiCwkkDAkmDQopDgsrEAstEQwvEg0xEw00"
+    "FA42FQ44Fg87GA89GRA/GhBCHBBEHRFHHhFJIBFLIRFOIhFQJBJTJRJVJxJYKRFaKhFcLBFfLRFhLxFjMRFlMxBnNBBpNhBrOBBs"
+    "OQ9uOw9wPQ9xPw9yQA90Qg91RA92RRB3RxB4SRB4ShB5TBF6ThF7TxJ7URJ8UhN8VBN9VhR9VxV+WRV+WhZ+XBZ/XRd/Xxh/YBiA"
+    "YhmAZBqAZRqAZxuAaByBahyBax2BbR2Bbh6BcB+Bch+BcyCBdSGBdiGBeCKBeSKCeyOCfCOCfiSCgCWCgSWBgyaBhCaBhieBiCeB"
+    "iSiBiymBjCmBjiqBkCqBkSuBkyuAlCyAliyAmC2AmS2Amy5/nC5/ni9/oC9/oTB+ozB+pTF+pjF9qDJ9qjN9qzN8rTR8rjR7sDV7"
+    "sjV7szZ6tTZ6tzd5uDd5ujh4vDl4vTl3vzp3wDp2wjt1xDx1xTx0xz1zyD5zyj5yzD9xzUBxz0Bw0EFv0kJv00Nu1URt1kVs2EVs"
+    "2UZr20dq3Ehp3klo30po4Exn4k1m405l5E9k5VBk51Jj6FNi6VRi6lZh61dg7Fhg7Vpf7lte711e8F9e8WBd8mJd8mRc82Vc9Gdc"
+    "9Glc9Wtc9mxc9m5c93Bc93Jc+HRc+HZc+Xhd+Xld+Xtd+n1e+n9e+oFf+4Nf+4Vg+4dh/Ilh/Ipi/Ixj/I5k/JBl/ZJm/ZRn/ZZo"
+    "/Zhp/Zpq/Ztr/p1s/p9t/qFu/qNv/qVx/qdy/qlz/qp0/qx2/q53/rB4/rJ6/rR7/rZ8/rd+/rl//ruB/r2C/r+E/sGF/sKH/sSI"
+    "/saK/siM/sqN/syP/s2Q/s+S/tGU/tOV/tWX/teZ/tia/dqc/dye/d6g/eCh/eKj/eOl/eWn/eep/emq/eus/Oyu/O6w/PCy/PK0"
+    "/PS2/Pa4/Pe5/Pm7/Pu9/P2/"
+)
+
 
 ColourMap = Literal["viridis", "cividis", "magma", "greys", "diverging"]
 COLOUR_MAPS: tuple[ColourMap, ...] = ("viridis", "cividis", "magma", "greys", "diverging")
@@ -136,11 +183,11 @@ def lut(name: str) -> NDArray[np.uint8]:
     """The colour map `name` as [256, 3] RGB bytes, from 0 to 1 (`diverging`: −1 to 1); read-only."""
     match name:
         case "viridis":
-            table = _decode(colour_tables.VIRIDIS)
+            table = _decode(VIRIDIS)
         case "cividis":
-            table = _decode(colour_tables.CIVIDIS)
+            table = _decode(CIVIDIS)
         case "magma":
-            table = _decode(colour_tables.MAGMA)
+            table = _decode(MAGMA)
         case "greys":
             lightness = np.linspace(97.0, 8.0, 256)
             table = _rgb_from_lab(np.stack([lightness, 0 * lightness, 0 * lightness], axis=1))

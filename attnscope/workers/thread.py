@@ -4,13 +4,16 @@ The engine is imported by the thread itself, after the window has been painted. 
 only frozen records, through one signal.
 """
 
+import ctypes
 import dataclasses
+import gc
+import importlib.util
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from PySide6.QtCore import QObject, QThread, Signal
 
@@ -19,6 +22,53 @@ from attnscope.nn.progress import telling
 from attnscope.records.messages import Failed, Progress, Ready
 from attnscope.records.requests import Reply, Request
 from attnscope.workers.mailbox import Mailbox
+from attnscope.workers.views import Views
+
+# Importing the engine on the worker thread without freezing the window.
+#
+# An import holds the interpreter, so torch's big libraries are loaded through ctypes first, which does
+# not; and the garbage collector stays off meanwhile, which otherwise walks every object a few times.
+
+
+if TYPE_CHECKING:
+    from attnscope.workers.handlers import Engine
+
+TORCH_LIBRARIES = ("libtorch_global_deps", "libc10", "libtorch_cpu", "libtorch", "libtorch_python")
+
+
+def build_engine(
+    write_crash: Callable[[BaseException, str], Path | None], views: Views | None = None
+) -> "Engine":
+    """Import torch and make the engine; runs on the worker thread. `views` will hold its traces."""
+    was_enabled = gc.isenabled()
+    preload_torch()
+    gc.disable()
+    try:
+        from attnscope.workers.handlers import Engine
+    finally:
+        gc.freeze()
+        if was_enabled:
+            gc.enable()
+    return Engine(write_crash, views)
+
+
+def preload_torch() -> None:
+    """Load torch's big libraries; whatever fails here is told by the import that follows."""
+    spec = importlib.util.find_spec("torch")
+    if spec is None or not spec.submodule_search_locations or sys.platform == "win32":
+        return
+    folder = Path(spec.submodule_search_locations[0]) / "lib"
+    suffix = ".dylib" if sys.platform == "darwin" else ".so"
+    for name in TORCH_LIBRARIES:
+        path = folder / f"{name}{suffix}"
+        if not path.is_file():
+            continue
+        is_global = name == "libtorch_global_deps"
+        try:
+            ctypes.CDLL(str(path), mode=ctypes.RTLD_GLOBAL if is_global else ctypes.DEFAULT_MODE)
+        except OSError:
+            return
+
 
 STOP_WITHIN_S = 3.0
 SWITCH_S = 0.0005

@@ -48,7 +48,7 @@ from attnscope.records.head_tables import csv_of_text
 from attnscope.viewmodels.heads.columns import COLUMNS
 from attnscope.viewmodels.help_pages import read_help
 from attnscope.viewmodels.session.head_measures import describe, measures_shown
-from attnscope.viewmodels.tours.numbers import NUMBERS
+from attnscope.viewmodels.tours.touring import NUMBERS
 
 model = at.load("grammar")
 trace = model.trace(sys.argv[1])

@@ -13,7 +13,6 @@ from figure_samples import spec
 
 import attnscope as at
 from attnscope.errors import UserError
-from attnscope.figures import matplotlib_axes
 from attnscope.figures.figure import Figure
 from attnscope.figures.notebook import MAX_BYTES
 from attnscope.html_table import MOST_ROWS, html_table
@@ -199,7 +198,7 @@ def test_that_axes_need_matplotlib(monkeypatch):
     def missing(name):
         raise ImportError(name)
 
-    monkeypatch.setattr(matplotlib_axes, "import_module", missing)
+    monkeypatch.setattr("attnscope.figures.figure.import_module", missing)
     with pytest.raises(UserError, match=r"matplotlib is not installed\..*pip install matplotlib"):
         at.figure(given(), view="head").to_matplotlib()
 

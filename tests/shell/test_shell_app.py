@@ -11,8 +11,7 @@ from pytestqt.qtbot import QtBot
 from attnscope import paths
 from attnscope.app import Program, first_demo
 from attnscope.crash import CrashLog
-from attnscope.hooks import QtMessages
-from attnscope.lifetime import choose_settings
+from attnscope.lifetime import QtMessages, choose_settings
 from attnscope.settings import Settings, StartOptions, read_settings, write_settings
 
 pytestmark = [pytest.mark.qt, pytest.mark.slow]

@@ -15,8 +15,12 @@ from attnscope.records.tokens import Token
 from attnscope.viewmodels.view_state import NO_HIGHLIGHT, Highlight, ViewState
 from attnscope.widgets.explore.page import ExplorePage
 from attnscope.widgets.theme import apply_theme
-from attnscope.widgets.writing.generation_panel import AlternativeTable, GenerationPanel
-from attnscope.widgets.writing.written_strip import _INKS, probability_colour
+from attnscope.widgets.writing.generation_panel import (
+    _INKS,
+    AlternativeTable,
+    GenerationPanel,
+    probability_colour,
+)
 
 pytestmark = pytest.mark.qt
 

@@ -8,9 +8,9 @@ from attnscope.figures.paint_map import weight_text
 from attnscope.records.interventions import MakeUniform, RemoveEdge
 from attnscope.viewmodels.session.intervening import knocked_out
 from attnscope.viewmodels.view_state import Cell
+from attnscope.widgets.explore.head_panel import head_menu
 from attnscope.widgets.explore.head_view import HeadView
 from attnscope.widgets.explore.inspector import ChangeList, HeadInspector
-from attnscope.widgets.heads.head_menu import head_menu
 
 pytestmark = pytest.mark.qt
 

@@ -16,9 +16,9 @@ from attnscope.viewmodels.view_state import THEME_NAMES
 from attnscope.widgets.actions import ACTIONS
 from attnscope.widgets.export.dialog import ExportDialog
 from attnscope.widgets.theme import stylesheet
-from attnscope.widgets.tours.shortcuts_sheet import ShortcutsSheet
-from attnscope.widgets.window.layout_memory import usable_geometry
+from attnscope.widgets.tours.help_panel import ShortcutsSheet
 from attnscope.widgets.window.main_window import MainWindow
+from attnscope.widgets.window.panel_windows import usable_geometry
 
 pytestmark = pytest.mark.qt
 _CONTROL_SHIFT = Qt.KeyboardModifier.ControlModifier | Qt.KeyboardModifier.ShiftModifier

@@ -16,8 +16,8 @@ from attnscope.settings import Settings
 from attnscope.viewmodels.session.head_measures import MEASURES
 from attnscope.widgets.explore.inspector import names_px
 from attnscope.widgets.token_strip import ROW_PX
-from attnscope.widgets.window.layout_memory import usable_geometry
 from attnscope.widgets.window.main_window import MainWindow
+from attnscope.widgets.window.panel_windows import usable_geometry
 
 pytestmark = pytest.mark.qt
 

@@ -17,8 +17,7 @@ from attnscope.viewmodels.labs.tokenizers import TokenizersState
 from attnscope.viewmodels.labs.vocabulary import VocabularyState
 from attnscope.viewmodels.query import Requests
 from attnscope.widgets.explore.text_bar import token_menu, word_text
-from attnscope.widgets.labs.merges_view import MergesView
-from attnscope.widgets.labs.tokenizers_view import TokenizersView
+from attnscope.widgets.labs.tokenizers_view import MergesView, TokenizersView
 from attnscope.widgets.labs.vocabulary_view import VocabularyView
 from attnscope.widgets.theme import apply_theme
 from attnscope.widgets.token_strip import is_unknown

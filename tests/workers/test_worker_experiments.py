@@ -27,8 +27,7 @@ from attnscope.training.writing_lengths import compare_writers
 from attnscope.viewmodels.labs.experiments import ExperimentsState
 from attnscope.viewmodels.query import Requests
 from attnscope.workers.handlers import Engine
-from attnscope.workers.preload import build_engine
-from attnscope.workers.thread import WorkerThread
+from attnscope.workers.thread import WorkerThread, build_engine
 
 pytestmark = pytest.mark.slow
 

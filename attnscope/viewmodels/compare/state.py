@@ -8,27 +8,192 @@ from dataclasses import replace
 from operator import itemgetter
 
 from attnscope.last_made import LastMade
-from attnscope.records.compare import DifferenceGrid, StackAlignment, Which
+from attnscope.records.compare import CompareTraces, DifferenceGrid, StackAlignment, TracesCompared, Which
 from attnscope.records.messages import Failed
 from attnscope.records.requests import Reply
 from attnscope.records.sites import HeadRef
-from attnscope.viewmodels.compare.choosing import Choosing
 from attnscope.viewmodels.compare.difference import ComparedMaps, compare_maps
-from attnscope.viewmodels.compare.differences import Differences
 from attnscope.viewmodels.compare.rows import (
     MeasureDifference,
+    PairedAnswer,
     measure_differences,
+    pair_answers,
 )
-from attnscope.viewmodels.compare.sides import Side, missing_head
+from attnscope.viewmodels.compare.sides import Side, keep_now, missing_head
 from attnscope.viewmodels.compare.traces import WHICH, CompareChanges, SideTraces
-from attnscope.viewmodels.maps.alignment import alignment_words
+from attnscope.viewmodels.maps.alignment import WAYS, align_stacks, alignment_words
 from attnscope.viewmodels.maps.segments import stack_tokens
-from attnscope.viewmodels.query import Requests
+from attnscope.viewmodels.query import Query, Requests
 from attnscope.viewmodels.session.comparing import (
+    LIMITS,
+    Changes,
+    Comparing,
     Kept,
     Order,
+    SideChoice,
+    choice_of,
+    choice_words,
+    look_words,
+    with_text,
 )
 from attnscope.viewmodels.session.state import Session
+from attnscope.viewmodels.session.typed_text import clean_typed
+
+# How far apart two traces are: their axes aligned, and the differences of all heads that both have.
+#
+# Must not import Qt.
+
+
+class Differences:
+    """Belongs to one comparison; asks the worker once for each pair of traces and way to align."""
+
+    def __init__(self, session: Session, traces: SideTraces, requests: Requests) -> None:
+        self._session, self._traces = session, traces
+        self.query = Query(TracesCompared, requests)
+        """Asked only while the page is looked at."""
+        self.stacks: tuple[StackAlignment, ...] = ()
+        self.answers: tuple[PairedAnswer, ...] = ()
+
+    @property
+    def grids(self) -> tuple[DifferenceGrid, ...]:
+        """The differences of the heads of every stack."""
+        return self.query.answer.grids if self.query.answer else ()
+
+    @property
+    def kl_nats(self) -> tuple[float, ...]:
+        """KL of each pair of `answers`; empty while the comparison there is belongs to other answers."""
+        n_pairs = sum(answer.pair is not None for answer in self.answers)
+        found = self.query.answer
+        values = found.kl_nats if found and not self.query.is_busy else ()
+        return values if len(values) == n_pairs else ()
+
+    @property
+    def end(self) -> float:
+        """The |Δ| at the ends of the colours; 0: the largest of each head."""
+        if self._session.compared.limit != "every":
+            return 1.0 if self._session.compared.limit == "unit" else 0.0
+        return max((float(grid.peaks.max()) for grid in self.grids), default=0.0)
+
+    @property
+    def is_aligned(self) -> bool:
+        """Whether the axes are those of the traces that are there."""
+        return self.query.about == self._key
+
+    @property
+    def _key(self) -> object:
+        """What an alignment depends on."""
+        return self._traces.numbers, self._session.compared.way, self._session.aspect.rows
+
+    def forget(self) -> None:
+        """Know nothing any more: there are other traces, or none."""
+        self.stacks, self.answers = (), ()
+        self.query.forget()
+
+    def align(self) -> bool:
+        """Align the tokens of both traces and ask for the differences of all heads, once; whether it did."""
+        both = self._traces.both
+        if both is None or self.is_aligned:
+            return False
+        way = self._session.compared.way
+        self.stacks, self.answers = (
+            align_stacks(*both, way, self._session.aspect.rows),
+            pair_answers(*both, way),
+        )
+        request = CompareTraces(
+            first=self._traces.sides["A"].view,
+            second=self._traces.sides["B"].view,
+            first_trace=both[0].number,
+            second_trace=both[1].number,
+            stacks=self.stacks,
+            answers=tuple(found.pair for found in self.answers if found.pair is not None),
+        )
+        self.query.ask(self._key, request)
+        return True
+
+
+# What a person chooses to compare, and how to look at it: every choice is a step of the session's history.
+#
+# Must not import Qt.
+
+
+class Choosing:
+    """Belongs to one comparison; the session keeps what is chosen, and says when that has changed."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    @property
+    def choices(self) -> Comparing:
+        """Everything that is chosen here, as undo brings it back."""
+        return self._session.compared
+
+    def choose_model(self, which: Which, source: str | None) -> None:
+        """Look at another model on one side; None is the open one."""
+        self._choose(which, replace(self.choices.side(which), model=source))
+
+    def set_text(self, which: Which, raw: str) -> None:
+        """Another text for one side; empty follows Explore."""
+        text = clean_typed(raw).text
+        self._choose(which, with_text(self.choices.side(which), text), group=f"compare text {which}")
+        if text.endswith(" "):
+            self._session.history.close_group()
+
+    def set_target(self, which: Which, raw: str) -> None:
+        """Another second text for one side; empty lets its model write its own.
+
+        A side that follows Explore keeps its text from then on.
+        """
+        choice = self.choices.side(which)
+        target = clean_typed(raw).text if raw.strip() else None
+        if target is None and choice.text is None:
+            return
+        text = self._session.text if choice.text is None else choice.text
+        self._choose(which, replace(choice, text=text, target=target), group=f"compare target {which}")
+
+    def choose_changes(self, which: Which, changes: Changes, kept: Kept | None = None) -> None:
+        """Which gates and interventions a side has."""
+        self._choose(which, replace(self.choices.side(which), changes=changes, kept=kept))
+
+    def keep(self, which: Which) -> Kept | None:
+        """Remember what Explore shows now and make it one side; None when it shows nothing."""
+        kept = keep_now(self._session)
+        if kept is not None:
+            after = self.choices.with_side(which, choice_of(kept))
+            self._change(f"compare: keep {which}, {kept.label}", after)
+        return kept
+
+    def swap(self) -> None:
+        """A becomes B and B becomes A; nothing is traced again."""
+        self._change("compare: swap A and B", self.choices.swapped)
+
+    def choose_way(self, name: str) -> None:
+        """Align tokens in another way."""
+        self._look(*(replace(self.choices, way=way) for way in WAYS if way == name))
+
+    def choose_limit(self, name: str) -> None:
+        """Let the ends of the colours stand for another difference."""
+        self._look(*(replace(self.choices, limit=limit) for limit in LIMITS if limit == name))
+
+    def show_all_stacks(self, has_all: bool) -> None:
+        """Show the heads of every stack small, or those of the selected head's."""
+        self._look(replace(self.choices, has_all_stacks=has_all))
+
+    def order_by(self, order: Order) -> None:
+        """Order the heads by layer, or the most changed first."""
+        self._look(replace(self.choices, order=order))
+
+    def _choose(self, which: Which, choice: SideChoice, group: str = "") -> None:
+        before = self.choices.side(which)
+        self._change(choice_words(before, choice, which), self.choices.with_side(which, choice), group)
+
+    def _look(self, *wanted: Comparing) -> None:
+        for after in wanted:
+            self._change(look_words(self.choices, after), after)
+
+    def _change(self, label: str, after: Comparing, group: str = "") -> None:
+        """One step of the session's history."""
+        self._session.change(label, replace(self._session.setting, compared=after), group=group)
+
 
 _N_KEPT = 8
 

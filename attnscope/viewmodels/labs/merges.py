@@ -30,7 +30,7 @@ SOURCES: dict[SplitSource, str] = {
     "text": "trained on this text",
     "model": "of the open model",
 }
-SIZES = (60, 80, 100, 150, 200, 270, 300, 400, 600, 800, 1200, 1600)
+VOCAB_SIZES = (60, 80, 100, 150, 200, 270, 300, 400, 600, 800, 1200, 1600)
 
 
 class MergesChanges(SignalGroup):
@@ -217,7 +217,7 @@ class MergesState:
 
 def _could_be_set(wish: ReplaySplits) -> bool:
     """Whether the lab's own controls could ask for this."""
-    is_known = wish.source in SOURCES and wish.kind in TRAINED_KINDS and wish.vocab_size in SIZES
+    is_known = wish.source in SOURCES and wish.kind in TRAINED_KINDS and wish.vocab_size in VOCAB_SIZES
     return is_known and wish.number == 0 and len(wish.text) <= MAX_TEXT
 
 
@@ -262,4 +262,4 @@ _FORMULA: dict[str, tuple[str, ...]] = {
 
 def _least_size(kind: str) -> int:
     """The smallest of the sizes that is possible for a kind."""
-    return min(size for size in SIZES if size >= len(SPECIALS) + KINDS[kind].least)
+    return min(size for size in VOCAB_SIZES if size >= len(SPECIALS) + KINDS[kind].least)

@@ -69,7 +69,7 @@ def _cost(entry: LabEntry, _states: LabStates) -> QWidget:
 
 
 def _merges(_entry: LabEntry, states: LabStates) -> QWidget:
-    from attnscope.widgets.labs.merges_view import MergesView
+    from attnscope.widgets.labs.tokenizers_view import MergesView
 
     return MergesView(states.merges)
 

@@ -25,7 +25,7 @@ from attnscope.widgets.export.dialog import KeptChoices
 from attnscope.widgets.export.figures_offered import current_figure
 from attnscope.widgets.folder_dialog import ask_folder, ask_new_folder
 from attnscope.widgets.heads.prune_dialog import PruneDialog
-from attnscope.widgets.tours.shortcuts_sheet import ShortcutsSheet
+from attnscope.widgets.tours.help_panel import ShortcutsSheet
 
 ChooseFolder = Callable[[QWidget, str, str], str]
 OfferFigures = Callable[[], dict[str, FigureSpec]]

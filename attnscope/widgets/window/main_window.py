@@ -42,16 +42,14 @@ from attnscope.widgets.possible import allow
 from attnscope.widgets.theme import apply_theme, dress_application, palette_for
 from attnscope.widgets.tours.learning import Learning
 from attnscope.widgets.tours.tour_places import WindowPlaces
-from attnscope.widgets.window.banner import Banner
 from attnscope.widgets.window.commands import Commands, FigureCommands, Openings
 from attnscope.widgets.window.kept_panel import KeptLine
-from attnscope.widgets.window.layout_memory import SizesByType, restore_geometry, restore_splitters
-from attnscope.widgets.window.page_bar import PageBar
 from attnscope.widgets.window.pages import Pages
+from attnscope.widgets.window.panel_windows import SizesByType, restore_geometry, restore_splitters
 from attnscope.widgets.window.session_files import SessionFiles
-from attnscope.widgets.window.status_bar import StatusBar
+from attnscope.widgets.window.status_bar import Banner, StatusBar
 from attnscope.widgets.window.steady_focus import SteadyFocus
-from attnscope.widgets.window.top_bar import ModelMenu, TopBar
+from attnscope.widgets.window.top_bar import ModelMenu, PageBar, TopBar
 from attnscope.widgets.window.workspace import Workspace
 
 # A step taken back or done again where it is not seen: what to say, with the page it belongs to.
