@@ -78,6 +78,11 @@ class HelpPage:
         return tuple(words for marks, words in _HEADING.findall(self.text) if len(marks) > 1)
 
     @property
+    def parts(self) -> tuple[tuple[str, str], ...]:
+        """Heading and plain text of each part; the heading of the first is empty."""
+        return tuple((heading, _plain(text)) for heading, text in _sections(self))
+
+    @property
     def links(self) -> tuple[str, ...]:
         """Where its links go."""
         return tuple(target for _words, target in LINK.findall(self.text))
@@ -234,9 +239,14 @@ def _sections(page: HelpPage) -> list[tuple[str, str]]:
     return [("" if k == 0 else heading, text) for k, (heading, text) in enumerate(pairs)]
 
 
+def _plain(text: str) -> str:
+    """The text without the marks of Markdown."""
+    return " ".join(_MARKS.sub(lambda found: found[1] or "", text).split())
+
+
 def _excerpt(text: str, words: list[str]) -> str:
     """Some words of the text around what was found."""
-    plain = " ".join(_MARKS.sub(lambda found: found[1] or "", text).split())
+    plain = _plain(text)
     places = [plain.lower().find(word) for word in words]
     first = min((place for place in places if place >= 0), default=0)
     begin = plain.rfind(" ", 0, max(first - _EXCERPT // 3, 0)) + 1

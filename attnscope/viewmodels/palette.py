@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-Kind = Literal["action", "page", "model", "recent", "sample", "head", "choice"]
+Kind = Literal["action", "page", "model", "recent", "sample", "head", "choice", "recipe", "help"]
 KIND_NAMES: dict[Kind, str] = {
     "action": "command",
     "page": "page",
@@ -17,6 +17,8 @@ KIND_NAMES: dict[Kind, str] = {
     "sample": "sample",
     "head": "head",
     "choice": "setting",
+    "recipe": "recipe",
+    "help": "help",
 }
 _KIND_WEIGHT: dict[Kind, float] = {
     "action": 3.0,
@@ -26,21 +28,29 @@ _KIND_WEIGHT: dict[Kind, float] = {
     "recent": 1.0,
     "sample": 0.5,
     "head": 0.0,
+    "recipe": -1.0,
+    "help": -2.0,
 }
 N_SHOWN = 60
 _START, _FOLLOWING, _LETTER, _GAP = 8.0, 6.0, 1.0, 0.15
 _WHOLE_WORD, _LATER = 12.0, 0.02
+_IN_DETAIL, _IN_SEARCH, _LEAST_LETTERS = 20.0, 14.0, 3
+"""What a word is worth that begins a word of the detail, or of the other words; how long it is at least."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Item:
-    """One thing that can be done or gone to. `key` tells it from all others; `keys` is its shortcut."""
+    """One thing that can be done or gone to. `key` tells it from all others; `keys` is its shortcut.
+
+    `search` are further words that find it and are not shown.
+    """
 
     key: str
     kind: Kind
     title: str
     detail: str = ""
     keys: str = ""
+    search: str = ""
     is_enabled: bool = True
 
 
@@ -61,7 +71,7 @@ def find(
     Without a query: what was used lately, then everything but the heads, as it came.
     """
     ranks = used or {}
-    words = query.lower().split()
+    words = _plain(query).split()
     if not words:
         shown = [item for item in items if item.kind != "head"]
         shown.sort(key=lambda item: ranks.get(item.key, 1_000_000))
@@ -77,21 +87,39 @@ def find(
 
 
 def match_item(item: Item, words: list[str]) -> ItemMatch | None:
-    """How well an item fits: every word in its title, or else in its detail or kind."""
-    title = item.title.lower()
-    aside = f"{item.detail} {KIND_NAMES[item.kind]}".lower()
+    """How well an item fits: every word in its title, or else in its detail, its kind or its other words."""
+    title = _plain(item.title)
+    aside, search = _plain(f"{item.detail} {KIND_NAMES[item.kind]}"), _plain(item.search)
     score, places = _KIND_WEIGHT[item.kind], set[int]()
     for word in words:
         found = match_letters(title, word)
-        if found is None:
-            if word not in aside:
-                return None
-            score += _LETTER * len(word) / 2
+        beside = _beside(aside, search, word)
+        if found is None and beside is None:
+            return None
+        if found is None or (beside is not None and beside > found[0]):
+            score += beside or 0.0
             continue
         score += found[0]
         places.update(found[1])
     score -= 0.05 * len(title) + (0.0 if item.is_enabled else 2.0)
     return ItemMatch(item=item, places=tuple(sorted(places)), score=score)
+
+
+def _plain(text: str) -> str:
+    """Letters as they are compared: small, and an en dash as the hyphen that is typed."""
+    return text.lower().replace("–", "-")
+
+
+def _beside(aside: str, search: str, word: str) -> float | None:
+    """What a word is worth that stands in the detail or the other words; None where it does not."""
+    least = _LETTER * len(word) / 2
+    if word in aside:
+        begins = any(_is_start(aside, i) for i in _occurrences(aside, word, aside.find(word)))
+        return least + _IN_DETAIL * (begins and len(word) >= _LEAST_LETTERS)
+    if len(word) >= _LEAST_LETTERS and word in search:
+        begins = any(_is_start(search, i) for i in _occurrences(search, word, search.find(word)))
+        return least + _IN_SEARCH if begins else None
+    return None
 
 
 def match_letters(text: str, word: str) -> tuple[float, tuple[int, ...]] | None:

@@ -55,3 +55,14 @@ def test_that_thousands_of_items_are_searched_at_once():
     begin = time.process_time()
     assert find(many, "L31H7")[0].item.title == "L31H7 encoder"
     assert time.process_time() - begin < 0.5
+
+
+def test_that_words_that_are_not_shown_find_an_item_after_those_whose_title_has_them():
+    items = (
+        Item(key="a", kind="page", title="Lab: Regression", search="After Nadaraya–Watson, 1964."),
+        Item(key="b", kind="page", title="Help: Watson"),
+        Item(key="c", kind="page", title="Other", search="swatsons"),
+    )
+    assert [match.item.key for match in find(items, "watson")] == ["b", "a"]
+    assert [match.item.key for match in find(items, "nadaraya-watson")] == ["a"]
+    assert find(items, "af 19") == ()  # two letters find nothing in words that are not seen

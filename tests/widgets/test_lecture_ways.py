@@ -22,7 +22,11 @@ _WORDS = (
     "softmax, sliding window, Bahdanau, Luong, induction, Voita, explanation, RoPE, extrapolation, residual, "
     "LayerNorm, warm-up, masked, temperature, top-p, BPE, KV cache, GQA, linear attention, scaling law, "
     "ViT, exercise, reverse, tagging, labels, Transformer-XL, segment recurrence, "
-    "inducing points, Set Transformer, Perceiver, bottleneck, adaptive span"
+    "inducing points, Set Transformer, Perceiver, bottleneck, adaptive span, "
+    "scaled dot-product, Nadaraya-Watson, bilinear, hierarchical attention, premise hypothesis, "
+    "vanishing gradients, GELU, SwiGLU, RMSNorm, W_O, tied embeddings, mixed precision, label smoothing, "
+    "LoRA, Dodge, BERT-base, span corruption, beam search, BLEU, coreference, strawberries, "
+    "Longformer, complexity, sentinels"
 ).split(", ")
 
 
@@ -134,3 +138,41 @@ def test_that_a_word_of_a_lecture_leads_to_a_place_to_show_it(program):
         keys = [match.item.key for match in find((offer.item for offer in offers), word)]
         assert keys[:1], word
         assert keys[0].startswith(("help:topics#", "lab:", "tour:")), (word, keys)
+
+
+_PLACES = {
+    "lens": ("place:Explore: Lens", "explore"),
+    "similar heads": ("place:Heads: Similar heads", "heads"),
+    "waves": ("place:Positions: Waves", "positions"),
+    "checklist": ("place:Positions: Checklist", "positions"),
+    "what it reads": ("place:Cost: What it reads", "train"),
+    "Turing-NLG": ("place:Cost: Presets", "train"),
+    "Recipe: induction": ("recipe:induction", "train"),
+    "sequence reversal": ("recipe:reverse-labels", "train"),
+    "runs side by side": ("place:Train: Runs", "train"),
+}
+
+
+def test_that_the_palette_turns_to_tabs_views_and_recipes_by_a_word(program):
+    window = program.window
+    for word, (key, page) in _PLACES.items():
+        offers = {offer.item.key: offer for offer in window.workspace.palette._gather()}
+        found = [match.item.key for match in find((one.item for one in offers.values()), word)]
+        assert key in found[:3], (word, found[:5])
+        offers[key].run()
+        assert window.view.page == page
+    assert window.pages.explore.answers.is_shown("Layers")
+    assert window.pages.heads_tabs.tabs.is_shown("Alike")
+    assert window.pages.training.lower_tabs.is_shown("Runs")
+    assert program.states.positions.view == "checklist"
+    assert program.states.training.recipe.name == "reverse-labels"
+
+
+def test_that_a_recipe_is_not_opened_over_a_run_in_progress(program):
+    window = program.window
+    name = "recipe:reverse"
+    assert next(o for o in window.workspace.palette._gather() if o.item.key == name).item.is_enabled
+    window.view.show_page("train")
+    window.pages.training.actions_of_run[0].trigger()
+    assert program.states.training.is_active
+    assert not next(o for o in window.workspace.palette._gather() if o.item.key == name).item.is_enabled

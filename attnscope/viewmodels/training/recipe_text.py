@@ -8,6 +8,7 @@ import re
 import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 
 from attnscope import paths
@@ -71,6 +72,12 @@ def fresh_folder(where: Path, name: str) -> Path:
 def read_recipe_text(path: Path) -> str:
     """The text of a recipe file; raises LoadError for what cannot be a recipe."""
     return read_toml_text(path, what=path.name)
+
+
+def words_of_recipe(text: str) -> str:
+    """What a recipe says of itself: the comment that it begins with, as one line of text."""
+    lines = takewhile(lambda line: line.startswith("#"), text.splitlines())
+    return " ".join(" ".join(line.lstrip("#").split()) for line in lines).strip()
 
 
 def check_recipe_text(text: str) -> RecipeProblem | None:

@@ -324,5 +324,12 @@ def ask_offers(state: AskState, show: Callable[[str], None]) -> Iterable[Offer]:
             show(name)
 
         yield Offer(
-            item=Item(key=f"ask:{name}", kind="page", title=f"Ask: {question.title}", detail=detail), run=run
+            item=Item(
+                key=f"ask:{name}",
+                kind="page",
+                title=f"Ask: {question.title}",
+                detail=detail,
+                search=f"{question.source} {question.formula}",
+            ),
+            run=run,
         )

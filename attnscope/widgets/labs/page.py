@@ -244,5 +244,11 @@ def lab_offers(page: LabsPage, view: ViewState) -> Iterable[Offer]:
             page.show_lab(name)
             view.show_page("labs")
 
-        item = Item(key=f"lab:{entry.name}", kind="page", title=f"Lab: {entry.name}", detail=entry.shows)
+        item = Item(
+            key=f"lab:{entry.name}",
+            kind="page",
+            title=f"Lab: {entry.name}",
+            detail=entry.shows,
+            search=f"{entry.source} {entry.help}",
+        )
         yield Offer(item=item, run=run)

@@ -46,6 +46,8 @@ from attnscope.widgets.window.workspace import Workspace
 # A calm outline around a part of the window, which the mouse goes through.
 
 _WIDTH_PX, _RADIUS_PX, _SETTLE_MS = 2.0, 5.0, 30
+_WITHOUT_PARTS = ("python",)
+"""Help whose parts the palette does not list one by one: there are too many, and all for one purpose."""
 _MOVED = {
     QEvent.Type.Move,
     QEvent.Type.Resize,
@@ -339,23 +341,31 @@ class Learning(QObject):
                 ),
                 run=lambda name=tour.name: self.start_tour(name),  # type: ignore[misc]
             )
-        for page in self._help_pages:
-            yield Offer(
-                item=Item(
-                    key=f"help:{page.name}", kind="page", title=f"Help: {page.title}", detail=page.group
-                ),
-                run=lambda name=page.name: self.show_help(name),  # type: ignore[misc]
-            )
-            for topic in page.headings if page.name == TOPICS else ():
-                yield Offer(
-                    item=Item(
-                        key=f"help:{TOPICS}#{heading_slug(topic)}",
-                        kind="page",
-                        title=f"Topic: {topic}",
-                        detail="Where to find it",
-                    ),
-                    run=lambda topic=topic: self.show_help(TOPICS, heading_slug(topic)),  # type: ignore[misc]
-                )
+        yield from self._help_offers
+
+    @cached_property
+    def _help_offers(self) -> tuple[Offer, ...]:
+        """Each help page and each part of one, found by every word that stands in it."""
+        return tuple(
+            offer
+            for page in self._help_pages
+            for heading, text in page.parts
+            if not heading or page.name not in _WITHOUT_PARTS
+            for offer in (self._help_offer(page, heading, text),)
+        )
+
+    def _help_offer(self, page: HelpPage, heading: str, text: str) -> Offer:
+        slug = heading_slug(heading)
+        is_topic = bool(heading) and page.name == TOPICS
+        title = f"Topic: {heading}" if is_topic else f"Help: {heading or page.title}"
+        item = Item(
+            key=f"help:{page.name}#{slug}" if heading else f"help:{page.name}",
+            kind="page" if is_topic or not heading else "help",
+            title=title,
+            detail="Where to find it" if is_topic else page.title if heading else page.group,
+            search=text,
+        )
+        return Offer(item=item, run=lambda: self.show_help(page.name, slug))
 
     # Within
 

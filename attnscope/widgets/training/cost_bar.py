@@ -53,6 +53,13 @@ from attnscope.widgets.labels import ElidedLabel, PlainLabel, push_button, tool_
 from attnscope.widgets.side_tabs import SideTabs
 from attnscope.widgets.theme import Dressed
 
+COST_TABS = {
+    "This recipe": "Parameters, memory, operations and time of the recipe, counted before it runs",
+    "What it reads": "The batch that the run begins with: masked tokens, spans, pairs, packing and padding",
+    "Presets": "Published models: Transformer base and big, BERT, GPT, T5, XLNet, RoBERTa, Megatron-LM, "
+    "Turing-NLG, GPT-3; parameters, data and hardware beside what is counted here",
+}
+"""The tabs of the dialog, each with what it shows."""
 _STRIP_PX = 44
 """The height of the drawn schedule, its words included."""
 
@@ -81,9 +88,9 @@ class CostDialog(QDialog):
         }
         self.presets = _preset_table()
         self.tabs = SideTabs()
-        self.tabs.add("This recipe", self._build_plan())
-        self.tabs.add("What it reads", _BatchPanel(state))
-        self.tabs.add("Presets", self._build_presets())
+        panels = (self._build_plan(), _BatchPanel(state), self._build_presets())
+        for (name, words), panel in zip(COST_TABS.items(), panels, strict=True):
+            self.tabs.add(name, panel, tip=words)
         column(self.tabs, on=self, margins=(16, 8, 16, 16), spacing=-1)
         self.resize(980, 580)
         when(self, self._show_plan, state.planning.changed.plan)
@@ -377,6 +384,10 @@ class CostBar(QWidget):
 
     def open_presets(self) -> None:
         """Open the table of presets."""
+        self.open_tab("Presets")
+
+    def open_tab(self, name: str) -> None:
+        """Open one of the `COST_TABS`."""
         self._on_more()
         if self._dialog is not None:
-            self._dialog.tabs.show_panel("Presets")
+            self._dialog.tabs.show_panel(name)

@@ -29,6 +29,10 @@ if TYPE_CHECKING:
     from attnscope.widgets.training.curves_view import CurvesView
 
 SCALING, INSIDE = "Scaling", "Inside"
+_SCALING_TIP = "Scaling laws: loss against parameters, data and compute of several runs (Kaplan 2020)"
+_INSIDE_TIP = (
+    "Gradient norms and updates of each layer, and how far it has come from its first weights (DeepNet)"
+)
 REDRAW_MS = 40
 """Shortest time between two redraws of the curves; slow redraws stretch it."""
 
@@ -140,6 +144,10 @@ class TrainingPage(QWidget):
             else None
         )
 
+    def open_cost(self, tab: str) -> None:
+        """Open the cost of the recipe in advance, at one of its tabs."""
+        self._run.open_cost(tab)
+
     def open_several(self) -> None:
         """Ask which seeds and values to train."""
         self.sweep_line.open_dialog()
@@ -188,12 +196,12 @@ class TrainingPage(QWidget):
         curves = QWidget()
         self._curves_place = column(on=curves)
         self.upper_tabs, self.lower_tabs = SideTabs(), SideTabs()
-        self.upper_tabs.add("Curves", curves)
-        self.upper_tabs.add(SCALING, self._scaling)
-        self.upper_tabs.add(INSIDE, self._inside, label="Gradients and updates")
+        self.upper_tabs.add("Curves", curves, tip="Loss, accuracy and learning rate, step by step")
+        self.upper_tabs.add(SCALING, self._scaling, tip=_SCALING_TIP)
+        self.upper_tabs.add(INSIDE, self._inside, label="Gradients and updates", tip=_INSIDE_TIP)
         self._show_upper_tabs()
-        self.lower_tabs.add("Attention", self._watch)
-        self.lower_tabs.add("Runs", self._runs)
+        self.lower_tabs.add("Attention", self._watch, tip="The maps of a sentence while the model learns")
+        self.lower_tabs.add("Runs", self._runs, tip="Runs side by side: curves, recipes and what differs")
         for panel in (self._watch, self._runs):
             panel.setContentsMargins(0, 8, 0, 0)
         for part, tabs in ((upper, self.upper_tabs), (lower, self.lower_tabs)):

@@ -327,6 +327,10 @@ class RunPanel(Dressed):
         needed = self._buttons.minimumSize().width() + margins.left() + margins.right()
         self.setMinimumWidth(max(round(_LEAST_PX * min(self.theme.type_factor, _MOST_FACTOR)), needed))
 
+    def open_cost(self, tab: str) -> None:
+        """Open the cost in advance at one of its tabs."""
+        self._cost.open_tab(tab)
+
     # --- building ---------------------------------------------------------------------------------
 
     def _build_actions(self) -> None:

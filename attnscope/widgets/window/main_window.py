@@ -46,6 +46,7 @@ from attnscope.widgets.window.commands import Commands, FigureCommands, Openings
 from attnscope.widgets.window.kept_panel import KeptLine
 from attnscope.widgets.window.pages import Pages
 from attnscope.widgets.window.panel_windows import SizesByType, restore_geometry, restore_splitters
+from attnscope.widgets.window.places_offered import PlacesOffered
 from attnscope.widgets.window.session_files import SessionFiles
 from attnscope.widgets.window.status_bar import Banner, StatusBar
 from attnscope.widgets.window.steady_focus import SteadyFocus
@@ -374,6 +375,7 @@ class MainWindow(QMainWindow):
         self.status_bar.add_place(kept_line)
         self.workspace.add_offers(lambda: lab_offers(self.pages.labs, self.view))
         self.workspace.add_offers(self.learning.offers)
+        self.workspace.add_offers(PlacesOffered(self.pages, states, self.view).offers)
         self.workspace.add_offers(lambda: ask_offers(states.asking, self.pages.explore.show_question))
         self.workspace.scripts.add("compare", self.pages.compare.scripts)
         self._lay_out()
