@@ -206,11 +206,12 @@ class Seed(Field):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Text(Field):
-    """A line of text; `is_text` says which lines it may be, `form` says it in words."""
+    """A line of text; `is_text` says which lines it may be, `form` says it in words, `example` shows one."""
 
     most: int = _MOST_LETTERS
     is_text: Callable[[str], bool] = _is_text
     form: str = "a line"
+    example: str = ""
 
     @property
     def expected(self) -> str:
@@ -277,9 +278,11 @@ def line(
     most: int = _MOST_LETTERS,
     is_text: Callable[[str], bool] = _is_text,
     form: str = "a line",
+    example: str = "",
 ) -> Any:
     """A line of text."""
-    return _member(default, Text(title=title, tip=tip, most=most, is_text=is_text, form=form))
+    described = Text(title=title, tip=tip, most=most, is_text=is_text, form=form, example=example)
+    return _member(default, described)
 
 
 def _member(default: Value, described: Field) -> Any:

@@ -12,6 +12,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
+from attnscope.analysis.gold_links import AlignedPair, everyday_pairs
 from attnscope.errors import UserError
 from attnscope.models.huggingface.head import run_detached
 from attnscope.models.huggingface.network import HuggingFaceNetwork
@@ -25,6 +26,7 @@ from attnscope.nn.cancellation import stop_if_unwanted
 from attnscope.nn.own_module import OwnModule
 from attnscope.text.corpora import columns_of, read_lines, read_pairs
 from attnscope.text.examples import Example, Task
+from attnscope.text.samples import KNOWN_LANGUAGES
 from attnscope.text.tasks import TASKS, make_task, task_options
 
 BatchKind = Literal["any", "equal", "one"]
@@ -66,7 +68,9 @@ def read_corpus(path: Path, *, takes_target: bool, max_texts: int | None = None)
 
 
 def own_texts(model: Model, max_texts: int = N_OWN_TEXTS) -> tuple[list[Text], str]:
-    """Texts that the program has for a model, and what they are: held out of its task, or its samples.
+    """Texts that the program has for a model, and what they are.
+
+    Held out of its task; or pairs of its languages that were aligned by hand; or its samples.
 
     Raises UserError when there are none.
     """
@@ -75,7 +79,16 @@ def own_texts(model: Model, max_texts: int = N_OWN_TEXTS) -> tuple[list[Text], s
         examples = task.examples(min(max_texts, N_OWN_TEXTS), seed=0, held_out=True)
         texts: list[Text] = [e.source if e.target is None else (e.source, e.target) for e in examples]
         return texts, f"texts of the task {task.name} that were held out"
+    aligned = hand_aligned(model)
+    if aligned:
+        return [pair.texts for pair in aligned[:max_texts]], "everyday pairs aligned by hand"
     return sample_texts(model, max_texts), "sample sentences"
+
+
+def hand_aligned(model: Model) -> tuple[AlignedPair, ...]:
+    """Pairs of the model's languages whose word links were drawn by hand; none where those are unknown."""
+    is_known = model.info.takes_target and model.info.name in KNOWN_LANGUAGES
+    return everyday_pairs() if is_known and _own_task(model) is None else ()
 
 
 def own_examples(model: Model, max_texts: int = N_OWN_TEXTS) -> tuple[list[Example], str] | None:

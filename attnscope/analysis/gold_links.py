@@ -9,10 +9,12 @@ be written as usual: that is what a model then reads.
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 
 from attnscope.counting import plural, there_are
 from attnscope.errors import LoadError
+from attnscope.paths import resources_folder
 from attnscope.records.alignment import GoldFiles
 from attnscope.text.corpora import read_lines, read_pair_columns
 
@@ -47,6 +49,14 @@ def read_gold_files(files: GoldFiles, max_texts: int | None = None) -> list[Alig
     words = [(row[2], row[3]) if _is_in_words(row) else (row[0], row[1]) for row in rows]
     pairs = aligned_pairs(words, links)
     return [replace(pair, usual=(row[0], row[1])) for pair, row in zip(pairs, rows, strict=True)]
+
+
+@cache
+def everyday_pairs() -> tuple[AlignedPair, ...]:
+    """The English-French pairs that come with the program, aligned by hand."""
+    folder = resources_folder() / "alignments"
+    files = GoldFiles(pairs=str(folder / "everyday.tsv"), links=str(folder / "everyday.links"))
+    return tuple(read_gold_files(files))
 
 
 def _is_in_words(row: Sequence[str]) -> bool:

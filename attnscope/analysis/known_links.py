@@ -6,15 +6,13 @@ is written together or apart; capitals do not matter either.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
 
-from attnscope.analysis.corpus_texts import N_OWN_TEXTS, own_examples
-from attnscope.analysis.gold_links import AlignedPair, read_gold_files
+from attnscope.analysis.corpus_texts import N_OWN_TEXTS, hand_aligned, own_examples
+from attnscope.analysis.gold_links import AlignedPair, everyday_pairs
 from attnscope.analysis.words import Span, find_spans
 from attnscope.models.model import Model
 from attnscope.models.own import OwnNetwork
-from attnscope.paths import resources_folder
-from attnscope.records.alignment import GoldFiles, GoldPair
+from attnscope.records.alignment import GoldPair
 from attnscope.text.examples import Example
 from attnscope.text.grammar import read_sentence
 
@@ -33,11 +31,13 @@ class Known:
 
 
 def own_pairs(model: Model, max_texts: int = N_OWN_TEXTS) -> list[AlignedPair]:
-    """Held-out pairs of the model's task with their gold links; none without such a task."""
+    """The gold links of `own_texts`: held-out pairs of the model's task, or pairs aligned by hand."""
     known = own_examples(model, max_texts)
+    if known is None:
+        return list(hand_aligned(model)[:max_texts])
     return [
         AlignedPair(source=example.source, target=example.target, sure=frozenset(example.links))
-        for example in (() if known is None else known[0])
+        for example in known[0]
         if example.target is not None and example.links
     ]
 
@@ -75,14 +75,6 @@ def links_of_task(model: Model, source: str, target: str) -> Known:
     if any(word_spans(source, pair.source) for pair in everyday_pairs()):
         return links_of_files(everyday_pairs(), "the everyday English-French pairs", source, target)
     return Known(note="no gold links of this text are known: open a file of pairs and one of links")
-
-
-@cache
-def everyday_pairs() -> tuple[AlignedPair, ...]:
-    """The English-French pairs that come with the program, aligned by hand."""
-    folder = resources_folder() / "alignments"
-    files = GoldFiles(pairs=str(folder / "everyday.tsv"), links=str(folder / "everyday.links"))
-    return tuple(read_gold_files(files))
 
 
 def word_spans(text: str, words: str) -> list[Span] | None:

@@ -13,6 +13,7 @@
 | rare       | texts whose leading word is a rare one      | 0.50  | Voita et al. 2019, section 5.3    |
 | broad      | entropy of the largest possible             | 0.90  | Clark et al. 2019, section 3.3    |
 | aligns     | 1 − alignment error rate, gold word links   | 0.50  | Och and Ney 2003, section 5.1     |
+|            | and above the diagonal's, or from           | 0.75  |                                   |
 
 Rows of special tokens are left out where places are judged (offset, itself, first, separators): many heads
 rest there. The strongest role makes the sentence; resting on the first token or on separators, and looking
@@ -25,6 +26,7 @@ token may get more than any. A head without a role is told by the largest share 
 stands out.
 """
 
+import math
 from collections.abc import Sequence
 
 from attnscope.analysis.corpus_texts import Text
@@ -39,7 +41,7 @@ from attnscope.records.word_tables import SYNTACTIC_MARGIN, AlignmentTable, Synt
 
 OFFSET, STANDS_OUT = 0.50, 0.20
 POSITIONAL, INDUCTION, DUPLICATE, SINK, RARE, BROAD = 0.90, 0.40, 0.40, 0.50, 0.50, 0.90
-ALIGNS = 0.50
+ALIGNS, ALIGNS_WELL = 0.50, 0.75
 _FEWEST_TEXTS = 10
 _LAST: tuple[RoleName, ...] = ("first", "separator", "broad")
 _WITHOUT_WORDS: tuple[RoleName, ...] = ("positional", "identity", "broad")
@@ -230,8 +232,9 @@ def _aligning(head: HeadRef, alignment: AlignmentTable | None) -> Role | None:
         return None
     row, n = alignment.heads.index(head), alignment.n_texts
     rate, low, high = (float(part[row]) for part in (alignment.error_rate, alignment.low, alignment.high))
-    if not 1 - rate >= ALIGNS:
-        return None
+    is_above_chance = math.isnan(alignment.diagonal) or not high > max(alignment.diagonal, 1 - ALIGNS_WELL)
+    if not (1 - rate >= ALIGNS and is_above_chance):
+        return None  # a head that only follows the order of the words does not know which one it translates
     pairs = plural(n, "pair")
     estimate = Estimate(value=rate, low=low, high=high, n=n, of="pair")
     precision, recall = _alignment_estimates(alignment, row)

@@ -11,6 +11,7 @@ A target word is aligned with the source word that gets most of its weight, word
 | gold    | sure and possible links                             | [2, batch, target, source]        |
 """
 
+import math
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -87,7 +88,25 @@ def measure_alignment(
         rows=rows,
         n_skipped=len(pairs) - n_texts,
         level=level,
+        diagonal=diagonal_error_rate(pairs),
     )
+
+
+def diagonal_error_rate(pairs: Sequence[AlignedPair]) -> float:
+    """The error rate, 0…1, of linking each target word to the source word at the same part of its sentence.
+
+    Word j of n is linked to word round(j (m − 1) / (n − 1)) of m: what a head reaches that only follows the
+    order of the words. NaN where there are no words.
+    """
+    n_found = n_sure = n_right = 0
+    for pair in pairs:
+        n_source, n_target = len(pair.source.split()), len(pair.target.split())
+        if not n_source or not n_target:
+            continue
+        links = {(j, round(j * (n_source - 1) / max(n_target - 1, 1))) for j in range(n_target)}
+        n_found, n_sure = n_found + n_target, n_sure + len(pair.sure)
+        n_right += len(links & pair.sure) + len(links & (pair.sure | pair.possible))
+    return 1 - n_right / (n_found + n_sure) if n_found else math.nan
 
 
 def _encoded(model: Model, pairs: Sequence[AlignedPair]) -> Iterator[NumberedInputs]:

@@ -126,10 +126,11 @@ class RegressionChoice:
     seed: int = redraw(title="Other samples", tip="Draw other samples from the same curve", is_used=_is_drawn)
     own: str = line(
         "",
-        title="own",
+        title="yours",
         tip="Your own samples, as 1:2, 2:2.5, 4:1, 5:3; empty: samples drawn from a curve",
         is_text=_are_pairs,
         form=f"2 to {_MOST_OWN} pairs of numbers, position:value, separated by commas,",
+        example="1:2, 2:2.5, 4:1, 5:3",
         most=300,
     )
     own_query: float = number(

@@ -1,5 +1,6 @@
 """What heads do between words: dependency relations found, and word alignment."""
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -111,7 +112,8 @@ class AlignmentTable:
 
     The arrays are [n_heads + n_layers]: `heads` first, then the mean of each of `layers`. `low` and `high`
     are of the error rate; every interval covers `level`. `rows` says whether the row that predicts a word
-    stands for it, or the one that reads it.
+    stands for it, or the one that reads it. `diagonal` is the error rate of linking each target word to the
+    source word at the same part of its sentence, whatever the words are; NaN where it was not counted.
     """
 
     model: str
@@ -131,6 +133,7 @@ class AlignmentTable:
     rows: str = "predicting"
     n_skipped: int = 0
     level: float = 0.95
+    diagonal: float = math.nan
 
     def __post_init__(self) -> None:
         for field in ALIGNMENT_NUMBERS:

@@ -16,7 +16,7 @@ _BY_FORM = {"decoder": "causal", "encoder": "masked", "encoder-decoder": "transl
 _N_FROM_TASK = 4
 _OF_TASKS = {"english-french": "grammar"}
 """The file of a task whose samples are chosen for what they show, not drawn."""
-_OF_TRANSLATORS = ("english-french",)
+KNOWN_LANGUAGES = ("english-french",)
 """Models whose languages are known, so that samples have translations; other translators write their own."""
 
 
@@ -35,7 +35,7 @@ def samples_for(
     kind = objective if objective in _OBJECTIVES else _BY_FORM.get(form, "causal")
     if objective in OBJECTIVES and OBJECTIVES[objective].labels in ("token", "place"):
         kind = "representations"  # plain sentences, of which nothing is hidden
-    return _read_samples(name if kind == "translation" and name in _OF_TRANSLATORS else kind)
+    return _read_samples(name if kind == "translation" and name in KNOWN_LANGUAGES else kind)
 
 
 @cache

@@ -1,5 +1,6 @@
 """Gold links on one traced text: whose they are, where they lie, and the numbers of every head."""
 
+import math
 from pathlib import Path
 
 import numpy as np
@@ -7,11 +8,14 @@ import pytest
 from heads_fakes import make_table
 from tiny_models import FRENCH, SENTENCE, tiny_model
 
+import attnscope as at
 from attnscope.analysis import text_alignment
-from attnscope.analysis.gold_links import AlignedPair, aligned_pairs, read_gold_files
-from attnscope.analysis.known_links import links_of_files, links_of_task, word_spans
+from attnscope.analysis.corpus_texts import hand_aligned, own_texts
+from attnscope.analysis.gold_links import AlignedPair, aligned_pairs, everyday_pairs, read_gold_files
+from attnscope.analysis.known_links import links_of_files, links_of_task, own_pairs, word_spans
 from attnscope.analysis.roles import find_roles, head_card
 from attnscope.analysis.text_alignment import align_trace
+from attnscope.analysis.word_alignment import diagonal_error_rate
 from attnscope.errors import UserError
 from attnscope.records.alignment import GoldFiles
 from attnscope.records.word_tables import AlignmentTable
@@ -137,3 +141,38 @@ def test_that_a_cross_head_gets_its_role_only_from_gold_links() -> None:
     assert "precision 0.90 (0.80–1.00) and recall 0.90 (0.70–1.10)" in role.sentence
     assert "recall 0.90 (0.70–1.10)" in head_card(cross[0], table, None, alignment).statement
     assert "gold links" not in head_card(heads[0], table, None, alignment).statement
+
+
+def test_that_a_head_no_better_than_the_diagonal_does_not_align_words() -> None:
+    """The diagonal has an error rate of 0.377 on the everyday pairs, as their README says."""
+    assert diagonal_error_rate(everyday_pairs()) == pytest.approx(0.377, abs=5e-4)
+    copied = AlignedPair(source="a b c", target="x y z", sure=frozenset({(0, 0), (1, 1), (2, 2)}))
+    assert diagonal_error_rate([copied]) == 0
+    assert math.isnan(diagonal_error_rate([AlignedPair(source=" ", target="x", sure=frozenset())]))
+    cross = tuple(h for s in tiny_model("encoder-decoder").sites for h in s.heads if h.stack == "cross")
+    table = make_table(cross)
+    for diagonal, rate, is_aligning in (
+        (0.38, 0.36, False),
+        (0.38, 0.3, True),
+        (0.0, 0.2, True),
+        (0.0, 0.3, False),
+    ):
+        rates = np.full(len(cross) + 2, rate, dtype=np.float32)
+        alignment = AlignmentTable(
+            model="m", corpus="c", heads=cross, layers=(0, 1), error_rate=rates, low=rates - 0.04,
+            high=rates + 0.04, precision=rates, recall=rates, precision_low=rates,
+            precision_high=rates, recall_low=rates, recall_high=rates, n_texts=60, diagonal=diagonal,
+        )  # fmt: skip
+        names = {role.name for role in find_roles(cross[0], table, None, alignment)}
+        assert ("aligns" in names) == is_aligning
+
+
+@pytest.mark.slow
+def test_that_own_texts_of_the_everyday_translator_are_aligned_by_hand() -> None:
+    model = at.load("english-french")
+    texts, name = own_texts(model, 7)
+    assert name == "everyday pairs aligned by hand"
+    assert [pair.texts for pair in own_pairs(model, 7)] == texts
+    assert len(texts) == 7
+    assert hand_aligned(at.load("grammar")) == ()  # its task has links of its own
+    assert hand_aligned(tiny_model("decoder")) == ()

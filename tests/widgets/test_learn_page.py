@@ -98,16 +98,16 @@ def test_that_a_lesson_starts_its_recipe_in_a_fresh_run_folder(program, tmp_path
 def test_that_a_lesson_says_how_long_it_takes_here_as_the_train_page_would(program):
     welcome, training = _learn(program).page.welcome, program.training
     pace = Pace(flops_per_s=1e9, doubt=2.0, words="from the speed of a run")
-    for name, seconds in (("copy", 21.0), ("reverse", 400.0)):
+    for name, seconds in (("copy", 21.0), ("pictures", 61.0), ("reverse", 400.0)):
         asked = _POSTED[-1]
         assert isinstance(asked, PlanRecipe)
-        assert f'task = "{name}"' in asked.recipe
+        assert f'name = "{name}"' in asked.recipe
         planned = plan(flops_a_step=seconds * 1e9 / 100, n_steps=100)
         training.handle(RecipePlanned(number=asked.number, plan=planned))
         assert not welcome.lesson_cards[name].side.text(), "not before a time is known"
         training.handle(RecipePlanned(number=asked.number, plan=dataclasses.replace(planned, pace=pace)))
     sides = [card.side.text() for card in welcome.lesson_cards.values()]
-    assert sides == ["about 20 s", "about 7 min"]
+    assert sides == ["about 20 s", "about 7 min", "about a minute"]
     assert "from the speed of a run" in welcome.lesson_cards["copy"].toolTip()
     assert training.planning.plan is None, "the Train page's own plan is another"
 

@@ -56,7 +56,7 @@ ROLE_NAMES: dict[RoleName, str] = {
     "syntactic": "syntax",
     "rare": "rare words",
     "broad": "broad",
-    "aligns": "aligns words",
+    "aligns": "aligns",
     "none": "–",
 }
 _LEANINGS = {

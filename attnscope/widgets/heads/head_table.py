@@ -189,6 +189,8 @@ class HeadTableView(Dressing, QTableView):
             width = (_NAME_PX, _ROLE_PX)[column] if column < _N_NAMES else number
             title = str(self._rows.headerData(column, Qt.Orientation.Horizontal) or "")
             wanted = self.fontMetrics().horizontalAdvance(title) + round(type_px(20))
+            if column == 0:  # a name that is cut off is no name
+                wanted = max(wanted, self.sizeHintForColumn(column))
             self.setColumnWidth(column, max(round(type_px(width)), wanted))
 
     def _show_rows(self) -> None:

@@ -106,7 +106,7 @@ class PruningPage(QWidget):
             "Texts",
             "Texts to measure over",
             {
-                "own": "the model's own texts: of its task, or else its samples",
+                "own": "the model's own texts: of its task, aligned by hand, or else its samples",
                 "samples": "the sample sentences",
                 "table": "those of the table",
                 "file": "a file: texts, pairs with a tab, or CoNLL-U trees…",

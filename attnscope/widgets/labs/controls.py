@@ -102,7 +102,7 @@ class ControlRow(QWidget, Generic[C]):
                 button = push_button(self._setting.title, clicked=self._on_pushed)
                 return button
             case Text() as text:
-                edit = QLineEdit(maxLength=text.most)
+                edit = QLineEdit(maxLength=text.most, placeholderText=text.example)
                 edit.textEdited.connect(self._on_written)
                 edit.editingFinished.connect(self.settled)
                 return edit
