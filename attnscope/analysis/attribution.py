@@ -318,6 +318,12 @@ def stream_parts(
             expected="logits that are a sum over the parts of the stream",
             action="Use activation patching or relevance for this model.",
         )
+    if subject.module.config.copies_source:
+        raise UserError(
+            "The model may copy a token in the place of writing it.",
+            expected="logits that are a sum over the parts of the stream",
+            action="Use activation patching for this model, or the question Copy or write.",
+        )
     _refuse_other_streams(subject)
     stack = predicting_stack(subject.form)
     blocks = [block for block in subject.blocks(stack) if isinstance(block, Block)]

@@ -1,6 +1,6 @@
 """Learning which heads to keep: hard concrete gates under an L0 penalty, the model's weights fixed.
 
-The gates z of each head and text and their distribution are those of `nn/gating.py`, with one number
+The gates z of each head and text and their distribution are those of `nn/hard_concrete.py`, with one number
 log_alpha learned for each head. What is minimised is E[L] + λ · Σ_h P(z_h ≠ 0) (Voita et al. 2019,
 section 6.1). There the weights are trained on along with the gates; here they stay as they are, so that
 the gates speak about the model that was opened.
@@ -14,7 +14,7 @@ from torch import Tensor
 from attnscope.analysis.batches import text_losses
 from attnscope.analysis.importance import heads_of
 from attnscope.analysis.model_adapter import Batch, Subject, TensorGates
-from attnscope.nn.gating import START_LOG_ALPHA, open_probability, sample_gates, settled_gates
+from attnscope.nn.hard_concrete import START_LOG_ALPHA, open_probability, sample_gates, settled_gates
 from attnscope.records.importance import HeadScore, Importance, LearnedGates, Progress
 from attnscope.records.sites import Gates, HeadRef, SiteKey
 

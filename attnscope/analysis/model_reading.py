@@ -30,16 +30,22 @@ from attnscope.models.model import Model
 from attnscope.models.network import Pass
 from attnscope.models.outputs import log_probabilities
 from attnscope.models.own import OwnNetwork
+from attnscope.models.passes import evaluating, hidden_stream
 from attnscope.models.places import CallPlace
 from attnscope.nn.block import Block
+from attnscope.nn.config import ModelConfig
 from attnscope.nn.experts import Experts
+from attnscope.nn.hard_concrete import open_probability
 from attnscope.nn.layers import CrossAttention, FeedForward, SelfAttention
 from attnscope.nn.precision import exact
 from attnscope.nn.scoring import Scoring
+from attnscope.nn.transformer import Transformer
 from attnscope.questions import (
     Attended,
+    Copied,
     Mixing,
     NextTokens,
+    OpenOffsets,
     Projections,
     Question,
     Recalled,
@@ -211,22 +217,69 @@ class ModelReading:
         )
 
     def spans(self) -> Spans:
+        head, config, found = self._learned_sites("ramp", "learned no span", "copy-spans")
+        spans = {key: _learned(site.spans()) for key, site in found.items()}
+        return Spans(head=head, limit=config.span_limit, ramp=float(config.span_ramp), of_sites=spans)
+
+    def open_offsets(self) -> OpenOffsets:
+        head, _, found = self._learned_sites("offsets", "learned no mask", "copy-offsets")
+        masks: dict[SiteKey, Numbers] = {}
+        p_open: dict[SiteKey, Numbers] = {}
+        for key, site in found.items():
+            with torch.no_grad():
+                masks[key] = _learned(site.mask())
+                p = _learned(open_probability(site.log_alpha()))
+            p_open[key] = np.concatenate([np.ones((len(p), 1)), p], axis=1)
+        return OpenOffsets(head=head, masks=masks, p_open=p_open)
+
+    def _learned_sites(
+        self, kind: str, lacks: str, recipe: str
+    ) -> tuple[HeadRef, ModelConfig, dict[SiteKey, Scoring]]:
+        """The head that is asked about, and every site whose heads learned where to look."""
         head, network = self._asked_head(), self._network
-        found: dict[SiteKey, Numbers] = {}
-        if isinstance(network, OwnNetwork) and network.config.span_limit:
+        config = network.config if isinstance(network, OwnNetwork) else None
+        found: dict[SiteKey, Scoring] = {}
+        if isinstance(network, OwnNetwork) and network.config.span_limit and network.config.span_kind == kind:
             for site in self._model.sites:
                 if site.stack in ("encoder", "decoder"):
                     module = OwnSubject(network.module).block(site.key).attention.get_submodule("scoring")
                     if isinstance(module, Scoring):
-                        found[site.key] = exact(module.spans().detach()).cpu().numpy()
-        if head.site_key not in found or not isinstance(network, OwnNetwork):
+                        found[site.key] = module
+        if head.site_key not in found or config is None:
             raise UserError(
-                f"{head.stack} {head.label} of this model learned no span.",
-                expected="a self-attention head of a model with span_limit",
-                action="Train the recipe copy-spans.",
+                f"{head.stack} {head.label} of this model {lacks}.",
+                expected=f'a self-attention head of a model with span_limit and span_kind = "{kind}"',
+                action=f"Train the recipe {recipe}.",
             )
-        config = network.config
-        return Spans(head=head, limit=config.span_limit, ramp=float(config.span_ramp), of_sites=found)
+        return head, config, found
+
+    def copied(self) -> Copied:
+        network, target = self._network, self._inputs.target
+        module = network.module if isinstance(network, OwnNetwork) else None
+        gate = None if module is None else module.head.copy_gate
+        if not isinstance(module, Transformer) or gate is None or target is None:
+            raise UserError(
+                f"{self.model.name} writes every token from its vocabulary and copies none.",
+                expected="a model with copies_source",
+                action="Train the recipe reports.",
+            )
+        n, d = len(target), module.config.d_model
+        with evaluating(module), _found_weights(module) as found:
+            hidden = hidden_stream(module, self._inputs, self._probe)[0]
+            log_p = log_probabilities(module.logits(hidden)).cpu()
+            generator = log_probabilities(module.logits(hidden[:, :d])).cpu()
+            p_write = exact(gate(hidden[:, :d])).cpu()[:, 0].sigmoid()
+        told = [*target.ids[1:], int(log_p[-1].argmax())]
+        weights = found[0][0].mean(dim=0) if found else hidden.new_zeros(n, len(self._inputs.source))
+        return Copied(
+            tokens=target.tokens,
+            source=self._inputs.source.tokens,
+            told=(*target.tokens[1:], self._network.answer(told[-1])),
+            p_write=p_write.numpy(),
+            weights=exact(weights).cpu().numpy(),
+            p=log_p[range(n), told].exp().numpy(),
+            p_generator=generator[range(n), told].exp().numpy(),
+        )
 
     def recalled(self) -> Recalled:
         head, network = self._asked_head(), self._network
@@ -517,6 +570,27 @@ def _has_attention() -> UserError:
         expected="a model whose mixer is retention, selective or convolution",
         action="Look at its maps, or train the recipe induction-retention or induction-selective.",
     )
+
+
+@contextmanager
+def _found_weights(module: Transformer) -> Iterator[list[Tensor]]:
+    """A list that gets the weights by which the next pass copies, [B, H, T, S]; nothing without heads."""
+    kept: list[Tensor] = []
+
+    def after(_: nn.Module, __: object, choices: dict[str, Any], ___: object) -> None:
+        kept.extend(choices["found"])
+
+    handle = module.decoder[-1].get_submodule("cross").register_forward_hook(after, with_kwargs=True)
+    try:
+        yield kept
+    finally:
+        handle.remove()
+
+
+def _learned(tensor: Tensor) -> Numbers:
+    """What a model learned, float64."""
+    numbers: Numbers = exact(tensor.detach()).cpu().numpy()
+    return numbers
 
 
 def _array(tensor: Tensor) -> Numbers:

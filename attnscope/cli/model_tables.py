@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from attnscope.models.cost import Cost
 
 _CARD_LETTERS = 1_000_000
-_WHERE_THERE = ("n_projected", "shared_layers", "n_experts", "span_limit", "span_penalty")
+_WHERE_THERE = ("n_projected", "shared_layers", "n_experts", "span_limit", "span_penalty", "copies_source")
 """Choices that say nothing where they are 0 or false."""
 _ONLY_WITH: Mapping[str, dict[str, tuple[str, ...]]] = {
     "sentence_ends": {"pooling": ("hierarchical",)},
@@ -91,7 +91,7 @@ def matters(name: str, choices: Mapping[str, object]) -> bool:
         return False
     if name == "mixer" and choices[name] == "attention":
         return False
-    if name == "span_ramp":
+    if name in ("span_kind", "span_ramp"):
         return bool(choices.get("span_limit"))
     needed = _only_with(name)
     if not needed:

@@ -113,6 +113,9 @@ def own_cost(config: ModelConfig, n_tokens: int) -> Cost:
         return label_cost(config, n_tokens, {**linear, "attention": attention})
     head = 2 * config.d_model * config.vocab_size
     head += 2 * config.d_model**2 if config.transform_head else 0
+    if config.copies_source:  # p_gen, and the mean of the last weights
+        head += 2 * config.d_model
+        attention += n_all * config.layout("cross", config.decoder_layers - 1).n_heads
     parts = (
         *((f"{part} matrices", n_tokens * n) for part, n in linear.items()),
         ("attention" if config.has_sites else config.mixer, attention),

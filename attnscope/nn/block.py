@@ -91,8 +91,9 @@ class Block(nn.Module):
         memory_rule: MaskRule | None = None,
         probe: Probe | None = None,
         cache: KeyValueCache | None = None,
+        found: list[Tensor] | None = None,
     ) -> Tensor:
-        """The residual stream after this layer: [B, T, d_model]."""
+        """The residual stream after this layer: [B, T, d_model]; `found` is that of `CrossAttention`."""
         norm, end = self.attention_norm, self.attention_end
         read = norm(x) if self.is_pre else x
         change = self.attention(read, rule=rule, rotary=rotary, bias=bias, probe=probe, cache=cache)
@@ -101,7 +102,7 @@ class Block(nn.Module):
             if memory is None or memory_rule is None:
                 raise ValueError("a decoder block with cross-attention needs a memory")
             read = self.read(x, "cross")
-            change = self.cross(read, memory, rule=memory_rule, probe=probe, cache=cache)
+            change = self.cross(read, memory, rule=memory_rule, probe=probe, cache=cache, found=found)
             x = self._join(x, change, self.cross_norm, self.cross_end)
         if self.feed_forward is None:
             return x

@@ -31,6 +31,7 @@ Score = Annotated[str, AllowedNames(SCORES)]
 Norm = Annotated[str, AllowedNames(NORMS)]
 NormPlace = Literal["pre", "post", "sandwich"]
 Pooling = Literal["first", "last", "mean", "max", "attention", "hierarchical", "none", "pointer"]
+SpanKind = Literal["ramp", "offsets"]
 SlotKind = Literal["projected", "inducing"]
 SentenceEncoding = Literal["none", "gru", "dense"]
 Activation = Literal["relu", "gelu", "gelu-tanh", "swish", "glu", "reglu", "geglu", "swiglu"]
@@ -64,8 +65,9 @@ class ModelConfig:
 
     With a `span_limit` above 0 each head of self-attention learns how many tokens it looks back (and
     ahead, in an encoder), up to that, and its mask falls to 0 over `span_ramp` tokens more
-    (`nn/spans.py`). A token of span, as the mean over all heads, counts `span_penalty` nats for each
-    scored token.
+    (`nn/spans.py`); with the `span_kind` offsets it learns at which offsets up to that it looks, a hard
+    mask (`nn/offset_gates.py`). A token of span, or an open offset, as the mean over all heads, counts
+    `span_penalty` nats for each scored token.
 
     With `shared_layers` all layers of a stack have the same weights, as in ALBERT (Lan et al. 2020) and the
     Universal Transformer (Dehghani et al. 2019), whose embedding of the depth and halting are left out.
@@ -88,6 +90,9 @@ class ModelConfig:
     numbers, which stays as it is and is projected to d_model, and no learned embedding. With a `patch_size`
     these vectors are patches, so many pixels a side, of a picture of `picture_height` × `picture_width`
     pixels, behind a class token (`nn/patches.py`).
+
+    With `copies_source` an encoder-decoder may copy a token of the source in the place of writing one of the
+    vocabulary, by the weights of its last cross-attention (`nn/copying.py`).
 
     `body` is what carries a text from token to token. A recurrent one (`nn/recurrent.py`) needs the form
     encoder-decoder and has one site, the attention of its decoder: with `feeds_context` what that found goes
@@ -128,6 +133,7 @@ class ModelConfig:
     segment_tokens: Annotated[int, Between(1, 1_048_576)] = 16
     segment_memory: Annotated[int, Between(0, 1_048_576)] = 16
     span_limit: Annotated[int, Between(0, 1_048_576)] = 0
+    span_kind: SpanKind = "ramp"
     span_ramp: Annotated[int, Between(1, 1_048_576)] = 8
     span_penalty: Annotated[float, Between(0.0, 1_000.0)] = 0.0
     score: Score = "scaled-dot"
@@ -169,6 +175,7 @@ class ModelConfig:
     picture_width: Annotated[int, Between(0, 1_024)] = 0
     n_projected: Annotated[int, Between(0, 65_536)] = 0
     slot_kind: SlotKind = "projected"
+    copies_source: bool = False
 
     @property
     def head_width(self) -> int:
@@ -441,7 +448,7 @@ def _count_attention(config: ModelConfig, stack: str, layer: int) -> int:
     if stack != "cross" and layout.heads:
         total += POSITIONS[config.position].n_learned_of_site(config, layout.n_heads)
     if config.span_limit and stack != "cross":
-        total += layout.n_heads
+        total += layout.n_heads * (config.span_limit if config.span_kind == "offsets" else 1)
     if config.n_projected and stack == "encoder" and layout.heads:
         total += 2 * config.n_projected * config.max_tokens
     return total
@@ -460,6 +467,7 @@ def _count_head(config: ModelConfig, norm: int) -> int:
     if config.n_labels:
         return _count_linear(d, config.n_labels, bias=True)
     transform = _count_linear(d, d, config.bias) + norm if config.transform_head else 0
+    transform += _count_linear(d, 1, bias=True) if config.copies_source else 0
     weight = 0 if config.tie_embeddings else config.vocab_size * d
     return transform + weight + (config.vocab_size if config.output_bias else 0)
 

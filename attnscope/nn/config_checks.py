@@ -122,6 +122,8 @@ def span_faults(config: "ModelConfig") -> Iterator[tuple[str, str]]:
     if not config.span_limit:
         if config.span_penalty:
             yield "span_penalty", "0, unless span_limit lets heads learn a span"
+        if config.span_kind != "ramp":
+            yield "span_kind", '"ramp", unless span_limit says how many offsets a head may open'
         return
     position = POSITIONS[config.position]
     if position.is_of_text and position.n_tables != 2:
@@ -251,6 +253,8 @@ def _form_faults(config: "ModelConfig") -> Iterator[Fault]:
     for key, is_used, forms in only:
         if is_used and config.form not in forms:
             yield key, f"nothing here, since only the form {forms[0]} has it"
+    if config.copies_source and config.form != "encoder-decoder":
+        yield "copies_source", "false, since only the form encoder-decoder has a source to copy from"
     if config.has_next_sentence and not (config.has_pooler and config.n_segments >= 2):
         yield "has_next_sentence", "a pooler and at least two segments beside it"
 

@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from attnscope.nn.config import GATED, Activation, ModelConfig
+from attnscope.nn.copying import joined_logits
 from attnscope.nn.layers import BlockShape, activate
 from attnscope.schemes.norms import NORMS
 from attnscope.schemes.positions import POSITIONS
@@ -48,7 +49,7 @@ class Embedding(nn.Module):
 class Head(nn.Module):
     """From the stream to one number per piece; `weight` is absent when it is the token embedding.
 
-    A model that tells labels has `labels` and nothing else.
+    A model that tells labels has `labels` and nothing else, one that copies a `copy_gate` besides.
     """
 
     def __init__(self, config: ModelConfig, shape: BlockShape) -> None:
@@ -57,6 +58,7 @@ class Head(nn.Module):
         # One value per column: gated ones need two, so such a head uses their smooth relative, GELU.
         self.activation: Activation = "gelu" if config.activation in GATED else config.activation
         self.labels = nn.Linear(d, config.n_labels) if config.n_labels else None
+        self.copy_gate = nn.Linear(d, 1) if config.copies_source else None
         is_of_pieces = self.labels is None
         has_transform = config.transform_head and is_of_pieces
         self.transform = nn.Linear(d, d, bias=config.bias) if has_transform else None
@@ -66,7 +68,14 @@ class Head(nn.Module):
         self.bias = nn.Parameter(torch.zeros(n_pieces)) if config.output_bias and is_of_pieces else None
 
     def forward(self, hidden: Tensor, embedding: Tensor) -> Tensor:
-        """Logits, [..., vocab_size], or [..., n_labels]."""
+        """Logits, [..., vocab_size], or [..., n_labels].
+
+        Behind the stream may stand what is copied (`nn/copying.py`); without it those of the generator.
+        """
+        if self.copy_gate is not None and hidden.shape[-1] > embedding.shape[1]:
+            stream = hidden[..., : embedding.shape[1]]
+            copied = hidden[..., embedding.shape[1] :]
+            return joined_logits(self(stream, embedding), self.copy_gate(stream), copied)
         if self.labels is not None:
             logits: Tensor = self.labels(hidden)
             return logits

@@ -19,6 +19,7 @@ from attnscope.nn.attention import Probe, attend
 from attnscope.nn.cache import KeyValueCache
 from attnscope.nn.cancellation import stop_if_unwanted
 from attnscope.nn.config import GATED, Activation, ModelConfig, NormPlace
+from attnscope.nn.copying import Unseen
 from attnscope.nn.kept_heads import HeadLayout, build_layout
 from attnscope.nn.linformer import Projection
 from attnscope.nn.masks import MaskRule
@@ -79,6 +80,7 @@ class BlockShape:
     n_projected: int = 0
     has_inducing: bool = False
     span_limit: int = 0
+    span_kind: str = "ramp"
     span_ramp: int = 1
     max_tokens: int = 0
     segments: Segments | None = None
@@ -107,6 +109,7 @@ class BlockShape:
             positions=self.positions,
             reach=reach,
             span_limit=span_limit,
+            span_kind=self.span_kind,
             span_ramp=self.span_ramp,
         )
 
@@ -144,6 +147,7 @@ def block_shape(config: ModelConfig) -> BlockShape:
         n_projected=config.n_projected,
         has_inducing=config.has_inducing,
         span_limit=config.span_limit,
+        span_kind=config.span_kind,
         span_ramp=config.span_ramp,
         max_tokens=config.max_tokens,
         segments=Segments(size=config.segment_tokens, memory=config.segment_memory)
@@ -281,10 +285,12 @@ class CrossAttention(nn.Module):
         read: tuple[Tensor, Tensor] | None = None,
         probe: Probe | None = None,
         cache: KeyValueCache | None = None,
+        found: list[Tensor] | None = None,
     ) -> Tensor:
         """Attend from `x` to `memory` and project: [B, T, d_model]. A cache reads the memory once.
 
-        `read` are the memory's keys and values where the caller has them (`read_memory`).
+        `read` are the memory's keys and values where the caller has them (`read_memory`). To `found` the
+        weights are added that gates and edits leave, [B, H, T, S], where somebody copies by them.
         """
         q = self.query(x).unflatten(-1, (-1, self.d_head)).transpose(1, 2)  # [B, H, T, D]
         k, v = self.read_memory(memory, len(x), cache) if read is None else read
@@ -305,6 +311,10 @@ class CrossAttention(nn.Module):
             probe=probe,
             is_training=self.training,
         )
+        if found is not None:
+            unseen = None if probe is None else Unseen(probe)
+            each = torch.eye(k.shape[2], dtype=v.dtype, device=v.device).expand(*k.shape[:2], -1, -1)
+            found.append(attend(q, k, each, rule=rule, score=score, site=self.site, probe=unseen))
         projected: Tensor = self.output(out.transpose(1, 2).flatten(2))  # [B, T, d_model]
         return projected
 

@@ -97,6 +97,9 @@ def activation_bytes(config: ModelConfig, shape: BatchShape) -> int:
     hidden = shape.n_scored * config.d_model * shape.narrow
     if config.transform_head:
         hidden += shape.n_scored * (2 * config.d_model * shape.narrow + _norm_numbers(config) * WIDE)
+    if config.copies_source:  # pieces as they are copied, rows of them, and both summands of P
+        hidden += 4 * shape.n_scored * config.vocab_size * WIDE
+        total += config.n_heads * shape.n_sequences * shape.n_tokens**2 * WIDE
     return total + hidden + _weight_copies(config, shape)
 
 
@@ -186,7 +189,9 @@ def _attention_bytes(config: ModelConfig, shape: BatchShape, stack: Stack, layer
     if SCORES[config.score].comparison == "kernel":
         total += shape.n_rows * layout.n_heads * min(_CHUNK, shape.n_tokens) * WIDE
     if config.span_limit and stack != "cross":
-        total += cells * (3 * WIDE + 1)  # the soft mask of each head, before and after it is cut, and where
+        # The soft mask of each head, before and after it is cut, and where; of gates the offset of each cell.
+        is_ramp = config.span_kind == "ramp"
+        total += cells * (3 * WIDE + 1) if is_ramp else shape.n_tokens**2 * PLACE + cells
     return total + (cells * WIDE if positions.falls and stack != "cross" else 0)
 
 

@@ -22,6 +22,7 @@ from torch import Tensor
 from attnscope.nn.additive import additive_scores
 from attnscope.nn.centred import CentredBias
 from attnscope.nn.masks import MaskRule
+from attnscope.nn.offset_gates import GateBias
 from attnscope.nn.spans import SpanBias
 
 
@@ -145,7 +146,8 @@ BIASES: dict[
     | type[OffsetBias]
     | type[CentredBias]
     | type[DenseBias]
-    | type[SpanBias],
+    | type[SpanBias]
+    | type[GateBias],
 ] = {
     "relative": RelativeBias,
     "slope": SlopeBias,
@@ -153,6 +155,7 @@ BIASES: dict[
     "centred": CentredBias,
     "dense": DenseBias,
     "span": SpanBias,
+    "gates": GateBias,
 }
 """Every kind by the name it has in files."""
 

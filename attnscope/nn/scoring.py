@@ -9,6 +9,8 @@ longer be a mean of values. Letters: B batch, H heads, K key-value heads, T toke
 import torch
 from torch import Generator, Tensor, nn
 
+from attnscope.nn.hard_concrete import START_LOG_ALPHA, open_probability
+from attnscope.nn.offset_gates import PACE, GateBias, drawn_mask, hard_mask
 from attnscope.nn.scores import Bias, OffsetBias, ScoreRule
 from attnscope.nn.spans import SpanBias
 from attnscope.schemes.positions import PositionScheme
@@ -20,7 +22,7 @@ class Scoring(nn.Module):
 
     `reach` is the distance up to which queries score `positions` besides keys, 0 where they do not. With a
     `span_limit` each head learns how far it looks, up to that, and its mask falls over `span_ramp` tokens
-    (`nn/spans.py`).
+    (`nn/spans.py`), or with the `span_kind` offsets at which offsets (`nn/offset_gates.py`).
     """
 
     def __init__(
@@ -34,11 +36,14 @@ class Scoring(nn.Module):
         positions: PositionScheme | None = None,
         reach: int = 0,
         span_limit: int = 0,
+        span_kind: str = "ramp",
         span_ramp: int = 1,
     ) -> None:
         super().__init__()
         self.span_limit, self.span_ramp = span_limit, span_ramp
-        self.span = nn.Parameter(torch.empty(n_heads)) if span_limit else None
+        has_gates = span_limit > 0 and span_kind == "offsets"
+        self.span = nn.Parameter(torch.empty(n_heads)) if span_limit and not has_gates else None
+        self.open_at = nn.Parameter(torch.empty(n_heads, span_limit)) if has_gates else None
         self.kind, self.scale, self.reach = kind, scale, reach
         self.positions = PositionScheme() if positions is None else positions
         if kind.learned:
@@ -69,12 +74,29 @@ class Scoring(nn.Module):
             self.positions.fill_site(self.of_positions, generator)
         if self.span is not None:
             self.span.zero_()  # heads begin with the ramp alone, as in their code
+        if self.open_at is not None:
+            self.open_at.fill_(START_LOG_ALPHA / PACE)
 
     def spans(self) -> Tensor:
-        """The span z of each head in tokens, [H]; raises ValueError where none is learned."""
+        """The span z of each head in tokens, or how many offsets are open as far as a penalty counts them,
+        [H]; raises ValueError where none is learned.
+        """
+        if self.open_at is not None:
+            return open_probability(self.log_alpha()).sum(dim=1)
         if self.span is None:
             raise ValueError("the heads of this site learn no span")
         return self.span_limit * self.span.clamp(0.0, 1.0)
+
+    def mask(self) -> Tensor:
+        """The mask m at the offsets 0 … limit, [H, limit + 1]: a draw where it learns, else hard."""
+        is_drawn = self.training and torch.is_grad_enabled()
+        return drawn_mask(self.log_alpha()) if is_drawn else hard_mask(self.log_alpha())
+
+    def log_alpha(self) -> Tensor:
+        """What decides on the offsets 1 … limit, [H, limit]; raises ValueError where none is learned."""
+        if self.open_at is None:
+            raise ValueError("the heads of this site learn no offsets")
+        return PACE * self.open_at.to(torch.promote_types(self.open_at.dtype, torch.float32))
 
     @torch.no_grad()
     def keep_spans(self) -> None:
@@ -104,6 +126,8 @@ class Scoring(nn.Module):
         if self.span is not None:
             z = self.spans().to(torch.promote_types(q.dtype, torch.float32))
             bias = SpanBias(values=torch.stack((z, torch.full_like(z, self.span_ramp)), dim=1))
+        if self.open_at is not None:
+            bias = GateBias(values=self.mask())
         comparison = self.kind.comparison
         return ScoreRule(
             scale=self.scale,
@@ -117,7 +141,7 @@ def sites_with_spans(module: nn.Module) -> dict[str, Scoring]:
     """Every site whose heads learn a span, as its stack and layer, `decoder L0`."""
     found = {}
     for name, part in module.named_modules():
-        if isinstance(part, Scoring) and part.span is not None:
+        if isinstance(part, Scoring) and part.span_limit:
             stack, layer = name.split(".")[:2]
             found[f"{stack} L{layer}"] = part
     return found

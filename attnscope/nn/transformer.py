@@ -21,6 +21,7 @@ from attnscope.nn.attention import Probe
 from attnscope.nn.block import Block
 from attnscope.nn.cache import KeyValueCache
 from attnscope.nn.config import ModelConfig
+from attnscope.nn.copying import copied_pieces, ids_of, with_ids
 from attnscope.nn.dropping import drop
 from attnscope.nn.embedding_and_head import Embedding, Head, unfilled_embedding
 from attnscope.nn.layers import Rotary, block_shape
@@ -197,7 +198,8 @@ class Transformer(OwnModule):
                 bias=bias,
                 probe=probe,
             )
-        return x if self.encoder_norm is None else self.encoder_norm(x)
+        x = x if self.encoder_norm is None else self.encoder_norm(x)
+        return with_ids(x, ids) if self.config.copies_source else x
 
     def decode(
         self,
@@ -239,22 +241,32 @@ class Transformer(OwnModule):
             device=x.device,
         )
         memory_rule = build_rule(is_causal=False, key_valid=memory_valid)
+        found: list[Tensor] | None = None
+        source_ids: Tensor | None = None
+        if memory is not None and self.config.copies_source:
+            found, source_ids, memory = [], ids_of(memory), memory[..., : self.config.d_model]
         choices = {"rotary": self._rotary(n, first), "bias": self._bias(self.decoder_relative, n, first + n)}
         for block in self.decoder:
+            copies = found is not None and block is self.decoder[-1]
             x = through(
                 block,
                 x,
-                is_recomputed=self.is_recomputing,
+                is_recomputed=self.is_recomputing and not copies,  # or its weights would be found twice
                 rule=rule,
                 **choices,
                 memory=memory,
                 memory_rule=memory_rule,
                 probe=probe,
                 cache=cache,
+                found=found if copies else None,
             )
         if cache is not None:
             cache.note(*ids.shape)
-        return x if self.decoder_norm is None else self.decoder_norm(x)
+        x = x if self.decoder_norm is None else self.decoder_norm(x)
+        if found is None or source_ids is None:
+            return x
+        weights = found[0] if found else x.new_zeros(len(x), 1, n, source_ids.shape[1])  # no head is left
+        return torch.cat([x, copied_pieces(weights, source_ids, self.config.vocab_size).to(x)], dim=-1)
 
     def pool(self, hidden: Tensor) -> Tensor:
         """BERT's summary of a sequence from its first token, [B, d_model]; needs `has_pooler`."""

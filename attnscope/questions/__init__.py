@@ -6,9 +6,11 @@ Window, command line, Python, command palette, help and export read this list.
 from attnscope.errors import UserError, meant, shown
 from attnscope.questions.question import (
     Attended,
+    Copied,
     Mixing,
     NextTokens,
     NoOptions,
+    OpenOffsets,
     Projections,
     Question,
     Reading,
@@ -23,9 +25,11 @@ from attnscope.schemes.registry import schemes_of
 __all__ = [
     "QUESTIONS",
     "Attended",
+    "Copied",
     "Mixing",
     "NextTokens",
     "NoOptions",
+    "OpenOffsets",
     "Projections",
     "Question",
     "Reading",

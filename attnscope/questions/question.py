@@ -151,6 +151,37 @@ class Spans:
     of_sites: Mapping[SiteKey, Numbers]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class OpenOffsets:
+    """At which offsets heads learned to look: `masks` of each site [n_heads, limit + 1], 0 or 1.
+
+    `p_open` [n_heads, limit + 1] is the chance that training left an offset open; `head` is asked about.
+    """
+
+    head: HeadRef
+    masks: Mapping[SiteKey, Numbers]
+    p_open: Mapping[SiteKey, Numbers]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Copied:
+    """What a model that copies does after each of `tokens`, the last of which is what it goes on from.
+
+    `p_write` [n_tokens] is the probability that the next one is of the vocabulary, `weights`
+    [n_tokens, n_source] where it would be copied from, `p` that of the piece that comes next, `p_generator`
+    what the vocabulary alone would give it. `told` are these pieces: those that stand there, and behind the
+    last the most probable one.
+    """
+
+    tokens: tuple[Token, ...]
+    source: tuple[Token, ...]
+    told: tuple[Token, ...]
+    p_write: Numbers
+    weights: Numbers
+    p: Numbers
+    p_generator: Numbers
+
+
 class Reading(Protocol):
     """One text read by a model; each part is worked out when it is asked for.
 
@@ -201,6 +232,14 @@ class Reading(Protocol):
 
     def spans(self) -> Spans:
         """The spans that heads learned."""
+        ...
+
+    def open_offsets(self) -> OpenOffsets:
+        """The hard masks that heads learned."""
+        ...
+
+    def copied(self) -> Copied:
+        """What a pointer-generator writes and what it copies."""
         ...
 
     def recalled(self) -> Recalled:

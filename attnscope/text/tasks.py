@@ -10,6 +10,7 @@ reviews                 several sentences with a verdict each; the one about the
 questions               where in a sentence the answer to a question stands
 drawn-shapes            which shape is drawn on a picture; the text is the name of the picture
 set-anomaly             which of some drawn shapes is of another kind than the others
+reports                 short reports with made-up names and numbers, and what a summary copies of them
 entailment              does the second sentence follow from the first, contradict it, or neither
 
 Sentences of the small English-French grammar are drawn in `grammar_task.py`.
@@ -38,6 +39,7 @@ from attnscope.text.examples import (
 from attnscope.text.few_shot_task import FewShotTask
 from attnscope.text.grammar_task import EnglishFrenchTask
 from attnscope.text.questions_task import QuestionsTask
+from attnscope.text.reports_task import ReportsTask
 from attnscope.text.set_anomaly_task import SetAnomalyTask
 from attnscope.text.tokenizer import Tokenizer, train_tokenizer
 from attnscope.text.vocabulary import Vocabulary
@@ -447,6 +449,7 @@ _MAKERS: Mapping[str, Callable[..., Any]] = {
     "set-anomaly": SetAnomalyTask,
     "drawn-shapes": DrawnShapesTask,
     "few-shot": FewShotTask,
+    "reports": ReportsTask,
 }
 TASKS: tuple[str, ...] = tuple(_MAKERS)
 MAX_WORDS = 2_000

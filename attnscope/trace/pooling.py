@@ -21,6 +21,7 @@ from torch import Tensor
 
 from attnscope.nn.centred import CentredBias, CentredWindow
 from attnscope.nn.masks import MaskRule
+from attnscope.nn.offset_gates import GateBias
 from attnscope.nn.patterns import Dense, Intervals
 from attnscope.nn.scores import DenseBias, OffsetBias, RelativeBias, ScoreRule, SlopeBias, scores
 from attnscope.nn.spans import SpanBias
@@ -276,6 +277,8 @@ def _score_of(score: ScoreRule, head: int) -> ScoreRule:
             bias = SlopeBias(slopes=bias.slopes[one])
         case SpanBias():
             bias = SpanBias(values=bias.values[one])
+        case GateBias():
+            bias = GateBias(values=bias.values[one])
         case CentredBias():
             bias = CentredBias(values=bias.values[:, one])
         case OffsetBias():

@@ -3,7 +3,7 @@
 | symbol    | meaning                                                  | shape              |
 |-----------|----------------------------------------------------------|--------------------|
 | log_alpha | what is learned for each site                            | [n_heads]          |
-| z         | gates drawn for each text of a batch (`nn/gating.py`)    | [B, n_heads]       |
+| z         | gates drawn for each text of a batch (`nn/hard_concrete.py`)    | [B, n_heads]       |
 
 What is minimised is E[L] + λ · Σ_h P(z_h ≠ 0), L in nats per token. Gates have an Adam of their own with a
 constant rate. What a checkpoint keeps, and what held-out losses are measured with, are the gates without
@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from attnscope.errors import LoadError
-from attnscope.nn.gating import START_LOG_ALPHA, open_probability, sample_gates, settled_gates
+from attnscope.nn.hard_concrete import START_LOG_ALPHA, open_probability, sample_gates, settled_gates
 from attnscope.records.models import Form
 from attnscope.records.sites import HeadRef, Site, SiteKey
 from attnscope.training.objectives import Batch

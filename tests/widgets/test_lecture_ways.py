@@ -26,7 +26,8 @@ _WORDS = (
     "scaled dot-product, Nadaraya-Watson, bilinear, hierarchical attention, premise hypothesis, "
     "vanishing gradients, GELU, SwiGLU, RMSNorm, W_O, tied embeddings, mixed precision, label smoothing, "
     "LoRA, Dodge, BERT-base, span corruption, beam search, BLEU, coreference, strawberries, "
-    "Longformer, complexity, sentinels"
+    "Longformer, complexity, sentinels, "
+    "pointer-generator, copying, hard mask, memory tokens, prompt tuning"
 ).split(", ")
 
 

@@ -165,7 +165,7 @@ def _cut_site(
         if bias is not None:
             tensors[prefix + "bias"] = bias
         return
-    for name in (SCORES[old.score].learned, *POSITIONS[old.position].of_heads, "span"):
+    for name in (SCORES[old.score].learned, *POSITIONS[old.position].of_heads, "span", "open_at"):
         learned = f"{prefix}scoring.{name}"
         if learned in tensors:  # one row a head
             tensors[learned] = tensors[learned][list(plan.kept)]

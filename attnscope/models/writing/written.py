@@ -18,6 +18,7 @@ from attnscope.models.writing.beams import BeamSearch
 from attnscope.models.writing.writer import Writer, writer_of
 from attnscope.nn.edits import Call
 from attnscope.nn.masks import MaskRule
+from attnscope.nn.offset_gates import GateBias
 from attnscope.nn.scores import RelativeBias, ScoreRule, SlopeBias
 from attnscope.nn.spans import SpanBias
 from attnscope.records.axes import NOT_WRITTEN
@@ -339,7 +340,7 @@ def _joined_rule(site: Site, parts: Sequence[_Part]) -> MaskRule | None:
 
 def _joined_score(parts: Sequence[_Part]) -> ScoreRule | None:
     first, last = parts[0].score, parts[-1].score
-    if len(parts) == 1 or first.bias is None or isinstance(first.bias, SlopeBias | SpanBias):
+    if len(parts) == 1 or first.bias is None or isinstance(first.bias, SlopeBias | SpanBias | GateBias):
         return first
     if not isinstance(last.bias, RelativeBias) or parts[-1].q.shape[2] != 1:
         return None

@@ -1,0 +1,71 @@
+"""Copying with a pointer: a word is written from the vocabulary or copied from the source (See et al. 2017).
+
+    symbol   meaning                                                        shape
+    p_gen    probability that a token is written and not copied             [batch, n_tokens]
+    a        weights of the last cross-attention, mean over its heads       [batch, n_tokens, n_source]
+    copied   a, summed over the places of the source that hold the piece    [batch, n_tokens, vocab_size]
+
+P(w) = p_gen P_vocab(w) + (1 − p_gen) Σ_{i: w_i = w} a_i (equation 9). p_gen = σ(w · s + b) is told from the
+decoder's last stream s alone: there the residuals have added up what their equation 8 reads one by one,
+context vector, state and input. Their loss on coverage is left out.
+
+What stands for a row of such a decoder is s and behind it `copied`, [.., d_model + vocab_size]; a memory is
+the encoder's stream and behind it the ids of its tokens, [.., d_model + 3], since the decoder has to know
+them: three digits of base 256, which bfloat16 holds exactly.
+"""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from attnscope.nn.attention import Probe
+from attnscope.nn.edits import Edits
+from attnscope.nn.gating import QuietProbe
+from attnscope.records.sites import SiteKey
+
+N_DIGITS, _BASE = 3, 256
+_LEAST = 1e-30
+"""Stands for a share of 0, whose logarithm has no gradient."""
+
+
+class Unseen(QuietProbe):
+    """A probe whose gates and edits act, and which records nothing: the same attention once more."""
+
+    def __init__(self, probe: Probe) -> None:
+        self._probe = probe
+
+    def gate(self, site: SiteKey) -> Tensor | None:
+        """That of the probe."""
+        return self._probe.gate(site)
+
+    def edits(self, site: SiteKey) -> Edits | None:
+        """Those of the probe."""
+        return self._probe.edits(site)
+
+
+def with_ids(stream: Tensor, ids: Tensor) -> Tensor:
+    """A memory that knows its tokens: [B, S, d_model + 3] from [B, S, d_model] and [B, S]."""
+    digits = [ids // _BASE**k % _BASE for k in range(N_DIGITS)]
+    return torch.cat([stream, torch.stack(digits, dim=-1).to(stream)], dim=-1)
+
+
+def ids_of(memory: Tensor) -> Tensor:
+    """The ids of a memory's tokens, int64 [B, S]."""
+    digits = memory[..., -N_DIGITS:].detach().long()
+    return (digits * digits.new_tensor([_BASE**k for k in range(N_DIGITS)])).sum(dim=-1)
+
+
+def copied_pieces(weights: Tensor, ids: Tensor, vocab_size: int) -> Tensor:
+    """How much of each piece is copied, [B, T, vocab_size]; `weights` of each head [B, H, T, S]."""
+    mean = weights.mean(dim=1)  # [B, T, S]
+    places = ids[:, None].expand(len(mean), *mean.shape[1:])
+    return mean.new_zeros(*mean.shape[:2], vocab_size).scatter_add(2, places, mean)
+
+
+def joined_logits(logits: Tensor, gate: Tensor, copied: Tensor) -> Tensor:
+    """Ln P of each piece, [.., vocab_size], from the generator's logits and σ⁻¹(p_gen) [.., 1]; a softmax
+    makes P of it. Where no head is left to copy, that is the generator's alone.
+    """
+    gate, copied = gate.float(), copied.float()
+    written = F.logsigmoid(gate) + logits.float().log_softmax(dim=-1)
+    return torch.logaddexp(written, F.logsigmoid(-gate) + (copied + _LEAST).log())

@@ -1,0 +1,208 @@
+"""The pointer-generator against equation 9 of See et al. 2017 in loops, and what stands on it elsewhere."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from slow_site import filled
+from tiny_models import FRENCH, SENTENCE, tiny_model
+
+import attnscope as at
+from attnscope.analysis.attribution import attribute_logits
+from attnscope.errors import RecipeError, UserError
+from attnscope.models.cost import own_cost
+from attnscope.models.own import OwnNetwork
+from attnscope.models.pruning.prune import prune_module
+from attnscope.models.writing.translating import translate_texts
+from attnscope.nn.building import build_own
+from attnscope.nn.cache import KeyValueCache
+from attnscope.nn.config import ModelConfig, count_parameters
+from attnscope.nn.copying import N_DIGITS, copied_pieces, ids_of, joined_logits, with_ids
+from attnscope.nn.memory_on_paper import BatchShape, activation_bytes
+from attnscope.nn.transformer import build_transformer
+from attnscope.records.sites import HeadRef
+from attnscope.schemes.scores import SCORES
+from attnscope.training.objectives import Batch, loss_sum
+
+SIZES = {
+    "form": "encoder-decoder", "vocab_size": 13, "d_model": 16, "n_layers": 2, "n_heads": 4, "n_kv_heads": 2,
+    "d_ff": 10, "max_tokens": 24, "copies_source": True,
+}  # fmt: skip
+SOURCE = torch.arange(2 * 9).reshape(2, 9) * 5 % 13
+TARGET = torch.arange(2 * 6).reshape(2, 6) * 7 % 13
+
+
+def config_of(**choices: object) -> ModelConfig:
+    return ModelConfig.from_dict({**SIZES, **choices})
+
+
+def padding(*lengths: int) -> torch.Tensor:
+    return torch.arange(9) < torch.tensor(lengths)[:, None]
+
+
+@pytest.mark.parametrize(
+    "choices",
+    [
+        {},
+        {"tie_embeddings": False, "output_bias": True},
+        {"transform_head": True, "norm_place": "post"},
+        {"n_heads": 1, "n_kv_heads": 1, "n_decoder_layers": 1},
+        {"shared_layers": True, "norm_place": "sandwich"},
+        {"bias": False, "position": "none", "d_head": 6},
+    ],
+)
+@torch.no_grad()
+def test_that_a_token_is_written_or_copied_as_equation_9_says(choices: dict[str, object]) -> None:
+    model = filled(config_of(**choices)).double()
+    model.fill_tables()
+    cross, seen = model.decoder[-1].cross, []
+    handle = cross.register_forward_hook(lambda _, inputs, __: seen.append(inputs))
+    memory = model.encode(SOURCE, valid=padding(9, 5))
+    rows = model.decode(TARGET, memory=memory, memory_valid=padding(9, 5))
+    handle.remove()
+    found = model.logits(rows).softmax(dim=-1)
+    (x, stream), head, d = seen[0], model.head, 16
+    for text, n in ((0, 9), (1, 5)):
+        q = cross.query(x[text]).unflatten(-1, (-1, cross.d_head))
+        k = cross.kv(stream[text]).unflatten(-1, (-1, cross.d_head))
+        for i in range(6):
+            a = [0.0] * n
+            for h in range(cross.n_heads):
+                group = h // (cross.n_heads // cross.n_kv_heads)
+                e = [math.exp(float(q[i, h] @ k[j, group]) / math.sqrt(cross.d_head)) for j in range(n)]
+                a = [one + w / sum(e) / cross.n_heads for one, w in zip(a, e, strict=True)]
+            s = rows[text, i, :d]
+            p_gen = 1 / (1 + math.exp(-float(s @ head.copy_gate.weight[0] + head.copy_gate.bias)))
+            written = model.logits(s).softmax(dim=-1)
+            for piece in range(13):
+                copied = sum(w for w, id in zip(a, SOURCE[text].tolist(), strict=False) if id == piece)
+                expected = p_gen * float(written[piece]) + (1 - p_gen) * copied
+                assert float(found[text, i, piece]) == pytest.approx(expected, abs=1e-6)
+
+
+def test_that_gradients_are_right_where_nothing_is_copied_too() -> None:
+    generator = torch.Generator().manual_seed(1)
+    logits, gate = (torch.randn(2, 3, n, generator=generator, dtype=torch.float64) for n in (7, 1))
+    weights = torch.randn(2, 2, 3, 4, generator=generator, dtype=torch.float64).softmax(dim=-1)
+    ids = torch.tensor([[0, 3, 3, 6], [1, 1, 1, 1]])
+
+    def mixed(logits: torch.Tensor, gate: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
+        written = gate.sigmoid() * logits.softmax(dim=-1)
+        return (written + (1 - gate.sigmoid()) * copied_pieces(weights, ids, 7)).log()
+
+    parts = [one.requires_grad_() for one in (logits, gate, weights)]
+    assert torch.autograd.gradcheck(mixed, parts)
+    expected = torch.autograd.grad(mixed(*parts).square().sum(), parts)
+    found = joined_logits(logits, gate, copied_pieces(weights, ids, 7))
+    torch.testing.assert_close(found.double(), mixed(*parts), atol=1e-5, rtol=1e-5)
+    for one, other in zip(torch.autograd.grad(found.square().sum(), parts), expected, strict=True):
+        torch.testing.assert_close(one, other, atol=1e-4, rtol=1e-4)
+    model = filled(config_of()).train()
+    model.logits(model.decode(TARGET, memory=model.encode(SOURCE))).square().sum().backward()
+    assert all(p.grad is not None and p.grad.isfinite().all() for p in model.parameters())
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+def test_that_a_memory_knows_its_tokens_in_every_precision(dtype: torch.dtype) -> None:
+    ids = torch.tensor([[0, 1, 255, 256, 257, 65_535, 65_536, 3_999_999]])
+    memory = with_ids(torch.zeros(1, 8, 4, dtype=dtype), ids)
+    assert memory.shape == (1, 8, 4 + N_DIGITS)
+    assert ids_of(memory).tolist() == ids.tolist()
+
+
+@pytest.mark.parametrize("score", list(SCORES))
+@torch.no_grad()
+def test_that_every_score_copies_at_once_and_in_parts_alike(score: str) -> None:
+    model, cache = filled(config_of(score=score)), KeyValueCache()
+    memory = model.encode(SOURCE)
+    parts = [model.decode(part, memory=memory, cache=cache) for part in TARGET.split([2, 1, 3], dim=1)]
+    whole = model.decode(TARGET, memory=memory)
+    torch.testing.assert_close(torch.cat(parts, dim=1), whole, atol=5e-5, rtol=0)
+    torch.testing.assert_close(whole[..., 16:].sum(dim=-1), torch.ones(2, 6), atol=1e-5, rtol=0)
+
+
+def test_that_maps_files_beams_and_recomputed_blocks_go_along(tmp_path) -> None:
+    model = tiny_model("encoder-decoder", copies_source=True)
+    trace = model.trace(SENTENCE, FRENCH)
+    assert trace.check().is_good
+    model.save(tmp_path / "m")
+    opened = at.load(tmp_path / "m", device="cpu")
+    np.testing.assert_array_equal(opened.trace(SENTENCE, FRENCH).logits, trace.logits)
+    texts = [SENTENCE, "a dog", "the bird saw a cat"]
+    settings = at.WriteSettings(mode="beams", n_beams=2, max_tokens=6)
+    together = {one.index: one.text for one in translate_texts(model, texts, settings)}
+    assert together == {i: model.write(text, settings).text.text for i, text in enumerate(texts)}
+    module = build_own(config_of(), 0).train()
+    batch = Batch(ids=SOURCE, target_ids=TARGET, scored=torch.arange(12), labels=TARGET.flatten())
+    losses = []
+    for module.is_recomputing in (False, True):
+        module.zero_grad()
+        loss_sum(module, batch).backward()
+        losses.append(torch.cat([p.grad.flatten() for p in module.parameters()]))
+    torch.testing.assert_close(losses[0], losses[1], atol=1e-6, rtol=1e-5)
+
+
+def test_that_closed_and_removed_heads_copy_nothing() -> None:
+    model = tiny_model("encoder-decoder", copies_source=True)
+    own, gates = model.own, model.gates()
+    for head in range(3):
+        gates["cross", 1, head] = 0.0
+    smaller = at.Model(OwnNetwork(prune_module(own.module, gates.frozen()), own.vocabulary, own.card))
+    weights = smaller.trace(SENTENCE, FRENCH).weights(("cross", 1), 0)
+    found = at.ask("copying", smaller, SENTENCE, FRENCH)
+    np.testing.assert_allclose(found.maps[1].values, weights, atol=1e-6)
+    closed = at.ask("copying", model, SENTENCE, FRENCH, gates=gates)
+    np.testing.assert_allclose(4 * closed.maps[1].values, weights, atol=1e-6)
+    gates["cross", 1, 3] = 0.0
+    none = at.Model(OwnNetwork(prune_module(own.module, gates.frozen()), own.vocabulary, own.card))
+    p = [row[4:] for row in at.ask("copying", none, SENTENCE, FRENCH).tables[0].rows]
+    assert all(generator == pytest.approx(whole, rel=1e-5) for generator, whole in p)
+
+
+def test_that_counts_on_paper_are_those_of_the_built_model() -> None:
+    for choices in ({}, {"tie_embeddings": False}, {"transform_head": True}):
+        config = config_of(**choices)
+        model = build_transformer(config, seed=0)
+        assert count_parameters(config).total == sum(p.numel() for p in model.parameters())
+    more = own_cost(config_of(), 10).forward - own_cost(config_of(copies_source=False), 10).forward
+    assert more == 2 * 10 * 16 + 4 * 10 * 10  # p_gen of each token, and the mean of the weights
+    n, n_texts = 40, 3
+    config = config_of(vocab_size=300, d_model=48, n_kv_heads=4, d_ff=96, max_tokens=n)
+    module, ids = build_own(config, 0).train(), torch.arange(n_texts * n).reshape(n_texts, n) % 300
+    labels = torch.zeros(n_texts * n, dtype=torch.int64)
+    batch = Batch(ids=ids, target_ids=ids, scored=torch.arange(n_texts * n), labels=labels)
+    own, kept = {p.untyped_storage().data_ptr() for p in module.parameters()}, {}
+
+    def pack(tensor: torch.Tensor) -> torch.Tensor:
+        kept[tensor.untyped_storage().data_ptr()] = tensor
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        assert loss_sum(module, batch).isfinite()
+    found = sum(t.untyped_storage().nbytes() for address, t in kept.items() if address not in own)
+    told = activation_bytes(config, BatchShape(n_sequences=n_texts, n_tokens=n, n_scored=n_texts * n))
+    assert told == pytest.approx(found - 4 * n_texts * n * 300, rel=0.15)
+
+
+@pytest.mark.parametrize(
+    ("choices", "key"),
+    [
+        ({"form": "decoder"}, "copies_source"),
+        ({"form": "encoder"}, "copies_source"),
+        ({"copies_source": 1}, "copies_source"),
+    ],
+)
+def test_that_what_does_not_go_together_is_refused(choices: dict[str, object], key: str) -> None:
+    with pytest.raises(RecipeError, match=rf"model\.{key}"):
+        config_of(**choices)
+
+
+def test_that_what_adds_up_logits_says_what_to_ask_instead() -> None:
+    model = tiny_model("encoder-decoder", copies_source=True)
+    with pytest.raises(UserError, match=r"copy a token.*Copy or write"):
+        attribute_logits(model, SENTENCE, FRENCH)
+    with pytest.raises(UserError, match=r"copies none.*Train the recipe reports"):
+        at.ask("copying", tiny_model("encoder-decoder"), SENTENCE, FRENCH)
+    gate = HeadRef(stack="cross", layer=0, head=0)
+    assert at.ask("copying", model, SENTENCE, FRENCH, head=gate).sentence
