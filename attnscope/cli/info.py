@@ -11,6 +11,7 @@ from attnscope.cli.presets import preset_row, tell_preset
 from attnscope.cli.ranges import whole
 from attnscope.cli.recorded import tell_recorded
 from attnscope.cli.terminal import say, say_json
+from attnscope.counting import plural
 from attnscope.errors import UserError
 from attnscope.files import sha256_of
 from attnscope.records.models import ModelInfo
@@ -102,6 +103,9 @@ def start_words(model: "Model") -> str:
     source, rank = card.get("from"), card.get("lora_rank")
     if not isinstance(source, str):
         return ""
+    n = card.get("prompt_tokens")
+    if isinstance(n, int):
+        return f"{source[:80]}, by a prompt of {plural(n, 'token')}"
     return f"{source[:80]}, by low-rank changes of rank {rank}" if isinstance(rank, int) else source[:80]
 
 

@@ -19,7 +19,15 @@ if TYPE_CHECKING:
     from attnscope.models.cost import Cost
 
 _CARD_LETTERS = 1_000_000
-_WHERE_THERE = ("n_projected", "shared_layers", "n_experts", "span_limit", "span_penalty", "copies_source")
+_WHERE_THERE = (
+    "n_projected",
+    "shared_layers",
+    "n_experts",
+    "span_limit",
+    "span_penalty",
+    "copies_source",
+    "memory_tokens",
+)
 """Choices that say nothing where they are 0 or false."""
 _ONLY_WITH: Mapping[str, dict[str, tuple[str, ...]]] = {
     "sentence_ends": {"pooling": ("hierarchical",)},

@@ -17,7 +17,7 @@ pass costs twice the forward pass, so a training step three times as much (Kapla
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from torch import nn
@@ -79,6 +79,9 @@ def own_cost(config: ModelConfig, n_tokens: int) -> Cost:
     """The cost of one of our own models, exact by the convention above."""
     if config.is_recurrent:
         return _recurrent_cost(config, n_tokens)
+    if config.memory_tokens:  # read like tokens of the text
+        plain = own_cost(replace(config, memory_tokens=0), n_tokens + config.memory_tokens)
+        return replace(plain, n_tokens=n_tokens)
     linear = {"encoder": 0, "decoder": 0}
     attention = 0
     n_all = n_tokens * n_tokens

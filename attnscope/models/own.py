@@ -26,6 +26,7 @@ from attnscope.models.writing.writer import OwnWriter, RecomputingWriter, Writer
 from attnscope.nn.attention import Probe
 from attnscope.nn.config import ModelConfig, count_parameters
 from attnscope.nn.guiding import Guide
+from attnscope.nn.memory_tokens import behind_memory
 from attnscope.nn.own_module import OwnModule
 from attnscope.nn.pointing import ANSWER, NOT_MEANT, pointed
 from attnscope.nn.transformer import Transformer
@@ -210,6 +211,14 @@ class OwnNetwork:
         """
         if self.config.patch_size:
             return self._encode_picture(text, target)
+        n_memory = self.config.memory_tokens
+        if n_memory:
+            if target is not None:
+                encode_target(
+                    self.vocabulary, self.form, target, self.max_tokens
+                )  # which tells what is wrong
+            source = encode_source(self.vocabulary, self.form, text, self.max_tokens - n_memory)
+            return Inputs(source=behind_memory(source, self.config.vocab_size, n_memory))
         reads_past = past_trained and self.can_read_past
         n_most = max(self.max_tokens, MAX_PAST_TOKENS) if reads_past else self.max_tokens
         source = encode_source(self.vocabulary, self.form, text, n_most)

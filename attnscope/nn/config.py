@@ -91,6 +91,9 @@ class ModelConfig:
     these vectors are patches, so many pixels a side, of a picture of `picture_height` × `picture_width`
     pixels, behind a class token (`nn/patches.py`).
 
+    With `memory_tokens` so many learned vectors stand in front of each text, counted among `max_tokens`, and
+    are read like its tokens (`nn/memory_tokens.py`).
+
     With `copies_source` an encoder-decoder may copy a token of the source in the place of writing one of the
     vocabulary, by the weights of its last cross-attention (`nn/copying.py`).
 
@@ -176,6 +179,7 @@ class ModelConfig:
     n_projected: Annotated[int, Between(0, 65_536)] = 0
     slot_kind: SlotKind = "projected"
     copies_source: bool = False
+    memory_tokens: Annotated[int, Between(0, 1_024)] = 0
 
     @property
     def head_width(self) -> int:
@@ -385,6 +389,7 @@ def count_parameters(config: ModelConfig) -> ParameterCount:
         ("token embedding", 0 if config.n_numbers else config.vocab_size * d),
         ("given vectors", config.n_numbers * config.vocab_size),
         ("projection of vectors", _count_linear(config.n_numbers, d, config.bias) if config.n_numbers else 0),
+        ("memory tokens", config.memory_tokens * d),
         (positions.learned_part, n_stacks * positions.n_learned(config)),
         ("segment embedding", config.n_segments * d),
         ("embedding norms", n_stacks * norm if config.embedding_norm else 0),

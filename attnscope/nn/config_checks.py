@@ -117,6 +117,22 @@ def slot_faults(config: "ModelConfig") -> Iterator[tuple[str, str]]:
         yield "position", "learned, sinusoidal, binary or none: a slot has no position in the text"
 
 
+def memory_faults(config: "ModelConfig") -> Iterator[tuple[str, str]]:
+    """What does not go with learned tokens in front of a text."""
+    if not config.memory_tokens:
+        return
+    if config.form == "encoder-decoder" or config.n_labels:
+        yield "memory_tokens", "0: only a decoder or an encoder that predicts tokens reads memory tokens"
+    if config.memory_tokens >= config.max_tokens:
+        yield "memory_tokens", f"less than max_tokens, which is {config.max_tokens}: a text follows them"
+    if not MASKS[config.mask].is_full:
+        yield "mask", "full beside memory_tokens: all tokens see them"
+    if not MIXERS[config.mixer].is_attention:
+        yield "mixer", "attention beside memory_tokens, which are read by attention"
+    if config.n_projected:
+        yield "n_projected", "0 beside memory_tokens: slots are another way to keep what a text says"
+
+
 def span_faults(config: "ModelConfig") -> Iterator[tuple[str, str]]:
     """What does not go with spans that heads learn."""
     if not config.span_limit:
@@ -177,6 +193,7 @@ def check_together(config: "ModelConfig", where: str) -> None:
         _norm_faults,
         slot_faults,
         span_faults,
+        memory_faults,
         _mixer_faults,
         _expert_faults,
     )

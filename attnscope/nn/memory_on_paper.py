@@ -80,6 +80,9 @@ def activation_bytes(config: ModelConfig, shape: BatchShape) -> int:
     if config.is_recurrent:
         a_token = _AROUND_CELLS + config.n_layers * _OF_CELL[config.body]
         return shape.n_rows * config.d_model * a_token * WIDE
+    if config.memory_tokens:
+        longer = replace(shape, n_tokens=shape.n_tokens + config.memory_tokens)
+        return activation_bytes(replace(config, memory_tokens=0), longer)
     stacks: tuple[tuple[Stack, int], ...] = (
         ("encoder", config.encoder_layers),
         ("decoder", config.decoder_layers),

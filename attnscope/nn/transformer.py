@@ -27,6 +27,7 @@ from attnscope.nn.embedding_and_head import Embedding, Head, unfilled_embedding
 from attnscope.nn.layers import Rotary, block_shape
 from attnscope.nn.masks import build_rule
 from attnscope.nn.matching import Matching
+from attnscope.nn.memory_tokens import n_memory_ids
 from attnscope.nn.norms import Norm
 from attnscope.nn.own_module import OwnModule
 from attnscope.nn.patches import as_vectors
@@ -76,6 +77,8 @@ class Transformer(OwnModule):
             nn.Linear(config.n_numbers, config.d_model, bias=config.bias) if config.n_numbers else None
         )
         has_encoder, has_decoder = config.encoder_layers > 0, config.decoder_layers > 0
+        n_memory = config.memory_tokens
+        self.memory = unfilled_embedding(n_memory, config.d_model) if n_memory else None
         self.encoder_embedding = (
             Embedding(config, shape, n_segments=config.n_segments) if has_encoder else None
         )
@@ -323,15 +326,29 @@ class Transformer(OwnModule):
         if ids.ndim != self._n_axes or not 1 <= ids.shape[1] <= n_most:
             more = f", {self.config.n_numbers}" if self._n_axes == 3 else ""
             raise ValueError(f"ids are {list(ids.shape)}, expected [batch, 1 to {n_most}{more}]")
+        if self.memory is not None:
+            return self._embed_behind_memory(embedding, self.memory, ids, segments, first)
         x: Tensor = self.tokens(ids) if self._n_axes == 2 else as_vectors(ids, self.tokens.weight)
         if self.projection is not None:
             x = self.projection(x)
         if self._scale != 1.0:
             x = x * self._scale
-        x = embedding(x, table=self.position_table, segments=segments, first=first)
-        if self.config.dropout and self.training:
-            return drop(x, self.config.dropout)
-        return x
+        return self._dropped(embedding(x, table=self.position_table, segments=segments, first=first))
+
+    def _embed_behind_memory(
+        self, embedding: Embedding, memory: nn.Embedding, ids: Tensor, segments: Tensor | None, first: int
+    ) -> Tensor:
+        n_pieces = self.config.vocab_size
+        n = n_memory_ids(ids, n_pieces)  # in front, or none: of a text that goes on, or of one without them
+        x = self._scale * self.tokens(ids[:, n:])
+        n_before = max(0, first - len(memory.weight)) if first else 0
+        segments = None if segments is None else segments[:, n:]
+        x = embedding(x, table=self.position_table, segments=segments, first=n_before)
+        known = self._scale * memory(ids[:, :n] - n_pieces)
+        return self._dropped(torch.cat([known, x], dim=1))
+
+    def _dropped(self, x: Tensor) -> Tensor:
+        return drop(x, self.config.dropout) if self.config.dropout and self.training else x
 
     def _bias(self, learned: DistanceBias | None, n_queries: int, n_keys: int) -> Bias | None:
         """What a stack adds to its scores for positions."""

@@ -41,7 +41,7 @@ def fill_weights(model: nn.Module, config: ModelConfig, generator: Generator) ->
         match module:
             case nn.Embedding():
                 # Only the tokens are scaled up when they are read, positions and segments are not.
-                is_scaled = config.scale_embeddings and name == "tokens"
+                is_scaled = config.scale_embeddings and name in ("tokens", "memory")
                 module.weight.normal_(std=config.d_model**-0.5 if is_scaled else 0.02, generator=generator)
             case Norm():
                 module.fill()

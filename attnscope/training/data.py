@@ -25,7 +25,7 @@ from attnscope.schemes.objectives import OBJECTIVES
 from attnscope.schemes.positions import POSITIONS
 from attnscope.schemes.tokenizers import SPECIALS
 from attnscope.text.corpora import carelessly, read_lines, read_pairs, split, split_lines, split_pairs
-from attnscope.text.examples import picture_shape_of, pointers_of, vectors_of
+from attnscope.text.examples import TOKENIZER_KIND, picture_shape_of, pointers_of, vectors_of
 from attnscope.text.joining import joined_pairs, joining_words
 from attnscope.text.labelled import LabelledText, label_names, read_labelled
 from attnscope.text.pictures import LabelledPictures
@@ -54,7 +54,7 @@ from attnscope.training.pictures import picture_batches, pictures_of_task, read_
 from attnscope.training.pointing import pointed_batches, read_and_split_spans
 from attnscope.training.recipe import Recipe, make_recipe_task
 from attnscope.training.tagged import read_and_split_tagged, tagged_batches
-from attnscope.training.text_batches import AfterPrefix, TextOfRecipe, with_sentinels
+from attnscope.training.text_batches import AfterPrefix, BehindMemory, TextOfRecipe, with_sentinels
 
 # Labelled texts as batches: from a file or a task, read whole, each told one label.
 
@@ -232,6 +232,14 @@ class Prepared:
 
 def prepare(recipe: Recipe, tokenizer: Tokenizer | None = None) -> Prepared:
     """Read what the recipe names; `tokenizer` is that of an earlier run, else one is trained."""
+    n_memory = recipe.model.memory_tokens
+    if n_memory:
+        room = replace(recipe.model, max_tokens=recipe.model.max_tokens - n_memory, memory_tokens=0)
+        prepared = _prepare(replace(recipe, model=room), tokenizer)
+        first = prepared.tokenizer.vocab_size
+        return replace(
+            prepared, batches=BehindMemory(batches=prepared.batches, vocab_size=first, n_memory=n_memory)
+        )
     prepared = _prepare(recipe, tokenizer)
     if not MASKS[recipe.model.mask].has_prefix:
         return prepared
@@ -490,7 +498,17 @@ def _as_pairs(examples: Iterable[Example]) -> list[tuple[str, str]]:
 
 def _row_examples(recipe: Recipe, tokenizer: Tokenizer, examples: Sequence[Example]) -> Examples:
     ids, lengths = _told(recipe, tokenizer, [example.source for example in examples])
-    return Examples(ids=ids, lengths=lengths, n_given=np.array([example.n_given for example in examples]))
+    return Examples(ids=ids, lengths=lengths, n_given=np.array(_given(tokenizer, examples), dtype=np.int64))
+
+
+def _given(tokenizer: Tokenizer, examples: Sequence[Example]) -> list[int]:
+    """The tokens of each example that nobody can know: its words, or their pieces where a model to start from
+    splits words.
+    """
+    if tokenizer.kind == TOKENIZER_KIND:
+        return [example.n_given for example in examples]
+    given = (" ".join(example.source.split()[: example.n_given]) for example in examples)
+    return [len(ids) for ids in tokenizer.encode_lines(given)]
 
 
 def _from_pairs(

@@ -169,6 +169,8 @@ def moment_bytes(recipe: Recipe) -> int:
 def learned_parameters(recipe: Recipe) -> int:
     """Parameters that are changed: all, or with low-rank changes these and what is made of the stream."""
     count = count_parameters(recipe.model)
+    if recipe.start.prompt_tokens:
+        return count.part("memory tokens")
     if not recipe.start.lora_rank:
         return count.total
     new = {"segment embedding", "pooling", "matching", "pooler", "next sentence"}
@@ -250,7 +252,9 @@ def plan_recipe(
         + (n_checkpoints + _n_early_looks(recipe)) * look_bytes(recipe),
         free_disk_bytes=_free_disk(out),
         notes=_notes(recipe),
-        n_learned=learned_parameters(recipe) if recipe.start.lora_rank else None,
+        n_learned=learned_parameters(recipe)
+        if recipe.start.lora_rank or recipe.start.prompt_tokens
+        else None,
         rates=drawn_rates(recipe),
     )
 

@@ -153,13 +153,16 @@ class StartPart:
 
     The top `reinit_layers` layers of each stack begin anew (Zhang et al. 2020). Each layer further from the
     top learns `layer_decay` times as fast as the one above it. With a `lora_rank` only low-rank changes of
-    the attention's matrices are learned (Hu et al. 2021), scaled by `lora_alpha` / `lora_rank`.
+    the attention's matrices are learned (Hu et al. 2021), scaled by `lora_alpha` / `lora_rank`. With
+    `prompt_tokens` so many memory tokens are put in front of each text, and they alone are learned: prompt
+    tuning (Lester et al. 2021).
     """
 
     source: Annotated[str, AtMost(4096), At("from")] = ""
     reinit_layers: Annotated[int, Between(0, 1024)] = 0
     layer_decay: Annotated[float, Between(0.01, 1.0)] = 1.0
     lora_rank: Annotated[int, Between(0, 4096)] = 0
+    prompt_tokens: Annotated[int, Between(0, 1_024)] = 0
     lora_alpha: Annotated[float, Between(0.001, 10_000.0)] = 16.0
 
 

@@ -218,6 +218,8 @@ def _model_config(
             )
     form = _form_of(table, objective)
     started = model_of_start(start, table, derived=_DERIVED_MODEL_KEYS)
+    if start.prompt_tokens:
+        started = {"memory_tokens": start.prompt_tokens, **started}
     table = _model_of_objective(started, objective, table)
     whole = {**table, "form": form, "vocab_size": tokenizer.vocab_size, "n_labels": _labels_wished(objective)}
     return ModelConfig.from_dict(whole, where="model")
@@ -501,8 +503,9 @@ def _start_faults(recipe: Recipe) -> Iterator[_Fault]:
     if not start.source:
         if start.reinit_layers:
             yield "start.reinit_layers", start.reinit_layers, "0, since start.from names no model"
-        if start.lora_rank:
-            yield "start.lora_rank", start.lora_rank, "0, since start.from names no model"
+        for key, value in (("lora_rank", start.lora_rank), ("prompt_tokens", start.prompt_tokens)):
+            if value:
+                yield f"start.{key}", value, "0, since start.from names no model"
     most = max(model.encoder_layers, model.decoder_layers)
     if start.reinit_layers > most:
         yield "start.reinit_layers", start.reinit_layers, f"at most {most}, the layers of a stack"
@@ -520,6 +523,18 @@ def _start_faults(recipe: Recipe) -> Iterator[_Fault]:
     if start.lora_rank and not model.has_sites:
         told = "0, since adapters are of attention, and model.mixer is"
         yield "start.lora_rank", start.lora_rank, f'{told} "{model.mixer}"'
+    if start.prompt_tokens and model.memory_tokens != start.prompt_tokens:
+        told = f"{model.memory_tokens}, as many as model.memory_tokens"
+        yield "start.prompt_tokens", start.prompt_tokens, told
+    if start.prompt_tokens:
+        told = "0, since with start.prompt_tokens only the prompt learns"
+        for key, value in (("lora_rank", start.lora_rank), ("reinit_layers", start.reinit_layers)):
+            if value:
+                yield f"start.{key}", value, told
+        if recipe.gates.l0_penalty:
+            yield "gates.l0_penalty", recipe.gates.l0_penalty, told
+        if recipe.training.sharded:
+            yield "training.sharded", True, "false, since with start.prompt_tokens only the prompt learns"
     if start.lora_rank > model.d_model:
         yield "start.lora_rank", start.lora_rank, f"at most d_model, which is {model.d_model}"
 

@@ -64,7 +64,7 @@ _OF_SPEED = {
     "objective": ("kind", "mask_share", "next_sentence", "corrupted_share", "mean_span"),
     "optimizer": ("kind",),
     "training": ("batch_size", "accumulate", "precision", "checkpointing", "compile"),
-    "start": ("lora_rank",),
+    "start": ("lora_rank", "prompt_tokens"),
 }
 """What of a recipe, beside its model and the options of its task, decides how long a step takes."""
 

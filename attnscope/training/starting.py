@@ -40,7 +40,7 @@ from attnscope.training.parts import Recipe, StartPart
 
 _FREE = frozenset({"vocab_size", "dropout", "attention_dropout", "kept_heads"})
 """What may differ from the model one goes on from: nothing of it is a weight."""
-_ADDED = frozenset({"has_pooler", "has_next_sentence", "n_segments", "n_labels"})
+_ADDED = frozenset({"has_pooler", "has_next_sentence", "n_segments", "n_labels", "memory_tokens"})
 """What a model may get that it did not have; its weights begin anew."""
 _LAYERS = frozenset({"n_layers", "n_decoder_layers"})
 _LAST_OF_BLOCK = re.compile(
@@ -132,6 +132,8 @@ def first_module(
             parameter.zero_()
         elif found is not None and found.shape == parameter.shape and not name.startswith(fresh):
             parameter.copy_(found)
+        elif found is None and name == "memory.weight":
+            parameter.mul_(weights["tokens.weight"].std() / parameter.std())
         elif found is None and name == _POSITIONS:  # as large as the tokens they are added to, to be heard
             parameter.mul_(weights["tokens.weight"].std() / parameter.std())
     return module
@@ -192,7 +194,8 @@ def start_facts(start: StartPart) -> dict[str, object]:
         return {}
     path = Path(start.source)
     name = f"{path.parent.parent.name}, step {path.name}" if path.parent.name == "checkpoints" else path.name
-    return {"from": name, **({"lora_rank": start.lora_rank} if start.lora_rank else {})}
+    learned = {"lora_rank": start.lora_rank, "prompt_tokens": start.prompt_tokens}
+    return {"from": name, **{key: n for key, n in learned.items() if n}}
 
 
 def _fresh_prefixes(config: ModelConfig, n: int) -> tuple[str, ...]:

@@ -65,6 +65,12 @@ def adapt(module: nn.Module, part: StartPart, seed: int) -> None:
     module.register_state_dict_post_hook(_merge)  # type: ignore[no-untyped-call]
 
 
+def keep_all_but_prompt(module: nn.Module) -> None:
+    """Let nothing learn but the memory tokens in front of a text (Lester et al. 2021)."""
+    for name, parameter in module.named_parameters():
+        parameter.requires_grad_(name == "memory.weight")
+
+
 def adapter_tensors(module: nn.Module) -> dict[str, Tensor]:
     """W, A and B of every adapted matrix on the CPU, for a resume: a merged W' cannot be taken apart."""
     return {
@@ -144,6 +150,9 @@ class Techniques:
             )
         if self._has_adapters:
             adapt(module, recipe.start, recipe.training.seed)
+        self._has_prompt = recipe.start.prompt_tokens > 0
+        if self._has_prompt:
+            keep_all_but_prompt(module)
         self._spanned = sites_with_spans(module)
         is_looking = ranks.is_writer and not (recipe.training.sharded and ranks.n > 1)
         every = recipe.training.inspect_every if is_looking else 0
@@ -153,10 +162,11 @@ class Techniques:
     @property
     def note(self) -> str:
         """What a person should know about what learns, empty where everything does."""
-        if not self._has_adapters:
+        if not (self._has_adapters or self._has_prompt):
             return ""
         learning = sum(p.numel() for p in self._module.parameters() if p.requires_grad)
-        return f"{learning:,} parameters of adapters are trained; all others stay as they are."
+        what = "the prompt" if self._has_prompt else "adapters"
+        return f"{learning:,} parameters of {what} are trained; all others stay as they are."
 
     @property
     def open_heads(self) -> float | None:

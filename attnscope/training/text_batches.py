@@ -29,10 +29,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from numpy.typing import NDArray
 
 from attnscope.counting import plural
 from attnscope.errors import RecipeError
+from attnscope.nn.memory_tokens import memory_ids
 from attnscope.schemes.objectives import OBJECTIVES
 from attnscope.text.tokenizer import Tokenizer
 from attnscope.training.batches import BatchMaker, Ids, Mask, TextBatches, Vocabulary, masked_batch
@@ -327,3 +329,32 @@ class AfterPrefix:
     def _cut(self, batch: Batch) -> Batch:
         is_open = batch.scored % batch.ids.shape[1] >= self.n_prefix - 1
         return replace(batch, scored=batch.scored[is_open], labels=batch.labels[is_open])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BehindMemory:
+    """Another maker's batches with memory tokens in front of each text; they tell nothing themselves."""
+
+    batches: BatchMaker
+    vocab_size: int
+    n_memory: int
+
+    def draw(self, rng: np.random.Generator, progress: float) -> Batch:
+        """One random training batch."""
+        return self._longer(self.batches.draw(rng, progress))
+
+    def evaluation(self) -> Sequence[Batch]:
+        """The same held-out batches every time."""
+        return tuple(self._longer(batch) for batch in self.batches.evaluation())
+
+    def _longer(self, batch: Batch) -> Batch:
+        n_texts, n_tokens = batch.ids.shape
+        known = torch.tensor(list(memory_ids(self.vocab_size, self.n_memory))).expand(n_texts, -1)
+        row, column = batch.scored // n_tokens, batch.scored % n_tokens
+        return replace(
+            batch,
+            ids=torch.cat([known, batch.ids], dim=1),
+            scored=row * (self.n_memory + n_tokens) + self.n_memory + column,
+            valid=None if batch.valid is None else F.pad(batch.valid, (self.n_memory, 0), value=True),
+            segments=None if batch.segments is None else F.pad(batch.segments, (self.n_memory, 0)),
+        )
