@@ -59,8 +59,32 @@ def test_that_every_system_runs_what_a_checkout_runs() -> None:
     assert "bash .ci/run" in [step.get("run") for step in job["steps"]]
 
 
-def test_that_the_checks_are_a_script_that_bash_reads() -> None:
-    assert subprocess.run(["bash", "-n", ".ci/run"], cwd=ROOT, check=False).returncode == 0
+@pytest.mark.parametrize("name", ["run", "packages"])
+def test_that_the_checks_are_a_script_that_bash_reads(name: str) -> None:
+    assert subprocess.run(["bash", "-n", f".ci/{name}"], cwd=ROOT, check=False).returncode == 0
+
+
+def test_that_what_people_install_is_built_and_tried_every_night() -> None:
+    workflow = read(ROOT / ".github/workflows/release.yml")
+    assert workflow[True]["schedule"]
+    (job,) = workflow["jobs"].values()
+    lines = [line for step in job["steps"] for line in step.get("run", "").splitlines()]
+    assert [line for line in lines if ".ci/packages" in line] == [
+        "bash .ci/packages python bundle",
+        "sudo bash .ci/packages deb",
+    ]
+
+
+def test_that_an_unknown_package_is_refused_in_one_line() -> None:
+    done = subprocess.run(
+        ["bash", ".ci/packages", "rpm"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (1, "failed: 'rpm': expected python, bundle or deb\n")
+
+
+@pytest.mark.parametrize("place", ["README.md", "packaging/RELEASE.md", ".github/workflows/release.yml"])
+def test_that_torch_is_never_installed_past_its_pin(place: str) -> None:
+    assert "pip install torch --index-url" not in (ROOT / place).read_text(encoding="utf-8")
 
 
 def test_that_a_citation_has_what_its_format_requires_and_no_second_version() -> None:
