@@ -105,12 +105,13 @@ def bundle_name(options: argparse.Namespace) -> str:
 
 def build_linux(options: argparse.Namespace) -> None:
     """The folder as .tar.xz."""
-    freeze(options)
+    tree = BUILD / "archive" / "attnscope"
+    debian.write_archive_tree(freeze(options), tree)
     path = DIST / f"{bundle_name(options)}.tar.xz"
     DIST.mkdir(exist_ok=True)
     print("packing, which takes some minutes (XZ_OPT=-0: one)", flush=True)
     run("tar", "--create", "--use-compress-program", "xz -T0", "--owner=0", "--group=0", "--sort=name",
-        "--file", path, "--directory", BUNDLE.parent, BUNDLE.name)  # fmt: skip
+        "--file", path, "--directory", tree.parent, tree.name)  # fmt: skip
     check_size(path, MOST_BUNDLE_BYTES)
 
 

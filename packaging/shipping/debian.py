@@ -1,4 +1,4 @@
-"""The trees around a bundle: what dpkg-deb packs, with the bundle in /opt, and an AppImage's AppDir."""
+"""The trees around a bundle: the archive, the package with the bundle in /opt, and an AppImage's AppDir."""
 
 import mmap
 import os
@@ -20,11 +20,23 @@ DEPENDS = (
 )
 """Libraries that Qt loads and a bundle must not bring: they belong to the graphics driver or the system."""
 _GLIBC = re.compile(rb"\0GLIBC_(\d+)\.(\d+)(?=\0)")
-_APP_RUN = """\
+_START = """\
 #!/bin/sh
 here=$(dirname "$(readlink -f "$0")")
-exec "$here/usr/lib/attnscope/attnscope" "$@"
+glibc=$(getconf GNU_LIBC_VERSION 2>/dev/null)
+minor=${{glibc#glibc 2.}}
+case ${{minor%%.*}} in
+  "" | *[!0-9]*) ;;
+  *) if [ "${{minor%%.*}}" -lt {minor} ]; then
+    echo "attnscope: This system has $glibc, too old for this bundle. Expected: glibc 2.{minor} or newer." \
+      "Use a newer system, or install AttnScope for its own Python with pip." >&2
+    exit 2
+  fi ;;
+esac
+exec "$here/{program}" "$@"
 """
+_PROGRAM = "attnscope.bin"
+"""In the archive, where a script of the program's name starts it."""
 _OVERRIDES = """\
 # the bundle keeps its own copies of Qt, torch and Python in /opt, as shipped by their authors; the modules of
 # its Python are compiled, for no other would compile them when the package is set up
@@ -81,12 +93,27 @@ def write_app_dir(bundle: Path, tree: Path, pages: Mapping[str, str]) -> None:
     share = tree / "usr" / "share"
     desktop.write_share(share)
     desktop.write_pages(share, pages)
-    run = tree / "AppRun"
-    run.write_text(_APP_RUN, encoding="utf-8")
-    run.chmod(0o755)
+    _write_start(tree / "AppRun", "usr/lib/attnscope/attnscope", needed_glibc(bundle))
     (tree / f"{APP_ID}.desktop").symlink_to(f"usr/share/applications/{APP_ID}.desktop")
     (tree / f"{APP_ID}.svg").symlink_to(f"usr/share/icons/hicolor/scalable/apps/{APP_ID}.svg")
     (tree / ".DirIcon").symlink_to(f"usr/share/icons/hicolor/256x256/apps/{APP_ID}.png")
+
+
+def write_archive_tree(bundle: Path, tree: Path) -> None:
+    """Lay out what the archive holds: the bundle, with a script before it that says if glibc is too old.
+
+    A package asks for its libraries itself; to an archive nobody listens before the loader fails.
+    """
+    shutil.rmtree(tree, ignore_errors=True)
+    shutil.copytree(bundle, tree, symlinks=True, copy_function=_link_or_copy)
+    (tree / "attnscope").rename(tree / _PROGRAM)
+    _write_start(tree / "attnscope", _PROGRAM, needed_glibc(bundle))
+
+
+def _write_start(path: Path, program: str, glibc: str) -> None:
+    """Write the script that starts a program, by its place from there, if glibc is new enough."""
+    path.write_text(_START.format(program=program, minor=glibc.removeprefix("2.")), encoding="utf-8")
+    path.chmod(0o755)
 
 
 def needed_glibc(bundle: Path) -> str:

@@ -178,6 +178,52 @@ def test_that_the_app_dir_starts_from_any_folder(tmp_path: Path) -> None:
     assert (moved / ".DirIcon").resolve().is_file()
 
 
+GLIBC = {
+    "glibc 2.31": (2, ""),
+    "glibc 2.35": (2, ""),
+    "glibc 2.36": (0, "started with x y\n"),
+    "glibc 2.36.9000": (0, "started with x y\n"),
+    "glibc 2.41": (0, "started with x y\n"),
+    "undefined": (0, "started with x y\n"),
+    "": (0, "started with x y\n"),
+}
+
+
+@pytest.mark.parametrize("starter", ["archive/attnscope", "app/AppRun"])
+@pytest.mark.parametrize("said", GLIBC)
+def test_that_a_system_with_an_older_glibc_is_told_so_in_one_line(
+    said: str, starter: str, tmp_path: Path
+) -> None:
+    bundle, fake = tmp_path / "bundle", tmp_path / "getconf"
+    bundle.mkdir()
+    for path, text in (
+        (bundle / "attnscope", 'echo "started with $1"'),
+        (fake, f'[ -n "{said}" ] && echo "{said}"'),
+    ):
+        path.write_text(f"#!/bin/sh\n{text}\n")
+        path.chmod(0o755)
+    (bundle / "x.so").write_bytes(b"\x7fELF..\0GLIBC_2.36\0")
+    if starter == "app/AppRun":
+        debian.write_app_dir(bundle, tmp_path / "app", {})
+    else:
+        debian.write_archive_tree(bundle, tmp_path / "archive")
+    done = subprocess.run(
+        [tmp_path / starter, "x y"],
+        env={"PATH": f"{tmp_path}:/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd="/",
+    )
+    assert (done.returncode, done.stdout) == GLIBC[said]
+    assert done.stderr == (
+        f"attnscope: This system has {said}, too old for this bundle. Expected: glibc 2.36 or newer. "
+        "Use a newer system, or install AttnScope for its own Python with pip.\n"
+        if done.returncode
+        else ""
+    )
+
+
 def test_that_packages_bring_what_the_command_prints_for_each_shell(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
