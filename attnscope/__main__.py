@@ -7,9 +7,11 @@ def main() -> int:
     """Run the command line; returns the exit code."""
     try:
         from attnscope.cli.main import main as run
+        from attnscope.collector import collect_seldom
     except KeyboardInterrupt:
         return 130  # stopped before there was anything to stop; from here on `cli.interrupting` tells it
 
+    collect_seldom()
     return run()
 
 

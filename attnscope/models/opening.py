@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from attnscope.collector import collect_as_usual
 from attnscope.errors import LoadError
 from attnscope.models.device import choose_device
 from attnscope.models.huggingface.cache import find_huggingface
@@ -34,7 +35,9 @@ def load(source: str | Path, device: str = "auto") -> Model:
     if foreign is not None:
         from attnscope.models.huggingface.opening import open_network  # the library is optional
 
-        return Model(open_network(foreign.folder, chosen, name=foreign.name))
+        opened = open_network(foreign.folder, chosen, name=foreign.name)
+        collect_as_usual()
+        return Model(opened)
     loaded, folder = read_source(source)
     loaded.module.to(chosen)
     network = OwnNetwork(
@@ -45,4 +48,5 @@ def load(source: str | Path, device: str = "auto") -> Model:
         sha256=loaded.sha256,
         note=loaded.note,
     )
+    collect_as_usual()
     return Model(network)

@@ -17,6 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from attnscope.collector import collect_as_usual
 from attnscope.models.device import choose_device
 from attnscope.models.memory import map_large_blocks
 from attnscope.models.model import Model
@@ -234,6 +235,7 @@ class TrainingRun:
 
     def events(self) -> Iterator[TrainingEvent]:
         """Train; each event is in metrics.jsonl by the time the next one is asked for."""
+        collect_as_usual()
         if not self._ranks.is_writer:
             yield from self._events()
             return

@@ -95,6 +95,26 @@ def test_that_what_is_told_of_a_model_brings_no_downloads_and_no_plans() -> None
     assert _imported(code, ("html", *(f"attnscope.{other}" for other in others))) == []
 
 
+def test_that_a_command_collects_garbage_seldom_until_it_has_a_model() -> None:
+    code = (
+        "import gc, sys; from attnscope import __main__, collector; from attnscope.models import opening\n"
+        "seen = {}; usual = gc.get_threshold(); read = opening.read_source\n"
+        "opening.read_source = lambda source: (seen.update(threshold=gc.get_threshold()), read(source))[1]\n"
+        "sys.argv = ['attnscope', 'info', 'grammar']; assert __main__.main() == 0\n"
+        "assert seen['threshold'][0] == 200_000 > usual[0], seen\n"
+        "assert gc.get_threshold() == usual and gc.isenabled() and gc.get_freeze_count() > 0"
+    )
+    assert _imported(code, ()) == []
+
+
+def test_that_opening_a_model_elsewhere_leaves_the_collector_alone() -> None:
+    code = (
+        "import gc; gc.set_threshold(600, 9, 8); import attnscope as at; at.load('grammar')\n"
+        "assert gc.get_threshold() == (600, 9, 8) and gc.get_freeze_count() == 0"
+    )
+    assert _imported(code, ()) == []
+
+
 def test_that_the_engine_never_imports_qt() -> None:
     parts = ("models", "training", "analysis.measures", "trace.trace", "text.tokenizer")
     assert _imported("; ".join(f"import attnscope.{part}" for part in parts), QT) == []
