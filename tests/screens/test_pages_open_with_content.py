@@ -46,4 +46,4 @@ def test_that_every_page_has_content_once_the_worker_has_answered(
     assert len(program.training.curves.train_loss) > 0
     program.window.view.show_page("train")
     pages.training.lower_tabs.show_panel("Runs")
-    qtbot.waitUntil(lambda: len(program.training.runs.rows) == 1, timeout=30_000)
+    qtbot.waitUntil(lambda: len(program.training.runs.table.rows) == 1, timeout=30_000)

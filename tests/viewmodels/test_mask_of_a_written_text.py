@@ -9,7 +9,7 @@ from attnscope.viewmodels.session.masking import MaskState
 def test_that_a_written_text_of_another_length_leaves_the_mask_alone() -> None:
     desk = Desk().open()
     session, state = desk.session, MaskState(desk.session)
-    state.use_edges("0 1")
+    state.edges.use("0 1")
     desk.answer()
     mask, n_steps = state.mask, session.history.n_done
     written = traced(TraceText(number=99, text="a text that goes on and on"), desk.model)

@@ -56,12 +56,12 @@ def test_that_a_stroke_is_one_step_and_undone_as_one():
     session = desk.session
     state = MaskState(session)
     assert state.cells.all()
-    state.begin_stroke()
-    state.paint([(0, 1)], False)
-    state.paint([(0, 2), (0, 3)], False)
-    state.end_stroke()
-    state.begin_stroke()
-    state.paint([(1, 1)], False)
+    state.brush.begin()
+    state.brush.paint([(0, 1)], False)
+    state.brush.paint([(0, 2), (0, 3)], False)
+    state.brush.end()
+    state.brush.begin()
+    state.brush.paint([(1, 1)], False)
     (mask,) = session.interventions
     assert isinstance(mask, UseMask)
     assert (mask.stack, mask.n_allowed) == ("encoder", 16 - 4)
@@ -77,24 +77,24 @@ def test_that_a_stroke_is_one_step_and_undone_as_one():
 def test_that_both_directions_are_painted_and_listed():
     desk = Desk().open()
     state = MaskState(desk.session)
-    state.set_symmetric(True)
-    state.paint([(0, 2)], False)
+    state.brush.set_symmetric(True)
+    state.brush.paint([(0, 2)], False)
     assert np.argwhere(~state.cells).tolist() == [[0, 2], [2, 0]]
-    state.set_loops(False)
-    assert state.use_edges("the -> cat")
+    state.edges.set_loops(False)
+    assert state.edges.use("the -> cat")
     assert np.argwhere(state.cells).tolist() == [[0, 1], [1, 0]]
-    assert state.blind == (2, 3)
-    assert "2 “sleeps”, 3 “</s>” see nothing" in state.blind_sentence
+    assert state.drawn.blind == (2, 3)
+    assert "2 “sleeps”, 3 “</s>” see nothing" in state.drawn.blind_sentence
 
 
 def test_that_a_wrong_edge_list_changes_nothing_and_says_which_line():
     desk = Desk().open()
     state = MaskState(desk.session)
-    assert not state.use_edges("0 1\ndog cat")
-    assert "line 2: no token reads “dog”" in state.error
+    assert not state.edges.use("0 1\ndog cat")
+    assert "line 2: no token reads “dog”" in state.edges.error
     assert state.mask is None
-    assert not state.use_edges("# nothing")
-    assert "no edge" in state.error
+    assert not state.edges.use("# nothing")
+    assert "no edge" in state.edges.error
 
 
 def test_that_a_decoder_keeps_its_later_tokens_forbidden():
@@ -105,7 +105,7 @@ def test_that_a_decoder_keeps_its_later_tokens_forbidden():
     assert state.cells.tolist() == np.tri(4, dtype=bool).tolist()
     assert state.is_locked(0, 1)
     state.use_preset("others")
-    assert state.blind == (0,)
+    assert state.drawn.blind == (0,)
     state.use_preset("window")
     state.set_window(0)
     assert state.mask is not None
@@ -127,7 +127,7 @@ def test_that_there_is_a_reason_where_no_mask_can_be_drawn():
 def test_that_a_mask_goes_with_its_text_and_into_sessions_scripts_and_commands():
     desk = Desk().open()
     state = MaskState(desk.session)
-    state.use_edges("0 1")
+    state.edges.use("0 1")
     setting = desk.session.setting
     again = session_from_bytes(session_bytes(SavedSession(setting=setting)), what="x").setting
     assert again.interventions == setting.interventions
@@ -147,7 +147,7 @@ def test_that_a_mask_goes_with_its_text_and_into_sessions_scripts_and_commands()
 def test_that_a_mask_goes_with_its_text_and_undo_brings_both_back():
     desk = Desk().open()
     session, state = desk.session, MaskState(desk.session)
-    state.use_edges("0 1")
+    state.edges.use("0 1")
     first, n_steps = session.setting, session.history.n_done
     desk.answer()
     session.set_text("a dog barks")
@@ -190,16 +190,16 @@ def test_that_a_list_of_a_file_is_taken_by_the_editor_that_asked_for_the_text_it
     state, other = MaskState(desk.session), MaskState(desk.session)
     path = tmp_path / "graph.txt"
     path.write_text("0 1\n" * 3)
-    state.read_file(str(path))
+    state.edges.read_file(str(path))
     desk.answer()
     assert desk.session.history.labels[-1] == "mask: 1 edge"
-    assert (state.file_text, other.file_text) == ("0 1\n" * 3, "")
-    state.read_file(str(path))
+    assert (state.edges.file_text, other.edges.file_text) == ("0 1\n" * 3, "")
+    state.edges.read_file(str(path))
     desk.session.set_text("the cat purrs")
     n_done = desk.session.history.n_done
     desk.answer()
     assert desk.session.history.n_done == n_done, "the text is another one by now"
     path.write_text("# nothing")
-    state.read_file(str(path))
+    state.edges.read_file(str(path))
     desk.answer()
-    assert "has no edge" in state.error
+    assert "has no edge" in state.edges.error

@@ -144,21 +144,21 @@ def test_that_a_followed_run_stays_at_its_newest_checkpoint(room: Room, first: t
     room.told(20)
     room.told(30)
     room.settle()
-    assert room.watch.checkpoint is not None
-    assert room.watch.checkpoint.step == 30
+    assert room.watch.replay.checkpoint is not None
+    assert room.watch.replay.checkpoint.step == 30
     assert room.trace.model == "old/30"
 
 
 def test_that_a_followed_run_stays_where_the_slider_was_put(room: Room) -> None:
     room.open_run(10, 20, n_steps=900)
     room.told(10, 20, is_restart=True)
-    room.watch.go_to(0)
+    room.watch.replay.go_to(0)
     room.told(30)
-    assert room.watch.checkpoint is not None
-    assert room.watch.checkpoint.step == 10
-    room.watch.go_to(2)
+    assert room.watch.replay.checkpoint is not None
+    assert room.watch.replay.checkpoint.step == 10
+    room.watch.replay.go_to(2)
     room.told(40)
-    assert room.watch.checkpoint.step == 40
+    assert room.watch.replay.checkpoint.step == 40
 
 
 def test_that_no_two_runs_that_are_drawn_have_one_colour(room: Room) -> None:

@@ -138,43 +138,43 @@ def test_that_a_folder_without_runs_is_forgotten_for_the_next_one(room: Room) ->
 
 def test_that_runs_are_filtered_by_name_and_by_recipe_value(room: Room) -> None:
     room.list(summary("a"), summary("bb"), summary("cc"))
-    room.runs.filter("n_layers=2")
-    assert [row.summary.name for row in room.runs.rows] == ["bb", "cc"]
-    room.runs.filter("n_layers=2 c")
-    assert [row.summary.name for row in room.runs.rows] == ["cc"]
+    room.runs.table.filter("n_layers=2")
+    assert [row.summary.name for row in room.runs.table.rows] == ["bb", "cc"]
+    room.runs.table.filter("n_layers=2 c")
+    assert [row.summary.name for row in room.runs.table.rows] == ["cc"]
     assert room.runs.n_listed == 3
 
 
 def test_that_unknown_losses_are_last_whichever_way_runs_are_sorted(room: Room) -> None:
     room.list(summary("a", loss=2.0), summary("b", loss=math.nan), summary("c", loss=1.0))
-    room.runs.sort_by("best loss")
-    assert [row.summary.name for row in room.runs.rows] == ["c", "a", "b"]
-    room.runs.sort_by("best loss")
-    assert [row.summary.name for row in room.runs.rows] == ["a", "c", "b"]
+    room.runs.table.sort_by("best loss")
+    assert [row.summary.name for row in room.runs.table.rows] == ["c", "a", "b"]
+    room.runs.table.sort_by("best loss")
+    assert [row.summary.name for row in room.runs.table.rows] == ["a", "c", "b"]
 
 
 def test_that_only_keys_that_differ_among_the_drawn_runs_are_columns(room: Room) -> None:
     room.list(summary("a"), summary("bb"), summary("cc"))
-    assert room.runs.columns[7:] == ("model.n_layers",)
+    assert room.runs.table.columns[7:] == ("model.n_layers",)
     room.runs.show("/runs/a", False)
-    assert room.runs.columns[7:] == ()
-    header, rows = room.runs.table()
+    assert room.runs.table.columns[7:] == ()
+    header, rows = room.runs.table.cells()
     assert header[0] == "run"
     assert rows[0][-1] == "/runs/a"
 
 
 def test_that_a_run_keeps_its_colour_and_a_removed_one_stays_away(room: Room) -> None:
     room.list(summary("a"), summary("b"), summary("c"))
-    colour = room.runs.colour_of("/runs/c")
+    colour = room.runs.drawn.colour_of("/runs/c")
     room.runs.remove("/runs/b")
     room.runs.tick()
     request = room.newest(OpenRuns)
     room.state.handle(
         RunsOpened(number=request.number, folders=("/runs",), runs=(summary("a"), summary("b"), summary("c")))
     )
-    assert [row.summary.name for row in room.runs.rows] == ["a", "c"]
-    assert room.runs.colour_of("/runs/c") == colour
-    assert len({room.runs.colour_of(row.folder) for row in room.runs.rows}) == 2
+    assert [row.summary.name for row in room.runs.table.rows] == ["a", "c"]
+    assert room.runs.drawn.colour_of("/runs/c") == colour
+    assert len({room.runs.drawn.colour_of(row.folder) for row in room.runs.table.rows}) == 2
 
 
 def test_that_shown_runs_are_followed_one_at_a_time_and_their_curves_grow(room: Room) -> None:
@@ -194,7 +194,7 @@ def test_that_shown_runs_are_followed_one_at_a_time_and_their_curves_grow(room: 
     again = room.newest(FollowRun)
     assert (again.folder, again.mark) == (second, RunMark(n_bytes=7))  # only the live one, from where it was
     room.answer_following(*steps(10, 12), writer=WRITER, is_restart=False)
-    assert len(room.runs.curves_of(second).train_loss) == 12
+    assert len(room.runs.drawn.curves_of(second).train_loss) == 12
 
 
 def test_that_a_run_of_another_process_is_followed_and_start_waits(room: Room) -> None:
@@ -361,7 +361,7 @@ def test_that_the_list_comes_back_at_the_next_start_without_what_is_gone() -> No
     assert request.folders == ("/runs",)
     runs = (summary("a"), summary("b"), summary("c"))
     later.state.handle(RunsOpened(number=request.number, folders=request.folders, runs=runs))
-    assert [(row.summary.name, row.is_shown) for row in later.runs.rows] == [("a", True), ("b", False)]
+    assert [(row.summary.name, row.is_shown) for row in later.runs.table.rows] == [("a", True), ("b", False)]
     assert later.runs.remembered == room.runs.remembered
 
 

@@ -136,7 +136,7 @@ def test_that_a_finished_run_can_be_followed_by_another(desk: Desk) -> None:
     desk.state.place.choose(desk.state.place.folder + "-2")
     desk.state.start()
     assert len(desk.state.curves.train_loss) == 0
-    assert desk.state.watch.checkpoints == ()
+    assert desk.state.watch.replay.checkpoints == ()
 
 
 def test_that_divergence_is_told_with_its_note(desk: Desk) -> None:
@@ -186,7 +186,7 @@ def test_that_starting_in_a_folder_with_a_run_reads_its_history_first(desk: Desk
     desk.news(started(40), *steps(41, 45))
     assert desk.state.recipe.text == "a = 1\n"
     assert desk.state.curves.train_loss.steps.tolist() == list(range(1, 46))
-    assert [c.step for c in desk.state.watch.checkpoints] == [40]
+    assert [c.step for c in desk.state.watch.replay.checkpoints] == [40]
 
 
 def test_that_an_opened_run_is_shown_and_can_go_on(desk: Desk) -> None:
@@ -202,7 +202,7 @@ def test_that_an_opened_run_is_shown_and_can_go_on(desk: Desk) -> None:
     assert desk.state.status.title == "Run opened: 50 of 80 steps"
     assert desk.state.recipe.text == "c = 3\n"
     assert desk.state.place.folder == "old/run"
-    assert [c.folder for c in desk.state.watch.checkpoints] == ["old/run/20", "old/run/40"]
+    assert [c.folder for c in desk.state.watch.replay.checkpoints] == ["old/run/20", "old/run/40"]
     assert desk.state.can_start
 
 
@@ -310,13 +310,13 @@ def test_that_a_kept_run_is_shown_and_the_recipe_and_its_place_stay(desk: Desk) 
     desk.state.handle(replace(FILM, number=request.number))
     assert (desk.state.place.folder, desk.state.recipe.text) == (folder, recipe)
     assert len(desk.state.curves.train_loss) == 50
-    assert [c.step for c in desk.state.watch.checkpoints] == [1, 50]
+    assert [c.step for c in desk.state.watch.replay.checkpoints] == [1, 50]
     assert desk.posted[1].text == "a b"
     assert desk.state.status.title == "An earlier run: reverse"
     assert desk.state.can_start
     desk.state.start()
     assert len(desk.state.curves.train_loss) == 0
-    assert desk.state.watch.checkpoints == ()
+    assert desk.state.watch.replay.checkpoints == ()
     assert desk.state.run_folder == folder
 
 

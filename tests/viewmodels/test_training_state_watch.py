@@ -163,16 +163,16 @@ def test_that_a_failed_picture_is_told_and_the_old_one_stays_dimmed(desk: Desk) 
 def test_that_the_slider_asks_for_the_right_folder(desk: Desk) -> None:
     desk.save(10, 20, 30)
     desk.settle()
-    assert desk.watch.n_places == 4
-    assert desk.watch.slider_place == 3
-    desk.watch.go_to(1)
+    assert desk.watch.replay.n_places == 4
+    assert desk.watch.replay.slider_place == 3
+    desk.watch.replay.go_to(1)
     assert desk.traces[-1].model == "run/20"
-    assert desk.watch.checkpoint is not None
-    assert desk.watch.checkpoint.step == 20
+    assert desk.watch.replay.checkpoint is not None
+    assert desk.watch.replay.checkpoint.step == 20
     desk.settle()
-    desk.watch.go_to(3)
-    assert desk.watch.checkpoint is None
-    assert desk.watch.slider_place == 3
+    desk.watch.replay.go_to(3)
+    assert desk.watch.replay.checkpoint is None
+    assert desk.watch.replay.slider_place == 3
 
 
 def test_that_dragging_over_many_checkpoints_asks_only_for_the_last(desk: Desk) -> None:
@@ -180,7 +180,7 @@ def test_that_dragging_over_many_checkpoints_asks_only_for_the_last(desk: Desk) 
     desk.settle()
     n_before = len(desk.traces)
     for place in range(100):
-        desk.watch.go_to(place)
+        desk.watch.replay.go_to(place)
     desk.settle()
     assert [request.model for request in desk.traces[n_before:]] == ["run/10", "run/1000"]
 
@@ -189,14 +189,14 @@ def test_that_a_checkpoint_seen_before_is_not_asked_for_again_until_it_is_replac
     desk.save(10, 20)
     desk.settle()
     for place in (0, 1, 0):
-        desk.watch.go_to(place)
+        desk.watch.replay.go_to(place)
         desk.settle()
     n_before = len(desk.traces)
-    desk.watch.go_to(1)
+    desk.watch.replay.go_to(1)
     assert len(desk.traces) == n_before
     assert not desk.watch.is_stale
     desk.save(10)
-    desk.watch.go_to(0)
+    desk.watch.replay.go_to(0)
     assert desk.traces[-1].model == "run/10"
     assert len(desk.traces) == n_before + 1
 
@@ -206,38 +206,38 @@ def test_that_the_replay_waits_for_each_picture_and_ends_at_the_last(desk: Desk)
     desk.settle()
     desk.news(Finished(step=30, reason="done"))
     desk.settle()
-    assert desk.watch.slider_place == 2
+    assert desk.watch.replay.slider_place == 2
     n_before = len(desk.traces)
-    desk.watch.play()
+    desk.watch.replay.play()
     for _ in range(3):
         desk.clock.now += PLAY_INTERVAL_S
         desk.state.tick()
-    assert desk.watch.slider_place == 0
+    assert desk.watch.replay.slider_place == 0
     for _ in range(8):
         if desk.traces[-1].number != (desk.watch.traced.number if desk.watch.traced else 0):
             desk.answer()
         desk.clock.now += PLAY_INTERVAL_S
         desk.state.tick()
     assert [request.model for request in desk.traces[n_before:]] == ["run/10", "run/20"]
-    assert desk.watch.slider_place == 2
-    assert not desk.watch.is_playing
+    assert desk.watch.replay.slider_place == 2
+    assert not desk.watch.replay.is_playing
 
 
 def test_that_a_new_checkpoint_leaves_the_slider_where_the_person_put_it(desk: Desk) -> None:
     desk.save(10, 20)
-    desk.watch.go_to(0)
+    desk.watch.replay.go_to(0)
     desk.save(5)
-    assert desk.watch.checkpoint is not None
-    assert desk.watch.checkpoint.step == 10
-    assert [c.step for c in desk.watch.checkpoints] == [5, 10, 20]
+    assert desk.watch.replay.checkpoint is not None
+    assert desk.watch.replay.checkpoint.step == 10
+    assert [c.step for c in desk.watch.replay.checkpoints] == [5, 10, 20]
 
 
 def test_that_checkpoints_after_a_resume_are_superseded(desk: Desk) -> None:
     desk.save(10, 20, 30)
-    desk.watch.go_to(2)
+    desk.watch.replay.go_to(2)
     desk.news(started(20))
-    assert [c.step for c in desk.watch.checkpoints] == [10, 20]
-    assert desk.watch.slider_place <= 1
+    assert [c.step for c in desk.watch.replay.checkpoints] == [10, 20]
+    assert desk.watch.replay.slider_place <= 1
 
 
 def test_that_an_old_answer_is_dropped(desk: Desk) -> None:
@@ -264,32 +264,34 @@ def test_that_steps_without_a_model_are_places_for_the_watched_sentence_alone(de
         Watched(step=1, file="run/probes/1.safetensors"), Watched(step=5, file="run/probes/5.safetensors")
     )
     desk.save(10)
-    desk.watch.go_to(0)
+    desk.watch.replay.go_to(0)
     desk.settle()
-    assert [c.step for c in desk.watch.checkpoints] == [1, 5, 10]
+    assert [c.step for c in desk.watch.replay.checkpoints] == [1, 5, 10]
     assert desk.traces[-1].model == "run/probes/1.safetensors"
     desk.watch.set_text("the dog ran")
-    assert [c.step for c in desk.watch.checkpoints] == [10]
-    assert desk.watch.checkpoint is not None
-    assert desk.watch.checkpoint.step == 10  # the nearest that can read it
+    assert [c.step for c in desk.watch.replay.checkpoints] == [10]
+    assert desk.watch.replay.checkpoint is not None
+    assert desk.watch.replay.checkpoint.step == 10  # the nearest that can read it
     desk.watch.set_text("the cat sat")
-    assert [c.step for c in desk.watch.checkpoints] == [1, 5, 10]
+    assert [c.step for c in desk.watch.replay.checkpoints] == [1, 5, 10]
 
 
 def test_that_a_checkpoint_takes_the_place_of_what_was_kept_of_its_step(desk: Desk) -> None:
     desk.news(Watched(step=5, file="run/probes/5.safetensors"))
     desk.save(5)
     desk.news(Watched(step=5, file="run/probes/5.safetensors"))
-    assert [(c.folder, c.has_model) for c in desk.watch.checkpoints] == [("run/5", True)]
+    assert [(c.folder, c.has_model) for c in desk.watch.replay.checkpoints] == [("run/5", True)]
 
 
 def test_that_the_checkpoints_of_a_folder_are_told_of_at_once(desk: Desk) -> None:
     seen: list[int] = []
 
     def note() -> None:
-        seen.append(len(desk.watch.checkpoints))
+        seen.append(len(desk.watch.replay.checkpoints))
 
     desk.watch.changed.connect(note)
     checkpoints = ((10, "run/10"), (20, "run/20"), (30, "run/30"))
-    desk.watch.add_told(RunOpened(number=1, folder="run", recipe="", events=(), checkpoints=checkpoints))
+    desk.watch.replay.add_told(
+        RunOpened(number=1, folder="run", recipe="", events=(), checkpoints=checkpoints)
+    )
     assert seen == [3]

@@ -31,7 +31,7 @@ def test_that_dialog_chip_and_tooltip_count_the_same_cells(qtbot):
     qtbot.addWidget(changes)
     (mask,) = desk.session.interventions
     # of 4 tokens: 1 + 2 + 2 + 2 cells at most one place back, of 1 + 2 + 3 + 4 that causality leaves
-    assert counts(state.count_sentence) == "7 of 10"
+    assert counts(state.drawn.count_sentence) == "7 of 10"
     assert counts(mask.sentence) == "7 of 10"
     assert counts(in_words(mask, None)) == "7 of 10"
 
@@ -55,7 +55,7 @@ def test_that_a_preset_that_is_the_models_own_mask_draws_none():
     desk.answer()
     state.use_preset("full")
     assert desk.session.interventions == ()
-    assert state.count_sentence == "10 of 10 cells allowed · the model's own mask"
+    assert state.drawn.count_sentence == "10 of 10 cells allowed · the model's own mask"
 
 
 def test_that_heads_which_allow_different_cells_leave_every_preset_a_drawn_one():

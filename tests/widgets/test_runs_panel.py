@@ -97,7 +97,7 @@ def test_that_space_ticks_and_enter_puts_the_recipe_into_the_editor(desk: Desk, 
     table = desk.page.findChild(RunsTable)
     table.setCurrentIndex(table.model().index(1, 0))
     qtbot.keyClick(table, Qt.Key.Key_Space)
-    assert [row.is_shown for row in desk.state.runs.rows] == [True, False, True]
+    assert [row.is_shown for row in desk.state.runs.table.rows] == [True, False, True]
     qtbot.keyClick(table, Qt.Key.Key_Return)
     assert desk.state.recipe.text == "[model]\nd_model = 1000\n"
     assert desk.state.runs.chosen == "/runs/b"

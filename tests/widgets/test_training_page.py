@@ -360,8 +360,8 @@ def test_that_the_slider_replays_the_right_checkpoint_and_opens_it(desk: Desk, q
     assert (slider.maximum(), slider.value()) == (3, 3)
     slider.triggerAction(QAbstractSlider.SliderAction.SliderSingleStepSub)
     slider.triggerAction(QAbstractSlider.SliderAction.SliderSingleStepSub)
-    assert desk.state.watch.checkpoint is not None
-    assert desk.state.watch.checkpoint.folder == "run/20"
+    assert desk.state.watch.replay.checkpoint is not None
+    assert desk.state.watch.replay.checkpoint.folder == "run/20"
     assert "step 20  (2 of 3)" in desk.texts()
     qtbot.mouseClick(desk.button("Open in Explore"), Qt.MouseButton.LeftButton)
     assert desk.opened == ["run/20"]
@@ -370,12 +370,12 @@ def test_that_the_slider_replays_the_right_checkpoint_and_opens_it(desk: Desk, q
 def test_that_new_checkpoints_do_not_move_the_place(desk: Desk) -> None:
     desk.state.start()
     desk.news(started(), Saved(step=10, folder="run/10"), Saved(step=20, folder="run/20"))
-    desk.state.watch.go_to(0)
+    desk.state.watch.replay.go_to(0)
     for n in range(30, 100, 10):
         desk.news(Saved(step=n, folder=f"run/{n}"))
-    assert desk.state.watch.slider_place == 0
+    assert desk.state.watch.replay.slider_place == 0
     desk.news(started(10))
-    assert desk.state.watch.slider_place == 0
+    assert desk.state.watch.replay.slider_place == 0
 
 
 @pytest.mark.parametrize(
@@ -428,12 +428,12 @@ def test_that_a_click_on_a_curve_moves_the_map_and_the_curve_marks_where_it_is(
     for step, shown in ((1.0, 10), (24.0, 20), (39.0, 40)):
         place = loss.mapFromScene(view.mapViewToScene(QPointF(step, sum(view.viewRange()[1]) / 2)))
         qtbot.mouseClick(loss.viewport(), Qt.MouseButton.LeftButton, pos=place)
-        assert desk.state.watch.checkpoint.step == shown
+        assert desk.state.watch.replay.checkpoint.step == shown
         desk.page._on_tick()
         assert (loss._looked_at.isVisible(), loss._looked_at.value()) == (True, shown)
     qtbot.mousePress(loss.viewport(), Qt.MouseButton.LeftButton, pos=place)
     qtbot.mouseRelease(loss.viewport(), Qt.MouseButton.LeftButton, pos=place - QPoint(60, 0))
-    assert desk.state.watch.checkpoint.step == 40  # a drag moves the picture
+    assert desk.state.watch.replay.checkpoint.step == 40  # a drag moves the picture
 
 
 def test_that_curves_become_a_figure(desk: Desk) -> None:

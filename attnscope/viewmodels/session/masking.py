@@ -5,7 +5,7 @@ have it; nothing of it is kept here but the stroke in progress.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from psygnal import Signal, SignalInstance
@@ -33,30 +33,174 @@ from attnscope.viewmodels.session.state import Session
 Cell = tuple[int, int]
 
 
-class MaskState:
-    """What the mask editor shows and wants.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MaskedCells:
+    """Which token may see which, bool [n_tokens, n_tokens], in words; `is_drawn`: not by the model itself."""
 
-    `is_symmetric` paints each cell with its mirror image. `error` is what is wrong with an edge list.
+    cells: Cells
+    tokens: tuple[Token, ...]
+    is_causal: bool
+    is_drawn: bool
+
+    @property
+    def blind(self) -> tuple[int, ...]:
+        """The queries that see nothing."""
+        return blind_rows(self.cells, is_causal=self.is_causal)
+
+    @property
+    def count_sentence(self) -> str:
+        """How many cells are allowed, of how many that may be."""
+        cells = self.cells
+        n = len(cells)
+        seen = np.tril(cells) if self.is_causal else cells
+        n_most = n * (n + 1) // 2 if self.is_causal else n * n
+        whose = "drawn" if self.is_drawn else "the model's own mask"
+        return f"{int(seen.sum()):,} of {n_most:,} cells allowed · {whose}"
+
+    @property
+    def blind_sentence(self) -> str:
+        """Which tokens see nothing, and what that means; empty when every one sees something."""
+        blind, tokens = self.blind, self.tokens
+        if not blind:
+            return ""
+        named = ", ".join(f"{row} “{tokens[row].piece}”" for row in blind[:4])
+        more = f" and {len(blind) - 4} more" if len(blind) > 4 else ""
+        verb = "sees" if len(blind) == 1 else "see"
+        return (
+            f"{named}{more} {verb} nothing: such a row has no distribution. Its weights are NaN, its "
+            f"heads output 0, and the token keeps only its residual stream."
+        )
+
+    def cell_sentence(self, query: int, key: int) -> str:
+        """One cell in words."""
+        tokens = self.tokens
+        if not (0 <= query < len(tokens) and 0 <= key < len(tokens)):
+            return ""
+        if self.is_causal and key > query:
+            said = "not allowed by causality, whatever you draw"
+        else:
+            said = "allowed" if self.cells[query, key] else "not allowed"
+        return f"query {query} “{tokens[query].piece}” → key {key} “{tokens[key].piece}”: {said}"
+
+
+class EdgeLists:
+    """Masks from edge lists, typed or in files; `error` is what is wrong with the last one.
+
+    `use` takes the edges and the name of their mask. `file_text` is what a file said, until it is shown.
     """
+
+    def __init__(
+        self, session: Session, use: Callable[[Sequence[Cell], str], None], tell: Callable[[], None]
+    ) -> None:
+        self._session, self._use, self._tell = session, use, tell
+        self.has_loops = True
+        self.error = self.file_text = ""
+        self._asked: tuple[str, tuple[Token, ...]] = ("", ())
+
+    def set_loops(self, has_loops: bool) -> None:
+        """Let an edge list allow each token to see itself."""
+        self.has_loops = has_loops
+        self._tell()
+
+    def use(self, text: str, name: str = "of an edge list") -> bool:
+        """Take the cells of an edge list; False, and `error`, when it is not understood."""
+        try:
+            edges = edges_from_text(text, text_tokens(self._session))
+            if not edges:
+                raise UserError(
+                    "The edge list has no edge.",
+                    expected="a query and a key in each line",
+                    action="Add at least one.",
+                )
+        except UserError as error:
+            self.error = str(error)
+            self._tell()
+            return False
+        self._take(edges, name)
+        return True
+
+    def read_file(self, path: str) -> None:
+        """Take the cells of the edge list in a file; the worker reads it."""
+        tokens = text_tokens(self._session)
+        self._asked = (self._session.text, tokens)
+        self._session.read_edges(path, tokens)
+
+    def take_file(self) -> None:
+        """The worker has read a file."""
+        read, here = self._session.edges, (self._session.text, text_tokens(self._session))
+        if read is None or not here[1] or self._asked != here:
+            return  # another editor asked, or the text has changed
+        self._asked = ("", ())
+        self.error = read.fault
+        if read.edges:
+            self.file_text = read.text
+            self._take(read.edges, f"of {read.name}")
+        elif not read.fault:
+            self.error = f"{read.name} has no edge. Expected: a query and a key in each line."
+        self._tell()
+
+    def _take(self, edges: Sequence[Cell], name: str) -> None:
+        self.error = ""
+        self._use(edges, name)
+        self._tell()
+
+
+class Brush:
+    """Paints cells of a mask, each with its mirror image where it `is_symmetric`; a stroke is one step."""
+
+    def __init__(self, session: Session, masking: "MaskState") -> None:
+        self._session, self._masking = session, masking
+        self._n_strokes = 0
+        self._stroke: set[Cell] = set()
+        self.is_symmetric = False
+
+    def set_symmetric(self, is_symmetric: bool) -> None:
+        """Paint mirror images too, from now on."""
+        self.is_symmetric = is_symmetric
+        self._masking.changed.emit()
+
+    def begin(self) -> None:
+        """The next cells painted are one step for undo."""
+        self._n_strokes += 1
+        self._stroke.clear()
+
+    def paint(self, cells: Sequence[Cell], is_allowed: bool) -> None:
+        """Allow or forbid cells."""
+        after = self._masking.cells.copy()
+        for query, key in cells:
+            after[query, key] = is_allowed
+            if self.is_symmetric:
+                after[key, query] = is_allowed
+        verb = "allow" if is_allowed else "forbid"
+        self._stroke.update(cells)
+        n = len(self._stroke)
+        label = (
+            f"mask: {verb} {n} cells" if n > 1 else f"mask: {verb} query {cells[0][0]} → key {cells[0][1]}"
+        )
+        self._masking.use(after, DRAWN, label, group=f"mask stroke {self._n_strokes}", is_drag=True)
+
+    def end(self) -> None:
+        """The mouse is let go."""
+        self._session.history.close_group()
+
+
+class MaskState:
+    """What the mask editor shows and wants: painted with the `brush`, taken from a preset or from `edges`."""
 
     changed = Signal()
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._n_strokes = 0
-        self._stroke: set[Cell] = set()
-        self.is_symmetric = False
-        self.has_loops = True
         self.window = 2
-        self.error = self.file_text = ""
-        self._asked: tuple[str, tuple[Token, ...]] | None = None
+        self.edges = EdgeLists(session, self._use_edges, self._tell)
+        self.brush = Brush(session, self)
         self._own: Cells | None = None
         told = session.changed
         self._followed: tuple[tuple[SignalInstance, Callable[[], None]], ...] = (
             (told.model, self._on_text),
             (told.text, self._on_text),
             (told.traced, self._on_traced),
-            (told.edges, self._take_file),
+            (told.edges, self.edges.take_file),
             (told.interventions, self._tell),
             (told.history, self._tell),
             (told.output, self._tell),
@@ -79,8 +223,7 @@ class MaskState:
     @property
     def tokens(self) -> tuple[Token, ...]:
         """The tokens of the text, none while there is no trace of it."""
-        traced = self._session.traced
-        return traced.source.tokens if traced is not None and self._session.text.strip() else ()
+        return text_tokens(self._session)
 
     @property
     def refusal(self) -> str:
@@ -120,32 +263,13 @@ class MaskState:
         return self._own_cells()
 
     @property
-    def blind(self) -> tuple[int, ...]:
-        """The queries that see nothing."""
-        return blind_rows(self.cells, is_causal=self.is_causal)
-
-    @property
-    def count_sentence(self) -> str:
-        """How many cells are allowed, of how many that may be."""
-        cells = self.cells
-        n = len(cells)
-        seen = np.tril(cells) if self.is_causal else cells
-        n_most = n * (n + 1) // 2 if self.is_causal else n * n
-        whose = "drawn" if self.mask is not None else "the model's own mask"
-        return f"{int(seen.sum()):,} of {n_most:,} cells allowed · {whose}"
-
-    @property
-    def blind_sentence(self) -> str:
-        """Which tokens see nothing, and what that means; empty when every one sees something."""
-        blind, tokens = self.blind, self.tokens
-        if not blind:
-            return ""
-        named = ", ".join(f"{row} “{tokens[row].piece}”" for row in blind[:4])
-        more = f" and {len(blind) - 4} more" if len(blind) > 4 else ""
-        verb = "sees" if len(blind) == 1 else "see"
-        return (
-            f"{named}{more} {verb} nothing: such a row has no distribution. Its weights are NaN, its "
-            f"heads output 0, and the token keeps only its residual stream."
+    def drawn(self) -> MaskedCells:
+        """The cells as they are now, to be put in words."""
+        return MaskedCells(
+            cells=self.cells,
+            tokens=self.tokens,
+            is_causal=self.is_causal,
+            is_drawn=self.mask is not None,
         )
 
     @property
@@ -163,113 +287,31 @@ class MaskState:
             return told
         return f"{told}; it writes {'the same' if texts[0] == texts[1] else f'“{texts[1]}”'}"
 
-    def cell_sentence(self, query: int, key: int) -> str:
-        """One cell in words."""
-        tokens = self.tokens
-        if not (0 <= query < len(tokens) and 0 <= key < len(tokens)):
-            return ""
-        if self.is_locked(query, key):
-            said = "not allowed by causality, whatever you draw"
-        else:
-            said = "allowed" if self.cells[query, key] else "not allowed"
-        return f"query {query} “{tokens[query].piece}” → key {key} “{tokens[key].piece}”: {said}"
-
     def is_locked(self, query: int, key: int) -> bool:
         """Whether a cell cannot be changed."""
         return self.is_causal and key > query
 
     # What the person does
 
-    def begin_stroke(self) -> None:
-        """The next cells painted are one step for undo."""
-        self._n_strokes += 1
-        self._stroke.clear()
-
-    def paint(self, cells: Sequence[Cell], is_allowed: bool) -> None:
-        """Allow or forbid cells, with their mirror images when `is_symmetric`."""
-        after = self.cells.copy()
-        for query, key in cells:
-            after[query, key] = is_allowed
-            if self.is_symmetric:
-                after[key, query] = is_allowed
-        verb = "allow" if is_allowed else "forbid"
-        self._stroke.update(cells)
-        n = len(self._stroke)
-        label = (
-            f"mask: {verb} {n} cells" if n > 1 else f"mask: {verb} query {cells[0][0]} → key {cells[0][1]}"
-        )
-        self._use(after, DRAWN, label, group=f"mask stroke {self._n_strokes}", is_drag=True)
-
-    def end_stroke(self) -> None:
-        """The mouse is let go."""
-        self._session.history.close_group()
-
     def use_preset(self, preset: Preset) -> None:
         """Take the cells of a preset."""
         name = preset_name(preset, self.window)
-        self._use(preset_cells(preset, self.tokens, self.window), name, f"mask: {name}")
+        self.use(preset_cells(preset, self.tokens, self.window), name, f"mask: {name}")
 
     def invert(self) -> None:
         """Allowed cells become not allowed, and vice versa."""
-        self._use(~self.cells, DRAWN, "mask: invert")
-
-    def use_edges(self, text: str, name: str = "of an edge list") -> bool:
-        """Take the cells of an edge list; False, and `error`, when it is not understood."""
-        try:
-            edges = edges_from_text(text, self.tokens)
-            if not edges:
-                raise UserError(
-                    "The edge list has no edge.",
-                    expected="a query and a key in each line",
-                    action="Add at least one.",
-                )
-        except UserError as error:
-            self.error = str(error)
-            self._tell()
-            return False
-        self._use_edges(edges, name)
-        return True
-
-    def read_file(self, path: str) -> None:
-        """Take the cells of the edge list in a file; the worker reads it."""
-        self._asked = (self._session.text, self.tokens)
-        self._session.read_edges(path, self.tokens)
-
-    def _take_file(self) -> None:
-        read = self._session.edges
-        if read is None or self._asked != (self._session.text, self.tokens):
-            return  # another editor asked, or the text has changed
-        self._asked = None
-        self.error = read.fault
-        if read.edges:
-            self.file_text = read.text
-            self._use_edges(read.edges, f"of {read.name}")
-        elif not read.fault:
-            self.error = f"{read.name} has no edge. Expected: a query and a key in each line."
-        self._tell()
+        self.use(~self.cells, DRAWN, "mask: invert")
 
     def _use_edges(self, edges: Sequence[Cell], name: str) -> None:
-        self.error = ""
         cells = cells_from_edges(
-            edges, len(self.tokens), is_symmetric=self.is_symmetric, has_loops=self.has_loops
+            edges, len(self.tokens), is_symmetric=self.brush.is_symmetric, has_loops=self.edges.has_loops
         )
-        self._use(cells, name, f"mask: {plural(len(edges), 'edge')}")
-        self._tell()
+        self.use(cells, name, f"mask: {plural(len(edges), 'edge')}")
 
     def drop(self) -> None:
         """Back to the model's own mask."""
         if self.mask is not None:
             self._change("the model's own mask", None)
-
-    def set_symmetric(self, is_symmetric: bool) -> None:
-        """Paint mirror images too, from now on."""
-        self.is_symmetric = is_symmetric
-        self._tell()
-
-    def set_loops(self, has_loops: bool) -> None:
-        """Let an edge list allow each token to see itself."""
-        self.has_loops = has_loops
-        self._tell()
 
     def set_window(self, window: int) -> None:
         """The places to each side of the preset `window`; taken over at once where it is in use."""
@@ -281,6 +323,9 @@ class MaskState:
 
     # Inside
 
+    def _tell(self) -> None:
+        self.changed.emit()
+
     def _own_cells(self) -> Cells:
         """What the model allows by itself, as one of its maps shows it; else everything it may."""
         n, traced = len(self.tokens), self._session.traced
@@ -291,7 +336,8 @@ class MaskState:
                     return np.tril(seen) if self.is_causal else np.asarray(seen)
         return preset_cells("causal" if self.is_causal else "full", self.tokens)
 
-    def _use(self, cells: Cells, name: str, label: str, *, group: str = "", is_drag: bool = False) -> None:
+    def use(self, cells: Cells, name: str, label: str, *, group: str = "", is_drag: bool = False) -> None:
+        """Take cells as the mask, as a step called `label` or as more of the stroke `group`."""
         if self.refusal or self.stack is None:
             return
         cells = np.tril(cells) if self.is_causal else cells
@@ -321,15 +367,18 @@ class MaskState:
             self._own = np.tril(levels[0]) if self.is_causal else levels[0]
 
     def _on_text(self) -> None:
-        self.error, self._own = "", None
+        self.edges.error, self._own = "", None
         self._tell()
 
     def _on_traced(self) -> None:
         self._learn_own()
         self._tell()
 
-    def _tell(self) -> None:
-        self.changed.emit()
+
+def text_tokens(session: Session) -> tuple[Token, ...]:
+    """The tokens of the text, none while there is no trace of it."""
+    traced = session.traced
+    return traced.source.tokens if traced is not None and session.text.strip() else ()
 
 
 def stack_to_mask(model: ModelInfo | None) -> Stack | None:

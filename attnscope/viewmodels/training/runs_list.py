@@ -35,9 +35,168 @@ _FIRST_SHOWN = 8
 _OWNER = "list"
 
 
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class OwnRun:
+    """The run of the page; without a folder there is none."""
+
+    folder: str = ""
+    curves: RunCurves = dataclasses.field(default_factory=RunCurves)
+    is_live: bool = False
+
+    def told(self, run: RunSummary) -> RunSummary:
+        """What its folder says, with what is known better here."""
+        losses, accuracy = self.curves.validation_loss.values, self.curves.last_accuracy
+        if not self.curves.last_step:
+            return run
+        return dataclasses.replace(
+            run,
+            step=self.curves.last_step,
+            last_loss=float(losses[-1]) if len(losses) else run.last_loss,
+            last_accuracy=accuracy if math.isfinite(accuracy) else run.last_accuracy,
+            end="running" if self.is_live else run.end,
+        )
+
+
+class RunTable:
+    """The list as a person sees it: the runs with some words, in an order of their choice, and its cells."""
+
+    def __init__(self, listed: Callable[[], list[RunRow]], tell: Callable[[], None]) -> None:
+        self._listed, self._tell = listed, tell
+        self.words = ""
+        self.sorted_by, self.is_descending = "run", False
+
+    @property
+    def rows(self) -> tuple[RunRow, ...]:
+        """The runs that the filter leaves, in order."""
+        rows = [row for row in self._listed() if is_match(self.words, row.summary.name, row.settings)]
+        return sorted_rows(rows, self.sorted_by, is_descending=self.is_descending)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of the list: the same facts for all, then the keys in which the shown runs differ."""
+        recipes = [row.settings for row in self._listed() if row.is_shown]
+        return (*FIXED_COLUMNS, *differing_keys(recipes))
+
+    def filter(self, words: str) -> None:
+        """List only runs whose name or recipe holds these words."""
+        if words != self.words:
+            self.words = words
+            self._tell()
+
+    def sort_by(self, column: str) -> None:
+        """Sort by a column; by the same again turns the order round."""
+        self.is_descending = column == self.sorted_by and not self.is_descending
+        self.sorted_by = column
+        self._tell()
+
+    def cells(self) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
+        """The header and the cells of the list as it is shown, with units and folders at the end."""
+        columns = self.columns
+        rows = tuple(
+            (*(row.plain_cell(column) for column in columns), loss_unit([row.summary.objective]), row.folder)
+            for row in self.rows
+        )
+        return (*columns, "loss unit", "folder"), rows
+
+    def save(self, path: str) -> None:
+        """Write the list as CSV. Raises SaveError."""
+        replace_file(Path(path), csv_of_table(*self.cells()).encode("utf-8"))
+
+
+class DrawnRuns:
+    """The curves of the runs with their axes and colours; those that are drawn grow as their files do."""
+
+    def __init__(self, follower: Follower) -> None:
+        self._follower = follower
+        self._colours: dict[str, int] = {}
+        self._curves: dict[str, RunCurves] = {}
+        self._axes: dict[str, RunAxis] = {}
+        self.own = OwnRun()
+
+    def colour_of(self, folder: str) -> int:
+        """The place of a run among the series' colours; it keeps it until it is forgotten."""
+        if folder not in self._colours:
+            used = set(self._colours.values())
+            self._colours[folder] = next(k for k in range(len(used) + 1) if k not in used)
+        return self._colours[folder]
+
+    def curves_of(self, folder: str) -> RunCurves:
+        """The curves of a run; they fill as they are read."""
+        if folder == self.own.folder:
+            return self.own.curves
+        return self._curves.setdefault(folder, RunCurves())
+
+    def follow(self, drawn: set[str]) -> None:
+        """Follow the files of these runs and of no others."""
+        for folder in set(self._follower.folders(_OWNER)) - drawn:
+            self._follower.unfollow(_OWNER, folder)
+            self._curves.pop(folder, None)
+        for folder in drawn:
+            self._follower.follow(_OWNER, folder, self._on_news)
+
+    def forget(self, folder: str) -> None:
+        """A run is listed no more."""
+        self._colours.pop(folder, None)
+        self._curves.pop(folder, None)
+        self._axes.pop(folder, None)
+        self._follower.unfollow(_OWNER, folder)
+
+    def set_own(self, own: OwnRun, *, is_listed: bool) -> None:
+        """Another run of the page; the one before keeps its colour where it `is_listed`."""
+        if own.folder != self.own.folder and not is_listed:
+            self._colours.pop(self.own.folder, None)
+        self.own = own
+
+    def run_of(self, row: RunRow, *, is_strong: bool) -> ShownRun:
+        """A listed run as it is drawn."""
+        run = row.summary
+        steps = max(1, run.step)
+        return ShownRun(
+            folder=run.folder,
+            name=run.name,
+            colour=row.colour,
+            curves=self.curves_of(run.folder),
+            axis=self._axis_of(run.folder),
+            scale=RunScale(
+                tokens_a_step=run.n_tokens / steps,
+                seconds_a_step=run.seconds / steps,
+                flops_a_token=run.flops / run.n_tokens if run.n_tokens > 0 else math.nan,
+            ),
+            is_strong=is_strong,
+            objective=run.objective,
+        )
+
+    def own_alone(self, *, is_strong: bool) -> ShownRun:
+        """The page's own run, where its folder is not listed."""
+        return ShownRun(
+            folder=self.own.folder,
+            name=Path(self.own.folder).name or "this run",
+            colour=self.colour_of(self.own.folder) if self.own.folder else 0,
+            curves=self.own.curves,
+            axis=self._axis_of(self.own.folder),
+            is_strong=is_strong,
+        )
+
+    def _axis_of(self, folder: str) -> RunAxis:
+        curves = self.curves_of(folder)
+        found = self._axes.get(folder)
+        if found is None or found.curves is not curves:
+            found = self._axes[folder] = RunAxis(curves)
+        return found
+
+    def _on_news(self, news: RunNews) -> None:
+        curves = self.curves_of(news.folder)
+        if curves is self.own.curves:
+            return
+        if news.is_restart:
+            curves.clear()
+        curves.add(news.events)
+
+
 class RunsState:
     """`changed`: the list has; curves grow by themselves, look at their versions.
 
+    `table` is the list as it is read, `drawn` the curves.
     The run of the page (`set_own`) is always among the shown. `chosen` is the run that is drawn strongest.
     """
 
@@ -50,7 +209,7 @@ class RunsState:
         clock: Callable[[], float],
     ) -> None:
         self._requests = requests
-        self._follower, self._clock = follower, clock
+        self._clock = clock
         self.inspections = InspectionsState(requests, clock)
         self._asked_number = 0
         self._asked_at = -math.inf
@@ -62,35 +221,17 @@ class RunsState:
         self._waiting: set[str] = set()
         self._unticked: set[str] = set()
         self._has_unread = False
-        self._colours: dict[str, int] = {}
-        self._curves: dict[str, RunCurves] = {}
-        self._axes: dict[str, RunAxis] = {}
-        self._own = ""
-        self._own_curves = RunCurves()
-        self._is_own_live = False
+        self.drawn = DrawnRuns(follower)
+        self.table = RunTable(self._all_rows, self._changed)
         self.chosen = ""
-        self.words = ""
-        self.sorted_by, self.is_descending = "run", False
         self.note = ""
 
     # --- what is listed ---------------------------------------------------------------------------
 
     @property
-    def rows(self) -> tuple[RunRow, ...]:
-        """The runs that the filter leaves, in order."""
-        rows = [row for row in self._all_rows() if is_match(self.words, row.summary.name, row.settings)]
-        return sorted_rows(rows, self.sorted_by, is_descending=self.is_descending)
-
-    @property
     def n_listed(self) -> int:
         """How many runs there are, whatever the filter."""
-        return len(self._listed())
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The columns of the list: the same facts for all, then the keys in which the shown runs differ."""
-        recipes = [row.settings for row in self._all_rows() if row.is_shown]
-        return (*FIXED_COLUMNS, *differing_keys(recipes))
+        return len(self._summaries)
 
     @property
     def summaries(self) -> tuple[RunSummary, ...]:
@@ -105,10 +246,6 @@ class RunsState:
     def _by_name(self, folders: set[str]) -> tuple[RunSummary, ...]:
         rows = [row for row in self._all_rows() if row.folder in folders]
         return tuple(row.summary for row in sorted_rows(rows, "run", is_descending=False))
-
-    def colour_of(self, folder: str) -> int:
-        """The place of a run among the series' colours; it keeps it for as long as it is listed."""
-        return self._colours.get(folder, 0)
 
     def add(self, folder: str) -> None:
         """List a run, or every run of a folder; one that was told to hold none is forgotten for it."""
@@ -135,7 +272,7 @@ class RunsState:
 
     def remove(self, folder: str) -> None:
         """Take a run off the list; nothing is deleted. The page's own run stays."""
-        if folder == self._own:
+        if folder == self.drawn.own.folder:
             return
         self._removed.add(folder)
         self._folders = tuple(listed for listed in self._folders if listed != folder)
@@ -144,7 +281,7 @@ class RunsState:
 
     def clear(self) -> None:
         """List nothing but the page's own run."""
-        for folder in [folder for folder in self._summaries if folder != self._own]:
+        for folder in [folder for folder in self._summaries if folder != self.drawn.own.folder]:
             self._forget(folder)
         self._folders, self._removed = (), set()
         self._changed()
@@ -163,132 +300,63 @@ class RunsState:
 
     def show_all(self, is_shown: bool) -> None:
         """Draw every run that the filter leaves, or none of them."""
-        for row in self.rows:
+        for row in self.table.rows:
             self._waiting.discard(row.folder)
             (self._shown.add if is_shown else self._shown.discard)(row.folder)
         self._changed()
 
     def choose(self, folder: str) -> None:
         """Draw a run strongest."""
-        if folder != self.chosen and folder in self._listed():
+        if folder != self.chosen and folder in self._summaries:
             self.chosen = folder
             self._changed()
-
-    def filter(self, words: str) -> None:
-        """List only runs whose name or recipe holds these words."""
-        if words != self.words:
-            self.words = words
-            self._changed()
-
-    def sort_by(self, column: str) -> None:
-        """Sort by a column; by the same again turns the order round."""
-        self.is_descending = column == self.sorted_by and not self.is_descending
-        self.sorted_by = column
-        self._changed()
 
     def recipe_of(self, folder: str) -> str:
         """The recipe of a run, empty when it is not known."""
         summary = self._summaries.get(folder)
         return summary.recipe if summary is not None else ""
 
-    def table(self) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
-        """The header and the cells of the list as it is shown, with units and folders at the end."""
-        columns = self.columns
-        rows = tuple(
-            (*(row.plain_cell(column) for column in columns), loss_unit([row.summary.objective]), row.folder)
-            for row in self.rows
-        )
-        return (*columns, "loss unit", "folder"), rows
-
-    def save_table(self, path: str) -> None:
-        """Write the list as CSV. Raises SaveError."""
-        replace_file(Path(path), csv_of_table(*self.table()).encode("utf-8"))
-
     # --- curves -----------------------------------------------------------------------------------
 
     def set_own(self, folder: str, curves: RunCurves, *, is_live: bool) -> None:
         """Say which run the page shows, with its curves; cheap enough for a timer."""
-        if (folder, is_live) == (self._own, self._is_own_live) and curves is self._own_curves:
+        before = self.drawn.own
+        if (folder, is_live) == (before.folder, before.is_live) and curves is before.curves:
             return
-        before, self._own = self._own, folder
-        has_ended = self._is_own_live and not is_live
-        self._own_curves, self._is_own_live = curves, is_live
-        if folder != before:
-            if before not in self._summaries:
-                self._colours.pop(before, None)
+        own = OwnRun(folder=folder, curves=curves, is_live=is_live)
+        self.drawn.set_own(own, is_listed=before.folder in self._summaries)
+        has_ended = before.is_live and not is_live
+        if folder != before.folder:
             self.chosen = folder
             if folder:
                 self._shown.add(folder)
-        if folder and (folder != before or self._folders or has_ended) and curves.last_step:
+        if folder and (folder != before.folder or self._folders or has_ended) and curves.last_step:
             self._ask()
         self._changed()
 
     @property
     def shown(self) -> tuple[ShownRun, ...]:
         """The runs to draw, the page's own or the chosen one last, so that it lies on top."""
+        own = self.drawn.own
+        strongest = self.chosen or own.folder
         rows = [row for row in self._all_rows() if row.is_shown]
-        found = [self._shown_run(row) for row in rows]
-        if self._own not in self._summaries and (self._own_curves.last_step or not found):
-            found.append(self._own_alone())
+        found = [self.drawn.run_of(row, is_strong=row.folder == strongest) for row in rows]
+        if own.folder not in self._summaries and (own.curves.last_step or not found):
+            found.append(self.drawn.own_alone(is_strong=self.chosen in ("", own.folder)))
         return tuple(sorted(found, key=lambda run: (run.is_strong, run.name)))
-
-    def _shown_run(self, row: RunRow) -> ShownRun:
-        run = row.summary
-        steps = max(1, run.step)
-        return ShownRun(
-            folder=run.folder,
-            name=run.name,
-            colour=row.colour,
-            curves=self.curves_of(run.folder),
-            axis=self._axis_of(run.folder),
-            scale=RunScale(
-                tokens_a_step=run.n_tokens / steps,
-                seconds_a_step=run.seconds / steps,
-                flops_a_token=run.flops / run.n_tokens if run.n_tokens > 0 else math.nan,
-            ),
-            is_strong=run.folder == (self.chosen or self._own),
-            objective=run.objective,
-        )
-
-    def _own_alone(self) -> ShownRun:
-        return ShownRun(
-            folder=self._own,
-            name=Path(self._own).name or "this run",
-            colour=self._colour(self._own) if self._own else 0,
-            curves=self._own_curves,
-            axis=self._axis_of(self._own),
-            is_strong=self.chosen in ("", self._own),
-        )
-
-    def curves_of(self, folder: str) -> RunCurves:
-        """The curves of a run; they fill as they are read."""
-        if folder == self._own:
-            return self._own_curves
-        return self._curves.setdefault(folder, RunCurves())
-
-    def _axis_of(self, folder: str) -> RunAxis:
-        curves = self.curves_of(folder)
-        found = self._axes.get(folder)
-        if found is None or found.curves is not curves:
-            found = self._axes[folder] = RunAxis(curves)
-        return found
 
     # --- the worker -------------------------------------------------------------------------------
 
     def tick(self) -> None:
         """Read the list, and inside the chosen run, again while they grow; called some times a second."""
-        chosen = self.chosen or self._own
-        self.inspections.want(chosen, is_live=self._is_live(chosen))
+        own = self.drawn.own
+        chosen = self.chosen or own.folder
+        growing = {run.folder for run in self._summaries.values() if run.end == "running"}
+        self.inspections.want(chosen, is_live=own.is_live if chosen == own.folder else chosen in growing)
         if self._has_unread:
             self._ask()
-        is_live = any(run.end == "running" for run in self._summaries.values())
-        if is_live and self._clock() - self._asked_at >= REFRESH_S:
+        if growing and self._clock() - self._asked_at >= REFRESH_S:
             self._ask()
-
-    def _is_live(self, folder: str) -> bool:
-        if folder == self._own:
-            return self._is_own_live
-        return folder in self._summaries and self._summaries[folder].end == "running"
 
     def handle(self, reply: Reply) -> bool:
         """Take a reply; True when it was for the list."""
@@ -305,7 +373,7 @@ class RunsState:
         return True
 
     def _ask(self) -> None:
-        own = (self._own,) if self._own else ()
+        own = (self.drawn.own.folder,) if self.drawn.own.folder else ()
         folders = tuple(dict.fromkeys((*self._folders, *own)))
         self._has_unread = False
         if folders:
@@ -319,9 +387,9 @@ class RunsState:
             self._forget(folder)
         new = [folder for folder in self._summaries if folder not in before]
         for folder in new:
-            self._colour(folder)
+            self.drawn.colour_of(folder)
             is_early = len(self._shown & set(self._summaries)) < _FIRST_SHOWN
-            if (is_early and folder not in self._unticked) or folder == self._own:
+            if (is_early and folder not in self._unticked) or folder == self.drawn.own.folder:
                 self._shown.add(folder)
             elif folder not in self._unticked:
                 self._waiting.add(folder)
@@ -333,69 +401,28 @@ class RunsState:
         known = [Path(run) for run in (*self._summaries, *self._removed)]
         return {folder for folder in self._folders if not any(run.is_relative_to(folder) for run in known)}
 
-    def _listed(self) -> tuple[str, ...]:
-        return tuple(self._summaries)
-
     def _all_rows(self) -> list[RunRow]:
         rows = []
         for folder, run in self._summaries.items():
-            is_own = folder == self._own
+            is_own = folder == self.drawn.own.folder
             rows.append(
                 RunRow(
-                    summary=self._with_news(run) if is_own else run,
-                    colour=self._colour(folder),
+                    summary=self.drawn.own.told(run) if is_own else run,
+                    colour=self.drawn.colour_of(folder),
                     is_shown=folder in self._shown,
                     settings=settings_of(run.recipe),
                 )
             )
         return rows
 
-    def _with_news(self, run: RunSummary) -> RunSummary:
-        """The page's own run is known better than its folder is."""
-        losses, accuracy = self._own_curves.validation_loss.values, self._own_curves.last_accuracy
-        if not self._own_curves.last_step:
-            return run
-        return dataclasses.replace(
-            run,
-            step=self._own_curves.last_step,
-            last_loss=float(losses[-1]) if len(losses) else run.last_loss,
-            last_accuracy=accuracy if math.isfinite(accuracy) else run.last_accuracy,
-            end="running" if self._is_own_live else run.end,
-        )
-
-    def _colour(self, folder: str) -> int:
-        if folder not in self._colours:
-            used = set(self._colours.values())
-            self._colours[folder] = next(k for k in range(len(used) + 1) if k not in used)
-        return self._colours[folder]
-
     def _changed(self) -> None:
-        self._follow_shown()
+        self.drawn.follow(self._shown.intersection(self._summaries) - {self.drawn.own.folder})
         self.changed.emit()
-
-    def _follow_shown(self) -> None:
-        wanted = {folder for folder in self._summaries if folder in self._shown and folder != self._own}
-        for folder in set(self._follower.folders(_OWNER)) - wanted:
-            self._follower.unfollow(_OWNER, folder)
-            self._curves.pop(folder, None)
-        for folder in wanted:
-            self._follower.follow(_OWNER, folder, self._on_news)
-
-    def _on_news(self, news: RunNews) -> None:
-        curves = self.curves_of(news.folder)
-        if curves is self._own_curves:
-            return
-        if news.is_restart:
-            curves.clear()
-        curves.add(news.events)
 
     def _forget(self, folder: str) -> None:
         self._summaries.pop(folder, None)
         self._shown.discard(folder)
         self._waiting.discard(folder)
-        self._colours.pop(folder, None)
-        self._curves.pop(folder, None)
-        self._axes.pop(folder, None)
-        self._follower.unfollow(_OWNER, folder)
+        self.drawn.forget(folder)
         if self.chosen == folder:
-            self.chosen = self._own
+            self.chosen = self.drawn.own.folder

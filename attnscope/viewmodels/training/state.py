@@ -288,7 +288,7 @@ class TrainingState:
         if not (holds_run and is_known):
             self._clear_run()
         self.watch.take_suggestion()
-        self.watch.keep(self.recipe.watched)
+        self.watch.replay.keep(self.recipe.watched)
         wish = dataclasses.asdict(self._wish)
         self._run_number = self._requests.send(StartTraining(**wish, may_lengthen=may_lengthen))
         self.run_folder, self._save_failure = out, None
@@ -392,7 +392,7 @@ class TrainingState:
         for event in told.events:
             if isinstance(event, Started):
                 self.n_steps = event.n_steps
-        self.watch.add_told(told)
+        self.watch.replay.add_told(told)
         self.changed.curves.emit()
 
     def _take_run(self, reply: RunOpened, *, is_film: bool = False) -> None:
@@ -400,14 +400,14 @@ class TrainingState:
             return
         self._clear_run()
         self.run_folder = reply.folder
-        self.watch.keep(watched_sentences(reply.recipe))
+        self.watch.replay.keep(watched_sentences(reply.recipe))
         if is_film:
             self.watch.suggest_text(watched_sentences(reply.recipe))
         else:
             self.place.stand_at(reply.folder)
             self.recipe.take(reply.recipe, Path(reply.folder).name)
         self._take_history(reply)
-        self.watch.set_live(False)
+        self.watch.replay.set_live(False)
         self.watch.suggest_text(self.recipe.watched)  # for the next run
         name, n, is_complete = Path(reply.folder).name, len(reply.checkpoints), self.fraction == 1.0
         opened = opened_status(self.step, self.n_steps, n, is_complete=is_complete)
@@ -424,7 +424,7 @@ class TrainingState:
         if news.writer is None and not was_followed:
             return
         self._take_history(news, is_whole=news.is_restart)
-        self.watch.set_live(False)
+        self.watch.replay.set_live(False)
         self._show_status(following_status(self.step, self.n_steps, news.writer))
 
     def _take_news(self, news: TrainingNews) -> None:
@@ -450,16 +450,16 @@ class TrainingState:
                 self.step, self.n_steps = event.step, event.n_steps
                 self.run_folder = event.folder or self.run_folder
                 self.run_note = event.note
-                self.watch.forget_after(event.step)
-                self.watch.set_live(True)
+                self.watch.replay.forget_after(event.step)
+                self.watch.replay.set_live(True)
                 self._pace.restart()
                 if self.status.phase == "starting":
                     self._set_running()
             case Saved():
                 self._save_failure = None
-                self.watch.add_checkpoint(event.step, event.folder)
+                self.watch.replay.add_checkpoint(event.step, event.folder)
             case Watched():
-                self.watch.add_checkpoint(event.step, event.file, has_model=False)
+                self.watch.replay.add_checkpoint(event.step, event.file, has_model=False)
             case SaveFailed():
                 self._save_failure = event
                 self.changed.status.emit()
@@ -471,7 +471,7 @@ class TrainingState:
     def _finish(self, event: Finished) -> None:
         self.step, self._run_number = event.step, 0
         self._show_status(finished_status(event, self.curves.last_accuracy))
-        self.watch.set_live(False)
+        self.watch.replay.set_live(False)
         self.planning.ask_again()
 
     def _take_failure(self, failure: Failed) -> None:
@@ -480,7 +480,7 @@ class TrainingState:
             self._run_number = 0
             tried = self._wish if self.status.phase == "starting" else None
             self._show_status(failed_status(failure.message + log, self.step, tried))
-            self.watch.set_live(False)
+            self.watch.replay.set_live(False)
             if tried is not None:
                 self.run_folder = self.run_folder if self.place.holds_run else ""
                 self.recipe.mark_blamed_line(failure.message)

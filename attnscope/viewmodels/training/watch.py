@@ -3,6 +3,7 @@
 Must not import Qt. Time comes from a clock that is passed in.
 """
 
+import math
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -39,87 +40,88 @@ class Checkpoint:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Wish:
+class PictureWish:
     """One picture: which model, what text, which head, and how fresh (only for the live model)."""
 
-    model: str
-    text: str
-    target: str | None
-    head: HeadRef | None
+    model: str = ""
+    text: str = ""
+    target: str | None = None
+    head: HeadRef | None = None
     freshness: int = 0
 
     @property
-    def subject(self) -> "_Wish":
+    def subject(self) -> "PictureWish":
         return replace(self, freshness=0)
 
 
-class WatchState:
-    """What to look at, where (live or at a checkpoint), and the newest picture of it.
+NO_PICTURE = PictureWish()
+"""There is nothing to look at, or nothing was yet."""
 
-    At most one request is under way; the live model is looked at when there is news, and no more often
-    than every `LIVE_INTERVAL_S`. Pictures of checkpoints are kept for sliding back and forth.
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Asked:
+    """The picture that is under way, and since when; number 0: none is."""
+
+    number: int = 0
+    wish: PictureWish = NO_PICTURE
+    at: float = -math.inf
+
+
+class KeptPictures:
+    """The pictures of checkpoints that were looked at last, for sliding back and forth."""
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[PictureWish, Traced] = OrderedDict()
+
+    def find(self, wish: PictureWish) -> Traced | None:
+        """The picture of a wish, if it is still there."""
+        if wish in self._kept:
+            self._kept.move_to_end(wish)
+        return self._kept.get(wish)
+
+    def keep(self, wish: PictureWish, traced: Traced) -> None:
+        """Keep a picture, unless it is of the live model, which changes."""
+        if wish.model != TRAINING_MODEL:
+            self._kept[wish] = traced
+            while len(self._kept) > _N_KEPT:
+                self._kept.popitem(last=False)
+
+    def take_output(self, reply: OutputWritten) -> None:
+        """What a model writes has come after its maps."""
+        for wish, traced in self._kept.items():
+            if traced.number == reply.number:
+                self._kept[wish] = replace(traced, comparison=reply.comparison)
+
+    def drop(self, folder: str) -> None:
+        """Forget the pictures of a checkpoint: it was written anew."""
+        for wish in [wish for wish in self._kept if wish.model == folder]:
+            del self._kept[wish]
+
+    def clear(self) -> None:
+        """Forget every picture: another run begins."""
+        self._kept.clear()
+
+
+class Replay:
+    """The checkpoints at which a sentence can be looked at, and the slider over them; `place` None: live.
+
+    `tell` is called when something has changed, `look` after it when the slider was moved.
     """
 
-    changed = Signal()
-
-    def __init__(
-        self,
-        requests: Requests,
-        clock: Callable[[], float],
-    ) -> None:
-        self._requests = requests
-        self._clock = clock
-        self.text = ""
-        self.target: str | None = None
-        self.stack: Stack | None = None
-        self.head: HeadRef | None = None
+    def __init__(self, pictures: KeptPictures, tell: Callable[[], None], look: Callable[[], None]) -> None:
+        self._pictures, self._tell, self._look = pictures, tell, look
         self._found: tuple[Checkpoint, ...] = ()
         self._sentences: Sentences = ()
+        self._sentence: tuple[str, str | None] = ("", None)
         self.place: int | None = None
         self.is_live = False
         self.is_playing = False
-        self.is_watched = True
-        self.traced: Traced | None = None
-        self.note = ""
-        self._has_own_text = False
-        self._suggested: tuple[str, str | None] | None = None
-        self._is_model_known = False
         self._follows_newest = True
-        self._freshness = 0
-        self._shown: _Wish | None = None
-        self._answered: _Wish | None = None
-        self._answered_at = 0.0
-        self._pending: tuple[int, _Wish, float] | None = None
-        self._posted_at = -LIVE_INTERVAL_S
-        self._kept: OrderedDict[_Wish, Traced] = OrderedDict()
-
-    @property
-    def is_stale(self) -> bool:
-        """Whether the picture shown is of something else than what is asked for now."""
-        wish = self._wish()
-        return self._shown is None or wish is None or wish.subject != self._shown.subject
-
-    @property
-    def stacks(self) -> tuple[Stack, ...]:
-        """The stacks of the model shown, in its order."""
-        sites = (grid.site for grid in self.traced.grids) if self.traced else ()
-        return tuple(dict.fromkeys(site.stack for site in sites))
-
-    @property
-    def grids(self) -> tuple[SiteGrid, ...]:
-        """The thumbnails of the chosen stack."""
-        return tuple(g for g in self.traced.grids if g.site.stack == self.stack) if self.traced else ()
-
-    @property
-    def head_map(self) -> HeadMap | None:
-        """The chosen head in full, None until it has come."""
-        maps = self.traced.maps if self.traced else ()
-        return next((labelled(m, PLAIN.rows) for m in maps if m.head == self.head), None)
 
     @property
     def checkpoints(self) -> tuple[Checkpoint, ...]:
         """Where the sentence can be looked at, by step: of a text that was not watched models alone tell."""
-        is_kept = (self.text, self.target) in self._sentences
+        is_kept = self._sentence in self._sentences
         return tuple(found for found in self._found if found.has_model or is_kept)
 
     @property
@@ -139,19 +141,178 @@ class WatchState:
             return None
         return self.checkpoints[min(self.place, len(self.checkpoints) - 1)]
 
+    def read(self, text: str, target: str | None) -> None:
+        """Another sentence is looked at; the slider stays at the checkpoint nearest to where it was."""
+        here = self.checkpoint
+        self._sentence = (text, target)
+        if here is not None:
+            self.place = self._place_of(here.step)
+
+    def go_to(self, place: int) -> None:
+        """Move the slider: a checkpoint, or the live model at its last place."""
+        self.is_playing = False
+        self._go_to(place)
+
+    def go_to_step(self, step: float) -> None:
+        """Move the slider to the checkpoint nearest to a step; nothing without one."""
+        place = self._place_of(step)
+        if place is not None:
+            self.go_to(place)
+
+    def play(self) -> None:
+        """Play the checkpoints from the beginning (or from the slider), or hold."""
+        self.is_playing = not self.is_playing and bool(self.checkpoints)
+        if self.is_playing and self.slider_place >= len(self.checkpoints) - 1:
+            self._go_to(0)
+        self._tell()
+
+    def go_on(self) -> None:
+        """Play the next checkpoint; after the last one hold."""
+        following = (self.place or 0) + 1
+        if self.place is None or following >= len(self.checkpoints):
+            self.is_playing = False
+            self._tell()
+        else:
+            self._go_to(following)
+
+    def keep(self, sentences: Sentences) -> None:
+        """Say which sentences the run watches: attention of steps without a model is there for these."""
+        self._sentences = sentences
+
+    def set_live(self, is_live: bool) -> None:
+        """Say whether there is a model in training; when one appears it is looked at."""
+        if is_live and not self.is_live:
+            self.place, self.is_playing = None, False
+        self.is_live = is_live
+        if not is_live and self.place is None and self.checkpoints:
+            self.place = len(self.checkpoints) - 1
+        self._tell()
+
+    def add_checkpoint(self, step: int, folder: str, *, has_model: bool = True) -> None:
+        """A checkpoint has been saved; one of the same step is replaced, unless it alone has a model.
+
+        The slider stays where the person put it, and otherwise goes on to the newest.
+        """
+        self._add_checkpoint(step, folder, has_model=has_model)
+        self._tell()
+
+    def add_told(self, told: RunOpened | RunNews) -> None:
+        """What a run folder has: its checkpoints, and what it kept between them."""
+        for step, folder in told.checkpoints:
+            self._add_checkpoint(step, folder)
+        for step, file in told.probes:
+            self._add_checkpoint(step, file, has_model=False)
+        self._tell()
+
+    def forget_after(self, step: int) -> None:
+        """A new attempt goes on from `step`: later checkpoints are superseded."""
+        self._found = tuple(c for c in self._found if c.step <= step)
+        if self.place is not None:
+            self.place = min(self.place, len(self.checkpoints) - 1) if self.checkpoints else None
+        self._tell()
+
+    def clear(self) -> None:
+        """Forget the run before, with its pictures."""
+        self._found, self._sentences, self.place, self.is_playing = (), (), None, False
+        self._follows_newest = True
+        self._pictures.clear()
+
+    def _add_checkpoint(self, step: int, folder: str, *, has_model: bool = True) -> None:
+        here = self.checkpoint
+        if not has_model and any(c.step == step and c.has_model for c in self._found):
+            return
+        kept = [c for c in self._found if c.step != step and c.folder != folder]
+        self._pictures.drop(folder)
+        added = Checkpoint(step=step, folder=folder, has_model=has_model)
+        self._found = tuple(sorted([*kept, added], key=lambda c: c.step))
+        if here is not None and self._follows_newest and not self.is_live:
+            self.place = len(self.checkpoints) - 1
+        elif here is not None:
+            self.place = next((i for i, c in enumerate(self.checkpoints) if c.step == here.step), None)
+
+    def _go_to(self, place: int) -> None:
+        place = max(0, min(place, self.n_places - 1))
+        self._follows_newest = place >= self.n_places - 1
+        self.place = place if place < len(self.checkpoints) else None
+        self._tell()
+        self._look()
+
+    def _place_of(self, step: float) -> int | None:
+        """Where the checkpoint nearest to a step is; None without one."""
+        steps = [checkpoint.step for checkpoint in self.checkpoints]
+        return min(range(len(steps)), key=lambda place: abs(steps[place] - step), default=None)
+
+
+class WatchState:
+    """What to look at, where (live or at a checkpoint), and the newest picture of it.
+
+    At most one request is under way; the live model is looked at when there is news, and no more often
+    than every `LIVE_INTERVAL_S`. `replay` is where: the checkpoints and the slider over them.
+    """
+
+    changed = Signal()
+
+    def __init__(
+        self,
+        requests: Requests,
+        clock: Callable[[], float],
+    ) -> None:
+        self._requests = requests
+        self._clock = clock
+        self.text = ""
+        self.target: str | None = None
+        self.stack: Stack | None = None
+        self.head: HeadRef | None = None
+        self.is_watched = True
+        self.traced: Traced | None = None
+        self.note = ""
+        self._has_own_text = False
+        self._suggested: Sentences = ()
+        self._is_model_known = False
+        self._freshness = 0
+        self._shown = self._answered = NO_PICTURE
+        self._answered_at = 0.0
+        self._pending = _Asked()
+        self._posted_at = -LIVE_INTERVAL_S
+        self._pictures = KeptPictures()
+        self.replay = Replay(self._pictures, self.changed.emit, self.pump)
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether the picture shown is of something else than what is asked for now."""
+        wish = self._wish()
+        return not wish.model or wish.subject != self._shown.subject
+
+    @property
+    def stacks(self) -> tuple[Stack, ...]:
+        """The stacks of the model shown, in its order."""
+        sites = (grid.site for grid in self.traced.grids) if self.traced else ()
+        return tuple(dict.fromkeys(site.stack for site in sites))
+
+    @property
+    def grids(self) -> tuple[SiteGrid, ...]:
+        """The thumbnails of the chosen stack."""
+        return tuple(g for g in self.traced.grids if g.site.stack == self.stack) if self.traced else ()
+
+    @property
+    def head_map(self) -> HeadMap | None:
+        """The chosen head in full, None until it has come."""
+        maps = self.traced.maps if self.traced else ()
+        return next((labelled(m, PLAIN.rows) for m in maps if m.head == self.head), None)
+
     def suggest_text(self, sentences: Sentences) -> None:
         """Take the first sentence of a recipe, unless the person has typed one.
 
         A model that is looked at keeps the sentence of its own recipe until another run begins.
         """
-        self._suggested = next(iter(sentences), ("", None))
-        if not self.is_live and not self.checkpoints:
+        self._suggested = sentences[:1] or (("", None),)
+        if not self.replay.is_live and not self.replay.checkpoints:
             self.take_suggestion()
 
     def take_suggestion(self) -> None:
         """Watch what was suggested last, unless the person has typed a sentence: a run is about to begin."""
-        if self._suggested is not None and not self._has_own_text:
-            self._set_texts(*self._suggested)
+        if self._suggested and not self._has_own_text:
+            self._set_texts(*self._suggested[0])
 
     def set_text(self, text: str) -> None:
         """Watch another sentence."""
@@ -178,91 +339,57 @@ class WatchState:
         self.changed.emit()
         self.pump()
 
-    def go_to(self, place: int) -> None:
-        """Move the slider: a checkpoint, or the live model at its last place."""
-        self.is_playing = False
-        self._go_to(place)
-
-    def go_to_step(self, step: float) -> None:
-        """Move the slider to the checkpoint nearest to a step; nothing without one."""
-        place = self._place_of(step)
-        if place is not None:
-            self.go_to(place)
-
-    def play(self) -> None:
-        """Play the checkpoints from the beginning (or from the slider), or hold."""
-        self.is_playing = not self.is_playing and bool(self.checkpoints)
-        if self.is_playing and self.slider_place >= len(self.checkpoints) - 1:
-            self._go_to(0)
-        self.changed.emit()
-
     def tick(self) -> None:
         """Go on with the replay and ask for what is missing; called a few times a second."""
-        if self.is_playing and self._pending is None and self._is_answered():
+        if self.replay.is_playing and not self._pending.number and self._wish() == self._answered:
             if self._clock() - self._answered_at >= PLAY_INTERVAL_S:
-                self._step_replay()
+                self.replay.go_on()
         self.pump()
 
     def pump(self) -> None:
         """Ask for the picture wanted now, if it is not there, not under way and not too soon."""
         wish = self._wish()
         now = self._clock()
-        if wish is None or wish == self._answered or not self.is_watched:
+        if not wish.model or wish == self._answered or not self.is_watched:
             return
-        if wish in self._kept:
-            self._kept.move_to_end(wish)
-            self._show(self._kept[wish], wish)
+        kept = self._pictures.find(wish)
+        if kept is not None:
+            self._show(kept, wish)
             return
-        if self._pending and now - self._pending[2] < _LOST_AFTER_S:
+        if now - self._pending.at < _LOST_AFTER_S:
             return
-        is_same_subject = self._answered is not None and wish.subject == self._answered.subject
-        if is_same_subject and now - self._posted_at < LIVE_INTERVAL_S:
+        if wish.subject == self._answered.subject and now - self._posted_at < LIVE_INTERVAL_S:
             return
         heads = (wish.head,) if wish.head else ()
         number = self._requests.send(
             TraceText(text=wish.text, target=wish.target, heads=heads, model=wish.model)
         )
-        self._pending, self._posted_at = (number, wish, now), now
+        self._pending, self._posted_at = _Asked(number=number, wish=wish, at=now), now
 
     def handle(self, reply: Reply) -> None:
         """Take the reply to the request under way; everything else is not for us."""
         if isinstance(reply, OutputWritten):
             self._take_output(reply)
-        if self._pending is None or not isinstance(reply, Traced | Failed):
+        if not isinstance(reply, Traced | Failed) or not self._pending.number:
             return
-        number, wish, _ = self._pending
-        if reply.number != number:
+        if reply.number != self._pending.number:
             return
-        self._pending = None
+        wish, self._pending = self._pending.wish, _Asked()
         if isinstance(reply, Failed):
             self._answered, self._answered_at, self.note = wish, self._clock(), reply.message
             self.changed.emit()
         else:
-            self._keep(reply, wish)
+            self._pictures.keep(wish, reply)
             self._show(reply, wish)
         self.pump()
 
-    def keep(self, sentences: Sentences) -> None:
-        """Say which sentences the run watches: attention of steps without a model is there for these."""
-        self._sentences = sentences
-
     def begin_run(self, *, is_live: bool) -> None:
         """Forget the run before; the picture stays until a new one has come."""
-        self._found, self._sentences, self.place, self.is_playing = (), (), None, False
-        self._pending = self._shown = self._answered = None
-        self._kept.clear()
-        self.note, self._is_model_known, self._follows_newest = "", False, True
-        self.set_live(is_live)
+        self.replay.clear()
+        self._pending, self._shown, self._answered = _Asked(), NO_PICTURE, NO_PICTURE
+        self.note, self._is_model_known = "", False
+        self.replay.set_live(is_live)
         self.take_suggestion()
-
-    def set_live(self, is_live: bool) -> None:
-        """Say whether there is a model in training; when one appears it is looked at."""
-        if is_live and not self.is_live:
-            self.place, self.is_playing = None, False
-        self.is_live = is_live
-        if not is_live and self.place is None and self.checkpoints:
-            self.place = len(self.checkpoints) - 1
-        self.changed.emit()
 
     def set_watched(self, is_watched: bool) -> None:
         """Say whether anybody looks: nothing is asked for while nobody does."""
@@ -273,108 +400,33 @@ class WatchState:
         """The live model has changed."""
         self._freshness += 1
 
-    def add_checkpoint(self, step: int, folder: str, *, has_model: bool = True) -> None:
-        """A checkpoint has been saved; one of the same step is replaced, unless it alone has a model.
-
-        The slider stays where the person put it, and otherwise goes on to the newest.
-        """
-        self._add_checkpoint(step, folder, has_model=has_model)
-        self.changed.emit()
-
-    def add_told(self, told: RunOpened | RunNews) -> None:
-        """What a run folder has: its checkpoints, and what it kept between them."""
-        for step, folder in told.checkpoints:
-            self._add_checkpoint(step, folder)
-        for step, file in told.probes:
-            self._add_checkpoint(step, file, has_model=False)
-        self.changed.emit()
-
-    def _add_checkpoint(self, step: int, folder: str, *, has_model: bool = True) -> None:
-        here = self.checkpoint
-        if not has_model and any(c.step == step and c.has_model for c in self._found):
-            return
-        kept = [c for c in self._found if c.step != step and c.folder != folder]
-        for wish in [w for w in self._kept if w.model == folder]:
-            del self._kept[wish]
-        added = Checkpoint(step=step, folder=folder, has_model=has_model)
-        self._found = tuple(sorted([*kept, added], key=lambda c: c.step))
-        if here is not None and self._follows_newest and not self.is_live:
-            self.place = len(self.checkpoints) - 1
-        elif here is not None:
-            self.place = next((i for i, c in enumerate(self.checkpoints) if c.step == here.step), None)
-
-    def forget_after(self, step: int) -> None:
-        """A new attempt goes on from `step`: later checkpoints are superseded."""
-        self._found = tuple(c for c in self._found if c.step <= step)
-        if self.place is not None:
-            self.place = min(self.place, len(self.checkpoints) - 1) if self.checkpoints else None
-        self.changed.emit()
-
     def _set_texts(self, text: str, target: str | None) -> None:
         if (text, target) != (self.text, self.target):
-            here = self.checkpoint
             self.text, self.target = text, target
-            if here is not None:
-                self.place = self._place_of(here.step)
+            self.replay.read(text, target)
             self.changed.emit()
             self.pump()
 
-    def _go_to(self, place: int) -> None:
-        place = max(0, min(place, self.n_places - 1))
-        self._follows_newest = place >= self.n_places - 1
-        self.place = place if place < len(self.checkpoints) else None
-        self.changed.emit()
-        self.pump()
-
-    def _place_of(self, step: float) -> int | None:
-        """Where the checkpoint nearest to a step is; None without one."""
-        steps = [checkpoint.step for checkpoint in self.checkpoints]
-        return min(range(len(steps)), key=lambda place: abs(steps[place] - step), default=None)
-
-    def _step_replay(self) -> None:
-        following = (self.place or 0) + 1
-        if self.place is None or following >= len(self.checkpoints):
-            self.is_playing = False
-            self.changed.emit()
-        else:
-            self._go_to(following)
-
-    def _is_answered(self) -> bool:
-        return self._wish() == self._answered
-
-    def _wish(self) -> _Wish | None:
-        if not self.text.strip():
-            return None
-        head = self.head if self._is_model_known else None
-        checkpoint = self.checkpoint
-        if checkpoint is not None:
-            return _Wish(model=checkpoint.folder, text=self.text, target=self.target, head=head)
-        if not self.is_live:
-            return None
-        return _Wish(
-            model=TRAINING_MODEL,
+    def _wish(self) -> PictureWish:
+        checkpoint = self.replay.checkpoint
+        if not self.text.strip() or (checkpoint is None and not self.replay.is_live):
+            return NO_PICTURE
+        return PictureWish(
+            model=checkpoint.folder if checkpoint is not None else TRAINING_MODEL,
             text=self.text,
             target=self.target,
-            head=head,
-            freshness=self._freshness,
+            head=self.head if self._is_model_known else None,
+            freshness=self._freshness if checkpoint is None else 0,
         )
 
     def _take_output(self, reply: OutputWritten) -> None:
         """What a model writes after its maps have come."""
-        for wish, traced in self._kept.items():
-            if traced.number == reply.number:
-                self._kept[wish] = replace(traced, comparison=reply.comparison)
+        self._pictures.take_output(reply)
         if self.traced is not None and self.traced.number == reply.number:
             self.traced = replace(self.traced, comparison=reply.comparison)
             self.changed.emit()
 
-    def _keep(self, traced: Traced, wish: _Wish) -> None:
-        if wish.model != TRAINING_MODEL:
-            self._kept[wish] = traced
-            while len(self._kept) > _N_KEPT:
-                self._kept.popitem(last=False)
-
-    def _show(self, traced: Traced, wish: _Wish) -> None:
+    def _show(self, traced: Traced, wish: PictureWish) -> None:
         self.traced, self.note, self._is_model_known = traced, "", True
         self._shown = self._answered = wish
         self._answered_at = self._clock()

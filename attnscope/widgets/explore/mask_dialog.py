@@ -112,9 +112,9 @@ class MaskGrid(Dressed):
         cell = self.cell_at(event.position())
         if event.button() == Qt.MouseButton.LeftButton and cell and not self._state.is_locked(*cell):
             self._cursor = cell
-            self._state.begin_stroke()
+            self._state.brush.begin()
             self._stroke = (not bool(self._cells[cell]), cell)
-            self._state.paint([cell], self._stroke[0])
+            self._state.brush.paint([cell], self._stroke[0])
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
         cell = self.cell_at(event.position())
@@ -123,14 +123,14 @@ class MaskGrid(Dressed):
             wanted = [c for c in _between(last, cell) if not self._state.is_locked(*c)]
             self._stroke = (value, cell)
             if wanted:
-                self._state.paint(wanted, value)
+                self._state.brush.paint(wanted, value)
         self._point_at(cell)
 
     def mouseReleaseEvent(self, event: QMouseEvent) -> None:
         super().mouseReleaseEvent(event)
         if self._stroke is not None:
             self._stroke = None
-            self._state.end_stroke()
+            self._state.brush.end()
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         step = ARROWS.get(Qt.Key(event.key()))
@@ -154,16 +154,16 @@ class MaskGrid(Dressed):
 
     def _paint_key(self, is_allowed: bool) -> None:
         if not self._state.is_locked(*self._cursor):
-            self._state.begin_stroke()
-            self._state.paint([self._cursor], is_allowed)
-            self._state.end_stroke()
+            self._state.brush.begin()
+            self._state.brush.paint([self._cursor], is_allowed)
+            self._state.brush.end()
 
     def _point_at(self, cell: Cell | None) -> None:
         if cell != self._hovered:
             self._hovered = cell
             self.pointed_at.emit(*(cell or (-1, -1)))
             if cell is not None:
-                self.setAccessibleDescription(self._state.cell_sentence(*cell))
+                self.setAccessibleDescription(self._state.drawn.cell_sentence(*cell))
             self.update()
 
     # Painting
@@ -211,7 +211,7 @@ class MaskGrid(Dressed):
                 painter.drawRect(rect)
 
     def _paint_names(self, painter: QPainter, area: QRect) -> None:
-        palette, blind = self.theme, set(self._state.blind)
+        palette, blind = self.theme, set(self._state.drawn.blind)
         row, column = self._hovered or (-1, -1)
         painter.setFont(font(SMALL_PX))
         side, flags = self._cell_px, Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
@@ -346,7 +346,7 @@ class MaskDialog(Dressing, QDialog):
         self.scope.setWordWrap(True)
         self.symmetric = QCheckBox("Both directions")
         self.symmetric.setToolTip("A cell is painted with its mirror image; edges go both ways")
-        self.symmetric.clicked.connect(self.state.set_symmetric)
+        self.symmetric.clicked.connect(self.state.brush.set_symmetric)
         self.invert_button = tool_button("Invert", "Invert the mask")
         self.invert_button.setToolTip("Allowed cells become not allowed, and vice versa")
         self.invert_button.clicked.connect(lambda _checked=False: self.state.invert())
@@ -419,7 +419,7 @@ class MaskDialog(Dressing, QDialog):
         self.edges_error.setWordWrap(True)
         layout.addWidget(self.edges_error)
         self.loops = named(QCheckBox("and itself"), tip="Each token also sees itself")
-        self.loops.clicked.connect(self.state.set_loops)
+        self.loops.clicked.connect(self.state.edges.set_loops)
         self.file_button, self.use_button = QPushButton("From file…"), QPushButton("Use")
         self.file_button.clicked.connect(self._on_file)
         self.use_button.clicked.connect(self._on_use)
@@ -439,21 +439,21 @@ class MaskDialog(Dressing, QDialog):
         for part in (*self.presets.values(), self.use_button, self.file_button, self.invert_button):
             part.setEnabled(not refusal)
         self.scope.setText(_scope_words(state))
-        self.count.setText("" if refusal else state.count_sentence)
-        self.blind.setText("" if refusal else plain_text(state.blind_sentence))
+        self.count.setText("" if refusal else state.drawn.count_sentence)
+        self.blind.setText("" if refusal else plain_text(state.drawn.blind_sentence))
         self.blind.setVisible(bool(self.blind.text()))
         self.effect.setText(plain_text(state.effect_sentence))
         self.effect.setVisible(bool(self.effect.text()))
-        self.edges_error.setText(plain_text(state.error))
-        self.edges_error.setVisible(bool(state.error))
-        self.symmetric.setChecked(state.is_symmetric)
-        self.loops.setChecked(state.has_loops)
+        self.edges_error.setText(plain_text(state.edges.error))
+        self.edges_error.setVisible(bool(state.edges.error))
+        self.symmetric.setChecked(state.brush.is_symmetric)
+        self.loops.setChecked(state.edges.has_loops)
         name = state.mask.name if state.mask is not None else ""
         for preset, button in self.presets.items():
             button.setChecked(bool(name) and name.startswith(PRESETS[preset][0].lower()))
-        if state.file_text:
-            self.edges.setPlainText(state.file_text)
-            state.file_text = ""
+        if state.edges.file_text:
+            self.edges.setPlainText(state.edges.file_text)
+            state.edges.file_text = ""
         self._show_steps()
         self.own_button.setEnabled(state.mask is not None)
         if not refusal:
@@ -471,7 +471,7 @@ class MaskDialog(Dressing, QDialog):
             button.setToolTip(plain_tooltip(label or nothing))
 
     def _show_pointed(self) -> None:
-        self.pointed.setText(plain_text(self.state.cell_sentence(*self._pointed)) or _HOW)
+        self.pointed.setText(plain_text(self.state.drawn.cell_sentence(*self._pointed)) or _HOW)
 
     def _fit(self) -> None:
         self.grid.fit(QSize(self._area.viewport().width(), self._area.viewport().height()))
@@ -489,11 +489,11 @@ class MaskDialog(Dressing, QDialog):
         self.state.drop()
 
     def _on_use(self) -> None:
-        self.state.use_edges(self.edges.toPlainText())
+        self.state.edges.use(self.edges.toPlainText())
 
     def _on_file(self) -> None:
         if path := self._choose_file(self, "Open edge list"):
-            self.state.read_file(path)
+            self.state.edges.read_file(path)
 
 
 _HOW = "Click or drag to allow or forbid; arrow keys move, Space toggles, Shift+arrows paint."

@@ -186,7 +186,7 @@ class TrainingPage(QWidget):
             self._curves = CurvesView(lambda: self._state.runs.shown)
             self._curves.hover_text.connect(self.hover_text)
             self._curves.step_pointed.connect(self._inside.stand_at)
-            self._curves.step_chosen.connect(self._state.watch.go_to_step)
+            self._curves.step_chosen.connect(self._state.watch.replay.go_to_step)
             self._curves_place.addWidget(self._curves)
 
     def _build(self) -> None:
@@ -251,7 +251,7 @@ class TrainingPage(QWidget):
 
     def _loss_at(self, step: float) -> str:
         """The training loss of the run that is looked into, at a step."""
-        curve = self._state.runs.curves_of(self._state.runs.inspections.folder).train_loss
+        curve = self._state.runs.drawn.curves_of(self._state.runs.inspections.folder).train_loss
         places = curve.steps
         if not len(places):
             return ""
@@ -271,6 +271,6 @@ class TrainingPage(QWidget):
             return
         self._curves.set_n_steps(self._state.n_steps)
         self._curves.redraw()
-        checkpoint = self._state.watch.checkpoint
+        checkpoint = self._state.watch.replay.checkpoint
         self._curves.mark_step(checkpoint.step if checkpoint is not None else None)
         self._timer.setInterval(max(REDRAW_MS, min(500, round(4 * self._curves.last_redraw_ms))))

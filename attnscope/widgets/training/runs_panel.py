@@ -60,7 +60,7 @@ class RunsModel(QAbstractTableModel):
 
     def reload(self) -> bool:
         """Read the state again; True when there are other rows or columns."""
-        rows, columns = self._state.rows, self._state.columns
+        rows, columns = self._state.table.rows, self._state.table.columns
         is_same = columns == self.columns and [r.folder for r in rows] == [r.folder for r in self.rows]
         if is_same:
             self.rows = rows
@@ -168,10 +168,10 @@ class RunsTable(Dressing, QTableView):
         if self._rows.reload():
             self._fit()
         columns = self._rows.columns
-        if self._state.sorted_by in columns:
-            down = self._state.is_descending
+        if self._state.table.sorted_by in columns:
+            down = self._state.table.is_descending
             order = Qt.SortOrder.DescendingOrder if down else Qt.SortOrder.AscendingOrder
-            self.horizontalHeader().setSortIndicator(columns.index(self._state.sorted_by), order)
+            self.horizontalHeader().setSortIndicator(columns.index(self._state.table.sorted_by), order)
         folders = [row.folder for row in self._rows.rows]
         if at in folders:
             index = self._rows.index(folders.index(at), 0)
@@ -210,7 +210,7 @@ class RunsTable(Dressing, QTableView):
         return self._rows.rows[index.row()].folder if index.isValid() else ""
 
     def _on_section(self, section: int) -> None:
-        self._state.sort_by(self._rows.columns[section])
+        self._state.table.sort_by(self._rows.columns[section])
 
     def _on_clicked(self, index: Index) -> None:
         if index.column() == 0 and self._is_on_box():
@@ -299,7 +299,7 @@ class RunsPanel(QWidget):
         self._pages.setCurrentWidget(self.table if runs.n_listed else self._card)
         self.table.show_runs()
         self._export.setEnabled(runs.n_listed > 0)
-        rows = runs.rows
+        rows = runs.table.rows
         n_shown = sum(row.is_shown for row in rows)
         hidden = runs.n_listed - len(rows)
         words = f"{n_shown} of {runs.n_listed} drawn" if runs.n_listed else ""
@@ -323,7 +323,7 @@ class RunsPanel(QWidget):
         self._filter = named(QLineEdit(placeholderText="Filter…"), "Filter runs")
         self._filter.setToolTip("Only runs with this in their name, or with a value such as n_layers=4")
         self._filter.setClearButtonEnabled(True)
-        self._filter.textChanged.connect(self._runs.filter)
+        self._filter.textChanged.connect(self._runs.table.filter)
         self._note = ElidedLabel(role="muted")
         self._export = push_button("Export table…", clicked=self._on_export)
         self._export.setToolTip("Write the table as CSV: the runs and the values in which they differ")
@@ -355,7 +355,7 @@ class RunsPanel(QWidget):
         path, _ = QFileDialog.getSaveFileName(self, "Export the table of runs", "runs.csv", "CSV (*.csv)")
         if path:
             with told_failures(self.failed, "table of runs"):
-                self._runs.save_table(path if Path(path).suffix else f"{path}.csv")
+                self._runs.table.save(path if Path(path).suffix else f"{path}.csv")
 
     @Slot(str, QPoint)
     def _on_menu(self, folder: str, place: QPoint) -> None:
@@ -377,4 +377,4 @@ class RunsPanel(QWidget):
 
     @Slot()
     def _on_copy(self) -> None:
-        QGuiApplication.clipboard().setText(csv_of_table(*self._runs.table()))
+        QGuiApplication.clipboard().setText(csv_of_table(*self._runs.table.cells()))

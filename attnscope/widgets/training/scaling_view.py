@@ -88,7 +88,7 @@ class ScalingView(QWidget):
                 loss=float(loss),
                 name=name,
                 folder=folders[name],
-                colour=self._state.colour_of(folders[name]),
+                colour=self._state.drawn.colour_of(folders[name]),
                 is_chosen=folders[name] == self._state.chosen,
             )
             for name, x, loss in zip(points.names, points.xs, points.losses, strict=True)

@@ -23,7 +23,7 @@ from attnscope.viewmodels.maps.picturing import WatchedPicture
 from attnscope.viewmodels.placeholder import Placeholder
 from attnscope.viewmodels.training.recipe_text import recipe_value
 from attnscope.viewmodels.training.state import TrainingState
-from attnscope.viewmodels.training.watch import WatchState
+from attnscope.viewmodels.training.watch import Replay
 from attnscope.widgets.explore.grid_view import GridView
 from attnscope.widgets.explore.head_view import HeadView
 from attnscope.widgets.explore.picture_view import PictureView
@@ -45,12 +45,12 @@ class ReplayBar(Dressed):
 
     def __init__(
         self,
-        state: WatchState,
+        replay: Replay,
         open_checkpoint: Callable[[str], None] | None,
         parent: QWidget | None = None,
     ) -> None:
         super().__init__(parent)
-        self._state = state
+        self._replay = replay
         self._open_checkpoint = open_checkpoint
         self._play = named(QToolButton(), "Play the checkpoints", "Play the checkpoints in order")
         self._play.clicked.connect(self._on_play)
@@ -68,43 +68,43 @@ class ReplayBar(Dressed):
 
     def show_state(self) -> None:
         """Show the checkpoints and the place."""
-        state = self._state
-        has_any = bool(state.checkpoints)
-        place = state.slider_place
+        replay = self._replay
+        has_any = bool(replay.checkpoints)
+        place = replay.slider_place
         self._slider.setEnabled(has_any)
-        self._slider.setRange(0, max(0, state.n_places - 1))
+        self._slider.setRange(0, max(0, replay.n_places - 1))
         self._slider.setSliderPosition(place)
         self._play.setEnabled(has_any)
         colour = self.theme.text if has_any else self.theme.no_data
-        self._play.setIcon(play_icon(colour, is_playing=state.is_playing))
-        found = state.checkpoint
+        self._play.setIcon(play_icon(colour, is_playing=replay.is_playing))
+        found = replay.checkpoint
         self._open.setEnabled(found is not None and found.has_model)
         is_model_kept = found is None or found.has_model
         self._open.setToolTip(_OPEN if is_model_kept else _NO_MODEL)
         self._place.setText(self._place_text())
 
     def _place_text(self) -> str:
-        state = self._state
-        checkpoint = state.checkpoint
+        replay = self._replay
+        checkpoint = replay.checkpoint
         if checkpoint is not None:
-            return f"step {checkpoint.step:,}  ({state.slider_place + 1} of {len(state.checkpoints)})"
-        if state.is_live:
+            return f"step {checkpoint.step:,}  ({replay.slider_place + 1} of {len(replay.checkpoints)})"
+        if replay.is_live:
             return "live"
         return "no checkpoints yet"
 
     @Slot()
     def _on_play(self) -> None:
-        self._state.play()
+        self._replay.play()
 
     @Slot(int)
     def _on_slider_moved(self, _action: int) -> None:
         place = self._slider.sliderPosition()
-        if place != self._state.slider_place:
-            self._state.go_to(place)
+        if place != self._replay.slider_place:
+            self._replay.go_to(place)
 
     @Slot()
     def _on_open(self) -> None:
-        checkpoint = self._state.checkpoint
+        checkpoint = self._replay.checkpoint
         if checkpoint is not None and self._open_checkpoint is not None:
             self._open_checkpoint(checkpoint.folder)
 
@@ -145,7 +145,7 @@ class WatchPanel(QWidget):
         self._pages.addWidget(self._card)
         self._pages.addWidget(self._maps)
         layout.addWidget(self._pages, 1)
-        self._replay = ReplayBar(self._watch, open_checkpoint)
+        self._replay = ReplayBar(self._watch.replay, open_checkpoint)
         layout.addWidget(self._replay)
         self._head.set_compact(True)  # the line above names the head; the cells need the height
         self._head.installEventFilter(self)
@@ -248,7 +248,7 @@ class WatchPanel(QWidget):
                 title="No sentence to watch",
                 hint="Type one above: its attention is redrawn here while the model learns.",
             )
-        if watch.is_live or watch.checkpoint:
+        if watch.replay.is_live or watch.replay.checkpoint:
             return Placeholder(kind="waiting", title="Tracing…", is_working=True)
         return Placeholder(
             kind="empty",

@@ -108,7 +108,7 @@ class Openings:
 
     def models(self) -> tuple[str, ...]:
         """Models that a side of a comparison may be: demos, those opened lately, checkpoints of the run."""
-        found = self._training.watch.checkpoints
+        found = self._training.watch.replay.checkpoints
         checkpoints = [checkpoint.folder for checkpoint in found if checkpoint.has_model][-8:]
         demos, recent = self._session.demo_models, self._recents.models[:6]
         return tuple(dict.fromkeys((*demos, *recent, *reversed(checkpoints))))
