@@ -50,7 +50,9 @@ class ShelfState:
         self._rows: tuple[ShelfRow, ...] = ()
         self._asked: dict[int, str] = {}
         """The model that each request is about."""
-        self._fetching: FetchModel | None = None
+        self.fetching = ""
+        """The name of the model that is being downloaded; empty when none is."""
+        self._fetch_number = 0
         self._is_stopping = False
         self._offers: dict[str, ModelOffer] = {}
         self._problems: dict[str, str] = {}
@@ -87,11 +89,6 @@ class ShelfState:
     def problem(self) -> str:
         """What went wrong with the chosen model the last time."""
         return self._problems.get(self.chosen, "")
-
-    @property
-    def fetching(self) -> str:
-        """The name of the model that is being downloaded; empty when none is."""
-        return self._fetching.offer.name if self._fetching is not None else ""
 
     @property
     def fraction(self) -> float | None:
@@ -155,10 +152,10 @@ class ShelfState:
         """Fetch what was offered."""
         offer = self.offer
         if offer is not None and self.step == "download":
-            self._fetching = FetchModel(number=self._requests.next(), offer=offer)
+            self.fetching = offer.name
             self.news, self._is_stopping = None, False
             self._problems.pop(self.chosen, None)
-            self._requests.post(self._fetching)
+            self._fetch_number = self._requests.send(FetchModel(offer=offer))
             self.changed.progress.emit()
             self.changed.chosen.emit()
 
@@ -169,7 +166,7 @@ class ShelfState:
     def cancel(self) -> None:
         """End the download, or one that was paused, and remove what came."""
         row = self.row
-        if self._fetching is not None:
+        if self.fetching:
             self._stop(self.fetching, keeps=False)
         elif row is not None and row.place == "partial":
             self._stop(row.entry.name, keeps=False)
@@ -186,7 +183,7 @@ class ShelfState:
             case ModelOffered() if self._asked.pop(reply.number, ""):
                 self._offers[reply.offer.name] = reply.offer
                 self.changed.chosen.emit()
-            case FetchNews() if self._fetching is not None and reply.number == self._fetching.number:
+            case FetchNews() if self.fetching and reply.number == self._fetch_number:
                 self.news = reply.step
                 self.changed.progress.emit()
             case FetchEnded():
@@ -197,8 +194,8 @@ class ShelfState:
                 pass
 
     def _on_ended(self, reply: FetchEnded) -> None:
-        if self._fetching is not None and reply.number == self._fetching.number:
-            self._fetching, self.news = None, None
+        if self.fetching and reply.number == self._fetch_number:
+            self.fetching, self.news = "", None
         self._is_stopping = False
         self._offers.pop(reply.name, None)
         if reply.offer is not None:
@@ -212,9 +209,9 @@ class ShelfState:
         name = self._asked.pop(failed.number, self.chosen)
         if is_fault:
             self._asked.clear()
-        if self._fetching is not None and (failed.number == self._fetching.number or is_fault):
+        if self.fetching and (failed.number == self._fetch_number or is_fault):
             name = self.fetching
-            self._fetching, self.news = None, None
+            self.fetching, self.news = "", None
         self._is_stopping = False
         self._problems[name] = failed.message
         self.changed.progress.emit()

@@ -7,7 +7,7 @@ from PySide6.QtGui import QKeyEvent, QMouseEvent, QWheelEvent
 
 from attnscope.figures.map_layout import MapLayout, whole_view
 from attnscope.widgets.map_widget import MapWidget
-from attnscope.widgets.panning import ARROWS, ZOOM_KEYS, Drag, zoom_factor
+from attnscope.widgets.panning import ARROWS, ZOOM_KEYS, zoom_factor
 
 # The part of a map that is looked at, in cells (x counts keys, y queries), as it is zoomed and moved.
 
@@ -53,7 +53,6 @@ class CellMapWidget(MapWidget):
 
     _view: QRectF | None = None
     _cell: tuple[int, int] | None = None
-    _drag: Drag | None = None
     _cursor = QPointF(0, 0)
 
     @property
@@ -88,13 +87,13 @@ class CellMapWidget(MapWidget):
             self.update()
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
-        self._drag = Drag.begun(event)
+        self._drag.press(event)
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
         panel = self.panel_at(event.position())
         if panel is None:
             return
-        if self._drag is not None:
+        if self._drag.is_down:
             step = self._drag.move(event.position())
             if self._drag.is_moving and self._view is not None:
                 right, down = -step.x() / panel.columns.step, -step.y() / panel.rows.step
@@ -106,7 +105,7 @@ class CellMapWidget(MapWidget):
         self._point_at(panel.hit(event.position()))
 
     def mouseReleaseEvent(self, event: QMouseEvent) -> None:
-        self._drag = None
+        self._drag.release()
         self.unsetCursor()
 
     def wheelEvent(self, event: QWheelEvent) -> None:

@@ -6,6 +6,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QWidget
 
 from attnscope.figures.style import SMALL_PX, MapStyle, type_px
+from attnscope.widgets.panning import Drag
 from attnscope.widgets.theme import Dressed
 
 _STAGE_SHARE, _MOST_SHARE, _CELL_SHARE = 0.025, 0.045, 0.16
@@ -26,6 +27,7 @@ class MapWidget(Dressed):
         self._style = MapStyle()
         self._is_stale = self._is_on_stage = False
         self._empty = empty
+        self._drag = Drag()
         self.setMouseTracking(True)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setAttribute(Qt.WidgetAttribute.WA_OpaquePaintEvent)

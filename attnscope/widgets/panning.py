@@ -16,28 +16,33 @@ ZOOM_KEYS = {Qt.Key.Key_Plus: 1.25, Qt.Key.Key_Equal: 1.25, Qt.Key.Key_Minus: 0.
 
 
 class Drag:
-    """One press of the mouse, which becomes a drag when it moves far enough."""
+    """A press of the mouse, which becomes a drag when it moves far enough; made with its widget."""
 
-    def __init__(self, position: QPointF) -> None:
-        self.start = position
-        self.last = position
+    def __init__(self) -> None:
+        self._start = self._last = QPointF(0, 0)
+        self.is_down = self.is_moving = False
+
+    def press(self, event: QMouseEvent) -> None:
+        """The left or the middle button is pressed; any other ends it."""
+        self.is_down = event.button() in (Qt.MouseButton.LeftButton, Qt.MouseButton.MiddleButton)
         self.is_moving = False
+        self._start = self._last = event.position()
 
-    @classmethod
-    def begun(cls, event: QMouseEvent) -> "Drag | None":
-        """The drag that a press may become: with the left or the middle button."""
-        is_ours = event.button() in (Qt.MouseButton.LeftButton, Qt.MouseButton.MiddleButton)
-        return cls(event.position()) if is_ours else None
+    def release(self) -> bool:
+        """It is over; whether it was a click, of a press that did not move far."""
+        was_click = self.is_down and not self.is_moving
+        self.is_down = self.is_moving = False
+        return was_click
 
     def move(self, position: QPointF) -> QPointF:
         """How far to pan since the last call; zero while it may still become a click."""
         if not self.is_moving:
-            distance = (position - self.start).manhattanLength()
+            distance = (position - self._start).manhattanLength()
             if distance < QApplication.startDragDistance():
                 return QPointF(0, 0)
             self.is_moving = True
-        step = position - self.last
-        self.last = position
+        step = position - self._last
+        self._last = position
         return step
 
 

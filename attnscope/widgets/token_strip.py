@@ -103,7 +103,7 @@ class TokenStrip(Dressed):
         """The height of a row, which is higher with answers under its tokens."""
         self._answers: Mapping[int, str] = NO_ANSWERS
         self._lit = NO_HIGHLIGHT
-        self._hovered: int | None = None
+        self._hovered = -1
         self._is_stale = False
         self.setAccessibleName(name)
         self.setMouseTracking(True)
@@ -126,7 +126,7 @@ class TokenStrip(Dressed):
             if bool(answers) != bool(self._answers):
                 self._n_rows = 0  # rows of another height
             self._answers = answers
-            self._tokens, self._text, self._hovered, self._start = tokens, text, None, 0
+            self._tokens, self._text, self._hovered, self._start = tokens, text, -1, 0
             self.setAccessibleDescription(" ".join(token.piece for token in tokens[:100]))
             self._place()
 
@@ -191,33 +191,33 @@ class TokenStrip(Dressed):
         """Light the token under the cursor."""
         place = event.position()
         k = next((k for k, chip in enumerate(self._chips) if chip.rect.contains(place)), None)
-        self._hover(k + self._first_index if k is not None and self._is_token(k) else None)
+        self._hover(k + self._first_index if k is not None and self._is_token(k) else -1)
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
         """Tell which token is clicked."""
         super().mousePressEvent(event)
-        if event.button() == Qt.MouseButton.LeftButton and self._hovered is not None:
+        if event.button() == Qt.MouseButton.LeftButton and self._hovered >= 0:
             self.token_clicked.emit(self._hovered)
 
     def contextMenuEvent(self, event: QContextMenuEvent) -> None:
         """Ask for the menu of the token that cursor or keyboard is on."""
-        if self._hovered is not None and self._hovered < len(self._tokens):
+        if 0 <= self._hovered < len(self._tokens):
             self.menu_wanted.emit(self._hovered, event.globalPos())
 
     def leaveEvent(self, event: QEvent) -> None:
         """The cursor is gone."""
         super().leaveEvent(event)
-        self._hover(None)
+        self._hover(-1)
 
     def focusOutEvent(self, event: QFocusEvent) -> None:
         """The keyboard is elsewhere."""
         super().focusOutEvent(event)
-        self._hover(None)
+        self._hover(-1)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Left, right, Home and End walk the tokens, Return is a click on one; Esc leaves them."""
         last = len(self._tokens) - 1
-        at = self._hovered if self._hovered is not None else -1
+        at = self._hovered
         places = {
             Qt.Key.Key_Right: min(at + 1, last),
             Qt.Key.Key_Left: max(at - 1, 0),
@@ -226,18 +226,18 @@ class TokenStrip(Dressed):
             Qt.Key.Key_Escape: -1,
         }
         key = Qt.Key(event.key())
-        if key in (Qt.Key.Key_Return, Qt.Key.Key_Enter) and self._hovered is not None:
+        if key in (Qt.Key.Key_Return, Qt.Key.Key_Enter) and self._hovered >= 0:
             self.token_clicked.emit(self._hovered)
             return
         if key not in places or last < 0:
             super().keyPressEvent(event)
             return
-        self._hover(places[key] if places[key] >= 0 else None)
+        self._hover(places[key])
 
     def event(self, event: QEvent) -> bool:
         """Tooltips say a token's id and place."""
         if event.type() == QEvent.Type.ToolTip:
-            text = self.tooltip_of(self._hovered) if self._hovered is not None else ""
+            text = self.tooltip_of(self._hovered) if self._hovered >= 0 else ""
             QToolTip.showText(event.globalPos(), plain_tooltip(text), self)  # type: ignore[attr-defined]
             return True
         return super().event(event)
@@ -254,10 +254,11 @@ class TokenStrip(Dressed):
         first = f"{isolated(plain_piece(token.piece, max_characters=200))}   id {token.id}"
         return "\n".join([first, f"token {index} of {len(self._tokens)}", *notes])
 
-    def _hover(self, index: int | None) -> None:
+    def _hover(self, index: int) -> None:
+        """Light a token; −1: none."""
         if index != self._hovered:
             self._hovered = index
-            if index is None:
+            if index < 0:
                 self.token_left.emit()
             else:
                 self.token_hovered.emit(index)

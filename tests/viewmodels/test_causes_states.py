@@ -151,7 +151,7 @@ def test_that_a_map_is_asked_for_its_texts_and_told_as_it_grows() -> None:
     assert (state.corrupt, state.is_runnable) == ("the cat sleeps", False)
     assert "Replace a word" in state.note
     state.set_corrupt("the dog sleeps")
-    assert (state.is_runnable, state.position, state.what) == (True, -1, "encoder")
+    assert (state.is_runnable, state.position, state.exchange.what) == (True, -1, "encoder")
     state.run()
     (first,) = asked
     assert isinstance(first, PatchTexts)
@@ -161,24 +161,28 @@ def test_that_a_map_is_asked_for_its_texts_and_told_as_it_grows() -> None:
     assert (state.job.fraction, state.note) == (0.25, "1 of 4 patches")
     state.handle(patched(first.number))
     assert (state.job.phase, state.position) == ("done", 1)
-    assert state.statement == "chat − dort after “chat”: 3 → −1 logits"
-    assert state.sentence(0, 1) == "What enters encoder layer 0 at “dog” restores 20 % of the difference."
-    assert state.sentence(-1, -1).startswith("Strongest: what enters encoder layer 1 at “dog” restores −90 %")
-    assert (state.select(0, 0), state.side_of(0)) == (None, "source")
+    assert state.found.statement == "chat − dort after “chat”: 3 → −1 logits"
+    assert (
+        state.found.sentence(0, 1) == "What enters encoder layer 0 at “dog” restores 20 % of the difference."
+    )
+    assert state.found.sentence(-1, -1).startswith(
+        "Strongest: what enters encoder layer 1 at “dog” restores −90 %"
+    )
+    assert (state.found.select(0, 0), state.found.side_of(0)) == (None, "source")
 
 
 def test_that_other_choices_make_a_shown_map_anew_and_other_texts_take_it_away() -> None:
     desk, _, state, asked = states()
-    state.choose_what("head")
+    state.exchange.choose("head")
     assert asked == []
     state.set_corrupt("the dog sleeps")
     state.run()
     state.handle(patched(asked[0].number, "head"))
-    assert state.select(2, 1) == ref(0, 1, "cross")
-    assert state.selected_cell == (2, 1)
-    assert state.patched is not None
-    assert state.patched.head_at(1, 0) is None
-    assert state.sentence(1, 0) == "encoder 1 has no head 0."
+    assert state.found.select(2, 1) == ref(0, 1, "cross")
+    assert state.found.selected_cell == (2, 1)
+    assert state.found.patched is not None
+    assert state.found.patched.head_at(1, 0) is None
+    assert state.found.sentence(1, 0) == "encoder 1 has no head 0."
     state.choose_answers("chat", None)
     state.choose_position(0)
     wishes = [(one.position, one.answer) for one in asked if isinstance(one, PatchTexts)]
@@ -186,13 +190,13 @@ def test_that_other_choices_make_a_shown_map_anew_and_other_texts_take_it_away()
     state.handle(patched(asked[-1].number, "head"))
     desk.session.head_changes.toggle_gate(ref(0, 1))
     desk.answer()
-    assert (state.patched, state.job.phase) == (None, "empty")
+    assert (state.found.patched, state.job.phase) == (None, "empty")
     assert "Press Patch again" in state.note
     state.run()
     state.stop()
     assert asked[-1] == StopWork(number=asked[-1].number, work="PatchTexts")
     state.handle(patched(asked[-2].number, "head"))
-    assert (state.patched, state.job.phase) == (None, "stopped")
+    assert (state.found.patched, state.job.phase) == (None, "stopped")
     state.run()
     state.handle(Failed(number=asked[-1].number, request="PatchTexts", message="Unlike lengths."))
     assert (state.note, state.job.phase) == ("Unlike lengths.", "failed")
@@ -212,5 +216,5 @@ def test_that_the_sample_one_word_apart_is_the_second_text() -> None:
 def test_that_streams_are_those_of_the_model(form: str, whats: tuple[str, ...]) -> None:
     desk, _, state, _ = states()
     desk.open(info(form))
-    assert state.whats == whats
+    assert state.exchange.whats == whats
     assert state.position >= 0

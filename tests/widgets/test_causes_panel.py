@@ -104,7 +104,7 @@ def test_that_a_map_of_heads_is_walked_and_chosen_from(qtbot: QtBot) -> None:
     assert not view.run_button.isEnabled()
     view.corrupt.clear()
     qtbot.keyClicks(view.corrupt, "the dog sleeps")
-    patching.choose_what("head")
+    patching.exchange.choose("head")
     qtbot.mouseClick(view.run_button, Qt.MouseButton.LeftButton)
     last = asked[-1]
     assert isinstance(last, PatchTexts)

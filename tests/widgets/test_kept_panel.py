@@ -124,7 +124,7 @@ def test_that_a_view_of_another_model_opens_it_and_keeps_notes_and_views(
     desk.model = own
     files.kept.go(0)
     desk.answer()
-    qtbot.waitUntil(lambda: not files.is_waiting, timeout=2000)
+    qtbot.waitUntil(lambda: files.awaited.saved is None, timeout=2000)
     desk.answer()
     assert (session.model, session.text, session.primary.stack) == (own, "the dog barks", "cross")
     assert (files.kept.notes, files.kept.views, files.kept.at) == ("say this", kept, 0)

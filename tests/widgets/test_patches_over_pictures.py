@@ -79,7 +79,7 @@ def test_that_the_parts_lie_over_the_picture_until_the_bars_are_asked_for(qtbot:
     assert not panel.patches.isVisible()
     panel.show_mode("patching")
     assert panel.patching.corrupt.accessibleName() == "Second picture"
-    assert patching.whats[0] == "head"
+    assert patching.exchange.whats[0] == "head"
     assert patching.note == "Type the path of another picture above."
     apply_theme(panel, DARK)
 

@@ -131,7 +131,7 @@ def test_that_recordings_open_from_menu_and_drop_and_in_sessions(qtbot, tmp_path
     assert isinstance(desk.posted[-1], LoadModel)
     desk.model = replace(RECORDED, source=str(path))
     desk.answer()
-    qtbot.waitUntil(lambda: not files.is_waiting)
+    qtbot.waitUntil(lambda: files.awaited.saved is None)
     assert desk.session.model is not None
     assert desk.session.model.is_recorded
     assert desk.session.text == "the recorded text"

@@ -239,7 +239,7 @@ def test_that_a_moved_model_is_asked_for_and_the_rest_is_kept(qtbot, tmp_path: P
     desk.session.handle(Failed(number=request.number, request="LoadModel", message="There is no such model."))
     assert "was not found" in window.banner.message
     assert window.banner._help.text() == "Locate the model…"
-    files.ask_folder = lambda parent, title, start: str(tmp_path)
+    files.awaited.ask_folder = lambda parent, title, start: str(tmp_path)
     window.banner._help.click()
     desk.answer()
     qtbot.waitUntil(lambda: desk.session.gates.off() == (ref(0, 0),), timeout=2000)

@@ -3,6 +3,8 @@
 Must not import Qt.
 """
 
+from collections.abc import Callable
+
 from psygnal import Signal, SignalGroup
 
 from attnscope.counting import number_text
@@ -32,48 +34,13 @@ class PatchingChanges(SignalGroup):
     selection = Signal()
 
 
-class PatchingState:
-    """One map at most is under way; it is for the text, answers and gates it was asked with."""
+class Exchange:
+    """What is exchanged between the two runs: a head, or the stream of a stack. `again` asks anew."""
 
-    automatic = ("the first text's prediction", "the second's prediction")
-    """What an answer stands for that nobody has chosen."""
-    refusal_title = "This model cannot be patched"
-    """What the `reason` is a reason against."""
-
-    def __init__(
-        self,
-        session: Session,
-        across: AcrossState,
-        requests: Requests,
-    ) -> None:
-        self._session, self._across = session, across
-        self.job = Job(PatchingNews, TextsPatched, requests)
-        self.changed = PatchingChanges()
-        self.corrupt = ""
-        self._what: What | None = None
-        self._position: int | None = None
-        self.answer: WishedToken = None
-        self.other: WishedToken = None
-        self._is_outdated = False
-        self._for_text = ""
-        session.changed.model.connect(self._on_model_or_trace, max_args=0)
-        session.changed.traced.connect(self._on_model_or_trace, max_args=0)
-        session.changed.text.connect(self._propose, max_args=0)
-        session.changed.gates.connect(self._on_gates, max_args=0)
-        session.changed.selection.connect(self._on_selection, max_args=0)
-        self._propose()
-
-    # What can be read
-
-    @property
-    def patched(self) -> PatchMap | None:
-        """How far each exchange brings the output, when it is known."""
-        return self._shown.patched if self._shown is not None else None
-
-    @property
-    def candidates(self) -> tuple[Candidate, ...]:
-        """What could be compared instead."""
-        return self._shown.candidates if self._shown is not None else ()
+    def __init__(self, session: Session, again: Callable[[], None]) -> None:
+        self._session, self._again = session, again
+        self._chosen: What = "head"
+        self._is_chosen = False
 
     @property
     def whats(self) -> tuple[What, ...]:
@@ -91,7 +58,128 @@ class PatchingState:
     @property
     def what(self) -> What:
         """What is exchanged: as chosen, or the first that there is."""
-        return self._what if self._what in self.whats and self._what is not None else self.whats[0]
+        return self._chosen if self._is_chosen and self._chosen in self.whats else self.whats[0]
+
+    def choose(self, what: str) -> None:
+        """Exchange something else; a map that is shown is made anew."""
+        chosen = next((known for known in self.whats if known == what), self.what)
+        if chosen != self.what:
+            self._chosen, self._is_chosen = chosen, True
+            self._again()
+
+    def forget(self) -> None:
+        """Another model is open: nothing is chosen."""
+        self._is_chosen = False
+
+
+class FoundPatches:
+    """The map that was made last, in cells and in words."""
+
+    def __init__(self, session: Session, across: AcrossState, job: Job[PatchingNews, TextsPatched]) -> None:
+        self._session, self._across, self._job = session, across, job
+
+    @property
+    def shown(self) -> TextsPatched | None:
+        """What the worker has answered, unless a later pass failed."""
+        return self._job.answer if self._job.phase != "failed" else None
+
+    @property
+    def patched(self) -> PatchMap | None:
+        """How far each exchange brings the output, when it is known."""
+        shown = self.shown
+        return shown.patched if shown is not None else None
+
+    @property
+    def statement(self) -> str:
+        """What the runs say, and which token is looked at."""
+        shown = self.shown
+        if shown is None:
+            return ""
+        found = shown.patched
+        where = f" {output_words(self._across, shown.position)}" if self._across.whole_at is None else ""
+        return (
+            f"{found.answer.piece} − {found.other.piece}{where}:"
+            f" {number_text(found.clean_difference)} → {number_text(found.corrupt_difference)} logits"
+        )
+
+    def about(self, corrupt: str) -> str:
+        """The map in words, for a caption; `corrupt` is the text that was patched into."""
+        return f"Patched into “{corrupt.strip()}”; {self.statement}"
+
+    def side_of(self, row: int) -> str:
+        """Whose positions the columns are: `source` or `target`; empty in a map of heads."""
+        found = self.patched
+        if found is None or found.kind == "head":
+            return ""
+        is_target = found.rows[row].startswith("decoder") and "encoder" in self._session.stacks
+        return "target" if is_target else "source"
+
+    @property
+    def selected_cell(self) -> tuple[int, int]:
+        """The cell of the head that the session has selected last."""
+        found = self.patched
+        return found.cell_of(self._session.primary) if found is not None else (-1, -1)
+
+    def sentence(self, row: int, column: int) -> str:
+        """One cell in words; without a cell (−1) the largest one."""
+        found = self.patched
+        return patch_sentence(found, row, column) if found is not None else ""
+
+    def select(self, row: int, column: int) -> HeadRef | None:
+        """Select the head of a cell, if it is one of a head."""
+        found = self.patched
+        head = found.head_at(row, column) if found is not None else None
+        if head is not None:
+            self._session.select_heads((head,))
+        return head
+
+
+def output_words(across: AcrossState, position: int) -> str:
+    """Where an output is read, with its token: after “the”."""
+    word = "at" if across.heading.startswith("output at") else "after"
+    tokens = across.tokens if across.whole_at is None else ()
+    return f"{word} “{tokens[position].piece if position < len(tokens) else position}”"
+
+
+class PatchingState:
+    """One map at most is under way; it is for the text, answers and gates it was asked with."""
+
+    automatic = ("the first text's prediction", "the second's prediction")
+    """What an answer stands for that nobody has chosen."""
+    refusal_title = "This model cannot be patched"
+    """What the `reason` is a reason against."""
+
+    def __init__(
+        self,
+        session: Session,
+        across: AcrossState,
+        requests: Requests,
+    ) -> None:
+        self._session, self._across = session, across
+        self.job = Job(PatchingNews, TextsPatched, requests)
+        self.found = FoundPatches(session, across, self.job)
+        self.exchange = Exchange(session, self._again)
+        self.changed = PatchingChanges()
+        self.corrupt = ""
+        self._position: int | None = None
+        self.answer: WishedToken = None
+        self.other: WishedToken = None
+        self._is_outdated = False
+        self._for_text = ""
+        session.changed.model.connect(self._on_model_or_trace, max_args=0)
+        session.changed.traced.connect(self._on_model_or_trace, max_args=0)
+        session.changed.text.connect(self._propose, max_args=0)
+        session.changed.gates.connect(self._on_gates, max_args=0)
+        session.changed.selection.connect(self._on_selection, max_args=0)
+        self._propose()
+
+    # What can be read
+
+    @property
+    def candidates(self) -> tuple[Candidate, ...]:
+        """What could be compared instead."""
+        shown = self.found.shown
+        return shown.candidates if shown is not None else ()
 
     @property
     def tokens(self) -> tuple[Token, ...]:
@@ -105,8 +193,9 @@ class PatchingState:
             return self._across.whole_at
         if self._position is not None:
             return self._position
-        if self._shown is not None:
-            return self._shown.position
+        shown = self.found.shown
+        if shown is not None:
+            return shown.position
         return -1 if self._is_searching else self._across.position
 
     @property
@@ -121,17 +210,13 @@ class PatchingState:
             return self._across.whole_words
         if self.position < 0:
             return "output where the two texts differ most"
-        return f"output {self._word} “{self._token(self.position)}”" if self.tokens else ""
+        return f"output {output_words(self._across, self.position)}" if self.tokens else ""
 
     @property
     def compared(self) -> tuple[Token | None, Token | None]:
         """The two tokens whose logits are compared, None while that is unknown."""
-        return (self.patched.answer, self.patched.other) if self.patched is not None else (None, None)
-
-    @property
-    def about(self) -> str:
-        """The map in words, for a caption."""
-        return f"Patched into “{self.corrupt.strip()}”; {self.statement}"
+        found = self.found.patched
+        return (found.answer, found.other) if found is not None else (None, None)
 
     @property
     def is_runnable(self) -> bool:
@@ -158,7 +243,9 @@ class PatchingState:
         if self.job.error:
             return self.job.error
         if self._session.traced is None or not self._session.text.strip():
-            return "Type the path of a picture first." if self.reads_pictures else "Enter a text first."
+            return (
+                "Type the path of a picture first." if self.exchange.reads_pictures else "Enter a text first."
+            )
         if self.job.is_running:
             return self.progress or "Waiting…"
         if self.job.phase == "stopped":
@@ -166,44 +253,14 @@ class PatchingState:
         if self._is_outdated and self.is_runnable:
             return _NEW
         if self.corrupt.strip() == self._session.text.strip():
-            return _OTHER_PICTURE if self.reads_pictures else _SAME
-        if self.reads_pictures:
+            return _OTHER_PICTURE if self.exchange.reads_pictures else _SAME
+        if self.exchange.reads_pictures:
             return "Pieces of the first picture's run are put into that of this second one. Press Patch."
         where = " and the output is read where the two differ most" if self._is_searching else ""
         return (
             f"Pieces of the first text's run are put into that of this second text, one at a time{where}."
             " Press Patch."
         )
-
-    @property
-    def statement(self) -> str:
-        """What the runs say, and which token is looked at."""
-        if self._shown is None:
-            return ""
-        found, where = self._shown.patched, f" {self._word} “{self._token(self._shown.position)}”"
-        if self._across.whole_at is not None:
-            where = ""
-        return (
-            f"{found.answer.piece} − {found.other.piece}{where}:"
-            f" {number_text(found.clean_difference)} → {number_text(found.corrupt_difference)} logits"
-        )
-
-    def side_of(self, row: int) -> str:
-        """Whose positions the columns are: `source` or `target`; empty in a map of heads."""
-        found = self.patched
-        if found is None or found.kind == "head":
-            return ""
-        is_target = found.rows[row].startswith("decoder") and "encoder" in self.whats
-        return "target" if is_target else "source"
-
-    @property
-    def selected_cell(self) -> tuple[int, int]:
-        """The cell of the head that the session has selected last."""
-        return self.patched.cell_of(self._session.primary) if self.patched is not None else (-1, -1)
-
-    def sentence(self, row: int, column: int) -> str:
-        """One cell in words; without a cell (−1) the largest one."""
-        return patch_sentence(self.patched, row, column) if self.patched is not None else ""
 
     # Intents
 
@@ -212,13 +269,6 @@ class PatchingState:
         if text != self.corrupt:
             self.corrupt = text
             self._outdate()
-
-    def choose_what(self, what: str) -> None:
-        """Exchange something else; a map that is shown is made anew."""
-        chosen = next((known for known in self.whats if known == what), None)
-        if chosen is not None and chosen != self.what:
-            self._what = chosen
-            self._again()
 
     def choose_position(self, position: int) -> None:
         """Read another output token; a map that is shown is made anew."""
@@ -238,7 +288,7 @@ class PatchingState:
         session, traced = self._session, self._session.traced
         if traced is None or not self.is_runnable:
             return
-        what = self.what
+        what = self.exchange.what
         self.job.start(
             PatchTexts(
                 clean=session.text,
@@ -259,18 +309,11 @@ class PatchingState:
         if self.job.stop():
             self.changed.progress.emit()
 
-    def select(self, row: int, column: int) -> HeadRef | None:
-        """Select the head of a cell, if it is one of a head."""
-        head = self.patched.head_at(row, column) if self.patched is not None else None
-        if head is not None:
-            self._session.select_heads((head,))
-        return head
-
     def handle(self, reply: Reply) -> None:
         """Take a reply of the worker; those that come too late change nothing."""
         if isinstance(reply, ModelLoaded):
             self.stop()
-            self._what = None
+            self.exchange.forget()
         elif self.job.take(reply):
             if not self.job.is_running:
                 self._is_outdated = self._is_outdated and self.job.phase != "done"
@@ -280,25 +323,13 @@ class PatchingState:
     # Inside
 
     @property
-    def _shown(self) -> TextsPatched | None:
-        return self.job.answer if self.job.phase != "failed" else None
-
-    @property
     def _has_asked(self) -> bool:
-        return self.patched is not None or bool(self.job.error) or self.job.is_running
+        return self.found.patched is not None or bool(self.job.error) or self.job.is_running
 
     @property
     def _is_searching(self) -> bool:
         """Whether the worker chooses the output token: texts with a target differ at a place unknown here."""
-        return self._position is None and {"encoder", "decoder"} <= {*self.whats}
-
-    @property
-    def _word(self) -> str:
-        return "at" if self._across.heading.startswith("output at") else "after"
-
-    def _token(self, position: int) -> str:
-        tokens = self.tokens
-        return tokens[position].piece if position < len(tokens) else str(position)
+        return self._position is None and {"encoder", "decoder"} <= {*self.exchange.whats}
 
     def _on_model_or_trace(self) -> None:
         self._propose()
@@ -328,7 +359,7 @@ class PatchingState:
         """What was asked holds no more."""
         has_asked = self._has_asked
         self.stop()
-        self._is_outdated = self._is_outdated or self.patched is not None
+        self._is_outdated = self._is_outdated or self.found.patched is not None
         self.job.forget()
         if has_asked:
             self.changed.map.emit()
@@ -336,7 +367,7 @@ class PatchingState:
         self.changed.choice.emit()
 
     def _again(self) -> None:
-        was_shown = self.patched is not None or self.job.is_running
+        was_shown = self.found.patched is not None or self.job.is_running
         self._outdate()
         if was_shown:
             self.run()

@@ -10,7 +10,13 @@ from numpy.typing import NDArray
 from psygnal import Signal, SignalGroup
 
 from attnscope.counting import with_sign
-from attnscope.records.head_weights import HeadWeightsFound, ShowWeights, WeightsNews, WeightsShown
+from attnscope.records.head_weights import (
+    HeadWeightsFound,
+    ShowWeights,
+    WeightPart,
+    WeightsNews,
+    WeightsShown,
+)
 from attnscope.records.messages import ModelLoaded
 from attnscope.records.models import ModelInfo
 from attnscope.records.redundancy import CircuitKind, HeadCircuit, TokenPair
@@ -129,16 +135,20 @@ class WeightsState:
             fraction=self.job.fraction,
         )
 
+    def _part(self, kind: CircuitKind) -> WeightPart | None:
+        return self.found.part(kind) if self.found is not None else None
+
     def pairs(self, kind: CircuitKind) -> tuple[TokenPair, ...]:
         """The token pairs of one product, of the chosen end; those that can be read come first."""
-        circuit = self.found.part(kind).circuit if self.found is not None else None
-        if circuit is None:
+        part = self._part(kind)
+        if part is None or part.circuit is None:
             return ()
+        circuit = part.circuit
         return readable_first(circuit.largest if self.end == "strongest" else circuit.smallest)
 
     def note(self, kind: CircuitKind) -> str:
         """What is said of one product: its sameness, or why there are no pairs."""
-        part = self.found.part(kind) if self.found is not None else None
+        part = self._part(kind)
         if part is None:
             return ""
         if part.circuit is not None:
@@ -151,7 +161,7 @@ class WeightsState:
         """What the singular values say of the layer, in one line."""
         said = []
         for kind in ("qk", "ov"):
-            part = self.found.part(kind) if self.found is not None else None
+            part = self._part(kind)
             if part is None or part.spectrum is None or self.head is None:
                 continue
             spectrum = part.spectrum

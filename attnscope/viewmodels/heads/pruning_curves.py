@@ -78,7 +78,7 @@ class CurvesState:
             session,
             lambda: _PASSES_A_TEXT * _FIRST_TEXTS * len(self.rankings),
             lambda: self.job.phase == "empty",
-            self._run_first,
+            lambda: self._run(min(_FIRST_TEXTS, self.max_texts), 1),
         )
         session.changed.gates.connect(self._on_gates, max_args=0)
 
@@ -175,9 +175,6 @@ class CurvesState:
     def run(self) -> None:
         """Begin a pass; the curves before it go."""
         self._run(self.max_texts, self.n_random)
-
-    def _run_first(self) -> None:
-        self._run(min(_FIRST_TEXTS, self.max_texts), 1)
 
     def _run(self, max_texts: int, n_random: int) -> None:
         if not self.can_run:

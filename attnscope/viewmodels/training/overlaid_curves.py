@@ -127,11 +127,23 @@ def value_at(run: ShownRun, curve: CurveData, axis: Axis, place: float) -> float
     places = run.axis.places(curve, axis, run.scale)
     if places is None or not len(places):
         return None
-    after = int(places.searchsorted(place))
+    return float(curve.values[_nearest(places, place)])
+
+
+def nearest_place(shown: tuple[ShownRun, ...], place: float, axis: Axis) -> float | None:
+    """The step nearest to a place, for one run; the place itself among several, None for none."""
+    if len(shown) != 1:
+        return place if shown else None
+    run = shown[0]
+    places = run.axis.places(run.curves.train_loss, axis, run.scale)
+    return float(places[_nearest(places, place)]) if places is not None and len(places) else None
+
+
+def _nearest(places: Numbers1D, place: float) -> int:
+    """The index of the nearest of ascending places, the first of two as near."""
+    after = min(int(places.searchsorted(place)), len(places) - 1)
     before = max(0, after - 1)
-    after = min(after, len(places) - 1)
-    index = before if abs(places[before] - place) <= abs(places[after] - place) else after
-    return float(curve.values[index])
+    return before if abs(places[before] - place) <= abs(places[after] - place) else after
 
 
 def _alone(run: ShownRun, quantity: Quantity, drawing: Drawing, window: Window) -> tuple[CurveLine, ...]:

@@ -142,13 +142,13 @@ class PatchingView(QWidget):
         if self.corrupt.text() != state.corrupt:
             self.corrupt.setText(state.corrupt)
             self.corrupt.setCursorPosition(state.change_end)
-        if [self.what.itemData(k) for k in range(self.what.count())] != list(state.whats):
+        if [self.what.itemData(k) for k in range(self.what.count())] != list(state.exchange.whats):
             self.what.clear()
-            for what in state.whats:
+            for what in state.exchange.whats:
                 self.what.addItem(WHAT_NAMES[what], what)
-        self.what.setCurrentIndex(state.whats.index(state.what))
-        self.what.setToolTip(WHAT_TIPS[state.what])
-        is_picture = state.reads_pictures
+        self.what.setCurrentIndex(state.exchange.whats.index(state.exchange.what))
+        self.what.setToolTip(WHAT_TIPS[state.exchange.what])
+        is_picture = state.exchange.reads_pictures
         self.corrupt.setPlaceholderText(
             "The path of another picture" if is_picture else "The text with a word replaced"
         )
@@ -162,10 +162,10 @@ class PatchingView(QWidget):
     def _show_map(self) -> None:
         state = self._state
         self._cell = (-1, -1)
-        if state.patched is not None:
-            self.cells.show_cells(patch_cells(state.patched))
-            self.statement.set_full_text(plain_text(state.statement))
-        self._pages.setCurrentIndex(1 if state.patched is not None else 0)
+        if state.found.patched is not None:
+            self.cells.show_cells(patch_cells(state.found.patched))
+            self.statement.set_full_text(plain_text(state.found.statement))
+        self._pages.setCurrentIndex(1 if state.found.patched is not None else 0)
         self._frame()
 
     def resizeEvent(self, event: QResizeEvent) -> None:
@@ -176,24 +176,24 @@ class PatchingView(QWidget):
 
     def _frame(self) -> None:
         """The cell under the cursor, or that of the selected head."""
-        cell = self._cell if self._cell[0] >= 0 else self._state.selected_cell
+        cell = self._cell if self._cell[0] >= 0 else self._state.found.selected_cell
         self.cells.set_cursor(*cell)
-        self.sentence.setText(plain_text(self._state.sentence(*self._cell)))
+        self.sentence.setText(plain_text(self._state.found.sentence(*self._cell)))
 
     @Slot(int)
     def _on_what(self, index: int) -> None:
-        self._state.choose_what(str(self.what.itemData(index)))
+        self._state.exchange.choose(str(self.what.itemData(index)))
 
     @Slot(int, int)
     def _on_hovered(self, i: int, j: int) -> None:
         self._cell = (i, j)
         self._frame()
-        self.pointed.emit(self._state.sentence(i, j) if i >= 0 else "")
+        self.pointed.emit(self._state.found.sentence(i, j) if i >= 0 else "")
 
     @Slot(int, int)
     def _on_clicked(self, i: int, j: int) -> None:
-        if self._state.select(i, j) is None:
-            side = self._state.side_of(i)
+        if self._state.found.select(i, j) is None:
+            side = self._state.found.side_of(i)
             if side:
                 self.token_chosen.emit(side, j)
 
@@ -497,9 +497,11 @@ class CausesPanel(Dressed):
             text=traced.source.read_text,
             target=traced.target.text if traced.target else None,
             step=traced.step,
-            note=f"{self._attributing.heading}." if self.mode == "parts" else f"{self._patching.about}.",
+            note=f"{self._attributing.heading}."
+            if self.mode == "parts"
+            else f"{self._patching.found.about(self._patching.corrupt)}.",
         )
-        found, patched = self._attributing.found, self._patching.patched
+        found, patched = self._attributing.found, self._patching.found.patched
         cells = []
         if self.mode == "parts" and found is not None:
             cells.append(attribution_cells(found))

@@ -24,7 +24,7 @@ from attnscope.records.maps import SiteGrid
 from attnscope.records.sites import NO_GATES, Gates, HeadRef
 from attnscope.widgets.labels import plain_tooltip
 from attnscope.widgets.map_widget import MapWidget
-from attnscope.widgets.panning import ARROWS, ZOOM_KEYS, Drag, zoom_factor
+from attnscope.widgets.panning import ARROWS, ZOOM_KEYS, zoom_factor
 from attnscope.widgets.placeholder import paint_focus, paint_placeholder, paint_veil
 
 # The small switch on a head's thumbnail: one click turns the head off, another turns it on again.
@@ -109,7 +109,6 @@ class GridView(MapWidget):
         self._roles: dict[HeadRef, str] = {}
         self._zoom = 1.0
         self._offset = QPointF(0, 0)
-        self._drag: Drag | None = None
         self._cache = ImageCache()
         self._settling = QTimer(self, singleShot=True, interval=_SETTLE_MS)
         self._settling.timeout.connect(self.update)
@@ -233,10 +232,10 @@ class GridView(MapWidget):
                 paint_focus(painter, self.rect(), self.theme)
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
-        self._drag = Drag.begun(event)
+        self._drag.press(event)
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
-        if self._drag is not None:
+        if self._drag.is_down:
             step = self._drag.move(event.position())
             if self._drag.is_moving and self._zoom > 1.0:
                 self.setCursor(Qt.CursorShape.ClosedHandCursor)
@@ -252,9 +251,9 @@ class GridView(MapWidget):
             self.cell_hovered.emit(head, down / box.height(), across / box.width())
 
     def mouseReleaseEvent(self, event: QMouseEvent) -> None:
-        drag, self._drag = self._drag, None
+        was_click = self._drag.release()
         self.unsetCursor()
-        if drag is None or drag.is_moving or event.button() != Qt.MouseButton.LeftButton:
+        if not was_click or event.button() != Qt.MouseButton.LeftButton:
             return
         layout = self.layout_now()
         head = layout.hit(event.position())
@@ -269,7 +268,7 @@ class GridView(MapWidget):
         if head is None or event.button() != Qt.MouseButton.LeftButton:
             return
         if self._is_switch(layout, event.position()):
-            self._drag = Drag(event.position())  # the second click of a quick pair is a click too
+            self._drag.press(event)  # the second click of a quick pair is a click too
         else:
             self.head_activated.emit(head)
 

@@ -32,7 +32,7 @@ from attnscope.widgets.form_parts import column
 from attnscope.widgets.labels import when
 from attnscope.widgets.map_style import map_style
 from attnscope.widgets.map_widget import MapWidget
-from attnscope.widgets.panning import ARROWS, ZOOM_KEYS, Drag, zoom_factor
+from attnscope.widgets.panning import ARROWS, ZOOM_KEYS, zoom_factor
 from attnscope.widgets.placeholder import paint_focus, paint_placeholder, paint_veil
 
 # Token-to-token lines of the selected heads; pointing at a token or a head's name leaves only its lines.
@@ -68,7 +68,6 @@ class LinesView(MapWidget):
         self._highlight: Pointed = _NOWHERE
         self._only: int | None = None
         self._zoom, self._offset_px = 1.0, 0.0
-        self._drag: Drag | None = None
         self._zooming = QTimer(self, singleShot=True, interval=_STILL_MS)
         self._zooming.timeout.connect(self.update)
 
@@ -166,10 +165,10 @@ class LinesView(MapWidget):
                 paint_focus(painter, self.rect(), self.theme)
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
-        self._drag = Drag.begun(event)
+        self._drag.press(event)
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
-        if self._drag is not None:
+        if self._drag.is_down:
             step = self._drag.move(event.position())
             if self._drag.is_moving and self._zoom > 1.0:
                 self.setCursor(Qt.CursorShape.ClosedHandCursor)
@@ -179,7 +178,7 @@ class LinesView(MapWidget):
         self._point_under(event.position())
 
     def mouseReleaseEvent(self, event: QMouseEvent) -> None:
-        self._drag = None
+        self._drag.release()
         self.unsetCursor()
 
     def wheelEvent(self, event: QWheelEvent) -> None:

@@ -39,7 +39,7 @@ from attnscope.records.tiles import CellReading, LongMap, MapTile
 from attnscope.viewmodels.maps.map_tiles import MapTiles
 from attnscope.widgets.labels import when
 from attnscope.widgets.map_widget import MapWidget
-from attnscope.widgets.panning import ARROWS, ZOOM_KEYS, Drag, zoom_factor
+from attnscope.widgets.panning import ARROWS, ZOOM_KEYS, zoom_factor
 from attnscope.widgets.placeholder import paint_focus, paint_placeholder, paint_veil
 
 _PAN_SHARE = 0.4
@@ -65,7 +65,6 @@ class StreetMap(MapWidget):
         self._highlight: tuple[int | None, int | None] = (None, None)
         self._cell: tuple[int, int] | None = None
         self._cursor = QPointF(0, 0)
-        self._drag: Drag | None = None
         self._is_on_small_map = False
         self._gold: tuple[GoldCell, ...] = ()
         self._images = TileImages()
@@ -125,13 +124,13 @@ class StreetMap(MapWidget):
         self._tell_area()
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
-        self._drag = Drag.begun(event)
-        self._is_on_small_map = self._drag is not None and self._centre_by_small_map(event.position())
+        self._drag.press(event)
+        self._is_on_small_map = self._drag.is_down and self._centre_by_small_map(event.position())
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
-        if self._drag is not None and self._is_on_small_map:
+        if self._drag.is_down and self._is_on_small_map:
             self._centre_by_small_map(event.position(), is_dragging=True)
-        elif self._drag is not None:
+        elif self._drag.is_down:
             step = self._drag.move(event.position())
             if self._drag.is_moving:
                 self.state.pan(step.x(), step.y())
@@ -140,7 +139,8 @@ class StreetMap(MapWidget):
             self._point_under(event.position())
 
     def mouseReleaseEvent(self, event: QMouseEvent) -> None:
-        self._drag, self._is_on_small_map = None, False
+        self._drag.release()
+        self._is_on_small_map = False
         self.unsetCursor()
 
     def mouseDoubleClickEvent(self, event: QMouseEvent) -> None:

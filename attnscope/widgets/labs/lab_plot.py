@@ -19,6 +19,7 @@ from attnscope.widgets.line_plot import Line, LinePlot
 from attnscope.widgets.theme import Dressed
 
 _NAMES_SHARE = 0.46
+_NO_CHART = Chart(title="", x_label="", y_label="", series=())
 
 
 class LabPlot(LinePlot):
@@ -31,7 +32,7 @@ class LabPlot(LinePlot):
     let_go = Signal()
 
     def __init__(self, *, label_px: int = 0) -> None:
-        self._chart: Chart | None = None
+        self._chart = _NO_CHART
         self._loose: list[pg.ScatterPlotItem] = []
         self._stems: list[pg.PlotCurveItem] = []
         self._words: list[QGraphicsSimpleTextItem] = []
@@ -44,7 +45,7 @@ class LabPlot(LinePlot):
 
     def dress(self) -> None:
         super().dress()
-        if self._chart is not None:
+        if self._chart is not _NO_CHART:
             self.show_chart(self._chart)
 
     def show_chart(self, chart: Chart) -> None:
@@ -64,7 +65,7 @@ class LabPlot(LinePlot):
     def fit(self) -> None:
         """Show all of the data; the axes have round numbers, on logarithmic ones powers of ten."""
         super().fit()
-        if self._chart is None:
+        if self._chart is _NO_CHART:
             return
         view = self.getPlotItem().getViewBox()
         bottom, top = self._y_range(self._chart)
@@ -92,8 +93,6 @@ class LabPlot(LinePlot):
 
     def sentence(self, x: float) -> str:
         """The values of the curves nearest to a place of the x axis, in words."""
-        if self._chart is None:
-            return ""
         parts, nearest = [], x
         for series in self._chart.series:
             xs = self._xs(series.xs)
@@ -118,7 +117,7 @@ class LabPlot(LinePlot):
         self.let_go.emit()
 
     def _tell_drag(self, event: QMouseEvent, *, is_start: bool) -> None:
-        if not event.buttons() & Qt.MouseButton.LeftButton or self._chart is None:
+        if not event.buttons() & Qt.MouseButton.LeftButton or self._chart is _NO_CHART:
             return
         view = self.getPlotItem().getViewBox()
         place = view.mapSceneToView(QPointF(self.mapToScene(event.position().toPoint())))
@@ -131,10 +130,10 @@ class LabPlot(LinePlot):
         )
 
     def _x(self, x: float) -> float:
-        return float(np.log10(x)) if self._chart is not None and self._chart.is_log_x else x
+        return float(np.log10(x)) if self._chart.is_log_x else x
 
     def _xs(self, xs: np.ndarray) -> np.ndarray:
-        return np.log10(xs) if self._chart is not None and self._chart.is_log_x else xs
+        return np.log10(xs) if self._chart.is_log_x else xs
 
     def _line(self, series: Series) -> Line:
         return Line(
@@ -196,7 +195,7 @@ class LabPlot(LinePlot):
 
     def _place_words(self) -> None:
         """The word of each mark, at its top, and each note around its place."""
-        marks = self._chart.marks if self._chart is not None else ()
+        marks = self._chart.marks
         self._place_notes()
         while len(self._words) < len(marks):
             self._words.append(QGraphicsSimpleTextItem(self.getPlotItem()))
@@ -217,7 +216,7 @@ class LabPlot(LinePlot):
                 item.setPos(self.getPlotItem().mapFromScene(QPointF(left, area.top() + 1)))
 
     def _place_notes(self) -> None:
-        notes = self._chart.notes if self._chart is not None else ()
+        notes = self._chart.notes
         while len(self._notes) < len(notes):
             self._notes.append(QGraphicsSimpleTextItem(self.getPlotItem()))
         view = self.getPlotItem().getViewBox()

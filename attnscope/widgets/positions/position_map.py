@@ -67,7 +67,7 @@ class PositionMap(Dressed):
         self._scaled: LastMade[QImage] = LastMade()
         self._view = QRectF(_WHOLE)
         self._cursor: tuple[int, int] | None = None
-        self._drag: Drag | None = None
+        self._drag = Drag()
         self._is_stale = False
         self.setMouseTracking(True)
         self.setFocusPolicy(Qt.FocusPolicy.ClickFocus)
@@ -152,7 +152,7 @@ class PositionMap(Dressed):
             self._paint_axes(painter, rect)
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
-        if self._drag is not None:
+        if self._drag.is_down:
             step = self._drag.move(event.position())
             if not step.isNull():
                 rect = self.plot_rect()
@@ -167,10 +167,10 @@ class PositionMap(Dressed):
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
         if event.button() == Qt.MouseButton.LeftButton:
-            self._drag = Drag(event.position())
+            self._drag.press(event)
 
     def mouseReleaseEvent(self, _event: QMouseEvent) -> None:
-        self._drag = None
+        self._drag.release()
 
     def mouseDoubleClickEvent(self, _event: QMouseEvent) -> None:
         self._move_view(QRectF(_WHOLE))

@@ -23,6 +23,7 @@ from attnscope.viewmodels.training.overlaid_curves import (
     end_of,
     lines_of,
     names_at_lines,
+    nearest_place,
     unit_of_losses,
     value_at,
 )
@@ -364,7 +365,7 @@ class CurvesView(Dressed):
 
     @Slot(float)
     def _on_cursor_moved(self, x: float) -> None:
-        place = self._nearest_place(x)
+        place = nearest_place(self._shown, x, self.bar.drawing.axis)
         if place is None:
             return
         self._stand_at(place)
@@ -387,32 +388,16 @@ class CurvesView(Dressed):
         if self.bar.drawing.axis == "step":
             self.step_chosen.emit(place)
 
-    def _stand_at(self, place: float) -> None:
+    def _stand_at(self, place: float | None) -> None:
         self._cursor = place
         for part in self._parts:
             part.plot.set_cursor(place)
         self.bar.show_place(place)
         self._show_values(place)
 
-    def _nearest_place(self, x: float) -> float | None:
-        """The step nearest to a place, for one run; the place itself among several."""
-        if len(self._shown) != 1:
-            return x if self._shown else None
-        run = self._shown[0]
-        places = run.axis.places(run.curves.train_loss, self.bar.drawing.axis, run.scale)
-        if places is None or not len(places):
-            return None
-        after = min(int(places.searchsorted(x)), len(places) - 1)
-        before = max(0, after - 1)
-        return float(places[before] if abs(places[before] - x) <= abs(places[after] - x) else places[after])
-
     @Slot()
     def _on_cursor_left(self) -> None:
-        self._cursor = None
-        for part in self._parts:
-            part.plot.set_cursor(None)
-        self.bar.show_place(None)
-        self._show_values(None)
+        self._stand_at(None)
         self.hover_text.emit("")
 
     @Slot()

@@ -97,8 +97,8 @@ class TrainingPage(QWidget):
             run.hold_action,
             run.stop_action,
             run.open_run_action,
-            run.open_recipe_action,
-            run.save_recipe_action,
+            run.recipe_row.open_action,
+            run.recipe_row.save_action,
         )
 
     def set_style(self, style: MapStyle) -> None:

@@ -274,6 +274,85 @@ _RECIPE, _NO_DATA = "recipe file", "Give the file to train on, after Data."
 _TOML = "Recipes (*.toml);;All files (*)"
 
 
+class RecipeRow(QWidget):
+    """Which recipe it is: the list of those that come with the program, presets, files, and the way back."""
+
+    failed = Signal(str, str)
+
+    def __init__(self, state: TrainingState, parent: QWidget) -> None:
+        super().__init__(parent)
+        self._state = state
+        self._recipes = narrow_combo("Recipe file", 0)
+        self._recipes.setPlaceholderText("Choose a recipe")
+        self._recipes.activated.connect(self._on_recipe_chosen)
+        for recipe in state.recipes:
+            self._recipes.addItem(recipe.name, recipe.path)
+        self.open_action = action_of(parent, "Open recipe…", self._on_open_recipe)
+        self.save_action = action_of(parent, "Save recipe as…", self._on_save_recipe)
+        self.revert_action = action_of(parent, "Undo all edits", self._on_revert)
+        more = named(QToolButton(), tip="Open, save or restore the recipe")
+        more.setText("⋯")
+        menu = QMenu(more, toolTipsVisible=True)
+        menu.addActions([self.open_action, self.save_action, self.revert_action])
+        more.setMenu(menu)
+        more.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
+        self.presets = PresetButton(state)
+        row((self._recipes, 1), self.presets, more, on=self)
+
+    def show_recipe(self) -> None:
+        """Show which recipe is open, listed or not, and whether it was edited."""
+        recipe = self._state.recipe
+        index = self._recipes.findData(recipe.path)
+        if recipe.path and index < 0:
+            self._recipes.addItem(Path(recipe.path).stem, recipe.path)
+            index = self._recipes.count() - 1
+        self._recipes.setCurrentIndex(index)
+        self._recipes.setPlaceholderText(f"recipe of {recipe.origin}" if recipe.origin else "Choose a recipe")
+        allow(self.revert_action, "" if recipe.is_changed and recipe.path else "There are no edits")
+
+    def show_status(self) -> None:
+        """No other recipe is chosen while a run is in progress."""
+        self._recipes.setEnabled(not self._state.is_active)
+
+    @Slot(int)
+    def _on_recipe_chosen(self, index: int) -> None:
+        self._open_recipe(str(self._recipes.itemData(index)))
+
+    @Slot()
+    def _on_open_recipe(self) -> None:
+        path, _ = QFileDialog.getOpenFileName(self, "Open recipe", "", _TOML)
+        if path:
+            self._open_recipe(path)
+
+    def _open_recipe(self, path: str) -> None:
+        with told_failures(self.failed, _RECIPE):
+            self._state.open_recipe(path)
+        self.show_recipe()
+
+    @Slot()
+    def _on_save_recipe(self) -> None:
+        path, _ = QFileDialog.getSaveFileName(self, "Save recipe", self._state.recipe.path, _TOML)
+        if path:
+            with told_failures(self.failed, _RECIPE):
+                self._state.recipe.save(path if path.endswith(".toml") else f"{path}.toml")
+
+    @Slot()
+    def _on_revert(self) -> None:
+        with told_failures(self.failed, _RECIPE):
+            self._state.recipe.revert()
+
+
+def action_of(widget: QWidget, text: str, slot: Callable[[], None], key: str = "") -> QAction:
+    """An action of a widget; its key holds in the widget and in what is inside."""
+    action = QAction(text, widget)
+    if key:
+        action.setShortcut(QKeySequence(key))
+        action.setShortcutContext(Qt.ShortcutContext.WidgetWithChildrenShortcut)
+    action.triggered.connect(slot)
+    widget.addAction(action)
+    return action
+
+
 class RunPanel(Dressed):
     """Shows the state's recipe and run, and reports what the person wants of them."""
 
@@ -289,17 +368,18 @@ class RunPanel(Dressed):
         self.last_button = LastRunButton(state, sweep, recents)
         self._shown_path: str | None = None
         self._build_actions()
-        recipe_row = self._build_recipe_row()
+        self.recipe_row = RecipeRow(state, self)
+        self.recipe_row.failed.connect(self.failed)
         self._editor = RecipeEditor()
         self._editor.textChanged.connect(self._on_text_changed)
         self._problem = ElidedLabel(role="good")
         self._problem.setFixedHeight(18)
         self._cost = CostBar(state)
-        self.preset_button.table_wanted.connect(self._cost.open_presets)
+        self.recipe_row.presets.table_wanted.connect(self._cost.open_presets)
         self._places = RunPlaces(state)
         self._buttons = self._build_buttons()
         layout = column(
-            recipe_row,
+            self.recipe_row,
             (self._editor, 1),
             self._problem,
             self._cost,
@@ -311,7 +391,6 @@ class RunPanel(Dressed):
         )
         self._build_status(layout)
         self._fit_width()
-        self.show_recipes()
         self.show_recipe()
         self.show_devices()
         self.show_status()
@@ -334,36 +413,10 @@ class RunPanel(Dressed):
     # --- building ---------------------------------------------------------------------------------
 
     def _build_actions(self) -> None:
-        self.start_action = self._action("Start", "Ctrl+Return", self._on_start)
-        self.hold_action = self._action("Pause", "Ctrl+Shift+Return", self._on_hold)
-        self.stop_action = self._action("Stop", "Ctrl+.", self._on_stop)
-        self.open_run_action = self._action("Open run…", "", self._on_open_run)
-        self.open_recipe_action = self._action("Open recipe…", "", self._on_open_recipe)
-        self.save_recipe_action = self._action("Save recipe as…", "", self._on_save_recipe)
-        self.revert_action = self._action("Undo all edits", "", self._on_revert)
-
-    def _action(self, text: str, key: str, slot: Callable[[], None]) -> QAction:
-        action = QAction(text, self)
-        if key:
-            action.setShortcut(QKeySequence(key))
-            action.setShortcutContext(Qt.ShortcutContext.WidgetWithChildrenShortcut)
-        action.triggered.connect(slot)
-        self.addAction(action)
-        return action
-
-    def _build_recipe_row(self) -> QHBoxLayout:
-        self._recipes = narrow_combo("Recipe file", 0)
-        self._recipes.setPlaceholderText("Choose a recipe")
-        self._recipes.activated.connect(self._on_recipe_chosen)
-        more = named(QToolButton(), tip="Open, save or restore the recipe")
-        more.setText("⋯")
-        menu = QMenu(more, toolTipsVisible=True)
-        menu.addActions([self.open_recipe_action, self.save_recipe_action, self.revert_action])
-        more.setMenu(menu)
-        more.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
-        self.preset_button = PresetButton(self._state)
-        layout = row((self._recipes, 1), self.preset_button, more)
-        return layout
+        self.start_action = action_of(self, "Start", self._on_start, "Ctrl+Return")
+        self.hold_action = action_of(self, "Pause", self._on_hold, "Ctrl+Shift+Return")
+        self.stop_action = action_of(self, "Stop", self._on_stop, "Ctrl+.")
+        self.open_run_action = action_of(self, "Open run…", self._on_open_run)
 
     def _build_buttons(self) -> QHBoxLayout:
         self._start = QPushButton("Start", default=True)
@@ -401,23 +454,16 @@ class RunPanel(Dressed):
 
     # --- showing ----------------------------------------------------------------------------------
 
-    def show_recipes(self) -> None:
-        """List the recipes that come with the program, and the open one when it is another."""
-        self._recipes.clear()
-        for recipe in self._state.recipes:
-            self._recipes.addItem(recipe.name, recipe.path)
-
     def show_recipe(self) -> None:
         """Show the recipe, its faults and where it runs."""
         recipe = self._state.recipe
-        self._show_chosen_recipe(recipe.path)
+        self.recipe_row.show_recipe()
         if recipe.path != self._shown_path:
             self.failed.emit(_RECIPE, "")
         self._editor.set_text(recipe.text, is_edit=recipe.path == self._shown_path)
         self._shown_path = recipe.path
         self._show_problem()
         self._places.show_recipe()
-        allow(self.revert_action, "" if recipe.is_changed and recipe.path else "There are no edits")
         self.show_status()
 
     def show_plan(self) -> None:
@@ -449,10 +495,10 @@ class RunPanel(Dressed):
             (self._stop, state.status.can_stop),
             (self.stop_action, state.status.can_stop),
             (self._open, not state.is_active),
-            (self._recipes, not state.is_active),
         ):
             control.setEnabled(is_possible)
         self._editor.setReadOnly(state.is_active)
+        self.recipe_row.show_status()
         self._places.show_status()
         self.show_progress()
 
@@ -484,15 +530,6 @@ class RunPanel(Dressed):
             self._progress.setRange(0, 1000)
             self._progress.setValue(round(1000 * (fraction or 0.0)))
         self._remaining.setText(self._state.remaining)
-
-    def _show_chosen_recipe(self, path: str) -> None:
-        index = self._recipes.findData(path)
-        if path and index < 0:
-            self._recipes.addItem(Path(path).stem, path)
-            index = self._recipes.count() - 1
-        self._recipes.setCurrentIndex(index)
-        origin = self._state.recipe.origin
-        self._recipes.setPlaceholderText(f"recipe of {origin}" if origin else "Choose a recipe")
 
     def _show_problem(self) -> None:
         recipe = self._state.recipe
@@ -538,33 +575,6 @@ class RunPanel(Dressed):
         folder = ask_folder(self, "Open run", str(paths.runs_folder()))
         if folder:
             self._state.open_run(folder)
-
-    @Slot(int)
-    def _on_recipe_chosen(self, index: int) -> None:
-        self._open_recipe(str(self._recipes.itemData(index)))
-
-    @Slot()
-    def _on_open_recipe(self) -> None:
-        path, _ = QFileDialog.getOpenFileName(self, "Open recipe", "", _TOML)
-        if path:
-            self._open_recipe(path)
-
-    def _open_recipe(self, path: str) -> None:
-        with told_failures(self.failed, _RECIPE):
-            self._state.open_recipe(path)
-        self._show_chosen_recipe(self._state.recipe.path)
-
-    @Slot()
-    def _on_save_recipe(self) -> None:
-        path, _ = QFileDialog.getSaveFileName(self, "Save recipe", self._state.recipe.path, _TOML)
-        if path:
-            with told_failures(self.failed, _RECIPE):
-                self._state.recipe.save(path if path.endswith(".toml") else f"{path}.toml")
-
-    @Slot()
-    def _on_revert(self) -> None:
-        with told_failures(self.failed, _RECIPE):
-            self._state.recipe.revert()
 
     @Slot()
     def _on_text_changed(self) -> None:

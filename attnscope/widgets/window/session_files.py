@@ -264,6 +264,72 @@ def _ask_save(parent: QWidget, title: str, start: str) -> str:
     return QFileDialog.getSaveFileName(parent, title, start, f"Sessions (*{ENDING})")[0]
 
 
+class AwaitedSession:
+    """The session that waits for its model, which is opened, found elsewhere or downloaded; one at most.
+
+    `label`: of a step that brings it back; empty for a session file, which brings notes and kept views.
+    """
+
+    def __init__(self, session: Session, window: QWidget, device: str) -> None:
+        self._session, self._window, self._device = session, window, device
+        self.saved: SavedSession | None = None
+        self.label = ""
+        self.ask_folder: AskPath = ask_folder
+        self.get_model: Callable[[str], None] = lambda _name: None
+        when(window, self._on_notice, session.changed.notice)
+
+    def begin(self, saved: SavedSession, source: str, label: str = "") -> None:
+        """Open its model, from where it is."""
+        self.saved, self.label = saved, label
+        self.load(on_this_machine(source))
+
+    def load(self, source: str) -> None:
+        """Open its model from another place; nothing while no session waits."""
+        if self.saved is not None:
+            setting = self.saved.setting
+            sample = Sample(text=setting.text, target=setting.target)
+            self._session.load_model(source, self._device, sample=sample)
+
+    def end(self) -> SavedSession | None:
+        """Wait no longer; what waited."""
+        saved, self.saved = self.saved, None
+        return saved
+
+    def download(self) -> None:
+        """Show its model on the shelf, from where it can be downloaded."""
+        if self.saved is not None:
+            self.get_model(on_this_machine(self.saved.source))
+
+    def locate(self) -> None:
+        """Ask where its model is."""
+        if self.saved is not None:
+            title = f"Where is the model {self.saved.model}?"
+            if folder := self.ask_folder(self._window, title, str(Path.home())):
+                self.load(folder)
+
+    def _on_notice(self) -> None:
+        notice = self._session.notice
+        if self.saved is None or notice is None:
+            return
+        if notice.is_error and notice.request == "LoadModel" and not notice.action:
+            self._offer(self.saved, notice.message)
+
+    def _offer(self, saved: SavedSession, reason: str) -> None:
+        """Say that the model was not found, and offer what helps."""
+        if not self._session.text.strip():
+            self._session.set_text(saved.setting.text)
+        name = on_this_machine(saved.source)
+        told = f"The session's model {saved.model or saved.source} was not found. {reason}"
+        if is_download(saved.source):
+            told = (
+                f"The file needs the model {name[:100]}, which is not on this computer. Nothing was "
+                f"downloaded. Download… fetches it from huggingface.co/{name[:100]} and shows its size "
+                "first."
+            )
+        action = "download-model" if is_download(saved.source) else "locate-model"
+        self._session.tell_person(told, is_error=True, action=action, about="Open")
+
+
 class SessionFiles(QObject):
     """What is open, as files; `open_run` shows a training run."""
 
@@ -282,24 +348,14 @@ class SessionFiles(QObject):
         self._session, self._view, self.recents, self._window = session, view, recents, window
         self._open_run, self._device, self._places = open_run, device, places
         self.kept = KeptViews(self.take, self.show, self._fits)
-        self._pending: SavedSession | None = None
-        self._label = ""
-        """Of what waits for its model: empty for a session, which brings its notes and kept views."""
+        self.awaited = AwaitedSession(session, window, device)
         self._guard = SessionGuard()
         self.ask_overwrite: AskOverwrite = ask_overwrite
         self.ask_open: AskPath = _ask_open
         self.ask_text: AskPath = _ask_text
         self.ask_recording: AskPath = _ask_recording
         self.ask_save: AskPath = _ask_save
-        self.ask_folder: AskPath = ask_folder
-        self.get_model: Callable[[str], None] = lambda _name: None
         when(window, self._on_model, session.changed.model)
-        when(window, self._on_notice, session.changed.notice)
-
-    @property
-    def is_waiting(self) -> bool:
-        """Whether a session waits for its model."""
-        return self._pending is not None
 
     def content(self, folder: Path | None = None) -> bytes:
         """What is open as a session file; empty when there is nothing worth keeping."""
@@ -406,52 +462,25 @@ class SessionFiles(QObject):
         source = saved.source
         if near is not None:
             source = find_moved_model(saved.source, saved.sha256, near) or source
-        self._label = ""
-        self._open(saved, source)
+        self.awaited.begin(saved, source)
 
     def show(self, saved: SavedSession, label: str) -> None:
         """Bring back what was shown at another time, as a step with this label; notes and kept views stay."""
         model, source = self._session.model, saved.source
         if model is not None and self._session.busy is None and saved.sha256 == model.sha256:
-            self._pending = None
+            self.awaited.end()
             self._show(saved, label)
         else:
-            self._label = label
-            self._open(saved, source)
-
-    def _open(self, saved: SavedSession, source: str) -> None:
-        self._pending = saved
-        self._load_pending(on_this_machine(source))
-
-    def _load_pending(self, source: str) -> None:
-        """Open the model that the session waits for."""
-        saved = self._pending
-        if saved is not None:
-            sample = Sample(text=saved.setting.text, target=saved.setting.target)
-            self._session.load_model(source, self._device, sample=sample)
-
-    def download_model(self) -> None:
-        """Show the model of the waiting session on the shelf, from where it can be downloaded."""
-        if self._pending is not None:
-            self.get_model(on_this_machine(self._pending.source))
+            self.awaited.begin(saved, source, label)
 
     def open_gotten(self, source: str) -> None:
         """Open a model of the shelf; a session that waits for it is shown with it."""
-        saved = self._pending
+        saved = self.awaited.saved
         if saved is not None and on_this_machine(saved.source) == source:
-            self._load_pending(source)
+            self.awaited.load(source)
         else:
-            self._pending = None
+            self.awaited.end()
             open_and_explore(self._session, self._view, source, self._device)
-
-    def locate_model(self) -> None:
-        """Ask where the model of the waiting session is."""
-        saved = self._pending
-        if saved is None:
-            return
-        folder = self.ask_folder(self._window, f"Where is the model {saved.model}?", str(Path.home()))
-        if folder:
-            self._load_pending(folder)
 
     def _open_kind(self, kind: Opened, path: str) -> None:
         match kind:
@@ -486,41 +515,16 @@ class SessionFiles(QObject):
     def _on_model(self) -> None:
         if self._session.model is not None:
             self.recents.add_model(self._session.model.source)
-            if self._pending is not None:
+            if self.awaited.saved is not None:
                 QTimer.singleShot(0, self, self._restore_rest)
 
-    def _on_notice(self) -> None:
-        notice = self._session.notice
-        if self._pending is None or notice is None:
-            return
-        if notice.is_error and notice.request == "LoadModel" and not notice.action:
-            self._offer_to_locate(notice.message)
-
-    def _offer_to_locate(self, reason: str) -> None:
-        saved = self._pending
-        if saved is None:
-            return
-        if not self._session.text.strip():
-            self._session.set_text(saved.setting.text)
-        name = on_this_machine(saved.source)
-        told = f"The session's model {saved.model or saved.source} was not found. {reason}"
-        if is_download(saved.source):
-            told = (
-                f"The file needs the model {name[:100]}, which is not on this computer. Nothing was "
-                f"downloaded. Download… fetches it from huggingface.co/{name[:100]} and shows its size "
-                "first."
-            )
-        action = "download-model" if is_download(saved.source) else "locate-model"
-        self._session.tell_person(told, is_error=True, action=action, about="Open")
-
     def _restore_rest(self) -> None:
-        saved, model = self._pending, self._session.model
-        self._pending = None
+        saved, model = self.awaited.end(), self._session.model
         if saved is None or model is None:
             return
-        if not self._label:
+        if not self.awaited.label:
             self.kept.write(saved.views, saved.notes)
-        self._show(saved, self._label or "open session")
+        self._show(saved, self.awaited.label or "open session")
 
     def _show(self, saved: SavedSession, label: str) -> None:
         """Everything but the model, which is there; what is not as it was is told."""

@@ -260,7 +260,7 @@ class Workspace(QObject):
         self._default_sizes.update(DEFAULT_SIZES)
         self.files = files
         self.getting = GetModels(window, states.shelf, files.open_gotten)
-        files.get_model = self.getting.open
+        files.awaited.get_model = self.getting.open
         self.recents = files.recents
         self.autosave: Autosave | None = None
         self._came_from: QWidget | None = None
@@ -308,8 +308,8 @@ class Workspace(QObject):
             "open-session": files.ask_and_open,
             "save-session": files.save,
             "restore-session": self.restore_last,
-            "locate-model": files.locate_model,
-            "download-model": files.download_model,
+            "locate-model": files.awaited.locate,
+            "download-model": files.awaited.download,
             "get-model": self.getting.open,
             "larger": lambda: self._resize_type(1),
             "smaller": lambda: self._resize_type(-1),
