@@ -24,6 +24,7 @@ from attnscope.nn.attention import Probe
 from attnscope.nn.block import Block
 from attnscope.nn.gating import QuietProbe as QuietProbe
 from attnscope.nn.gating import TensorGates as TensorGates
+from attnscope.nn.inducing import InducedAttention
 from attnscope.nn.own_module import OwnModule
 from attnscope.nn.recurrent import Recurrent
 from attnscope.nn.transformer import Transformer
@@ -153,7 +154,8 @@ class OwnSubject:
     def block(self, site: SiteKey) -> Block:
         """The block that a site is part of."""
         stack, layer = site
-        found = (self.module.encoder if stack == "encoder" else self.module.decoder)[layer]
+        is_of_encoder = stack in ("encoder", "read-in", "latents")
+        found = (self.module.encoder if is_of_encoder else self.module.decoder)[layer]
         if not isinstance(found, Block):
             raise TypeError(f"layer {layer} of the {stack} is not a block")
         return found
@@ -164,7 +166,10 @@ class OwnSubject:
             attention: nn.Module | None = self._module.cross
         else:
             block = self.block(site)
-            attention = block.cross if site[0] == "cross" else block.attention
+            is_across = site[0] == "cross" or (site[0] == "read-in" and block.cross is not None)
+            attention = block.cross if is_across else block.attention
+            if site[0] == "read-in" and isinstance(attention, InducedAttention):
+                attention = attention.read_in
         output = getattr(attention, "output", None)
         if not isinstance(output, nn.Linear):
             raise ValueError(f"there is no site {site}")

@@ -355,7 +355,12 @@ class _OwnParts:
     """The parts of a Transformer of this program; raises UserError for a recurrent model."""
 
     def __init__(self, subject: OwnSubject) -> None:
-        subject.require_transformer()
+        if subject.require_transformer().config.has_latents:
+            raise UserError(
+                "The layers of this model are of latents, and of no tokens.",
+                expected="a model whose layers have a row for each token",
+                action="Look at its maps: read-in is what the latents read.",
+            )
         self._subject = subject
 
     def layers(self, stack: Stack) -> tuple[CallPlace, ...]:

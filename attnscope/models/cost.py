@@ -82,6 +82,8 @@ def own_cost(config: ModelConfig, n_tokens: int) -> Cost:
     if config.memory_tokens:  # read like tokens of the text
         plain = own_cost(replace(config, memory_tokens=0), n_tokens + config.memory_tokens)
         return replace(plain, n_tokens=n_tokens)
+    if config.has_latents:
+        return _latents_cost(config, n_tokens)
     linear = {"encoder": 0, "decoder": 0}
     attention = 0
     n_all = n_tokens * n_tokens
@@ -149,6 +151,25 @@ def label_cost(config: ModelConfig, n_tokens: int, body: Mapping[str, int]) -> C
         ("logits", 2 * d * config.n_labels * (n_tokens if config.labels_tokens or config.points else 1)),
     )
     return Cost(n_tokens=n_tokens, parts=tuple((name, n) for name, n in parts if n))
+
+
+def _latents_cost(config: ModelConfig, n_tokens: int) -> Cost:
+    """Latents read the tokens and one another in each layer; the label is told from them."""
+    d, n_slots, n_layers = config.d_model, config.n_projected, config.encoder_layers
+    n, k = config.n_heads * config.head_width, config.kv_heads * config.head_width
+    a_latent = 2 * d * (2 * n + 2 * n + 2 * k) + 2 * 2 * config.n_heads * SCORES[config.score].n_products(
+        config.head_width
+    )
+    if config.has_feed_forward:
+        n_read = min(config.experts_per_token, config.n_experts) if config.n_experts else 1
+        a_latent += 2 * d * (n_read * (config.up_rows + config.d_ff) + config.n_experts)
+    cells = _cells_cost(config, config.n_heads, n_tokens, n_tokens * n_slots)
+    cells += _cells_cost(config, config.n_heads, n_slots, n_slots * n_slots)
+    body = {"encoder": n_layers * a_latent, "decoder": 0, "attention": n_layers * cells}
+    of_tokens = n_layers * 2 * d * 2 * k * n_tokens  # their keys and values
+    told = label_cost(config, n_slots, body)
+    parts = ((name, c + (of_tokens if name == "encoder matrices" else 0)) for name, c in told.parts)
+    return Cost(n_tokens=n_tokens, parts=tuple(parts))
 
 
 def _recurrent_cost(config: ModelConfig, n_tokens: int) -> Cost:

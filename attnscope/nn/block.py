@@ -41,7 +41,12 @@ def _tokens_meet(shape: BlockShape, stack: Stack, layer: int, layout: HeadLayout
         return make_mixer(shape, layer)
     if shape.has_inducing and stack == "encoder":
         return InducedAttention(shape, layer)
-    return make_attention(SelfAttention, shape, (stack, layer), layout)
+    own: Stack = "latents" if _is_of_latents(shape, stack) else stack
+    return make_attention(SelfAttention, shape, (own, layer), layout)
+
+
+def _is_of_latents(shape: BlockShape, stack: Stack) -> bool:
+    return shape.has_latents and stack == "encoder"
 
 
 class Block(nn.Module):
@@ -68,11 +73,13 @@ class Block(nn.Module):
         self.is_pre = shape.norm_place != "post" or NORMS[shape.norm].is_nothing
         self.is_sandwich = shape.norm_place == "sandwich" and not NORMS[shape.norm].is_nothing
         self.has_residual, self.dropout = shape.has_residual, shape.dropout
+        self.reads_first = _is_of_latents(shape, stack)  # latents look at the tokens before one another
+        across: Stack = "read-in" if self.reads_first else "cross"
         self.attention_norm = shape.make_norm()
         self.attention = _tokens_meet(shape, stack, layer, layout)
         self.cross_norm = shape.make_norm() if has_cross else None
         self.cross = (
-            make_attention(CrossAttention, shape, ("cross", layer), cross_layout) if has_cross else None
+            make_attention(CrossAttention, shape, (across, layer), cross_layout) if has_cross else None
         )
         self.feed_forward_norm = shape.make_norm() if shape.has_feed_forward else None
         self.feed_forward = _make_feed_forward(shape)
@@ -94,16 +101,14 @@ class Block(nn.Module):
         found: list[Tensor] | None = None,
     ) -> Tensor:
         """The residual stream after this layer: [B, T, d_model]; `found` is that of `CrossAttention`."""
+        if self.reads_first:
+            x = self._across(x, memory, memory_rule, probe, cache, found)
         norm, end = self.attention_norm, self.attention_end
         read = norm(x) if self.is_pre else x
         change = self.attention(read, rule=rule, rotary=rotary, bias=bias, probe=probe, cache=cache)
         x = self._join(x, change, norm, end)
-        if self.cross is not None:
-            if memory is None or memory_rule is None:
-                raise ValueError("a decoder block with cross-attention needs a memory")
-            read = self.read(x, "cross")
-            change = self.cross(read, memory, rule=memory_rule, probe=probe, cache=cache, found=found)
-            x = self._join(x, change, self.cross_norm, self.cross_end)
+        if self.cross is not None and not self.reads_first:
+            x = self._across(x, memory, memory_rule, probe, cache, found)
         if self.feed_forward is None:
             return x
         last, end = self.feed_forward_norm, self.feed_forward_end
@@ -112,6 +117,21 @@ class Block(nn.Module):
             valid = None if cache is not None else rule.key_valid
             return self._join(x, self.feed_forward(read, valid), last, end)
         return self._join(x, self.feed_forward(read), last, end)
+
+    def _across(
+        self,
+        x: Tensor,
+        memory: Tensor | None,
+        memory_rule: MaskRule | None,
+        probe: Probe | None,
+        cache: KeyValueCache | None,
+        found: list[Tensor] | None,
+    ) -> Tensor:
+        if self.cross is None or memory is None or memory_rule is None:
+            raise ValueError("a block with cross-attention needs a memory")
+        read = self.read(x, "cross")
+        change = self.cross(read, memory, rule=memory_rule, probe=probe, cache=cache, found=found)
+        return self._join(x, change, self.cross_norm, self.cross_end)
 
     def read(self, x: Tensor, branch: Branch) -> Tensor:
         """What a branch reads of the stream."""

@@ -32,7 +32,7 @@ Norm = Annotated[str, AllowedNames(NORMS)]
 NormPlace = Literal["pre", "post", "sandwich"]
 Pooling = Literal["first", "last", "mean", "max", "attention", "hierarchical", "none", "pointer"]
 SpanKind = Literal["ramp", "offsets"]
-SlotKind = Literal["projected", "inducing"]
+SlotKind = Literal["projected", "inducing", "latents"]
 SentenceEncoding = Literal["none", "gru", "dense"]
 Activation = Literal["relu", "gelu", "gelu-tanh", "swish", "glu", "reglu", "geglu", "swiglu"]
 GATED: tuple[Activation, ...] = ("glu", "reglu", "geglu", "swiglu")
@@ -86,10 +86,11 @@ class ModelConfig:
     poolings. `reads_pair` lets it match two texts (`nn/matching.py`); with two segments it reads two as one.
     `n_projected` is the number of slots that stand for the encoder's keys and values, 0 for none: with the
     `slot_kind` projected they are mixtures of tokens (`nn/linformer.py`), with inducing learned points that
-    have attended to the tokens (`nn/inducing.py`). With `n_numbers` a token is a given vector of so many
-    numbers, which stays as it is and is projected to d_model, and no learned embedding. With a `patch_size`
-    these vectors are patches, so many pixels a side, of a picture of `picture_height` × `picture_width`
-    pixels, behind a class token (`nn/patches.py`).
+    have attended to the tokens (`nn/inducing.py`); with latents the encoder's layers are of Perceiver's
+    learned latents, which read the tokens (`nn/latents.py`). With `n_numbers` a token is a given vector of so
+    many numbers, which stays as it is and is projected to d_model, and no learned embedding. With a
+    `patch_size` these vectors are patches, so many pixels a side, of a picture of `picture_height` ×
+    `picture_width` pixels, behind a class token (`nn/patches.py`).
 
     With `memory_tokens` so many learned vectors stand in front of each text, counted among `max_tokens`, and
     are read like its tokens (`nn/memory_tokens.py`).
@@ -201,6 +202,11 @@ class ModelConfig:
         return bool(self.n_projected and self.encoder_layers) and self.slot_kind == "inducing"
 
     @property
+    def has_latents(self) -> bool:
+        """Whether the encoder's layers are of latents, which read the tokens."""
+        return bool(self.n_projected and self.encoder_layers) and self.slot_kind == "latents"
+
+    @property
     def has_sites(self) -> bool:
         """Whether attention mixes the tokens of its layers, and no other mixer."""
         return MIXERS[self.mixer].is_attention
@@ -278,7 +284,7 @@ class ModelConfig:
 
     def layout(self, stack: str, layer: int) -> HeadLayout:
         """The heads of one site; pooling and matching have one, the second text is read as the first is."""
-        if self.n_labels and stack not in ("encoder", "decoder", "second", "read-in"):
+        if self.n_labels and stack not in ("encoder", "decoder", "second", "read-in", "latents"):
             return build_layout((0,), n_heads=1, n_kv_heads=1)
         stack = "encoder" if stack == "second" else stack
         kept = dict(self.kept_heads or ()).get(site_name(stack, layer), tuple(range(self.n_heads)))
@@ -295,8 +301,9 @@ class ModelConfig:
         n_cross = self.decoder_layers if self.form == "encoder-decoder" else 0
         n_decoder = self.decoder_layers if self.has_sites else 0
         stacks: tuple[tuple[Stack, int], ...] = (
-            ("read-in", self.encoder_layers if self.has_inducing else 0),
-            ("encoder", self.encoder_layers),
+            ("read-in", self.encoder_layers if self.has_inducing or self.has_latents else 0),
+            ("encoder", 0 if self.has_latents else self.encoder_layers),
+            ("latents", self.encoder_layers if self.has_latents else 0),
             ("decoder", n_decoder),
             ("cross", n_cross),
             *self._label_stacks(),
@@ -390,6 +397,7 @@ def count_parameters(config: ModelConfig) -> ParameterCount:
         ("given vectors", config.n_numbers * config.vocab_size),
         ("projection of vectors", _count_linear(config.n_numbers, d, config.bias) if config.n_numbers else 0),
         ("memory tokens", config.memory_tokens * d),
+        ("latents", config.n_projected * d + norm if config.has_latents else 0),
         (positions.learned_part, n_stacks * positions.n_learned(config)),
         ("segment embedding", config.n_segments * d),
         ("embedding norms", n_stacks * norm if config.embedding_norm else 0),
@@ -433,6 +441,9 @@ def _count_block(config: ModelConfig, norm: int, stack: str, layer: int) -> int:
     if stack == "decoder" and config.form == "encoder-decoder":
         n_branches += 1
         total += _count_attention(config, "cross", layer)
+    if config.has_latents:
+        n_branches += 1
+        total += _count_attention(config, "read-in", layer)
     if config.has_feed_forward:
         n_branches += 1
         one = _count_linear(d, config.up_rows, bias) + _count_linear(config.d_ff, d, bias)
@@ -454,7 +465,7 @@ def _count_attention(config: ModelConfig, stack: str, layer: int) -> int:
         total += POSITIONS[config.position].n_learned_of_site(config, layout.n_heads)
     if config.span_limit and stack != "cross":
         total += layout.n_heads * (config.span_limit if config.span_kind == "offsets" else 1)
-    if config.n_projected and stack == "encoder" and layout.heads:
+    if config.n_projected and config.slot_kind == "projected" and stack == "encoder" and layout.heads:
         total += 2 * config.n_projected * config.max_tokens
     return total
 

@@ -95,18 +95,26 @@ def picture_faults(config: "ModelConfig") -> Iterator[tuple[str, str]]:
         yield "max_tokens", f"at least {n:,}: a class token and {n - 1:,} patches of {size} × {size} px"
 
 
+_SLOTS = {"inducing": "inducing points", "latents": "latents"}
+
+
 def slot_faults(config: "ModelConfig") -> Iterator[tuple[str, str]]:
     """What does not go with keys and values that are projected along the tokens."""
     if not config.n_projected:
         if config.slot_kind != "projected":
             yield "slot_kind", '"projected", unless n_projected says how many slots there are'
         return
-    if config.slot_kind == "inducing" and config.reads_pair:
-        yield "slot_kind", '"projected", since the second text would need inducing points of its own'
-    if config.slot_kind == "inducing" and config.kept_heads is not None:
-        yield "kept_heads", "nothing: heads of inducing points are not removed; close their gates"
-    if config.slot_kind == "inducing" and NORMS[config.norm].is_of_batch:
-        yield "norm", "a norm of single tokens: inducing points are no tokens of the batch"
+    if config.slot_kind == "latents" and (not config.labels_texts or config.pooling == "hierarchical"):
+        yield "slot_kind", '"inducing" or "projected": latents tell one label of a whole text, and no tokens'
+    if config.slot_kind != "projected" and config.reads_pair:
+        yield (
+            "slot_kind",
+            f'"projected", since the second text would need {_SLOTS[config.slot_kind]} of its own',
+        )
+    if config.slot_kind != "projected" and config.kept_heads is not None:
+        yield "kept_heads", f"nothing: heads of {_SLOTS[config.slot_kind]} are not removed; close their gates"
+    if config.slot_kind != "projected" and NORMS[config.norm].is_of_batch:
+        yield "norm", f"a norm of single tokens: {_SLOTS[config.slot_kind]} are no tokens of the batch"
     if config.form == "decoder":
         yield "n_projected", "0: a projection mixes all tokens, so that no query of a decoder could be causal"
     if config.n_projected > config.max_tokens:

@@ -79,6 +79,7 @@ class BlockShape:
     reach: int = 0
     n_projected: int = 0
     has_inducing: bool = False
+    has_latents: bool = False
     span_limit: int = 0
     span_kind: str = "ramp"
     span_ramp: int = 1
@@ -115,7 +116,7 @@ class BlockShape:
 
     def make_projection(self, stack: Stack) -> Projection | None:
         """What projects keys and values to slots, in an encoder that has them."""
-        is_projected = self.n_projected and stack == "encoder"
+        is_projected = self.n_projected and stack == "encoder" and not self.has_latents
         return Projection(self.n_projected, self.max_tokens) if is_projected else None
 
     def full_layout(self) -> HeadLayout:
@@ -146,6 +147,7 @@ def block_shape(config: ModelConfig) -> BlockShape:
         reach=config.max_distance if POSITIONS[config.position].scores_distances else 0,
         n_projected=config.n_projected,
         has_inducing=config.has_inducing,
+        has_latents=config.has_latents,
         span_limit=config.span_limit,
         span_kind=config.span_kind,
         span_ramp=config.span_ramp,

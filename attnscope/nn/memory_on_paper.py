@@ -83,6 +83,8 @@ def activation_bytes(config: ModelConfig, shape: BatchShape) -> int:
     if config.memory_tokens:
         longer = replace(shape, n_tokens=shape.n_tokens + config.memory_tokens)
         return activation_bytes(replace(config, memory_tokens=0), longer)
+    if config.has_latents:
+        return _latents_bytes(config, shape)
     stacks: tuple[tuple[Stack, int], ...] = (
         ("encoder", config.encoder_layers),
         ("decoder", config.decoder_layers),
@@ -104,6 +106,18 @@ def activation_bytes(config: ModelConfig, shape: BatchShape) -> int:
         hidden += 4 * shape.n_scored * config.vocab_size * WIDE
         total += config.n_heads * shape.n_sequences * shape.n_tokens**2 * WIDE
     return total + hidden + _weight_copies(config, shape)
+
+
+def _latents_bytes(config: ModelConfig, shape: BatchShape) -> int:
+    """Blocks of latents, which are few, and in each the keys and values of the tokens."""
+    plain = replace(config, n_projected=0, slot_kind="projected")
+    few = replace(shape, n_tokens=config.n_projected)
+    k = config.kv_heads * config.head_width
+    total = _ends_bytes(config, shape) + shape.n_rows * _branch_bytes(config, shape)
+    for layer in range(config.encoder_layers):
+        total += _block_bytes(plain, few, "encoder", layer) + _attention_bytes(plain, few, "cross", layer)
+        total += shape.n_rows * 2 * k * shape.narrow
+    return total + _ends_bytes(config, few) + shape.n_scored * config.d_model * shape.narrow
 
 
 def n_turns_of(config: ModelConfig, shape: BatchShape) -> int:

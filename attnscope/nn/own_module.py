@@ -137,6 +137,7 @@ class OwnModule(nn.Module, ABC):
             else self.encode(ids, valid=valid, segments=segments, pattern=pattern, probe=probe)
         )
         if second is None or not isinstance(matching, Matching):
+            valid = None if self.config.has_latents else valid
             row: Tensor = summary(hidden, ids, valid=valid, probe=probe)
             return row
         of_second = None if probe is None else OfSecond(probe)
@@ -175,6 +176,8 @@ class _KeyKind(TypedDict):
 
 def key_kind(config: ModelConfig, stack: Stack) -> _KeyKind:
     """What the columns of a stack's maps stand for, as `Site` says it."""
+    if config.has_latents and stack in ("latents", "pool"):
+        return {"keys": "slots", "n_slots": config.n_projected}
     if stack == "read-in":
         return {"keys": "tokens", "n_slots": config.n_projected}
     if config.n_projected and stack in ("encoder", "second"):

@@ -24,6 +24,7 @@ from attnscope.nn.config import ModelConfig
 from attnscope.nn.copying import copied_pieces, ids_of, with_ids
 from attnscope.nn.dropping import drop
 from attnscope.nn.embedding_and_head import Embedding, Head, unfilled_embedding
+from attnscope.nn.latents import Latents
 from attnscope.nn.layers import Rotary, block_shape
 from attnscope.nn.masks import build_rule
 from attnscope.nn.matching import Matching
@@ -83,9 +84,16 @@ class Transformer(OwnModule):
             Embedding(config, shape, n_segments=config.n_segments) if has_encoder else None
         )
         self.encoder = nn.ModuleList(
-            Block(shape, stack="encoder", layer=i, has_cross=False, layout=config.layout("encoder", i))
+            Block(
+                shape,
+                stack="encoder",
+                layer=i,
+                has_cross=config.has_latents,
+                layout=config.layout("encoder", i),
+            )
             for i in range(config.encoder_layers)
         )
+        self.latents = Latents(shape) if config.has_latents else None
         self.decoder_embedding = Embedding(config, shape, n_segments=0) if has_decoder else None
         self.decoder = nn.ModuleList(
             Block(
@@ -188,7 +196,10 @@ class Transformer(OwnModule):
         for norm in self._batch_norms:
             norm.valid = valid
         x = self._embed(self.encoder_embedding, ids, segments)
-        n = ids.shape[1]
+        memory, memory_rule, n = None, None, ids.shape[1]
+        if self.latents is not None:
+            x, memory = self.latents(x)
+            memory_rule, valid, n = build_rule(is_causal=False, key_valid=valid), None, x.shape[1]
         rule = self.self_mask.rule(n, n, is_causal=False, key_valid=valid, pattern=pattern, device=x.device)
         rotary, bias = self._rotary(n), self._bias(self.encoder_relative, n, n)
         for block in self.encoder:
@@ -199,6 +210,8 @@ class Transformer(OwnModule):
                 rule=rule,
                 rotary=rotary,
                 bias=bias,
+                memory=memory,
+                memory_rule=memory_rule,
                 probe=probe,
             )
         x = x if self.encoder_norm is None else self.encoder_norm(x)

@@ -8,7 +8,7 @@
 
 import numpy as np
 
-from attnscope.counting import format_number, plural
+from attnscope.counting import plural
 from attnscope.questions.question import Copied, NoOptions, Question, Reading
 from attnscope.records.asking import Answer, Cell, NumberTable
 from attnscope.records.charts import CellMap, Chart, Series
@@ -50,11 +50,11 @@ def _sentence(found: Copied) -> str:
     n = len(found.told)
     if not copied:
         return f"All of {plural(n, 'token')} are written from the vocabulary: p_gen is at least a half."
-    named = [f"{found.told[i].piece} ({format_number(float(found.p_write[i]))})" for i in copied]
+    named = [found.told[i].piece for i in copied]
     more = f" and {len(named) - _MOST_NAMED} more" if len(named) > _MOST_NAMED else ""
     return (
         f"{len(copied)} of {plural(n, 'token')} {'is' if len(copied) == 1 else 'are'} rather copied than "
-        f"written, with p_gen below a half: {', '.join(named[:_MOST_NAMED])}{more}."
+        f"written, p_gen below a half: {', '.join(named[:_MOST_NAMED])}{more}."
     )
 
 
@@ -62,8 +62,7 @@ def _chart(found: Copied, names: tuple[str, ...]) -> Chart:
     xs = np.arange(1.0, len(names) + 1.0)
     curves = (
         Series(name="p_gen", xs=xs, ys=found.p_write, style="stems", has_points=True),
-        Series(name="P of the token", xs=xs, ys=found.p, colour=1, has_points=True),
-        Series(name="P_vocab of the token", xs=xs, ys=found.p_generator, colour=2, has_points=True),
+        Series(name="P of the token", xs=xs, ys=found.p, colour=1, style="points"),
     )
     title = "Written from the vocabulary"
     return Chart(

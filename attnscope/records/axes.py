@@ -6,7 +6,7 @@
 | target    | the tokens of the target, or of the second text               | its tokens          |
 | summary   | the one learned query of a pooling head                       | 1                   |
 | sentences | the sentences of the first text                               | `Tokens.sentences`  |
-| slots     | projections or inducing points: no places of a text           | `Site.n_slots`      |
+| slots     | projections, inducing points, latents: no places of a text    | `Site.n_slots`      |
 """
 
 from collections.abc import Iterable
@@ -33,6 +33,7 @@ _ROWS: dict[Stack, Axis] = {
     "second-pool": "summary",
     "sentence": "sentences",
     "read-in": "slots",
+    "latents": "slots",
 }
 _COLUMNS: dict[Stack, Axis] = {
     "encoder": "source",
@@ -44,6 +45,7 @@ _COLUMNS: dict[Stack, Axis] = {
     "second-pool": "target",
     "sentence": "source",
     "read-in": "source",
+    "latents": "slots",
 }
 
 
@@ -64,7 +66,7 @@ def axes_of(stack: Stack, sites: Iterable[Site] = (), *, has_target: bool = True
 def is_self_attention(site: Site) -> bool:
     """Whether rows and columns are the same tokens, so that a diagonal and distances mean something."""
     rows, columns = axes_of(site.stack, (site,))
-    return rows == columns
+    return rows == columns != "slots"
 
 
 def tokens_of_site(

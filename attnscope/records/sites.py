@@ -12,7 +12,8 @@ are written `L3H5`. All sites of a stack have the same rows and columns (`record
     back          the first text           the second one
     second-pool   the summary              the second text
     sentence      the sentences            the text
-    read-in       the inducing points      the text
+    read-in       inducing points, latents the text
+    latents       the latents              the latents
 """
 
 import operator
@@ -26,7 +27,9 @@ from attnscope.codec import Between
 from attnscope.counting import plural
 from attnscope.errors import UserError
 
-Stack = Literal["encoder", "decoder", "cross", "pool", "second", "back", "second-pool", "sentence", "read-in"]
+Stack = Literal[
+    "encoder", "decoder", "cross", "pool", "second", "back", "second-pool", "sentence", "read-in", "latents"
+]
 STACKS: tuple[Stack, ...] = get_args(Stack)
 KeyKind = Literal["tokens", "sentences", "slots"]
 KEY_KINDS: tuple[KeyKind, ...] = get_args(KeyKind)
@@ -41,7 +44,7 @@ class Site:
     Its columns are not tokens where `keys` says so. It has `n_heads` heads; several share a key and value
     where there are only `n_kv_heads` of those.
     `n_slots` is the number of columns, or of rows, that are no positions in the text (the projections of
-    Linformer, inducing points).
+    Linformer, inducing points, latents).
     `former` has the number that each head had before others of its site were removed; empty where none were.
     """
 

@@ -41,3 +41,15 @@ def test_that_heads_learn_at_which_offsets_to_look(tmp_path: Path) -> None:
     assert sum(z for _, z in look.spans) == pytest.approx(
         sum(float(s.spans().detach().sum()) for s in sites), rel=0.01
     )
+
+
+@pytest.mark.slow
+def test_that_a_mood_is_heard_through_four_latents(tmp_path: Path) -> None:
+    short = {"training.n_steps": "150", "training.evaluate_every": "150", "training.save_every": "150"}
+    look = last_look("sentiment-latents", tmp_path / "run", **short)
+    assert look.accuracy is not None
+    assert look.accuracy > 0.98
+    trace = load(tmp_path / "run", "cpu").trace("the old waiter brought us a wonderful soup before lunch .")
+    told = [token.piece for token in trace.source.tokens].index("wonderful")
+    weights = [trace.weights(("read-in", layer), head) for layer in (0, 1) for head in (0, 1)]
+    assert max(float(one[:, told].max()) for one in weights) > 0.5

@@ -27,7 +27,7 @@ _WORDS = (
     "vanishing gradients, GELU, SwiGLU, RMSNorm, W_O, tied embeddings, mixed precision, label smoothing, "
     "LoRA, Dodge, BERT-base, span corruption, beam search, BLEU, coreference, strawberries, "
     "Longformer, complexity, sentinels, "
-    "pointer-generator, copying, hard mask, memory tokens, prompt tuning"
+    "pointer-generator, copying, hard mask, memory tokens, prompt tuning, latents"
 ).split(", ")
 
 

@@ -206,11 +206,13 @@ def rows_of_heads(heads: tuple[int, ...], d_head: int, *, device: torch.device |
 
 def _require_removable(config: ModelConfig, plan: RemovalPlan) -> None:
     """Raise UserError for a head that cannot go, or whose gate cannot be multiplied into the weights."""
-    if config.has_inducing and any(
-        site.removed or site.folded for site in plan.sites if site.site.stack in ("encoder", "read-in")
+    if (config.has_inducing or config.has_latents) and any(
+        site.removed or site.folded
+        for site in plan.sites
+        if site.site.stack in ("encoder", "read-in", "latents")
     ):
         raise UserError(
-            "Heads that read inducing points, or fill them, cannot be removed for good.",
+            "Heads that read inducing points or latents, or fill them, cannot be removed for good.",
             expected="their gates at 1",
             action="Close their gates instead: that gives the same output.",
         )

@@ -339,5 +339,6 @@ _STACK_HINTS: dict[Stack, str] = {
     "back": "Matching: tokens of the first text look for similar ones in the second",
     "second-pool": "Pooling: the summary looks at the second text",
     "sentence": "Pooling: each sentence looks at its own words",
-    "read-in": "Into the bottleneck: learned inducing points look at the source tokens",
+    "read-in": "Into the bottleneck: learned points, or latents, look at the source tokens",
+    "latents": "Inside the bottleneck: latents look at one another",
 }
