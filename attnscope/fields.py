@@ -224,6 +224,31 @@ class Text(Field):
         return text
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileName(Text):
+    """The path of a file, or nothing; `read` raises UserError for a file that it cannot read.
+
+    `kinds` is what a dialog offers, such as `CoNLL-U (*.conllu)`.
+    """
+
+    read: Callable[[str], object]
+    kinds: str
+
+    def fits(self, value: object) -> bool:
+        try:
+            self.checked(value)
+        except UserError:
+            return False
+        return True
+
+    def checked(self, value: object) -> Value:
+        if not Text.fits(self, value):
+            raise self.fault(value)
+        if value:
+            self.read(cast("str", value))
+        return cast("str", value)
+
+
 def number(
     default: float,
     values: Sequence[float],
@@ -283,6 +308,13 @@ def line(
     """A line of text."""
     described = Text(title=title, tip=tip, most=most, is_text=is_text, form=form, example=example)
     return _member(default, described)
+
+
+def file_line(*, title: str, tip: str, kinds: str, read: Callable[[str], object], most: int = 1000) -> Any:
+    """The path of a file, at first none; `read` raises UserError for one that it cannot read."""
+    return _member(
+        "", FileName(title=title, tip=tip, kinds=kinds, read=read, most=most, form="the path of a file")
+    )
 
 
 def _member(default: Value, described: Field) -> Any:

@@ -3,13 +3,13 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from attnscope.analysis.conllu import Tree
 from attnscope.analysis.corpus import measure_corpus
 from attnscope.analysis.corpus_texts import Text
 from attnscope.analysis.gold_links import AlignedPair
 from attnscope.analysis.roles import head_card
 from attnscope.analysis.syntax import measure_syntax
 from attnscope.analysis.word_alignment import measure_alignment
+from attnscope.conllu import Tree
 from attnscope.errors import UserError, of_wrong_kind
 from attnscope.models.inputs import Inputs
 from attnscope.models.model import Model

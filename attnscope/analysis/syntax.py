@@ -24,10 +24,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from attnscope.analysis.bootstrap import RatioBootstrap
-from attnscope.analysis.conllu import Tree
 from attnscope.analysis.corpus_texts import NumberedInputs, length_batches, run_batch
 from attnscope.analysis.telling import TellingTexts
 from attnscope.analysis.words import WordProbe, find_spans, stack_maps, word_maps
+from attnscope.conllu import Tree
 from attnscope.errors import UserError
 from attnscope.models.model import Model
 from attnscope.records.intervals import LEVEL

@@ -15,8 +15,8 @@ from attnscope.files import replace_file
 from attnscope.records.sites import Stack
 
 if TYPE_CHECKING:
-    from attnscope.analysis.conllu import Tree
     from attnscope.analysis.corpus_texts import Text
+    from attnscope.conllu import Tree
     from attnscope.models import Model
     from attnscope.models.inputs import Inputs
     from attnscope.records.findings import Findings
@@ -212,7 +212,7 @@ def _stack(arguments: argparse.Namespace, model: "Model") -> Stack | None:
 
 
 def _trees(arguments: argparse.Namespace) -> "list[Tree]":
-    from attnscope.analysis.conllu import read_conllu
+    from attnscope.conllu import read_conllu
 
     return [] if arguments.conllu is None else read_conllu(arguments.conllu, arguments.max_texts)
 

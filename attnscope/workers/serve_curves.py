@@ -5,10 +5,10 @@ from collections.abc import Generator, Iterator, Sequence
 from pathlib import Path
 
 from attnscope.analysis.batches import Sample
-from attnscope.analysis.conllu import read_conllu
 from attnscope.analysis.corpus_texts import batch_tokens, own_examples, own_texts, read_corpus, sample_texts
 from attnscope.analysis.pruning_curve import pruning_curves, removal_steps
 from attnscope.analysis.redundancy import HeadDivergences, head_pairs
+from attnscope.conllu import read_conllu
 from attnscope.errors import UserError
 from attnscope.models import Model
 from attnscope.records.importance import (

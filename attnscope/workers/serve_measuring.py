@@ -3,12 +3,12 @@
 from collections.abc import Generator, Iterator, Sequence
 from pathlib import Path
 
-from attnscope.analysis.conllu import Tree, read_conllu
 from attnscope.analysis.corpus_texts import Text, own_texts, read_corpus
 from attnscope.analysis.gold_links import AlignedPair, read_gold_files
 from attnscope.analysis.known_links import own_pairs
 from attnscope.analysis.measuring import measure_parts
 from attnscope.analysis.roles import head_card
+from attnscope.conllu import Tree, read_conllu
 from attnscope.errors import UserError
 from attnscope.models import Model
 from attnscope.records.alignment import GoldFiles

@@ -22,7 +22,6 @@ from torch import Tensor
 
 from attnscope.analysis.batches import Sample, build_batches
 from attnscope.analysis.bleu import require_counter
-from attnscope.analysis.conllu import Tree, read_conllu
 from attnscope.analysis.corpus import measure_corpus
 from attnscope.analysis.corpus_texts import Text
 from attnscope.analysis.gold_links import AlignedPair
@@ -32,6 +31,7 @@ from attnscope.analysis.metrics import make_metric
 from attnscope.analysis.model_adapter import Batch, Subject, subject_of
 from attnscope.analysis.roles import find_roles
 from attnscope.analysis.syntax import measure_syntax
+from attnscope.conllu import Tree, read_conllu
 from attnscope.models import Model, load
 from attnscope.nn.attention import Probe
 from attnscope.records.charts import Chart, Series

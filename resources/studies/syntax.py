@@ -26,11 +26,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from attnscope.analysis.conllu import Tree, read_conllu
 from attnscope.analysis.corpus_texts import own_texts
 from attnscope.analysis.measures import row_entropy
 from attnscope.analysis.redundancy import HeadDivergences
 from attnscope.analysis.syntax import MIN_ARCS, measure_syntax
+from attnscope.conllu import Tree, read_conllu
 from attnscope.errors import UserError
 from attnscope.models import Model, load
 from attnscope.records.arrays import frozen_array

@@ -10,10 +10,10 @@ from tiny_models import tiny_model
 
 import attnscope as at
 from attnscope.analysis import corpus, measuring
-from attnscope.analysis.conllu import Tree, TreeWord
 from attnscope.analysis.measuring import measure_parts
 from attnscope.analysis.syntax import measure_syntax
 from attnscope.cli.main import main
+from attnscope.conllu import Tree, TreeWord
 from attnscope.errors import UserError
 from attnscope.records.findings import Findings
 from attnscope.records.measures import CorpusProgress

@@ -24,10 +24,10 @@ from session_samples import Desk, states_of
 from tiny_models import FRENCH, SENTENCE, tiny_model
 
 from attnscope import files
-from attnscope.analysis.conllu import read_conllu
 from attnscope.analysis.gold_links import read_gold_files, read_links
 from attnscope.app import DRAFT_NAME, bring_draft_back
 from attnscope.cli.inputs import read_file_argument
+from attnscope.conllu import read_conllu
 from attnscope.errors import UserError
 from attnscope.figures.figure import figure
 from attnscope.figures.figure_file import read_figure_file

@@ -13,8 +13,8 @@ from tiny_models import tiny_model
 
 import attnscope
 from attnscope import files, outside
-from attnscope.analysis.conllu import read_conllu
 from attnscope.cli.inputs import read_file_argument
+from attnscope.conllu import read_conllu
 from attnscope.errors import LoadError, UserError
 from attnscope.figures.figure_file import read_figure_file
 from attnscope.models import load

@@ -11,8 +11,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from attnscope.analysis.conllu import Tree, TreeWord
 from attnscope.analysis.redundancy import HeadDivergences
+from attnscope.conllu import Tree, TreeWord
 from attnscope.errors import UserError
 from attnscope.records.sites import HeadRef, Site
 from attnscope.records.tokens import Token

@@ -10,11 +10,11 @@ import torch
 from known_heads import KNOWN_WORDS, known_decoder
 from tiny_models import SENTENCE, tiny_model
 
-from attnscope.analysis.conllu import Tree, TreeWord
 from attnscope.analysis.measuring import measure_texts
 from attnscope.analysis.redundancy import HeadDivergences
 from attnscope.analysis.syntax import measure_syntax
 from attnscope.cli import main as cli
+from attnscope.conllu import Tree, TreeWord
 from attnscope.errors import UserError
 from attnscope.records.sites import HeadRef
 from attnscope.records.tokens import Token

@@ -1,19 +1,27 @@
 """The controls of a lab, one for each setting of its choice: each shows a choice and asks for another."""
 
+from collections.abc import Callable
+from pathlib import Path
 from typing import Generic, TypeVar
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QCheckBox, QComboBox, QLineEdit, QWidget
+from PySide6.QtWidgets import QCheckBox, QComboBox, QFileDialog, QLineEdit, QWidget
 
-from attnscope.fields import Field, Number, OneOf, Seed, Switch, Text, Value
+from attnscope.errors import UserError
+from attnscope.fields import Field, FileName, Number, OneOf, Seed, Switch, Text, Value
 from attnscope.figures.style import type_px
 from attnscope.widgets.form_parts import column, row
 from attnscope.widgets.formula_label import FormulaLabel
 from attnscope.widgets.jump_slider import JumpSlider
-from attnscope.widgets.labels import PlainLabel, plain_tooltip, push_button
+from attnscope.widgets.labels import PlainLabel, plain_tooltip, push_button, tool_button
 
 C = TypeVar("C")
 _NAME_PX, _VALUE_PX = 64, 44
+ChooseFile = Callable[[QWidget, str], str]
+
+
+def _ask_file(parent: QWidget, kinds: str) -> str:
+    return QFileDialog.getOpenFileName(parent, "Open", str(Path.home()), f"{kinds};;All files (*)")[0]
 
 
 class ControlRow(QWidget, Generic[C]):
@@ -25,14 +33,17 @@ class ControlRow(QWidget, Generic[C]):
     asked = Signal(object)
     settled = Signal()
 
-    def __init__(self, setting: Field, choice: C) -> None:
+    def __init__(self, setting: Field, choice: C, *, choose_file: ChooseFile = _ask_file) -> None:
         super().__init__()
+        self.choose_file = choose_file
         self._setting, self._choice = setting, choice
         self.group = setting.title if isinstance(setting, Number | Text) else ""
         self._index = -1
         self.name = PlainLabel(setting.title, "small")
         self.value = PlainLabel("", "value")
         self.value.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
+        self.error = PlainLabel("", "error", wraps=True)
+        self.error.hide()
         self.field = self._make_field()
         self.field.setAccessibleName(setting.title)
         tip = plain_tooltip(setting.tip)
@@ -42,10 +53,14 @@ class ControlRow(QWidget, Generic[C]):
         match setting:
             case Number():
                 layout.addLayout(row(self.name, self.field, self.value, spacing=6))
+            case FileName():
+                self.opener = tool_button("…", f"Open a file: {setting.title}", clicked=self._on_file_wanted)
+                layout.addLayout(row(self.name, self.field, self.opener, spacing=6))
             case OneOf() | Text():
                 layout.addLayout(row(self.name, self.field, spacing=6))
             case _:
                 layout.addWidget(self.field)
+        layout.addWidget(self.error)
         self.set_size()
         self.show_choice(choice)
 
@@ -63,6 +78,7 @@ class ControlRow(QWidget, Generic[C]):
         elif isinstance(setting, Switch) and isinstance(field, QCheckBox):
             field.setChecked(bool(value))
         elif isinstance(setting, Text) and isinstance(field, QLineEdit):
+            self.error.hide()
             is_typed = field.hasFocus() and field.text() == value
             if not is_typed:  # what is being typed stays as it is typed
                 field.setText(str(value))
@@ -103,7 +119,10 @@ class ControlRow(QWidget, Generic[C]):
                 return button
             case Text() as text:
                 edit = QLineEdit(maxLength=text.most, placeholderText=text.example)
-                edit.textEdited.connect(self._on_written)
+                if isinstance(text, FileName):  # it is read, and so only when it is whole
+                    edit.editingFinished.connect(self._on_file_named)
+                else:
+                    edit.textEdited.connect(self._on_written)
                 edit.editingFinished.connect(self.settled)
                 return edit
             case _:
@@ -126,6 +145,21 @@ class ControlRow(QWidget, Generic[C]):
     def _on_pushed(self) -> None:
         if isinstance(self._setting, Seed):
             self._ask(int(self._setting.of(self._choice)) + self._setting.step)
+
+    def _on_file_wanted(self) -> None:
+        if isinstance(self._setting, FileName) and (path := self.choose_file(self, self._setting.kinds)):
+            self._open(path)
+
+    def _on_file_named(self) -> None:
+        if isinstance(self.field, QLineEdit) and self.field.text().strip() != self._setting.of(self._choice):
+            self._open(self.field.text().strip())
+
+    def _open(self, path: str) -> None:
+        try:
+            self._ask(self._setting.checked(path))
+        except UserError as error:
+            self.error.setText(str(error))
+            self.error.show()
 
     def _on_written(self, text: str) -> None:
         if self._setting.fits(text):
