@@ -20,6 +20,7 @@ import hostile
 import numpy as np
 import pytest
 import torch
+from hf_folders import make, save_folder, save_picture, save_recording
 from session_samples import Desk, states_of
 from tiny_models import FRENCH, SENTENCE, tiny_model
 
@@ -32,6 +33,10 @@ from attnscope.errors import UserError
 from attnscope.figures.figure import figure
 from attnscope.figures.figure_file import read_figure_file
 from attnscope.models import load
+from attnscope.models.huggingface.facts import read_special_ids
+from attnscope.models.huggingface.images import prepare, read_preparation
+from attnscope.models.huggingface.sounds import read_extractor
+from attnscope.models.huggingface.tokenizer_files import read_vocabulary
 from attnscope.one_window import read_wanted
 from attnscope.paths import resources_folder
 from attnscope.records.alignment import GoldFiles
@@ -417,6 +422,70 @@ def test_that_hostile_metrics_of_an_earlier_run_tell_no_speed_or_one(
         speed.pace_of(parse_recipe(recipe), cpu, [path.parent])
 
     try_all(tell, tmp_path / "metrics.jsonl", (b"\n".join(some) for some in lines), tmp_path)
+
+
+_PICTURE = {
+    "size": {"shortest_edge": 10}, "crop_size": {"height": 8, "width": 8}, "do_center_crop": True,
+    "image_mean": [0.4, 0.5, 0.6], "image_std": [0.2, 0.2, 0.3], "resample": 3, "rescale_factor": 1 / 255,
+}  # fmt: skip
+_SOUND = {"feature_size": 16, "sampling_rate": 16_000, "hop_length": 160, "chunk_length": 1, "n_fft": 400}
+_GENERATION = {
+    "bos_token_id": 0, "eos_token_id": [0, 1], "pad_token_id": 1, "decoder_start_token_id": 1,
+    "forced_bos_token_id": 2, "max_length": 20, "temperature": 0.7, "suppress_tokens": [1, 2],
+}  # fmt: skip
+_TOKENS = {
+    "bos_token": "<|endoftext|>", "eos_token": {"content": "<|endoftext|>", "lstrip": False},
+    "model_max_length": 10**30, "tokenizer_class": "GPT2Tokenizer", "chat_template": "{{ messages }}",
+    "added_tokens_decoder": {"0": {"content": "<|endoftext|>", "special": True}},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["gpt2", "bert-classes", "bart", "vit", "whisper"])
+def test_that_hostile_configurations_of_the_library_are_refused_or_open(kind: str, tmp_path: Path) -> None:
+    pytest.importorskip("transformers")
+    files = {"preprocessor_config": _SOUND} if kind == "whisper" else {}
+    folder = save_folder(tmp_path / "model", *make(kind), **files)
+    text = SENTENCE
+    if kind == "vit":
+        text = save_picture(tmp_path / "a.png", height=9, width=12)
+    elif kind == "whisper":
+        text = save_recording(tmp_path / "a.wav")
+
+    def open_and_trace(path: Path) -> None:
+        model = load(path.parent, "cpu")
+        model.trace(text, FRENCH if kind == "bart" else None)
+
+    content = json.loads((folder / "config.json").read_text())
+    try_all(open_and_trace, folder / "config.json", hostile.of_json(content, 30 * TIMES, SEED), folder)
+
+
+def test_that_hostile_files_beside_a_model_of_the_library_are_refused_or_read(tmp_path: Path) -> None:
+    library = pytest.importorskip("transformers")
+    folder = save_folder(tmp_path / "model", *make("gpt2"))
+    doors: dict[str, tuple[Any, Door]] = {
+        "generation_config.json": (_GENERATION, lambda path: read_special_ids({}, path.parent, 50)),
+        "tokenizer_config.json": (_TOKENS, lambda path: read_vocabulary(path.parent, library)),
+        "special_tokens_map.json": (_TOKENS, lambda path: read_vocabulary(path.parent, library)),
+    }
+    for number, (name, (content, door)) in enumerate(doors.items()):
+        try_all(door, folder / name, hostile.of_json(content, 80 * TIMES, SEED + number), folder)
+        (folder / name).unlink()
+
+
+@pytest.mark.parametrize("name", ["preprocessor_config.json", "processor_config.json"])
+def test_that_hostile_processors_are_refused_or_read(name: str, tmp_path: Path) -> None:
+    library = pytest.importorskip("transformers")
+    place, pictures, sounds = tmp_path / name, _PICTURE, _SOUND
+    is_joint = name == "processor_config.json"
+    picture = {"image_processor": pictures} if is_joint else pictures
+    sound = {"feature_extractor": sounds} if is_joint else sounds
+    black = np.zeros((12, 9, 3), np.uint8)
+    try_all(
+        lambda _: prepare(black, read_preparation(tmp_path, (8, 8))),
+        place,
+        hostile.of_json(picture, 150 * TIMES, SEED),
+    )
+    try_all(lambda _: read_extractor(tmp_path, library), place, hostile.of_json(sound, 80 * TIMES, SEED + 1))
 
 
 def test_that_hostile_requests_to_the_window_ask_for_nothing_or_a_path() -> None:

@@ -160,6 +160,15 @@ def test_that_patches_are_named_by_row_and_column_after_the_special_tokens() -> 
         ({"size": 32, "crop_size": 28, "do_center_crop": True}, (28, 28, 32)),
         ({"size": 32, "crop_size": 28, "do_center_crop": False}, (32, 32, None)),
         ({"size": {"height": 42, "width": 42}, "crop_size": 28, "do_center_crop": True}, (28, 28, None)),
+        (
+            {
+                "size": 42,
+                "crop_size": 28,
+                "do_center_crop": True,
+                "feature_extractor_type": "DeiTFeatureExtractor",
+            },
+            (28, 28, None),
+        ),
         ({"size": {"longest_edge": 32}}, (56, 56, None)),
         ({"size": 28, "do_resize": False}, (56, 56, None)),
     ],
@@ -169,6 +178,54 @@ def test_that_the_processors_own_size_wins(values, expected, tmp_path: Path) -> 
     (tmp_path / "preprocessor_config.json").write_text(json.dumps(values))
     how = read_preparation(tmp_path, (56, 56))
     assert (how.height, how.width, how.shortest) == expected
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("is_joint", [False, True], ids=["its own file", "the processor's file"])
+@pytest.mark.parametrize("name", ["CLIP", "DeiT", "Siglip", "ViT", "Bit"])
+def test_that_pixels_are_those_of_the_librarys_own_processor(
+    name: str, is_joint: bool, tmp_path: Path
+) -> None:
+    hf = pytest.importorskip("transformers")
+    crop = {"height": 17, "width": 17}
+    sizes = {"DeiT": {"size": {"height": 20, "width": 20}, "crop_size": crop}, "Siglip": {"size": crop}}
+    shortest = {"size": {"shortest_edge": 18}, "crop_size": crop}
+    sizes |= {"ViT": {"size": crop}, "CLIP": shortest, "Bit": shortest}
+    processor = getattr(hf, f"{name}ImageProcessorPil")(**sizes[name])
+    processor.save_pretrained(tmp_path)
+    own = tmp_path / "preprocessor_config.json"
+    if is_joint:  # as a processor of pictures and words writes it since version 5 of the library
+        joint = {"image_processor": json.loads(own.read_text()), "processor_class": "AnyProcessor"}
+        (tmp_path / "processor_config.json").write_text(json.dumps(joint))
+        own.unlink()
+    rows, columns = np.arange(30)[:, None, None] / 30, np.arange(47)[None, :, None] / 47
+    picture = (np.sin(3 * rows + np.arange(3)) * np.cos(2 * columns) * 100 + 120).astype(np.uint8)
+    wanted = processor(Image.fromarray(picture), return_tensors="pt")["pixel_values"]
+    how = read_preparation(tmp_path, (64, 64))
+    found = prepare(picture, how)
+    assert found.shape == wanted.shape == (1, 3, 17, 17)
+    grey = how.rescale / min(how.deviation)
+    assert (found - wanted).abs().max() < 2.5 * grey  # it rounds to whole greys after each direction
+
+
+def test_that_a_part_of_a_joint_processor_wins_and_must_be_an_object(tmp_path: Path) -> None:
+    (tmp_path / "preprocessor_config.json").write_text('{"size": 8}')
+    joint = tmp_path / "processor_config.json"
+    joint.write_text('{"processor_class": "OldProcessor"}')  # as older versions wrote it: without the part
+    assert read_preparation(tmp_path, (64, 64)).height == 8
+    joint.write_text('{"image_processor": {"size": 16}}')
+    assert read_preparation(tmp_path, (64, 64)).height == 16
+    joint.write_text('{"image_processor": 3}')
+    with pytest.raises(LoadError, match="image_processor, cannot be read: it holds a number"):
+        read_preparation(tmp_path, (64, 64))
+
+
+@pytest.mark.parametrize("key", ["rescale_factor", "image_mean", "image_std"])
+@pytest.mark.parametrize("value", ["NaN", "Infinity", "true", '"1"', "{}"])
+def test_that_colours_that_are_no_numbers_are_refused(key: str, value: str, tmp_path: Path) -> None:
+    (tmp_path / "preprocessor_config.json").write_text(f'{{"{key}": {value}}}')
+    with pytest.raises(LoadError, match=key):
+        read_preparation(tmp_path, (64, 64))
 
 
 @pytest.mark.parametrize("side", [0, -3, 10_000_000, 2.5, "224", True])

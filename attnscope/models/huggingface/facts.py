@@ -25,6 +25,7 @@ _LIMITS = (
 _SOURCE_LIMITS = ("max_source_positions", "max_encoder_position_embeddings")
 _TARGET_LIMITS = ("max_target_positions", "max_decoder_position_embeddings")
 _GENERATION = "generation_config.json"
+_PREPROCESSOR, _PROCESSOR = "preprocessor_config.json", "processor_config.json"
 _BEGINS = ("decoder_start_token_id", "forced_bos_token_id")
 _CARD = "README.md"
 _MAX_CARD_BYTES = 1_000_000
@@ -48,8 +49,7 @@ def read_special_ids(values: Mapping[str, Any], folder: Path, n_rows: int) -> Sp
     """
     merged = dict(values)
     if (folder / _GENERATION).exists():
-        path = contained_file(folder, _GENERATION)
-        more = as_object(read_json(path, has_infinity=True), what=str(path), kind="config")
+        more = _read_object(folder, _GENERATION)
         merged.update((key, value) for key, value in more.items() if value is not None)
 
     def ids(key: str) -> tuple[int, ...]:
@@ -101,6 +101,26 @@ def _position_rows(model: Any) -> int | None:
         if name.endswith("position_embeddings") and getattr(module, "padding_idx", None) is not None:
             return int(module.weight.shape[0]) - int(module.padding_idx) - 1
     return None
+
+
+def read_processor(folder: Path, *parts: str) -> tuple[Mapping[str, Any], Path]:
+    """What the first of some parts of a model's processor was saved with, and the file; raises LoadError.
+
+    A part in processor_config.json wins over preprocessor_config.json, as in the library, which writes the
+    former alone since version 5. Without both files nothing was saved, and the path is the latter's.
+    """
+    joint, own = folder / _PROCESSOR, folder / _PREPROCESSOR
+    if joint.exists():
+        held = _read_object(folder, _PROCESSOR)
+        for part in parts:
+            if held.get(part) is not None:
+                return as_object(held[part], what=f"{joint}, {part},", kind="config"), joint
+    return (_read_object(folder, _PREPROCESSOR) if own.exists() else {}), own
+
+
+def _read_object(folder: Path, name: str) -> dict[str, object]:
+    values = read_json(contained_file(folder, name), has_infinity=True)
+    return as_object(values, what=str(folder / name), kind="config")
 
 
 def column_labels(values: Mapping[str, Any], n_labels: int) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ special ones first (a class token, registers), then the patches line by line, wr
 | pixels | colours, rescaled and normalised         | [1, 3, height, width]       |
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,22 +21,27 @@ from torch import Tensor
 from torch.nn import functional
 
 from attnscope.errors import LoadError
-from attnscope.models.huggingface.cache import contained_file
-from attnscope.strict_json import as_object, read_json
+from attnscope.models.huggingface.facts import read_processor
 
-_PREPROCESSOR = "preprocessor_config.json"
 _MODES = {0: "nearest", 2: "bilinear", 3: "bicubic"}
+_SQUARED = ("DeiT", "Flava")
+"""Those that crop and take a single number for both sides, not for the shorter one (transformers 5.23)."""
 MAX_SIDE = 2_048
 """The largest picture, in pixels a side, that a processor's file may ask for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preparation:
-    """How a picture becomes pixels; sizes in pixels, `shortest` None when both sides are given."""
+    """How a picture becomes pixels; sizes in pixels.
+
+    It is resized to `resized` or, keeping its shape, until its shorter side is `shortest`; then height ×
+    width are cut out of its middle. Without both it is resized to height × width at once.
+    """
 
     height: int
     width: int
     shortest: int | None = None
+    resized: tuple[int, int] | None = None
     mode: str = "bilinear"
     rescale: float = 1 / 255
     mean: tuple[float, ...] = (0.5, 0.5, 0.5)
@@ -43,34 +49,33 @@ class Preparation:
 
 
 def read_preparation(folder: Path, image_size: tuple[int, int]) -> Preparation:
-    """The preparation that preprocessor_config.json describes; raises LoadError when it cannot be meant.
+    """The preparation that a folder's processor describes; raises LoadError when it cannot be meant.
 
     Its own crop or size is what the model was made for; `image_size` counts where it names none.
     """
-    values: Mapping[str, Any] = {}
-    path = folder / _PREPROCESSOR
-    if path.exists():
-        content = as_object(read_json(contained_file(folder, _PREPROCESSOR)), what=str(path), kind="config")
-        values = content
+    values, path = read_processor(folder, "image_processor")
     size, crops = values.get("size"), values.get("do_center_crop", "crop_size" in values)
     shortest = size.get("shortest_edge") if isinstance(size, dict) else None
-    shortest = size if isinstance(size, int) and crops else shortest
+    kind = str(values.get("image_processor_type") or values.get("feature_extractor_type") or "")
+    if isinstance(size, int) and crops and not kind.startswith(_SQUARED):
+        shortest = size
     if shortest is not None and not _is_side(shortest):
         raise _impossible(path, "size")
     own = _sides(values.get("crop_size"), path, "crop_size") if crops else None
-    if own is None and shortest is None and values.get("do_resize", True):
-        own = _sides(size, path, "size")
-    height, width = own or image_size
+    resized = _sides(size, path, "size") if shortest is None and values.get("do_resize", True) else None
+    height, width = own or resized or image_size
     mean, deviation = (_colours(values, key, path) for key in ("image_mean", "image_std"))
     is_normalised = values.get("do_normalize", True)
     rescale = values.get("rescale_factor", 1 / 255) if values.get("do_rescale", True) else 1.0
-    if isinstance(rescale, bool) or not isinstance(rescale, (int, float)):
+    if not _is_number(rescale) or not rescale:
         raise _impossible(path, "rescale_factor")
+    resample = values.get("resample", 2)
     return Preparation(
         height=height,
         width=width,
         shortest=shortest,
-        mode=_MODES.get(values.get("resample", 2), "bilinear"),
+        resized=resized,
+        mode=_MODES.get(resample if isinstance(resample, int) else 2, "bilinear"),
         rescale=float(rescale),
         mean=mean if is_normalised else (0.0,) * 3,
         deviation=deviation if is_normalised else (1.0,) * 3,
@@ -81,7 +86,7 @@ def prepare(picture: NDArray[np.uint8], how: Preparation) -> Tensor:
     """Pixels of a picture: resized, cut out of the middle, rescaled, normalised; float32 [1, 3, H, W]."""
     pixels = torch.from_numpy(picture.copy()).permute(2, 0, 1)[None].float()  # [1, 3, height, width]
     if how.shortest is None:
-        size = (how.height, how.width)
+        size = how.resized or (how.height, how.width)
     else:
         height, width = pixels.shape[-2:]
         short = min(height, width)
@@ -91,8 +96,8 @@ def prepare(picture: NDArray[np.uint8], how: Preparation) -> Tensor:
     else:
         pixels = functional.interpolate(pixels, size=size, mode=how.mode, antialias=True, align_corners=False)
     pixels = pixels.clamp(0, 255).round()
-    top, left = (size[0] - how.height) // 2, (size[1] - how.width) // 2
-    if top or left:
+    if size != (how.height, how.width):
+        top, left = (size[0] - how.height) // 2, (size[1] - how.width) // 2
         pixels = functional.pad(pixels, (-left, how.width - size[1] + left, -top, how.height - size[0] + top))
     mean, deviation = (torch.tensor(v)[None, :, None, None] for v in (how.mean, how.deviation))
     return (pixels * how.rescale - mean) / deviation
@@ -108,8 +113,8 @@ def seen_pixels(pixels: Tensor, how: Preparation) -> NDArray[np.uint8]:
 
 def _colours(values: Mapping[str, Any], key: str, path: Path) -> tuple[float, ...]:
     found = values.get(key, [0.5, 0.5, 0.5])
-    found = [found] * 3 if isinstance(found, (int, float)) else found
-    if not isinstance(found, list) or len(found) != 3 or not all(isinstance(n, (int, float)) for n in found):
+    found = [found] * 3 if _is_number(found) else found
+    if not isinstance(found, list) or len(found) != 3 or not all(map(_is_number, found)):
         raise _impossible(path, key)
     if key == "image_std" and not all(found):
         raise _impossible(path, key)
@@ -127,6 +132,10 @@ def _sides(value: object, path: Path, key: str) -> tuple[int, int] | None:
     if not _is_side(height) or not _is_side(width):
         raise _impossible(path, key)
     return height, width
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def _is_side(value: object) -> TypeGuard[int]:

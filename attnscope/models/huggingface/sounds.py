@@ -10,7 +10,7 @@ as seconds. The spectrum is computed by the library's own feature extractor from
 """
 
 import wave
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,15 +21,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from attnscope.errors import LoadError, UserError
-from attnscope.models.huggingface.cache import contained_file
+from attnscope.models.huggingface.facts import read_processor
 from attnscope.models.huggingface.inputs import TextReader
 from attnscope.models.huggingface.vocabulary import HuggingFaceVocabulary
 from attnscope.models.inputs import Inputs
 from attnscope.records.tokens import Token, Tokens
-from attnscope.strict_json import as_object, read_json
 from attnscope.trace.tensor_file import require_regular_file
 
-_PREPROCESSOR = "preprocessor_config.json"
 _LIMITS = {
     "feature_size": (80, 1, 1_024),
     "sampling_rate": (16_000, 1_000, 200_000),
@@ -43,11 +41,8 @@ _SPOKEN = ("<|en|>", "<|transcribe|>", "<|notimestamps|>")
 
 
 def read_extractor(folder: Path, library: Any) -> Any:
-    """The library's feature extractor with the numbers of preprocessor_config.json; raises LoadError."""
-    path = folder / _PREPROCESSOR
-    values: Mapping[str, Any] = {}
-    if path.exists():
-        values = as_object(read_json(contained_file(folder, _PREPROCESSOR)), what=str(path), kind="config")
+    """The library's feature extractor with the numbers of the folder's processor; raises LoadError."""
+    values, path = read_processor(folder, "feature_extractor", "audio_processor")
     numbers: dict[str, int] = {}
     for key, (default, least, most) in _LIMITS.items():
         number = values.get(key, default)

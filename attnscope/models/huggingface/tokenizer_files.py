@@ -244,6 +244,11 @@ def _read_content(content: str) -> LibraryTokenizer:
     return LibraryTokenizer.from_str(content)
 
 
+def _is_text(content: str) -> bool:
+    """Whether it can be looked up: half of a surrogate pair is no token of any vocabulary."""
+    return not any("\ud800" <= letter <= "\udfff" for letter in content)
+
+
 def _named_tokens(folder: Path) -> dict[str, str]:
     """Special tokens by the names the older files give them (`cls_token` and so on)."""
     found: dict[str, str] = {}
@@ -251,9 +256,10 @@ def _named_tokens(folder: Path) -> dict[str, str]:
         path = folder / name
         if not path.exists():
             continue
-        values = as_object(read_json(contained_file(folder, name)), what=str(path), kind="tokenizer")
+        held = read_json(contained_file(folder, name), has_infinity=True)
+        values = as_object(held, what=str(path), kind="tokenizer")
         for key, value in values.items():
             content = value.get("content") if isinstance(value, dict) else value
-            if key.endswith("_token") and isinstance(content, str):
+            if key.endswith("_token") and isinstance(content, str) and _is_text(content):
                 found[key] = content
     return found
