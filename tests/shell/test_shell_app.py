@@ -1,7 +1,10 @@
 """The whole program in this process: opened, typed into, trained in, closed."""
 
+import importlib
+import threading
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from PySide6.QtCore import qCritical
@@ -75,6 +78,14 @@ def test_that_heads_are_measured_while_the_person_wants_nothing_and_their_page_o
     qtbot: QtBot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("attnscope.workers.mailbox.IDLE_S", 0.0)
+    imported: dict[str, str] = {}
+    import_module = importlib.import_module
+
+    def note_thread(name: str, package: str | None = None) -> ModuleType:
+        imported[name] = threading.current_thread().name
+        return import_module(name, package)
+
+    monkeypatch.setattr(importlib, "import_module", note_thread)
     opened = Program(
         settings=Settings(device="cpu"),
         crash_log=CrashLog(tmp_path / "logs"),
