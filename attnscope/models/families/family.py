@@ -1,9 +1,19 @@
 """What a family of models is to the whole program; `heads.py` and `ours.py` say what more one may be."""
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 from attnscope.schemes.registry import Scheme
+
+Seen = list[Any]
+"""What hooks of a family saw in one pass, in the order of the layers."""
+
+
+class Handle(Protocol):
+    """Something that lasts until it is removed, such as a hook."""
+
+    def remove(self) -> None:
+        """End it."""
 
 
 class Family(Scheme):
@@ -15,15 +25,26 @@ class Family(Scheme):
     """The last norm of the stack that predicts; empty where each layer ends with its own, None if unknown."""
     not_a_map: ClassVar[str] = ""
     """Why its weights are no map of tokens on tokens; empty where they are."""
+    has_empty_rows: ClassVar[bool] = False
+    """Whether there are tokens without a row of weights of their own, in some layers."""
+    fails_when_short: ClassVar[bool] = False
+    """Whether the library's own code fails on some short texts."""
     vision_class: ClassVar[str] = ""
     """The library's class for the half that sees, of a model that reads pictures together with text."""
     predicts_words: ClassVar[bool] = True
     """Whether the head that it was trained with at first does."""
 
-    def laid_out(self, output: Mapping[str, Any], n_tokens: int) -> Mapping[str, Any]:
+    def watch(self, model: Any, seen: Seen) -> list[Handle]:
+        """Hooks for what an output does not tell of its weights: each pass they put it into `seen`."""
+        return []
+
+    def laid_out(
+        self, output: Mapping[str, Any], n_tokens: int, *, config: Any, seen: Seen
+    ) -> Mapping[str, Any]:
         """An output with `output_attentions`, its weights token by token; as it is where they already are.
 
-        `n_tokens` is how many tokens were given; 0 where that is not known.
+        `n_tokens` is how many tokens were given, 0 where that is not known; `config` is the model's, `seen`
+        what `watch` saw in the pass.
         """
         return output
 

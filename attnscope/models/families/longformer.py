@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 from torch import Tensor
 
-from attnscope.models.families.family import Family
+from attnscope.models.families.family import Family, Seen
 
 
 class Longformer(Family):
@@ -22,7 +22,9 @@ class Longformer(Family):
     windowed: ClassVar[tuple[str, str]] = ("attentions", "global_attentions")
     """What the model calls p and g."""
 
-    def laid_out(self, output: Mapping[str, Any], n_tokens: int) -> Mapping[str, Any]:
+    def laid_out(
+        self, output: Mapping[str, Any], n_tokens: int, *, config: Any, seen: Seen
+    ) -> Mapping[str, Any]:
         local, whole = (output.get(field) or () for field in self.windowed)
         n_rows = n_tokens or max((len(p[0, 0]) for p in local), default=0)
         g_of = [g[..., :n_rows, :].transpose(2, 3) for g in whole] or [None] * len(local)

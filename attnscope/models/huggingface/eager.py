@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from attnscope.errors import UserError
 from attnscope.models.families import Family, family_named
+from attnscope.models.families.family import Handle, Seen
 from attnscope.models.huggingface.proof import Example, check_equal, numbers_of, run_example
 from attnscope.models.huggingface.rule_finding import find_rule_of
 from attnscope.models.huggingface.switch import AttentionSwitch
@@ -47,17 +48,24 @@ def attach_eager(
 ) -> "EagerModel":
     """Enter a model through the weights that it gives out itself; raises UserError when they are no maps."""
     name = type(model).__name__
-    output = run_example(model, example, output_attentions=True)
+    family = _family_of(model)
+    seen: Seen = []
+    hooks = family.watch(model, seen)
+    try:
+        output = run_example(model, example, output_attentions=True)
+    finally:
+        _remove(hooks)
     difference = check_equal(model, own, numbers_of(output, example), attention="the library's plain")
     if isinstance(output, Mapping):
-        output = _family_of(model).laid_out(output, max(_lengths(example, "input_ids"), default=0))
+        n_tokens = max(_lengths(example, "input_ids"), default=0)
+        output = family.laid_out(output, n_tokens, config=model.config, seen=seen)
     _check_axes(name, output)
     maps = _maps_of(output, None)
     if not maps:
         raise _refusal(name, reason or "it neither calls the library's attention nor returns its weights")
     sizes = set(_lengths(example, "input_ids", "decoder_input_ids"))
     for key, weights in maps.items():
-        _check_map(name, key, weights, sizes)
+        _check_map(name, key, weights, sizes, has_empty_rows=family.has_empty_rows)
     return EagerModel(model, maps, difference, switch, reason)
 
 
@@ -103,22 +111,33 @@ class EagerModel:
         """
         self._check_untouched(probe)
 
+        seen: Seen = []
+
         def ask(_: nn.Module, args: Any, kwargs: dict[str, Any]) -> Any:
+            seen.clear()
+            self._check_room(_n_tokens_of(args, kwargs))
             return args, {**kwargs, "output_attentions": True, "return_dict": True}
 
         def tell(part: nn.Module, args: Any, kwargs: dict[str, Any], output: Any) -> None:
-            ids = args[0] if args else kwargs.get("input_ids")
-            self._record(part, output, probe, n_tokens=ids.shape[1] if isinstance(ids, Tensor) else 0)
+            self._record(part, output, probe, n_tokens=_n_tokens_of(args, kwargs), seen=seen)
 
-        hooks = [
+        hooks: list[Handle] = [
+            *_family_of(self._model).watch(self._model, seen),
             self._model.register_forward_pre_hook(ask, with_kwargs=True),
             self._model.register_forward_hook(tell, with_kwargs=True),
         ]
         try:
             yield
+        except (RuntimeError, IndexError) as error:
+            if not _family_of(self._model).fails_when_short:
+                raise
+            raise UserError(
+                f"The library's {type(self._model).__name__} cannot read this text: {str(error)[:200]}.",
+                expected="a longer text: its blocks are pooled in pairs",
+                action="Add some words.",
+            ) from error
         finally:
-            for hook in hooks:
-                hook.remove()
+            _remove(hooks)
 
     def detach(self) -> None:
         """See `Attached`."""
@@ -134,9 +153,15 @@ class EagerModel:
                     action="Set all gates of this model to 1.",
                 )
 
-    def _record(self, model: nn.Module, output: Any, probe: Probe, *, n_tokens: int) -> None:
-        self._check_cells(n_tokens**2 * sum(site.n_heads for site in self.sites if site.stack == "encoder"))
-        maps = _maps_of(_family_of(model).laid_out(output, n_tokens), self.sites)
+    def _check_room(self, n_tokens: int) -> None:
+        """Raise UserError before too many weights are laid out; a decoder's text is not known here."""
+        is_pair = getattr(self._model.config, "is_encoder_decoder", False)
+        read = [site for site in self.sites if site.stack == "encoder" or not is_pair]
+        self._check_cells(n_tokens**2 * sum(site.n_heads for site in read))
+
+    def _record(self, model: Any, output: Any, probe: Probe, *, n_tokens: int, seen: Seen) -> None:
+        laid_out = _family_of(model).laid_out(output, n_tokens, config=model.config, seen=seen)
+        maps = _maps_of(laid_out, self.sites)
         self._check_cells(sum(weights[-1].numel() for weights in maps.values()))
         for key, weights in maps.items():
             if probe.wants(key):
@@ -151,6 +176,17 @@ class EagerModel:
             )
 
 
+def _remove(hooks: list[Handle]) -> None:
+    for hook in hooks:
+        hook.remove()
+
+
+def _n_tokens_of(args: Any, kwargs: dict[str, Any]) -> int:
+    """How many tokens a pass was given; 0 where it reads something else."""
+    ids = args[0] if args else kwargs.get("input_ids")
+    return ids.shape[1] if isinstance(ids, Tensor) and ids.ndim == 2 else 0
+
+
 def _record_map(probe: Probe, key: SiteKey, weights: Tensor, *, is_training: bool) -> None:
     batch, n_heads, n_queries, n_keys = weights.shape
     rule = _rule_of(weights[-1:])
@@ -162,17 +198,21 @@ def _record_map(probe: Probe, key: SiteKey, weights: Tensor, *, is_training: boo
         score=ScoreRule(scale=1.0, bias=DenseBias(cells=weights.log())),
     )
     lse = weights.new_zeros(batch, n_heads, n_queries)
+    lse.masked_fill_(weights.amax(dim=-1) == 0, -torch.inf)  # a row without any weight sees no key
     probe.record(key, call, lse=lse, out=call.q, is_training=is_training)
 
 
 def _rule_of(weights: Tensor) -> MaskRule:
     """The rule of the cells that no head gives weight to, where they follow one; else every cell counts.
 
-    A weight can be 0 by itself; cells without order are therefore no mask.
+    A weight can be 0 by itself; cells without order are therefore no mask, but rows without any weight are.
     """
     seen = (weights > 0).any(dim=1, keepdim=True)
     rule = find_rule_of(seen, *weights.shape[2:])
-    return MaskRule() if isinstance(rule.pattern, Dense) else rule
+    if not isinstance(rule.pattern, Dense):
+        return rule
+    has_row = seen.any(dim=-1, keepdim=True)
+    return MaskRule() if bool(has_row.all()) else MaskRule(pattern=Dense(cells=has_row.expand_as(seen)))
 
 
 def _maps_of(output: Any, sites: tuple[Site, ...] | None) -> Maps:
@@ -206,7 +246,9 @@ def _check_axes(name: str, output: Any) -> None:
                 raise _refusal(name, f"layer {layer} of its {field} is of shape {list(weights.shape)}")
 
 
-def _check_map(name: str, key: SiteKey, weights: Tensor, sizes: set[int]) -> None:
+def _check_map(
+    name: str, key: SiteKey, weights: Tensor, sizes: set[int], *, has_empty_rows: bool = False
+) -> None:
     label = f"{key[0]} L{key[1]}"
     n_queries, n_keys = weights.shape[2:]
     is_square = key[0] == "cross" or n_queries == n_keys
@@ -215,7 +257,9 @@ def _check_map(name: str, key: SiteKey, weights: Tensor, sizes: set[int]) -> Non
         raise _refusal(name, f"the weights of {label} are {n_queries} × {n_keys}{texts}")
     if not bool(torch.isfinite(weights).all()):
         raise _refusal(name, f"the weights of {label} are not all numbers")
-    error = float((weights[:1].sum(dim=-1) - 1.0).abs().max())
+    sums = weights[:1].sum(dim=-1)
+    is_counted = sums > 0 if has_empty_rows else torch.ones_like(sums, dtype=torch.bool)
+    error = float((sums[is_counted] - 1.0).abs().max()) if bool(is_counted.any()) else 1.0
     if error > ROW_SUM_TOLERANCE:
         raise _refusal(name, f"the rows of {label} do not sum to 1 but differ by {error:.2g}")
 
