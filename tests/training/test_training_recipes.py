@@ -13,6 +13,7 @@ from attnscope.paths import resources_folder
 from attnscope.records.training import Evaluated, Finished, Step
 from attnscope.trace import load_traces
 from attnscope.training import parse_recipe, read_run, train
+from attnscope.training.inspections import read_inspections
 
 RECIPES = sorted((resources_folder() / "recipes").glob("*.toml"), key=lambda path: path.stem)
 NAMES = {
@@ -102,6 +103,31 @@ def test_that_the_kept_run_of_reverse_labels_is_of_its_recipe_and_ends_with_all_
     last = load_traces(kept.probes[-1][1])[0]
     weights = last.weights(("encoder", 0), 0)[1:-1, 1:-1]  # without <s> and </s>
     assert weights.argmax(axis=1).tolist() == list(range(15, -1, -1))
+
+
+@pytest.mark.parametrize("name", ["reverse-labels", "copy-spans"])
+def test_that_some_kept_runs_have_looked_at_gradients_and_updates(name: str) -> None:
+    looks = read_inspections(resources_folder() / "films" / name)
+    assert len(looks) >= 20
+    assert looks[-1].moved_norms[0] > 0.0
+
+
+def test_that_the_kept_run_of_copy_spans_is_of_its_recipe_and_ends_with_short_spans() -> None:
+    resources = resources_folder()
+    kept = read_run(resources / "films" / "copy-spans")
+    asked = parse_recipe((resources / "recipes" / "copy-spans.toml").read_text(encoding="utf-8"))
+    assert parse_recipe(kept.recipe) == asked
+    assert kept.n_bad_lines == 0
+    assert [event.accuracy for event in kept.events if isinstance(event, Evaluated)][-1] == 1.0
+    last = load_traces(kept.probes[-1][1])[0]
+    reach = [
+        np.nansum(last.weights(site, head) * np.tri(last.weights(site, head).shape[0], k=-9))
+        for site in last.sites
+        for head in range(2)
+    ]
+    assert max(reach) < 0.05  # nothing looks further back than the ramp of 8 tokens
+    copies = [np.diagonal(last.weights(site, h), -7)[-7:].min() for site in last.sites for h in range(2)]
+    assert max(copies) > 0.5
 
 
 def test_that_the_kept_run_of_copy_segments_is_of_its_recipe_and_copies_over_the_border() -> None:

@@ -1,10 +1,13 @@
 """The watched sentence: few requests, the newest picture, replay over checkpoints."""
 
+import math
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from training_fakes import Clock, started, steps, traced
 
+from attnscope.records.maps import SiteGrid
 from attnscope.records.messages import (
     TRAINING_MODEL,
     Failed,
@@ -15,11 +18,11 @@ from attnscope.records.messages import (
     TrainingNews,
 )
 from attnscope.records.outputs import OutputWritten
-from attnscope.records.sites import HeadRef
+from attnscope.records.sites import HeadRef, Site
 from attnscope.records.training import Finished, Saved, Watched
 from attnscope.viewmodels.query import Requests
 from attnscope.viewmodels.training.state import TrainingState
-from attnscope.viewmodels.training.watch import LIVE_INTERVAL_S, PLAY_INTERVAL_S
+from attnscope.viewmodels.training.watch import LIVE_INTERVAL_S, PLAY_INTERVAL_S, telling_head
 
 RECIPE = '[[watch]]\ntext = "the cat sat"\n'
 
@@ -295,3 +298,68 @@ def test_that_the_checkpoints_of_a_folder_are_told_of_at_once(desk: Desk) -> Non
         RunOpened(number=1, folder="run", recipe="", events=(), checkpoints=checkpoints)
     )
     assert seen == [3]
+
+
+def slow_information(levels: np.ndarray) -> float:
+    """The mutual information of query and key in bits, cell by cell, every query that looks as likely."""
+    rows = [[max(int(level) - 1, 0) for level in row] for row in levels]
+    rows = [[cell / sum(row) for cell in row] for row in rows if sum(row)]
+    told = 0.0
+    for row in rows:
+        for j, p in enumerate(row):
+            if p:
+                told += p / len(rows) * math.log2(p / (sum(other[j] for other in rows) / len(rows)))
+    return told
+
+
+def grid_of(layer: int, levels: np.ndarray) -> SiteGrid:
+    n_heads, n_queries, n_keys = levels.shape
+    site = Site(stack="encoder", layer=layer, n_heads=n_heads, n_kv_heads=n_heads)
+    return SiteGrid(site=site, n_queries=n_queries, n_keys=n_keys, levels=levels, peaks=np.ones(n_heads))
+
+
+def test_that_the_telling_head_is_the_one_whose_weights_depend_most_on_the_query() -> None:
+    ramp = (np.arange(2 * 3 * 5 * 4) * 37 % 255 + 1).astype(np.uint8).reshape(2, 3, 5, 4)
+    ramp[0, 1, 2] = 0  # a query that looks at nothing
+    grids = [grid_of(layer, levels) for layer, levels in enumerate(ramp)]
+    told = {head: slow_information(ramp[head.layer, head.head]) for g in grids for head in g.site.heads}
+    best = max(told, key=lambda head: told[head])
+    assert sorted(told.values())[-2] < 0.95 * told[best]  # no other tells as much
+    assert telling_head(grids) == best
+
+
+def test_that_of_heads_that_tell_as_much_the_first_of_the_latest_layer_is_chosen() -> None:
+    same = np.tile(np.where(np.eye(4, dtype=bool), 255, 1).astype(np.uint8), (2, 1, 1))
+    nothing = np.zeros((2, 4, 4), np.uint8)
+    assert telling_head([grid_of(0, same), grid_of(1, same)]) == HeadRef(stack="encoder", layer=1, head=0)
+    assert telling_head([grid_of(0, same), grid_of(1, nothing)]) == HeadRef(stack="encoder", layer=0, head=0)
+    assert telling_head([grid_of(0, nothing)]) == HeadRef(stack="encoder", layer=0, head=0)
+    assert telling_head([]) is None
+
+
+def test_that_a_run_that_is_over_opens_on_its_telling_head_until_the_person_chooses(desk: Desk) -> None:
+    watch = desk.watch
+    diagonal = np.where(np.eye(3, dtype=bool), 255, 1).astype(np.uint8)
+    even = np.full((3, 3), 100, np.uint8)
+
+    def answer() -> None:
+        reply = traced(desk.traces[-1])
+        told = tuple(
+            replace(grid, levels=np.stack([even, diagonal if grid.site.layer == 0 else even]))
+            for grid in reply.grids
+        )
+        desk.state.handle(replace(reply, grids=told))
+
+    watch.begin_run(is_live=False)
+    checkpoints = ((1, "run/1"), (2, "run/2"))
+    watch.set_watched(True)
+    watch.replay.add_told(
+        RunOpened(number=1, folder="run", recipe=RECIPE, events=(), checkpoints=checkpoints)
+    )
+    watch.replay.go_to(1)
+    answer()
+    assert watch.head == HeadRef(stack="cross", layer=0, head=1)
+    watch.choose_head(HeadRef(stack="cross", layer=1, head=0))
+    watch.replay.go_to(0)
+    answer()
+    assert watch.head == HeadRef(stack="cross", layer=1, head=0)

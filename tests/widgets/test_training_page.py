@@ -260,6 +260,24 @@ def test_that_files_are_chosen_into_the_recipe_and_the_run(
     assert desk.state.place.folder == str(tmp_path / "elsewhere")
 
 
+def test_that_pictures_are_chosen_as_a_folder_or_as_a_file(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    places = "attnscope.widgets.training.run_places"
+    monkeypatch.setattr(f"{places}.QFileDialog.getOpenFileName", lambda *_: (str(tmp_path / "a.npz"), ""))
+    monkeypatch.setattr(f"{places}.ask_folder", lambda *_: str(tmp_path / "shapes"))
+    button = next(b for b in desk.page.findChildren(QToolButton) if b.toolTip() == "Choose: data")
+    assert button.menu() is None
+    desk.state.recipe.edit('[data]\nkind = "pictures"\n')
+    for name, chosen in (("Folder of pictures…", "shapes"), ("NPZ file…", "a.npz")):
+        menu = button.menu()
+        assert menu is not None
+        next(action for action in menu.actions() if action.text() == name).trigger()
+        assert desk.state.recipe.data_path == str(tmp_path / chosen)
+    desk.state.recipe.edit('[data]\nkind = "text"\n')
+    assert button.menu() is None
+
+
 def complete(desk: Desk) -> int:
     """Train on the page to the end; the number of steps."""
     desk.state.start()

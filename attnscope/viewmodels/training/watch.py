@@ -5,9 +5,11 @@ Must not import Qt. Time comes from a clock that is passed in.
 
 import math
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+from numpy.typing import NDArray
 from psygnal import Signal
 
 from attnscope.records.maps import HeadMap, SiteGrid
@@ -28,6 +30,8 @@ PLAY_INTERVAL_S = 0.25
 """How long a checkpoint stays on screen while the replay plays."""
 _LOST_AFTER_S = 30.0
 _N_KEPT = 32
+_AS_TELLING = 0.95
+"""Heads that tell this share of what the most telling one does tell as much."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -243,6 +247,33 @@ class Replay:
         return min(range(len(steps)), key=lambda place: abs(steps[place] - step), default=None)
 
 
+def telling_head(grids: Sequence[SiteGrid]) -> HeadRef | None:
+    """The head whose weights depend most on who looks: where a run that is over opens. None without heads.
+
+    That is the mutual information of query and key, I = H(mean of the rows) − mean of H(row), every query as
+    likely (Shannon 1948), of the thumbnails. Of heads that tell as much, the first of the latest layer.
+    """
+    told = [
+        (grid.site.heads[k], _information(levels))
+        for grid in reversed(grids)
+        for k, levels in enumerate(grid.levels)
+    ]
+    most = max((bits for _, bits in told), default=0.0)
+    return next((head for head, bits in told if bits >= _AS_TELLING * most), None)
+
+
+def _information(levels: NDArray[np.uint8]) -> float:
+    weights = np.maximum(levels.astype(np.float64) - 1.0, 0.0)
+    sums = weights.sum(axis=1)
+    rows = weights[sums > 0] / sums[sums > 0, None]
+    return float(_entropy(rows.mean(axis=0)) - _entropy(rows).mean()) if len(rows) else 0.0
+
+
+def _entropy(rows: NDArray[np.float64]) -> NDArray[np.float64]:
+    logs = np.log2(rows, out=np.zeros_like(rows), where=rows > 0)
+    return np.asarray(-(rows * logs).sum(axis=-1))
+
+
 class WatchState:
     """What to look at, where (live or at a checkpoint), and the newest picture of it.
 
@@ -269,6 +300,7 @@ class WatchState:
         self._has_own_text = False
         self._suggested: Sentences = ()
         self._is_model_known = False
+        self._is_opening = True
         self._freshness = 0
         self._shown = self._answered = NO_PICTURE
         self._answered_at = 0.0
@@ -335,7 +367,7 @@ class WatchState:
 
     def choose_head(self, head: HeadRef) -> None:
         """Show another head in full."""
-        self.head, self.stack = head, head.stack
+        self.head, self.stack, self._is_opening = head, head.stack, False
         self.changed.emit()
         self.pump()
 
@@ -387,7 +419,7 @@ class WatchState:
         """Forget the run before; the picture stays until a new one has come."""
         self.replay.clear()
         self._pending, self._shown, self._answered = _Asked(), NO_PICTURE, NO_PICTURE
-        self.note, self._is_model_known = "", False
+        self.note, self._is_model_known, self._is_opening = "", False, True
         self.replay.set_live(is_live)
         self.take_suggestion()
 
@@ -431,8 +463,10 @@ class WatchState:
         self._shown = self._answered = wish
         self._answered_at = self._clock()
         known = {head for grid in traced.grids for head in grid.site.heads}
-        if self.stack not in self.stacks or self.head not in known:
+        is_kept = self._is_opening and wish.model != TRAINING_MODEL
+        if is_kept or self.stack not in self.stacks or self.head not in known:
             self.stack = "cross" if "cross" in self.stacks else next(iter(self.stacks), None)
             last = self.grids[-1].site if self.grids else None
-            self.head = last.heads[0] if last else None
+            self.head = telling_head(self.grids) if is_kept else last.heads[0] if last else None
+        self._is_opening = False
         self.changed.emit()

@@ -8,16 +8,19 @@ from PySide6.QtWidgets import (
     QFileDialog,
     QGridLayout,
     QLineEdit,
+    QMenu,
     QToolButton,
     QWidget,
 )
 
+from attnscope.viewmodels.training.recipe_text import recipe_value
 from attnscope.viewmodels.training.state import TrainingState
-from attnscope.widgets.folder_dialog import ask_new_folder
+from attnscope.widgets.folder_dialog import ask_folder, ask_new_folder
 from attnscope.widgets.form_parts import row
 from attnscope.widgets.labels import PlainLabel, named, plain_tooltip, push_button
 
 _DATA_HINT = "Text or pairs to train on"
+_PICTURES_HINT = "A folder of pictures, or an NPZ file"
 
 
 class RunPlaces(QWidget):
@@ -32,6 +35,9 @@ class RunPlaces(QWidget):
         self._out, browse_out = self._path_row(
             "Run folder", "Folder for the run", self._on_out_typed, self._on_browse_out
         )
+        self._pictures_menu = QMenu(self)
+        self._pictures_menu.addAction("Folder of pictures…", self._on_browse_pictures)
+        self._pictures_menu.addAction("NPZ file…", self._on_browse_data)
         self._device = named(QComboBox(), "Device")
         self._device.activated.connect(self._on_device_chosen)
         self._out_note = PlainLabel(role="muted", wraps=True)
@@ -67,7 +73,13 @@ class RunPlaces(QWidget):
         """Show the data of the recipe and the folder of the run."""
         recipe = self._state.recipe
         self._data.setText(recipe.data_path)
-        self._data.setPlaceholderText(_DATA_HINT if recipe.needs_data else "Generates its own data")
+        reads_pictures = recipe_value(recipe.text, "data", "kind") == "pictures"
+        hint = _PICTURES_HINT if reads_pictures else _DATA_HINT
+        self._data.setPlaceholderText(hint if recipe.needs_data else "Generates its own data")
+        menu = self._pictures_menu if reads_pictures else None
+        self._browse_data.setMenu(menu)  # type: ignore[arg-type]  # None takes it away
+        at_once = QToolButton.ToolButtonPopupMode.InstantPopup
+        self._browse_data.setPopupMode(at_once if menu else QToolButton.ToolButtonPopupMode.DelayedPopup)
         self._data.setEnabled(recipe.needs_data)
         self._browse_data.setEnabled(recipe.needs_data)
         self._data.setCursorPosition(0)
@@ -106,6 +118,12 @@ class RunPlaces(QWidget):
         path, _ = QFileDialog.getOpenFileName(self, "Data to train on", self._data.text())
         if path:
             self._state.recipe.set_data_path(path)
+
+    @Slot()
+    def _on_browse_pictures(self) -> None:
+        folder = ask_folder(self, "Pictures, a folder for each label", self._data.text())
+        if folder:
+            self._state.recipe.set_data_path(folder)
 
     @Slot()
     def _on_out_typed(self) -> None:
