@@ -22,7 +22,15 @@ from attnscope.viewmodels.training.overlaid_curves import (
 from attnscope.viewmodels.training.recipe_differences import told_apart
 from attnscope.viewmodels.training.run_axes import AXES
 from attnscope.viewmodels.training.run_inspections import typical_updates
-from attnscope.viewmodels.training.scaling import SCALES, UNITS, Scale, ScalingPoints, scaling_points
+from attnscope.viewmodels.training.scaling import (
+    PUBLISHED_BY,
+    SCALES,
+    UNITS,
+    Scale,
+    ScalingPoints,
+    published_law,
+    scaling_points,
+)
 
 # Gradients by layer and sizes of updates over the steps of a run as charts: for window and export.
 
@@ -91,20 +99,31 @@ _MUST_REACH = 1.6
 """Learning curves are drawn from where they are within this factor of the worst run's end."""
 
 
-def scaling_charts(runs: Sequence[RunSummary]) -> tuple[Chart, ...]:
+_BESIDE = 1.25
+"""How far a published law is drawn past the points, as a factor: also where there is only one."""
+
+
+def scaling_charts(runs: Sequence[RunSummary], *, has_published: bool = False) -> tuple[Chart, ...]:
     """A chart for each scale, both axes logarithmic; none when no run has converged.
 
     Points are the finished runs with what tells their names apart; the dashed line is the power law,
     stated beside the title. On data and compute the way of each run stands behind its point.
+    `has_published` adds the law of Kaplan et al. 2020.
     """
     finished = [run for run in runs if run.is_converged]
     if not finished:
         return ()
-    return tuple(_chart(scaling_points(runs, scale), finished) for scale in SCALES)
+    return tuple(
+        _chart(scaling_points(runs, scale), finished, has_published=has_published) for scale in SCALES
+    )
 
 
-def _chart(points: ScalingPoints, finished: Sequence[RunSummary]) -> Chart:
+def _chart(points: ScalingPoints, finished: Sequence[RunSummary], *, has_published: bool) -> Chart:
     series = [] if points.scale == "parameters" else list(_ways(points.scale, finished))
+    if has_published and len(points.xs):
+        xs = np.geomspace(points.xs[0] / _BESIDE, points.xs[-1] * _BESIDE, 50)
+        ys = published_law(points.scale).at(xs)
+        series.append(Series(name=PUBLISHED_BY, xs=xs, ys=ys, colour=1, is_dashed=True))
     if points.law is not None:
         xs = np.geomspace(points.xs[0], points.xs[-1], 50)
         series.append(Series(name="", xs=xs, ys=points.law.at(xs), is_reference=True))

@@ -8,7 +8,14 @@ import pytest
 from attnscope.figures.run_charts import scaling_charts
 from attnscope.records.runs import RunLines, RunSummary
 from attnscope.viewmodels.training.recipe_differences import told_apart
-from attnscope.viewmodels.training.scaling import PowerLaw, fit_power_law, scaling_points
+from attnscope.viewmodels.training.scaling import (
+    SCALES,
+    PowerLaw,
+    Scale,
+    fit_power_law,
+    published_law,
+    scaling_points,
+)
 
 
 def _run(name: str, n_body: int, loss: float, **values: object) -> RunSummary:
@@ -119,3 +126,31 @@ def test_that_names_stay_whole_where_nothing_would_be_left_or_two_would_be_one()
     assert told_apart(["a", "a,b"]) == ("a", "a,b")
     assert told_apart(["only"]) == ("only",)
     assert told_apart(["w=1,s=0", "w=2,s=0"]) == ("w=1", "w=2")
+
+
+@pytest.mark.parametrize(
+    ("scale", "x", "loss"),
+    [
+        # (x_c / x)^α of Kaplan et al. 2020, equations 1.1 to 1.3, worked out by logarithms.
+        ("parameters", 1e9, math.exp(0.076 * (math.log(8.8) + 4 * math.log(10)))),
+        ("data", 2.3e10, math.exp(0.095 * (math.log(5.4e13) - math.log(2.3e10)))),
+        ("compute", 8.64e19, math.exp(0.050 * (math.log(3.1) + 8 * math.log(10)))),
+    ],
+)
+def test_that_the_published_laws_are_those_of_kaplan(scale: Scale, x: float, loss: float) -> None:
+    np.testing.assert_allclose(published_law(scale).at(np.array([x])), [loss], rtol=1e-12)
+
+
+def test_that_the_published_law_stands_beside_the_runs_only_when_it_is_asked_for() -> None:
+    runs = [_run(f"r{n}", n, 10 * n**-0.2) for n in (1000, 4000, 16000)]
+    plain, with_law = scaling_charts(runs), scaling_charts(runs, has_published=True)
+    for scale, without, chart in zip(SCALES, plain, with_law, strict=True):
+        added = [series for series in chart.series if series.name == "Kaplan 2020"]
+        assert len(chart.series) == len(without.series) + 1
+        assert len(added) == 1
+        assert added[0].is_dashed
+        assert added[0].xs[0] < chart.series[-1].xs.min() <= chart.series[-1].xs.max() < added[0].xs[-1]
+        np.testing.assert_allclose(added[0].ys, published_law(scale).at(added[0].xs))
+    alone = scaling_charts(runs[:1], has_published=True)[0]
+    assert [series.name for series in alone.series] == ["Kaplan 2020", ""]
+    assert scaling_charts([_run("cut", 500, 0.1, end="stopped")], has_published=True) == ()

@@ -118,6 +118,20 @@ def test_that_a_point_of_the_scaling_plot_is_a_run(desk: Desk, qtbot: QtBot) -> 
     assert [chart.title for chart in spec.charts] == ["Size", "Data", "Compute"]
 
 
+def test_that_the_published_law_is_laid_over_the_runs_and_named_in_the_figure(
+    desk: Desk, qtbot: QtBot
+) -> None:
+    desk.list_runs()
+    desk.page.upper_tabs.show_panel(SCALING)
+    view = desk.page.findChild(ScalingView)
+    qtbot.mouseClick(view.published, Qt.MouseButton.LeftButton)
+    assert not view.plot.grab().isNull()
+    spec = desk.page.figure_spec()
+    assert spec is not None
+    assert all("Kaplan 2020" in [series.name for series in chart.series] for chart in spec.charts)
+    assert "the slopes compare, the heights do not" in spec.caption.note
+
+
 def test_that_a_recipe_too_large_says_what_it_needs_and_what_to_change(desk: Desk) -> None:
     desk.state.recipe.edit("[training]\nbatch_size = 64\n")
     desk.state.tick()

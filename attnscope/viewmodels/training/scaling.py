@@ -62,6 +62,26 @@ class PowerLaw:
         return self.n >= _TRUSTED_POINTS and self.r2 >= _TRUSTED_R2
 
 
+PUBLISHED_BY = "Kaplan 2020"
+PUBLISHED_WORDS = (
+    f"{PUBLISHED_BY}, equations 1.1–1.3: causal models on WebText2, nats per token of its 50,257 "
+    "pieces. Other texts and tokens than here: the slopes compare, the heights do not."
+)
+_FLOPS_OF_A_PETAFLOP_DAY = 1e15 * 24 * 3600
+_PUBLISHED: dict[Scale, tuple[float, float]] = {
+    "parameters": (8.8e13, 0.076),
+    "data": (5.4e13, 0.095),
+    "compute": (3.1e8 * _FLOPS_OF_A_PETAFLOP_DAY, 0.050),
+}
+"""x_c and α of L = (x_c / x)^α; the third for the least compute that reaches a loss."""
+
+
+def published_law(scale: Scale) -> PowerLaw:
+    """The law that Kaplan et al. 2020 published for one scale, as L = a · x^(−b)."""
+    critical, exponent = _PUBLISHED[scale]
+    return PowerLaw(a=critical**exponent, b=exponent, n=0, r2=1.0)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScalingPoints:
     """The converged runs on one scale: `xs` ascending, `losses`, and the law when there is one.

@@ -113,7 +113,11 @@ class TrainingPage(QWidget):
             scaling = self._scaling.charts()
             note = ", ".join(run.name for run in self._state.runs.summaries)
             return (
-                CurvesFigure(charts=scaling, title="Scaling", caption=Caption(note=f"Runs: {note}."))
+                CurvesFigure(
+                    charts=scaling,
+                    title="Scaling",
+                    caption=Caption(note=f"Runs: {note}. {self._scaling.note}".strip()),
+                )
                 if scaling
                 else None
             )

@@ -16,10 +16,10 @@ from attnscope.records.charts import Chart
 from attnscope.records.training import loss_unit
 from attnscope.viewmodels.placeholder import Placeholder
 from attnscope.viewmodels.training.runs_list import RunsState
-from attnscope.viewmodels.training.scaling import SCALES, UNITS, Scale, scaling_points
+from attnscope.viewmodels.training.scaling import PUBLISHED_WORDS, SCALES, UNITS, Scale, scaling_points
 from attnscope.widgets.choice_button import ChoiceButton
 from attnscope.widgets.form_parts import column, row
-from attnscope.widgets.labels import ElidedLabel, PlainLabel
+from attnscope.widgets.labels import ElidedLabel, PlainLabel, plain_tooltip, tool_button
 from attnscope.widgets.state_card import StateCard
 from attnscope.widgets.theme import Dressed
 
@@ -48,6 +48,9 @@ class ScalingView(QWidget):
         self._choice = ChoiceButton("loss against", "The horizontal axis of the loss", {s: s for s in SCALES})
         self._choice.show_choice(self._scale)
         self._choice.chosen.connect(self._on_scale)
+        self.published = tool_button("Published", "Published", role="segment", is_checkable=True)
+        self.published.setToolTip(plain_tooltip(PUBLISHED_WORDS))
+        self.published.clicked.connect(self.show_runs)
         self._law = ElidedLabel(role="small")
         self._card = StateCard()
         self._card.show_stage(_EMPTY)
@@ -58,19 +61,25 @@ class ScalingView(QWidget):
         self._pages.addWidget(self._card)
         self._pages.addWidget(self.plot)
         layout = column(on=self, spacing=4)
-        top = row(PlainLabel("Scaling", "section"), self._choice, (self._law, 1))
+        top = row(PlainLabel("Scaling", "section"), self._choice, self.published, (self._law, 1))
         layout.addLayout(top)
         layout.addWidget(self._pages, 1)
         self.show_runs()
 
     def charts(self) -> tuple[Chart, ...]:
         """All three scales, as an export shows them."""
-        return scaling_charts(self._state.fitted)
+        return scaling_charts(self._state.fitted, has_published=self.published.isChecked())
 
+    @property
+    def note(self) -> str:
+        """Where what is drawn beside the runs comes from; empty where they stand alone."""
+        return PUBLISHED_WORDS if self.published.isChecked() else ""
+
+    @Slot()
     def show_runs(self) -> None:
         """Draw the runs as they are listed now."""
         runs = self._state.fitted
-        charts = scaling_charts(runs)
+        charts = self.charts()
         self._pages.setCurrentWidget(self.plot if charts else self._card)
         if not charts:
             self._law.set_full_text("")
