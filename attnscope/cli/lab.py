@@ -128,12 +128,13 @@ def _list(*, is_json: bool) -> None:
     if is_json:
         say_json([json_of_entry(entry) for entry in LABS.values()])
         return
+    width = max(len(entry.name) for entry in LABS.values())
     for group in GROUPS:
         say(group)
         for entry in LABS.values():
             if entry.group == group:
                 say(
-                    f"  {entry.name:<25}{entry.shows}"
+                    f"  {entry.name:<{width}}  {entry.shows}"
                     + ("" if isinstance(entry, Lab) else " (in the window)")
                 )
 

@@ -258,4 +258,5 @@ def test_that_the_trace_of_a_model_opens_likewise(tmp_path: Path) -> None:
     model.trace("to be", gates={"L0H1": 0.0}).save(tmp_path / "one.safetensors")
     info = open_recording(tmp_path / "one.safetensors").info
     assert info.is_recorded
+    assert info.name == "one.safetensors"
     assert "Some heads were changed" in info.note

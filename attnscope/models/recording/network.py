@@ -4,6 +4,7 @@ It has one text, which it cannot read anew, and gives no output: what needs a mo
 """
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import torch
 from torch import Tensor
@@ -38,8 +39,8 @@ class RecordedNetwork:
 
     @property
     def recorded(self) -> Recorded:
-        """Where the attention comes from; the trace of a model tells the model's text only."""
-        return self.trace.recorded or Recorded(name="a trace")
+        """Where the attention comes from; the trace of a model tells its text only, and goes by its file."""
+        return self.trace.recorded or Recorded(name=Path(self._source).name)
 
     @property
     def form(self) -> Form:
