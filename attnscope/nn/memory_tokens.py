@@ -28,10 +28,15 @@ def memory_ids(vocab_size: int, n_memory: int) -> range:
     return range(vocab_size, vocab_size + n_memory)
 
 
+def memory_piece(id: int, vocab_size: int) -> str:
+    """What the memory token of an id is called: `<m1>`, `<m2>` …"""
+    return f"<m{id - vocab_size + 1}>"
+
+
 def behind_memory(text: Tokens, vocab_size: int, n_memory: int) -> Tokens:
-    """A text with the memory tokens in front, `<m1>`, `<m2>` …"""
+    """A text with the memory tokens in front."""
     known = tuple(
-        Token(id=id, piece=f"<m{i}>", is_special=True)
-        for i, id in enumerate(memory_ids(vocab_size, n_memory), start=1)
+        Token(id=id, piece=memory_piece(id, vocab_size), is_special=True)
+        for id in memory_ids(vocab_size, n_memory)
     )
     return replace(text, tokens=(*known, *text.tokens))

@@ -6,6 +6,7 @@ import numpy as np
 from torch import Tensor
 
 from attnscope.models.patches import patch_tokens
+from attnscope.nn.memory_tokens import memory_piece
 from attnscope.records.plans import BatchCell, BatchRow, FirstBatch
 from attnscope.schemes.objectives import OBJECTIVES
 from attnscope.text.tokenizer import Tokenizer
@@ -91,7 +92,12 @@ def _pieces(ids: Tensor, tokenizer: Tokenizer, grid: tuple[int, int]) -> list[tu
     """Ids with their pieces; of patches [T, n_numbers] their places in the picture."""
     if ids.ndim == 2:
         return [(token.id, token.piece) for token in patch_tokens("", grid, len(ids)).tokens]
-    return [(id, tokenizer.token(id).piece) for id in ids.tolist()]
+    return [(id, _piece(id, tokenizer)) for id in ids.tolist()]
+
+
+def _piece(id: int, tokenizer: Tokenizer) -> str:
+    n_pieces = tokenizer.vocab_size
+    return tokenizer.token(id).piece if id < n_pieces else memory_piece(id, n_pieces)
 
 
 def _source(batch: Batch, i: int, tokenizer: Tokenizer) -> tuple[BatchCell, ...]:

@@ -93,6 +93,17 @@ def test_that_hidden_tokens_are_masked_kept_or_exchanged_as_devlin_does(text: Pa
     assert shares == pytest.approx([0.8, 0.1, 0.1], abs=0.04)
 
 
+def test_that_memory_tokens_stand_in_front_and_predict_nothing(text: Path) -> None:
+    changes = {"data.n_examples": "20", "model.memory_tokens": "2", "model.max_tokens": "24"}
+    told, plain = (
+        first_batch(_recipe("few-shot", some, text)) for some in (changes, {"data.n_examples": "20"})
+    )
+    assert told.n_predicted == plain.n_predicted
+    for row, without in zip(told.rows, plain.rows, strict=True):
+        assert [(cell.piece, cell.told) for cell in row.cells[:2]] == [("<m1>", None), ("<m2>", None)]
+        assert row.cells[2:] == without.cells
+
+
 def test_that_the_command_shows_it_and_writes_nothing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -21,7 +21,7 @@ from attnscope.records.messages import (
     TrainingNews,
 )
 from attnscope.records.models import ModelInfo, Sample
-from attnscope.records.sites import NO_GATES
+from attnscope.records.sites import NO_GATES, Site
 from attnscope.viewmodels.session.history import Setting
 
 
@@ -54,6 +54,13 @@ def test_that_a_model_with_a_guided_head_opens_on_that_one():
     assert session.selection[-1].stack == "encoder"
     session.select_stack("cross")
     assert session.selection == (guided,)
+
+
+def test_that_a_model_of_latents_opens_on_what_they_read():
+    read_in = Site(stack="read-in", layer=0, n_heads=2, n_kv_heads=2, n_slots=3)
+    latents = Site(stack="latents", layer=0, n_heads=2, n_kv_heads=2, keys="slots", n_slots=3)
+    session = Desk().open(replace(info(), sites=(read_in, latents))).session
+    assert {head.stack for head in session.selection} == {"read-in"}
 
 
 def test_that_every_key_posts_a_trace_of_the_newest_text():

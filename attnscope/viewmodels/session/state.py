@@ -585,7 +585,10 @@ class Session:
         guided = self.model.guided if self.model else None
         if guided is not None and stack in (None, guided.stack):
             return guided
-        wanted = stack or next(reversed(self.stacks), None)
+        of_latents: Stack | None = (
+            "read-in" if "latents" in self.stacks else None
+        )  # what they read tells most
+        wanted = stack or of_latents or next(reversed(self.stacks), None)
         return first_choice(wanted, self.traced, self.model.sites if self.model else ())
 
     def drop_notice(self, *requests: str) -> None:
