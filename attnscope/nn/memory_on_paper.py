@@ -45,7 +45,7 @@ _AROUND_CELLS = 10
 AT_ONCE_BYTES = 2**28
 """Most that is kept at once of a batch whose rows may be worked out in turns."""
 _CHUNK = 64
-"""Cells of linear attention are laid out in squares of this side (`nn/kernel_attention.py`)."""
+"""Cells of linear attention are laid out in squares of this side (`nn/attention.py`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,7 +26,6 @@ from typing import Any, ClassVar, Literal, Protocol, get_args
 
 from attnscope.errors import RecipeError
 from attnscope.schemes.tokenizers import SPECIALS
-from attnscope.text.drawn_shapes_task import DrawnShapesTask
 from attnscope.text.examples import (
     TOKENIZER_KIND,
     Example,
@@ -40,7 +39,7 @@ from attnscope.text.few_shot_task import FewShotTask
 from attnscope.text.grammar_task import EnglishFrenchTask
 from attnscope.text.questions_task import QuestionsTask
 from attnscope.text.reports_task import ReportsTask
-from attnscope.text.set_anomaly_task import SetAnomalyTask
+from attnscope.text.shapes_task import DrawnShapesTask, SetAnomalyTask
 from attnscope.text.tokenizer import Tokenizer, train_tokenizer
 from attnscope.text.vocabulary import Vocabulary
 

@@ -48,12 +48,18 @@ from attnscope.training.batches import (
     padded,
     part_of,
 )
+from attnscope.training.example_rows import (
+    picture_batches,
+    pictures_of_task,
+    pointed_batches,
+    read_and_split_pictures,
+    read_and_split_spans,
+    read_and_split_tagged,
+    tagged_batches,
+)
 from attnscope.training.objectives import Batch
 from attnscope.training.parts import ObjectivePart
-from attnscope.training.pictures import picture_batches, pictures_of_task, read_and_split_pictures
-from attnscope.training.pointing import pointed_batches, read_and_split_spans
 from attnscope.training.recipe import Recipe, make_recipe_task
-from attnscope.training.tagged import read_and_split_tagged, tagged_batches
 from attnscope.training.text_batches import AfterPrefix, BehindMemory, TextOfRecipe, with_sentinels
 
 # Labelled texts as batches: from a file or a task, read whole, each told one label.

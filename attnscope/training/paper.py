@@ -3,7 +3,8 @@
 Operations are those of `models/cost.py`, three times the forward pass for a step (Kaplan et al. 2020,
 section 2.1), four times where blocks are computed again in the backward pass; memory is that of
 `nn/memory_on_paper.py`. The weights of a checkpoint are 4 bytes a parameter, the state that a resume needs
-8 more; the last states are kept while another one is written.
+8 more; the last states are kept while another one is written. How many tokens the texts of a file have is
+estimated from four stretches of it, before any tokenizer has been made.
 """
 
 import shutil
@@ -14,6 +15,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from attnscope.errors import LoadError
 from attnscope.models.cost import own_cost
 from attnscope.models.memory import available_bytes
 from attnscope.nn.config import count_parameters
@@ -27,15 +29,16 @@ from attnscope.nn.memory_on_paper import (
     passing_bytes,
     rows_at_once,
 )
+from attnscope.outside import open_outside
 from attnscope.records.plans import Pace, Plan
 from attnscope.schemes.norms import NORMS
 from attnscope.schemes.objectives import OBJECTIVES
 from attnscope.schemes.optimizers import OPTIMIZERS
+from attnscope.schemes.tokenizers import KINDS
 from attnscope.text.examples import Example
 from attnscope.text.tasks import make_task
 from attnscope.training.distributed import ALONE
 from attnscope.training.evaluation import has_quick_bfloat16
-from attnscope.training.file_lengths import file_lengths
 from attnscope.training.parts import WATCHED_STEPS, Value
 from attnscope.training.recipe import Recipe
 from attnscope.training.resume_points import N_KEPT
@@ -43,7 +46,50 @@ from attnscope.training.row_workers import can_divide
 from attnscope.training.schedules import drawn_rates
 from attnscope.training.threads import ways_up_to
 
+_N_STRETCHES, _STRETCH_BYTES = 4, 65_536
+_OF_LINES = frozenset({"pairs", "labelled", "spans"})
+"""The kinds of data that have a text on each line, or two with a tab between them."""
+
 Lengths = NDArray[np.int64]
+
+
+def file_lengths(recipe: Recipe) -> Lengths | None:
+    """Tokens of some texts of the recipe's file, shuffled, of two the longer; None without such a file."""
+    if recipe.data.kind not in _OF_LINES or not recipe.data.path:
+        return None
+    path = Path(recipe.data.path)
+    try:
+        stat = path.stat()
+    except (OSError, ValueError):
+        return None
+    tokenizer = recipe.tokenizer
+    found = _lengths(str(path), (stat.st_mtime_ns, stat.st_size), tokenizer.kind, tokenizer.vocab_size)
+    return found if len(found) else None
+
+
+@lru_cache(maxsize=32)
+def _lengths(path: str, signature: tuple[int, int], kind: str, vocab_size: int) -> Lengths:
+    found: list[int] = []
+    try:
+        with open_outside(Path(path), expected="a text file") as stream:
+            for k in range(_N_STRETCHES):
+                start = k * signature[1] // _N_STRETCHES
+                stream.seek(start)
+                lines = stream.read(_STRETCH_BYTES).split(b"\n")
+                # The first and the last line may be parts of lines.
+                found += [_tokens(line, kind, vocab_size) for line in lines[bool(start) : -1] if line.strip()]
+    except (LoadError, OSError):
+        return np.empty(0, dtype=np.int64)
+    lengths = np.array(found, dtype=np.int64)
+    return np.random.default_rng(0).permutation(lengths)  # as batches draw them, however the file is sorted
+
+
+def _tokens(line: bytes, kind: str, vocab_size: int) -> int:
+    """Of the longer text of a line, with the token that ends it."""
+    texts = line.decode("utf-8", errors="replace").replace("|||", "\t").split("\t")[:2]
+    return 1 + max(KINDS[kind].n_tokens(text.strip(), vocab_size) for text in texts)
+
+
 _SITE_BYTES, _TOKEN_BYTES = 1000, 100
 """What the header of a file of traces says of a site and of a token, at most."""
 PROGRAM_BYTES = 380 * 2**20

@@ -31,8 +31,7 @@ from attnscope.records.tiles import (
     TileRequest,
     TileShown,
 )
-from attnscope.trace.edges import FoundEdges, strongest_edges
-from attnscope.trace.pooling import OneHead, as_slice, pool_strip, strips
+from attnscope.trace.pooling import FoundEdges, OneHead, as_slice, pool_strip, strips, strongest_edges
 from attnscope.trace.pyramid import PyramidLevel, build_pyramid, bytes_of, sample_blocks
 from attnscope.trace.thumbnails import build_thumbnail, has_enough, largest_weight, size_of, thumbnail_of
 from attnscope.trace.trace import Trace

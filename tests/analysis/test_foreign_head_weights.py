@@ -11,9 +11,8 @@ from foreign_models import CLEAN, foreign, target_of
 from references import ov_matrix, qk_matrix
 from torch import Tensor
 
-from attnscope.analysis.head_weights import weights_of
 from attnscope.analysis.rank import rank_collapse, residual_ratio
-from attnscope.analysis.weight_parts import factors_of, head_circuit, site_spectrum
+from attnscope.analysis.weight_parts import factors_of, head_circuit, site_spectrum, weights_of
 from attnscope.errors import UserError
 from attnscope.models.huggingface import head_rows, skips
 from attnscope.records.redundancy import HeadCircuit

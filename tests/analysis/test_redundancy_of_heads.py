@@ -6,14 +6,19 @@ import torch
 from references import ov_matrix, qk_matrix
 from tiny_models import FORMS, FRENCH, SENTENCE, target_of, tiny_model
 
-from attnscope.analysis.head_weights import head_weights
 from attnscope.analysis.model_adapter import subject_of
 from attnscope.analysis.redundancy import (
     HeadDivergences,
     divergence_sums,
     head_pairs,
 )
-from attnscope.analysis.weight_parts import head_circuit, product_spectrum, site_spectrum, token_factors
+from attnscope.analysis.weight_parts import (
+    head_circuit,
+    head_weights,
+    product_spectrum,
+    site_spectrum,
+    token_factors,
+)
 from attnscope.errors import UserError
 from attnscope.nn.attention import attend
 from attnscope.nn.masks import MaskRule

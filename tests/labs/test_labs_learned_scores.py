@@ -5,8 +5,13 @@ import math
 import numpy as np
 import pytest
 
-from attnscope.labs.kernel_regression import RegressionChoice, regress
-from attnscope.labs.learned_scores import error_and_gradients, first_parameters, raw_scores
+from attnscope.labs.kernel_regression import (
+    RegressionChoice,
+    error_and_gradients,
+    first_parameters,
+    raw_scores,
+    regress,
+)
 
 SCORES = ("general", "additive")
 

@@ -10,7 +10,7 @@ from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 
 from attnscope.errors import LoadError
-from attnscope.models.huggingface import kept_tokenizers, tokenizer_files
+from attnscope.models.huggingface import tokenizer_files
 from attnscope.models.huggingface.tokenizer_files import read_vocabulary
 from attnscope.models.huggingface.vocabulary import HuggingFaceVocabulary
 
@@ -155,10 +155,10 @@ def save_words(folder: Path, n_pieces: int, first: str = "w") -> Path:
 
 
 def test_that_a_large_vocabulary_is_let_go_with_the_last_who_reads_it(tmp_path: Path) -> None:
-    vocabulary = read_vocabulary(save_words(tmp_path, kept_tokenizers.MOST_KEPT + 1), library)
+    vocabulary = read_vocabulary(save_words(tmp_path, tokenizer_files.MOST_KEPT + 1), library)
     entries, held = vocabulary.entries, vocabulary.entries.library
     del vocabulary
-    assert held.get_vocab_size() == kept_tokenizers.MOST_KEPT + 1
+    assert held.get_vocab_size() == tokenizer_files.MOST_KEPT + 1
     del entries
     assert held.get_vocab_size() == 1
 
@@ -166,7 +166,7 @@ def test_that_a_large_vocabulary_is_let_go_with_the_last_who_reads_it(tmp_path: 
 @pytest.fixture
 def readings(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The length of each content that the library reads, with nothing kept from before."""
-    shelf = kept_tokenizers.TokenizerShelf()
+    shelf = tokenizer_files.TokenizerShelf()
     monkeypatch.setattr(tokenizer_files, "shelf", lambda: shelf)
     seen: list[int] = []
     read = tokenizer_files._read_content

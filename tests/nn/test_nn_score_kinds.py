@@ -5,14 +5,11 @@ import math
 import pytest
 import torch
 
-from attnscope.nn import additive
-from attnscope.nn.additive import additive_scores
-from attnscope.nn.attention import attend, row_lse
+from attnscope.nn.attention import attend, attend_by_sums, row_lse
 from attnscope.nn.config import ModelConfig
 from attnscope.nn.edits import CopiedPattern, Edits
-from attnscope.nn.kernel_attention import attend_by_sums
 from attnscope.nn.masks import MaskRule
-from attnscope.nn.scores import OffsetBias, ScoreRule, scores
+from attnscope.nn.scores import OffsetBias, ScoreRule, additive_scores, scores
 from attnscope.nn.scoring import Scoring
 from attnscope.schemes.scores import SCORES
 from attnscope.schemes.scores.kernel import features
@@ -59,7 +56,7 @@ def kinds(ramp) -> dict[str, ScoreRule]:
 
 @pytest.mark.parametrize("block_bytes", [1, 2**20])
 def test_that_the_additive_score_has_its_gradient(block_bytes, ramp, monkeypatch):
-    monkeypatch.setattr(additive, "BLOCK_BYTES", block_bytes)
+    monkeypatch.setattr("attnscope.nn.scores.BLOCK_BYTES", block_bytes)
     q, k, v = (
         ramp(*shape, dtype=torch.float64).requires_grad_() for shape in ((2, 2, 3, 4), (2, 2, 5, 4), (2, 4))
     )

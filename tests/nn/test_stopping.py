@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-import attnscope.nn.cpu_attention as cpu_attention
+from attnscope.nn import attention
 from attnscope.nn.attention import attend
 from attnscope.nn.cancellation import Stopped, stop_if_unwanted, stoppable
 from attnscope.nn.edits import Call
@@ -61,7 +61,7 @@ def test_that_taking_a_long_text_head_by_head_changes_no_digit(
 ) -> None:
     whole = run(is_causal=is_causal)
     asked: list[int] = []
-    monkeypatch.setattr(cpu_attention, "STOP_CELLS", 100)
+    monkeypatch.setattr(attention, "STOP_CELLS", 100)
     with stoppable(lambda: bool(asked.append(1))):
         parts = run(is_causal=is_causal)
     assert len(asked) == 1 + 4  # the call, and two texts with two key-value heads each
@@ -86,12 +86,12 @@ def test_that_a_head_is_taken_in_pieces_of_rows_that_make_the_whole(
 ) -> None:
     generator = torch.Generator().manual_seed(5)
     q, k, v = (torch.randn(1, n, 13, 8, generator=generator) for n in (4, 2, 2))
-    monkeypatch.setattr(cpu_attention, "STOP_CELLS", 1)
-    monkeypatch.setattr(cpu_attention, "LEAST_ROWS", 4)  # 4, 4, 4 and 1 of 13
+    monkeypatch.setattr(attention, "STOP_CELLS", 1)
+    monkeypatch.setattr(attention, "LEAST_ROWS", 4)  # 4, 4, 4 and 1 of 13
     asked: list[int] = []
     call = Call(q=q, k=k, v=v, rule=MaskRule(is_causal=is_causal), score=ScoreRule(scale=0.3))
     with torch.no_grad(), stoppable(lambda: bool(asked.append(1))):
-        found = cpu_attention.attend_on_cpu(call, None, is_causal=is_causal)
+        found = attention.attend_on_cpu(call, None, is_causal=is_causal)
     assert len(asked) == n_asked
     for one, expected in zip(found, slow_attention(q, k, v, 0.3, is_causal), strict=True):
         assert torch.allclose(one.double(), expected, rtol=0, atol=1e-6), float((one - expected).abs().max())
@@ -102,10 +102,10 @@ def test_that_pieces_of_rows_take_their_part_of_a_mask(monkeypatch: pytest.Monke
     q, k, v = (torch.randn(1, 2, 7, 8, generator=generator) for _ in range(3))
     bias = torch.randn(1, 2, 7, 7, generator=generator)
     call = Call(q=q, k=k, v=v, rule=MaskRule(), score=ScoreRule(scale=0.3))
-    monkeypatch.setattr(cpu_attention, "STOP_CELLS", 1)
-    monkeypatch.setattr(cpu_attention, "LEAST_ROWS", 3)
+    monkeypatch.setattr(attention, "STOP_CELLS", 1)
+    monkeypatch.setattr(attention, "LEAST_ROWS", 3)
     with torch.no_grad():
-        out, lse = cpu_attention.attend_on_cpu(call, bias, is_causal=False)
+        out, lse = attention.attend_on_cpu(call, bias, is_causal=False)
     scores = 0.3 * q.double() @ k.double().transpose(2, 3) + bias
     assert torch.allclose(lse.double(), scores.logsumexp(dim=-1), rtol=0, atol=1e-6)
     assert torch.allclose(out.double(), scores.softmax(dim=-1) @ v.double(), rtol=0, atol=1e-6)
@@ -116,11 +116,11 @@ def test_that_training_on_a_long_text_has_the_gradient_of_the_whole_head(
 ) -> None:
     generator = torch.Generator().manual_seed(7)
     q, k, v = (torch.randn(1, 1, 9, 8, generator=generator, requires_grad=True) for _ in range(3))
-    monkeypatch.setattr(cpu_attention, "STOP_CELLS", 1)
-    monkeypatch.setattr(cpu_attention, "LEAST_ROWS", 2)
+    monkeypatch.setattr(attention, "STOP_CELLS", 1)
+    monkeypatch.setattr(attention, "LEAST_ROWS", 2)
     call = Call(q=q, k=k, v=v, rule=MaskRule(is_causal=True), score=ScoreRule(scale=0.3))
     found = torch.autograd.grad(
-        cpu_attention.attend_on_cpu(call, None, is_causal=True)[0].square().sum(), (q, k, v)
+        attention.attend_on_cpu(call, None, is_causal=True)[0].square().sum(), (q, k, v)
     )
     expected = torch.autograd.grad(slow_attention(q, k, v, 0.3, True)[0].square().sum(), (q, k, v))
     for one, other in zip(found, expected, strict=True):

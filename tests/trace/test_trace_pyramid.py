@@ -12,8 +12,7 @@ from long_records import KINDS, long_record
 
 from attnscope.records.maps import SiteGrid
 from attnscope.records.sites import HeadRef, Site
-from attnscope.trace.edges import FoundEdges, strongest_edges
-from attnscope.trace.pooling import OneHead, pool_strip
+from attnscope.trace.pooling import FoundEdges, OneHead, pool_strip, strongest_edges
 from attnscope.trace.pyramid import PyramidLevel, build_pyramid, bytes_of, finest_block, sample_blocks
 from attnscope.trace.thumbnails import (
     build_thumbnail,

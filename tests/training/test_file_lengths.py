@@ -8,8 +8,7 @@ import pytest
 from attnscope.schemes.tokenizers import KINDS
 from attnscope.text.tokenizer import train_tokenizer
 from attnscope.training import parse_recipe
-from attnscope.training.file_lengths import file_lengths
-from attnscope.training.paper import longest_tokens, mean_tokens
+from attnscope.training.paper import file_lengths, longest_tokens, mean_tokens
 
 LINE = (
     "We met {} friends at the old station.\tNous avons rencontré {} amis à la vieille gare, où il pleuvait."

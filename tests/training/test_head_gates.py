@@ -15,9 +15,9 @@ from attnscope.models import load
 from attnscope.records.sites import HeadRef, Site
 from attnscope.records.training import Step
 from attnscope.training import parse_recipe, read_run, train
-from attnscope.training.head_gates import HeadGates
 from attnscope.training.objectives import Batch
 from attnscope.training.parts import GatesPart
+from attnscope.training.techniques import HeadGates
 
 CLOSING = {
     "gates.l0_penalty": "1.0",

@@ -8,10 +8,18 @@ Marian models come with two sentencepiece files and one list of ids:
 A sentencepiece model is a list of messages (https://protobuf.dev/programming-guides/encoding); read here are
 the pieces (field 1: text 1, score 2, type 3) and the normalizer's table (field 3: table 2). The segmentation
 is the unigram language model's (Kudo 2018), done by the `tokenizers` library.
+
+That library holds the interpreter while it reads a vocabulary, and with it the window. So what was read is
+shared by all models whose file has the same bytes, and the last ones read stay for the next opening.
 """
 
+import hashlib
 import struct
-from collections.abc import Iterator
+import threading
+import weakref
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -20,14 +28,72 @@ from tokenizers import Tokenizer as LibraryTokenizer
 
 from attnscope.errors import LoadError
 from attnscope.models.huggingface.cache import contained_file
-from attnscope.models.huggingface.kept_tokenizers import ReadTokenizer, shelf
 from attnscope.models.huggingface.library import library_faults
 from attnscope.models.huggingface.vocabulary import HuggingFaceVocabulary
 from attnscope.nn.progress import tell_and_wait
 from attnscope.outside import read_outside, regular_size
 from attnscope.strict_json import as_object, read_json
-from attnscope.text.guarding import library_errors, without_panic_words
+from attnscope.text.guarding import empty_library, library_errors, without_panic_words
 from attnscope.text.inspection import TOKENIZER_FILE, read_tokenizer_file
+
+MANY = 20_000
+"""Pieces from which on reading and dropping a vocabulary would delay the window."""
+MOST_KEPT = 65_536
+"""Pieces of all that stay though no model reads them: GPT-2's 50,257, some 60 MB at most."""
+_MOST_CHARACTERS = 2**23
+"""Of a file whose tokenizer may stay."""
+
+
+class ReadTokenizer:
+    """A tokenizer of the library, for as long as somebody holds this; a large one is then emptied.
+
+    Nobody changes it: others may read with it.
+    """
+
+    def __init__(self, library: LibraryTokenizer) -> None:
+        library.no_truncation()
+        library.no_padding()
+        self.library = library
+        self.n_pieces: int = library.get_vocab_size(with_added_tokens=False)
+        if self.n_pieces >= MANY:
+            weakref.finalize(self, empty_library, library).atexit = False
+
+
+class TokenizerShelf:
+    """What was read, by the digest of the file's content."""
+
+    def __init__(self, most_kept: int = MOST_KEPT) -> None:
+        self._most = most_kept
+        self._held: weakref.WeakValueDictionary[bytes, ReadTokenizer] = weakref.WeakValueDictionary()
+        self._last: OrderedDict[bytes, ReadTokenizer] = OrderedDict()
+        self._lock = threading.RLock()
+
+    def take(self, content: str, read: Callable[[str], LibraryTokenizer]) -> ReadTokenizer:
+        """The tokenizer of a file's content, which `read` reads unless it is here; its errors pass."""
+        digest = hashlib.sha256(content.encode("utf-8", "surrogatepass")).digest()
+        with self._lock:
+            taken = self._held.get(digest)
+            if taken is None:
+                taken = ReadTokenizer(read(content))
+            if taken.n_pieces >= MANY:
+                self._held[digest] = taken
+                if taken.n_pieces <= self._most and len(content) <= _MOST_CHARACTERS:
+                    self._keep(digest, taken)
+            return taken
+
+    def _keep(self, digest: bytes, taken: ReadTokenizer) -> None:
+        """Let it stay as the last one, and as many of those before as there is room for."""
+        self._last[digest] = taken
+        self._last.move_to_end(digest)
+        while sum(kept.n_pieces for kept in self._last.values()) > self._most:
+            self._last.popitem(last=False)
+
+
+@cache
+def shelf() -> TokenizerShelf:
+    """The one of this process."""
+    return TokenizerShelf()
+
 
 SOURCE, TARGET, IDS = "source.spm", "target.spm", "vocab.json"
 _MAX_BYTES = 64_000_000

@@ -1,5 +1,6 @@
-"""A window, and first tokens that see everything and are seen by all (Beltagy et al. 2020, section 3.1)."""
+"""A window and global tokens (Beltagy et al. 2020, section 3.1), and random blocks (Zaheer et al. 2020)."""
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, ClassVar
 
 from attnscope.schemes.masks.mask import Mask
@@ -17,3 +18,18 @@ class WindowAndGlobal(Mask):
 
     def n_global(self, config: "ModelConfig") -> int:
         return config.global_tokens
+
+
+_MOST_LINKS = 100_000
+
+
+class BigBirdMask(WindowAndGlobal):
+    name, title, order = "bigbird", "BigBird", 4
+    words, source = "a window, global tokens, and random blocks", "Zaheer et al. 2020"
+    choices = ("window", "global_tokens", "random_blocks", "mask_block", "mask_seed", "random_links")
+    draws_links = True
+
+    def faults(self, config: "ModelConfig") -> Iterator[tuple[str, str]]:
+        n_links = -(-config.max_tokens // config.mask_block) * config.random_blocks
+        if n_links > _MOST_LINKS:
+            yield "mask_block", f"larger blocks: {n_links:,} random links, at most {_MOST_LINKS:,}"

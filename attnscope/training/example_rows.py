@@ -1,0 +1,230 @@
+"""Whole examples as batches, a row for each: pictures, tagged texts, texts with places in them.
+
+pictures       the numbers of their patches, and a label of each picture
+tagged texts   a label for each word: the first token of each word is scored
+places         every token but the special ones may be pointed to
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from attnscope.errors import RecipeError
+from attnscope.nn.patches import patch_numbers
+from attnscope.records.tokens import Tokens
+from attnscope.text.corpora import split_pairs
+from attnscope.text.examples import Example
+from attnscope.text.pictures import LabelledPictures, fitted, read_labelled_pictures, read_picture
+from attnscope.text.pointed import PointedText, may_be_meant, read_spans
+from attnscope.text.tagged import TaggedText, first_pieces, read_tagged
+from attnscope.text.tokenizer import Tokenizer
+from attnscope.training.batches import ExampleBatches, Ids, Mask, padded, part_of
+from attnscope.training.objectives import Batch
+from attnscope.training.recipe import Recipe
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PointedRows:
+    """Padded texts [n, T], where each may be pointed to, and the tokens meant [n, n_places]."""
+
+    ids: Ids
+    lengths: Ids
+    may_be: Mask
+    places: Ids
+
+    @property
+    def total_lengths(self) -> Ids:
+        """Tokens of each text."""
+        return self.lengths
+
+    def batch(self, rows: Ids) -> Batch:
+        """The texts of these rows with the places that are meant."""
+        ids, valid = part_of(self.ids, self.lengths, rows)
+        may_be = np.flatnonzero(self.may_be[rows, : ids.shape[1]])
+        return Batch(
+            ids=ids,
+            valid=valid,
+            scored=torch.from_numpy(may_be),
+            labels=torch.from_numpy(self.places[rows].reshape(-1)),
+            n_places=self.places.shape[1],
+        )
+
+
+def read_and_split_spans(recipe: Recipe) -> tuple[list[PointedText], list[PointedText]]:
+    """The texts of a recipe's file, to train on and held out: no text is on both sides."""
+    texts = read_spans(Path(recipe.data.path))
+    training, held_out = split_pairs([(text.text, text) for text in texts], recipe.data.validation_share)
+    return [text for _, text in training], [text for _, text in held_out]
+
+
+def pointed_batches(
+    recipe: Recipe, tokenizer: Tokenizer, training: Sequence[PointedText], held_out: Sequence[PointedText]
+) -> ExampleBatches[PointedRows]:
+    """Batches of texts with places; raises RecipeError where every answer was cut off."""
+    sides = (_pointed_rows(recipe, tokenizer, texts) for texts in (training, held_out))
+    return ExampleBatches.of_recipe(recipe, *sides)
+
+
+def _pointed_rows(recipe: Recipe, tokenizer: Tokenizer, texts: Sequence[PointedText]) -> PointedRows:
+    """The texts as the model will read them when it is asked; one whose answer was cut off is left out."""
+    ids, may_be, places = [], [], []
+    for text in texts:
+        read = tokenizer.encode(text.text, add_begin=True, add_end=True, max_tokens=recipe.model.max_tokens)
+        found = [_token_of(read, stretch) for stretch in text.stretches]
+        if None not in found:
+            ids.append(read.ids)
+            may_be.append([may_be_meant(token) for token in read.tokens])
+            places.append(found)
+    if texts and not ids:
+        raise RecipeError(
+            f"No answer lies within the first {recipe.model.max_tokens} tokens of its text.",
+            expected="shorter texts",
+            action="Make model.max_tokens larger.",
+        )
+    rows, lengths = padded(ids, tokenizer.pad_id)
+    return PointedRows(
+        ids=rows,
+        lengths=lengths,
+        may_be=padded(may_be, 0)[0].astype(np.bool_),
+        places=np.asarray(places, dtype=np.int64),
+    )
+
+
+def _token_of(read: Tokens, stretch: tuple[int, int]) -> int | None:
+    """The first token that shares a letter with the stretch; None where that was cut off."""
+    for i, token in enumerate(read.tokens):
+        if may_be_meant(token) and token.start < stretch[1] and token.end > stretch[0]:
+            return i
+    return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PictureRows:
+    """Pictures [n, height, width, n_channels], uint8, and the number of the label of each, [n]."""
+
+    pixels: NDArray[np.uint8]
+    labels: Ids
+    patch_size: int
+
+    @property
+    def total_lengths(self) -> Ids:
+        """Tokens of each picture: all have as many."""
+        _, height, width, _ = self.pixels.shape
+        n_patches = (height // self.patch_size) * (width // self.patch_size)
+        return np.full(len(self.pixels), 1 + n_patches, dtype=np.int64)
+
+    def batch(self, rows: Ids) -> Batch:
+        """The pictures of these rows with their labels; the class token of each is scored."""
+        numbers = patch_numbers(self.pixels[rows], self.patch_size)  # [B, T, n_numbers]
+        return Batch(
+            ids=torch.from_numpy(numbers),
+            scored=torch.arange(len(rows)) * numbers.shape[1],
+            labels=torch.from_numpy(self.labels[rows]),
+        )
+
+
+def pictures_of_task(examples: Sequence[Example], shape: tuple[int, int, int]) -> LabelledPictures:
+    """The pictures that the sources of a task name, all of one `shape` (height, width, channels)."""
+    pixels = np.stack([fitted(read_picture(example.source), *shape) for example in examples])
+    return LabelledPictures(pixels=pixels, labels=tuple(example.label for example in examples))
+
+
+def read_and_split_pictures(recipe: Recipe) -> tuple[LabelledPictures, LabelledPictures]:
+    """The pictures of a recipe's file or folder, to train on and held out: none is on both sides."""
+    found = read_labelled_pictures(Path(recipe.data.path))
+    numbered = [(pixels.tobytes().hex(), i) for i, pixels in enumerate(found.pixels)]
+    training, held_out = (
+        [i for _, i in side] for side in split_pairs(numbered, recipe.data.validation_share)
+    )
+    return _some(found, training), _some(found, held_out)
+
+
+def picture_batches(
+    recipe: Recipe, training: LabelledPictures, held_out: LabelledPictures, labels: Sequence[str]
+) -> ExampleBatches[PictureRows]:
+    """Batches of pictures; `labels` are the names in the order of the model's outputs."""
+    number = {label: i for i, label in enumerate(labels)}
+    sides = (
+        PictureRows(
+            pixels=side.pixels,
+            labels=np.array([number[label] for label in side.labels], dtype=np.int64),
+            patch_size=recipe.model.patch_size,
+        )
+        for side in (training, held_out)
+    )
+    return ExampleBatches.of_recipe(recipe, *sides)
+
+
+def _some(pictures: LabelledPictures, rows: Sequence[int]) -> LabelledPictures:
+    chosen = tuple(pictures.labels[row] for row in rows)
+    return LabelledPictures(pixels=pictures.pixels[list(rows)], labels=chosen)
+
+
+_NOT_SCORED = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaggedRows:
+    """Padded texts; `labels` has the number of a label at each token that is scored, else −1: [n, T] each."""
+
+    ids: Ids
+    lengths: Ids
+    labels: Ids
+
+    @property
+    def total_lengths(self) -> Ids:
+        """Tokens of each text."""
+        return self.lengths
+
+    def batch(self, rows: Ids) -> Batch:
+        """The texts of these rows with the labels of their words."""
+        ids, valid = part_of(self.ids, self.lengths, rows)
+        labels = self.labels[rows, : ids.shape[1]].reshape(-1)
+        scored = np.flatnonzero(labels != _NOT_SCORED)
+        return Batch(
+            ids=ids,
+            valid=valid,
+            scored=torch.from_numpy(scored),
+            labels=torch.from_numpy(np.ascontiguousarray(labels[scored])),
+        )
+
+
+def read_and_split_tagged(recipe: Recipe) -> tuple[list[TaggedText], list[TaggedText]]:
+    """The texts of a recipe's file, to train on and held out: no text is on both sides."""
+    texts = read_tagged(Path(recipe.data.path), recipe.data.column)
+    training, held_out = split_pairs([(text.text, text) for text in texts], recipe.data.validation_share)
+    return [text for _, text in training], [text for _, text in held_out]
+
+
+def tagged_batches(
+    recipe: Recipe,
+    tokenizer: Tokenizer,
+    training: Sequence[TaggedText],
+    held_out: Sequence[TaggedText],
+    labels: Sequence[str],
+) -> ExampleBatches[TaggedRows]:
+    """Batches of texts with a label for each word."""
+    sides = (_rows(recipe, tokenizer, texts, labels) for texts in (training, held_out))
+    return ExampleBatches.of_recipe(recipe, *sides)
+
+
+def _rows(
+    recipe: Recipe, tokenizer: Tokenizer, texts: Sequence[TaggedText], labels: Sequence[str]
+) -> TaggedRows:
+    """The texts as the model will read them when it is asked."""
+    number = {label: i for i, label in enumerate(labels)}
+    ids, told = [], []
+    for text in texts:
+        read = tokenizer.encode(text.text, add_begin=True, add_end=True, max_tokens=recipe.model.max_tokens)
+        row = [_NOT_SCORED] * len(read.tokens)
+        for at, label in zip(first_pieces(read.tokens, text.starts), text.labels, strict=True):
+            if at is not None and label is not None:
+                row[at] = number[label]
+        ids.append(read.ids)
+        told.append(row)
+    rows, lengths = padded(ids, tokenizer.pad_id)
+    return TaggedRows(ids=rows, lengths=lengths, labels=padded(told, _NOT_SCORED)[0])
