@@ -120,41 +120,45 @@ Texts = tuple[str, str | None]
 """A text and its target, where the model reads one."""
 
 
-def patch_map(
-    model: Model,
-    clean: Texts,
-    corrupt: Texts,
-    kind: PatchKind = "stream",
-    *,
-    donor: RunName = "clean",
-    receiver: RunName = "corrupt",
-    stack: Stack | None = None,
-    position: int = -1,
-    answer: int | None = None,
-    other: int | None = None,
-    gates: Gates = NO_GATES,
-) -> Iterator[Progress | PatchMap]:
-    """Progress after each pass, then the map of every layer and position, or every layer and head.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patching:
+    """Which pieces of the donor's run are put into the receiver's, and where it is read what that changes.
 
     `stack` chooses whose stream is patched. None takes that of the stack which reads the texts, of a
     translator the encoder: causal tracing restores states at its tokens (Meng et al. 2022, section 2).
-    `answer` None is what the clean run says at `position`, `other` None what the corrupt one says. `gates`
-    hold in every run; they act on a head's output before it is read or patched. Raises UserError when the
-    texts differ in length or the patch can change nothing because both runs say the same.
+    `answer` None is what the clean run says at `position`, `other` None what the corrupt one says.
     """
-    subject = patched_subject(model)
+
+    kind: PatchKind = "stream"
+    donor: RunName = "clean"
+    receiver: RunName = "corrupt"
+    stack: Stack | None = None
+    position: int = -1
+    answer: int | None = None
+    other: int | None = None
+
+
+def patch_map(
+    model: Model, clean: Texts, corrupt: Texts, wish: Patching, gates: Gates = NO_GATES
+) -> Iterator[Progress | PatchMap]:
+    """Progress after each pass, then the map of every layer and position, or every layer and head.
+
+    `gates` hold in every run; they act on a head's output before it is read or patched. Raises UserError when
+    the texts differ in length or the patch can change nothing because both runs say the same.
+    """
+    subject, kind = patched_subject(model), wish.kind
     if kind == "head":
         require_heads(model.sites)
     inputs = {name: model.encode(*texts) for name, texts in (("clean", clean), ("corrupt", corrupt))}
     _check_lengths(inputs["clean"], inputs["corrupt"])
-    position = check_position(position, len(predicting_tokens(inputs["clean"])))
+    position = check_position(wish.position, len(predicting_tokens(inputs["clean"])))
     if reads_classes(model):
         told_position(model, inputs["clean"], position)
-    stack = stack or ("encoder" if subject.form == "encoder-decoder" else predicting_stack(subject.form))
+    stack = wish.stack or ("encoder" if subject.form == "encoder-decoder" else predicting_stack(subject.form))
     probe = GateProbe(model.sites, gates) if gates else None
     runs = {name: _read(subject, one, stack, position, probe) for name, one in inputs.items()}
-    answer = int(best_ids(runs["clean"].logits)) if answer is None else answer
-    answer, other = choose_answers(runs["corrupt"].logits, answer, other)
+    answer = int(best_ids(runs["clean"].logits)) if wish.answer is None else wish.answer
+    answer, other = choose_answers(runs["corrupt"].logits, answer, wish.other)
     high, low = (float(runs[n].logits[answer] - runs[n].logits[other]) for n in ("clean", "corrupt"))
     if high == low:
         raise UserError(
@@ -162,20 +166,21 @@ def patch_map(
             expected="two texts between which the output differs",
             action="Choose other texts or another answer.",
         )
-    plan = _plan(subject, kind, stack, inputs[receiver], runs[donor])
+    receiver = inputs[wish.receiver]
+    plan = _plan(subject, kind, stack, receiver, runs[wish.donor])
     found = np.full((len(plan.rows), len(plan.columns)), np.nan)
     cells = [(row, column) for row, width in enumerate(plan.widths) for column in range(width)]
-    n_copies = max(1, min(_COPIES, _BLOCK_TOKENS // max(1, len(inputs[receiver].source))))
+    n_copies = max(1, min(_COPIES, _BLOCK_TOKENS // max(1, len(receiver.source))))
     for part in _row_chunks(cells, n_copies):
-        differences = _patched(subject, plan, inputs[receiver], part, position, answer, other, probe)
+        differences = _patched(subject, plan, receiver, part, position, answer, other, probe)
         for (row, column), difference in zip(part, differences, strict=True):
             found[row, column] = (difference - low) / (high - low)
         yield Progress(n_done=cells.index(part[-1]) + 1, n_total=len(cells), about=f"patching {kind}s")
     token = model.network.answer
     yield PatchMap(
         kind=kind,
-        donor=donor,
-        receiver=receiver,
+        donor=wish.donor,
+        receiver=wish.receiver,
         rows=plan.rows,
         columns=plan.columns,
         patched=found,

@@ -7,7 +7,7 @@ equals removing their weights; the model is left as it was.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -34,56 +34,68 @@ from attnscope.records.sites import NO_GATES, Gates, HeadRef
 DEFAULT_RANKINGS: tuple[Ranking, ...] = ("gradient", "random")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CurveChoices:
+    """What is measured, the share of the heads removed at a time, and how heads are scored.
+
+    They are scored again after each removal (`is_rescored`), on `scoring_samples`, or the same texts where
+    that is None; with `is_normalised` the scores of a site have the Euclidean norm 1.
+    """
+
+    metric: MetricName = "loss"
+    step_share: float = 0.1
+    is_rescored: bool = True
+    is_normalised: bool = False
+    scoring_samples: Sequence[Sample] | None = None
+    batch_size: int = 16
+    seed: int = 0
+
+
+AS_USUAL = CurveChoices()
+
+
 def pruning_curves(
     model: Model,
     samples: Sequence[Sample],
     rankings: Sequence[Ranking] = DEFAULT_RANKINGS,
-    *,
-    metric: MetricName = "loss",
-    step_share: float = 0.1,
-    is_rescored: bool = True,
-    is_normalised: bool = False,
-    scoring_samples: Sequence[Sample] | None = None,
-    batch_size: int = 16,
-    seed: int = 0,
+    choices: CurveChoices = AS_USUAL,
 ) -> Iterator[Progress | Importance | CurveSoFar | PruningCurve]:
     """Progress, each ranking's first scores, its curve as it grows and when it is whole; stop iterating to
     cancel.
 
-    The first scores are those with every head on. The metric is measured on `samples`, the heads are scored
-    on `scoring_samples` (the same texts when None). Raises UserError for an impossible share or a metric
-    that does not apply.
+    The first scores are those with every head on. Raises UserError for an impossible share or a metric that
+    does not apply.
     """
-    if not 0.0 < step_share <= 1.0:
+    if not 0.0 < choices.step_share <= 1.0:
         raise UserError(
-            f"A share of {step_share} of the heads is removed at a time.",
+            f"A share of {choices.step_share} of the heads is removed at a time.",
             expected="above 0, at most 1",
             action="A tenth (0.1) is usual.",
         )
-    subject, batches = subject_of(model), build_batches(model, samples, batch_size)
-    scoring = batches if scoring_samples is None else build_batches(model, scoring_samples, batch_size)
-    measure = make_metric(metric, model, subject, batches, samples)
+    subject, batches = subject_of(model), build_batches(model, samples, choices.batch_size)
+    scoring = batches
+    if choices.scoring_samples is not None:
+        scoring = build_batches(model, choices.scoring_samples, choices.batch_size)
+    measure = make_metric(choices.metric, model, subject, batches, samples)
     parts: list[Counts] = []
     for part in measure.count(NO_GATES):
         parts.append(part)
         yield Progress(n_done=0, n_total=1, about="every head on")
     untouched = np.concatenate(parts)
     for ranking in rankings:
-        order = _Order(
-            subject, scoring, ranking, is_rescored=is_rescored, is_normalised=is_normalised, seed=seed
-        )
+        order = _Order(subject, scoring, ranking, choices)
         curve = PruningCurve(
             ranking=ranking,
-            metric=metric,
+            metric=choices.metric,
             points=(_point(0, NO_GATES, untouched, measure),),
             n_heads=len(order.heads),
             n_texts=len(untouched),
             is_rescored=order.is_rescored,
-            seed=seed,
+            seed=choices.seed,
             is_per_text=bool(model.info.labels),
         )
         yield CurveSoFar(curve=curve)
-        for event in _removals(order, measure, step_share):
+        for event in _removals(order, measure, choices.step_share):
             if isinstance(event, CurvePoint):
                 curve = replace(curve, points=(*curve.points, event))
                 yield CurveSoFar(curve=curve)
@@ -102,7 +114,7 @@ def pruning_curve(
     `scoring_samples` to score the heads on (the same texts), `batch_size` (16), and `seed` (0).
     Raises UserError for an impossible share or a metric that does not apply.
     """
-    events = pruning_curves(model, samples, (ranking,), **choices)  # type: ignore[arg-type]
+    events = pruning_curves(model, samples, (ranking,), CurveChoices(**choices))  # type: ignore[arg-type]
     return next(event for event in events if isinstance(event, PruningCurve))
 
 
@@ -116,21 +128,14 @@ class _Order:
     """Says which heads go next; scores again where that is wanted and of use."""
 
     def __init__(
-        self,
-        subject: Subject,
-        batches: Sequence[Batch],
-        ranking: Ranking,
-        *,
-        is_rescored: bool,
-        is_normalised: bool,
-        seed: int,
+        self, subject: Subject, batches: Sequence[Batch], ranking: Ranking, choices: CurveChoices
     ) -> None:
         self.heads = heads_of(subject)
         self.ranking = ranking
         # Random numbers and learned gates stay what they are; only measured scores change.
-        self.is_rescored = is_rescored and ranking in ("gradient", "leave-one-out")
-        self._subject, self._batches, self._seed = subject, batches, seed
-        self._is_normalised = is_normalised and ranking == "gradient"
+        self.is_rescored = choices.is_rescored and ranking in ("gradient", "leave-one-out")
+        self._subject, self._batches, self._seed = subject, batches, choices.seed
+        self._is_normalised = choices.is_normalised and ranking == "gradient"
         self._found: Importance | None = None
 
     def score(self, gates: Gates) -> Iterator[Progress | Importance]:

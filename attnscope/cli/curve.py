@@ -46,7 +46,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 def run(arguments: argparse.Namespace) -> int:
     """Remove, measure, print, write."""
     rankings = parse_rankings(arguments.rankings)
-    from attnscope.analysis.pruning_curve import pruning_curves
+    from attnscope.analysis.pruning_curve import CurveChoices, pruning_curves
     from attnscope.figures.pruning_charts import csv_of_curves, pruning_chart
 
     model = open_model(arguments)
@@ -56,11 +56,13 @@ def run(arguments: argparse.Namespace) -> int:
             model,
             samples,
             rankings,
-            metric=arguments.metric,
-            step_share=arguments.step,
-            is_rescored=not arguments.once,
-            is_normalised=arguments.normalise,
-            seed=arguments.seed,
+            CurveChoices(
+                metric=arguments.metric,
+                step_share=arguments.step,
+                is_rescored=not arguments.once,
+                is_normalised=arguments.normalise,
+                seed=arguments.seed,
+            ),
         )
     )
     curves = [event for event in events if isinstance(event, PruningCurve)]

@@ -119,7 +119,7 @@ def _csv_rows(found: "PatchMap") -> "Iterator[tuple[object, ...]]":
 def _patch(model: "Model", arguments: argparse.Namespace, target: str | None) -> "tuple[PatchMap, int]":
     from attnscope.analysis.answers import comparing_position, read_logits, resolve_token
     from attnscope.analysis.flow import check_position
-    from attnscope.analysis.patching import patch_map
+    from attnscope.analysis.patching import Patching, patch_map
     from attnscope.records.attribution import PatchMap
 
     gates = parse_gates(arguments.gate, model.sites)
@@ -137,12 +137,14 @@ def _patch(model: "Model", arguments: argparse.Namespace, target: str | None) ->
         model,
         (arguments.clean, target),
         (arguments.corrupt, target),
-        arguments.kind,
-        stack=stack if arguments.kind == "stream" else None,
-        position=position,
-        answer=resolve_token(model, arguments.answer, row),
-        other=resolve_token(model, arguments.other, row),
-        gates=gates,
+        Patching(
+            kind=arguments.kind,
+            stack=stack if arguments.kind == "stream" else None,
+            position=position,
+            answer=resolve_token(model, arguments.answer, row),
+            other=resolve_token(model, arguments.other, row),
+        ),
+        gates,
     )
     found = next(event for event in tell_progress(events) if isinstance(event, PatchMap))
     return found, position % len(clean)

@@ -6,6 +6,8 @@ vectors to the values as well; that part is left out (their table 3 finds no gai
 longer be a mean of values. Letters: B batch, H heads, K key-value heads, T tokens, D d_head.
 """
 
+from typing import NamedTuple
+
 import torch
 from torch import Generator, Tensor, nn
 
@@ -17,12 +19,25 @@ from attnscope.schemes.positions import PositionScheme
 from attnscope.schemes.scores import Score
 
 
+class Span(NamedTuple):
+    """How far heads learn to look, up to `limit` tokens, 0: as far as there are any.
+
+    By `kind` the mask falls over `ramp` tokens (`nn/spans.py`), or lets offsets through (`nn/offset_gates.py`).
+    """
+
+    limit: int = 0
+    kind: str = "ramp"
+    ramp: int = 1
+
+
+NO_SPAN = Span()
+
+
 class Scoring(nn.Module):
     """One site's score, and what it learns for it.
 
     `reach` is the distance up to which queries score `positions` besides keys, 0 where they do not. With a
-    `span_limit` each head learns how far it looks, up to that, and its mask falls over `span_ramp` tokens
-    (`nn/spans.py`), or with the `span_kind` offsets at which offsets (`nn/offset_gates.py`).
+    limit of its `span` each head learns how far it looks, up to that, or at which offsets.
     """
 
     def __init__(
@@ -35,15 +50,13 @@ class Scoring(nn.Module):
         d_model: int = 0,
         positions: PositionScheme | None = None,
         reach: int = 0,
-        span_limit: int = 0,
-        span_kind: str = "ramp",
-        span_ramp: int = 1,
+        span: Span = NO_SPAN,
     ) -> None:
         super().__init__()
-        self.span_limit, self.span_ramp = span_limit, span_ramp
-        has_gates = span_limit > 0 and span_kind == "offsets"
-        self.span = nn.Parameter(torch.empty(n_heads)) if span_limit and not has_gates else None
-        self.open_at = nn.Parameter(torch.empty(n_heads, span_limit)) if has_gates else None
+        self.span_limit, self.span_ramp = span.limit, span.ramp
+        has_gates = span.limit > 0 and span.kind == "offsets"
+        self.span = nn.Parameter(torch.empty(n_heads)) if span.limit and not has_gates else None
+        self.open_at = nn.Parameter(torch.empty(n_heads, span.limit)) if has_gates else None
         self.kind, self.scale, self.reach = kind, scale, reach
         self.positions = PositionScheme() if positions is None else positions
         if kind.learned:

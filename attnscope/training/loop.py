@@ -157,18 +157,7 @@ class TrainingRun:
         self._metrics = Metrics(self._begun.folder.metrics)
         self._books: list[Metrics | TensorBoardMirror] = [self._metrics]
         self._handed_over: Path | None = None
-        self._saver = Saver(
-            self._begun.folder,
-            recipe,
-            self.model,
-            self._begun.optimizer,
-            self._begun.loss,
-            ranks,
-            self._begun.techniques,
-            data_sha256=self._begun.data.sha256,
-            write_metrics=self._flush_durably,
-            clock=clock,
-        )
+        self._saver = Saver(recipe, self._begun, ranks, write_metrics=self._flush_durably, clock=clock)
         self._parameters = [p for p in self._begun.loss.module.parameters() if p.requires_grad]
 
     @property

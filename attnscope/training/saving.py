@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
 
@@ -25,14 +26,15 @@ from attnscope.records.sites import HeadRef
 from attnscope.records.training import Saved, SaveFailed, Watched
 from attnscope.schemes.objectives import OBJECTIVES
 from attnscope.trace.store import save_records
-from attnscope.training.distributed import Ranks, SharedLoss, whole_of
+from attnscope.training.distributed import Ranks, whole_of
 from attnscope.training.optimizers import tensors_of
 from attnscope.training.parts import WATCHED_STEPS
 from attnscope.training.recipe import Recipe
 from attnscope.training.resume_points import ResumeState, drop_old_states, save_state
-from attnscope.training.run import RunFolder
 from attnscope.training.starting import start_facts
-from attnscope.training.techniques import Techniques
+
+if TYPE_CHECKING:
+    from attnscope.training.begin import Begun
 
 _FIRST_PAUSE_S = 5.0
 _LONGEST_PAUSE_S = 300.0
@@ -45,26 +47,16 @@ class Saver:
 
     def __init__(
         self,
-        folder: RunFolder,
         recipe: Recipe,
-        model: Model,
-        optimizer: torch.optim.Optimizer,
-        loss: SharedLoss,
+        begun: "Begun",
         ranks: Ranks,
-        techniques: Techniques,
         *,
-        data_sha256: str,
         write_metrics: Callable[[], object],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.folder = folder
-        self._recipe = recipe
-        self._model = model
-        self._optimizer = optimizer
-        self._loss = loss
-        self._ranks = ranks
-        self._techniques = techniques
-        self._data_sha256 = data_sha256
+        self.folder, self._recipe, self._ranks = begun.folder, recipe, ranks
+        self._model, self._loss, self._optimizer = begun.model, begun.loss, begun.optimizer
+        self._techniques, self._data_sha256 = begun.techniques, begun.data.sha256
         self._write_metrics = write_metrics
         self._clock = clock
         self._retry_at: float | None = None

@@ -12,7 +12,7 @@ from attnscope.analysis.attribution import attribute_logits
 from attnscope.analysis.flow import check_position
 from attnscope.analysis.lens import logit_lens
 from attnscope.analysis.model_reading import ask_model
-from attnscope.analysis.patching import patch_map
+from attnscope.analysis.patching import Patching, patch_map
 from attnscope.errors import UserError
 from attnscope.models import Model
 from attnscope.models.pictures import picture_under
@@ -81,12 +81,14 @@ def _patch(request: PatchTexts, model: Model) -> Generator[Reply, None, None]:
         model,
         (request.clean, request.target),
         (request.corrupt, request.target),
-        request.kind,
-        stack=request.stack,
-        position=position,
-        answer=resolve_token(model, request.answer, row),
-        other=resolve_token(model, request.other, row),
-        gates=request.gates,
+        Patching(
+            kind=request.kind,
+            stack=request.stack,
+            position=position,
+            answer=resolve_token(model, request.answer, row),
+            other=resolve_token(model, request.other, row),
+        ),
+        request.gates,
     )
     for one in found:
         if isinstance(one, Progress):

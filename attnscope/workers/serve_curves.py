@@ -6,7 +6,7 @@ from pathlib import Path
 
 from attnscope.analysis.batches import Sample
 from attnscope.analysis.corpus_texts import batch_tokens, own_examples, own_texts, read_corpus, sample_texts
-from attnscope.analysis.pruning_curve import pruning_curves, removal_steps
+from attnscope.analysis.pruning_curve import CurveChoices, pruning_curves, removal_steps
 from attnscope.analysis.redundancy import HeadDivergences, head_pairs
 from attnscope.conllu import read_conllu
 from attnscope.errors import UserError
@@ -58,11 +58,13 @@ def _measure(request: MeasureCurves, model: Model) -> Generator[Reply, None, Non
             model,
             samples,
             (ranking,),
-            metric=request.metric,
-            step_share=request.step_share,
-            is_rescored=request.is_rescored,
-            batch_size=size,
-            seed=seed,
+            CurveChoices(
+                metric=request.metric,
+                step_share=request.step_share,
+                is_rescored=request.is_rescored,
+                batch_size=size,
+                seed=seed,
+            ),
         )
         yield from _follow(request.number, events, ranking, begin_s, done=done, cost=cost, total=sum(costs))
         done += cost

@@ -5,7 +5,7 @@ from tiny_models import FORMS, SENTENCE, target_of, tiny_model
 
 from attnscope.analysis.attribution import attribute_logits, choose_answers
 from attnscope.analysis.importance import importance
-from attnscope.analysis.patching import patch_map
+from attnscope.analysis.patching import Patching, patch_map
 from attnscope.analysis.rank import rank_collapse
 from attnscope.analysis.reading import batch_of
 from attnscope.analysis.relevance import relevance
@@ -65,7 +65,7 @@ def test_that_contributions_add_up_in_a_model_that_lost_heads() -> None:
     assert len([site_spectrum(model, site.key) for site in model.sites]) == 1
     assert len(importance(model, [SENTENCE]).scores) == 3
     clean, corrupt = (SENTENCE, None), ("a dog sat on the mat", None)
-    heads = list(patch_map(model, clean, corrupt, "head", answer=7, other=5))[-1]
+    heads = list(patch_map(model, clean, corrupt, Patching(kind="head", answer=7, other=5)))[-1]
     assert heads.patched.shape == (1, 3)
     assert float(relevance(model, SENTENCE).weights.sum()) > 1.0
 

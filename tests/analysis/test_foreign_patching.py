@@ -9,7 +9,7 @@ import torch
 from foreign_models import CLEAN, CORRUPT, foreign, target_of
 from torch import Tensor
 
-from attnscope.analysis.patching import patch_map
+from attnscope.analysis.patching import Patching, patch_map
 from attnscope.errors import UserError
 from attnscope.models.huggingface import anatomy
 from attnscope.records.attribution import PatchMap
@@ -27,7 +27,9 @@ HEADS = {
 def map_of(family: str, kind: str = "stream", **choices: Any) -> PatchMap:
     target = target_of(family)
     texts = ((CLEAN, target), (CORRUPT, target))
-    *_, found = patch_map(foreign(family), *texts, kind, position=2, answer=7, other=5, **choices)  # type: ignore[arg-type]
+    *_, found = patch_map(
+        foreign(family), *texts, Patching(kind=kind, position=2, answer=7, other=5, **choices)
+    )  # type: ignore[arg-type]
     assert isinstance(found, PatchMap)
     return found
 

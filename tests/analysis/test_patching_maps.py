@@ -4,7 +4,7 @@ import torch
 from eager_attention import use_eager_attention
 from tiny_models import FORMS, FRENCH, tiny_model
 
-from attnscope.analysis.patching import patch_map
+from attnscope.analysis.patching import Patching, patch_map
 from attnscope.errors import UserError
 from attnscope.models import Model
 from attnscope.records.attribution import PatchMap
@@ -20,7 +20,7 @@ def texts_of(form: str) -> tuple[tuple[str, str | None], tuple[str, str | None]]
 
 def map_of(model: Model, kind: str = "stream", **choices: object) -> PatchMap:
     clean, corrupt = texts_of(model.info.form)
-    found = list(patch_map(model, clean, corrupt, kind, answer=7, other=5, **choices))[-1]  # type: ignore[arg-type]
+    found = list(patch_map(model, clean, corrupt, Patching(kind=kind, answer=7, other=5, **choices)))[-1]  # type: ignore[arg-type]
     assert isinstance(found, PatchMap)
     return found
 
@@ -111,9 +111,9 @@ def test_that_corrupt_pieces_in_the_clean_run_break_it() -> None:
 def test_that_impossible_pairs_are_refused_and_progress_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     model = tiny_model("decoder")
     with pytest.raises(UserError, match="tokens, the corrupt one"):
-        list(patch_map(model, (CLEAN, None), ("the cat", None)))
+        list(patch_map(model, (CLEAN, None), ("the cat", None), Patching()))
     with pytest.raises(UserError, match="prefer the answer"):
-        list(patch_map(model, (CLEAN, None), (CLEAN, None)))
+        list(patch_map(model, (CLEAN, None), (CLEAN, None), Patching()))
     monkeypatch.setattr("attnscope.analysis.patching._COPIES", 3)
-    *progress, _ = patch_map(model, (CLEAN, None), (CORRUPT, None), answer=7, other=5)
+    *progress, _ = patch_map(model, (CLEAN, None), (CORRUPT, None), Patching(answer=7, other=5))
     assert [p.n_done for p in progress if isinstance(p, Progress)] == [3, 6, 7, 10, 13, 14]

@@ -8,7 +8,7 @@ from picture_models import KINDS, build, opened, picture
 
 from attnscope.analysis.answers import read_logits, resolve_token, telling_position
 from attnscope.analysis.attribution import attribute_logits
-from attnscope.analysis.patching import patch_map
+from attnscope.analysis.patching import Patching, patch_map
 from attnscope.analysis.relevance import relevance
 from attnscope.analysis.weight_parts import head_circuit, site_spectrum, weights_of
 from attnscope.errors import UserError
@@ -131,10 +131,10 @@ def test_that_a_picture_patched_with_itself_stays_and_all_of_the_first_layer_bri
     kind: str,
 ) -> None:
     pair = ((picture(), None), (picture(24), None))
-    *_, same = patch_map(opened(kind), *pair, "head", donor="clean", receiver="clean", position=0)
+    *_, same = patch_map(opened(kind), *pair, Patching(kind="head", receiver="clean", position=0))
     assert isinstance(same, PatchMap)
     np.testing.assert_allclose(same.patched, 1.0, atol=1e-4)
-    *_, stream = patch_map(opened(kind), *pair, "stream", position=0)
+    *_, stream = patch_map(opened(kind), *pair, Patching(position=0))
     assert isinstance(stream, PatchMap)
     assert stream.columns[-1] == "2,2"
     if kind == "vit":  # behind the last layer only [CLS] is read: before it no patch alone is nothing

@@ -9,7 +9,7 @@ from attnscope.analysis.batches import build_batches, token_losses
 from attnscope.analysis.importance import importance
 from attnscope.analysis.metrics import make_metric
 from attnscope.analysis.model_adapter import subject_of
-from attnscope.analysis.pruning_curve import pruning_curve, pruning_curves, removal_steps
+from attnscope.analysis.pruning_curve import CurveChoices, pruning_curve, pruning_curves, removal_steps
 from attnscope.errors import UserError
 from attnscope.records.importance import METRICS, RANKINGS, CurveSoFar, Importance, Progress, PruningCurve
 from attnscope.records.sites import NO_GATES, Gates
@@ -30,7 +30,9 @@ def test_that_a_tenth_of_the_heads_goes_at_a_time() -> None:
 
 
 def test_that_points_over_five_texts_or_more_have_intervals() -> None:
-    curve = list(pruning_curves(tiny_model("decoder"), TEXTS * 2, ("gradient",), step_share=0.5))[-1]
+    curve = list(
+        pruning_curves(tiny_model("decoder"), TEXTS * 2, ("gradient",), CurveChoices(step_share=0.5))
+    )[-1]
     assert isinstance(curve, PruningCurve)
     assert all(0 <= p.low < p.value < p.high for p in curve.points)
 
@@ -39,7 +41,7 @@ def test_that_points_over_five_texts_or_more_have_intervals() -> None:
 @pytest.mark.parametrize("ranking", RANKINGS)
 def test_that_a_curve_removes_more_and_more_heads(ranking: str) -> None:
     model = tiny_model("decoder")
-    events = list(pruning_curves(model, TEXTS, (ranking,), step_share=0.25))
+    events = list(pruning_curves(model, TEXTS, (ranking,), CurveChoices(step_share=0.25)))
     curve = events[-1]
     assert isinstance(curve, PruningCurve)
     assert [point.n_removed for point in curve.points] == [0, 2, 4, 6, 8]

@@ -12,7 +12,7 @@ from attnscope.analysis.attribution import attribute_logits
 from attnscope.analysis.corpus import output_grams
 from attnscope.analysis.importance import importance
 from attnscope.analysis.lens import logit_lens
-from attnscope.analysis.patching import patch_map
+from attnscope.analysis.patching import Patching, patch_map
 from attnscope.analysis.positions import position_tables
 from attnscope.analysis.rank import rank_collapse
 from attnscope.analysis.relevance import relevance
@@ -139,7 +139,7 @@ def test_that_only_what_needs_a_stream_refuses_and_says_so():
         "lens": lambda: logit_lens(model, *texts),
         "attribution": lambda: attribute_logits(model, *texts),
         "relevance": lambda: relevance(model, *texts),
-        "patching": lambda: list(patch_map(model, texts, texts)),
+        "patching": lambda: list(patch_map(model, texts, texts, Patching())),
         "rank": lambda: rank_collapse(model, *texts),
         "spectra": lambda: site_spectrum(model, SITE),
         "circuit": lambda: list(head_circuit(model, head, "ov")),

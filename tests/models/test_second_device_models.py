@@ -16,7 +16,7 @@ from attnscope.analysis.importance import importance
 from attnscope.analysis.lens import logit_lens
 from attnscope.analysis.measures import measure
 from attnscope.analysis.model_adapter import subject_of
-from attnscope.analysis.patching import patch_map
+from attnscope.analysis.patching import Patching, patch_map
 from attnscope.analysis.rank import rank_collapse
 from attnscope.analysis.redundancy import head_pairs
 from attnscope.analysis.relevance import relevance
@@ -148,7 +148,7 @@ ANALYSES: dict[str, Callable[[Model, str, str | None], Any]] = {
     "relevance": lambda m, t, u: relevance(m, t, u, position=2).weights,
     "rank": lambda m, t, u: rank_collapse(m, t, u),
     "alike": lambda m, t, u: list(head_pairs(m, [(t, u) if u else t])),
-    "patching": lambda m, t, u: list(patch_map(m, (CLEAN, u), (CORRUPT, u), "stream", answer=7, other=5)),
+    "patching": lambda m, t, u: list(patch_map(m, (CLEAN, u), (CORRUPT, u), Patching(answer=7, other=5))),
     "gates": lambda m, t, u: list(
         learn_gates(subject_of(m), build_batches(m, [(t, u) if u else t]), n_steps=2)
     ),

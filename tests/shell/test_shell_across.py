@@ -9,7 +9,7 @@ import pytest
 
 from attnscope.analysis.flow import flow_row
 from attnscope.analysis.lens import logit_lens
-from attnscope.analysis.patching import patch_map
+from attnscope.analysis.patching import Patching, patch_map
 from attnscope.analysis.relevance import relevance
 from attnscope.analysis.rollout import rollout, trace_levels
 from attnscope.cli.main import main
@@ -138,7 +138,7 @@ def test_that_patches_are_of_the_stack_that_reads_the_texts_through_every_door(p
     clean, corrupt, target = "the white cat sleeps", "the black dog sleeps", "le chat blanc dort"
     shell = ("patch", "grammar", "--clean", clean, "--corrupt", corrupt, "--target", target)
     told = printed(*shell, "--position", "1")
-    *_, ours = patch_map(model, (clean, target), (corrupt, target), position=1)
+    *_, ours = patch_map(model, (clean, target), (corrupt, target), Patching(position=1))
     assert all(row.startswith("encoder") for row in told["rows"])
     assert tuple(told["rows"]) == ours.rows
     np.testing.assert_allclose(told["patched"], ours.patched, atol=1e-5)

@@ -10,7 +10,7 @@ from worker_tools import ask, save_tiny
 
 from attnscope.analysis.answers import differing_position, resolve_token, telling_position
 from attnscope.analysis.attribution import attribute_logits
-from attnscope.analysis.patching import patch_map
+from attnscope.analysis.patching import Patching, patch_map
 from attnscope.errors import UserError
 from attnscope.models import load
 from attnscope.records.attribution import (
@@ -83,7 +83,9 @@ def test_that_a_map_from_the_worker_is_the_map_of_the_analysis(kind: str, tmp_pa
     assert news
     assert all(isinstance(one, PatchingNews) for one in news)
     texts = ((TEXT, TARGET), (OTHER, TARGET))
-    *_, direct = patch_map(load(folder, device="cpu"), *texts, kind, stack="encoder", position=last.position)  # type: ignore[arg-type]
+    *_, direct = patch_map(
+        load(folder, device="cpu"), *texts, Patching(kind=kind, stack="encoder", position=last.position)
+    )  # type: ignore[arg-type]
     assert isinstance(direct, PatchMap)
     np.testing.assert_array_equal(last.patched.patched, direct.patched)
     assert last.patched.answer == last.candidates[0].token

@@ -14,7 +14,7 @@ True, joins `bias_k` and a zero key to the keys, and takes `is_causal` as a hint
 import math
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from inspect import signature
 from typing import Any, cast
 
@@ -180,6 +180,20 @@ class Masks:
         return self._known[key][1]
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Product:
+    """The arguments of `scaled_dot_product_attention`, in its order."""
+
+    query: Tensor
+    key: Tensor
+    value: Tensor
+    attn_mask: Tensor | None = None
+    dropout_p: float = 0.0
+    is_causal: bool = False
+    scale: float | None = field(default=None, kw_only=True)
+    enable_gqa: bool = field(default=False, kw_only=True)
+
+
 def see_product(
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
@@ -192,28 +206,12 @@ def see_product(
 
     `groups` is what the calling module says of its heads.
     """
-    return _see_product(*args, **kwargs, out=out, row=row, masks=masks, groups=groups)
-
-
-def _see_product(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    attn_mask: Tensor | None = None,
-    dropout_p: float = 0.0,
-    is_causal: bool = False,
-    *,
-    scale: float | None = None,
-    enable_gqa: bool = False,
-    out: Tensor,
-    row: int | None,
-    masks: Masks,
-    groups: Groups | None,
-) -> SeenCall:
+    call = _Product(*args, **kwargs)
+    query, attn_mask = call.query, call.attn_mask
     if groups is not None and groups.is_packed(query):
         query, out = groups.unpacked(query), groups.unpacked(out)
         attn_mask = None if attn_mask is None else groups.unpacked_mask(attn_mask)
-    tensors = [_with_heads(tensor) for tensor in (query, key, value, out)]
+    tensors = [_with_heads(tensor) for tensor in (query, call.key, call.value, out)]
     check_numbers(tensors, PRODUCT)
     lead = _lead_of(tensors)
     place = chosen_row(lead, row, PRODUCT)
@@ -225,7 +223,7 @@ def _see_product(
     if groups is not None:
         k, v = groups.without_copies(k, v)
     size = q.shape[2], k.shape[2]
-    if is_causal:
+    if call.is_causal:
         given = GivenMask(rule=causal_from_start(*size))
     elif attn_mask is None:
         given = GivenMask(rule=MaskRule())
@@ -238,8 +236,8 @@ def _see_product(
         v=v,
         out=given_out,
         given=given,
-        scale=max(1, query.shape[-1]) ** -0.5 if scale is None else float(scale),
-        dropout=float(dropout_p),
+        scale=max(1, query.shape[-1]) ** -0.5 if call.scale is None else float(call.scale),
+        dropout=float(call.dropout_p),
     )
 
 
