@@ -7,7 +7,7 @@
              began with the same numbers and read the same batches                  [n_seeds]
 
 A modification is told to help, or to harm, where the interval of Δ leaves out 0. The numbers are the worker's
-(`attnscope/training/modifying.py`); what is compared, and what was published, is a list:
+(`attnscope/workers/experiments/modifying.py`); what is compared, and what was published, is a list:
 `attnscope/records/modifications.py`. Two modifications that differ in a paper need not differ at a toy's
 size; their order is what can be compared.
 """

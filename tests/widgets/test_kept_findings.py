@@ -19,10 +19,10 @@ from attnscope.records.experiments import (
 )
 from attnscope.records.messages import Request
 from attnscope.records.modifications import of_group
-from attnscope.training.reaching import read_past
-from attnscope.training.writing_lengths import Course
 from attnscope.viewmodels.labs.experiments import ExperimentsState
 from attnscope.viewmodels.query import Requests
+from attnscope.workers.experiments.reaching import read_past
+from attnscope.workers.experiments.writing_lengths import Course
 
 
 def make() -> tuple[ExperimentsState, list[Request]]:

@@ -23,9 +23,9 @@ from attnscope.records.experiments import (
 )
 from attnscope.records.messages import Failed, LoadModel, Reply
 from attnscope.records.requests import StopWork
-from attnscope.training.writing_lengths import compare_writers
 from attnscope.viewmodels.labs.experiments import ExperimentsState
 from attnscope.viewmodels.query import Requests
+from attnscope.workers.experiments.writing_lengths import compare_writers
 from attnscope.workers.handlers import Engine
 from attnscope.workers.thread import WorkerThread, build_engine
 

@@ -30,6 +30,7 @@ from attnscope.records.experiments import (
     GradientQuestion,
     Place,
 )
+from attnscope.workers.experiments.experiment import experiment
 
 DEPTHS: tuple[int, ...] = (1, 2, 4, 6, 8, 12, 16, 24)
 _VOCABULARY, _BATCH, _N_TOKENS, _N_HEADS = 64, 8, 16, 4
@@ -41,6 +42,7 @@ def depths_of(question: GradientQuestion) -> tuple[int, ...]:
     return (question.n_layers, *(n for n in reversed(DEPTHS) if n < question.n_layers))
 
 
+@experiment(GradientQuestion)
 def first_gradients(question: GradientQuestion, number: int = 0) -> Iterator[ExperimentNews]:
     """One piece of news for each model that was drawn; the last one is complete."""
     curves: list[GradientCurve] = []

@@ -26,6 +26,7 @@ from attnscope.records.experiments import (
     WarmupRun,
 )
 from attnscope.training.tiny_models import BATCH, D_MODEL, draw_texts, mean_loss, tiny_decoder
+from attnscope.workers.experiments.experiment import experiment
 
 FIRST, LAST, N_BINS = -8.0, -1.0, 56
 """The histograms' range in log10 |Δθ|, and their number of bins."""
@@ -34,6 +35,7 @@ _BETAS = (0.9, 0.98)
 _NEWS_EVERY = 10
 
 
+@experiment(WarmupQuestion)
 def try_warmups(question: WarmupQuestion, number: int = 0) -> Iterator[ExperimentNews]:
     """News every few steps, the ways in turn; the last is complete. All have the same weights and texts."""
     models = [new_model(question) for _ in WARMINGS]

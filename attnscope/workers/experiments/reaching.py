@@ -31,6 +31,7 @@ from attnscope.training.tiny_models import (
     mean_loss,
     tiny_decoder,
 )
+from attnscope.workers.experiments.experiment import experiment
 
 FURTHER, N_READ = 4, 64
 N_LAYERS, N_HEADS = 2, 4
@@ -38,6 +39,7 @@ _RATE, _N_WARMUP, _LAST_SHARE = 3e-3, 20, 0.1
 _NEWS_EVERY = 20
 
 
+@experiment(ReachQuestion)
 def read_past(question: ReachQuestion, number: int = 0) -> Iterator[ExperimentNews]:
     """Trains one scheme after the other; the curves so far come along."""
     curves: list[ReachCurve] = []

@@ -26,6 +26,7 @@ from attnscope.training.objectives import loss_sum, scored_logits
 from attnscope.training.parts import Recipe
 from attnscope.training.recipe import parse_recipe
 from attnscope.training.starting import first_module, read_start
+from attnscope.workers.experiments.experiment import experiment
 
 BATCH, N_HELD_OUT = 16, 256
 _RATE, _WARMUP_SHARE = 1e-3, 0.1
@@ -72,6 +73,7 @@ def begin(question: TuneQuestion) -> Begun:
     return Begun(recipe=recipe, data=prepare(recipe, start.tokenizer), start=start)
 
 
+@experiment(TuneQuestion)
 def fine_tune(question: TuneQuestion, number: int = 0) -> Iterator[ExperimentNews]:
     """One piece of news after each step; a run is told when it is done."""
     begun = begin(question)

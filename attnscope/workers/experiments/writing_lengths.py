@@ -29,6 +29,7 @@ from attnscope.records.experiments import (
     WritingQuestion,
     WritingTask,
 )
+from attnscope.workers.experiments.experiment import experiment
 
 VOCABULARY, BEGIN, END = 16, 16, 17
 SHORTEST, FURTHER = 3, 1.5
@@ -38,6 +39,7 @@ _STEPS_A_PIECE = 4
 _READ_SEED = 10_007
 
 
+@experiment(WritingQuestion)
 def compare_writers(question: WritingQuestion, number: int = 0) -> Iterator[ExperimentNews]:
     """News after every few steps and every length that is read; the models take turns, and grow together."""
     courses = [Course(writer, question) for writer in WRITERS]

@@ -18,6 +18,7 @@ from itertools import groupby
 import numpy as np
 import torch
 
+from attnscope.analysis.bleu import bleu_of, count_ngrams
 from attnscope.models.writing.greedy import write_rows
 from attnscope.nn.building import build_own
 from attnscope.nn.config import ModelConfig, count_parameters
@@ -28,6 +29,7 @@ from attnscope.text.tasks import Example, make_task
 from attnscope.training.data import Prepared, prepare
 from attnscope.training.objectives import loss_sum
 from attnscope.training.recipe import parse_recipe
+from attnscope.workers.experiments.experiment import experiment
 
 CountBleu = Callable[[Sequence[str], Sequence[str]], float]
 """BLEU of translations against their references."""
@@ -63,6 +65,18 @@ n_steps = 1000
 batch_size = {BATCH}
 evaluation_batches = {N_READ}
 """
+
+
+@experiment(ModifyQuestion)
+def compare_modifications(question: ModifyQuestion, number: int) -> Iterator[ExperimentNews]:
+    """`try_modifications`, with BLEU of the translations."""
+    return try_modifications(question, number, bleu=_bleu)
+
+
+def _bleu(written: Sequence[str], right: Sequence[str]) -> float:
+    """BLEU of texts against one reference each, without its interval."""
+    counts = [count_ngrams(text, reference) for text, reference in zip(written, right, strict=True)]
+    return float(bleu_of(np.sum(counts, axis=0)))
 
 
 def try_modifications(

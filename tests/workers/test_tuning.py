@@ -7,7 +7,14 @@ import torch
 
 from attnscope.records.experiments import TuneFinding, TuneQuestion
 from attnscope.training.inspections import layer_of
-from attnscope.training.tuning import N_HELD_OUT, accuracy_of, begin, fine_tune, first_of, moved_by_layer
+from attnscope.workers.experiments.tuning import (
+    N_HELD_OUT,
+    accuracy_of,
+    begin,
+    fine_tune,
+    first_of,
+    moved_by_layer,
+)
 
 QUESTION = TuneQuestion(n_inits=1, n_orders=1, n_examples=32, n_steps=2, reinit_layers=2)
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from attnscope.records.experiments import WRITERS, WritingFinding, WritingQuestion
-from attnscope.training.writing_lengths import (
+from attnscope.workers.experiments.writing_lengths import (
     BEGIN,
     END,
     N_ROWS,

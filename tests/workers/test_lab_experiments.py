@@ -19,7 +19,8 @@ from attnscope.records.experiments import (
     WarmupFinding,
     WarmupQuestion,
 )
-from attnscope.training import first_gradients, reaching, tiny_models, warming
+from attnscope.training import tiny_models
+from attnscope.workers.experiments import first_gradients, reaching, warming
 
 pytestmark = pytest.mark.slow
 

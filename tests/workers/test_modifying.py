@@ -10,8 +10,9 @@ from attnscope.nn.building import build_own
 from attnscope.nn.config import count_parameters
 from attnscope.records.experiments import ModifyFinding, ModifyQuestion
 from attnscope.records.modifications import MODIFICATIONS, of_group
-from attnscope.training import modifying
-from attnscope.training.modifying import (
+from attnscope.training.objectives import scored_logits
+from attnscope.workers.experiments import modifying
+from attnscope.workers.experiments.modifying import (
     descend,
     early_step,
     held_out_examples,
@@ -21,7 +22,6 @@ from attnscope.training.modifying import (
     translated,
     try_modifications,
 )
-from attnscope.training.objectives import scored_logits
 
 
 @pytest.fixture(scope="module")

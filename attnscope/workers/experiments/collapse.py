@@ -1,0 +1,16 @@
+"""Rank collapse of the open model (`analysis/rank.py`), as an experiment."""
+
+from collections.abc import Iterator
+
+from attnscope.analysis.rank import rank_collapse
+from attnscope.records.experiments import CollapseFinding, CollapseQuestion, ExperimentNews
+from attnscope.workers.experiments.experiment import GetModel, experiment_of_model
+
+
+@experiment_of_model(CollapseQuestion)
+def collapse(question: CollapseQuestion, number: int, get_model: GetModel) -> Iterator[ExperimentNews]:
+    """The curves of the model's own weights, in one piece."""
+    model = get_model()
+    curves = rank_collapse(model, question.text, question.target)
+    finding = CollapseFinding(question=question, name=model.info.name, stack=curves[0].stack, curves=curves)
+    yield ExperimentNews(number=number, n_done=1, n_total=1, finding=finding, is_done=True)
