@@ -11,7 +11,7 @@ GetModel = Callable[[], Model]
 OfModel = Callable[[Asked, int, GetModel], Iterator[ExperimentNews]]
 Alone = Callable[[Asked, int], Iterator[ExperimentNews]]
 
-_DONE: dict[type[Question], OfModel[Any]] = {}
+_DONE: dict[type[object], OfModel[Any]] = {}
 
 
 def experiment(kind: type[Asked]) -> Callable[[Alone[Asked]], Alone[Asked]]:
