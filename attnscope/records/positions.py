@@ -1,11 +1,13 @@
 """Positional encodings at display size."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 from numpy.typing import NDArray
 
 from attnscope.records.arrays import frozen_array
+
+_WORDS = ("name", "note", "axes")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,9 +29,14 @@ class PositionTable:
     axes: tuple[str, str] = ("dimension", "position")
 
     def __post_init__(self) -> None:
-        for name, rank in (("matrix", 2), ("cosine", 2), ("by_offset", 1), ("dot_by_offset", 1)):
-            array = frozen_array(getattr(self, name), dtype=np.float32, rank=rank, name=name)
+        for name, values in self.arrays().items():
+            rank = 1 if name.endswith("by_offset") else 2
+            array = frozen_array(values, dtype=np.float32, rank=rank, name=name)
             object.__setattr__(self, name, array)
+
+    def arrays(self) -> dict[str, NDArray[np.float32]]:
+        """Its numbers by name."""
+        return {kind.name: getattr(self, kind.name) for kind in fields(self) if kind.name not in _WORDS}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

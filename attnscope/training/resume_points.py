@@ -32,7 +32,7 @@ from attnscope.strict_json import parse_object
 from attnscope.trace.tensor_file import read_shapes, read_tensors, write_tensors
 from attnscope.training.parts import Recipe
 from attnscope.training.run import RunFolder
-from attnscope.training.schedules import follows_length, learning_rate_at
+from attnscope.training.schedules import falls_to_the_end, follows_length, learning_rate_at
 
 N_KEPT = 2
 _KEY = "attnscope"
@@ -203,7 +203,7 @@ def length_note(earlier: Recipe, recipe: Recipe, step: int) -> str:
     if (is_level and not recipe.data.repeated_share) or not follows_length(recipe):
         told.append("Its learning rate continues as if it had been this long from the start.")
         return " ".join(told)
-    if recipe.schedule.kind in ("linear", "cosine", "trapezoid"):
+    if falls_to_the_end(recipe.schedule):
         jump = ""
         if 0 < step < now:
             rates = learning_rate_at(step, earlier), learning_rate_at(step + 1, recipe)

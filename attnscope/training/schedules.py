@@ -37,7 +37,12 @@ def drawn_rates(recipe: Recipe, n_points: int = 96) -> tuple[tuple[int, float], 
 
 def follows_length(recipe: Recipe) -> bool:
     """Whether what a step does depends on how long the whole run is."""
-    return recipe.schedule.kind not in ("noam", "constant") or bool(recipe.data.repeated_share)
+    return falls_to_the_end(recipe.schedule) or bool(recipe.data.repeated_share)
+
+
+def falls_to_the_end(schedule: SchedulePart) -> bool:
+    """Whether the rate at a step depends on how long the whole run is."""
+    return schedule.kind not in ("noam", "constant")
 
 
 def noam(step: int, *, d_model: int, warmup_steps: int) -> float:

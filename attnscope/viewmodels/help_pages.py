@@ -24,7 +24,9 @@ from attnscope.schemes.norms import NORMS
 from attnscope.schemes.objectives import OBJECTIVES
 from attnscope.schemes.optimizers import OPTIMIZERS
 from attnscope.schemes.positions import POSITIONS
+from attnscope.schemes.registry import module_names
 from attnscope.schemes.scores import SCORES
+from attnscope.schemes.tokenizers import KINDS as TOKENIZERS
 
 LINK = re.compile(r"\[([^\]]+)\]\(([^)\s]+)\)")
 _HEADING = re.compile(r"^(#{1,3}) +(.+?)\s*$", re.MULTILINE)
@@ -228,6 +230,8 @@ _LISTS: Mapping[str, Callable[[], str]] = {
     "questions": _questions,
     "objectives": lambda: _worded(OBJECTIVES),
     "optimizers": lambda: _worded(OPTIMIZERS),
+    "tokenizers": lambda: _worded(TOKENIZERS),
+    "views": lambda: ", ".join(f"`{name}`" for name in module_names("attnscope.figures.views")),
 }
 """What a page may ask for by its name in two braces."""
 

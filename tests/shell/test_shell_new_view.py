@@ -7,12 +7,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from session_samples import Desk, ref
 
 import attnscope as at
 from attnscope.cli import main as cli
 from attnscope.errors import UserError
 from attnscope.figures import views
+from attnscope.paths import resources_folder
+from attnscope.viewmodels.help_pages import read_help
+from attnscope.viewmodels.view_state import ViewState
 from attnscope.widgets.export.dialog import ExportChoices
+from attnscope.widgets.export.figures_offered import offered_figures
 
 VIEW = '''
     """How much weight each key gets from all queries together."""
@@ -111,8 +116,19 @@ def test_that_the_command_line_draws_it(added_view: str, tiny_model: str, tmp_pa
 @pytest.mark.qt
 def test_that_the_export_dialog_offers_it(added_view: str, tiny_model: str, qtbot) -> None:
     made = at.figure(at.load(tiny_model).trace("the cat", "le chat"), added_view)
+    desk = Desk().open()
+    desk.session.select_heads((ref(0, 1),))
+    desk.answer()
+    offered = offered_figures(desk.session, ViewState(), {})
+    assert list(offered) == ["grid", "head", "lines", "panels", added_view]
+    assert offered[added_view].head_map.head == ref(0, 1)
     choices = ExportChoices({made.spec.view: made.spec}, made.spec.view)
     qtbot.addWidget(choices)
     assert choices.views.currentText() == "weight that each key gets"
     assert type(choices.apply(made.spec)) is type(made.spec)
     assert not choices.values.isEnabled()
+
+
+def test_that_the_help_names_it(added_view: str) -> None:
+    (page,) = (page for page in read_help(resources_folder() / "help") if page.name == "export")
+    assert "`received`" in page.text

@@ -81,8 +81,7 @@ class PositionsFigure(FigureSpec):
     def arrays(self) -> dict[str, NDArray[np.generic]]:
         arrays: dict[str, NDArray[np.generic]] = {}
         for i, table in enumerate(self.positions):
-            for field in ("matrix", "cosine", "by_offset", "dot_by_offset"):
-                arrays[f"{i}_{field}"] = getattr(table, field)
+            arrays |= {f"{i}_{name}": values for name, values in table.arrays().items()}
         arrays["names"] = np.array([table.name for table in self.positions], dtype=np.str_)
         return arrays
 

@@ -14,6 +14,8 @@ from attnscope.schemes.tokenizers.kind import (
 
 class Bpe(TokenizerKind):
     name, title, order = "bpe", "BPE", 3
+    words = "pieces of words, merged pair by pair"
+    source = "Sennrich et al. 2016"
 
     def untrained(self) -> Library:
         from tokenizers import Tokenizer, decoders, models, normalizers

@@ -8,6 +8,8 @@ from attnscope.schemes.tokenizers.kind import SPECIALS, Library, TokenizerKind, 
 
 class ByteBpe(TokenizerKind):
     name, title, order = "byte-bpe", "byte-level BPE", 6
+    words = "pieces merged of bytes, so that any text can be read"
+    source = "Radford et al. 2019"
     least = 256
 
     def untrained(self) -> Library:

@@ -17,6 +17,9 @@ from attnscope.schemes.tokenizers.kind import (
 
 class Bytes(TokenizerKind):
     name, title, order = "bytes", "bytes", 70
+    words = "the bytes of UTF-8, with nothing to learn"
+    source = "Xue et al. 2022"
+    choices = ()
     least = 256
     splits_words = False
     has_space_tokens = True

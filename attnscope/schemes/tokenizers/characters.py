@@ -7,6 +7,7 @@ PATTERN = r"[\s\S]"
 
 class Characters(WholeWords):
     name, title, order = "characters", "characters", 2
+    words = "single characters, spaces too"
     has_space_tokens = True
 
     def untrained(self) -> Library:

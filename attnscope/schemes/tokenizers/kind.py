@@ -31,6 +31,12 @@ class Seen(Protocol):
 class TokenizerKind(Scheme, ABC):
     """A kind: how it is made, trained and known again."""
 
+    words: ClassVar[str] = ""
+    """What its tokens are."""
+    source: ClassVar[str] = ""
+    """Where that comes from: authors and year."""
+    choices: ClassVar[tuple[str, ...]] = ("vocab_size",)
+    """The further keys of [tokenizer] that it reads."""
     least: ClassVar[int] = 3
     """The fewest pieces that make sense, special tokens not counted."""
     splits_words: ClassVar[bool] = True

@@ -15,6 +15,8 @@ from attnscope.schemes.tokenizers.kind import (
 
 class Unigram(TokenizerKind):
     name, title, order = "unigram", "Unigram", 5
+    words = "pieces of words, the likeliest split of each"
+    source = "Kudo 2018"
     counts_words = True
 
     def untrained(self) -> Library:

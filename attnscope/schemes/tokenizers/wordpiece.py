@@ -9,6 +9,8 @@ from attnscope.schemes.tokenizers.kind import SPECIALS, Library, Seen, Tokenizer
 
 class WordPiece(TokenizerKind):
     name, title, order = "wordpiece", "WordPiece", 4
+    words = "pieces of words, those inside a word marked by ##"
+    source = "Devlin et al. 2019"
     needs_letters = True
 
     def untrained(self) -> Library:

@@ -16,6 +16,7 @@ _WORD = re.compile(r"\w+|[^\w\s]")
 
 class Words(WholeWords):
     name, title, order = "words", "words", 1
+    words = "whole words and single signs"
 
     def untrained(self) -> Library:
         from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers

@@ -1,12 +1,17 @@
 """The figures that can be exported at this moment, made from what is shown."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import TypeVar
 
+from attnscope.errors import UserError
 from attnscope.figures.inside_layout import paper_height_mm
 from attnscope.figures.page import sized
 from attnscope.figures.paint_part import MapPart
 from attnscope.figures.spec import PAGE_MM, PAGE_PT, Caption, FigureOrigin, FigureSpec
+from attnscope.figures.traced import Wanted
+from attnscope.figures.views import VIEWS
 from attnscope.figures.views.grid import GridFigure
 from attnscope.figures.views.head import HeadFigure
 from attnscope.figures.views.inside import InsideFigure, InsidePart
@@ -14,14 +19,20 @@ from attnscope.figures.views.lines import LinesFigure
 from attnscope.figures.views.panels import MAX_PANELS, panels_figure
 from attnscope.figures.views.picture import PictureFigure, PicturePart
 from attnscope.records.alignment import GoldCell
-from attnscope.records.maps import HeadMap
+from attnscope.records.interventions import Interventions
+from attnscope.records.maps import HeadMap, SiteGrid
+from attnscope.records.messages import Traced
 from attnscope.records.models import ModelInfo
-from attnscope.records.sites import HeadRef
+from attnscope.records.sites import Gates, HeadRef, Site
+from attnscope.records.tiles import MapTile
+from attnscope.records.tokens import Token, Tokens
+from attnscope.viewmodels.maps.shown_maps import sides_of_site
 from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.view_state import Page, ViewState
 from attnscope.widgets.map_style import map_style
 
 _MOST_SQUEEZED_MM = 180.0
+Kept = TypeVar("Kept")
 SpecOfPage = Callable[[], FigureSpec | None]
 
 
@@ -56,6 +67,8 @@ def offered_figures(
         )
     if picture is not None and head is not None:
         found["picture"] = head.as_view(PictureFigure, maps=head.held_maps(), picture=picture, origin=None)
+    if "lines" in found:
+        found |= {spec.view: spec for spec in _further_views(session, found)}
     found = {name: sized(spec) if spec.follows_width else spec for name, spec in found.items()}
     for make in pages.values():
         spec = make()
@@ -141,6 +154,67 @@ def _session_figures(
             found["lines"], maps[2 - MAX_PANELS :], has_lines=True, grids=grids if not long_lines else ()
         )
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class _ShownTrace:
+    """What the window holds of a trace: all thumbnails, and the maps of the selected heads."""
+
+    session: Session
+    traced: Traced
+
+    @property
+    def sites(self) -> tuple[Site, ...]:
+        return tuple(grid.site for grid in self.traced.grids)
+
+    @property
+    def target(self) -> Tokens | None:
+        return self.traced.target
+
+    @property
+    def gates(self) -> Gates:
+        return self.traced.gates
+
+    @property
+    def interventions(self) -> Interventions:
+        return self.traced.interventions
+
+    def tokens(self, site: Site) -> tuple[tuple[Token, ...], tuple[Token, ...]]:
+        return sides_of_site(site, self.traced)
+
+    def grid(self, site: Site, max_px: int = 96) -> SiteGrid:
+        return next(grid for grid in self.traced.grids if grid.site == site)
+
+    def head_map(self, head: HeadRef) -> HeadMap:
+        found = (one for one in self.session.maps if one.head == head)
+        return _held(next(found, None), head)
+
+    def head_tile(self, head: HeadRef) -> MapTile:
+        return _held(None, head)
+
+
+def _held(found: Kept | None, head: HeadRef) -> Kept:
+    """What the window holds of a head; raises UserError where it holds none."""
+    if found is None:
+        raise UserError(f"The window holds no map of {head}.", expected="the map of a selected head")
+    return found
+
+
+def _further_views(session: Session, known: Mapping[str, FigureSpec]) -> Iterator[FigureSpec]:
+    """The views of a trace that no page makes, of the selected heads, where the window has what they need."""
+    assert session.traced is not None
+    wanted = Wanted(
+        trace=_ShownTrace(session, session.traced),
+        heads=session.selection,
+        stack=session.stack,
+        aspect=session.aspect,
+    )
+    lines = known["lines"]
+    look = {name: getattr(lines, name) for name in ("gates", "interventions", "style", "caption")}
+    for name, kind in VIEWS.items():
+        if kind.reads_trace and name not in known:
+            with suppress(UserError):
+                yield kind.of_trace(wanted, **look)
 
 
 def _in_columns(spec: FigureSpec) -> FigureSpec:
