@@ -22,7 +22,7 @@ from attnscope.schemes.scores import Score
 class Span(NamedTuple):
     """How far heads learn to look, up to `limit` tokens, 0: as far as there are any.
 
-    By `kind` the mask falls over `ramp` tokens (`nn/spans.py`), or lets offsets through (`nn/offset_gates.py`).
+    By `kind` the mask falls over `ramp` tokens (`nn/spans.py`) or opens at offsets (`nn/offset_gates.py`).
     """
 
     limit: int = 0
