@@ -15,7 +15,7 @@ from attnscope.analysis.batches import Sample, build_batches
 from attnscope.analysis.importance import importance
 from attnscope.analysis.metrics import Metric, make_metric
 from attnscope.analysis.model_adapter import subject_of
-from attnscope.analysis.pruning_curve import pruning_curves, removal_steps
+from attnscope.analysis.pruning_curve import CurveChoices, pruning_curves, removal_steps
 from attnscope.models import Model, load
 from attnscope.records.charts import Chart, Series
 from attnscope.records.importance import Importance, MetricName, Progress, PruningCurve, Ranking
@@ -106,12 +106,14 @@ def follow(
         model,
         measuring,
         (order.ranking,),
-        metric="loss",
-        step_share=step_share,
-        is_rescored=order.is_rescored,
-        is_normalised=order.is_normalised,
-        scoring_samples=scoring,
-        seed=order.seed,
+        CurveChoices(
+            metric="loss",
+            step_share=step_share,
+            is_rescored=order.is_rescored,
+            is_normalised=order.is_normalised,
+            scoring_samples=scoring,
+            seed=order.seed,
+        ),
     )
     measure = _metric(model, measuring, "accuracy")
     for event in events:
