@@ -59,6 +59,15 @@ def _wrong_in(name: str, place: str) -> str:
     return f"The name of a folder cannot contain the character U+{ord(odd):04X}." if odd else ""
 
 
+def existing_folder(typed: str) -> Path:
+    """The folder that was typed, or the nearest above it that is there; else the home folder."""
+    try:
+        path = Path(typed.strip() or ".").expanduser().absolute()
+        return next((folder for folder in (path, *path.parents) if folder.is_dir()), Path.home())
+    except (OSError, ValueError, RuntimeError):
+        return Path.home()
+
+
 def place_problem(folder: str, purpose: Purpose) -> str:
     """Why nothing can be written into a folder that is typed as one text; empty where it can."""
     path = Path(folder.strip())

@@ -18,7 +18,7 @@ from PySide6.QtWidgets import (
 )
 
 from attnscope.figures.style import type_px
-from attnscope.viewmodels.new_folder import FolderFound, Purpose, find_folder
+from attnscope.viewmodels.new_folder import FolderFound, Purpose, existing_folder, find_folder
 from attnscope.widgets.form_parts import column, row
 from attnscope.widgets.labels import PlainLabel, push_button
 
@@ -26,8 +26,12 @@ _WIDTH_PX = 560
 
 
 def ask_folder(parent: QWidget, title: str, start: str) -> str:
-    """A folder that is there; empty when none was chosen."""
-    return QFileDialog.getExistingDirectory(parent, title, start)
+    """A folder that is there; empty when none was chosen.
+
+    It opens on `start` or, where that is to be made yet, on the nearest folder above: of a folder that is not
+    there Qt's own dialog greys out *Choose*.
+    """
+    return QFileDialog.getExistingDirectory(parent, title, str(existing_folder(start)))
 
 
 def ask_new_folder(parent: QWidget, title: str, suggested: str, purpose: Purpose = "model") -> str:

@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 from PySide6.QtCore import Qt, QTimer
-from PySide6.QtWidgets import QApplication, QDialog, QLineEdit, QMessageBox, QPushButton, QWidget
+from PySide6.QtWidgets import QApplication, QDialog, QFileDialog, QLineEdit, QMessageBox, QPushButton, QWidget
 from session_samples import Desk
 from test_export_dialog import commands
 
 from attnscope import paths
 from attnscope.files import replace_folder
 from attnscope.records.messages import SaveModel
-from attnscope.viewmodels.new_folder import find_folder
+from attnscope.viewmodels.new_folder import existing_folder, find_folder
 from attnscope.widgets.folder_dialog import FolderDialog, ask_new_folder
 
 pytestmark = pytest.mark.qt
@@ -64,6 +64,37 @@ def test_that_asking_gives_the_folder_that_was_named(qtbot, tmp_path):
     assert ask_new_folder(parent, "Save", str(tmp_path / "suggested")) == str(tmp_path / "chosen")
     QTimer.singleShot(0, lambda: QApplication.activeModalWidget().reject())
     assert ask_new_folder(parent, "Save", str(tmp_path / "suggested")) == ""
+
+
+@pytest.mark.parametrize("place", ["", "there", "not there", "not there/nor there"])
+def test_that_qts_own_dialog_lets_the_folder_it_opens_on_be_chosen(qtbot, tmp_path, place):
+    (tmp_path / "there").mkdir()
+    dialog = shown(qtbot, tmp_path / place / "model")
+    offered = []
+
+    def choose() -> None:
+        asked = QApplication.activeModalWidget()
+        assert isinstance(asked, QFileDialog)
+        (button,) = (b for b in asked.findChildren(QPushButton) if "Choose" in b.text())
+        offered.append(button.isEnabled())
+        asked.accept() if button.isEnabled() else asked.reject()
+
+    QTimer.singleShot(0, choose)
+    with_qts_own = QApplication.testAttribute(Qt.ApplicationAttribute.AA_DontUseNativeDialogs)
+    QApplication.setAttribute(Qt.ApplicationAttribute.AA_DontUseNativeDialogs)
+    try:
+        (browse,) = (b for b in dialog.findChildren(QPushButton) if "Browse" in b.text())
+        browse.click()
+    finally:
+        QApplication.setAttribute(Qt.ApplicationAttribute.AA_DontUseNativeDialogs, with_qts_own)
+    assert offered == [True]
+    assert dialog.place.text() == str(tmp_path / place if place == "there" else tmp_path)
+
+
+@pytest.mark.parametrize("typed", ["\0", "x" * 5_000, "~nobody-of-this-name/x", "\ud800"])
+def test_that_asking_for_a_folder_begins_somewhere_whatever_was_typed(typed, tmp_path):
+    assert existing_folder(typed).is_dir()
+    assert existing_folder(str(tmp_path / typed)).is_dir()
 
 
 def test_that_an_older_model_is_replaced_only_when_a_person_says_so(qtbot, tmp_path):
