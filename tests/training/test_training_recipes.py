@@ -198,3 +198,17 @@ def test_that_the_kept_run_of_pictures_is_of_its_recipe_and_tells_unseen_picture
         for trace in (first, last)
     )
     assert after > 0.75 > 0.45 > before, "the class token learns to look at what is drawn"
+
+
+def test_that_the_kept_run_of_sentiment_latents_is_of_its_recipe_and_finds_the_word() -> None:
+    resources = resources_folder()
+    kept = read_run(resources / "films" / "sentiment-latents")
+    asked = parse_recipe((resources / "recipes" / "sentiment-latents.toml").read_text(encoding="utf-8"))
+    assert parse_recipe(kept.recipe) == asked
+    assert kept.n_bad_lines == 0
+    assert [event.accuracy for event in kept.events if isinstance(event, Evaluated)][-1] == 1.0
+    last = load_traces(kept.probes[-1][1])[0]
+    pieces = [token.piece for token in last.source.tokens]
+    assert pieces[1:-1] == asked.watch[0].text.split()
+    read = [last.weights(site, head) for site in last.sites if site.stack == "read-in" for head in (0, 1)]
+    assert max(weights[:, pieces.index("wonderful")].max() for weights in read) > 0.5
