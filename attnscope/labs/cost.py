@@ -62,6 +62,11 @@ class CostChoice:
         if self.d_model < 1 or self.n_tokens < 1:
             raise ValueError(f"no cost of {self.n_tokens} tokens of width {self.d_model}")
 
+    @property
+    def sizes(self) -> int:
+        """What a measurement depends on: the width."""
+        return self.d_model
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LengthCosts:

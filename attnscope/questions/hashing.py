@@ -10,7 +10,7 @@ and keys the same matrix, so that a query's best keys have its direction; the he
 blocks of sorted tokens, which bound the size of a bucket, are left out.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -67,6 +67,7 @@ class Hashing(Question):
             cells=(
                 _map("Weight that is lost", np.where(met, 0.0, weights), found, options.n_shown),
                 _map("Weights", weights, found, options.n_shown),
+                _pairs(met, allowed, found, options.n_shown),
             ),
             charts=(_chart(shares), _by_query(np.where(met, 0.0, weights).sum(axis=1))),
             tables=(_table(shares),),
@@ -110,6 +111,14 @@ def _map(title: str, weights: Numbers, found: Attended, n_shown: int) -> CellMap
         note=f"last {n_shown} tokens" if is_part else "",
         rows=tuple(token.piece for token in found.query_tokens[-n_shown:]),
         columns=tuple(token.piece for token in found.key_tokens[-n_shown:]),
+    )
+
+
+def _pairs(met: NDArray[np.bool_], allowed: NDArray[np.bool_], found: Attended, n_shown: int) -> CellMap:
+    """Which pairs are compared in some round and which in none, whatever their weight."""
+    kinds = np.where(allowed, np.where(met, 1.0, 2.0), np.nan)
+    return replace(
+        _map("Pairs", kinds, found, n_shown), kind="kinds", legend=("compared", "never compared", "masked")
     )
 
 

@@ -13,7 +13,7 @@ from attnscope.labs import GROUPS, LABS, Lab
 from attnscope.records.experiments import NO_ANSWER
 
 DRAWN = [lab for lab in LABS.values() if isinstance(lab, Lab)]
-ALONE = [lab for lab in DRAWN if not lab.asks and lab.name != "Cost by length"]
+ALONE = [lab for lab in DRAWN if not lab.asks and not hasattr(lab.example, "points")]
 """The labs whose pictures follow at once."""
 PAGE = {"title", "has_caption", "size", "width_mm", "height_mm", "font_pt", "dpi"}
 

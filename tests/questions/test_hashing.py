@@ -36,14 +36,17 @@ def test_that_lost_weights_equal_a_slow_float64_version(n_buckets: int, n_rounds
     q, k = slow.q[1, 2], slow.k[1, 2]
     rotations = np.random.default_rng(seed).standard_normal((16, q.shape[1], n_buckets // 2))
     n_pairs = n_left_out = 0
-    lost = np.zeros((len(q), len(q)))
+    lost, pairs = np.zeros((len(q), len(q))), np.full((len(q), len(q)), np.nan)
     for i in range(len(q)):
         scores = [math.exp(sum(q[i] * k[j]) / math.sqrt(q.shape[1])) for j in range(i + 1)]
         for j in range(i + 1):
             is_met = any(slow_bucket(q[i], r) == slow_bucket(k[j], r) for r in rotations[:n_rounds])
             lost[i, j] = 0.0 if is_met else scores[j] / sum(scores)
+            pairs[i, j] = 1 if is_met else 2
             n_pairs, n_left_out = n_pairs + 1, n_left_out + (not is_met)
     np.testing.assert_allclose(answer.cells[0].values, lost, atol=1e-5)
+    np.testing.assert_array_equal(answer.cells[2].values, pairs)
+    assert answer.cells[2].legend[:2] == ("compared", "never compared")
     np.testing.assert_allclose(answer.charts[1].series[0].ys, lost.sum(axis=1), atol=1e-5)
     row = next(row for row in answer.tables[0].rows if row[0] == n_rounds)
     assert row[1] == pytest.approx(n_left_out / n_pairs)

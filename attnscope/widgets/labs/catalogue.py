@@ -68,6 +68,12 @@ def _cost(entry: LabEntry, _states: LabStates) -> QWidget:
     return make_cost_view(cast("AnyLab", entry))
 
 
+def _heads(entry: LabEntry, _states: LabStates) -> QWidget:
+    from attnscope.widgets.labs.cost_view import make_heads_view
+
+    return make_heads_view(cast("AnyLab", entry))
+
+
 def _merges(_entry: LabEntry, states: LabStates) -> QWidget:
     from attnscope.widgets.labs.tokenizers_view import MergesView
 
@@ -88,6 +94,7 @@ def _vocabulary(_entry: LabEntry, states: LabStates) -> QWidget:
 
 _OWN: Mapping[str, Callable[[LabEntry, LabStates], QWidget]] = {
     "Cost by length": _cost,
+    "Cost of heads": _heads,
     "Merges replayed": _merges,
     "Tokenizers compared": _tokenizers,
     "Vocabulary": _vocabulary,

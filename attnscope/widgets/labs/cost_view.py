@@ -1,16 +1,19 @@
-"""The lab of cost by length: measured in a thread of its own, so that the window never waits."""
+"""The labs of cost: measured in a thread of their own, so that the window never waits."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import replace
+from typing import Any
 
 from PySide6.QtCore import QObject, QThread, Signal, Slot
 
-from attnscope.labs.cost import MEASURED, CostChoice, CostPoint, LengthCosts, measure_costs
-from attnscope.labs.lab import Lab
+from attnscope.labs.cost import MEASURED, measure_costs
+from attnscope.labs.cost_of_heads import HEADS, measure_heads
+from attnscope.labs.lab import AnyLab
 from attnscope.widgets.labels import when
 from attnscope.widgets.labs.lab_view import LabView
 
-Measure = Callable[[int], Iterator[CostPoint]]
+Measure = Callable[[Any], Iterator[Any]]
+"""Measures point by point at the sizes that it is given."""
 _WAIT_MS = 3000
 
 
@@ -19,12 +22,12 @@ class MeasuringThread(QThread):
 
     measured = Signal(object)
 
-    def __init__(self, d_model: int, measure: Measure, parent: QObject | None = None) -> None:
+    def __init__(self, sizes: Hashable, measure: Measure, parent: QObject | None = None) -> None:
         super().__init__(parent)
-        self.d_model, self._measure = d_model, measure
+        self.sizes, self._measure = sizes, measure
 
     def run(self) -> None:
-        for point in self._measure(self.d_model):
+        for point in self._measure(self.sizes):
             if self.isInterruptionRequested():
                 return
             self.measured.emit(point)
@@ -36,12 +39,15 @@ class MeasuringThread(QThread):
 
 
 class CostMeter(QObject):
-    """Measures while the lab is looked at, anew for each width; what was measured is kept."""
+    """Measures while the lab is looked at, anew for other sizes; what was measured is kept.
 
-    def __init__(self, view: LabView[CostChoice, LengthCosts], measure: Measure = measure_costs) -> None:
+    The choice of the lab has `sizes`, and the `points` measured at them, `n_points` when all are.
+    """
+
+    def __init__(self, view: LabView[Any, Any], measure: Measure, n_points: int) -> None:
         super().__init__(view)
-        self._lab, self._measure = view.lab, measure
-        self._known: dict[int, tuple[CostPoint, ...]] = {}
+        self._lab, self._measure, self._n_points = view.lab, measure, n_points
+        self._known: dict[Hashable, tuple[Any, ...]] = {}
         self._thread: MeasuringThread | None = None
         self._is_watched = False
         when(self, self._show, view.lab.changed)
@@ -65,22 +71,22 @@ class CostMeter(QObject):
 
     @Slot()
     def measure_again(self) -> None:
-        """Forget what was measured at this width."""
-        self._known.pop(self._lab.choice.d_model, None)
+        """Forget what was measured at these sizes."""
+        self._known.pop(self._lab.choice.sizes, None)
         self._stop()
         self._show()
 
     def _show(self) -> None:
         choice = self._lab.choice
-        known = self._known.get(choice.d_model, ())
+        known = self._known.get(choice.sizes, ())
         if choice.points != known:
             self._lab.choose(replace(choice, points=known))
             return
-        if self._thread is not None and self._thread.d_model != choice.d_model:
+        if self._thread is not None and self._thread.sizes != choice.sizes:
             self._stop()
-        if self._is_watched and self._thread is None and len(known) < len(MEASURED):
-            self._known[choice.d_model] = ()
-            self._thread = MeasuringThread(choice.d_model, self._measure, self)
+        if self._is_watched and self._thread is None and len(known) < self._n_points:
+            self._known[choice.sizes] = ()
+            self._thread = MeasuringThread(choice.sizes, self._measure, self)
             self._thread.measured.connect(self._on_measured)
             self._thread.finished.connect(self._on_finished)
             self._thread.start()
@@ -94,10 +100,10 @@ class CostMeter(QObject):
             thread.deleteLater()
 
     @Slot(object)
-    def _on_measured(self, point: CostPoint) -> None:
-        if self.sender() is not self._thread:
+    def _on_measured(self, point: Any) -> None:
+        if self._thread is None or self.sender() is not self._thread:
             return
-        self._known[point.d_model] = (*self._known.get(point.d_model, ()), point)
+        self._known[self._thread.sizes] = (*self._known.get(self._thread.sizes, ()), point)
         self._show()
 
     @Slot()
@@ -106,18 +112,26 @@ class CostMeter(QObject):
             self._stop()
 
 
-def make_cost_view(
-    lab: Lab[CostChoice, LengthCosts], measure: Measure = measure_costs
-) -> LabView[CostChoice, LengthCosts]:
-    """The lab with its meter, a child called `meter`, and the button that measures anew, `again`."""
-    view = LabView(lab)
-    meter = CostMeter(view, measure)
+def make_cost_view(entry: AnyLab, measure: Measure = measure_costs) -> LabView[Any, Any]:
+    """The lab of cost by length, as `metered`."""
+    tip = "Time both on this computer with numpy, the best of three runs for each length"
+    return metered(entry, measure, len(MEASURED), tip)
+
+
+def make_heads_view(entry: AnyLab, measure: Measure = measure_heads) -> LabView[Any, Any]:
+    """The lab of the cost of heads, as `metered`."""
+    tip = "Time every number of heads on this computer with numpy, nine runs each"
+    return metered(entry, measure, len(HEADS), tip)
+
+
+def metered(entry: AnyLab, measure: Measure, n_points: int, tip: str) -> LabView[Any, Any]:
+    """A lab with its meter, a child called `meter`, and the button that measures anew, `again`."""
+    view: LabView[Any, Any] = LabView(entry)
+    meter = CostMeter(view, measure, n_points)
     meter.setObjectName("meter")
     view.looked_at.connect(meter.look)
     view.left.connect(meter.leave)
-    button = view.add_button(
-        "Measure again", "Time both on this computer with numpy, the best of three runs for each length"
-    )
+    button = view.add_button("Measure again", tip)
     button.setObjectName("again")
     button.clicked.connect(meter.measure_again)
     return view
