@@ -163,7 +163,7 @@ def _joined(one: tuple[Tensor, Tensor], other: tuple[Tensor, Tensor]) -> tuple[T
 
 
 def _operate(call: Call, bias: Tensor | None, *, is_causal: bool) -> tuple[Tensor, Tensor]:
-    out, lse = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
+    out, lse = torch._scaled_dot_product_flash_attention_for_cpu(
         call.q, call.k, call.v, 0.0, is_causal, attn_mask=bias, scale=call.score.scale
     )
     return out, lse

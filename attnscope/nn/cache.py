@@ -29,13 +29,13 @@ class KeyValueCache:
         self.n_sequences = 0
         self.states: tuple[Tensor, ...] = ()
         self._carried: dict[int, tuple[Tensor, ...]] = {}
-        self._rooms: dict[SiteKey, _Room] = {}
+        self._rooms: dict[SiteKey, tuple[Room, Room]] = {}
         self._fixed: dict[SiteKey, tuple[Tensor, Tensor]] = {}
 
     @property
     def n_bytes(self) -> int:
         """Memory that is held, room for more tokens counted in."""
-        kept = [*self._fixed.values(), *(room.tensors for room in self._rooms.values())]
+        kept = [*self._fixed.values(), *((k.tensor, v.tensor) for k, v in self._rooms.values())]
         kept += self._carried.values()  # type: ignore[arg-type]  # summed alike, however many there are
         return sum(t.numel() * t.element_size() for pair in (*kept, self.states) for t in pair)
 
@@ -54,8 +54,9 @@ class KeyValueCache:
     def extend(self, site: SiteKey, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
         """All keys and values of a self-attention, those of the new tokens appended; both are views."""
         if site not in self._rooms:
-            self._rooms[site] = _Room(k, v)
-        return self._rooms[site].append(k, v)
+            self._rooms[site] = Room(k[:, :, :0]), Room(v[:, :, :0])
+        keys, values = self._rooms[site]
+        return keys.append(k), values.append(v)
 
     def find(self, site: SiteKey, n_sequences: int) -> tuple[Tensor, Tensor] | None:
         """Keys and values of a memory for so many sequences, None when they are not known yet."""
@@ -79,8 +80,9 @@ class KeyValueCache:
         """Sequence i goes on from sequence `parents[i]`; int64 [n_sequences from now on]."""
         self.n_sequences = len(parents)
         self.states = tuple(state.index_select(1, parents) for state in self.states)
-        for room in self._rooms.values():
-            room.select(parents)
+        for rooms in self._rooms.values():
+            for room in rooms:
+                room.select(parents)
         for layer, kept in self._carried.items():
             self._carried[layer] = tuple(one.index_select(0, parents) for one in kept)
 
@@ -91,35 +93,36 @@ class KeyValueCache:
                 self._fixed[site] = (k.index_select(0, texts), v.index_select(0, texts))
 
 
-class _Room:
-    """Keys and values of one site with room for more tokens, so that appending copies only the new ones."""
+class Room:
+    """Keys or values of one site with room for more tokens, so that appending copies only the new ones.
 
-    def __init__(self, k: Tensor, v: Tensor) -> None:
-        self.n_tokens = 0
-        self._k, self._v = k[:, :, :0], v[:, :, :0]
+    `given` is a view of those so far, which later tokens leave as it is.
+    """
+
+    def __init__(self, kept: Tensor) -> None:
+        self.given = self._all = kept
 
     @property
-    def tensors(self) -> tuple[Tensor, Tensor]:
-        return self._k, self._v
+    def tensor(self) -> Tensor:
+        """All memory that is held."""
+        return self._all
 
-    def append(self, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
-        if k.shape[0] != self._k.shape[0]:
-            raise ValueError(f"{k.shape[0]} sequences, expected {self._k.shape[0]}")
-        end = self.n_tokens + k.shape[2]
-        if end > self._k.shape[2]:
-            n_room = max(_FIRST_ROOM, 2 * end)
-            self._k, self._v = self._grown(self._k, n_room), self._grown(self._v, n_room)
-        self._k[:, :, self.n_tokens : end] = k
-        self._v[:, :, self.n_tokens : end] = v
-        self.n_tokens = end
-        return self._k[:, :, :end], self._v[:, :, :end]
+    def append(self, new: Tensor) -> Tensor:
+        """Those so far and the new ones, [n_sequences, n_kv_heads, n_tokens, d_head]: a view."""
+        if new.shape[0] != self._all.shape[0]:
+            raise ValueError(f"{new.shape[0]} sequences, expected {self._all.shape[0]}")
+        n_before, n_new = self.given.shape[2], new.shape[2]
+        end = n_before + n_new
+        if end > self._all.shape[2]:
+            larger = new.new_empty(*new.shape[:2], max(_FIRST_ROOM, 2 * end), new.shape[3])
+            larger.narrow(2, 0, n_before).copy_(self.given)
+            self._all = larger
+        self._all.narrow(2, n_before, n_new).copy_(new)
+        self.given = self._all.narrow(2, 0, end)
+        return self.given
 
     def select(self, parents: Tensor) -> None:
+        """Sequence i goes on from sequence `parents[i]`."""
         # Room goes with the copy: the next append is then cheap again.
-        self._k = self._k.index_select(0, parents)
-        self._v = self._v.index_select(0, parents)
-
-    def _grown(self, kept: Tensor, n_room: int) -> Tensor:
-        larger = kept.new_empty(kept.shape[0], kept.shape[1], n_room, kept.shape[3])
-        larger[:, :, : self.n_tokens] = kept[:, :, : self.n_tokens]
-        return larger
+        self._all = self._all.index_select(0, parents)
+        self.given = self._all.narrow(2, 0, self.given.shape[2])

@@ -90,3 +90,32 @@ def test_that_rows_which_do_not_fit_the_outputs_give_no_record(ramp):
     assert rows.build_records([0] * 2) is not None
     assert rows.build_records([0] * 4) is None
     assert rows.build_records([0] * 9) is None
+
+
+def test_that_rows_of_several_texts_follow_the_one_they_began_with(ramp, assert_close):
+    """A text alone, then two that go on from it and change places, as beams do, then one of them alone."""
+    q, k, v = ramp(2, H, N, D), ramp(2, K, N, D, start=500.0), ramp(2, K, N, D, start=900.0)
+    for x in (q, k, v):
+        x[1, :, :3] = x[0, :, :3]
+    rows = RowProbe((SITE,), NO_GATES)
+    calls = [
+        (range(2), [0]),
+        (range(2, 3), [0]),
+        (range(3, 4), [1, 0]),
+        (range(4, 5), [0, 1]),
+        (range(5, 6), [1]),
+    ]
+    for new, texts in calls:
+        attend(
+            q[texts, :, new.start : new.stop], k[texts, :, : new.stop], v[texts, :, : new.stop],
+            rule=MaskRule(is_causal=True), score=0.4, site=SITE.key, probe=rows,
+        )  # fmt: skip
+    whole = TraceProbe((SITE,), NO_GATES)
+    attend(q[1:], k[1:], v[1:], rule=MaskRule(is_causal=True), score=0.4, site=SITE.key, probe=whole)
+    found = rows.build_records([0, 0, 0, 1, 0])
+    assert found is not None
+    weights = [site_weights(records[SITE.key]) for records in (found, whole.records)]
+    assert_close(weights[0].nan_to_num(-1.0), weights[1].nan_to_num(-1.0), atol=1e-6)
+    cut = rows.build_records([0, 0])
+    assert cut is not None
+    assert_close(cut[SITE.key].k, k[1, :, :3], atol=0.0)

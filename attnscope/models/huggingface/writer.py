@@ -12,6 +12,7 @@ import importlib
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import cache
 from typing import Any
 
 import torch
@@ -20,6 +21,7 @@ from torch import Tensor
 from attnscope.errors import UserError
 from attnscope.models.huggingface.proof import RUN_ERRORS
 from attnscope.models.outputs import best_ids
+from attnscope.nn.cache import Room
 
 _TOLERANCE = 1e-3
 
@@ -34,6 +36,7 @@ class CachedReading:
         self._model, self._watch, self._is_double = model, watch, is_double
         library = importlib.import_module("transformers")
         own = library.DynamicCache()
+        own.layer_class_to_replicate = _layer_with_room()
         self._cache = library.EncoderDecoderCache(own, library.DynamicCache()) if is_double else own
         self._memory: Tensor | None = None
         self._has_mask = False
@@ -85,6 +88,35 @@ class CachedReading:
         self.n_read += tokens.shape[1]
         self._n_texts = len(tokens)
         return logits[:, -n_last:].float()
+
+
+@cache
+def _layer_with_room() -> Any:
+    """The library's growing layer of a cache, which copies all keys at each token, with room for more.
+
+    Appending copies the new ones only, as `nn.cache` does. What it gives is a view of its room, and what
+    stands there is never written again: after a change of places or a guess taken back it moves.
+    """
+    layer: Any = importlib.import_module("transformers.cache_utils").DynamicLayer
+
+    class Layer(layer):  # type: ignore[misc]
+        def update(
+            self, key_states: Tensor, value_states: Tensor, *_: Any, **__: Any
+        ) -> tuple[Tensor, Tensor]:
+            if not self.is_initialized:
+                self.lazy_initialization(key_states, value_states)
+                self.keys, self.values = key_states[:, :, :0], value_states[:, :, :0]
+                self.rooms: list[Room] = []
+            if (
+                not self.rooms
+                or self.rooms[0].given is not self.keys
+                or self.rooms[1].given is not self.values
+            ):
+                self.rooms = [Room(self.keys), Room(self.values)]
+            self.keys, self.values = self.rooms[0].append(key_states), self.rooms[1].append(value_states)
+            return self.keys, self.values
+
+    return Layer
 
 
 class HuggingFaceWriter:

@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -239,17 +240,62 @@ def _draft(search: BeamSearch, steps: list[_Best], end_id: int | None) -> Draft:
 # The rows of a growing text, recorded as they are computed and put together afterwards.
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
-    """What one call adds; `k` and `v` are None where it reads the keys of the first call again."""
+class _Part(NamedTuple):
+    """What one call adds; `keys` are None where others hold them: see `_Rows`. It attended to `n_keys`."""
 
     q: Tensor
     lse: Tensor
     out: Tensor
-    k: Tensor | None
-    v: Tensor | None
+    keys: tuple[Tensor, Tensor] | None
+    n_keys: int
     rule: MaskRule
     score: ScoreRule
+
+
+class _Rows:
+    """The calls of one site, of which all but the first add new queries.
+
+    Keys and values that grow are kept as they are while one text alone is read, for what stands in a cache
+    stays: those of the first `n_alone` calls are `alone`. Where there are several they change places, and
+    those of each call are copied. Keys of a source are those of the first call.
+    """
+
+    def __init__(self, *, is_growing: bool) -> None:
+        self.parts: list[_Part] = []
+        self._is_growing = is_growing
+        self._alone: tuple[Tensor, Tensor] | None = None
+        self._n_alone = 0
+
+    def add(self, call: Call, lse: Tensor, out: Tensor) -> None:
+        """Keep the new rows."""
+        q, k, v, n_before = call.q, call.k, call.v, len(self.parts)
+        n_keys, n_new = k.shape[2], q.shape[2]
+        keys: tuple[Tensor, Tensor] | None = None
+        if self._is_growing and self._n_alone == n_before and len(k) == 1 and self._follows(n_keys, n_new):
+            self._alone, self._n_alone = (k, v), n_before + 1
+        elif not n_before:
+            keys = k, v
+        elif self._is_growing:
+            keys = k[:, :, -n_new:].clone(), v[:, :, -n_new:].clone()
+        self.parts.append(_Part(q, lse, out, keys, n_keys, call.rule, call.score))
+
+    def _follows(self, n_keys: int, n_new: int) -> bool:
+        """Whether the keys of a call are those of the calls so far, and its own."""
+        return n_keys == n_new + (self.parts[-1].n_keys if self.parts else 0)
+
+    def keys(self, rows: Sequence[int]) -> tuple[Tensor, Tensor]:
+        """Keys and values of the text that was row `rows[c]` of call c, each as a batch of one."""
+        n_alone = min(self._n_alone, len(rows))
+        pairs: list[tuple[Tensor, Tensor]] = []
+        if self._alone is not None and n_alone:
+            n_keys = self.parts[n_alone - 1].n_keys
+            pairs.append((self._alone[0][:, :, :n_keys], self._alone[1][:, :, :n_keys]))
+        for part, row in zip(self.parts[n_alone:], rows[n_alone:], strict=False):
+            if part.keys is not None:
+                pairs.append((part.keys[0][row, None], part.keys[1][row, None]))
+        if len(pairs) == 1:
+            return pairs[0]
+        return torch.cat([k for k, _ in pairs], dim=2), torch.cat([v for _, v in pairs], dim=2)
 
 
 class RowProbe(GateProbe):
@@ -258,24 +304,15 @@ class RowProbe(GateProbe):
     def __init__(self, sites: tuple[Site, ...], gates: Gates) -> None:
         super().__init__(sites, gates)
         self._sites = sites
-        self._wanted = frozenset(site.key for site in sites)
-        self._parts: dict[SiteKey, list[_Part]] = {}
+        self._rows = {site.key: _Rows(is_growing=site.stack == "decoder") for site in sites}
 
     def wants(self, site: SiteKey) -> bool:
         """Every site is recorded."""
-        return site in self._wanted
+        return site in self._rows
 
     def record(self, site: SiteKey, call: Call, *, lse: Tensor, out: Tensor, is_training: bool) -> None:
-        """Keep the new rows; keys and values are copied, because the cache they lie in goes on growing."""
-        parts = self._parts.setdefault(site, [])
-        k: Tensor | None = call.k
-        v: Tensor | None = call.v
-        if parts:
-            n_new = call.q.shape[2]
-            is_growing = site[0] == "decoder"
-            k = call.k[:, :, -n_new:].clone() if is_growing else None
-            v = call.v[:, :, -n_new:].clone() if is_growing else None
-        parts.append(_Part(call.q, lse, out, k, v, call.rule, call.score))
+        """Keep the new rows."""
+        self._rows[site].add(call, lse, out)
 
     def build_records(self, rows: Sequence[int]) -> dict[SiteKey, SiteRecord] | None:
         """The record of the text that was row `rows[c]` of call c; later calls are left out.
@@ -285,45 +322,36 @@ class RowProbe(GateProbe):
         """
         pending = Pending(keep_values=False)
         for site in self._sites:
-            parts = self._parts.get(site.key, [])
-            call = _joined(site, parts, rows)
+            # The encoder runs once, whatever is written afterwards.
+            chosen = rows[:1] if site.stack == "encoder" else rows
+            found = self._rows[site.key]
+            call = _joined(site, found, chosen)
             if call is None:
                 return None
-            # The encoder runs once, whatever is written afterwards.
-            chosen = rows if site.stack != "encoder" else rows[:1]
-            pending.add(
-                site.key,
-                call,
-                lse=_column(parts, chosen, "lse", dim=1)[None],
-                out=_column(parts, chosen, "out", dim=1)[None],
-                is_training=False,
-            )
+            lse, out = (_column(found.parts, chosen, name) for name in ("lse", "out"))
+            pending.add(site.key, call, lse=lse, out=out, is_training=False)
         records = pending.finish()
         return records if merge_proofs(record.proof for record in records.values()).is_good else None
 
 
-def _joined(site: Site, parts: Sequence[_Part], rows: Sequence[int]) -> Call | None:
+def _joined(site: Site, found: _Rows, rows: Sequence[int]) -> Call | None:
     """The one call that would have given all rows; None when there is none such."""
-    if site.stack == "encoder":
-        rows = rows[:1]
-    if not parts or len(parts) < len(rows):
+    used = found.parts[: len(rows)]
+    if not used or len(used) < len(rows):
         return None
-    used = parts[: len(rows)]
     rule, score = _joined_rule(site, used), _joined_score(used)
     if rule is None or score is None:
         return None
-    is_growing = site.stack == "decoder"
-    return Call(
-        q=_column(parts, rows, "q", dim=1)[None],
-        k=_column(parts, rows if is_growing else rows[:1], "k", dim=1)[None],
-        v=_column(parts, rows if is_growing else rows[:1], "v", dim=1)[None],
-        rule=rule,
-        score=score,
+    k, v = found.keys(rows)
+    return Call(q=_column(used, rows, "q"), k=k, v=v, rule=rule, score=score)
+
+
+def _column(parts: Sequence[_Part], rows: Sequence[int], name: str) -> Tensor:
+    """What each call kept of its row, one below the other, as a batch of one."""
+    kept = [getattr(part, name) for part in parts[: len(rows)]]
+    return torch.cat(
+        [one if len(one) == 1 else one[row, None] for one, row in zip(kept, rows, strict=True)], 2
     )
-
-
-def _column(parts: Sequence[_Part], rows: Sequence[int], name: str, *, dim: int) -> Tensor:
-    return torch.cat([getattr(part, name)[row] for part, row in zip(parts, rows, strict=False)], dim=dim)
 
 
 def _joined_rule(site: Site, parts: Sequence[_Part]) -> MaskRule | None:
