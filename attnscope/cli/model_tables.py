@@ -32,7 +32,7 @@ _WHERE_THERE = (
 _ONLY_WITH: Mapping[str, dict[str, tuple[str, ...]]] = {
     "sentence_ends": {"pooling": ("hierarchical",)},
     "sentence_encoder": {"pooling": ("hierarchical",)},
-    "slot_kind": {"slot_kind": ("inducing",)},
+    "slot_kind": {"slot_kind": ("inducing", "latents")},
 }
 _OF_LABELS = ("n_labels", "pooling", "reads_pair", "sentence_ends", "sentence_encoder")
 _OF_CELLS = ("has_attention", "feeds_context", "local_reach")

@@ -11,6 +11,7 @@ from slow_site import filled
 from tiny_models import SENTENCE, tiny_model
 
 import attnscope as at
+from attnscope.cli.model_tables import matters
 from attnscope.errors import RecipeError, UserError
 from attnscope.models.cost import own_cost
 from attnscope.models.own import OwnNetwork
@@ -159,3 +160,8 @@ def test_that_counts_on_paper_are_those_of_the_built_model() -> None:
 def test_that_what_does_not_go_together_is_refused(choices: dict[str, object], key: str) -> None:
     with pytest.raises(RecipeError, match=rf"model\.{key}"):
         config_of(**choices)
+
+
+def test_that_the_kind_of_slots_is_told_of_a_model_that_has_some() -> None:
+    assert all(matters("slot_kind", {"slot_kind": kind}) for kind in ("inducing", "latents"))
+    assert not matters("slot_kind", {"slot_kind": "projected"})
