@@ -29,7 +29,7 @@ from attnscope.records.vocabulary import (
     VocabularyTable,
 )
 from attnscope.viewmodels.labs.controls import LabControls
-from attnscope.viewmodels.query import Requests
+from attnscope.viewmodels.query import Query, Requests
 
 MODES: dict[SearchMode, str] = {"contains": "contains", "regex": "regular expression", "id": "ids"}
 _KIND_WORDS: dict[PieceKind, str] = {
@@ -58,18 +58,18 @@ class VocabularyState:
     """The open model's vocabulary, asked for when the browser is first looked at."""
 
     def __init__(self, requests: Requests) -> None:
-        self._requests = requests
         self.changed = VocabularyChanges()
         self._is_started = False
-        self._table_number = self._found_number = self._piece_number = self._spelled_number = 0
-        self.table: VocabularyTable | None = None
+        self._table = Query(VocabularyShown, requests)
+        self._found = Query(PiecesFound, requests)
+        self._piece = Query(PieceShown, requests)
+        self._spelled = Query(TextSpelled, requests)
+        self._table.is_watched = self._found.is_watched = True
+        self._piece.is_watched = self._spelled.is_watched = True
         self.ids: NDArray[np.int32] = _NOTHING
         self.wish = FindPieces(number=0)
         self.controls = LabControls(self.wish, lambda: self.wish, self._find, allows=_could_be_set)
-        self.detail: PieceDetail | None = None
         self.typed = EXAMPLE
-        self.spelled: Tokens | None = None
-        self.unknown_id: int | None = None
         self.error = self.note = ""
         self.progress: float | None = None
 
@@ -99,22 +99,24 @@ class VocabularyState:
 
     def look_at(self, id: int) -> None:
         """Show one piece in detail."""
-        self._piece_number = self._requests.send(ShowPiece(id=id))
+        self._piece.renew()
+        self._piece.ask(id, ShowPiece(id=id))
 
     def spell(self, text: str) -> None:
         """Split a text into tokens."""
         self.typed = text
         if not text:
-            self.spelled = None
+            self._spelled.forget()
             self.changed.spelled.emit()
             return
-        self._spelled_number = self._requests.send(SpellText(text=text))
+        self._spelled.renew()
+        self._spelled.ask(text, SpellText(text=text))
 
     def handle(self, reply: Reply) -> None:
         """Take a reply of the worker; those of older requests change nothing."""
         match reply:
-            case VocabularyShown() if reply.number == self._table_number:
-                self.table, self.error, self.progress = reply.table, "", None
+            case VocabularyShown() if self._table.take(reply):
+                self.error, self.progress = "", None
                 self.ids = np.arange(len(reply.table), dtype=np.int32)
                 self.changed.table.emit()
                 if self.wish != FindPieces(number=0):
@@ -123,19 +125,17 @@ class VocabularyState:
                     self.spell(self.typed)
                 if len(reply.table):
                     self.look_at(_longest(reply.table))
-            case PiecesFound() if reply.number == self._found_number:
+            case PiecesFound() if self._found.take(reply):
                 self.ids, self.note, self.error = reply.ids, reply.note, ""
                 self.changed.found.emit()
-            case PieceShown() if reply.number == self._piece_number:
-                self.detail = reply.detail
+            case PieceShown() if self._piece.take(reply):
                 self.changed.piece.emit()
-            case TextSpelled() if reply.number == self._spelled_number:
-                self.spelled, self.unknown_id = reply.tokens, reply.unknown_id
+            case TextSpelled() if self._spelled.take(reply):
                 self.changed.spelled.emit()
-            case Progress() if reply.number == self._table_number and self.table is None:
+            case Progress() if self._table.owns(reply) and self.table is None:
                 self.progress = reply.fraction
                 self.changed.table.emit()
-            case Failed() if reply.number in (self._table_number, self._found_number) and reply.number:
+            case Failed() if self._table.owns(reply) or self._found.owns(reply):
                 self.error, self.progress = reply.message, None
                 (self.changed.found if self.table is not None else self.changed.table).emit()
             case ModelLoaded():
@@ -144,6 +144,26 @@ class VocabularyState:
                 pass
 
     # What is shown
+
+    @property
+    def table(self) -> VocabularyTable | None:
+        """Every piece, once the vocabulary is read."""
+        return self._table.answer.table if self._table.answer is not None else None
+
+    @property
+    def detail(self) -> PieceDetail | None:
+        """What is known of the piece that is looked at."""
+        return self._piece.answer.detail if self._piece.answer is not None else None
+
+    @property
+    def spelled(self) -> Tokens | None:
+        """The typed text as tokens."""
+        return self._spelled.answer.tokens if self._spelled.answer is not None else None
+
+    @property
+    def unknown_id(self) -> int | None:
+        """What unknown letters become, where the vocabulary has something for them."""
+        return self._spelled.answer.unknown_id if self._spelled.answer is not None else None
 
     @property
     def sentence(self) -> str:
@@ -191,12 +211,15 @@ class VocabularyState:
     # Inside
 
     def _ask_table(self) -> None:
-        self._table_number = self._requests.send(ShowVocabulary())
+        self._table.ask("all", ShowVocabulary())
 
     def _forget(self) -> None:
-        self.table, self.detail, self.spelled, self.ids = None, None, None, _NOTHING
+        self.ids = _NOTHING
         self.error = self.note = ""
-        self._found_number = self._piece_number = self._spelled_number = 0
+        self._table.forget()
+        self._found.forget()
+        self._piece.forget()
+        self._spelled.forget()
         self.changed.table.emit()
         self.changed.piece.emit()
         self.changed.spelled.emit()
@@ -209,8 +232,8 @@ class VocabularyState:
         self.wish = wish
         self.changed.choice.emit()
         if self.table is not None:
-            self._found_number = self._requests.next()
-            self._requests.post(replace(wish, number=self._found_number))
+            self._found.renew()
+            self._found.ask(wish, wish)
 
 
 def _longest(table: VocabularyTable) -> int:

@@ -3,8 +3,9 @@
 Must not import Qt. Time comes from a clock that is passed in.
 """
 
+import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from attnscope.records.messages import Failed
 from attnscope.records.requests import Reply
@@ -27,13 +28,22 @@ class _Place:
     mark: RunMark = field(default_factory=RunMark)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Asked:
+    """What is under way: of which folder and listener, and since when; number 0: nothing is."""
+
+    number: int = 0
+    key: Key = ("", "")
+    at: float = -math.inf
+
+
 class Follower:
     """Follows folders for several listeners; what a folder says reaches its listener in order."""
 
     def __init__(self, requests: Requests, clock: Callable[[], float]) -> None:
         self._requests, self._clock = requests, clock
         self._places: dict[Key, _Place] = {}
-        self._asked: tuple[int, Key, float] | None = None
+        self._asked = _Asked()
 
     def follow(self, owner: str, folder: str, sink: Sink) -> None:
         """Tell `sink` what happens in `folder`, from its beginning on; does nothing if it is told already."""
@@ -51,33 +61,28 @@ class Follower:
     def tick(self) -> None:
         """Ask the folder that has waited longest, when one is due and no answer is under way."""
         now = self._clock()
-        if self._asked is not None and now - self._asked[2] < _PATIENCE_S:
+        if now - self._asked.at < _PATIENCE_S:
             return
         key = min(self._places, key=lambda key: self._places[key].due_at, default=None)
         if key is None or self._places[key].due_at > now:
             return
         place = self._places[key]
         number = self._requests.send(FollowRun(folder=place.folder, mark=place.mark))
-        self._asked = (number, key, now)
+        self._asked = _Asked(number=number, key=key, at=now)
 
     def handle(self, reply: Reply) -> bool:
         """Take the answer to what was asked last; True when it was that."""
-        if self._asked is None:
-            return False
-        number, key, _ = self._asked
-        place = self._places.get(key)
+        number = self._asked.number
+        place = self._places.get(self._asked.key)
         match reply:
-            case RunNews() if reply.number == number:
-                if reply.has_more:
-                    self._asked = (number, key, self._clock())
-                else:
-                    self._asked = None
+            case RunNews() if number and reply.number == number:
+                self._asked = replace(self._asked, at=self._clock()) if reply.has_more else _Asked()
                 if place is not None:
                     place.mark = reply.mark
                     place.due_at = self._clock() + (LIVE_EVERY_S if reply.writer else QUIET_EVERY_S)
                     place.sink(reply)
-            case Failed() if reply.number == number:
-                self._asked = None
+            case Failed() if number and reply.number == number:
+                self._asked = _Asked()
                 if place is not None:
                     place.due_at = self._clock() + QUIET_EVERY_S
             case _:

@@ -98,12 +98,15 @@ PAUSE_S = 0.25
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wish:
-    """What a plan is made of."""
+    """What a plan is made of; without a device nothing is wished for."""
 
-    recipe: str
-    out: str
-    device: str
-    base_folder: str
+    recipe: str = ""
+    out: str = ""
+    device: str = ""
+    base_folder: str = ""
+
+
+_NO_WISH = Wish()
 
 
 class PlanChanges(SignalGroup):
@@ -132,11 +135,9 @@ class PlanState:
         self.times = RecipeTimes(requests)
         self._number = 0
         self._presets_number = self._batch_number = 0
-        self._batch_of: Wish | None = None
+        self._batch_of = self._asked = self._wanted = _NO_WISH
         self.batch: FirstBatch | None = None
         self.batch_problem = ""
-        self._asked: Wish | None = None
-        self._wanted: Wish | None = None
         self._due_at = 0.0
         self._is_old = False
         self.plan: Plan | None = None
@@ -155,13 +156,13 @@ class PlanState:
         if wish == self._wanted:
             return
         self._wanted = wish
-        self._due_at = self._clock() + (PAUSE_S if self._asked is not None else 0.0)
+        self._due_at = self._clock() + (0.0 if self._asked == _NO_WISH else PAUSE_S)
 
     def tick(self) -> None:
         """Ask when the person has paused; called some times a second while the page is shown."""
         wish = self._wanted
         is_answered = wish == self._asked and not self._is_old
-        if wish is None or is_answered or self._clock() < self._due_at:
+        if wish == _NO_WISH or is_answered or self._clock() < self._due_at:
             return
         self._asked, self._is_old = wish, False
         if not self._recipe.is_ready:
@@ -190,7 +191,7 @@ class PlanState:
     @property
     def has_asked_batch(self) -> bool:
         """Whether a batch was asked for at all."""
-        return self._batch_of is not None
+        return self._batch_of != _NO_WISH
 
     @property
     def is_batch_old(self) -> bool:
@@ -200,7 +201,7 @@ class PlanState:
     def ask_batch(self) -> None:
         """Read the data of the recipe as it stands, for its first batch."""
         wish = self._wanted
-        if wish is None or not self._recipe.is_ready:
+        if wish == _NO_WISH or not self._recipe.is_ready:
             return
         self._batch_of = wish
         self._show_batch(None, "")
