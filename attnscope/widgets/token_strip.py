@@ -49,6 +49,11 @@ class Chip:
     joins_next: bool
     answer: str = ""
 
+    @property
+    def is_token(self) -> bool:
+        """Whether it is a token, and not what says that there are more."""
+        return self.token.id >= 0
+
 
 def place_chips(
     tokens: Sequence[Token], width_px: float, typed: str = "", answers: Mapping[int, str] = NO_ANSWERS
@@ -79,6 +84,36 @@ def place_chips(
     return tuple(chips), row + 1
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stretch:
+    """The tokens of a text that have chips: all of them, of a long text those from `start` on."""
+
+    tokens: tuple[Token, ...] = ()
+    start: int = 0
+
+    @property
+    def first_index(self) -> int:
+        """The token of the first chip; one less where the first chip says that there are some before."""
+        return self.start - 1 if self.start else 0
+
+    @property
+    def shown(self) -> tuple[Token, ...]:
+        """What the chips show, with what says that there are more."""
+        n = len(self.tokens)
+        if n <= MAX_CHIPS:
+            return self.tokens
+        stop = min(n, self.start + N_AROUND)
+        before = (_more(self.start),) if self.start else ()
+        after = (_more(n - stop),) if stop < n else ()
+        return (*before, *self.tokens[self.start : stop], *after)
+
+    def around(self, index: int) -> "Stretch":
+        """Another stretch of a long text, with a token in its middle; of a short one all."""
+        n = len(self.tokens)
+        start = max(0, min(index - N_AROUND // 2, n - N_AROUND)) if n > MAX_CHIPS else 0
+        return Stretch(tokens=self.tokens, start=start)
+
+
 class TokenStrip(Dressed):
     """Shows tokens, tells which one the cursor or the keyboard is on; taller texts get more rows."""
 
@@ -93,11 +128,10 @@ class TokenStrip(Dressed):
 
     def __init__(self, name: str, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._tokens: tuple[Token, ...] = ()
+        self._stretch = Stretch()
         self._text = self._vocabulary_words = ""
         self._chips: tuple[Chip, ...] = ()
         self._outlines: dict[int, QPainterPath] = {}
-        self._start = 0
         self._n_rows = 1
         self.row_px = round(type_px(ROW_PX))
         """The height of a row, which is higher with answers under its tokens."""
@@ -122,11 +156,11 @@ class TokenStrip(Dressed):
 
         `answers` are what the model says of some of them, by index.
         """
-        if (tokens, text, answers) != (self._tokens, self._text, self._answers):
+        if (tokens, text, answers) != (self._stretch.tokens, self._text, self._answers):
             if bool(answers) != bool(self._answers):
                 self._n_rows = 0  # rows of another height
             self._answers = answers
-            self._tokens, self._text, self._hovered, self._start = tokens, text, -1, 0
+            self._stretch, self._text, self._hovered = Stretch(tokens=tokens), text, -1
             self.setAccessibleDescription(" ".join(token.piece for token in tokens[:100]))
             self._place()
 
@@ -156,8 +190,8 @@ class TokenStrip(Dressed):
 
     def chip_of(self, index: int) -> Chip | None:
         """Where one token stands; None when it is not shown."""
-        k = index - self._first_index
-        return self._chips[k] if 0 <= k < len(self._chips) and self._is_token(k) else None
+        k = index - self._stretch.first_index
+        return self._chips[k] if 0 <= k < len(self._chips) and self._chips[k].is_token else None
 
     def sizeHint(self) -> QSize:
         """As wide as it may be, as high as its rows."""
@@ -184,14 +218,14 @@ class TokenStrip(Dressed):
                 if chip.rect.top() > bounds.bottom():
                     break
                 if wanted.intersects(_painted(chip)):
-                    index = k + self._first_index if self._is_token(k) else -1
+                    index = k + self._stretch.first_index if self._chips[k].is_token else -1
                     self._paint_chip(painter, index, chip)
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
         """Light the token under the cursor."""
         place = event.position()
         k = next((k for k, chip in enumerate(self._chips) if chip.rect.contains(place)), None)
-        self._hover(k + self._first_index if k is not None and self._is_token(k) else -1)
+        self._hover(k + self._stretch.first_index if k is not None and self._chips[k].is_token else -1)
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
         """Tell which token is clicked."""
@@ -201,7 +235,7 @@ class TokenStrip(Dressed):
 
     def contextMenuEvent(self, event: QContextMenuEvent) -> None:
         """Ask for the menu of the token that cursor or keyboard is on."""
-        if 0 <= self._hovered < len(self._tokens):
+        if 0 <= self._hovered < len(self._stretch.tokens):
             self.menu_wanted.emit(self._hovered, event.globalPos())
 
     def leaveEvent(self, event: QEvent) -> None:
@@ -216,7 +250,7 @@ class TokenStrip(Dressed):
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Left, right, Home and End walk the tokens, Return is a click on one; Esc leaves them."""
-        last = len(self._tokens) - 1
+        last = len(self._stretch.tokens) - 1
         at = self._hovered
         places = {
             Qt.Key.Key_Right: min(at + 1, last),
@@ -244,7 +278,7 @@ class TokenStrip(Dressed):
 
     def tooltip_of(self, index: int) -> str:
         """What the tooltip of one token says, as plain text."""
-        token = self._tokens[index]
+        token = self._stretch.tokens[index]
         notes = ["special token"] if token.is_special else []
         if is_unknown(token):
             own = plain_piece(typed_letters(token, self._text), max_characters=200)
@@ -252,7 +286,7 @@ class TokenStrip(Dressed):
             notes = [f"“{own}” is unknown{about}" if own else "unknown: the tokenizer has no piece for this"]
         notes += ["continues the word before"] if token.joins_previous else []
         first = f"{isolated(plain_piece(token.piece, max_characters=200))}   id {token.id}"
-        return "\n".join([first, f"token {index} of {len(self._tokens)}", *notes])
+        return "\n".join([first, f"token {index} of {len(self._stretch.tokens)}", *notes])
 
     def _hover(self, index: int) -> None:
         """Light a token; −1: none."""
@@ -263,36 +297,17 @@ class TokenStrip(Dressed):
             else:
                 self.token_hovered.emit(index)
 
-    @property
-    def _first_index(self) -> int:
-        """The token of the first chip; one less where the first chip says that there are some before."""
-        return self._start - 1 if self._start else 0
-
-    def _is_token(self, k: int) -> bool:
-        """Whether a chip is a token, and not what says that there are more."""
-        return self._chips[k].token.id >= 0
-
     def _follow(self, lit: Highlight) -> None:
         """Of a long text, show the tokens around the one that is lit."""
         index = lit.query if lit.query is not None else lit.key
-        if len(self._tokens) <= MAX_CHIPS or index is None or self.chip_of(index) is not None:
-            return
-        self._start = max(0, min(index - N_AROUND // 2, len(self._tokens) - N_AROUND))
-        self._place()
-
-    def _shown(self) -> tuple[Token, ...]:
-        tokens, start = self._tokens, self._start
-        if len(tokens) <= MAX_CHIPS:
-            return tokens
-        stop = min(len(tokens), start + N_AROUND)
-        before = (_more(start),) if start else ()
-        after = (_more(len(tokens) - stop),) if stop < len(tokens) else ()
-        return (*before, *tokens[start:stop], *after)
+        if len(self._stretch.tokens) > MAX_CHIPS and index is not None and self.chip_of(index) is None:
+            self._stretch = self._stretch.around(index)
+            self._place()
 
     def _place(self) -> None:
-        first = self._first_index
+        first = self._stretch.first_index
         answers = {k - first: answer for k, answer in self._answers.items()} if first else self._answers
-        self._chips, n_rows = place_chips(self._shown(), max(self.width() - 2, 40), self._text, answers)
+        self._chips, n_rows = place_chips(self._stretch.shown, max(self.width() - 2, 40), self._text, answers)
         self._outlines.clear()
         if n_rows != self._n_rows:
             self._n_rows, self.row_px = n_rows, round(type_px(ROW_PX + (ANSWER_PX if answers else 0)))

@@ -14,7 +14,7 @@ from attnscope.settings import Settings, StartOptions
 from attnscope.viewmodels.palette import find
 from attnscope.viewmodels.view_state import Page
 from attnscope.widgets.labs.page import lab_offers
-from attnscope.widgets.tours.tour_panel import filled
+from attnscope.widgets.tours.tour_places import filled
 from attnscope.widgets.training.watch_panel import WatchPanel
 
 pytestmark = pytest.mark.qt

@@ -37,8 +37,7 @@ from attnscope.widgets.offers import Offer
 from attnscope.widgets.side_tabs import SideTabs
 from attnscope.widgets.theme import Dressed
 from attnscope.widgets.tours.help_panel import HelpPanel
-from attnscope.widgets.tours.tour_panel import TourPanel
-from attnscope.widgets.tours.tour_places import WindowPlaces
+from attnscope.widgets.tours.tour_places import TourPanel, WindowPlaces
 from attnscope.widgets.tours.welcome_panel import Doors, WelcomePanel
 from attnscope.widgets.window.pages import Pages
 from attnscope.widgets.window.workspace import Workspace

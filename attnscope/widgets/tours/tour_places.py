@@ -2,17 +2,35 @@
 
 from __future__ import annotations
 
+import html
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from PySide6.QtWidgets import QPushButton, QWidget
+from PySide6.QtCore import QSize, Qt
+from PySide6.QtGui import QKeyEvent, QResizeEvent, QTextDocument
+from PySide6.QtWidgets import (
+    QAbstractButton,
+    QFrame,
+    QPushButton,
+    QSizePolicy,
+    QTextBrowser,
+    QWidget,
+)
 
-from attnscope.figures.style import type_px
+from attnscope.figures.plain import isolated, plain_text
+from attnscope.figures.style import LARGE_PX, font, type_px
 from attnscope.labs.lab import LabWords
 from attnscope.viewmodels.session.file import LookSaved
-from attnscope.viewmodels.tours.tours import Point
+from attnscope.viewmodels.tours.touring import TourState
+from attnscope.viewmodels.tours.tours import PLACEHOLDER, Point
 from attnscope.viewmodels.view_state import Part, ViewState
+from attnscope.widgets.form_parts import column, row
+from attnscope.widgets.formula_label import FormulaLabel
+from attnscope.widgets.icons import icon
+from attnscope.widgets.labels import PlainLabel, tool_button, when
 from attnscope.widgets.side_tabs import SideTabs
+from attnscope.widgets.theme import Dressed
 from attnscope.widgets.training.recipe_editor import RecipeEditor
 from attnscope.widgets.training.run_panel import RunPanel
 from attnscope.widgets.training.watch_panel import WatchPanel
@@ -169,3 +187,243 @@ class WindowPlaces:
         panel = self._pages.training.findChild(RunPanel)
         buttons = panel.findChildren(QPushButton) if panel is not None else []
         return next((button for button in buttons if button.isDefault()), None)
+
+
+# The bar of a guided tour below the page: what is said, the formula with its numbers, and the way on.
+
+
+# Text of the program's own files with a little emphasis, never what a stranger wrote read as markup.
+
+WAITING, LACKING = "…", "–"
+_STRONG, _CODE = re.compile(r"\*\*(.+?)\*\*"), re.compile(r"`(.+?)`")
+_STRESSED = re.compile(r"\*(.+?)\*")
+
+
+def filled(text: str, numbers: Mapping[str, str | None], *, is_waiting: bool = False) -> str:
+    """The text with its numbers, plain; `…` for what is on its way, `–` for what is not there.
+
+    Numbers of several lines stay in lines.
+    """
+    empty = WAITING if is_waiting else LACKING
+
+    def value(found: re.Match[str]) -> str:
+        shown = numbers.get(found[1])
+        return (
+            "\n".join(isolated(plain_text(line)) for line in shown.split("\n"))
+            if shown is not None
+            else empty
+        )
+
+    return PLACEHOLDER.sub(value, text)
+
+
+def html_of(text: str, numbers: Mapping[str, str | None], *, is_waiting: bool = False) -> str:
+    """The text as HTML, its numbers strong."""
+    empty = WAITING if is_waiting else LACKING
+    shown = html.escape(text)
+    shown = _STRONG.sub(r"<b>\1</b>", _CODE.sub(r"<code>\1</code>", shown))
+    shown = _STRESSED.sub(r"<i>\1</i>", shown)
+
+    def value(found: re.Match[str]) -> str:
+        value = numbers.get(found[1])
+        return f"<b>{html.escape(isolated(plain_text(value)))}</b>" if value is not None else empty
+
+    shown = PLACEHOLDER.sub(value, shown)
+    return "".join(f"<p style='margin:0 0 6px 0'>{p}</p>" for p in re.split(r"\n\s*\n", shown))
+
+
+class RichText(QTextBrowser):
+    """A text without a frame that is as high as what it holds."""
+
+    def __init__(self, size_px: int) -> None:
+        super().__init__()
+        self._size_px, self._html = size_px, ""
+        self._measured = QTextDocument(self)  # PySide never frees a clone of the document
+        self._measured.setDefaultTextOption(self.document().defaultTextOption())
+        self.setFrameShape(QFrame.Shape.NoFrame)
+        self.setOpenLinks(False)
+        self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self.setProperty("role", "reading")
+        for document in (self.document(), self._measured):
+            document.setDocumentMargin(0)
+        self.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+        self.set_size()
+
+    def set_size(self) -> None:
+        """Take the size of type of the theme."""
+        for document in (self.document(), self._measured):
+            document.setDefaultFont(font(self._size_px))
+        self._fit()
+
+    def set_html(self, text: str) -> None:
+        """Show another text."""
+        if text != self._html:
+            self._html = text
+            self.setHtml(text)
+            self._measured.setHtml(text)
+            self._fit()
+
+    def sizeHint(self) -> QSize:
+        return QSize(320, self._height())
+
+    def minimumSizeHint(self) -> QSize:
+        return QSize(160, self._height())
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        if event.oldSize().width() != event.size().width():
+            self._fit()
+
+    def _fit(self) -> None:
+        if self.height() != self._height():
+            self.setFixedHeight(self._height())
+
+    def _height(self) -> int:
+        self._measured.setTextWidth(max(self.viewport().width(), 120))
+        return round(self._measured.size().height()) + 2
+
+
+_TEXT_PX, _SIDE_PX, _LEAST_PX = 680, 520, 146
+
+
+class TourPanel(Dressed):
+    """Shows a TourState.
+
+    Right and Enter go on, Left goes back, Esc leaves, while the panel has the focus.
+    """
+
+    def __init__(self, state: TourState, view: ViewState) -> None:
+        super().__init__()
+        self._state, self._view = state, view
+        self.setProperty("role", "panel")
+        self.setProperty("edge", "top")
+        self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Maximum)
+        self.place = PlainLabel(role="section")
+        self.title = PlainLabel(role="large")
+        self.text = RichText(13)
+        self.formula = FormulaLabel(LARGE_PX - 3)
+        self.task = PlainLabel(wraps=True)
+        self.do_button = QPushButton("Do it for me")
+        self.doing = PlainLabel(role="muted")
+        self.back_button = QPushButton("Back")
+        self.next_button = QPushButton("Next")
+        self.keep_button = tool_button(
+            "Stop here and keep this view", "Stop the tour here and keep what is shown", role="flat"
+        )
+        self.leave_button = tool_button("", "Leave the tour", role="flat")
+        self._lay_out()
+        self._connect()
+        self.dress()
+        self._show_tour()
+        self._show_step()
+
+    def dress(self) -> None:
+        self.leave_button.setIcon(icon("close", self.theme.muted, side_px=16))
+        self.text.set_size()
+        self.setMinimumHeight(round(type_px(_LEAST_PX)))
+        self._left.setMaximumWidth(round(type_px(_TEXT_PX)))
+        self._middle.setMaximumWidth(round(type_px(_SIDE_PX)))
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        match event.key():
+            case Qt.Key.Key_Right | Qt.Key.Key_Return | Qt.Key.Key_Enter:
+                self._state.next()
+            case Qt.Key.Key_Left:
+                self._state.back()
+            case Qt.Key.Key_Escape:
+                self._state.leave()
+            case _:
+                super().keyPressEvent(event)
+
+    # Building
+
+    def _lay_out(self) -> None:
+        self._left, self._middle, self._asked = QWidget(), QWidget(), QWidget()
+        column(self.title, self.text, None, on=self._left, spacing=4)
+        row((self.task, 1), self.do_button, on=self._asked, margins=(0, 4, 0, 0), spacing=-1)
+        column(self.doing, self.formula, self._asked, None, on=self._middle, spacing=4)
+        low = Qt.AlignmentFlag.AlignBottom
+        top = row((self.place, 1), self.keep_button, self.leave_button)
+        way = row((self.back_button, 0, low), (self.next_button, 0, low))
+        body = row((self._left, 5), (self._middle, 4), way, spacing=32)
+        column(top, (body, 1), on=self, margins=(16, 4, 12, 12), spacing=2)
+
+    def _connect(self) -> None:
+        state = self._state
+        self.back_button.clicked.connect(state.back)
+        self.next_button.clicked.connect(state.next)
+        self.do_button.clicked.connect(state.do_task)
+        self.leave_button.clicked.connect(lambda: state.leave())
+        self.keep_button.clicked.connect(lambda: state.leave(is_keeping=True))
+        self.next_button.setDefault(True)
+        self.back_button.setToolTip("Previous step (←)")
+        self.leave_button.setToolTip("Leave the tour and restore what was open before (Esc)")
+        self.keep_button.setToolTip("Leave the tour and keep what is shown now")
+        self.do_button.setAccessibleName("Do this step for me")
+        for button in self.findChildren(QAbstractButton):
+            button.installEventFilter(self)
+        when(self, self._show_tour, state.changed.tour)
+        when(self, self._show_step, state.changed.tour, state.changed.step, state.changed.numbers)
+
+    def eventFilter(self, watched: object, event: object) -> bool:
+        """The arrow keys walk the tour from its buttons too."""
+        if not isinstance(event, QKeyEvent):
+            return False
+        if event.type() == QKeyEvent.Type.ShortcutOverride and event.key() == Qt.Key.Key_Escape:
+            if not self._view.is_presenting:
+                event.accept()  # here Esc leaves the tour, whatever else it would stop or dismiss
+            return True
+        if event.type() != QKeyEvent.Type.KeyPress:
+            return False
+        if event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter) and isinstance(watched, QAbstractButton):
+            watched.click()
+            return True
+        if event.key() in (Qt.Key.Key_Right, Qt.Key.Key_Left, Qt.Key.Key_Escape):
+            self.keyPressEvent(event)
+            return True
+        return False
+
+    # Showing
+
+    def _show_tour(self) -> None:
+        self.setVisible(self._state.tour is not None)
+        if self._state.tour is not None:
+            self.next_button.setFocus()
+
+    def _show_step(self) -> None:
+        state = self._state
+        tour, step = state.tour, state.step
+        if tour is None or step is None:
+            return
+        numbers, is_waiting = state.numbers, state.phase == "moving"
+        self.place.setText(f"{tour.title}  ·  step {state.index + 1} of {len(tour.steps)}")
+        self.title.setText(step.title)
+        self.text.set_html(html_of(step.text, numbers, is_waiting=is_waiting))
+        self.formula.set_formulas(*filled(step.formula, numbers, is_waiting=is_waiting).split("\n"))
+        self.formula.setVisible(bool(step.formula))
+        self._asked.setVisible(step.ask is not None)
+        tick = "✓ " if state.is_task_done else ""
+        self.task.setText(f"{tick}{filled(step.task, numbers, is_waiting=is_waiting)}")
+        self.task.set_role("good" if state.is_task_done else "name")
+        self.do_button.setVisible(not state.is_task_done)
+        self.do_button.setEnabled(state.phase == "shown")
+        self.doing.set_role("error" if state.error else "muted")
+        self.doing.setText(state.error or (f"{state.doing}…" if state.doing else ""))
+        self.doing.setWordWrap(bool(state.error))
+        self.back_button.setEnabled(state.index > 0)
+        self.next_button.setText("Finish" if state.is_last else "Next")
+        self.next_button.setToolTip(
+            "Finish the tour and restore what was open before" if state.is_last else "Next step (→, Enter)"
+        )
+        self._say(filled(step.text, numbers, is_waiting=is_waiting))
+
+    def _say(self, text: str) -> None:
+        """Tell those who cannot see the panel."""
+        self.setAccessibleName(f"{self.place.text()}: {self.title.text()}")
+        spoken = text.replace("*", "").replace("`", "")
+        self.setAccessibleDescription(f"{spoken} {self.formula.text()} {self.task.text()}".strip())
+        self.next_button.setAccessibleDescription(self.accessibleDescription())
