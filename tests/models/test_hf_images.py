@@ -236,6 +236,30 @@ def test_that_a_size_that_cannot_be_meant_is_refused(side: object, tmp_path: Pat
             read_preparation(tmp_path, (56, 56))
 
 
+@pytest.mark.parametrize(
+    ("values", "told"),
+    [
+        (None, "colours from −1 to 1"),
+        ({"size": {"shortest_edge": 32}}, "56 × 56 pixels of its middle"),
+        ({"size": 32}, ""),
+        ({"size": {"shortest_edge": 32}, "crop_size": 28}, ""),
+    ],
+)
+def test_that_what_a_processor_leaves_open_is_told(values, told, tmp_path: Path) -> None:
+    hf = pytest.importorskip("transformers")
+    config = hf.Dinov2Config(
+        hidden_size=16, num_hidden_layers=1, num_attention_heads=2, image_size=56, patch_size=4
+    )
+    files = {} if values is None else {"preprocessor_config": values}
+    save_folder(tmp_path / "dino", hf.Dinov2Model(config).eval(), None, **files)
+    note = load(tmp_path / "dino", "cpu").info.note
+    assert told in note
+    assert ("pictures are read" in note, "keeps the shape of a picture" in note) == (
+        values is None,
+        "middle" in told,
+    )
+
+
 def test_that_a_model_is_fed_the_crop_of_its_own_processor(tmp_path: Path, capsys) -> None:
     hf = pytest.importorskip("transformers")
     config = hf.Dinov2Config(

@@ -26,6 +26,10 @@ from attnscope.models.huggingface.facts import read_processor
 _MODES = {0: "nearest", 2: "bilinear", 3: "bicubic"}
 _SQUARED = ("DeiT", "Flava")
 """Those that crop and take a single number for both sides, not for the shorter one (transformers 5.23)."""
+_NO_PROCESSOR = (
+    "Its folder has no preprocessor_config.json: pictures are read with colours from −1 to 1, which may not "
+    "be those it was trained on."
+)
 MAX_SIDE = 2_048
 """The largest picture, in pixels a side, that a processor's file may ask for."""
 
@@ -35,7 +39,8 @@ class Preparation:
     """How a picture becomes pixels; sizes in pixels.
 
     It is resized to `resized` or, keeping its shape, until its shorter side is `shortest`; then height ×
-    width are cut out of its middle. Without both it is resized to height × width at once.
+    width are cut out of its middle. Without both it is resized to height × width at once. `note` tells what
+    the folder leaves open, and what was taken instead.
     """
 
     height: int
@@ -46,6 +51,7 @@ class Preparation:
     rescale: float = 1 / 255
     mean: tuple[float, ...] = (0.5, 0.5, 0.5)
     deviation: tuple[float, ...] = (0.5, 0.5, 0.5)
+    note: str = ""
 
 
 def read_preparation(folder: Path, image_size: tuple[int, int]) -> Preparation:
@@ -64,6 +70,11 @@ def read_preparation(folder: Path, image_size: tuple[int, int]) -> Preparation:
     own = _sides(values.get("crop_size"), path, "crop_size") if crops else None
     resized = _sides(size, path, "size") if shortest is None and values.get("do_resize", True) else None
     height, width = own or resized or image_size
+    note = "" if values else _NO_PROCESSOR
+    if shortest is not None and own is None:
+        note = (
+            f"Its processor keeps the shape of a picture: {height} × {width} pixels of its middle are read."
+        )
     mean, deviation = (_colours(values, key, path) for key in ("image_mean", "image_std"))
     is_normalised = values.get("do_normalize", True)
     rescale = values.get("rescale_factor", 1 / 255) if values.get("do_rescale", True) else 1.0
@@ -79,6 +90,7 @@ def read_preparation(folder: Path, image_size: tuple[int, int]) -> Preparation:
         rescale=float(rescale),
         mean=mean if is_normalised else (0.0,) * 3,
         deviation=deviation if is_normalised else (1.0,) * 3,
+        note=note,
     )
 
 

@@ -208,7 +208,7 @@ class PictureReader:
         self.vocabulary = PictureVocabulary()
         self.max_tokens = n_tokens
         self._how = how
-        self.picture_px = how.height, how.width
+        self.picture_px, self.note = (how.height, how.width), how.note
         self._grid = (how.height // patch_size[0], how.width // patch_size[1])
 
     def encode(self, text: str, target: str | None) -> Inputs:

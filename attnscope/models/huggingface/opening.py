@@ -327,6 +327,7 @@ def _build_network(
     reader: Reader
     if vocabulary is None:
         reader = _picture_reader(opened, attached)
+        opened = replace(opened, note=" ".join(filter(None, (opened.note, reader.note))))
     else:
         words = _text_reader(opened, vocabulary)
         is_speech = opened.task.name == "speech"
