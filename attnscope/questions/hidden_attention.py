@@ -3,10 +3,14 @@
 | symbol | meaning                                                    | shape                         |
 |--------|------------------------------------------------------------|-------------------------------|
 | w      | o_i = Σ_(j ≤ i) w_ij v_j, exactly what the layer computes  | [n_heads, n_tokens, n_tokens] |
+| r      | r_ij: after how many layers token i can know of token j    | [n_tokens, n_tokens]          |
 
-Ali et al. 2024 (The hidden attention of Mamba models), equations 11 and 12.
+Ali et al. 2024 (The hidden attention of Mamba models), equations 11 and 12. Where r ≤ n_layers
+is the receptive field: with places n · dilation^layer back it ends (width − 1) Σ dilation^layer tokens back,
+without gaps where dilation ≤ width (van den Oord et al. 2016). Attention has r = 1 wherever its mask allows.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -42,7 +46,18 @@ class HiddenAttention(Question):
     source = "Ali et al. 2024; Sun et al. 2023; Dao and Gu 2024"
     needs = "a model of ours whose `mixer` is not attention (recipe induction-selective)"
     formula = "o_i = Σ w_ij·v_j,   w_ij = q_i·k_j·b_j·exp(a_(j+1) + … + a_i)"
-    search = ("retention", "retnet", "mamba", "state space", "ssm", "linear recurrence", "receptive field")
+    search = (
+        "retention",
+        "retnet",
+        "mamba",
+        "state space",
+        "ssm",
+        "linear recurrence",
+        "receptive field",
+        "wavenet",
+        "bytenet",
+        "dilated convolution",
+    )
     options = Options()
 
     def answer(self, reading: Reading, options: Options) -> Answer:
@@ -56,6 +71,9 @@ class HiddenAttention(Question):
         if softmax is not None:
             maps.append(_map(f"Softmax of the same products, {name}", softmax[head], found, options.n_shown))
             charts.append(_chart(f"Softmax of the same products, layer {layer}", by_distance(softmax), head))
+        layers = layers_to_reach(found.weights)
+        maps.append(_reached(layers, found, options.n_shown))
+        charts.append(_field(layers, found))
         return Answer(
             sentence=_sentence(found.mixer, name, weights[head], shares[head]),
             cells=tuple(maps),
@@ -72,6 +90,18 @@ def by_distance(weights: Numbers) -> Numbers:
     sums = [np.trace(size, offset=-back, axis1=1, axis2=2) for back in range(n)]
     total = size.sum(axis=(1, 2))
     return np.stack(sums, axis=1) / np.where(total > 0, total, np.nan)[:, None]
+
+
+def layers_to_reach(weights: Sequence[Numbers]) -> Numbers:
+    """Of the weights of each layer, r: from 1, NaN where a token is never reached; 1 for a token itself."""
+    n = weights[0].shape[-1]
+    reached = np.eye(n, dtype=bool)
+    found = np.where(reached, 1.0, np.nan)
+    for layer, w in enumerate(weights, start=1):
+        reads = (w != 0).any(axis=0) | np.eye(n, dtype=bool)  # the stream brings a token's own past along
+        reached = (reads.astype(np.float64) @ reached.astype(np.float64)) > 0
+        found[reached & np.isnan(found)] = layer
+    return found
 
 
 def reach_of(share: Numbers) -> int:
@@ -112,6 +142,37 @@ def _map(title: str, weights: Numbers, found: Mixing, n_shown: int) -> CellMap:
         note=f"last {len(shown)} of {n} tokens" if len(shown) < n else "",
         rows=names,
         columns=names,
+    )
+
+
+def _reached(layers: Numbers, found: Mixing, n_shown: int) -> CellMap:
+    n = len(layers)
+    names = tuple(token.piece for token in found.tokens[-n_shown:])
+    return CellMap(
+        title="Layers until reached",
+        values=layers[-n_shown:, -n_shown:],
+        kind="steps",
+        limit=float(len(found.weights)),
+        note=f"last {n_shown} of {n} tokens" if n_shown < n else "attention: 1",
+        rows=names,
+        columns=names,
+        legend=("never reached",),
+    )
+
+
+def _field(layers: Numbers, found: Mixing) -> Chart:
+    """Tokens that the last one can know of after each layer, and those that attention would."""
+    after = np.arange(len(found.weights) + 1, dtype=np.float64)
+    reached = np.array([1.0, *((layers[-1] <= layer).sum() for layer in after[1:])])
+    attention = np.where(after > 0, float(len(layers)), 1.0)
+    return Chart(
+        title="Receptive field of the last token",
+        x_label="layers",
+        y_label="tokens reached",
+        series=(
+            Series(name=found.mixer, xs=after, ys=reached, has_points=True),
+            Series(name="attention", xs=after, ys=attention, colour=1, has_points=True, is_dashed=True),
+        ),
     )
 
 

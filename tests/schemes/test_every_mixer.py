@@ -331,7 +331,7 @@ def test_that_the_question_shows_the_weights_of_a_layer(name: str, tmp_path: Pat
         weights = module.unrolled(x, rotary=rotary)[0][0].double().numpy()
     np.testing.assert_allclose(answer.cells[0].values, weights[2], atol=1e-6)
     assert len(answer.tables[0].rows) == 2 * 4
-    assert len(answer.cells) == len(answer.charts) == (1 if name == "convolution" else 2)
+    assert len(answer.cells) == len(answer.charts) == (2 if name == "convolution" else 3)
     row = answer.tables[0].rows[4 + 2]
     sums = [
         sum(abs(weights[2, i, i - back]) for i in range(back, len(ids[0]))) for back in range(len(ids[0]))
@@ -351,6 +351,35 @@ def test_that_shares_by_distance_and_below_0_are_those_counted_by_hand() -> None
     assert share.tolist() == [0.3, 0.3, 0.4]
     assert reach_of(share) == 2
     assert share_below_0(weights) == 0.3
+
+
+@pytest.mark.parametrize(("width", "dilation", "n_layers"), [(2, 2, 4), (3, 3, 2), (2, 3, 3)])
+def test_that_layers_until_reached_are_those_found_step_by_step(
+    width: int, dilation: int, n_layers: int
+) -> None:
+    choices = {"kernel_width": width, "dilation": dilation, "n_layers": n_layers, "n_kv_heads": None}
+    model = tiny_model("decoder", mixer="convolution", position="none", **choices)
+    question = QUESTIONS["hidden-attention"]
+    options = with_values(question.options, {"n_shown": 128})
+    answer = ask_model(question, model, SENTENCE, options=options)
+    n = len(answer.cells[-1].values)
+    for i in range(n):
+        found = {
+            j: layer for layer in range(n_layers, 0, -1) for j in (_known(i, layer, width, dilation) | {i})
+        }
+        expected = [found.get(j, np.nan) for j in range(n)]
+        np.testing.assert_array_equal(answer.cells[-1].values[i], expected)
+    field = answer.charts[-1].series[0].ys
+    assert list(field) == [len(_known(n - 1, layers, width, dilation)) for layers in range(n_layers + 1)]
+    assert answer.charts[-1].series[1].ys[-1] == n
+
+
+def _known(i: int, n_layers: int, width: int, dilation: int) -> set[int]:
+    """The tokens that token i knows of after so many layers."""
+    if n_layers == 0:
+        return {i}
+    before = [i - k * dilation ** (n_layers - 1) for k in range(width)]
+    return {j for at in before if at >= 0 for j in _known(at, n_layers - 1, width, dilation)}
 
 
 def test_that_a_model_with_attention_is_told_where_its_maps_are() -> None:
