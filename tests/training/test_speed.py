@@ -80,6 +80,22 @@ def test_that_a_bad_moment_does_not_change_the_estimate(
     assert measured(slow=100.0) == pytest.approx(measured(slow=1.0))
 
 
+@pytest.mark.parametrize(
+    ("load", "doubt", "words"), [(0.4, 2.0, "a factor of 2"), (9.5, 3.0, "other programs")]
+)
+def test_that_an_estimate_beside_other_work_says_so_and_is_wider(
+    recipe: Recipe, monkeypatch: pytest.MonkeyPatch, load: float, doubt: float, words: str
+) -> None:
+    monkeypatch.setattr("attnscope.training.speed.os.cpu_count", lambda: 2)
+    monkeypatch.setattr("attnscope.training.speed.os.getloadavg", lambda: (load, 0.0, 0.0), raising=False)
+    pace = measured_pace(recipe, CPU)
+    assert pace.doubt == doubt
+    assert words in pace.words
+    seconds = plan_recipe(recipe, CPU, pace=pace).seconds
+    assert seconds is not None
+    assert seconds[2] == pytest.approx(doubt * seconds[1])
+
+
 def test_that_every_door_tells_the_same_time(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], private_folders: Path
 ) -> None:
