@@ -156,4 +156,9 @@ def documents_folder() -> Path:
 
 def own_command() -> list[str]:
     """The first words of a command that starts this program again, as a process of its own."""
-    return [sys.executable] if getattr(sys, "frozen", False) else [sys.executable, "-m", "attnscope"]
+    return [sys.executable] if is_bundle() else [sys.executable, "-m", "attnscope"]
+
+
+def is_bundle() -> bool:
+    """Whether this program brings its own Python, as packages for Linux do, which can install nothing."""
+    return bool(getattr(sys, "frozen", False))

@@ -11,8 +11,18 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from attnscope.errors import LoadError
+from attnscope.paths import is_bundle
 
-INSTALL = "Install it with: pip install 'attnscope[hf]'"
+_INSTALL = "Install it with: pip install 'attnscope[hf]'"
+_OTHER_BUNDLE = (
+    "This bundle was built without it: take the one with -hf in its name, or install AttnScope for its own "
+    "Python with: pip install 'attnscope[hf]'"
+)
+
+
+def how_to_install() -> str:
+    """What to do where the library is missing: a bundle has no pip."""
+    return _OTHER_BUNDLE if is_bundle() else _INSTALL
 
 
 def import_hub() -> Any:
@@ -79,7 +89,7 @@ def missing_library(name: str, reason: str) -> LoadError:
         f"This is a Hugging Face model and the library {name} is not installed ({reason[:120]}).",
         kind="library",
         expected="transformers from 5.3 to below 6",
-        action=INSTALL,
+        action=how_to_install(),
     )
 
 

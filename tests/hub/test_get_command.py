@@ -181,7 +181,10 @@ def test_that_without_the_library_the_list_is_there_and_a_download_says_what_to_
     assert main(["get", "--list"]) == 0
     assert "GPT-2 small" in capsys.readouterr().out
     assert main(["get", NAME, "--yes"]) == 2
-    assert "pip install 'attnscope[hf]'" in capsys.readouterr().err
+    assert "Install it with: pip install 'attnscope[hf]'" in capsys.readouterr().err
+    monkeypatch.setattr(sys, "frozen", True, raising=False)
+    assert main(["get", NAME, "--yes"]) == 2
+    assert "take the one with -hf in its name" in capsys.readouterr().err
     assert hub.asked == []
 
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from attnscope.errors import LoadError, UserError
-from attnscope.hub.library import INSTALL, import_hub, missing_library
+from attnscope.hub.library import how_to_install, import_hub, missing_library
 from attnscope.nn.cancellation import Stopped
 
 MIN_VERSION, END_VERSION = (5, 3), (6, 0)
@@ -30,7 +30,7 @@ def import_transformers() -> Any:
             f"The library transformers has version {library.__version__}.",
             kind="library",
             expected="at least 5.3 and below 6",
-            action=INSTALL,
+            action=how_to_install(),
         )
     library.utils.logging.set_verbosity_error()
     library.utils.logging.disable_progress_bar()
