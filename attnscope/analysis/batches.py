@@ -160,6 +160,7 @@ def _row_of(model: Model, sample: Sample) -> _Row:
         return _Row(ids, ids, None, inputs.segments)
     ends = isinstance(sample, Example) and words.has("end")
     labels = [*ids[1:], words.end_id if ends else NOT_SCORED]
+    n_given += sum(id >= model.info.vocab_size for id in ids)  # memory tokens are told by nobody
     labels[:n_given] = [NOT_SCORED] * min(n_given, len(labels))
     return _Row(ids, labels, None)
 
@@ -213,7 +214,8 @@ def _parts(sample: Sample) -> tuple[str, str | None, int]:
 def _masked(model: Model, row: _Row, rng: np.random.Generator) -> _Row:
     """The text with some tokens behind `<mask>`, at least one; special tokens are never hidden."""
     words = model.network.vocabulary
-    is_ordinary = np.array([not words.token(id).is_special for id in row.ids])
+    n_pieces = model.info.vocab_size
+    is_ordinary = np.array([id < n_pieces and not words.token(id).is_special for id in row.ids])
     draw = np.where(is_ordinary, rng.random(len(row.ids)), 2.0)
     is_hidden = ((draw < MASK_SHARE) | (draw == draw.min())) & is_ordinary
     shown = [words.mask_id if hidden else id for id, hidden in zip(row.ids, is_hidden, strict=True)]

@@ -155,10 +155,12 @@ class ModelReading:
                 expected="a causal language model, or a translation model",
                 action="Open another model for this.",
             )
-        tokens = self.tokens
+        network = self._network
+        n_memory = network.config.memory_tokens if isinstance(network, OwnNetwork) else 0
+        tokens = self.tokens[n_memory:]  # what stands in front of the text is told by nobody
         if len(tokens) < 2:
             raise UserError("The text has only one token.", expected="a longer text")
-        return NextTokens(tokens=tokens[1:], positions=tuple(range(len(tokens) - 1)))
+        return NextTokens(tokens=tokens[1:], positions=tuple(range(n_memory, n_memory + len(tokens) - 1)))
 
     def log_p(self, positions: Sequence[int]) -> Numbers:
         found: Numbers = log_probabilities(self._done.logits(list(positions))).cpu().numpy()

@@ -8,6 +8,7 @@ from slow_transformer import SlowDecoder
 from tiny_models import SENTENCE, target_of, tiny_model
 
 import attnscope as at
+from attnscope.analysis.batches import NOT_SCORED, build_batches
 from attnscope.errors import RecipeError, UserError
 from attnscope.models.cost import own_cost
 from attnscope.nn.building import build_own
@@ -185,3 +186,28 @@ def test_that_what_does_not_go_together_is_refused(choices: dict[str, object], k
     values = {**SIZES, **choices}
     with pytest.raises(RecipeError, match=rf"model\.{key}"):
         ModelConfig.from_dict({k: v for k, v in values.items() if v is not None})
+
+
+def test_that_surprise_is_of_the_text_alone() -> None:
+    model = tiny_model("decoder", memory_tokens=3)
+    read = model.encode(SENTENCE).source
+    logits = torch.tensor(model.trace(SENTENCE).logits, dtype=torch.float64).log_softmax(dim=-1)
+    rows = at.ask("surprise", model, SENTENCE).tables[0].rows
+    assert [row[0] for row in rows] == [token.piece for token in read.tokens[4:]]
+    told = [float(logits[3 + i, id].exp()) for i, id in enumerate(read.ids[4:])]
+    assert any(
+        [row[k] for row in rows] == pytest.approx(told, rel=1e-4)
+        for k in range(1, len(rows[0]))
+        if not isinstance(rows[0][k], str)
+    )
+
+
+@pytest.mark.parametrize("form", ["decoder", "encoder"])
+def test_that_heads_are_scored_by_the_text_alone(form: str) -> None:
+    model = tiny_model(form, memory_tokens=3)
+    batch = build_batches(model, [SENTENCE, "a dog saw the bird"])[0]
+    assert (batch.ids[:, :3] == torch.tensor([*memory_ids(model.own.config.vocab_size, 3)])).all()
+    assert (batch.labels[:, :3] == NOT_SCORED).all()
+    assert batch.labels.max() < model.own.config.vocab_size
+    found = at.importance(model, [SENTENCE, "a dog saw the bird"])
+    assert all(np.isfinite(one.value) for one in found.scores)
