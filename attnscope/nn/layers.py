@@ -28,7 +28,7 @@ from attnscope.nn.patterns import Intervals
 from attnscope.nn.recall import Segments
 from attnscope.nn.relative import bias_of_heads
 from attnscope.nn.scores import Bias, ScoreRule
-from attnscope.nn.scoring import Scoring, Span
+from attnscope.nn.scoring import Scoring, SpanChoice
 from attnscope.records.sites import SiteKey, Stack
 from attnscope.schemes.masks import MASKS
 from attnscope.schemes.positions import POSITIONS, PositionScheme
@@ -109,7 +109,7 @@ class BlockShape:
             d_model=self.d_model,
             positions=self.positions,
             reach=reach,
-            span=Span(limit=span_limit, kind=self.span_kind, ramp=self.span_ramp),
+            span=SpanChoice(limit=span_limit, kind=self.span_kind, ramp=self.span_ramp),
         )
 
     def make_projection(self, stack: Stack) -> Projection | None:

@@ -19,7 +19,7 @@ from attnscope.schemes.positions import PositionScheme
 from attnscope.schemes.scores import Score
 
 
-class Span(NamedTuple):
+class SpanChoice(NamedTuple):
     """How far heads learn to look, up to `limit` tokens, 0: as far as there are any.
 
     By `kind` the mask falls over `ramp` tokens (`nn/spans.py`) or opens at offsets (`nn/offset_gates.py`).
@@ -30,7 +30,7 @@ class Span(NamedTuple):
     ramp: int = 1
 
 
-NO_SPAN = Span()
+NO_SPAN = SpanChoice()
 
 
 class Scoring(nn.Module):
@@ -50,7 +50,7 @@ class Scoring(nn.Module):
         d_model: int = 0,
         positions: PositionScheme | None = None,
         reach: int = 0,
-        span: Span = NO_SPAN,
+        span: SpanChoice = NO_SPAN,
     ) -> None:
         super().__init__()
         self.span_limit, self.span_ramp = span.limit, span.ramp

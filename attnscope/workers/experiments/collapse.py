@@ -8,7 +8,9 @@ from attnscope.workers.experiments.experiment import GetModel, experiment_of_mod
 
 
 @experiment_of_model(CollapseQuestion)
-def collapse(question: CollapseQuestion, number: int, get_model: GetModel) -> Iterator[ExperimentNews]:
+def collapse_of_model(
+    question: CollapseQuestion, number: int, get_model: GetModel
+) -> Iterator[ExperimentNews]:
     """The curves of the model's own weights, in one piece."""
     model = get_model()
     curves = rank_collapse(model, question.text, question.target)
