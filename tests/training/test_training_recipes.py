@@ -80,6 +80,9 @@ def test_that_a_recipe_says_what_it_is_and_what_to_watch(path: Path) -> None:
     assert "[[watch]]" in lines
 
 
+CLASSIFIERS = ["sentiment-pooling", "entailment", "reviews-hierarchical"]
+
+
 @pytest.mark.parametrize("name", ["questions", "set-anomaly", "set-anomaly-inducing"])
 def test_that_the_kept_run_of_a_model_that_points_is_of_its_recipe_and_nearly_always_right(name: str) -> None:
     resources = resources_folder()
@@ -103,6 +106,38 @@ def test_that_the_kept_run_of_reverse_labels_is_of_its_recipe_and_ends_with_all_
     last = load_traces(kept.probes[-1][1])[0]
     weights = last.weights(("encoder", 0), 0)[1:-1, 1:-1]  # without <s> and </s>
     assert weights.argmax(axis=1).tolist() == list(range(15, -1, -1))
+
+
+@pytest.mark.parametrize("name", CLASSIFIERS)
+def test_that_the_kept_run_of_a_classifier_is_of_its_recipe_and_is_nearly_always_right(name: str) -> None:
+    resources = resources_folder()
+    kept = read_run(resources / "films" / name)
+    asked = parse_recipe((resources / "recipes" / f"{name}.toml").read_text(encoding="utf-8"))
+    assert parse_recipe(kept.recipe) == asked
+    assert kept.n_bad_lines == 0
+    assert [event.accuracy for event in kept.events if isinstance(event, Evaluated)][-1] >= 0.99
+
+
+def test_that_the_kept_run_of_pooling_ends_on_the_deciding_word() -> None:
+    kept = read_run(resources_folder() / "films" / "sentiment-pooling")
+    last = load_traces(kept.probes[-1][1])[0]
+    weights = last.weights(("pool", 0), 0)
+    pieces = [token.piece for token in last.source.tokens]
+    assert weights.shape == (1, len(pieces))
+    assert pieces[int(weights[0].argmax())] == "wonderful"
+
+
+def test_that_in_the_kept_run_of_entailment_each_word_finds_its_counterpart_and_small_finds_big() -> None:
+    kept = read_run(resources_folder() / "films" / "entailment")
+    last = load_traces(kept.probes[-1][1])[0]
+    assert last.target is not None
+    second, first = ([token.piece for token in one.tokens] for one in (last.target, last.source))
+    found = {second[i]: first[int(row.argmax())] for i, row in enumerate(last.weights(("cross", 0), 0))}
+    assert {word: found[word] for word in ("two", "small", "dogs")} == {
+        "two": "two",
+        "small": "big",
+        "dogs": "dogs",
+    }
 
 
 @pytest.mark.parametrize("name", ["reverse-labels", "copy-spans"])
