@@ -49,11 +49,6 @@ class Chip:
     joins_next: bool
     answer: str = ""
 
-    @property
-    def is_token(self) -> bool:
-        """Whether it is a token, and not what says that there are more."""
-        return self.token.id >= 0
-
 
 def place_chips(
     tokens: Sequence[Token], width_px: float, typed: str = "", answers: Mapping[int, str] = NO_ANSWERS
@@ -86,32 +81,31 @@ def place_chips(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stretch:
-    """The tokens of a text that have chips: all of them, of a long text those from `start` on."""
+    """The tokens of a text that have chips: all of them, or of a long text some.
+
+    `shown` is what the chips show, with what says that there are more; `first_index` the token of the first
+    chip, one less where it says that there are some before.
+    """
 
     tokens: tuple[Token, ...] = ()
-    start: int = 0
+    shown: tuple[Token, ...] = ()
+    first_index: int = 0
 
-    @property
-    def first_index(self) -> int:
-        """The token of the first chip; one less where the first chip says that there are some before."""
-        return self.start - 1 if self.start else 0
 
-    @property
-    def shown(self) -> tuple[Token, ...]:
-        """What the chips show, with what says that there are more."""
-        n = len(self.tokens)
-        if n <= MAX_CHIPS:
-            return self.tokens
-        stop = min(n, self.start + N_AROUND)
-        before = (_more(self.start),) if self.start else ()
-        after = (_more(n - stop),) if stop < n else ()
-        return (*before, *self.tokens[self.start : stop], *after)
-
-    def around(self, index: int) -> "Stretch":
-        """Another stretch of a long text, with a token in its middle; of a short one all."""
-        n = len(self.tokens)
-        start = max(0, min(index - N_AROUND // 2, n - N_AROUND)) if n > MAX_CHIPS else 0
-        return Stretch(tokens=self.tokens, start=start)
+def stretch_of(tokens: tuple[Token, ...], index: int = 0) -> Stretch:
+    """The stretch of a text with the token `index` in its middle; of a short text all of it."""
+    n = len(tokens)
+    if n <= MAX_CHIPS:
+        return Stretch(tokens=tokens, shown=tokens)
+    start = max(0, min(index - N_AROUND // 2, n - N_AROUND))
+    stop = start + N_AROUND
+    before = (_more(start),) if start else ()
+    after = (_more(n - stop),) if stop < n else ()
+    return Stretch(
+        tokens=tokens,
+        shown=(*before, *tokens[start:stop], *after),
+        first_index=start - 1 if start else 0,
+    )
 
 
 class TokenStrip(Dressed):
@@ -160,7 +154,7 @@ class TokenStrip(Dressed):
             if bool(answers) != bool(self._answers):
                 self._n_rows = 0  # rows of another height
             self._answers = answers
-            self._stretch, self._text, self._hovered = Stretch(tokens=tokens), text, -1
+            self._stretch, self._text, self._hovered = stretch_of(tokens), text, -1
             self.setAccessibleDescription(" ".join(token.piece for token in tokens[:100]))
             self._place()
 
@@ -191,7 +185,7 @@ class TokenStrip(Dressed):
     def chip_of(self, index: int) -> Chip | None:
         """Where one token stands; None when it is not shown."""
         k = index - self._stretch.first_index
-        return self._chips[k] if 0 <= k < len(self._chips) and self._chips[k].is_token else None
+        return self._chips[k] if 0 <= k < len(self._chips) and self._chips[k].token.id >= 0 else None
 
     def sizeHint(self) -> QSize:
         """As wide as it may be, as high as its rows."""
@@ -218,14 +212,14 @@ class TokenStrip(Dressed):
                 if chip.rect.top() > bounds.bottom():
                     break
                 if wanted.intersects(_painted(chip)):
-                    index = k + self._stretch.first_index if self._chips[k].is_token else -1
+                    index = k + self._stretch.first_index if self._chips[k].token.id >= 0 else -1
                     self._paint_chip(painter, index, chip)
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
         """Light the token under the cursor."""
         place = event.position()
         k = next((k for k, chip in enumerate(self._chips) if chip.rect.contains(place)), None)
-        self._hover(k + self._stretch.first_index if k is not None and self._chips[k].is_token else -1)
+        self._hover(k + self._stretch.first_index if k is not None and self._chips[k].token.id >= 0 else -1)
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
         """Tell which token is clicked."""
@@ -301,7 +295,7 @@ class TokenStrip(Dressed):
         """Of a long text, show the tokens around the one that is lit."""
         index = lit.query if lit.query is not None else lit.key
         if len(self._stretch.tokens) > MAX_CHIPS and index is not None and self.chip_of(index) is None:
-            self._stretch = self._stretch.around(index)
+            self._stretch = stretch_of(self._stretch.tokens, index)
             self._place()
 
     def _place(self) -> None:

@@ -324,7 +324,7 @@ class PatchingState:
 
     @property
     def _has_asked(self) -> bool:
-        return self.found.patched is not None or bool(self.job.error) or self.job.is_running
+        return self.found.shown is not None or bool(self.job.error) or self.job.is_running
 
     @property
     def _is_searching(self) -> bool:
@@ -359,7 +359,7 @@ class PatchingState:
         """What was asked holds no more."""
         has_asked = self._has_asked
         self.stop()
-        self._is_outdated = self._is_outdated or self.found.patched is not None
+        self._is_outdated = self._is_outdated or self.found.shown is not None
         self.job.forget()
         if has_asked:
             self.changed.map.emit()
@@ -367,7 +367,7 @@ class PatchingState:
         self.changed.choice.emit()
 
     def _again(self) -> None:
-        was_shown = self.found.patched is not None or self.job.is_running
+        was_shown = self.found.shown is not None or self.job.is_running
         self._outdate()
         if was_shown:
             self.run()

@@ -90,9 +90,13 @@ class EdgeLists:
     """
 
     def __init__(
-        self, session: Session, use: Callable[[Sequence[Cell], str], None], tell: Callable[[], None]
+        self,
+        session: Session,
+        tokens: Callable[[], tuple[Token, ...]],
+        use: Callable[[Sequence[Cell], str], None],
+        tell: Callable[[], None],
     ) -> None:
-        self._session, self._use, self._tell = session, use, tell
+        self._session, self._tokens, self._use, self._tell = session, tokens, use, tell
         self.has_loops = True
         self.error = self.file_text = ""
         self._asked: tuple[str, tuple[Token, ...]] = ("", ())
@@ -105,7 +109,7 @@ class EdgeLists:
     def use(self, text: str, name: str = "of an edge list") -> bool:
         """Take the cells of an edge list; False, and `error`, when it is not understood."""
         try:
-            edges = edges_from_text(text, text_tokens(self._session))
+            edges = edges_from_text(text, self._tokens())
             if not edges:
                 raise UserError(
                     "The edge list has no edge.",
@@ -121,13 +125,13 @@ class EdgeLists:
 
     def read_file(self, path: str) -> None:
         """Take the cells of the edge list in a file; the worker reads it."""
-        tokens = text_tokens(self._session)
+        tokens = self._tokens()
         self._asked = (self._session.text, tokens)
         self._session.read_edges(path, tokens)
 
     def take_file(self) -> None:
         """The worker has read a file."""
-        read, here = self._session.edges, (self._session.text, text_tokens(self._session))
+        read, here = self._session.edges, (self._session.text, self._tokens())
         if read is None or not here[1] or self._asked != here:
             return  # another editor asked, or the text has changed
         self._asked = ("", ())
@@ -192,7 +196,7 @@ class MaskState:
     def __init__(self, session: Session) -> None:
         self._session = session
         self.window = 2
-        self.edges = EdgeLists(session, self._use_edges, self._tell)
+        self.edges = EdgeLists(session, lambda: self.tokens, self._use_edges, self._tell)
         self.brush = Brush(session, self)
         self._own: Cells | None = None
         told = session.changed
@@ -223,7 +227,8 @@ class MaskState:
     @property
     def tokens(self) -> tuple[Token, ...]:
         """The tokens of the text, none while there is no trace of it."""
-        return text_tokens(self._session)
+        traced = self._session.traced
+        return traced.source.tokens if traced is not None and self._session.text.strip() else ()
 
     @property
     def refusal(self) -> str:
@@ -373,12 +378,6 @@ class MaskState:
     def _on_traced(self) -> None:
         self._learn_own()
         self._tell()
-
-
-def text_tokens(session: Session) -> tuple[Token, ...]:
-    """The tokens of the text, none while there is no trace of it."""
-    traced = session.traced
-    return traced.source.tokens if traced is not None and session.text.strip() else ()
 
 
 def stack_to_mask(model: ModelInfo | None) -> Stack | None:
