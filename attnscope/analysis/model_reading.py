@@ -38,11 +38,13 @@ from attnscope.nn.experts import Experts
 from attnscope.nn.hard_concrete import open_probability
 from attnscope.nn.layers import CrossAttention, FeedForward, SelfAttention
 from attnscope.nn.precision import exact
+from attnscope.nn.recurrent import Recurrent
 from attnscope.nn.scoring import Scoring
 from attnscope.nn.transformer import Transformer
 from attnscope.questions import (
     Attended,
     Copied,
+    Decoded,
     Mixing,
     NextTokens,
     OpenOffsets,
@@ -66,6 +68,7 @@ from attnscope.trace.probe import GateProbe, TraceProbe
 from attnscope.trace.weights import site_weights
 
 ATTENTION, CROSS, FEED_FORWARD = "attention", "cross-attention", "feed-forward"
+_N_BEST = 8
 _SUM_TOLERANCES = {torch.float32: 1e-4, torch.float64: 1e-8}
 """How far a layer's output may lie from the sum of its parts, as a share of its largest number."""
 
@@ -208,6 +211,63 @@ class ModelReading:
         q, k, weights = (exact(one).cpu().numpy() for one in parts)
         queries, keys = self._tokens_of_head(head)
         return Attended(head=head, query_tokens=queries, key_tokens=keys, q=q, k=k, weights=weights)
+
+    def decoded(self) -> Decoded:
+        network, head = self._network, self._asked_head()
+        module = network.module if isinstance(network, OwnNetwork) else None
+        if not isinstance(module, Recurrent) or module.cross is None:
+            raise UserError(
+                f"{self.model.name} has no recurrent decoder with attention.",
+                expected="a recurrent model with attention, such as of the recipe reverse-bahdanau",
+            )
+        asked: list[tuple[Tensor, Tensor]] = []
+        joined: list[Tensor] = []
+        contexts: list[Tensor] = []
+
+        def attends(_: nn.Module, given: tuple[Any, ...], out: Any) -> None:
+            asked.append((given[0][-1], given[1][-1]))
+            contexts.append(first_tensor(out)[-1])
+
+        def reads(_: nn.Module, given: tuple[Any, ...], out: Tensor) -> None:
+            joined.append(given[0][-1].reshape(-1, given[0].shape[-1]))
+            sums.append(out[-1].reshape(-1, out.shape[-1]))
+
+        sums: list[Tensor] = []
+        probe = TraceProbe(
+            self._model.sites, self._gates, wanted=frozenset({head.site_key}), edits=self._edits
+        )
+        with ExitStack() as stack:
+            stack.callback(module.cross.register_forward_hook(attends).remove)
+            stack.callback(module.readout.register_forward_hook(reads).remove)
+            done = network.run(self._inputs, probe)
+        queries, keys = self._tokens_of_head(head)
+        n = len(queries)
+        c = torch.cat(contexts)[-n:]  # a head that gives its mean is run through twice: the last pass counts
+        record = probe.records[head.site_key]
+        weights = site_weights(record, slice(head.head, head.head + 1))[0]
+        scores = weights.log() + record.lse[head.head][:, None]
+        p = log_probabilities(done.logits(list(range(n)))).exp()
+        best = p.topk(min(_N_BEST, p.shape[-1]), dim=-1)
+        return Decoded(
+            head=head,
+            source_tokens=keys,
+            target_tokens=queries,
+            h=_rows(asked[-1][1]),
+            s=_rows(torch.cat([state for state, _ in asked])[-n:]),
+            c=_rows(c),
+            joined=_rows(torch.cat(joined)[-n:]),
+            t=_rows((c + torch.cat(sums)[-n:]).tanh()),
+            scores=_rows(scores),
+            weights=_rows(weights),
+            best=tuple(
+                tuple(
+                    (self._network.vocabulary.token(int(id)).piece, float(one))
+                    for id, one in zip(ids, ps, strict=True)
+                )
+                for ids, ps in zip(best.indices.tolist(), best.values.tolist(), strict=True)
+            ),
+            is_fed=module.config.feeds_context,
+        )
 
     def mixing(self) -> Mixing:
         found = self._parts.unrolled(self._run)
@@ -603,6 +663,12 @@ def _learned(tensor: Tensor) -> Numbers:
 def _array(tensor: Tensor) -> Numbers:
     """What was computed for one text, float64, without the axis of the batch."""
     numbers: Numbers = exact(_finite(tensor.detach()))[0].cpu().numpy()
+    return numbers
+
+
+def _rows(tensor: Tensor) -> Numbers:
+    """What was computed row by row, float64; −inf where a mask forbids a score."""
+    numbers: Numbers = exact(tensor.detach()).cpu().numpy()
     return numbers
 
 

@@ -7,6 +7,7 @@ from attnscope.errors import UserError, meant, shown
 from attnscope.questions.question import (
     Attended,
     Copied,
+    Decoded,
     Mixing,
     NextTokens,
     NoOptions,
@@ -26,6 +27,7 @@ __all__ = [
     "QUESTIONS",
     "Attended",
     "Copied",
+    "Decoded",
     "Mixing",
     "NextTokens",
     "NoOptions",

@@ -182,6 +182,29 @@ class Copied:
     p_generator: Numbers
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Decoded:
+    """What a recurrent decoder with attention computes at each of `target_tokens`, one a step.
+
+    `h` [n_source, d] are the encoder's states; `s`, the context `c`, what is `joined` to it and the attention
+    vector `t` [n_target, ..]; `scores` and `weights` [n_target, n_source] those of `head`; `best` the most
+    probable next pieces with their probabilities. `is_fed`: the context goes into the cell as well.
+    """
+
+    head: HeadRef
+    source_tokens: tuple[Token, ...]
+    target_tokens: tuple[Token, ...]
+    h: Numbers
+    s: Numbers
+    c: Numbers
+    joined: Numbers
+    t: Numbers
+    scores: Numbers
+    weights: Numbers
+    best: tuple[tuple[tuple[str, float], ...], ...]
+    is_fed: bool
+
+
 class Reading(Protocol):
     """One text read by a model; each part is worked out when it is asked for.
 
@@ -240,6 +263,10 @@ class Reading(Protocol):
 
     def copied(self) -> Copied:
         """What a pointer-generator writes and what it copies."""
+        ...
+
+    def decoded(self) -> Decoded:
+        """The steps of a recurrent decoder with attention."""
         ...
 
     def recalled(self) -> Recalled:
