@@ -108,6 +108,28 @@ def test_that_the_kept_run_of_reverse_labels_is_of_its_recipe_and_ends_with_all_
     assert weights.argmax(axis=1).tolist() == list(range(15, -1, -1))
 
 
+@pytest.mark.parametrize("name", sorted(path.name for path in (resources_folder() / "films").iterdir()))
+def test_that_every_kept_run_is_of_its_recipe_and_whole(name: str) -> None:
+    """Where a text of one's own was read, the recipe names no file; how often to save may differ."""
+    resources = resources_folder()
+    kept = read_run(resources / "films" / name)
+    asked = parse_recipe((resources / "recipes" / f"{name}.toml").read_text(encoding="utf-8"))
+    made = parse_recipe(kept.recipe)
+    made = replace(made, training=replace(made.training, save_every=asked.training.save_every))
+    assert replace(made, data=replace(made.data, path=asked.data.path)) == asked
+    assert kept.n_bad_lines == 0
+    assert kept.probes[-1][0] == asked.training.n_steps
+    assert isinstance(kept.events[-1], Finished)
+    losses = [event.loss for event in kept.events if isinstance(event, Evaluated)]
+    assert min(losses) == pytest.approx(losses[-1], rel=0.1), "what is shown last is what was learned"
+
+
+@pytest.mark.parametrize("name", ["shared", "retention", "selective"])
+def test_that_kept_runs_of_induction_learned_to_repeat_what_can_be_known(name: str) -> None:
+    kept = read_run(resources_folder() / "films" / f"induction-{name}")
+    assert [event.accuracy for event in kept.events if isinstance(event, Evaluated)][-1] >= 0.9
+
+
 @pytest.mark.parametrize("name", CLASSIFIERS)
 def test_that_the_kept_run_of_a_classifier_is_of_its_recipe_and_is_nearly_always_right(name: str) -> None:
     resources = resources_folder()
