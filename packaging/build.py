@@ -129,7 +129,10 @@ def build_deb(options: argparse.Namespace) -> None:
     tree = BUILD / "deb"
     debian.write_tree(freeze(options), tree, program_version(), pages())
     DIST.mkdir(exist_ok=True)
-    path = DIST / f"attnscope_{program_version()}_{debian.architecture()}.deb"
+    with_library = (
+        "-hf" if options.hf else ""
+    )  # of the file's name alone: one package takes the other's place
+    path = DIST / f"attnscope{with_library}_{program_version()}_{debian.architecture()}.deb"
     debian.build_package(tree, path)
     check_size(path, MOST_BUNDLE_BYTES)
 

@@ -40,6 +40,9 @@ if TYPE_CHECKING:
 # `attnscope train --resume RUN`: going on with a run from its own recipe, and beyond the length it had.
 
 
+_LENGTH = "training.n_steps"
+
+
 def add_resume_arguments(parser: argparse.ArgumentParser) -> None:
     """Add --resume and --steps."""
     parser.add_argument(
@@ -54,8 +57,8 @@ def add_resume_arguments(parser: argparse.ArgumentParser) -> None:
         type=whole(1),
         metavar="N",
         help=(
-            "with --resume: the total number of steps, even if the run is finished; the schedules linear "
-            "and cosine then follow the new length, and a note says so"
+            "the number of steps, instead of the recipe's; with --resume the total, even if the run is "
+            "finished: the schedules linear and cosine then follow the new length, and a note says so"
         ),
     )
 
@@ -63,7 +66,7 @@ def add_resume_arguments(parser: argparse.ArgumentParser) -> None:
 def take_resumed(arguments: argparse.Namespace, overrides: dict[str, str]) -> None:
     """Write what --resume means into RECIPE, --out and the overrides; raises UserError for what clashes."""
     if not arguments.resume:
-        _refuse_without_resume(arguments)
+        _take_new(arguments, overrides)
         return
     named = {"RECIPE": arguments.recipe, "--out": arguments.out, "--sweep": arguments.sweep}
     given = [name for name, value in {**named, "--seeds": arguments.seeds}.items() if value]
@@ -89,13 +92,17 @@ def resumed_words(arguments: argparse.Namespace) -> list[str]:
     return ["--resume", arguments.resume, *steps]
 
 
-def _refuse_without_resume(arguments: argparse.Namespace) -> None:
+def _take_new(arguments: argparse.Namespace, overrides: dict[str, str]) -> None:
+    """Write a new run's length into the overrides; raises UserError without a recipe or with two lengths."""
     if arguments.steps is not None:
-        raise UserError(
-            "--steps is the length of a run that is resumed.",
-            expected="--resume RUN beside it",
-            action="Name the run, or give a new one its length with --set training.n_steps=N.",
-        )
+        if _LENGTH in overrides:
+            raise UserError(
+                f"The length is given twice: {arguments.steps} steps and {overrides[_LENGTH]}.",
+                expected="one of them",
+                action="Leave out one.",
+            )
+        overrides[_LENGTH] = str(arguments.steps)
+        arguments.overrides.append(f"{_LENGTH}={arguments.steps}")
     if not arguments.recipe:
         raise UserError(
             "There is no recipe.",

@@ -4,13 +4,14 @@
     i, j     words of a sentence, n of them                                                 0 … n − 1
     δ(i)     depth: edges from the root to word i                                           whole number
     d(i, j)  edges of the way from i to j in the tree                                       [n, n]
-    r(i, j)  d(i, j) signed: δ(i) − δ(j) where one word is above the other, else ± δ(i) + δ(j) [n, n]
+    r(i, j)  δ(i) − δ(j) where one word is above the other, else ±(δ(i) + δ(j))             [n, n]
     b        which child of its head a word is, 0 … w − 1, from left to right               whole number
     PE(t)    sinusoidal encoding of position t (Vaswani et al. 2017)                        [D_MODEL]
     T(i)     encoding of the path from the root to word i                                   [w·k]
 
 Wang et al. 2019 (section 3): the absolute position of a word is its depth δ, encoded as PE(δ); the
-relative one is r. Shiv & Quirk 2019 (section 3): T(root) = 0; going down to child b pushes the unit vector
+relative one is r, whose first case they give for words on one edge of the tree: here, on one way down from
+the root. Shiv & Quirk 2019 (section 3): T(root) = 0; going down to child b pushes the unit vector
 e_b in front and drops the last w numbers, T(child) = (e_b, T(head)[:−w]); level m = 0 … k − 1 is then
 multiplied by p^m·√(1 − p²)·√(d/2). Here w is the most children of a word, k the depth of this tree and
 d = w·k, so nothing is cut off.

@@ -112,10 +112,11 @@ def test_that_resuming_from_its_folder_alone_needs_no_recipe(task_recipe: str, t
         (("--resume", "nowhere", "--steps", "9"), LoadError, "nowhere holds no run"),
         (("--resume", "RUN", "--out", "other"), UserError, "--out was given too"),
         (("--resume", "RUN", "--seeds", "3"), UserError, "--seeds was given too"),
-        (("induction", "--steps", "9"), UserError, "--resume RUN beside it"),
+        (("--steps", "9"), UserError, "There is no recipe"),
+        (("induction", "--steps", "9", "--set", "training.n_steps=8"), UserError, "length is given twice"),
         ((), UserError, "There is no recipe"),
     ],
-    ids=["too short", "no run", "two folders", "several seeds", "steps alone", "nothing"],
+    ids=["too short", "no run", "two folders", "several seeds", "steps alone", "two lengths", "nothing"],
 )
 def test_that_what_cannot_go_on_is_told(
     task_recipe: str, tmp_path: Path, words: tuple[str, ...], kind: type[UserError], said: str
@@ -124,6 +125,13 @@ def test_that_what_cannot_go_on_is_told(
     arguments = _arguments(*(str(tmp_path / "run") if word == "RUN" else word for word in words))
     with pytest.raises(kind, match=said):
         arguments.run(arguments)
+
+
+def test_that_a_new_run_has_the_steps_that_are_asked_for(tmp_path: Path) -> None:
+    arguments = _arguments("copy", "--steps", "3", "--out", str(tmp_path / "run"))
+    assert arguments.run(arguments) == 0
+    assert load(str(tmp_path / "run")).own.card.training["step"] == 3
+    assert read_recipe(tmp_path / "run" / "recipe.toml").training.n_steps == 3
 
 
 WARMUP, RATE = 3, 0.01
