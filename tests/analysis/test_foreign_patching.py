@@ -13,7 +13,7 @@ from attnscope.analysis.patching import Patching, patch_map
 from attnscope.errors import UserError
 from attnscope.models.huggingface import anatomy
 from attnscope.records.attribution import PatchMap
-from attnscope.records.sites import Gates
+from attnscope.records.sites import NO_GATES, Gates
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 FAMILIES = ("bert", "albert", "gpt2", "gpt_neox", "llama", "gemma2", "t5", "bart")
@@ -24,12 +24,10 @@ HEADS = {
 }
 
 
-def map_of(family: str, kind: str = "stream", **choices: Any) -> PatchMap:
+def map_of(family: str, kind: str = "stream", gates: Gates = NO_GATES, **choices: Any) -> PatchMap:
     target = target_of(family)
-    texts = ((CLEAN, target), (CORRUPT, target))
-    *_, found = patch_map(
-        foreign(family), *texts, Patching(kind=kind, position=2, answer=7, other=5, **choices)
-    )  # type: ignore[arg-type]
+    wish = Patching(kind=kind, position=2, answer=7, other=5, **choices)  # type: ignore[arg-type]
+    *_, found = patch_map(foreign(family), (CLEAN, target), (CORRUPT, target), wish, gates)
     assert isinstance(found, PatchMap)
     return found
 

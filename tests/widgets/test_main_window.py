@@ -116,7 +116,7 @@ def test_that_an_error_is_a_banner_and_escape_takes_it_away(qtbot):
 def test_that_what_went_wrong_on_a_page_is_told_until_it_goes_well(qtbot, tmp_path):
     desk = Desk().open()
     window = make(qtbot, desk)
-    panel = window.pages.training._run
+    panel = window.pages.training._run.recipe_row
     (tmp_path / "good.toml").write_text("a = 1\n", encoding="utf-8")
     panel._open_recipe(str(tmp_path / "none.toml"))
     assert "none.toml" in window.banner.message
