@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from attnscope.asking import Asked
     from attnscope.records.asking import Answer, NumberTable
 
-_MOST_WIDE = 24
+_MOST_WIDE, _MOST_WIDE_LAST = 24, 90
 
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -183,14 +183,23 @@ def lines_of_answer(answer: "Answer") -> Iterator[str]:
         yield from _lines_of_table(table)
 
 
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
 def _lines_of_table(table: "NumberTable") -> Iterator[str]:
-    """Words to the left, numbers to the right."""
+    """Names and what is said in the last column to the left, numbers to the right."""
     cells = [[one if isinstance(one, str) else format_number(one) for one in row] for row in table.rows]
-    lines = [list(table.columns), *([cell[:_MOST_WIDE] for cell in row] for row in cells)]
+    most = [*[_MOST_WIDE] * (len(table.columns) - 1), _MOST_WIDE_LAST]
+    lines = [
+        list(table.columns),
+        *([_cut(one, n) for one, n in zip(row, most, strict=True)] for row in cells),
+    ]
     wide = [2 + max(len(line[j]) for line in lines) for j in range(len(table.columns))]
+    sayings = {len(most) - 1} if all(isinstance(row[-1], str) for row in table.rows) else set()
     yield table.title
     for line in lines:
         yield "".join(
-            f"{cell:<{width}}" if j == 0 else f"{cell:>{width}}"
+            f"{cell:<{width}}" if j == 0 else f"  {cell}" if j in sayings else f"{cell:>{width}}"
             for j, (cell, width) in enumerate(zip(line, wide, strict=True))
         ).rstrip()

@@ -22,8 +22,9 @@ class Placeholder:
 NO_ATTENTION = Placeholder(
     kind="empty",
     title="This model has no attention",
-    hint="There are no weights to draw. Its output is on the right; it can be trained, compared by its "
-    "output, and used for generation like any other.",
+    hint="There are no weights to draw. If a recurrence or a convolution stands in its place, ask for the "
+    "Hidden attention (tab Ask, on the right): the map that it would be. Output and Generate work as for "
+    "any other model.",
 )
 
 

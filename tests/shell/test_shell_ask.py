@@ -15,6 +15,7 @@ from questions_added import LETTERS
 import attnscope as at
 from attnscope import questions
 from attnscope.cli import main as cli
+from attnscope.cli.ask import _lines_of_table
 from attnscope.errors import UserError
 from attnscope.paths import resources_folder
 from attnscope.records.asking import Answer, NumberTable
@@ -120,3 +121,11 @@ def test_that_rows_of_a_table_have_a_cell_for_each_column() -> None:
     with pytest.raises(ValueError, match="2 cells under 1 columns"):
         NumberTable(title="", columns=("a",), rows=(("x", 1.0),))
     assert Answer(sentence="It is so.").charts == ()
+
+
+def test_that_what_a_table_says_last_is_whole_and_names_are_cut_with_a_sign() -> None:
+    said, name = "7 states of 64 numbers, one for each source token", "a" * 30
+    table = NumberTable(title="Steps", columns=("step", "now"), rows=((name, said), ("b", "c")))
+    lines = list(_lines_of_table(table))
+    assert lines[2] == f"{'a' * 23}…    {said}"
+    assert lines[3] == f"{'b':<26}  c"

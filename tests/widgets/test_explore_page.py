@@ -293,3 +293,16 @@ def test_that_a_second_text_that_is_left_out_is_empty_only_where_two_are_matched
     bar = TextBar(mock_session(model=model, text="the cat"), ViewState())
     qtbot.addWidget(bar)
     assert said in bar.target_edit.placeholderText()
+
+
+def test_that_a_model_without_heads_leaves_the_side_to_its_answers(qtbot):
+    desk = Desk().open()
+    page, _ = make(qtbot, desk)
+    assert page.inspector.isVisible()
+    desk.session.model = dataclasses.replace(desk.session.model, sites=())
+    desk.session.changed.model.emit()
+    assert not page.inspector.isVisible()
+    assert page.answers.isVisible()
+    desk.session.model = info()
+    desk.session.changed.model.emit()
+    assert page.inspector.isVisible()

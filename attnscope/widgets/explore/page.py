@@ -276,6 +276,7 @@ class ExplorePage(Dressed):
         self.bars = QWidget()
         self._presented = Presented(self.bars, self.columns, self.pictures, self.side, self.grid_panel)
         self._is_touring = self._gives_way = self._is_tight = self._was_stage = False
+        self._had_heads = True
         self._fitted_heading = QSize()
         self._lay_out()
         for part in (self.columns, self.head_panel):
@@ -434,7 +435,7 @@ class ExplorePage(Dressed):
         """Hide what is not to be seen of the inspector and the answers, and the side with them."""
         hides, gives_way = self._view.hides, self._gives_way and not is_stage
         for panel, is_hidden in (
-            (self.inspector, hides("inspector") or is_stage or gives_way),
+            (self.inspector, hides("inspector") or is_stage or gives_way or not self._has_heads()),
             (self.answers, hides("answers") or gives_way),
         ):
             panel.setVisible(panel.parentWidget() is not self.side or not is_hidden)
@@ -447,6 +448,14 @@ class ExplorePage(Dressed):
         if not is_shown:
             self.card.show_stage(stage)
         self._stages.setCurrentWidget(self.pictures if is_shown else self.card)
+        if self._has_heads() != self._had_heads:
+            self._had_heads = self._has_heads()
+            self._fold_side(self._was_stage)
+
+    def _has_heads(self) -> bool:
+        """Whether there are heads to tell of, or no model: without attention the answers have the side."""
+        model = self._session.model
+        return model is None or bool(model.sites)
 
     def _is_late(self) -> bool:
         return self._session.is_stale and not self._session.tracing.is_growing
