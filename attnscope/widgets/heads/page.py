@@ -67,7 +67,10 @@ class HeadCardPanel(QScrollArea):
         inner.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         self._layout = column(on=inner, margins=12, spacing=8)
         self._fill()
-        self.setWidget(inner)  # the one before is deleted
+        before = self.takeWidget()
+        self.setWidget(inner)
+        if before is not None:
+            before.deleteLater()  # events for it may still be on their way
 
     def _fill(self) -> None:
         card = self._state.card
