@@ -193,8 +193,10 @@ def open_window(options: "StartOptions") -> int:
         door = door_name(os.environ.get("WAYLAND_DISPLAY") or os.environ.get("DISPLAY", ""), platform.node())
         if door and options.may_be_handed_over and hand_over(options.source, door):
             hard_exit(0)
-    from attnscope.lifetime import run_window
+    from attnscope.quick_records import quick_records
 
+    with quick_records():
+        from attnscope.lifetime import run_window
     hard_exit(run_window(options, started_s=started_s, end_now=hard_exit, door=door))
 
 

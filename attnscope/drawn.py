@@ -38,7 +38,7 @@ def is_name(text: str) -> bool:
     return text.split()[:1] != [] and text.split()[0] in DRAWN_KINDS
 
 
-def draw(name: str) -> NDArray[np.uint8]:
+def drawn_picture(name: str) -> NDArray[np.uint8]:
     """The picture of a name, uint8 [SIDE, SIDE], light paper and dark ink.
 
     Raises ValueError that says which word is unknown and what could stand there.

@@ -54,7 +54,7 @@ class RatioBootstrap:
         self.seed, self.n_resamples = seed, n_resamples
         self._totals, self._products = np.zeros((2, n_columns)), np.zeros((3, n_columns))
         self._counts = np.zeros(n_columns)
-        self._resampled = np.zeros((2, n_resamples, n_columns), np.float32)
+        self._resampled = np.zeros((2, n_columns, n_resamples), np.float32)
         self._numbers: list[int] = []
         self._buffer: list[NDArray[np.float32]] = []
 
@@ -108,7 +108,7 @@ class RatioBootstrap:
         if len(many):
             self._draw()
             with np.errstate(divide="ignore", invalid="ignore"):
-                drawn, drawn_below = self._resampled[..., many]
+                drawn, drawn_below = self._resampled[:, many]
                 ratios = (drawn / np.where(drawn_below == 0, np.nan, drawn_below)).astype(np.float32)
             low[many], high[many] = _percentiles(ratios, _edges(level))
         return RatioIntervals(
@@ -125,10 +125,10 @@ class RatioBootstrap:
     def _draw(self) -> None:
         if not self._numbers:
             return
-        draws = np.stack([self._draws(number) for number in self._numbers], axis=1)  # [R, n]
+        draws = np.stack([self._draws(number) for number in self._numbers])  # [n, R]
         both = np.concatenate(self._buffer, axis=1)
         for total, one in zip(self._resampled, both, strict=True):
-            total += draws @ one
+            total += one.T @ draws
         self._numbers.clear()
         self._buffer.clear()
 
@@ -203,13 +203,19 @@ def mean_interval(
 def _percentiles(
     ratios: NDArray[np.float32], edges: tuple[float, float]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Two percentiles of each column over the resamples that drew anything; NaN where none did."""
-    n_columns = ratios.shape[1]
-    low, high = np.full(n_columns, np.nan), np.full(n_columns, np.nan)
-    missing = np.isnan(ratios)
-    whole = ~missing.any(axis=0)
-    if whole.any():
-        low[whole], high[whole] = np.percentile(ratios[:, whole], edges, axis=0)
-    for column in np.flatnonzero(~whole & ~missing.all(axis=0)):
-        low[column], high[column] = np.percentile(ratios[~missing[:, column], column], edges)
-    return low, high
+    """Two percentiles of each row over the resamples that drew anything; NaN where none did.
+
+    As `np.nanpercentile`, which looks at rows with NaN one by one, and takes three times as long for others.
+    """
+    ranked = np.sort(ratios, axis=1)  # NaN last
+    last = np.maximum((~np.isnan(ranked)).sum(axis=1) - 1, 0)
+    rows = np.arange(len(ranked))
+
+    def at(edge: float) -> NDArray[np.float64]:
+        place = last * (edge / 100)
+        before = place.astype(np.int64)
+        lower, upper = (ranked[rows, i].astype(np.float64) for i in (before, np.minimum(before + 1, last)))
+        found: NDArray[np.float64] = lower + (upper - lower) * (place - before)
+        return found
+
+    return at(edges[0]), at(edges[1])

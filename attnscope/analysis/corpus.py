@@ -123,8 +123,10 @@ def value_norms(v: Tensor, gram: Tensor) -> Tensor:
 _STREAMED = tuple(name for name, measure in MEASURES.items() if not measure.like)
 _KEPT_TEXTS = 10_000
 """The tokens of so many texts are kept between counting and measuring them."""
-_HELD_NUMBERS = 16_000_000
-"""At most so many numbers of queries, keys and values wait to be measured (64 MB)."""
+_HELD_CELLS, _HELD_NUMBERS = 500_000, 4_000_000
+"""At most so many weights, and numbers of queries, keys and values (16 MB), wait to be measured together: so
+little that the C library keeps it for the next ones (`boot.keep_freed_memory`). What is given back to the
+system costs twice: its pages come anew, and empty, and into no cache."""
 _N_SHARES = 2 * OFFSET_REACH + 1
 _RESAMPLED_CELLS = 30_000_000
 """Most numbers that the resamples may hold (120 MB): models of many heads get fewer resamples."""
@@ -199,7 +201,7 @@ class MeasureProbe(QuietProbe):
         self._earlier.append(self._now)
         can_wait = not self._measured and all(_can_join(call) for call, *_ in self._now.calls.values())
         n_more = len(self._earlier) + 1
-        is_full = n_more * self._now.n_cells > BLOCK_CELLS or n_more * self._now.n_numbers > _HELD_NUMBERS
+        is_full = n_more * self._now.n_cells > _HELD_CELLS or n_more * self._now.n_numbers > _HELD_NUMBERS
         if not can_wait or is_full:
             self._finish(self._earlier)
         yield from self._handed_out()

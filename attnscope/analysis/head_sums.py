@@ -26,7 +26,7 @@ from attnscope.analysis.token_masks import Facts
 from attnscope.nn.masks import MaskRule
 from attnscope.nn.scores import ScoreRule, log_weights
 from attnscope.records.measures import OFFSET_REACH
-from attnscope.schemes.measures import MEASURES, TEXT_MEASURES, Block, Measure
+from attnscope.schemes.measures import MEASURES, TEXT_MEASURES, Measure, RowBlock
 from attnscope.schemes.measures.measure import Reading, share_of
 
 BLOCK_CELLS = 2_000_000
@@ -73,7 +73,7 @@ class HeadSums:
         a = logs.clamp_(min=LEAST_LOG).exp()  # and 0 · ln 0 is 0
         F.threshold(a, _LEAST_WEIGHT, 0.0, inplace=True)
         largest = a.amax(dim=-1) if self.has_offsets else None
-        block = Block(facts, a, logs, seen=seen, valid=valid, rows=rows, cols=cols, largest=largest)
+        block = RowBlock(facts, a, logs, seen=seen, valid=valid, rows=rows, cols=cols, largest=largest)
         for reading in self._readings:
             found = reading(block)
             found = (found.sum(dim=-1) if found.dim() == 3 else found).to(self.columns.dtype)

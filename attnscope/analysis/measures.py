@@ -46,7 +46,7 @@ from attnscope.records.axes import is_self_attention
 from attnscope.records.maps import HeadMeasures, SiteGrid
 from attnscope.records.sites import HeadRef, Site, SiteKey, Stack
 from attnscope.records.tokens import Token
-from attnscope.schemes.measures import ESTIMATED, TEXT_MEASURES, AtFirst, AtOffset, Block
+from attnscope.schemes.measures import ESTIMATED, TEXT_MEASURES, AtFirst, AtOffset, RowBlock
 from attnscope.trace.record import SiteRecord
 from attnscope.trace.thumbnails import grids_of_logs
 from attnscope.trace.trace import Trace
@@ -104,7 +104,7 @@ def _row_values(record: SiteRecord, facts: Facts, rows: slice) -> Tensor:
     seen = allowed.sum(dim=-1).expand(logs.shape[:2])  # [H, rows]
     a = logs.exp()
     logs.clamp_(min=torch.finfo(logs.dtype).min)
-    block = Block(facts, a[None], logs[None], seen=seen[None], valid=seen[None] > 0, rows=rows, cols=cols)
+    block = RowBlock(facts, a[None], logs[None], seen=seen[None], valid=seen[None] > 0, rows=rows, cols=cols)
     nothing = torch.full_like(a[..., 0], math.nan)
     found = [
         one.of_rows(block)[0] if facts.is_self or not one.is_self_only else nothing

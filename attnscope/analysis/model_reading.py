@@ -27,12 +27,12 @@ from attnscope.models.huggingface.anatomy import Anatomy, anatomy_of, is_product
 from attnscope.models.huggingface.head_rows import head_products, matrix_of
 from attnscope.models.huggingface.network import HuggingFaceNetwork
 from attnscope.models.model import Model
-from attnscope.models.network import Pass
+from attnscope.models.network import Pass, knowing
 from attnscope.models.outputs import log_probabilities
 from attnscope.models.own import OwnNetwork
 from attnscope.models.passes import evaluating, hidden_stream
 from attnscope.models.places import CallPlace
-from attnscope.nn.block import Block
+from attnscope.nn.block import Block, one_stream
 from attnscope.nn.config import ModelConfig
 from attnscope.nn.experts import Experts
 from attnscope.nn.hard_concrete import open_probability
@@ -329,14 +329,15 @@ class ModelReading:
         with evaluating(module), _found_weights(module) as found:
             hidden = hidden_stream(module, self._inputs, self._probe)[0]
             log_p = log_probabilities(module.logits(hidden)).cpu()
-            generator = log_probabilities(module.logits(hidden[:, :d])).cpu()
+            generator = torch.full_like(log_p, -torch.inf)
+            generator[:, : module.config.vocab_size] = log_probabilities(module.logits(hidden[:, :d])).cpu()
             p_write = exact(gate(hidden[:, :d])).cpu()[:, 0].sigmoid()
         told = [*target.ids[1:], int(log_p[-1].argmax())]
         weights = found[0][0].mean(dim=0) if found else hidden.new_zeros(n, len(self._inputs.source))
         return Copied(
             tokens=target.tokens,
             source=self._inputs.source.tokens,
-            told=(*target.tokens[1:], self._network.answer(told[-1])),
+            told=(*target.tokens[1:], knowing(self._network, self._inputs).answer(told[-1])),
             p_write=p_write.numpy(),
             weights=exact(weights).cpu().numpy(),
             p=log_p[range(n), told].exp().numpy(),
@@ -768,17 +769,18 @@ def _hooks(
 ) -> tuple[Callable[..., None], Callable[..., None]]:
     calls: Counter[str] = Counter()
 
-    def before(_: nn.Module, arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
+    def before(module: nn.Module, arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
         place = read.get(calls["read"])
         calls["read"] += 1
         if place is not None:
-            seen.read_at[place] = (arguments[0] if arguments else named["hidden_states"])[-1].detach()
+            stream = arguments[0] if arguments else named["hidden_states"]
+            seen.read_at[place] = one_stream(module, stream)[-1].detach()
 
-    def after(_: nn.Module, __: object, result: object) -> None:
+    def after(module: nn.Module, __: object, result: object) -> None:
         place = given.get(calls["given"])
         calls["given"] += 1
         if place is not None:
-            seen.given_at[place] = first_tensor(result)[-1].detach()
+            seen.given_at[place] = one_stream(module, first_tensor(result))[-1].detach()
 
     return before, after
 

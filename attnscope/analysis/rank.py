@@ -110,6 +110,12 @@ def _first_call(subject: OwnSubject, block: Block, batch: Batch) -> tuple[Tensor
 
 def _own_ratios(subject: OwnSubject, stack: Stack, batch: Batch) -> Ratios:
     blocks = [block for block in subject.blocks(stack) if isinstance(block, Block)]
+    if subject.module.config.is_reversible:
+        raise UserError(
+            "Reversible layers have two streams, of which each keeps the other alive.",
+            expected="a model with one residual stream",
+            action='Choose a model whose residual is "plain".',
+        )
     with subject.studying():
         first, choices = _first_call(subject, blocks[0], batch)
 

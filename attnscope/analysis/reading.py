@@ -18,6 +18,7 @@ from attnscope.analysis.batches import NOT_SCORED
 from attnscope.analysis.model_adapter import Batch, OwnSubject
 from attnscope.models.inputs import Inputs
 from attnscope.models.model import Model
+from attnscope.nn.block import one_stream
 from attnscope.records.sites import SiteKey, Stack
 from attnscope.records.tokens import Token
 
@@ -54,11 +55,11 @@ def watched_streams(subject: OwnSubject, stack: Stack) -> Iterator[list[Tensor]]
     blocks = subject.blocks(stack)
     streams: list[Tensor] = []
 
-    def before(_: nn.Module, arguments: tuple[Tensor, ...]) -> None:
-        streams.append(arguments[0].detach())
+    def before(block: nn.Module, arguments: tuple[Tensor, ...]) -> None:
+        streams.append(one_stream(block, arguments[0]).detach())
 
-    def after(_: nn.Module, arguments: object, result: object) -> None:
-        streams.append(first_tensor(result).detach())
+    def after(block: nn.Module, arguments: object, result: object) -> None:
+        streams.append(one_stream(block, first_tensor(result)).detach())
 
     handles = [block.register_forward_pre_hook(before) for block in blocks]
     handles += [block.register_forward_hook(after) for block in blocks[-1:]]

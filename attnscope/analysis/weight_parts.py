@@ -43,6 +43,7 @@ from attnscope.records.head_weights import N_PAIRS, HeadWeightsFound, WeightPart
 from attnscope.records.importance import Progress
 from attnscope.records.redundancy import CircuitKind, HeadCircuit, SiteSpectrum, TokenPair
 from attnscope.records.sites import HeadRef, Site, SiteKey, check_heads, find_site
+from attnscope.schemes.residuals import RESIDUALS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -177,6 +178,7 @@ def _read_embeddings(subject: OwnSubject, head: HeadRef) -> tuple[Tensor, Tensor
     """Embeddings as the head's queries and as its keys and values read them, float64."""
     module, block = subject.module, subject.block(head.site_key)
     scale = module.config.d_model**0.5 if module.config.scale_embeddings else 1.0
+    n_streams = RESIDUALS[module.config.residual].n_streams  # among which the embedding is divided
     with torch.no_grad():
         embeddings = module.tokens.weight * scale
 
@@ -185,7 +187,7 @@ def _read_embeddings(subject: OwnSubject, head: HeadRef) -> tuple[Tensor, Tensor
 
         def entered(stack: str) -> Tensor:
             own = module.encoder_embedding if stack == "encoder" else module.decoder_embedding
-            return through(embeddings, None if own is None else own.norm)
+            return through(embeddings, None if own is None else own.norm) / n_streams
 
         if head.stack == "cross":
             reading = through(entered("decoder"), block.cross_norm if block.is_pre else None)

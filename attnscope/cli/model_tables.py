@@ -97,7 +97,7 @@ def matters(name: str, choices: Mapping[str, object]) -> bool:
         return False
     if name in _OF_EXPERTS and not choices.get("n_experts"):
         return False
-    if name == "mixer" and choices[name] == "attention":
+    if (name, choices[name]) in (("mixer", "attention"), ("residual", "plain")):
         return False
     if name in ("span_kind", "span_ramp"):
         return bool(choices.get("span_limit"))

@@ -2,6 +2,7 @@
 
 import argparse
 import dataclasses
+from itertools import repeat
 from typing import TYPE_CHECKING
 
 from attnscope.cli.attribute import check_text
@@ -118,12 +119,20 @@ def _tell_file(arguments: argparse.Namespace) -> int:
 
 def prediction_lines(comparison: "Comparison", *, is_changed: bool) -> list[str]:
     """Each place with the best of both sides, the most probable on either side first."""
-    from attnscope.viewmodels.comparison_rows import candidate_rows, certainty_text, follows_text, kl_text
+    from attnscope.viewmodels.comparison_rows import (
+        candidate_rows,
+        certainty_text,
+        copied_text,
+        follows_text,
+        kl_text,
+    )
 
     lines = []
     pairs = zip(comparison.before.predictions, comparison.after.predictions, strict=True)
     for k, (before, after) in enumerate(pairs):
         named = one_line(before.context)
+        copied = copied_text(comparison, k)
+        named += f"  {copied}" if copied else ""
         lines.append(f"{named}  {kl_text(comparison, k)}, before → after" if is_changed else named)
         for row in candidate_rows(before, after, len(before.candidates) + len(after.candidates)):
             sides = ((row.before, row.before_below), (row.after, row.after_below))
@@ -151,7 +160,8 @@ def _told(probability: float | None, below: float | None) -> str:
 
 def _as_json(model: str, comparison: "Comparison", *, is_changed: bool) -> dict[str, object]:
     before, after = comparison.before, comparison.after
-    pairs = zip(before.predictions, after.predictions, comparison.kl_nats, strict=True)
+    copied = zip(before.p_write, after.p_write, strict=True) if before.p_write else repeat(())
+    pairs = zip(before.predictions, after.predictions, comparison.kl_nats, copied, strict=False)
     return {
         "model": model,
         "kind": before.kind,
@@ -163,8 +173,9 @@ def _as_json(model: str, comparison: "Comparison", *, is_changed: bool) -> dict[
                 "kl_nats": kl,
                 "before": _candidates(one),
                 "after": _candidates(other),
+                **({"p_gen": {"before": copied[0], "after": copied[1]}} if copied else {}),
             }
-            for one, other, kl in pairs
+            for one, other, kl, copied in pairs
         ],
         "writes": {"before": before.generated, "after": after.generated},
         "certainty": before.certainty,

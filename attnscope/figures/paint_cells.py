@@ -199,14 +199,15 @@ def _paint_numbers(
     if layout.cell(0, 0).width() < type_px(_NUMBER_PX) or layout.cell(0, 0).height() < type_px(14):
         return
     painter.setFont(font(SMALL_PX))
+    largest = float(np.nanmax(np.abs(shown.values), initial=0.0))
+    n_decimals = 0 if shown.kind == "steps" or largest >= 100 else 1 if largest >= 10 else 2
     for i, j in np.ndindex(shown.values.shape):
         value, word = float(shown.values[i, j]), int(words[codes[i, j]])
         if np.isnan(value):
             continue
         bright = 0.299 * (word >> 16 & 255) + 0.587 * (word >> 8 & 255) + 0.114 * (word & 255)
         painter.setPen(QColor("#101010" if bright > 135 else "#ffffff"))
-        text = f"{value:.0f}" if shown.kind == "steps" else fixed(value)
-        painter.drawText(layout.cell(i, j), Qt.AlignmentFlag.AlignCenter, text)
+        painter.drawText(layout.cell(i, j), Qt.AlignmentFlag.AlignCenter, fixed(value, n_decimals))
 
 
 def _paint_legend(painter: QPainter, rect: QRectF, shown: CellMap, palette: Palette) -> None:

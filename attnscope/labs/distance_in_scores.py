@@ -113,18 +113,19 @@ def alibi_bias(distances: Numbers, head: int) -> Numbers:
     return np.asarray(-(2.0 ** (-8.0 * head / N_HEADS)) * np.abs(distances))
 
 
-def buckets(distances: Numbers, *, is_causal: bool) -> NDArray[np.int64]:
-    """T5's bucket of each distance: single ones near by, ever wider ones up to MAX_DISTANCE, then the last.
+def buckets(
+    distances: Numbers, *, is_causal: bool, n_buckets: int = N_BUCKETS, max_distance: int = MAX_DISTANCE
+) -> NDArray[np.int64]:
+    """T5's bucket of each distance: single ones near by, ever wider ones up to the maximum, then the last.
 
     Where not causal, the upper half of the buckets is for keys ahead. Logarithms are float32, as in T5.
     """
-    n, first = (
-        (N_BUCKETS, 0 * distances) if is_causal else (N_BUCKETS // 2, (distances > 0) * (N_BUCKETS // 2))
-    )
+    half = n_buckets // 2
+    n, first = (n_buckets, 0 * distances) if is_causal else (half, (distances > 0) * half)
     away = np.maximum(-distances, 0) if is_causal else np.abs(distances)
     n_single = n // 2
     share = np.log(np.maximum(away, 1).astype(np.float32) / n_single) / np.float32(
-        np.log(MAX_DISTANCE / n_single)
+        np.log(max_distance / n_single)
     )
     wide = np.minimum(n_single + np.floor(share * (n - n_single)), n - 1)
     return np.asarray(first + np.where(away < n_single, away, wide), dtype=np.int64)

@@ -73,7 +73,7 @@ class Tuned:
     words: LabWords
 
 
-def spread(choice: TuneChoice) -> Tuned:
+def tuned_so_far(choice: TuneChoice) -> Tuned:
     """What is known so far."""
     found = choice.answer.of(TuneFinding)
     question = found.question if found is not None else choice.question
@@ -247,6 +247,6 @@ class FineTuning(Lab[TuneChoice, Tuned]):
     names_px = 100
     figure_mm = (200.0, 170.0)
 
-    resolve = staticmethod(spread)
+    resolve = staticmethod(tuned_so_far)
     cells = staticmethod(tune_cells)
     charts = staticmethod(tune_charts)

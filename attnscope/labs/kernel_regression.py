@@ -318,7 +318,7 @@ def features_of(places: Numbers, features: Features) -> Numbers:
     return np.asarray(waves / np.sqrt(np.sum(_WAVES**2)))
 
 
-def scores(queries: Numbers, keys: Numbers, choice: RegressionChoice) -> Numbers:
+def kernel_scores(queries: Numbers, keys: Numbers, choice: RegressionChoice) -> Numbers:
     """Scores of every query against every key, [m, n]."""
     first, second = features_of(queries, choice.features), features_of(keys, choice.features)
     temperature = choice.sigma**2
@@ -344,7 +344,7 @@ def _learn(choice: RegressionChoice) -> Learned:
 
 def attention_weights(queries: Numbers, keys: Numbers, choice: RegressionChoice) -> Numbers:
     """Softmax of the scores along the keys, [m, n]."""
-    found = scores(queries, keys, choice)
+    found = kernel_scores(queries, keys, choice)
     raised = np.exp(found - found.max(axis=1, keepdims=True))
     return np.asarray(raised / raised.sum(axis=1, keepdims=True))
 

@@ -144,7 +144,7 @@ def gain_ends(values: Numbers, base: Numbers, *, is_loss: bool) -> tuple[float, 
 
 
 def rank_correlation(first: Numbers, second: Numbers) -> float:
-    """Spearman's ρ of the rows that both have; NaN for fewer than three."""
+    """Spearman's ρ of the rows that both have; NaN for fewer than three, or where all of one are equal."""
     both = np.isfinite(first) & np.isfinite(second)
     if both.sum() < 3:
         return float("nan")
@@ -155,8 +155,10 @@ def rank_correlation(first: Numbers, second: Numbers) -> float:
 
 
 def _ranks(values: Numbers) -> Numbers:
-    """Places in ascending order from 0; equal values share the mean of theirs."""
-    return np.array([((values < one).sum() + (values <= one).sum() - 1) / 2 for one in values])
+    """Ranks from 1 in ascending order; equal values share the mean of theirs."""
+    _, which, counts = np.unique(values, return_inverse=True, return_counts=True)
+    last = np.cumsum(counts)
+    return np.asarray((last - (counts - 1) / 2)[which])
 
 
 def _words(

@@ -50,7 +50,7 @@ class OrderChoice:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sentence:
+class ReadSentence:
     """The words of one sentence, their weights [n, n] and outputs [n, d], in the sentence's order."""
 
     words: tuple[str, ...]
@@ -76,8 +76,8 @@ class Order:
     """
 
     choice: OrderChoice
-    first: Sentence
-    second: Sentence
+    first: ReadSentence
+    second: ReadSentence
     sorted_words: tuple[str, ...]
     difference: Numbers | None
     largest: float
@@ -107,7 +107,7 @@ def words_of(text: str) -> tuple[str, ...]:
     return tuple(text.split()[:MAX_WORDS])
 
 
-def attend_sentence(text: str, choice: OrderChoice) -> Sentence:
+def attend_sentence(text: str, choice: OrderChoice) -> ReadSentence:
     """One layer of self-attention over the words of a text; an empty text has no rows."""
     words = words_of(text)
     rows = np.stack([word_vector(word, choice.seed) for word in words]) if words else np.zeros((0, WIDTH))
@@ -125,7 +125,7 @@ def attend_sentence(text: str, choice: OrderChoice) -> Sentence:
     outputs = [[math.fsum(row * values[:, c]) for c in range(WIDTH)] for row in weights]
     if choice.is_causal:
         weights[np.triu_indices(len(words), 1)] = np.nan
-    return Sentence(words=words, weights=weights, outputs=np.array(outputs).reshape(len(words), WIDTH))
+    return ReadSentence(words=words, weights=weights, outputs=np.array(outputs).reshape(len(words), WIDTH))
 
 
 def word_vector(word: str, seed: int) -> Numbers:
@@ -146,7 +146,7 @@ def _each_row(rows: Numbers, matrix: Numbers) -> Numbers:
     return np.array(found).reshape(len(rows), matrix.shape[1])
 
 
-def _words(choice: OrderChoice, first: Sentence, second: Sentence, largest: float) -> LabWords:
+def _words(choice: OrderChoice, first: ReadSentence, second: ReadSentence, largest: float) -> LabWords:
     size = float(np.abs(first.outputs).max()) if first.words else math.nan
     return LabWords(
         formula=(
@@ -164,7 +164,7 @@ def _words(choice: OrderChoice, first: Sentence, second: Sentence, largest: floa
     )
 
 
-def _sentence(choice: OrderChoice, first: Sentence, second: Sentence, largest: float) -> str:
+def _sentence(choice: OrderChoice, first: ReadSentence, second: ReadSentence, largest: float) -> str:
     if not first.words or first.counts != second.counts:
         return "Type the same words in both lines, in a different order, to compare the outputs."
     if [word.lower() for word in first.words] == [word.lower() for word in second.words]:

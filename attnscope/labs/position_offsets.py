@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from attnscope.counting import format_number
 from attnscope.fields import number
+from attnscope.labs.distance_in_scores import buckets
 from attnscope.labs.lab import BLUE, GREEN, OCHRE, ORANGE, PURPLE, SKY, Lab, LabWords
 from attnscope.records.charts import Chart, Series
 
@@ -162,18 +163,13 @@ def slope(head: int, n_heads: int = N_HEADS) -> float:
     return float(2.0 ** (-8.0 * head / n_heads))
 
 
-def buckets(offsets: Numbers, n_buckets: int = N_BUCKETS, max_distance: int = MAX_DISTANCE) -> Numbers:
-    """T5's bucket of each offset back, where keys ahead are not seen: single ones, then ever wider ones."""
-    n_single = n_buckets // 2
-    away = np.maximum(offsets, 1.0)
-    share = np.log(away / n_single) / np.log(max_distance / n_single)
-    wide = np.minimum(n_single + np.floor(share * (n_buckets - n_single)), n_buckets - 1)
-    return np.asarray(np.where(offsets < n_single, offsets, wide))
+def _buckets(offsets: Numbers) -> NDArray[np.int64]:
+    return buckets(-offsets, is_causal=True, n_buckets=N_BUCKETS, max_distance=MAX_DISTANCE)
 
 
 def example_bias(offsets: Numbers) -> Numbers:
     """What T5 adds if its numbers fell evenly from bucket to bucket."""
-    return np.asarray(-0.25 * buckets(offsets))
+    return np.asarray(-0.25 * _buckets(offsets))
 
 
 def turning_pairs(choice: OffsetChoice, offset: int) -> tuple[TurningPair, ...]:
@@ -201,7 +197,7 @@ def _words(
         ("learned cosine", format_number(float(learned[offset])) if has_place else "no such position"),
         (f"ALiBi, head {choice.head}: −m·Δ", format_number(-slope(choice.head) * offset)),
         ("m", format_number(slope(choice.head))),
-        ("T5 bucket", f"{buckets(np.array([float(offset)]))[0]:.0f} of {N_BUCKETS}"),
+        ("T5 bucket", f"{_buckets(np.array([float(offset)]))[0]} of {N_BUCKETS}"),
         ("pairs under one rotation in L", new_pairs),
         ("the same, rotary", new_rotary),
     )
@@ -260,7 +256,7 @@ def offset_charts(shown: Offsets) -> tuple[Chart, ...]:
         Chart(
             title="Likeness",
             x_label="offset Δ in tokens",
-            y_label="cosine of two positions; rotary: score of equal vectors",
+            y_label="cosine of two positions, or rotary score",
             series=(
                 line("learned, new", shown.learned, GREEN),
                 line("sinusoidal", shown.sinusoidal, BLUE),
@@ -298,7 +294,7 @@ def _turning(shown: Offsets) -> Chart:
     return Chart(
         title="Rotation",
         x_label="",
-        y_label="sinusoidal pairs, number and turn: the same for every t",
+        y_label="pairs: number and turn, at every t",
         series=(
             Series(name="", xs=_joined(circles, 0), ys=_joined(circles, 1), colour=SKY, is_quiet=True),
             Series(name="", xs=_joined(before, 0), ys=_joined(before, 1), colour=BLUE),
@@ -323,7 +319,7 @@ def _turns(shown: Offsets) -> Chart:
     return Chart(
         title="Turns in training",
         x_label="pair: the quickest at 0, the slowest at 1",
-        y_label="in L positions; below 1: angles past L are new",
+        y_label="in L positions; below 1: new angles",
         series=(
             Series(name="one turn", xs=ends, ys=np.ones(2), colour=SKY, is_quiet=True),
             line("sinusoidal", shown.sinusoidal_turns, BLUE),

@@ -31,6 +31,7 @@ from attnscope.counting import fixed, format_number, plural
 from attnscope.errors import LoadError
 from attnscope.fields import file_line, number, one_of
 from attnscope.labs.lab import BLUE, ORANGE, SKY, Lab, LabWords
+from attnscope.labs.modifications import rank_correlation
 from attnscope.labs.shift_matrix import sinusoidal
 from attnscope.paths import resources_folder
 from attnscope.records.charts import CellMap, Chart, Series
@@ -266,23 +267,9 @@ def cosines(table: Numbers) -> Numbers:
     return np.asarray(np.divide(table @ table.T, products, out=found, where=products > 0))
 
 
-def quoted(word: str) -> str:
+def _quoted(word: str) -> str:
     """A word in quotation marks, cut where it is long."""
     return f"“{word if len(word) <= _LONGEST else word[: _LONGEST - 1] + '…'}”"
-
-
-def rank_correlation(xs: Numbers, ys: Numbers) -> float:
-    """Spearman's, equal values sharing their mean rank; NaN where all values of one are equal."""
-    x, y = (_ranks(one) for one in (xs, ys))
-    x, y = x - x.mean(), y - y.mean()
-    size = np.sqrt((x**2).sum() * (y**2).sum())
-    return float((x * y).sum() / size) if size > 0 else float("nan")
-
-
-def _ranks(values: Numbers) -> Numbers:
-    _, which, counts = np.unique(values, return_inverse=True, return_counts=True)
-    last = np.cumsum(counts)
-    return np.asarray((last - (counts - 1) / 2)[which])
 
 
 def _words(
@@ -310,8 +297,8 @@ def _words(
             "rank correlation of both distances",
             format_number(rank_correlation(rows, edges), 2) if n > 2 else "none",
         ),
-        ("word", quoted(sentence.words[word])),
-        ("its head", quoted(sentence.words[head]) if head >= 0 else "none: the root"),
+        ("word", _quoted(sentence.words[word])),
+        ("its head", _quoted(sentence.words[head]) if head >= 0 else "none: the root"),
         ("its relation", sentence.relations[word][:_LONGEST]),
         ("its depth, child", f"{depths[word]:.0f}, {branches[word] + 1 or 'none'}"),
         *(
@@ -354,7 +341,7 @@ def _sentence(choice: TreeChoice, sentence: Sentence, in_row: Numbers, in_tree: 
         if sentence.relations[i] != "punct" and not np.isnan(in_tree[i, head])
     ]
     apart, i, head = max(telling or edges, key=lambda edge: (edge[0], -edge[1]))
-    pair = f"{quoted(sentence.words[i])} and its head {quoted(sentence.words[head])}"
+    pair = f"{_quoted(sentence.words[i])} and its head {_quoted(sentence.words[head])}"
     if choice.encoding in ("distance", "relative"):
         return (
             f"{pair} stand {plural(apart, 'word')} apart, but one edge: for positions in a tree they are "
@@ -439,7 +426,7 @@ def _from_word(shown: TreeShown) -> Chart:
     places = np.arange(1.0, len(shown.sentence.words) + 1)
     is_cosine = shown.choice.encoding in ("depth", "path")
     return Chart(
-        title=f"From {quoted(shown.sentence.words[shown.word])}",
+        title=f"From {_quoted(shown.sentence.words[shown.word])}",
         x_label="",
         y_label="cosine with each word" if is_cosine else "to each word",
         series=(

@@ -3,7 +3,7 @@
 from attnscope.labs.lab import LabEntry
 
 
-class Vocabulary(LabEntry):
+class VocabularyLab(LabEntry):
     name = "Vocabulary"
     group = "Tokens"
     order = 3

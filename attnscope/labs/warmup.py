@@ -93,7 +93,7 @@ def warm_up(choice: WarmupChoice) -> Warmup:
     """What is known so far."""
     finding = choice.answer.of(WarmupFinding)
     runs = {run.warming: run for run in finding.runs} if finding is not None else {}
-    edges = np.array(finding.edges) if finding is not None else np.linspace(-8.0, -1.0, 2)
+    edges = np.array(finding.edges) if finding is not None else np.linspace(-8.0, -1.0, 71)
     step = min(max(choice.step, 1), N_STEPS)
     sizes = 10.0 ** ((edges[1:] + edges[:-1]) / 2)
     losses = {w: _padded(runs.get(w), "losses") for w in WARMINGS}

@@ -14,7 +14,7 @@ from attnscope.html_table import html_table
 from attnscope.models.checkpoint import write_model_folder
 from attnscope.models.edits import build_edits, without_copies
 from attnscope.models.inputs import Inputs, check_string, check_strings, with_pattern, with_segments
-from attnscope.models.network import Network, Pass
+from attnscope.models.network import Network, Pass, knowing
 from attnscope.models.outputs import build_output, certainty_of, kl_nats, log_probabilities
 from attnscope.models.own import OwnNetwork, OwnPass
 from attnscope.models.spans import written_text
@@ -26,7 +26,7 @@ from attnscope.records.interventions import CopyPattern, Intervention, Intervent
 from attnscope.records.models import ModelInfo, needs_model
 from attnscope.records.outputs import Comparison, Output
 from attnscope.records.sites import NO_GATES, Gates, GateTable, Site, SiteKey, find_site, gates_named
-from attnscope.records.tokens import Token, Tokens
+from attnscope.records.tokens import Token
 from attnscope.trace.probe import GateProbe, TraceProbe
 from attnscope.trace.record import SiteRecord, TextRecord
 from attnscope.trace.trace import Trace
@@ -52,7 +52,10 @@ def compare_outputs(
         told = build_output(network, inputs, positions, log_p, top=top, generated=written)
         if written and own:
             told = replace(told, certainty=certainty_of(log_p, own))
-        return replace(told, follows=done.follows(copy)) if isinstance(done, OwnPass) else told
+        if not isinstance(done, OwnPass):
+            return told
+        p_write = done.p_write(positions, copy) if done.copies else ()
+        return replace(told, follows=done.follows(copy), p_write=p_write)
 
     after = log_probabilities(done.logits(positions))
     if not is_changed:
@@ -348,7 +351,8 @@ class Model:
         part = self.network.own_target(inputs, ids[:-1])
         if part.target is None:
             return part
-        return replace(part, target=replace(part.target, following=self.network.answer(ids[-1])))
+        following = knowing(self.network, inputs).answer(ids[-1])
+        return replace(part, target=replace(part.target, following=following))
 
     def _look_at_part(self, inputs: Inputs, change: _Change, top: int) -> Look:
         """`look` at a target that the model is still writing."""
@@ -491,15 +495,16 @@ class Model:
                 logits=logits,
                 interventions=change.interventions,
             ),
-            follows=self._follows(inputs.target, done),
+            follows=self._follows(inputs, done),
         )
 
-    def _follows(self, target: Tokens | None, done: Pass) -> Callable[[], Token] | None:
+    def _follows(self, inputs: Inputs, done: Pass) -> Callable[[], Token] | None:
         """What the model writes after the target, where its tokens are read to write the next one."""
+        target = inputs.target
         if not target or target.following is not None or self.network.output_kind != "translation":
             return None
         best = done.logits([len(target) - 1])[0].argmax()
-        return lambda: self.network.answer(int(best))
+        return lambda: knowing(self.network, inputs).answer(int(best))
 
     def _writer(
         self, inputs: Inputs, change: _Change, comparison: Comparison, n_continue: int

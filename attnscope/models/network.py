@@ -72,6 +72,20 @@ class Pass(Protocol):
         ...
 
 
+class Copying(Protocol):
+    """A network that may copy words of a source that its vocabulary lacks."""
+
+    def knowing(self, inputs: Inputs) -> "Network":
+        """The same network, whose vocabulary has these words too."""
+        ...
+
+
+def knowing(network: "Network", inputs: Inputs) -> "Network":
+    """The network as it tells tokens of these inputs: it can name every word that it may copy."""
+    copying: Copying | None = getattr(network, "copying", None)
+    return network if copying is None else copying.knowing(inputs)
+
+
 class Network(Protocol):
     """One architecture with its weights and its vocabulary."""
 

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from attnscope.errors import NotFiniteError
 from attnscope.models.inputs import Inputs
-from attnscope.models.network import Network
+from attnscope.models.network import Network, knowing
 from attnscope.nn.cancellation import stop_if_unwanted
 from attnscope.nn.precision import exact
 from attnscope.records.models import Form
@@ -57,7 +57,8 @@ def build_output(
     contexts = _contexts(network, inputs, positions)
     n_shown = max(0, min(top, log_p.shape[-1]))
     values, ids = log_p.topk(n_shown, dim=-1)
-    tokens = {id: network.answer(id) for id in set(ids.flatten().tolist())}  # long texts repeat them
+    shown = set(ids.flatten().tolist())  # long texts repeat them
+    tokens = dict(zip(shown, map(knowing(network, inputs).answer, shown), strict=True))
     rows = zip(positions, contexts, ids.tolist(), values.exp().tolist(), strict=True)
     predictions = tuple(_prediction(tokens, *row) for row in rows)
     return Output(kind=network.output_kind, predictions=predictions, generated=generated)

@@ -1,6 +1,7 @@
 """Our own models as a network."""
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import replace
 from functools import cached_property
 
@@ -25,6 +26,7 @@ from attnscope.models.spans import number_masks
 from attnscope.models.writing.writer import OwnWriter, RecomputingWriter, Writer
 from attnscope.nn.attention import Probe
 from attnscope.nn.config import ModelConfig, count_parameters
+from attnscope.nn.copying import UNKNOWN_ID
 from attnscope.nn.guiding import Guide
 from attnscope.nn.memory_tokens import behind_memory
 from attnscope.nn.own_module import OwnModule
@@ -64,6 +66,7 @@ class OwnPass:
     ) -> None:
         self._module, self._hidden, self._is_pair = module, hidden, is_pair
         self._may_point_to = may_point_to
+        self.copies = module.config.copies_source
 
     def logits(self, positions: Sequence[int] | None = None, copy: int = -1) -> Tensor:
         if self._may_point_to:
@@ -74,6 +77,15 @@ class OwnPass:
         hidden = self._hidden[copy] if positions is None else self._hidden[copy, _places(positions)]
         with torch.no_grad():
             return self._module.logits(hidden).float()
+
+    def p_write(self, positions: Sequence[int], copy: int = -1) -> tuple[float, ...]:
+        """p_gen at some positions, 0…1 (`nn/copying.py`); only of a model that copies."""
+        gate = self._module.head.copy_gate
+        if gate is None:
+            raise ValueError("this model copies nothing")
+        with torch.no_grad():
+            told = gate(self._hidden[copy, _places(positions), : self._module.config.d_model]).float()
+        return tuple(told[:, 0].sigmoid().tolist())
 
     def follows(self, copy: int = -1) -> float | None:
         """The probability that the second text follows the first (Devlin et al. 2018, section 3.1), 0…1.
@@ -107,6 +119,8 @@ class OwnNetwork:
         self.sites: tuple[Site, ...] = module.sites()
         self._source, self._sha256, self._note = source, sha256, note
         self._points = module.config.points
+        copies = module.config.copies_source and tokenizer.unknown_id == UNKNOWN_ID
+        self.copying = self if copies else None
 
     @property
     def config(self) -> ModelConfig:
@@ -221,9 +235,12 @@ class OwnNetwork:
             return Inputs(source=behind_memory(source, self.config.vocab_size, n_memory))
         reads_past = past_trained and self.can_read_past
         n_most = max(self.max_tokens, MAX_PAST_TOKENS) if reads_past else self.max_tokens
-        source = encode_source(self.vocabulary, self.form, text, n_most)
+        tokenizer, source = self.vocabulary, encode_source(self.vocabulary, self.form, text, n_most)
+        if self.copying:
+            tokenizer = tokenizer.knowing(source)
+            source = encode_source(tokenizer, self.form, text, n_most)
         if self.form == "encoder-decoder":
-            source = number_masks(source, self.vocabulary)
+            source = number_masks(source, tokenizer)
         if len(source) > self.max_tokens:
             self.module.reach_past(len(source))
             source = replace(source, n_untrained=len(source) - self.max_tokens)
@@ -237,7 +254,7 @@ class OwnNetwork:
             return Inputs(source=source, target=second)
         if target is None or self.config.joins_texts:
             return Inputs(source=source)
-        read = encode_target(self.vocabulary, self.form, target, self.max_tokens)
+        read = encode_target(tokenizer, self.form, target, self.max_tokens)
         return Inputs(source=source, target=read)
 
     def _encode_picture(self, text: str, target: str | None) -> Inputs:
@@ -261,9 +278,18 @@ class OwnNetwork:
             return with_sentences(source, self.config.sentence_ends)
         return source
 
+    def knowing(self, inputs: Inputs) -> "OwnNetwork":
+        """See `models.network.Copying`."""
+        tokenizer = self.vocabulary.knowing(inputs.source) if self.copying else self.vocabulary
+        if tokenizer is self.vocabulary:
+            return self
+        knowing = copy(self)
+        knowing.vocabulary = tokenizer
+        return knowing
+
     def own_target(self, inputs: Inputs, written: Sequence[int]) -> Inputs:
         """The same source with what the model wrote."""
-        target = own_target(self.vocabulary, list(written))
+        target = own_target(self.knowing(inputs).vocabulary, list(written))
         return Inputs(source=inputs.source, target=target, is_own_target=True)
 
     def run(self, inputs: Inputs, probe: Probe | None = None, *, n_copies: int = 1) -> OwnPass:

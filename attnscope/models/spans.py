@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from attnscope.models.inputs import Inputs
-from attnscope.models.network import Network
+from attnscope.models.network import Network, knowing
 from attnscope.records.tokens import Tokens
 from attnscope.text.sentinels import spans_of
 from attnscope.text.tokenizer import Tokenizer
@@ -35,7 +35,7 @@ def number_masks(tokens: Tokens, tokenizer: Tokenizer) -> Tokens:
 
 def written_text(network: Network, inputs: Inputs, ids: Sequence[int]) -> str:
     """What a network wrote, as text; hidden spans are put where they belong in the text that was read."""
-    vocabulary = network.vocabulary
+    vocabulary = knowing(network, inputs).vocabulary
     sentinels = vocabulary.sentinel_ids if isinstance(vocabulary, Tokenizer) else ()
     if network.form != "encoder-decoder" or not set(sentinels) & set(inputs.source.ids):
         return vocabulary.decode(ids)

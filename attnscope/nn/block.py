@@ -4,11 +4,13 @@
     x        the residual stream            [batch, n_tokens, d_model]
     memory   the encoder's last stream      [batch, n_source, d_model]
 
-Norms, residuals and feed-forward may each be switched off, as the theorems on rank collapse ask.
+Norms, residuals and feed-forward may each be switched off, as the theorems on rank collapse ask. Reversible
+layers have two streams (`schemes/residuals/reversible.py`).
 """
 
-from typing import Literal
+from typing import Literal, Required, TypedDict, Unpack
 
+import torch
 from torch import Tensor, nn
 
 from attnscope.nn.attention import Probe
@@ -33,6 +35,19 @@ from attnscope.schemes.mixers import MIXERS
 from attnscope.schemes.norms import NORMS
 
 Branch = Literal["attention", "cross", "feed_forward"]
+
+
+class Choices(TypedDict, total=False):
+    """What a pass tells every block of a stack; `found` is that of `CrossAttention`."""
+
+    rule: Required[MaskRule]
+    rotary: Rotary | None
+    bias: Bias | None
+    memory: Tensor | None
+    memory_rule: MaskRule | None
+    probe: Probe | None
+    cache: KeyValueCache | None
+    found: list[Tensor] | None
 
 
 def _tokens_meet(shape: BlockShape, stack: Stack, layer: int, layout: HeadLayout | None) -> nn.Module:
@@ -73,8 +88,9 @@ class Block(nn.Module):
         self.is_pre = shape.norm_place != "post" or NORMS[shape.norm].is_nothing
         self.is_sandwich = shape.norm_place == "sandwich" and not NORMS[shape.norm].is_nothing
         self.has_residual, self.dropout = shape.has_residual, shape.dropout
-        self.reads_first = _is_of_latents(shape, stack)  # latents look at the tokens before one another
-        across: Stack = "read-in" if self.reads_first else "cross"
+        self.is_reversible = shape.is_reversible
+        reads_first = _is_of_latents(shape, stack)  # latents look at the tokens before one another
+        across: Stack = "read-in" if reads_first else "cross"
         self.attention_norm = shape.make_norm()
         self.attention = _tokens_meet(shape, stack, layer, layout)
         self.cross_norm = shape.make_norm() if has_cross else None
@@ -83,55 +99,49 @@ class Block(nn.Module):
         )
         self.feed_forward_norm = shape.make_norm() if shape.has_feed_forward else None
         self.feed_forward = _make_feed_forward(shape)
+        order: tuple[Branch, ...] = ("cross", "attention") if reads_first else ("attention", "cross")
+        self.branches: tuple[Branch, ...] = tuple(
+            branch for branch in (*order, "feed_forward") if getattr(self, branch) is not None
+        )
         self.attention_end = shape.make_norm() if self.is_sandwich else None
         self.cross_end = shape.make_norm() if self.is_sandwich and has_cross else None
         self.feed_forward_end = shape.make_norm() if self.is_sandwich and shape.has_feed_forward else None
 
-    def forward(
-        self,
-        x: Tensor,
-        *,
-        rule: MaskRule,
-        rotary: Rotary | None = None,
-        bias: Bias | None = None,
-        memory: Tensor | None = None,
-        memory_rule: MaskRule | None = None,
-        probe: Probe | None = None,
-        cache: KeyValueCache | None = None,
-        found: list[Tensor] | None = None,
-    ) -> Tensor:
-        """The residual stream after this layer: [B, T, d_model]; `found` is that of `CrossAttention`."""
-        if self.reads_first:
-            x = self._across(x, memory, memory_rule, probe, cache, found)
-        norm, end = self.attention_norm, self.attention_end
-        read = norm(x) if self.is_pre else x
-        change = self.attention(read, rule=rule, rotary=rotary, bias=bias, probe=probe, cache=cache)
-        x = self._join(x, change, norm, end)
-        if self.cross is not None and not self.reads_first:
-            x = self._across(x, memory, memory_rule, probe, cache, found)
-        if self.feed_forward is None:
-            return x
-        last, end = self.feed_forward_norm, self.feed_forward_end
-        read = last(x) if self.is_pre and last is not None else x
-        if isinstance(self.feed_forward, Experts):
-            valid = None if cache is not None else rule.key_valid
-            return self._join(x, self.feed_forward(read, valid), last, end)
-        return self._join(x, self.feed_forward(read), last, end)
+    def forward(self, x: Tensor, **choices: Unpack[Choices]) -> Tensor:
+        """The residual stream after this layer, [B, T, d_model]; of reversible layers both, side by side."""
+        if self.is_reversible:
+            a, b = x.chunk(2, dim=-1)
+            for branch in self.branches:
+                a, b = b, a + self.addition(branch, b, choices)
+            return torch.cat((a, b), dim=-1)
+        for branch in self.branches:
+            x = self.join(x, self._said(branch, self.read(x, branch), choices), branch)
+        return x
 
-    def _across(
-        self,
-        x: Tensor,
-        memory: Tensor | None,
-        memory_rule: MaskRule | None,
-        probe: Probe | None,
-        cache: KeyValueCache | None,
-        found: list[Tensor] | None,
-    ) -> Tensor:
-        if self.cross is None or memory is None or memory_rule is None:
+    def addition(self, branch: Branch, x: Tensor, choices: Choices) -> Tensor:
+        """What a branch adds to a stream when it reads x; drawn anew where it drops."""
+        change, end = self._said(branch, self.read(x, branch), choices), getattr(self, f"{branch}_end")
+        change = change if end is None else end(change)
+        return drop(change, self.dropout) if self.training and self.dropout else change
+
+    def _said(self, branch: Branch, read: Tensor, choices: Choices) -> Tensor:
+        """What a branch makes of what it reads."""
+        if branch == "feed_forward":
+            if isinstance(self.feed_forward, Experts):
+                valid = None if choices.get("cache") is not None else choices["rule"].key_valid
+                return self.feed_forward(read, valid)  # type: ignore[no-any-return]
+            return self.feed_forward(read)  # type: ignore[no-any-return, misc]
+        probe, cache = choices.get("probe"), choices.get("cache")
+        if branch == "attention":
+            rotary, bias = choices.get("rotary"), choices.get("bias")
+            return self.attention(  # type: ignore[no-any-return]
+                read, rule=choices["rule"], rotary=rotary, bias=bias, probe=probe, cache=cache
+            )
+        memory, rule = choices.get("memory"), choices.get("memory_rule")
+        if self.cross is None or memory is None or rule is None:
             raise ValueError("a block with cross-attention needs a memory")
-        read = self.read(x, "cross")
-        change = self.cross(read, memory, rule=memory_rule, probe=probe, cache=cache, found=found)
-        return self._join(x, change, self.cross_norm, self.cross_end)
+        found = choices.get("found")
+        return self.cross(read, memory, rule=rule, probe=probe, cache=cache, found=found)  # type: ignore[no-any-return]
 
     def read(self, x: Tensor, branch: Branch) -> Tensor:
         """What a branch reads of the stream."""
@@ -142,17 +152,6 @@ class Block(nn.Module):
     def join(self, x: Tensor, change: Tensor, branch: Branch, *, has_skip: bool = True) -> Tensor:
         """The stream after a branch said `change`; without the stream before it where there is no skip."""
         norm, end = getattr(self, f"{branch}_norm"), getattr(self, f"{branch}_end")
-        return self._join(x, change, norm, end, has_skip=has_skip)
-
-    def _join(
-        self,
-        x: Tensor,
-        change: Tensor,
-        norm: nn.Module | None,
-        end: nn.Module | None,
-        *,
-        has_skip: bool = True,
-    ) -> Tensor:
         if end is not None:
             change = end(change)
         share = self.dropout if self.training else 0.0
@@ -161,6 +160,14 @@ class Block(nn.Module):
         else:
             total = add_dropping(x, change, share) if share else x + change
         return total if self.is_pre or norm is None else norm(total)
+
+
+def one_stream(block: nn.Module, x: Tensor) -> Tensor:
+    """What a block reads or gives as the one stream that is read in the end: of two their sum."""
+    if not (isinstance(block, Block) and block.is_reversible):
+        return x
+    a, b = x.chunk(2, dim=-1)
+    return a + b
 
 
 def _make_feed_forward(shape: BlockShape) -> FeedForward | Experts | None:

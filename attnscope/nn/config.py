@@ -20,6 +20,7 @@ from attnscope.schemes.masks import MASKS
 from attnscope.schemes.mixers import MIXERS
 from attnscope.schemes.norms import NORMS
 from attnscope.schemes.positions import POSITIONS
+from attnscope.schemes.residuals import RESIDUALS
 from attnscope.schemes.scores import SCORES
 
 Body = Literal["transformer", "rnn", "gru", "lstm"]
@@ -29,6 +30,7 @@ Mixer = Annotated[str, AllowedNames(MIXERS)]
 Position = Annotated[str, AllowedNames(POSITIONS)]
 Score = Annotated[str, AllowedNames(SCORES)]
 Norm = Annotated[str, AllowedNames(NORMS)]
+Residual = Annotated[str, AllowedNames(RESIDUALS)]
 NormPlace = Literal["pre", "post", "sandwich"]
 Pooling = Literal["first", "last", "mean", "max", "attention", "hierarchical", "none", "pointer"]
 SpanKind = Literal["ramp", "offsets"]
@@ -71,6 +73,9 @@ class ModelConfig:
 
     With `shared_layers` all layers of a stack have the same weights, as in ALBERT (Lan et al. 2020) and the
     Universal Transformer (Dehghani et al. 2019), whose embedding of the depth and halting are left out.
+
+    `residual` is how branches add to what they read (`schemes/residuals`); reversible layers keep nothing for
+    the backward pass but what the last of them gave (`nn/reversible.py`).
 
     `mixer` is what moves numbers from token to token in a decoder's layers (`schemes/mixers`); with any but
     attention there is no site. `kernel_width` is how many tokens its convolution reads.
@@ -154,6 +159,7 @@ class ModelConfig:
     norm_place: NormPlace = "pre"
     norm_epsilon: float = 1e-5
     has_residual: bool = True
+    residual: Residual = "plain"
     has_feed_forward: bool = True
     activation: Activation = "gelu"
     dropout: float = 0.0
@@ -195,6 +201,11 @@ class ModelConfig:
     def is_recurrent(self) -> bool:
         """Whether the body is made of recurrent cells."""
         return self.body != "transformer"
+
+    @property
+    def is_reversible(self) -> bool:
+        """Whether layers have two streams, so that what they read follows from what they gave."""
+        return RESIDUALS[self.residual].n_streams == 2
 
     @property
     def has_inducing(self) -> bool:

@@ -17,6 +17,7 @@ from attnscope.schemes.masks import MASKS
 from attnscope.schemes.mixers import MIXERS
 from attnscope.schemes.norms import NORMS
 from attnscope.schemes.positions import POSITIONS
+from attnscope.schemes.residuals import RESIDUALS
 from attnscope.schemes.scores import SCORES
 
 if TYPE_CHECKING:
@@ -307,6 +308,7 @@ def _position_faults(config: "ModelConfig") -> Iterator[Fault]:
 
 def _norm_faults(config: "ModelConfig") -> Iterator[Fault]:
     yield from NORMS[config.norm].faults(config)
+    yield from RESIDUALS[config.residual].faults(config)
 
 
 def _mixer_faults(config: "ModelConfig") -> Iterator[Fault]:

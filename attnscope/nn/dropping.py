@@ -48,6 +48,12 @@ def own_dice(seed: int) -> Iterator[None]:
         _THREAD.generator = before
 
 
+def new_seed() -> int:
+    """A number for `own_dice`, from this thread's dice or those of torch."""
+    random = getattr(_THREAD, "generator", None)
+    return int(torch.randint(2**62, ())) if random is None else int(random.integers(2**62))
+
+
 def is_quick_on(x: Tensor) -> bool:
     """Whether places are drawn here for such a tensor."""
     return x.device.type == "cpu" and x.is_floating_point() and not torch.compiler.is_compiling()
@@ -71,7 +77,7 @@ def add_dropping(stream: Tensor, x: Tensor, share: float) -> Tensor:
 
 def draw_places(n_places: int, share: float) -> Tensor:
     """Which of `n_places` are dropped, int64 in rising order; each independently with probability `share`."""
-    random = getattr(_THREAD, "generator", None) or _generator(int(torch.randint(2**62, ())))
+    random = getattr(_THREAD, "generator", None) or _generator(new_seed())
     found, last = [], -1
     while last < n_places:
         left = n_places - last

@@ -70,7 +70,8 @@ class Head(nn.Module):
     def forward(self, hidden: Tensor, embedding: Tensor) -> Tensor:
         """Logits, [..., vocab_size], or [..., n_labels].
 
-        Behind the stream may stand what is copied (`nn/copying.py`); without it those of the generator.
+        Behind the stream may stand what is copied (`nn/copying.py`), which may be more than the vocabulary
+        has; without it those of the generator.
         """
         if self.copy_gate is not None and hidden.shape[-1] > embedding.shape[1]:
             stream = hidden[..., : embedding.shape[1]]

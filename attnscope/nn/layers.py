@@ -75,6 +75,7 @@ class BlockShape:
     score_scale: float
     positions: PositionScheme
     has_residual: bool = True
+    is_reversible: bool = False
     has_feed_forward: bool = True
     reach: int = 0
     n_projected: int = 0
@@ -138,6 +139,7 @@ def block_shape(config: ModelConfig) -> BlockShape:
         norm_place=config.norm_place,
         norm_epsilon=config.norm_epsilon,
         has_residual=config.has_residual,
+        is_reversible=config.is_reversible,
         has_feed_forward=config.has_feed_forward,
         score=SCORES[config.score],
         score_scale=SCORES[config.score].scale(config),

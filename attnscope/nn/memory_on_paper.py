@@ -54,7 +54,8 @@ class BatchShape:
 
     `n_scored` tokens of the batch are told; `has_bfloat16` says that products are made in bfloat16,
     `is_on_cpu` that the CPU's operators are used, `is_recomputed` that each block keeps only what it reads
-    and computes the rest again in the backward pass (gradient checkpointing, Chen et al. 2016).
+    and computes the rest again in the backward pass (gradient checkpointing, Chen et al. 2016), or reversible
+    layers not even that.
     """
 
     n_sequences: int
@@ -93,9 +94,12 @@ def activation_bytes(config: ModelConfig, shape: BatchShape) -> int:
     for stack, n_layers in stacks:
         if not n_layers:
             continue
-        blocks = [_block_bytes(config, shape, stack, layer) for layer in range(n_layers)]
-        inputs = n_layers * shape.n_rows * config.d_model * WIDE
-        total += inputs + max(blocks) if shape.is_recomputed else sum(blocks)
+        blocks = [_branches_bytes(config, shape, stack, layer) for layer in range(n_layers)]
+        # What is computed again needs the input of each block, of reversible ones the last two streams alone.
+        n_inputs = 2 if config.is_reversible else n_layers
+        again = max(map(max, blocks)) if config.is_reversible else max(map(sum, blocks))
+        inputs = n_inputs * shape.n_rows * config.d_model * WIDE
+        total += inputs + again if shape.is_recomputed else sum(map(sum, blocks))
         total += _ends_bytes(config, shape)
     if config.form == "encoder-decoder":
         total += shape.n_rows * config.d_model * shape.narrow  # the memory, read by every cross site
@@ -115,7 +119,9 @@ def _latents_bytes(config: ModelConfig, shape: BatchShape) -> int:
     k = config.kv_heads * config.head_width
     total = _ends_bytes(config, shape) + shape.n_rows * _branch_bytes(config, shape)
     for layer in range(config.encoder_layers):
-        total += _block_bytes(plain, few, "encoder", layer) + _attention_bytes(plain, few, "cross", layer)
+        total += sum(_branches_bytes(plain, few, "encoder", layer)) + _attention_bytes(
+            plain, few, "cross", layer
+        )
         total += shape.n_rows * 2 * k * shape.narrow
     return total + _ends_bytes(config, few) + shape.n_scored * config.d_model * shape.narrow
 
@@ -145,16 +151,17 @@ def loss_bytes(config: ModelConfig, shape: BatchShape) -> int:
     return n_logits * (2 * WIDE + (2 if shape.has_bfloat16 else 0))
 
 
-def _block_bytes(config: ModelConfig, shape: BatchShape, stack: Stack, layer: int) -> int:
-    total = _attention_bytes(config, shape, stack, layer)
+def _branches_bytes(config: ModelConfig, shape: BatchShape, stack: Stack, layer: int) -> list[int]:
+    """What each branch of a layer keeps."""
+    found = [_attention_bytes(config, shape, stack, layer)]
     if stack == "decoder" and config.form == "encoder-decoder":
-        total += _attention_bytes(config, shape, "cross", layer)
+        found.append(_attention_bytes(config, shape, "cross", layer))
     if config.has_feed_forward:
         inner = _inner_numbers(config)
         if config.n_experts:  # of each reader: what it reads, says, and says with its weight
             inner = config.experts_per_token * (inner + 3 * config.d_model) + 4 * config.n_experts
-        total += shape.n_rows * (_branch_bytes(config, shape) + inner * shape.narrow)
-    return total
+        found.append(shape.n_rows * (_branch_bytes(config, shape) + inner * shape.narrow))
+    return found
 
 
 def _branch_bytes(config: ModelConfig, shape: BatchShape) -> int:

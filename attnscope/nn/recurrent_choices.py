@@ -17,7 +17,7 @@ OF_TRANSFORMERS = frozenset(
     "activation attention_dropout embedding_norm n_segments has_pooler has_next_sentence n_projected "
     "mixer kernel_width shared_layers n_experts experts_per_token capacity_factor balance_weight "
     "span_limit span_kind span_ramp span_penalty copies_source slot_kind segment_tokens "
-    "segment_memory memory_tokens".split()
+    "segment_memory memory_tokens residual".split()
 )
 """Choices that only a Transformer has."""
 _OF_HEAD = ("norm", "norm_epsilon")

@@ -11,17 +11,17 @@ The names of parameters are those of saved models: changing one breaks every sav
 """
 
 import math
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from attnscope.nn.attention import Probe
-from attnscope.nn.block import Block
+from attnscope.nn.block import Block, Choices, one_stream
 from attnscope.nn.cache import KeyValueCache
 from attnscope.nn.config import ModelConfig
-from attnscope.nn.copying import copied_pieces, ids_of, with_ids
+from attnscope.nn.copying import as_read, copied_pieces, ids_of, with_ids
 from attnscope.nn.dropping import drop
 from attnscope.nn.embedding_and_head import Embedding, Head, unfilled_embedding
 from attnscope.nn.latents import Latents
@@ -35,6 +35,7 @@ from attnscope.nn.patches import as_vectors
 from attnscope.nn.patterns import Pattern
 from attnscope.nn.pooling import Summary
 from attnscope.nn.relative import DistanceBias
+from attnscope.nn.reversible import through_reversible
 from attnscope.nn.scores import Bias, SlopeBias
 from attnscope.nn.self_masks import SelfMask, build_self_mask
 from attnscope.nn.weights import fill_weights
@@ -202,18 +203,8 @@ class Transformer(OwnModule):
             memory_rule, valid, n = build_rule(is_causal=False, key_valid=valid), None, x.shape[1]
         rule = self.self_mask.rule(n, n, is_causal=False, key_valid=valid, pattern=pattern, device=x.device)
         rotary, bias = self._rotary(n), self._bias(self.encoder_relative, n, n)
-        for block in self.encoder:
-            x = through(
-                block,
-                x,
-                is_recomputed=self.is_recomputing,
-                rule=rule,
-                rotary=rotary,
-                bias=bias,
-                memory=memory,
-                memory_rule=memory_rule,
-                probe=probe,
-            )
+        choices: Choices = {"rule": rule, "rotary": rotary, "bias": bias, "probe": probe}
+        x = self._through(self.encoder, x, choices | {"memory": memory, "memory_rule": memory_rule})
         x = x if self.encoder_norm is None else self.encoder_norm(x)
         return with_ids(x, ids) if self.config.copies_source else x
 
@@ -261,21 +252,16 @@ class Transformer(OwnModule):
         source_ids: Tensor | None = None
         if memory is not None and self.config.copies_source:
             found, source_ids, memory = [], ids_of(memory), memory[..., : self.config.d_model]
-        choices = {"rotary": self._rotary(n, first), "bias": self._bias(self.decoder_relative, n, first + n)}
-        for block in self.decoder:
-            copies = found is not None and block is self.decoder[-1]
-            x = through(
-                block,
-                x,
-                is_recomputed=self.is_recomputing and not copies,  # or its weights would be found twice
-                rule=rule,
-                **choices,
-                memory=memory,
-                memory_rule=memory_rule,
-                probe=probe,
-                cache=cache,
-                found=found if copies else None,
-            )
+        choices: Choices = {
+            "rule": rule,
+            "rotary": self._rotary(n, first),
+            "bias": self._bias(self.decoder_relative, n, first + n),
+            "memory": memory,
+            "memory_rule": memory_rule,
+            "probe": probe,
+            "cache": cache,
+        }
+        x = self._through(self.decoder, x, choices, found)
         if cache is not None:
             cache.note(*ids.shape)
         x = x if self.decoder_norm is None else self.decoder_norm(x)
@@ -334,6 +320,20 @@ class Transformer(OwnModule):
         hidden = self.decode(target_ids, memory=hidden, memory_valid=valid, valid=target_valid, probe=probe)
         return self.logits(hidden)
 
+    def _through(
+        self, blocks: nn.ModuleList, x: Tensor, choices: Choices, found: list[Tensor] | None = None
+    ) -> Tensor:
+        """The stream after all layers of a stack; to `found` the last one adds the weights that copy."""
+        is_reversible, layers = self.config.is_reversible, cast("tuple[Block, ...]", tuple(blocks))
+        if is_reversible and self.training and torch.is_grad_enabled() and choices.get("probe") is None:
+            return through_reversible(layers, x, choices)
+        x = torch.cat((x / 2, x / 2), dim=-1) if is_reversible else x
+        for block in layers[:-1]:
+            x = through(block, x, is_recomputed=self.is_recomputing, **choices)
+        is_recomputed = self.is_recomputing and found is None  # or its weights would be found twice
+        x = through(layers[-1], x, is_recomputed=is_recomputed, **choices, found=found)
+        return one_stream(layers[-1], x)
+
     def _embed(self, embedding: Embedding, ids: Tensor, segments: Tensor | None, first: int = 0) -> Tensor:
         n_most = self.n_positions - first
         if ids.ndim != self._n_axes or not 1 <= ids.shape[1] <= n_most:
@@ -341,6 +341,8 @@ class Transformer(OwnModule):
             raise ValueError(f"ids are {list(ids.shape)}, expected [batch, 1 to {n_most}{more}]")
         if self.memory is not None:
             return self._embed_behind_memory(embedding, self.memory, ids, segments, first)
+        if self.config.copies_source:
+            ids = as_read(ids, self.config.vocab_size)
         x: Tensor = self.tokens(ids) if self._n_axes == 2 else as_vectors(ids, self.tokens.weight)
         if self.projection is not None:
             x = self.projection(x)

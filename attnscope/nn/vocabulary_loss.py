@@ -25,7 +25,9 @@ PIECE_NUMBERS = 2**22
 def cross_entropy_sum(
     module: OwnModule, rows: Tensor, labels: Tensor, *, label_smoothing: float = 0.0
 ) -> Tensor:
-    """The summed cross-entropy in nats; with smoothing ε all pieces of the vocabulary share ε."""
+    """The summed cross-entropy in nats; with smoothing ε all pieces of the vocabulary share ε, but not
+    words outside of it that only one text has (`nn/copying.py`).
+    """
     pieces = list(row_pieces(module, rows))
     if len(pieces) == 1 or torch.compiler.is_compiling():
         return _loss(module, rows, labels, label_smoothing)
@@ -47,6 +49,11 @@ def row_pieces(module: OwnModule, rows: Tensor) -> Iterator[slice]:
 
 def _loss(module: OwnModule, rows: Tensor, labels: Tensor, label_smoothing: float) -> Tensor:
     logits = module.logits(rows).float()
+    n_pieces = module.config.vocab_size
+    if label_smoothing and not module.config.n_labels and logits.shape[-1] > n_pieces:
+        log_p = logits.log_softmax(dim=-1)
+        told = F.nll_loss(log_p, labels, reduction="sum")
+        return (1 - label_smoothing) * told - label_smoothing * log_p[:, :n_pieces].sum() / n_pieces
     return F.cross_entropy(logits, labels, reduction="sum", label_smoothing=label_smoothing)
 
 

@@ -71,7 +71,7 @@ class HiddenAttention(Question):
         if softmax is not None:
             maps.append(_map(f"Softmax of the same products, {name}", softmax[head], found, options.n_shown))
             charts.append(_chart(f"Softmax of the same products, layer {layer}", by_distance(softmax), head))
-        layers = layers_to_reach(found.weights)
+        layers = first_reached(found.weights)
         maps.append(_reached(layers, found, options.n_shown))
         charts.append(_field(layers, found))
         return Answer(
@@ -92,7 +92,7 @@ def by_distance(weights: Numbers) -> Numbers:
     return np.stack(sums, axis=1) / np.where(total > 0, total, np.nan)[:, None]
 
 
-def layers_to_reach(weights: Sequence[Numbers]) -> Numbers:
+def first_reached(weights: Sequence[Numbers]) -> Numbers:
     """Of the weights of each layer, r: from 1, NaN where a token is never reached; 1 for a token itself."""
     n = weights[0].shape[-1]
     reached = np.eye(n, dtype=bool)

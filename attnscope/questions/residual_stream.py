@@ -35,7 +35,7 @@ class ResidualStream(Question):
     words = "how long the stream is after each layer, and what attention and feed-forward add to it"
     source = "Elhage et al. 2021"
     needs = "a Transformer with residual connections"
-    formula = "x_{l+1} = x_l + Attn + FF,   cos = x_l·Δ / (‖x_l‖ ‖Δ‖)"
+    formula = "x_(l+1) = x_l + Attn + FF,   cos = x_l·Δ / (‖x_l‖ ‖Δ‖)"
     search = ("norm", "skip connection", "layers", "growth", "cosine")
     options = Options()
 

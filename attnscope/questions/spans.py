@@ -31,7 +31,7 @@ class LearnedSpans(Question):
         own = found.of_sites[found.head.site_key][found.head.head]
         n = len(seen.weights)
         back = np.subtract.outer(np.arange(n), np.arange(n)).astype(np.float64)
-        mask = soft_mask(np.array([own]), found.ramp, np.abs(back))[0]
+        mask = _soft_mask(np.array([own]), found.ramp, np.abs(back))[0]
         mask = np.where(back < 0, np.nan, mask) if found.head.stack == "decoder" else mask
         names = tuple(token.piece for token in seen.query_tokens)
         return Answer(
@@ -47,7 +47,7 @@ class LearnedSpans(Question):
         )
 
 
-def soft_mask(z: Numbers, ramp: float, distance: Numbers) -> Numbers:
+def _soft_mask(z: Numbers, ramp: float, distance: Numbers) -> Numbers:
     """The mask m of each span at each distance, [n_heads, …]."""
     spread = z.reshape(-1, *[1] * distance.ndim)
     return np.asarray(np.clip((ramp + spread - distance) / ramp, 0.0, 1.0))
@@ -76,7 +76,7 @@ def _chart(found: Spans) -> Chart:
         Series(
             name=f"H{head}",
             xs=reach,
-            ys=soft_mask(np.array([z]), found.ramp, reach)[0],
+            ys=_soft_mask(np.array([z]), found.ramp, reach)[0],
             colour=head,
             is_quiet=head != found.head.head,
             has_label=head == found.head.head,

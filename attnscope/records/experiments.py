@@ -268,6 +268,47 @@ class TuneFinding:
     runs: tuple[TuneRun, ...]
 
 
+Keeping = Literal["plain", "reversible"]
+KEEPINGS: tuple[Keeping, ...] = get_args(Keeping)
+"""How layers add, and so what they keep: `residual` of a configuration."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreQuestion:
+    """Decoders of growing depth, with plain and with reversible layers, run forwards and backwards."""
+
+    n_layers: int = 12
+    d_model: int = 64
+    n_tokens: int = 64
+    dropout: float = 0.0
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreRow:
+    """One decoder: bytes kept when the loss is known, the most at once, and the median time of a step."""
+
+    keeping: Keeping
+    n_layers: int
+    kept_bytes: int
+    most_bytes: int
+    step_ms: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreFinding:
+    """The decoders that are done; `errors` of the deepest, at the input of each layer, once all are.
+
+    They are the largest difference between what a layer read and what is found again, as a share of the
+    largest number there: in float32, and `wide_errors` in float64.
+    """
+
+    question: StoreQuestion
+    rows: tuple[StoreRow, ...]
+    errors: tuple[float, ...]
+    wide_errors: tuple[float, ...]
+
+
 Question = (
     CollapseQuestion
     | GradientQuestion
@@ -276,6 +317,7 @@ Question = (
     | WritingQuestion
     | ModifyQuestion
     | TuneQuestion
+    | StoreQuestion
 )
 Finding = (
     CollapseFinding
@@ -285,6 +327,7 @@ Finding = (
     | WritingFinding
     | ModifyFinding
     | TuneFinding
+    | StoreFinding
 )
 F = TypeVar("F", bound=Finding)
 

@@ -22,7 +22,7 @@ VASWANI = "Vaswani et al. 2017, table 3 (base, E)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Published:
+class PublishedScores:
     """What a paper gives for a modification, None where it gives nothing."""
 
     source: str = NARANG
@@ -39,7 +39,7 @@ class Modification:
     title: str
     groups: tuple[Group, ...]
     changes: tuple[tuple[str, bool | int | str], ...] = ()
-    published: Published | None = None
+    published: PublishedScores | None = None
 
 
 def _gated(d_ff: int) -> int:
@@ -50,18 +50,18 @@ def _gated(d_ff: int) -> int:
 D_FF = 192
 
 
-def _narang(early: float, final: float, bleu: float) -> Published:
-    return Published(early=early, final=final, bleu=bleu)
+def _narang(early: float, final: float, bleu: float) -> PublishedScores:
+    return PublishedScores(early=early, final=final, bleu=bleu)
 
 
-def _activation(name: str, title: str, published: Published) -> Modification:
+def _activation(name: str, title: str, published: PublishedScores) -> Modification:
     changes: tuple[tuple[str, bool | int | str], ...] = (("activation", name),)
     if name.endswith("glu"):
         changes = (*changes, ("d_ff", _gated(D_FF)))
     return Modification(name=name, title=title, groups=("activation",), changes=changes, published=published)
 
 
-def _position(name: str, title: str, published: Published | None = None) -> Modification:
+def _position(name: str, title: str, published: PublishedScores | None = None) -> Modification:
     return Modification(
         name=name, title=title, groups=("position",), changes=(("position", name),), published=published
     )
@@ -86,8 +86,8 @@ MODIFICATIONS: dict[str, Modification] = {
         ),
         Modification(name="post", title="norm after", groups=("norm",), changes=(("norm_place", "post"),)),
         Modification(name="no-norm", title="no norms", groups=("norm",), changes=(("norm", "none"),)),
-        _position("sinusoidal", "sinusoidal", Published(source=VASWANI, bleu=25.8)),
-        _position("learned", "learned", Published(source=VASWANI, bleu=25.7)),
+        _position("sinusoidal", "sinusoidal", PublishedScores(source=VASWANI, bleu=25.8)),
+        _position("learned", "learned", PublishedScores(source=VASWANI, bleu=25.7)),
         _position("shaw", "Shaw"),
         _position("rotary", "rotary"),
         _position("alibi", "ALiBi"),

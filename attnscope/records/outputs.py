@@ -43,7 +43,8 @@ class Output:
     generated greedily; `class`: one, over the model's labels; `nothing`: the model has no output layer.
     `follows` is how probable the model holds it that the second text follows the first, 0…1; None for one
     that was never asked, and without a second text. `certainty` is the geometric mean of the probabilities
-    that it gave to the tokens it generated, 0…1; None where no pass has read them.
+    that it gave to the tokens it generated, 0…1; None where no pass has read them. `p_write` is p_gen of each
+    prediction, the probability that its token is written and not copied; only of a model that copies.
     """
 
     kind: OutputKind
@@ -51,6 +52,7 @@ class Output:
     generated: str = ""
     follows: float | None = None
     certainty: float | None = None
+    p_write: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

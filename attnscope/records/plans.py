@@ -7,17 +7,21 @@ from dataclasses import dataclass
 
 from attnscope.records.requests import Reply, Request
 
+_DOUBT_BESIDE = 2.0
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pace:
     """How many operations a second the device makes in training, and how that is known.
 
-    The truth is expected between `flops_per_s / doubt` and `flops_per_s * doubt`.
+    The truth is expected between `flops_per_s / doubt` and `flops_per_s * doubt`. `beside` are the seconds
+    that a run takes beside its steps, by part.
     """
 
     flops_per_s: float
     doubt: float
     words: str
+    beside: tuple[tuple[str, float], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,11 +80,17 @@ class Plan:
 
     @property
     def seconds(self) -> tuple[float, float, float] | None:
-        """The time of all steps: shortest, expected, longest; None while no rate is known."""
+        """The time from the start to the end: shortest, expected, longest; None while no rate is known."""
         if self.pace is None or self.pace.flops_per_s <= 0:
             return None
-        expected = self.flops / self.pace.flops_per_s
-        return expected / self.pace.doubt, expected, expected * self.pace.doubt
+        steps, doubt = self.flops / self.pace.flops_per_s, self.pace.doubt
+        beside, other = self.beside_seconds, max(doubt, _DOUBT_BESIDE)
+        return steps / doubt + beside / other, steps + beside, steps * doubt + beside * other
+
+    @property
+    def beside_seconds(self) -> float:
+        """What of the expected time is not steps."""
+        return 0.0 if self.pace is None else sum(seconds for _, seconds in self.pace.beside)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -57,7 +57,7 @@ class Choices:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Comparison:
+class PaperComparison:
     """One published number or direction beside ours.
 
     `published` is as printed, or starts with "direction only" where the paper's number would mean nothing
@@ -89,7 +89,7 @@ class Study:
     paper: str
     question: str
     setting: tuple[tuple[str, str], ...]
-    comparisons: tuple[Comparison, ...]
+    comparisons: tuple[PaperComparison, ...]
     differences: tuple[str, ...]
     charts: "tuple[Chart, ...]"
     columns: tuple[str, ...]

@@ -16,7 +16,7 @@ from attnscope.figures.views.curves import CurvesFigure
 from attnscope.files import replace_file
 from attnscope.records.shell_words import shell_line
 from attnscope.strict_json import json_text
-from attnscope.studies.study import Cell, Choices, Comparison, Study
+from attnscope.studies.study import Cell, Choices, PaperComparison, Study
 
 FORMAT = 1
 _COLUMNS = ("what", "published", "where", "ours", "low", "high", "unit", "as published", "remark")
@@ -111,7 +111,7 @@ def report_of(study: Study) -> str:
     return "\n".join(lines) + "\n"
 
 
-def ours_text(one: Comparison) -> str:
+def ours_text(one: PaperComparison) -> str:
     """Our number with its unit and interval."""
     if math.isnan(one.ours):
         return "—"
@@ -119,7 +119,7 @@ def ours_text(one: Comparison) -> str:
     return f"{one.ours:.3g}{interval} {one.unit}".strip()
 
 
-def agreement_text(one: Comparison) -> str:
+def agreement_text(one: PaperComparison) -> str:
     """Whether ours agrees, in a word."""
     return {True: "yes", False: "no", None: one.undecided or "—"}[one.is_as_published]
 
@@ -140,7 +140,7 @@ def _height_mm(n_charts: int) -> float:
     return _ONE_CHART_MM if n_rows == 0 else max(_TWO_ROWS_MM, _ROW_MM * n_rows)
 
 
-def _cells(one: Comparison) -> tuple[Cell, ...]:
+def _cells(one: PaperComparison) -> tuple[Cell, ...]:
     said = agreement_text(one)
     return (one.what, one.published, one.where, one.ours, one.low, one.high, one.unit, said, one.remark)
 

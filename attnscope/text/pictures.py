@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from attnscope.drawn import draw, is_name
+from attnscope.drawn import drawn_picture, is_name
 from attnscope.errors import LoadError, UserError
 from attnscope.outside import read_outside
 from attnscope.text.labelled import MAX_LABEL_CHARACTERS, MAX_LABELS
@@ -80,7 +80,7 @@ def read_picture(text: str) -> Pixels:
 
 def _drawn(name: str) -> Pixels:
     try:
-        return draw(name)
+        return drawn_picture(name)
     except ValueError as error:
         raise UserError(
             f"{name[:80]!r} is no picture: it {error}.",

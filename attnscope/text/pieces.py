@@ -26,7 +26,7 @@ class Notation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class PieceReading:
     """What one vocabulary entry stands for: its bytes, and whether it is marked as part of a word."""
 
     data: bytes
@@ -44,30 +44,30 @@ class Reading:
 _BYTES = byte_alphabet()
 
 
-def read_entry(entry: str, notation: Notation) -> Reading:
+def read_entry(entry: str, notation: Notation) -> PieceReading:
     """Read one vocabulary entry in its notation."""
     match = _BYTE_ENTRY.fullmatch(entry) if notation.has_byte_entries else None
     if match is not None:
-        return Reading(data=bytes([int(match[1], 16)]), is_part=True)
+        return PieceReading(data=bytes([int(match[1], 16)]), is_part=True)
     if notation.is_byte_level and all(letter in _BYTES for letter in entry):
         data = bytes(_BYTES[letter] for letter in entry)
-        return Reading(data=data, is_part=not data.startswith(b" "))
+        return PieceReading(data=data, is_part=not data.startswith(b" "))
     if notation.has_metaspace:
         is_part = not entry.startswith(METASPACE)
-        return Reading(data=_encoded(entry.replace(METASPACE, " ")), is_part=is_part)
+        return PieceReading(data=_encoded(entry.replace(METASPACE, " ")), is_part=is_part)
     is_part = bool(notation.part_prefix) and entry.startswith(notation.part_prefix)
     if is_part and len(entry) > len(notation.part_prefix):
         entry = entry.removeprefix(notation.part_prefix)
     if notation.word_suffix and len(entry) > len(notation.word_suffix):
         entry = entry.removesuffix(notation.word_suffix)
-    return Reading(data=_encoded(entry), is_part=is_part)
+    return PieceReading(data=_encoded(entry), is_part=is_part)
 
 
 def _encoded(entry: str) -> bytes:
     return entry.encode("utf-8", "replace")
 
 
-def piece_of(reading: Reading) -> str:
+def piece_of(reading: PieceReading) -> str:
     """The piece of one entry standing alone; bytes that are part of a character are written ⟨E2⟩."""
     text = reading.text
     return visible(text) if text is not None else split_pieces([reading.data])[0]
@@ -85,7 +85,7 @@ def with_visible_blanks(text: str) -> str:
     return text.translate(_BLANKS)
 
 
-def shown_piece(reading: Reading, *, is_special: bool = False) -> str:
+def shown_piece(reading: PieceReading, *, is_special: bool = False) -> str:
     """An entry with every blank visible, the space before a word too; bytes of no character as ⟨E2⟩."""
     text = reading.text
     if text is None:

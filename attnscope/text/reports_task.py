@@ -2,12 +2,13 @@
 
 import random
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import ClassVar
 
 from attnscope.text.examples import Example, TaskForm, draw_examples
 
 _SYLLABLES = tuple(first + vowel for first in "bdfgklmnprtvz" for vowel in "aeiou")
-_N_MADE_UP, _N_NEW = 500, 100
+_N_MADE_UP, _N_NEW, _N_IN_VOCABULARY = 500, 100, 200
 _THINGS = ("lamp", "window", "engine", "door", "heater", "pump", "mirror", "radio")
 _FAULTS = ("broken", "leaking", "loose", "noisy", "dark", "stuck")
 _DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday")
@@ -19,8 +20,9 @@ class ReportsTask:
     """A report of two to four sentences in any order, and its summary: what, where, by whom, and when.
 
     People and rooms go by names or by numbers, so that only the words around tell which is which. Those of
-    held-out reports occur in no other: a model that has not learned to copy has never written them. Linked
-    are the words that a summary takes over with their places in the report.
+    held-out reports occur in no other. The vocabulary has half of those to learn from, and none that is new:
+    such a word is unknown, and can only be copied (See et al. 2017). Linked are the words that a summary
+    takes over with their places in the report.
     """
 
     name: ClassVar[str] = "reports"
@@ -28,12 +30,12 @@ class ReportsTask:
 
     @property
     def vocabulary(self) -> tuple[str, ...]:
-        """Every word that can occur, those of held-out reports too."""
+        """The words that a model may write: of names and numbers some of those to learn from."""
         words = " ".join((*_THINGS, *_FAULTS, *_DAYS, *_OTHERS, "the in room found it on repaired by ."))
-        return (*sorted({*words.split()}), *_made_up())
+        return (*sorted({*words.split()}), *training_words()[:_N_IN_VOCABULARY])
 
     def _draw(self, rng: random.Random, *, is_new: bool) -> Example:
-        finder, mender, room, *others = rng.sample(new_words() if is_new else known_words(), 5)
+        finder, mender, room, *others = rng.sample(new_words() if is_new else training_words(), 5)
         thing, fault, day = rng.choice(_THINGS), rng.choice(_FAULTS), rng.choice(_DAYS)
         sentences = [
             f"{finder} found the {thing} in room {room} {fault} .",
@@ -57,7 +59,7 @@ class ReportsTask:
         )
 
 
-def known_words() -> tuple[str, ...]:
+def training_words() -> tuple[str, ...]:
     """The names and numbers of reports to learn from."""
     return _made_up()[_N_NEW:]
 
@@ -67,6 +69,7 @@ def new_words() -> tuple[str, ...]:
     return _made_up()[:_N_NEW]
 
 
+@lru_cache(maxsize=1)
 def _made_up() -> tuple[str, ...]:
     """Names of two or three syllables and numbers by turns, always the same."""
     rng = random.Random("names of reports")

@@ -63,7 +63,7 @@ def read_tagged(path: Path, column: str = "upos") -> list[TaggedText]:
         texts = list(_of_columns(lines, path))
     else:
         texts = [_of_slashes(line, i, path) for i, line in enumerate(lines, start=1) if line]
-    labels = label_names(texts)
+    labels = tag_names(texts)
     if texts and not labels and n_tabs >= _N_COLUMNS - 1:
         raise LoadError(
             f"{path} has no {column}: column {COLUMNS[column] + 1} is _ in every line.",
@@ -82,7 +82,7 @@ def read_tagged(path: Path, column: str = "upos") -> list[TaggedText]:
     return texts
 
 
-def label_names(texts: Iterable[TaggedText]) -> tuple[str, ...]:
+def tag_names(texts: Iterable[TaggedText]) -> tuple[str, ...]:
     """Every label once, in alphabetical order: the order of a model's outputs."""
     return tuple(sorted({label for text in texts for label in text.labels if label is not None}))
 

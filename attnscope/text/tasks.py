@@ -7,6 +7,7 @@ agreement
 few-shot                letters and their digits, by a rule that only the row itself tells
 sentiment               one word of a sentence is a verdict, positive or negative; or none is
 reviews                 several sentences with a verdict each; the one about the food decides
+tagging                 the part of speech of each word, which its neighbours tell
 questions               where in a sentence the answer to a question stands
 drawn-shapes            which shape is drawn on a picture; the text is the name of the picture
 set-anomaly             which of some drawn shapes is of another kind than the others
@@ -40,6 +41,7 @@ from attnscope.text.grammar_task import EnglishFrenchTask
 from attnscope.text.questions_task import QuestionsTask
 from attnscope.text.reports_task import ReportsTask
 from attnscope.text.shapes_task import DrawnShapesTask, SetAnomalyTask
+from attnscope.text.tagging_task import TaggingTask
 from attnscope.text.tokenizer import Tokenizer, train_tokenizer
 from attnscope.text.vocabulary import Vocabulary
 
@@ -444,6 +446,7 @@ _MAKERS: Mapping[str, Callable[..., Any]] = {
     "sentiment": SentimentTask,
     "reviews": ReviewsTask,
     "entailment": EntailmentTask,
+    "tagging": TaggingTask,
     "questions": QuestionsTask,
     "set-anomaly": SetAnomalyTask,
     "drawn-shapes": DrawnShapesTask,

@@ -9,6 +9,8 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from copy import copy
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +67,26 @@ class Tokenizer:
         library = LibraryTokenizer.from_str(self._library.to_str(pretty=False))
         library.add_special_tokens([sentinel(i) for i in range(n)])
         return Tokenizer(library)
+
+    def knowing(self, source: Tokens) -> "Tokenizer":
+        """This tokenizer with the words of a source that its vocabulary lacks (See et al. 2017, section 2.2).
+
+        Their ids follow those of the vocabulary, in the order in which they first occur; `vocab_size` stays.
+        `source` may be encoded by this tokenizer or by the one that it gives. Only where tokens are words.
+        """
+        found: dict[str, None] = {}
+        for token in source.tokens if self.kind == "words" else ():
+            if token.id == self._vocabulary.roles.get("unknown") or token.id >= self.vocab_size:
+                found.setdefault(token.own)
+        return self.with_words(tuple(found))
+
+    def with_words(self, words: tuple[str, ...]) -> "Tokenizer":
+        """This tokenizer with words behind its vocabulary; itself where there are none."""
+        if not words:
+            return self
+        longer = copy(self)
+        longer._vocabulary = self._vocabulary.with_words(words)
+        return longer
 
     @property
     def entries(self) -> Vocabulary:
@@ -123,6 +145,8 @@ class Tokenizer:
         limit = None if max_tokens is None else max(0, max_tokens - n_around)
         entries, n_dropped = self._entries(clean.text, limit)
         tokens = place_tokens(clean.text, entries, self._vocabulary)
+        if self._vocabulary.words:
+            tokens = [self._known(token) for token in tokens]
         if add_begin:
             tokens.insert(0, self.token(self.begin_id))
         if add_end:
@@ -136,6 +160,14 @@ class Tokenizer:
             n_replaced=clean.n_replaced,
             n_cut=clean.n_cut,
         )
+
+    def _known(self, token: Token) -> Token:
+        """The token, or a word that stands in its place; it stays one that no embedding was learned for."""
+        words = self._vocabulary.words
+        if token.own not in words:
+            return token
+        id = self.vocab_size + words.index(token.own)
+        return replace(token, id=id, piece=token.own, is_special=False)
 
     def encode_ids(self, text: str) -> list[int]:
         """The ids of a text of any length, without begin and end tokens."""

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Sequence
+from copy import copy
 
 from tokenizers import Tokenizer as LibraryTokenizer
 
@@ -11,7 +12,7 @@ from attnscope.schemes.tokenizers import KINDS, SPECIALS
 from attnscope.text.growth import require_no_growth
 from attnscope.text.guarding import library_errors, without_panic_words
 from attnscope.text.inspection import check_vocabulary, notation_of, special_ids, tokenizer_kind
-from attnscope.text.pieces import Notation, Reading, piece_of, read_entry, split_pieces
+from attnscope.text.pieces import Notation, PieceReading, piece_of, read_entry, split_pieces
 from attnscope.text.sentinels import sentinel_ids
 
 _JOINS_BEFORE = re.compile(r"[.,;:!?…]+|n't|'(?:s|m|re|ve|ll|d)")
@@ -31,10 +32,19 @@ class Vocabulary:
         self.sentinels = sentinel_ids(library)
         self._visible = frozenset((*self.sentinels.values(), self.roles.get("unknown", -1)))
         self._notation = notation_of(library)
-        self._readings: dict[int, Reading] = {}
+        self._readings: dict[int, PieceReading] = {}
+        self._pieces: dict[int, str] = {}
         self._alone: dict[tuple[int, bool], Token] = {}
+        self.words: tuple[str, ...] = ()
+        """Words that only one text has: their ids follow those of the entries."""
         self.keeps: object = None
         """What is to live as long as these entries."""
+
+    def with_words(self, words: Sequence[str]) -> "Vocabulary":
+        """The same entries, and words of a text that have none."""
+        longer = copy(self)
+        longer.words = tuple(words)
+        return longer
 
     @property
     def library(self) -> LibraryTokenizer:
@@ -75,6 +85,8 @@ class Vocabulary:
 
         An id beyond the vocabulary (a model may have more outputs) reads ⟨id 50300⟩.
         """
+        if self.words and id >= self.size:
+            return self._token(id, False)
         is_special = id in self.specials
         token = self._alone.get((id, is_special))
         if token is None:
@@ -93,20 +105,24 @@ class Vocabulary:
             joins_previous=joins and not is_special,
         )
 
-    def _piece(self, id: int, reading: Reading) -> str:
-        if id in self.specials or not 0 <= id < self.size:
-            return reading.text or ""
-        return piece_of(reading)
+    def _piece(self, id: int, reading: PieceReading) -> str:
+        piece = self._pieces.get(id)
+        if piece is None:
+            is_shown_whole = id in self.specials or not 0 <= id < self.size
+            piece = self._pieces[id] = (reading.text or "") if is_shown_whole else piece_of(reading)
+        return piece
 
-    def reading(self, id: int) -> Reading:
+    def reading(self, id: int) -> PieceReading:
         """What an id stands for."""
+        if self.words and 0 <= id - self.size < len(self.words):
+            return PieceReading(data=self.words[id - self.size].encode("utf-8", "replace"))
         reading = self._readings.get(id)
         if reading is None:
             entry = self._library.id_to_token(id) if 0 <= id < self.size else None
             if entry is None:
-                reading = Reading(data=f"⟨id {id}⟩".encode())
+                reading = PieceReading(data=f"⟨id {id}⟩".encode())
             elif id in self.specials:
-                reading = Reading(data=entry.encode("utf-8", "replace"))
+                reading = PieceReading(data=entry.encode("utf-8", "replace"))
             else:
                 reading = read_entry(entry, self._notation)
             self._readings[id] = reading
@@ -117,7 +133,7 @@ class Vocabulary:
         kept = [
             id
             for id in map(int, ids)
-            if 0 <= id < self.size and (id not in self.specials or id in self._visible)
+            if 0 <= id < self.size + len(self.words) and (id not in self.specials or id in self._visible)
         ]
         if self.kind == "words":
             return self._join_words(kept)

@@ -20,7 +20,7 @@ from attnscope.records.vocabulary import (
 )
 from attnscope.schemes.tokenizers import KINDS
 from attnscope.text.guarding import without_panic_words
-from attnscope.text.pieces import Reading, read_entry, shown_piece, with_visible_blanks
+from attnscope.text.pieces import PieceReading, read_entry, shown_piece, with_visible_blanks
 from attnscope.text.replay import Splitter, how_made
 from attnscope.text.vocabulary import Vocabulary
 
@@ -129,11 +129,11 @@ def describe_piece(
     )
 
 
-def _read(entries: Vocabulary, id: int, entry: str | None) -> tuple[PieceKind, Reading]:
+def _read(entries: Vocabulary, id: int, entry: str | None) -> tuple[PieceKind, PieceReading]:
     if entry is None:
-        return "unused", Reading(data=f"⟨id {id}⟩".encode())
+        return "unused", PieceReading(data=f"⟨id {id}⟩".encode())
     if id in entries.specials:
-        return "special", Reading(data=entry.encode("utf-8", "replace"))
+        return "special", PieceReading(data=entry.encode("utf-8", "replace"))
     reading = read_entry(entry, entries.notation)
     is_byte = reading.text is None or (entries.notation.has_byte_entries and entry.startswith("<0x"))
     if is_byte:

@@ -6,6 +6,8 @@ for event in train("recipe.toml", out="runs/first"): ...
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+import torch
+
 from attnscope.errors import LoadError, meant
 from attnscope.paths import resources_folder
 from attnscope.records.training import TrainingEvent
@@ -78,7 +80,14 @@ def train(
 
     `overrides` are keys of the recipe with other values, such as {"training.n_steps": "200"}. Yields what
     happens: steps with their loss in nats, evaluations, saves, and the end. With `may_lengthen` the recipe
-    may have more steps than the existing run, whatever its schedule.
+    may have more steps than the existing run, whatever its schedule. Of the threads that torch may use it
+    takes as many as are quickest, as `attnscope train` does; afterwards torch has them all again.
     """
-    read = read_recipe(recipe, overrides)
-    yield from TrainingRun(read, Path(out), device, may_lengthen=may_lengthen).events()
+    run = TrainingRun(read_recipe(recipe, overrides), Path(out), device, may_lengthen=may_lengthen)
+    before = torch.get_num_threads()
+    if before > 1:
+        run.choose_threads()
+    try:
+        yield from run.events()
+    finally:
+        torch.set_num_threads(before)

@@ -179,7 +179,7 @@ class Examples:
     """Padded examples: `ids` is what is told token by token, the first `n_given`
     after `<s>` unscored because nobody can know them; `sources`, in pairs, what is translated. `links` are
     places of target and source that translate each other, [n_links, 2] of each example, for the head that
-    `guide` names.
+    `guide` names. `words` are those of each source that have ids behind the vocabulary.
     """
 
     ids: Ids
@@ -189,6 +189,7 @@ class Examples:
     source_lengths: Ids | None = None
     links: Sequence[Ids] | None = None
     guide: Guide | None = None
+    words: Sequence[tuple[str, ...]] = ()
 
     @property
     def total_lengths(self) -> Ids:
@@ -216,6 +217,7 @@ class Examples:
             links=None if links is None else torch.from_numpy(links),
             link_weight=0.0 if links is None else len(batch.labels) / max(1, len(links)),
             guide=self.guide,
+            words=tuple(self.words[row] for row in rows.tolist()) if self.words else (),
         )
 
 

@@ -19,6 +19,7 @@ from attnscope.counting import plural
 from attnscope.errors import RecipeError
 from attnscope.models.inputs import fitted_pair
 from attnscope.nn.config import ModelConfig
+from attnscope.nn.copying import UNKNOWN_ID
 from attnscope.nn.own_module import OwnModule
 from attnscope.schemes.masks import MASKS
 from attnscope.schemes.objectives import OBJECTIVES
@@ -33,8 +34,7 @@ from attnscope.text.pieces import is_of_word
 from attnscope.text.pointed import POINTERS, PointedText, pointed_example
 from attnscope.text.renaming import renamed, renamed_pairs
 from attnscope.text.statistical_alignment import align_texts
-from attnscope.text.tagged import TaggedText, tagged_example
-from attnscope.text.tagged import label_names as label_names_of_words
+from attnscope.text.tagged import TaggedText, tag_names, tagged_example
 from attnscope.text.tasks import Example, labels_of, task_tokenizer, word_labels_of
 from attnscope.text.tokenizer import Tokenizer, train_tokenizer
 from attnscope.text.vectors import read_vectors
@@ -411,7 +411,7 @@ def _prepare_tagged(
     held_out: Sequence[TaggedText],
     labels: tuple[str, ...] = (),
 ) -> Prepared:
-    labels = labels or label_names_of_words([*training, *held_out])
+    labels = labels or tag_names([*training, *held_out])
     if tokenizer is None:
         texts = (text.text for text in training)
         tokenizer = train_tokenizer(recipe.tokenizer.kind, texts, vocab_size=recipe.tokenizer.vocab_size)
@@ -480,7 +480,7 @@ def _prepare_pictures(
 def _reading_vectors(prepared: Prepared, names: Sequence[str], vectors: NDArray[np.float64]) -> Prepared:
     """The data where each token is a given vector; special tokens are zeros."""
     table = np.zeros((prepared.tokenizer.vocab_size, vectors.shape[1]), dtype=np.float32)
-    table[[prepared.tokenizer.encode_ids(name)[0] for name in names]] = vectors
+    table[[ids[0] for ids in prepared.tokenizer.encode_lines(names)]] = vectors
     digest = hashlib.sha256(prepared.sha256.encode() + table.tobytes()).hexdigest()
     return replace(prepared, vectors=table, sha256=digest)
 
@@ -536,7 +536,28 @@ def _pair_examples(recipe: Recipe, tokenizer: Tokenizer, pairs: Sequence[tuple[s
         [*source[:most], tokenizer.end_id] for source in tokenizer.encode_lines(source for source, _ in pairs)
     ]
     source_ids, source_lengths = padded(sources, tokenizer.pad_id)
-    return Examples(ids=ids, lengths=lengths, sources=source_ids, source_lengths=source_lengths)
+    examples = Examples(ids=ids, lengths=lengths, sources=source_ids, source_lengths=source_lengths)
+    if not recipe.model.copies_source or tokenizer.unknown_id != UNKNOWN_ID:
+        return examples
+    return _with_words(tokenizer, pairs, examples)
+
+
+def _with_words(tokenizer: Tokenizer, pairs: Sequence[tuple[str, str]], examples: Examples) -> Examples:
+    """The examples in which unknown words of a source have ids of their own, in its target too.
+
+    Written into the arrays of the examples; a text has as many tokens as before.
+    """
+    if examples.sources is None or examples.source_lengths is None:
+        raise ValueError("only pairs have a source to copy from")
+    words: list[tuple[str, ...]] = [()] * len(pairs)
+    for row in np.flatnonzero((examples.sources == UNKNOWN_ID).any(axis=1)).tolist():
+        n_source, n_target = int(examples.source_lengths[row]) - 1, int(examples.lengths[row]) - 2
+        source, target = pairs[row]
+        reader = tokenizer.knowing(tokenizer.encode(source, max_tokens=n_source))
+        words[row] = reader.entries.words
+        examples.sources[row, :n_source] = reader.encode(source, max_tokens=n_source).ids
+        examples.ids[row, 1 : n_target + 1] = reader.encode(target, max_tokens=n_target).ids
+    return replace(examples, words=words)
 
 
 def _links(examples: Examples) -> list[Ids]:

@@ -58,7 +58,15 @@ def _told(recipe: Recipe, batch: Batch, tokenizer: Tokenizer, labels: Sequence[s
     tells_labels = bool(OBJECTIVES[recipe.objective.kind].labels)
     names = labels if tells_labels else [tokenizer.token(id).piece for id in range(tokenizer.vocab_size)]
     pairs = zip(batch.scored.tolist(), batch.labels.tolist(), strict=True)
-    return {at: names[label] for at, label in pairs}
+    return {
+        at: names[label] if label < len(names) else _reader(batch, at // width, tokenizer).token(label).piece
+        for at, label in pairs
+    }
+
+
+def _reader(batch: Batch, i: int, tokenizer: Tokenizer) -> Tokenizer:
+    """The tokenizer with the words that only row `i` has."""
+    return tokenizer.with_words(batch.words[i]) if batch.words else tokenizer
 
 
 def _predicting(batch: Batch) -> Tensor:
@@ -74,7 +82,7 @@ def _row(
     hides: bool,
     grid: tuple[int, int],
 ) -> BatchRow:
-    ids = _predicting(batch)
+    ids, tokenizer = _predicting(batch), _reader(batch, i, tokenizer)
     width, cells = ids.shape[1], []
     for j, (id, piece) in enumerate(_pieces(ids[i], tokenizer, grid)):
         answer, note = told.get(i * width + j), ""
@@ -97,7 +105,8 @@ def _pieces(ids: Tensor, tokenizer: Tokenizer, grid: tuple[int, int]) -> list[tu
 
 def _piece(id: int, tokenizer: Tokenizer) -> str:
     n_pieces = tokenizer.vocab_size
-    return tokenizer.token(id).piece if id < n_pieces else memory_piece(id, n_pieces)
+    is_known = id < n_pieces or tokenizer.entries.words
+    return tokenizer.token(id).piece if is_known else memory_piece(id, n_pieces)
 
 
 def _source(batch: Batch, i: int, tokenizer: Tokenizer) -> tuple[BatchCell, ...]:

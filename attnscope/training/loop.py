@@ -38,7 +38,7 @@ from attnscope.training.paper import has_ever_other_lengths
 from attnscope.training.recipe import Recipe
 from attnscope.training.row_workers import RowWorkers, can_divide, shape_of_batch
 from attnscope.training.run import RunFolder
-from attnscope.training.saving import Saver, hand_over
+from attnscope.training.saving import Saver, save_elsewhere
 from attnscope.training.schedules import learning_rate_at
 from attnscope.training.tensorboard import TensorBoardMirror
 from attnscope.training.threads import (
@@ -83,6 +83,8 @@ def compile_loss(
         return "Not compiled: a head is guided."
     if loss_of.module.config.n_experts:
         return "Not compiled: how many tokens an expert reads changes from batch to batch."
+    if loss_of.module.config.is_reversible:
+        return "Not compiled: reversible layers compute again what they read."
     if device.type == "cpu" and not any(shutil.which(name) for name in _COMPILERS):
         return f"Not compiled: there is no C++ compiler ({', '.join(_COMPILERS)}) on this computer."
     started_at = time.monotonic()
@@ -303,7 +305,7 @@ class TrainingRun:
     def _save_somewhere(self) -> Iterator[TrainingEvent]:
         """Hand over what the run folder did not take; where nothing takes it, try again and again."""
         while not self.is_saved and self._handed_over is None:
-            self._handed_over = hand_over(self.model, self._begun.folder.folder, self.step)
+            self._handed_over = save_elsewhere(self.model, self._begun.folder.folder, self.step)
             if self._handed_over or self._wait is None or self._is_stop_wanted or self._ranks.n > 1:
                 return
             self._wait(self._saver.pause_s)

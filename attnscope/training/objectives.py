@@ -41,7 +41,8 @@ class Batch:
     [B, n_heads]. `links` [n_links, 3] are text, target row and source token that translate each other, for
     the head that `guide` names; each counts as `link_weight` scored tokens. `valid_on_cpu` is `valid` as it
     was before the batch went to another device. Where a model points to `n_places` of each text, `scored` is
-    where it may point and `labels` [B · n_places] are the columns of `ids` that it should.
+    where it may point and `labels` [B · n_places] are the columns of `ids` that it should. `words`
+    of each text are read as unknown but can be copied: their ids follow the vocabulary (`nn/copying.py`).
     """
 
     ids: Tensor
@@ -59,6 +60,7 @@ class Batch:
     guide: Guide | None = None
     valid_on_cpu: Tensor | None = None
     n_places: int = 0
+    words: tuple[tuple[str, ...], ...] = ()
 
     @property
     def n_tokens(self) -> int:

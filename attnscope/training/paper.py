@@ -8,6 +8,7 @@ estimated from four stretches of it, before any tokenizer has been made.
 """
 
 import shutil
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 
@@ -49,13 +50,14 @@ from attnscope.training.threads import ways_up_to
 _N_STRETCHES, _STRETCH_BYTES = 4, 65_536
 _OF_LINES = frozenset({"pairs", "labelled", "spans"})
 """The kinds of data that have a text on each line, or two with a tab between them."""
+_N_COLUMNS = 10
 
 Lengths = NDArray[np.int64]
 
 
 def file_lengths(recipe: Recipe) -> Lengths | None:
     """Tokens of some texts of the recipe's file, shuffled, of two the longer; None without such a file."""
-    if recipe.data.kind not in _OF_LINES or not recipe.data.path:
+    if recipe.data.kind not in _OF_LINES | {"tagged"} or not recipe.data.path:
         return None
     path = Path(recipe.data.path)
     try:
@@ -63,12 +65,16 @@ def file_lengths(recipe: Recipe) -> Lengths | None:
     except (OSError, ValueError):
         return None
     tokenizer = recipe.tokenizer
-    found = _lengths(str(path), (stat.st_mtime_ns, stat.st_size), tokenizer.kind, tokenizer.vocab_size)
+    signature = (stat.st_mtime_ns, stat.st_size)
+    is_tagged = recipe.data.kind == "tagged"
+    found = _lengths(str(path), signature, tokenizer.kind, tokenizer.vocab_size, is_tagged=is_tagged)
     return found if len(found) else None
 
 
 @lru_cache(maxsize=32)
-def _lengths(path: str, signature: tuple[int, int], kind: str, vocab_size: int) -> Lengths:
+def _lengths(
+    path: str, signature: tuple[int, int], kind: str, vocab_size: int, *, is_tagged: bool
+) -> Lengths:
     found: list[int] = []
     try:
         with open_outside(Path(path), expected="a text file") as stream:
@@ -76,12 +82,30 @@ def _lengths(path: str, signature: tuple[int, int], kind: str, vocab_size: int) 
                 start = k * signature[1] // _N_STRETCHES
                 stream.seek(start)
                 lines = stream.read(_STRETCH_BYTES).split(b"\n")
-                # The first and the last line may be parts of lines.
-                found += [_tokens(line, kind, vocab_size) for line in lines[bool(start) : -1] if line.strip()]
+                # The first and the last line may be parts of lines, and of sentences.
+                texts = lines[bool(start) : -1]
+                texts = _sentences(texts)[bool(start) :] if is_tagged else texts
+                found += [_tokens(text, kind, vocab_size) for text in texts if text.strip()]
     except (LoadError, OSError):
         return np.empty(0, dtype=np.int64)
     lengths = np.array(found, dtype=np.int64)
     return np.random.default_rng(0).permutation(lengths)  # as batches draw them, however the file is sorted
+
+
+def _sentences(lines: Sequence[bytes]) -> list[bytes]:
+    """The texts of lines of a tagged file, with spaces between words; the last only if its end is there."""
+    found: list[bytes] = []
+    words: list[bytes] = []
+    for line in lines:
+        cells = line.strip().split(b"\t")
+        if len(cells) > 1:
+            words.append(cells[1] if len(cells) >= _N_COLUMNS else cells[0])
+        elif line.strip() and not line.startswith(b"# "):
+            found.append(b" ".join(item.rpartition(b"/")[0] for item in line.split()))
+        elif words and not line.strip():
+            found.append(b" ".join(words))
+            words = []
+    return found
 
 
 def _tokens(line: bytes, kind: str, vocab_size: int) -> int:
@@ -114,8 +138,9 @@ def uses_bfloat16(recipe: Recipe, device: torch.device) -> bool:
 
 
 def is_recomputed(recipe: Recipe) -> bool:
-    """Whether blocks are computed again in the backward pass."""
-    return recipe.training.checkpointing
+    """Whether blocks are computed again in the backward pass: of reversible ones where nothing looks on."""
+    is_watched = bool(recipe.gates.l0_penalty or recipe.objective.guided_head)
+    return recipe.training.checkpointing or (recipe.model.is_reversible and not is_watched)
 
 
 def longest_tokens(recipe: Recipe) -> int:
@@ -186,7 +211,7 @@ def memory_parts(recipe: Recipe, device: torch.device) -> tuple[tuple[str, int],
     keeps_blocks = device.type == "cpu" and not has_ever_other_lengths(recipe)
     parts = (
         ("the program and its libraries", PROGRAM_BYTES if device.type == "cpu" else 0),
-        ("what it learns from", _reading_bytes(recipe) if device.type == "cpu" else 0),
+        ("what it learns from", _READ_BYTES * file_bytes(recipe) if device.type == "cpu" else 0),
         ("weights", WEIGHT_BYTES * (n_all + n_added)),
         ("gradients", GRADIENT_BYTES * n_learned),
         ("gradients of other threads", 2 * GRADIENT_BYTES * n_learned * (n_threads - 1)),
@@ -199,10 +224,10 @@ def memory_parts(recipe: Recipe, device: torch.device) -> tuple[tuple[str, int],
     return tuple((name, n) for name, n in parts if n)
 
 
-def _reading_bytes(recipe: Recipe) -> int:
-    """What texts take while they are read and made into tokens; 0 of those that are not there."""
+def file_bytes(recipe: Recipe) -> int:
+    """The size of the file that is learned from; 0 where none is there."""
     try:
-        return _READ_BYTES * Path(recipe.data.path).stat().st_size if recipe.data.path else 0
+        return Path(recipe.data.path).stat().st_size if recipe.data.path else 0
     except (OSError, ValueError):
         return 0
 
@@ -273,8 +298,7 @@ def plan_recipe(
     """
     config, training = recipe.model, recipe.training
     count, longest, mean = count_parameters(config), longest_tokens(recipe), mean_tokens(recipe)
-    n_more = 1 if training.n_steps % training.save_every else 0
-    n_checkpoints = 1 + training.n_steps // training.save_every + n_more
+    n_saves = n_checkpoints(recipe)
     checkpoint_bytes = WEIGHT_BYTES * count.total
     return Plan(
         name=training.name,
@@ -291,11 +315,11 @@ def plan_recipe(
         device=str(device),
         precision="bfloat16" if uses_bfloat16(recipe, device) else "float32",
         pace=pace,
-        n_checkpoints=n_checkpoints,
+        n_checkpoints=n_saves,
         checkpoint_bytes=checkpoint_bytes,
-        disk_bytes=n_checkpoints * checkpoint_bytes
-        + min(N_KEPT + 1, n_checkpoints) * moment_bytes(recipe) * learned_parameters(recipe)
-        + (n_checkpoints + _n_early_looks(recipe)) * look_bytes(recipe),
+        disk_bytes=n_saves * checkpoint_bytes
+        + min(N_KEPT + 1, n_saves) * moment_bytes(recipe) * learned_parameters(recipe)
+        + (n_saves + n_early_looks(recipe)) * look_bytes(recipe),
         free_disk_bytes=_free_disk(out),
         notes=_notes(recipe),
         n_learned=learned_parameters(recipe)
@@ -318,7 +342,13 @@ def look_bytes(recipe: Recipe) -> int:
     return total
 
 
-def _n_early_looks(recipe: Recipe) -> int:
+def n_checkpoints(recipe: Recipe) -> int:
+    """How many are written: before the first step, every so often, and after the last."""
+    n_steps, every = recipe.training.n_steps, recipe.training.save_every
+    return 1 + n_steps // every + (1 if n_steps % every else 0)
+
+
+def n_early_looks(recipe: Recipe) -> int:
     """At how many steps without a checkpoint the watched sentences are looked at."""
     n_steps, every = recipe.training.n_steps, recipe.training.save_every
     return sum(step < n_steps and step % every != 0 for step in WATCHED_STEPS)

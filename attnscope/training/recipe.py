@@ -455,6 +455,11 @@ def _objective_faults(recipe: Recipe) -> Iterator[_Fault]:
         for name in ("sharded", "checkpointing"):
             if getattr(recipe.training, name):
                 yield f"training.{name}", True, told
+    if recipe.model.is_reversible:
+        told = "false: reversible layers compute again what they read, by themselves"
+        for name in ("sharded", "checkpointing"):
+            if getattr(recipe.training, name):
+                yield f"training.{name}", True, told
     for name in ("whole_words", "next_sentence"):
         readers = [one.name for one in OBJECTIVES.values() if name in one.choices]
         if getattr(recipe.objective, name) and kind not in readers:

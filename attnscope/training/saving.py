@@ -164,7 +164,7 @@ class Saver:
         return bool(texts)
 
 
-def hand_over(model: Model, folder: Path, step: int) -> Path | None:
+def save_elsewhere(model: Model, folder: Path, step: int) -> Path | None:
     """Save a model that its run folder does not take in the first place that does; None when none does."""
     places = (paths.runs_folder(), *([folder.parent] if folder.parent.is_dir() else []))
     for place in (*places, Path(tempfile.gettempdir())):

@@ -1,4 +1,4 @@
-"""How many operations a second this machine makes in training: the one estimate of a run's time.
+"""How long a run will take on this machine: the one estimate, of its steps and of what is beside them.
 
 The last run of the same recipe is the best witness: its tokens per second (the middle of its last steps)
 times the operations of one of its tokens. Runs of other recipes tell little: the operations a second of two
@@ -6,6 +6,9 @@ that come with the program differ up to ninefold. Without such a run products of
 timed, and work on single numbers, which is most of a step where models are narrow: in each of the ways that
 a run on a CPU tries (`threads.py`), of which it will keep the quickest. By rows both are timed in as many
 threads at once as there would be.
+
+Beside the steps a person waits for the start, for the data, which are made here on a small scale (files by
+their bytes), for the trial of the threads, for evaluations and for what is written.
 """
 
 import json
@@ -14,7 +17,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from statistics import median
@@ -23,17 +26,38 @@ import torch
 
 from attnscope.errors import LoadError, UserError
 from attnscope.models.device import wait_for
+from attnscope.nn.config import count_parameters
+from attnscope.nn.memory_on_paper import WEIGHT_BYTES
 from attnscope.records.plans import Pace
 from attnscope.schemes.scores import SCORES
 from attnscope.strict_json import parse_object
 from attnscope.strict_toml import read_toml_text
+from attnscope.training.data import prepare
 from attnscope.training.distributed import ALONE
 from attnscope.training.metrics import open_metrics
-from attnscope.training.paper import mean_tokens, step_flops, tokens_a_step, uses_bfloat16
+from attnscope.training.paper import (
+    file_bytes,
+    learned_parameters,
+    mean_tokens,
+    moment_bytes,
+    n_checkpoints,
+    n_early_looks,
+    step_flops,
+    tokens_a_step,
+    uses_bfloat16,
+)
 from attnscope.training.recipe import Recipe, parse_recipe
 from attnscope.training.row_workers import can_divide
-from attnscope.training.threads import Way, ways_up_to
+from attnscope.training.threads import MOST_S, N_ROUNDS, Way, ways_up_to
 
+START_S = 4.0
+"""Importing torch and its compiler, which its optimisers want, and building the model."""
+EVALUATED_STEPS = 0.4
+"""A batch that is evaluated, against a step with one."""
+SAVE_S, WRITTEN_BYTES_PER_S, LOOK_S = 0.03, 200e6, 0.02
+"""A checkpoint with its state, and a look at one watched sentence."""
+_READ_S_A_BYTE = {"text": 3e-6, "pairs": 3e-6}
+_FEW_MADE, _MORE_MADE = 8, (72, 328)
 NUMBERS_A_FLOP = 2.4
 """Single numbers worked on for each operation, times the model's width: how much of a step is no product.
 
@@ -90,6 +114,11 @@ def pace_of(recipe: Recipe, device: torch.device, folders: Iterable[Path]) -> Pa
 
     `folders` are runs, folders of runs, and folders of these; the newest run that fits counts.
     """
+    pace = _pace_of_steps(recipe, device, folders)
+    return replace(pace, beside=_beside(recipe, device, pace))
+
+
+def _pace_of_steps(recipe: Recipe, device: torch.device, folders: Iterable[Path]) -> Pace:
     cause = _cause(recipe)
     for run in _earlier_runs(folders):
         if run.device.partition(":")[0] == device.type and run.cause == cause:
@@ -102,6 +131,76 @@ def _cause(recipe: Recipe) -> str:
     """What decides the time of a step, as one text."""
     told = {name: [getattr(getattr(recipe, name), key) for key in keys] for name, keys in _OF_SPEED.items()}
     return json.dumps([recipe.model.to_dict(), recipe.task_options, told], sort_keys=True)
+
+
+def _beside(recipe: Recipe, device: torch.device, pace: Pace) -> tuple[tuple[str, float], ...]:
+    """Seconds beside the steps, by part."""
+    training = recipe.training
+    step_s = step_flops(recipe, mean_tokens(recipe)) / pace.flops_per_s
+    n_evaluations = -(-training.n_steps // training.evaluate_every)
+    n_rows = training.batch_size if can_divide(recipe, device, ALONE) else 0
+    n_ways = len(ways_up_to(torch.get_num_threads(), n_rows)) if device.type == "cpu" else 1
+    trial_s = min((1 + N_ROUNDS) * step_s, MOST_S + step_s) * n_ways if n_ways > 1 else 0.0
+    batch_s = EVALUATED_STEPS * step_s / training.accumulate
+    return (
+        ("start", START_S + trial_s),
+        ("data", _data_s(recipe)),
+        ("evaluations", n_evaluations * training.evaluation_batches * batch_s),
+        ("checkpoints and watched sentences", _writing_s(recipe)),
+    )
+
+
+def _writing_s(recipe: Recipe) -> float:
+    n_saves = n_checkpoints(recipe)
+    n_looks = (n_saves + n_early_looks(recipe)) * len(recipe.watch)
+    n_bytes = WEIGHT_BYTES * count_parameters(recipe.model).total
+    n_bytes += moment_bytes(recipe) * learned_parameters(recipe)
+    return n_saves * (SAVE_S + n_bytes / WRITTEN_BYTES_PER_S) + n_looks * LOOK_S
+
+
+def _data_s(recipe: Recipe) -> float:
+    """Making a task's examples, from a few of them; reading a file, by its size."""
+    if recipe.data.kind != "task":
+        return file_bytes(recipe) * _READ_S_A_BYTE.get(recipe.data.kind, _READ_S_A_BYTE["text"])
+    n_held_out = recipe.training.evaluation_batches * recipe.training.batch_size
+    return _example_s(_Making(recipe)) * (recipe.data.n_examples + n_held_out)
+
+
+class _Making:
+    """The making of a recipe's data; equal where an example takes equally long."""
+
+    def __init__(self, recipe: Recipe) -> None:
+        self.recipe = recipe
+        self._key = json.dumps([recipe.model.max_tokens, recipe.data.task, recipe.task_options])
+
+    def seconds(self, n: int) -> float:
+        """The processor's seconds for `n` examples."""
+        data = replace(self.recipe.data, n_examples=n)
+        training = replace(self.recipe.training, batch_size=_FEW_MADE, evaluation_batches=1)
+        start = time.thread_time()
+        prepare(replace(self.recipe, data=data, training=training))
+        return time.thread_time() - start
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Making) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+
+@lru_cache(maxsize=64)
+def _example_s(making: _Making) -> float:
+    """Seconds for one example: what more of them take longer than a few; 0 where none can be made."""
+    try:
+        making.seconds(_FEW_MADE)  # the first imports what it needs
+        few_s = making.seconds(_FEW_MADE)
+        for n in _MORE_MADE:
+            more_s = making.seconds(n) - few_s
+            if more_s > few_s:  # else that is lost in what any number of them takes
+                break
+        return max(0.0, more_s) / (n - _FEW_MADE)
+    except UserError:
+        return 0.0
 
 
 def measured_pace(recipe: Recipe, device: torch.device) -> Pace:

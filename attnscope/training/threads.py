@@ -20,7 +20,7 @@ from attnscope.training.evaluation import has_bfloat16_instructions, has_quick_b
 
 NAME = "threads.txt"
 PRECISION_NAME = "precision.txt"
-_N_ROUNDS, _MOST_S = 10, 2.0
+N_ROUNDS, MOST_S = 10, 2.0
 _LEAST_GAIN = 0.9
 """More threads are worth their place when a step takes at most so much of the time with fewer."""
 _BY_ROWS = " by rows"
@@ -94,14 +94,14 @@ def quickest_way(
     took: dict[Way, list[float]] = {way: [] for way in ways}
     begin_s = clock()
     try:
-        for index in range(_N_ROUNDS + 1):
+        for index in range(N_ROUNDS + 1):
             for way in ways:
                 torch.set_num_threads(way.in_products)
                 start_s = clock()
                 work(way)
                 if index:  # the first round makes ready what later ones find
                     took[way].append(clock() - start_s)
-            if index and clock() - begin_s > _MOST_S * len(ways):
+            if index and clock() - begin_s > MOST_S * len(ways):
                 break
     finally:
         torch.set_num_threads(before)

@@ -100,6 +100,23 @@ def follows_text(comparison: Comparison) -> str:
     return f"second follows first: {shown[0]}" + (f" → {shown[1]}" if shown[0] != shown[1] else "")
 
 
+COPIED_TIP = (
+    "p_gen: the probability that this token is written from the vocabulary; 1 − p_gen: that it is copied from"
+    " where the last cross-attention looks, a word that the vocabulary lacks too. (See et al. 2017)\n"
+    "With changes to heads: before → after."
+)
+
+
+def copied_text(comparison: Comparison, index: int) -> str:
+    """Whether a prediction is written or copied, before and after; empty where a model copies nothing."""
+    sides = (comparison.before.p_write, comparison.after.p_write)
+    if not all(index < len(side) for side in sides):
+        return ""
+    shown = [probability_text(side[index]) for side in sides]
+    changed = f" → {shown[1]}" if shown[0] != shown[1] else ""
+    return f"p_gen {shown[0]}{changed}: {'rather copied' if sides[1][index] < 0.5 else 'rather written'}"
+
+
 CERTAINTY_TIP = (
     "Certainty: the geometric mean of the probabilities that the model gave to the tokens it generated: one"
     " over the perplexity of its own text. A model that is unsure is more often wrong."

@@ -25,6 +25,7 @@ from attnscope.schemes.objectives import OBJECTIVES
 from attnscope.schemes.optimizers import OPTIMIZERS
 from attnscope.schemes.positions import POSITIONS
 from attnscope.schemes.registry import module_names
+from attnscope.schemes.residuals import RESIDUALS
 from attnscope.schemes.scores import SCORES
 from attnscope.schemes.tokenizers import KINDS as TOKENIZERS
 
@@ -226,6 +227,7 @@ _LISTS: Mapping[str, Callable[[], str]] = {
     "masks": lambda: _worded(MASKS),
     "mixers": lambda: _worded(MIXERS),
     "norms": lambda: _worded(NORMS),
+    "residuals": lambda: _worded(RESIDUALS),
     "labs": _labs,
     "questions": _questions,
     "objectives": lambda: _worded(OBJECTIVES),

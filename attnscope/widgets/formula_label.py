@@ -18,7 +18,7 @@ class FormulaLabel(QWidget):
         super().__init__()
         self._size_px = size_px
         self._texts: tuple[str, ...] = ()
-        policy = QSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Fixed)
+        policy = QSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Minimum)
         policy.setHeightForWidth(True)
         self.setSizePolicy(policy)
 

@@ -28,7 +28,7 @@ from attnscope.records.charts import Chart, Series
 from attnscope.records.importance import Progress
 from attnscope.records.models import Form
 from attnscope.records.redundancy import CollapseCurve
-from attnscope.studies.study import Cell, Choices, Comparison, Study, StudyCard
+from attnscope.studies.study import Cell, Choices, PaperComparison, Study, StudyCard
 from attnscope.text.tasks import make_task, task_tokenizer
 
 CARD = StudyCard(
@@ -172,20 +172,20 @@ _DIFFERENCES = (
 )
 
 
-def _compare(found: Sequence[_Found]) -> tuple[Comparison, ...]:
+def _compare(found: Sequence[_Found]) -> tuple[PaperComparison, ...]:
     by_name = dict(found)
     new, causal = by_name["new encoder"], by_name["new decoder"]
     bare, skips = _ratios(new, False, False), _ratios(new, True, True)
     rows = [
         *(_power(name, growth(_ratios(curves, False, False))) for name, curves in _full(found)),
-        Comparison(
+        PaperComparison(
             what="growth of ln(residual) from layer to layer, new causal decoder",
             published="nothing claimed: the theorem needs every token to see every other",
             where="—",
             ours=growth(_ratios(causal, False, False)),
             remark="1 is an exponential fall, 3 a doubly exponential one.",
         ),
-        Comparison(
+        PaperComparison(
             what=f"residual after {len(skips) - 1} layers with skips and feed-forward, new encoder",
             published="direction only: skips stop the degeneration",
             where="abstract",
@@ -199,7 +199,7 @@ def _compare(found: Sequence[_Found]) -> tuple[Comparison, ...]:
         alone, fed = _ratios(curves, False, False), _ratios(curves, False, True)
         layer = min(len(_above(alone, FLOOR)), len(_above(fed, FLOOR))) - 1
         rows.append(
-            Comparison(
+            PaperComparison(
                 what=f"residual with feed-forward over that without, no skips, after layer {layer}, {name}",
                 published="direction only: feed-forward layers can slow the collapse",
                 where="abstract",
@@ -211,8 +211,8 @@ def _compare(found: Sequence[_Found]) -> tuple[Comparison, ...]:
     return tuple(rows)
 
 
-def _power(name: str, ours: float) -> Comparison:
-    return Comparison(
+def _power(name: str, ours: float) -> PaperComparison:
+    return PaperComparison(
         what=f"growth of ln(residual) from layer to layer, attention alone, {name}",
         published="3 (each layer cubes the residual)",
         where="section 2, theorems on attention alone",

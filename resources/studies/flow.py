@@ -34,7 +34,7 @@ from attnscope.nn.precision import exact
 from attnscope.records.charts import Chart, Series
 from attnscope.records.importance import Progress
 from attnscope.studies.runs import QUICK, parameters_said, run_folder, train_study
-from attnscope.studies.study import Cell, Choices, Comparison, Study, StudyCard
+from attnscope.studies.study import Cell, Choices, PaperComparison, Study, StudyCard
 from attnscope.text.examples import Example
 from attnscope.text.tasks import make_task
 
@@ -196,7 +196,7 @@ _DIFFERENCES = (
 )
 
 
-def _compare(found: Mapping[str, Agreement]) -> tuple[Comparison, ...]:
+def _compare(found: Mapping[str, Agreement]) -> tuple[PaperComparison, ...]:
     rows = []
     for method in METHODS:
         n_layers = found[method].correlations.shape[1]
@@ -208,7 +208,7 @@ def _compare(found: Mapping[str, Agreement]) -> tuple[Comparison, ...]:
     rows.append(_unpublished("control: how early a word stands", found[EARLINESS]))
     for method in (*METHODS, "relevance"):
         rows.append(
-            Comparison(
+            PaperComparison(
                 what=f"sentences in which the subject gets the largest weight, {method}, best layer",
                 published="not in the paper",
                 where="—",
@@ -219,10 +219,10 @@ def _compare(found: Mapping[str, Agreement]) -> tuple[Comparison, ...]:
     return tuple(rows)
 
 
-def _above_raw(method: str, found: Mapping[str, Agreement]) -> Comparison:
+def _above_raw(method: str, found: Mapping[str, Agreement]) -> PaperComparison:
     """The paper's claim: followed to the input, attention agrees better with blank-out."""
     ours = found[method].mean() - found["raw"].mean()
-    return Comparison(
+    return PaperComparison(
         what=f"{method} minus raw, last layer",
         published=f"{PUBLISHED[method][-1][0] - PUBLISHED['raw'][-1][0]:+.2f}",
         where="table 1",
@@ -232,16 +232,18 @@ def _above_raw(method: str, found: Mapping[str, Agreement]) -> Comparison:
     )
 
 
-def _unpublished(what: str, one: Agreement) -> Comparison:
+def _unpublished(what: str, one: Agreement) -> PaperComparison:
     low, high = one.mean() - one.deviation(), one.mean() + one.deviation()
-    return Comparison(what=what, published="not in the paper", where="—", ours=one.mean(), low=low, high=high)
+    return PaperComparison(
+        what=what, published="not in the paper", where="—", ours=one.mean(), low=low, high=high
+    )
 
 
-def _above_control(method: str, found: Mapping[str, Agreement]) -> Comparison:
+def _above_control(method: str, found: Mapping[str, Agreement]) -> PaperComparison:
     """What a method's last layer has above the order of the words, sentence by sentence."""
     gains = found[method].correlations[:, -1] - found[EARLINESS].correlations[:, -1]
     value, low, high = mean_interval([float(gain) for gain in gains if not math.isnan(gain)])
-    return Comparison(
+    return PaperComparison(
         what=f"{method} minus the order of the words, last layer",
         published="not in the paper",
         where="—",
@@ -252,10 +254,10 @@ def _above_control(method: str, found: Mapping[str, Agreement]) -> Comparison:
     )
 
 
-def _one_layer(method: str, layer: int, one: Agreement, *, is_theirs: bool) -> Comparison:
+def _one_layer(method: str, layer: int, one: Agreement, *, is_theirs: bool) -> PaperComparison:
     mean, deviation = one.mean(layer), one.deviation(layer)
     theirs = PUBLISHED[method][layer] if is_theirs else None
-    return Comparison(
+    return PaperComparison(
         what=f"{method}, layer {layer + 1} of {one.correlations.shape[1]}",
         published=f"{theirs[0]:.2f} ± {theirs[1]:.2f}" if theirs else "their model has 6 layers",
         where="table 1",

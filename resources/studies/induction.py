@@ -27,7 +27,7 @@ from attnscope.records.importance import Progress
 from attnscope.records.measures import HeadTable
 from attnscope.records.sites import HeadRef
 from attnscope.studies.runs import QUICK, checkpoints_of, parameters_said, run_folder, train_study
-from attnscope.studies.study import Cell, Choices, Comparison, Study, StudyCard
+from attnscope.studies.study import Cell, Choices, PaperComparison, Study, StudyCard
 from attnscope.text.examples import Example
 from attnscope.text.tasks import make_task
 
@@ -195,11 +195,11 @@ def _study(choices: Choices, two: History, one: History, model: Model) -> Study:
     )
 
 
-def _compare(two: History, one: History) -> tuple[Comparison, ...]:
+def _compare(two: History, one: History) -> tuple[PaperComparison, ...]:
     best = two.heads[int(np.argmax(two.looks[-1].induction))]
     gained = [history.losses[0] - history.losses[-1] for history in (two, one)]
     return (
-        Comparison(
+        PaperComparison(
             what=f"best induction score at the end, two layers ({best.label})",
             published="direction only: induction heads form",
             where="argument 1, models of 2 layers or more",
@@ -207,7 +207,7 @@ def _compare(two: History, one: History) -> tuple[Comparison, ...]:
             unit=f"of the weight, {two.induction[0]:.2f} at the start",
             is_as_published=two.induction[-1] > 0.5,
         ),
-        Comparison(
+        PaperComparison(
             what="best induction score at the end, one layer",
             published="direction only: none form",
             where="argument 1, one-layer model",
@@ -216,7 +216,7 @@ def _compare(two: History, one: History) -> tuple[Comparison, ...]:
             is_as_published=one.induction[-1] < 0.5 * two.induction[-1],
         ),
         *_compare_times(two),
-        Comparison(
+        PaperComparison(
             what="fall of the loss with one layer over that with two",
             published="direction only: with one layer little in-context learning ever forms",
             where="argument 1",
@@ -227,14 +227,14 @@ def _compare(two: History, one: History) -> tuple[Comparison, ...]:
     )
 
 
-def _compare_times(two: History) -> tuple[Comparison, ...]:
+def _compare_times(two: History) -> tuple[PaperComparison, ...]:
     """When and how quickly things happen with two layers."""
     loss_at, score_at = middle_of(two.steps, two.losses), middle_of(two.steps, two.induction)
     previous_at = middle_of(two.steps, two.previous)
     width, n_steps = window_of(two.steps, two.induction), two.steps[-1]
     together = correlation(two.losses, two.induction)
     return (
-        Comparison(
+        PaperComparison(
             what="window in which the induction score rises (a tenth to nine tenths)",
             published="2.5 to 5 billion tokens of training, early and narrow",
             where="argument 1",
@@ -243,7 +243,7 @@ def _compare_times(two: History) -> tuple[Comparison, ...]:
             is_as_published=width < 0.35 * n_steps,
             remark="Only the share of the run is compared: about a third or less counts as abrupt.",
         ),
-        Comparison(
+        PaperComparison(
             what="middle of the loss's fall minus middle of the induction score's rise",
             published="direction only: at the same time",
             where="argument 1",
@@ -252,7 +252,7 @@ def _compare_times(two: History) -> tuple[Comparison, ...]:
             is_as_published=abs(loss_at - score_at) < max(width, 1.0),
             remark=f"Correlation of loss and score over the checkpoints: {together:.2f}.",
         ),
-        Comparison(
+        PaperComparison(
             what="middle of the previous-token score's rise minus that of the induction score's",
             published="direction only: induction heads read what a previous-token head wrote below",
             where="after Elhage et al. 2021",

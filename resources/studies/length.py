@@ -25,7 +25,7 @@ from attnscope.records.experiments import Writer
 from attnscope.records.importance import Progress
 from attnscope.records.intervals import Share, difference_of, has_sign, share_over_seeds
 from attnscope.studies.runs import QUICK, run_folder, train_study
-from attnscope.studies.study import Cell, Choices, Comparison, Study, StudyCard
+from attnscope.studies.study import Cell, Choices, PaperComparison, Study, StudyCard
 from attnscope.text.examples import Example
 from attnscope.text.tasks import make_task
 
@@ -168,7 +168,7 @@ def shares_of(readings: Sequence[Reading], body: Writer) -> tuple[Share, ...]:
     return tuple(share_over_seeds(*counts_of(readings, body, (n, n))) for n in lengths)
 
 
-def compare(readings: Sequence[Reading]) -> tuple[Comparison, ...]:
+def compare(readings: Sequence[Reading]) -> tuple[PaperComparison, ...]:
     """What the paper says of lengths, ours beside it; a difference within its interval claims nothing."""
     none, additive = counts_of(readings, "none", LONG), counts_of(readings, "additive", LONG)
     lost = difference_of(*none, *counts_of(readings, "none", SHORT))
@@ -278,8 +278,8 @@ def _tokens(readings: Sequence[Reading], body: Writer) -> list[float]:
 
 def _difference(
     what: str, published: str, found: Share, *, is_as_published: bool | None = None, remark: str = ""
-) -> Comparison:
-    return Comparison(
+) -> PaperComparison:
+    return PaperComparison(
         what=what,
         published=published,
         where="—" if published == _NOT_THEIRS else _FIGURE,

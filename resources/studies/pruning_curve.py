@@ -21,7 +21,7 @@ from attnscope.records.charts import Chart, Series
 from attnscope.records.importance import Importance, MetricName, Progress, PruningCurve, Ranking
 from attnscope.records.sites import NO_GATES, Gates, HeadRef, Stack
 from attnscope.studies.runs import DEMO, halves
-from attnscope.studies.study import Cell, Choices, Comparison, Study, StudyCard
+from attnscope.studies.study import Cell, Choices, PaperComparison, Study, StudyCard
 
 CARD = StudyCard(
     name="pruning-curve",
@@ -192,12 +192,12 @@ def _study(
     )
 
 
-def _compare(removals: Sequence[Removal], stacks: Sequence[Removal]) -> tuple[Comparison, ...]:
+def _compare(removals: Sequence[Removal], stacks: Sequence[Removal]) -> tuple[PaperComparison, ...]:
     by_name = {one.name: one for one in removals}
     first, chance = by_name["gradient, iterated"], [one.removable for one in _random(removals)]
     rows = [_share_of(by_name[order.name]) for order in orders(0, 0)]
     rows.append(
-        Comparison(
+        PaperComparison(
             what=f"heads removable, random order, mean of {len(chance)}",
             published="direction only: a random order does worse",
             where="control",
@@ -214,7 +214,7 @@ def _compare(removals: Sequence[Removal], stacks: Sequence[Removal]) -> tuple[Co
     if "cross" in by_stack:
         others = max(share for name, share in by_stack.items() if name != "cross")
         rows.append(
-            Comparison(
+            PaperComparison(
                 what="cross-attention heads removable, alone",
                 published="direction only: encoder–decoder attention depends most on many heads",
                 where="abstract; section 5",
@@ -231,10 +231,10 @@ def _beats(share: float, chance: Sequence[float]) -> bool | None:
     return None if min(chance) <= share <= max(chance) else share > max(chance)
 
 
-def _share_of(one: Removal) -> Comparison:
+def _share_of(one: Removal) -> PaperComparison:
     published = "0.20 (WMT) and 0.40 (BERT)" if one.name == "gradient, iterated" else "—"
     is_like = _LIKE[0] <= one.removable <= _LIKE[1] if published != "—" else None
-    return Comparison(
+    return PaperComparison(
         what=f"heads removable, {one.name}",
         published=published,
         where="section 4.2" if published != "—" else "—",
@@ -245,11 +245,11 @@ def _share_of(one: Removal) -> Comparison:
     )
 
 
-def _worth_scoring_again(by_name: Mapping[str, Removal]) -> Comparison:
+def _worth_scoring_again(by_name: Mapping[str, Removal]) -> PaperComparison:
     again, once = by_name["gradient, iterated"], by_name["gradient, once"]
     pairs = zip(once.losses[1:-1], again.losses[1:-1], strict=True)
     gains = [a - b for a, b in pairs] or [math.nan]
-    return Comparison(
+    return PaperComparison(
         what="loss saved by scoring again after each removal, mean over the curve",
         published="nothing claimed",
         where="—",

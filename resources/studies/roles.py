@@ -43,7 +43,7 @@ from attnscope.records.roles import Role
 from attnscope.records.sites import NO_GATES, Gates, HeadRef, Site, Stack
 from attnscope.records.word_tables import SYNTACTIC_MARGIN, Direction, SyntaxTable
 from attnscope.studies.runs import DEMO, halves
-from attnscope.studies.study import Cell, Choices, Comparison, Study, StudyCard
+from attnscope.studies.study import Cell, Choices, PaperComparison, Study, StudyCard
 
 CARD = StudyCard(
     name="roles",
@@ -245,7 +245,7 @@ def _study(choices: Choices, model: Model, found: Found, texts: str) -> Study:
     )
 
 
-def _compare(found: Found) -> tuple[Comparison, ...]:
+def _compare(found: Found) -> tuple[PaperComparison, ...]:
     rows = [_positional(found, stack) for stack in found.stacks if stack != "cross"]
     if found.syntax is not None:
         rows += _syntactic(found.syntax)
@@ -254,12 +254,12 @@ def _compare(found: Found) -> tuple[Comparison, ...]:
     return (*rows, *_bleu_rows(found))
 
 
-def _positional(found: Found, stack: Stack) -> Comparison:
+def _positional(found: Found, stack: Stack) -> PaperComparison:
     own = [head for head in found.roles if head.stack == stack]
     positional = [head for head in own if found.name(head) in ("positional", "identity")]
     layers = ", ".join(str(n) for n in sorted({head.layer for head in positional}))
     is_encoder = stack == "encoder"
-    return Comparison(
+    return PaperComparison(
         what=f"heads with a positional role, {stack}",
         published="direction only: there are some" if is_encoder else "—",
         where="section 5.1" if is_encoder else "—",
@@ -269,7 +269,7 @@ def _positional(found: Found, stack: Stack) -> Comparison:
     )
 
 
-def _syntactic(syntax: SyntaxTable) -> list[Comparison]:
+def _syntactic(syntax: SyntaxTable) -> list[PaperComparison]:
     """The best head of each relation against the best fixed offset."""
     rows = []
     for relation, direction, said, published in RELATIONS:
@@ -282,7 +282,7 @@ def _syntactic(syntax: SyntaxTable) -> list[Comparison]:
         value, baseline = float(syntax.values[best, column]), float(syntax.baseline[best, column])
         margin = value - baseline
         rows.append(
-            Comparison(
+            PaperComparison(
                 what=f"{said}: arcs that the best head finds ({syntax.heads[best].label})",
                 published=published,
                 where="—" if published == "—" else "section 5.2",
@@ -298,13 +298,13 @@ def _syntactic(syntax: SyntaxTable) -> list[Comparison]:
     return rows
 
 
-def _kept_rows(found: Found, stack: Stack) -> list[Comparison]:
+def _kept_rows(found: Found, stack: Stack) -> list[PaperComparison]:
     best = fewest_kept(found.closings, stack, found.whole - TOLERANCE)
     if best is None:
         return []
     is_encoder, share = stack == "encoder", len(best.kept) / best.n_heads
     rows = [
-        Comparison(
+        PaperComparison(
             what=f"share of {stack} heads that gates keep, accuracy within a point",
             published="0.21 (10 of 48) for 0.15 BLEU" if is_encoder else "—",
             where="abstract" if is_encoder else "—",
@@ -323,10 +323,10 @@ def _kept_rows(found: Found, stack: Stack) -> list[Comparison]:
 
 def telling_row(
     stack: Stack, n_telling: int, n_kept: int, n_closed_telling: int, n_closed: int
-) -> Comparison:
+) -> PaperComparison:
     """Whether heads with a telling role are kept more often; few heads may differ so by chance."""
     apart = difference_of([n_telling], n_kept, [n_closed_telling], n_closed)
-    return Comparison(
+    return PaperComparison(
         what=f"share with a telling role among {stack} heads kept",
         published="direction only: heads with a role are the last to be pruned",
         where="section 6.2",
@@ -339,7 +339,7 @@ def telling_row(
     )
 
 
-def _bleu_rows(found: Found) -> list[Comparison]:
+def _bleu_rows(found: Found) -> list[PaperComparison]:
     """The fewest encoder heads with which translations are about as good."""
     good = [one for one in found.closings if one.bleu >= found.bleu - BLEU_TOLERANCE]
     if not good:
@@ -347,7 +347,7 @@ def _bleu_rows(found: Found) -> list[Comparison]:
     best = min(good, key=lambda one: len(one.kept))
     share = len(best.kept) / best.n_heads
     return [
-        Comparison(
+        PaperComparison(
             what=f"share of encoder heads that gates keep, BLEU within {BLEU_TOLERANCE:g}",
             published="0.21 (10 of 48) for 0.15 BLEU",
             where="abstract",

@@ -42,7 +42,7 @@ from attnscope.records.sites import HeadRef, Stack
 from attnscope.records.tokens import Token
 from attnscope.records.word_tables import MANNERS_SAID, SYNTACTIC_MARGIN, SyntaxTable
 from attnscope.studies.runs import QUICK, checkpoints_of, run_folder, train_study
-from attnscope.studies.study import Cell, Choices, Comparison, Study, StudyCard
+from attnscope.studies.study import Cell, Choices, PaperComparison, Study, StudyCard
 
 CARD = StudyCard(
     name="syntax",
@@ -329,10 +329,10 @@ def best_offset(trees: Sequence[Tree], relations: Sequence[str]) -> tuple[int, f
     return offset, n / counts.total()
 
 
-def look_rows(looks: Looks, control: Looks | None = None) -> tuple[Comparison, ...]:
+def look_rows(looks: Looks, control: Looks | None = None) -> tuple[PaperComparison, ...]:
     """Sections 3 and 6: places, separators, entropy, and how alike the heads of a layer are."""
     own, even = float(np.median(looks.share("itself"))), math.exp(-looks.even)
-    itself = Comparison(
+    itself = PaperComparison(
         what="weight on the token itself, median head",
         published="direction only: most heads put little weight on the current token",
         where="section 3.1",
@@ -348,7 +348,7 @@ def look_rows(looks: Looks, control: Looks | None = None) -> tuple[Comparison, .
 
 def syntax_rows(
     syntax: SyntaxTable | None, control: SyntaxTable | None, trees: Sequence[Tree]
-) -> tuple[Comparison, ...]:
+) -> tuple[PaperComparison, ...]:
     """Section 4.2: all relations together, how many have a head, and each that their table names."""
     if syntax is None:
         return ()
@@ -357,7 +357,7 @@ def syntax_rows(
     offset, baseline = best_offset(trees, list(found))
     n, n_untrained = (sum(best.is_syntactic for best in bests.values()) for bests in (found, untrained))
     return (
-        Comparison(
+        PaperComparison(
             what=f"all relations: arcs that the best head finds ({head}, to head)",
             published=f"{_ALL[0]} against {_ALL[1]}",
             where="table 1",
@@ -366,7 +366,7 @@ def syntax_rows(
             is_as_published=share > baseline,
             remark="No single head tells much of the whole tree, neither theirs nor ours.",
         ),
-        Comparison(
+        PaperComparison(
             what=f"relations of which a head finds {SYNTACTIC_MARGIN:.2f} more than the best fixed offset",
             published="direction only: heads specialise in relations",
             where="section 4.2",
@@ -389,9 +389,11 @@ def _more(n: int, n_untrained: int, n_all: int) -> bool | None:
     return has_sign(difference_of([n], n_all, [n_untrained], n_all), 1)
 
 
-def _relation_row(best: Best, said: str, theirs: float, offsets: float, untrained: Best | None) -> Comparison:
+def _relation_row(
+    best: Best, said: str, theirs: float, offsets: float, untrained: Best | None
+) -> PaperComparison:
     chance = "" if untrained is None else f"; untrained {untrained.value:.2f}"
-    return Comparison(
+    return PaperComparison(
         what=f"{said}: arcs that the best head finds ({best.head}, {best.direction})",
         published=f"{theirs} against {offsets}",
         where="table 1",
@@ -405,9 +407,9 @@ def _relation_row(best: Best, said: str, theirs: float, offsets: float, untraine
     )
 
 
-def _beside(looks: Looks, place: str, theirs: int) -> Comparison:
+def _beside(looks: Looks, place: str, theirs: int) -> PaperComparison:
     shares = looks.share(place)
-    return Comparison(
+    return PaperComparison(
         what=f"heads with more than half of their weight on the {place} token",
         published=f"{theirs} of 144",
         where="section 3.1",
@@ -418,7 +420,7 @@ def _beside(looks: Looks, place: str, theirs: int) -> Comparison:
     )
 
 
-def _special_rows(looks: Looks) -> list[Comparison]:
+def _special_rows(looks: Looks) -> list[PaperComparison]:
     rows = [
         _layer_row(looks, place, published)
         for place, published in (
@@ -431,7 +433,7 @@ def _special_rows(looks: Looks) -> list[Comparison]:
     resting = looks.share("separators on specials")
     if not np.isnan(resting).all():
         rows.append(
-            Comparison(
+            PaperComparison(
                 what="weight that separators themselves give to special tokens, mean of the heads",
                 published="over 0.9: it gathers nothing of the text",
                 where="section 3.2",
@@ -443,13 +445,13 @@ def _special_rows(looks: Looks) -> list[Comparison]:
     return rows
 
 
-def _layer_row(looks: Looks, place: str, published: str) -> Comparison:
+def _layer_row(looks: Looks, place: str, published: str) -> PaperComparison:
     """The layer that looks most at a place; theirs tells how much, or in which half of the layers."""
     shares = looks.by_layer(looks.share(place))
     top = int(np.nanargmax(shares))
     is_lower = top < len(shares) / 2
     is_theirs = shares[top] > _HALF if place == "separators" else is_lower == (place == "start token")
-    return Comparison(
+    return PaperComparison(
         what=f"weight on {place}, mean of the layer with most: layer {top}",
         published=published,
         where="section 3.2",
@@ -460,9 +462,9 @@ def _layer_row(looks: Looks, place: str, published: str) -> Comparison:
     )
 
 
-def _entropy_row(looks: Looks) -> Comparison:
+def _entropy_row(looks: Looks) -> PaperComparison:
     entropy = looks.by_layer(looks.entropies)
-    return Comparison(
+    return PaperComparison(
         what="entropy of the first layer's heads, mean",
         published="direction only: heads that look broadly lie in the lower layers",
         where="section 3.3",
@@ -472,10 +474,10 @@ def _entropy_row(looks: Looks) -> Comparison:
     )
 
 
-def _likeness_row(looks: Looks, control: Looks | None) -> Comparison:
+def _likeness_row(looks: Looks, control: Looks | None) -> PaperComparison:
     within, between = looks.likeness()
     untrained = "" if control is None else f"; untrained {_ratio(*control.likeness()):.2f}"
-    return Comparison(
+    return PaperComparison(
         what="divergence of heads of one layer over that of heads of two",
         published="direction only: heads of a layer are alike",
         where="section 6",

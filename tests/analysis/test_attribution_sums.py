@@ -18,6 +18,7 @@ SHAPES: list[dict[str, object]] = [
     {},
     {"norm_place": "post"},
     {"norm": "rms", "activation": "swiglu", "bias": False, "position": "rotary"},
+    {"residual": "reversible", "norm": "none"},
     {"norm_place": "post", "embedding_norm": True, "output_bias": True},
     {"position": "sinusoidal", "scale_embeddings": True, "tie_embeddings": False, "output_bias": True},
 ]

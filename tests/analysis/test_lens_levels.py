@@ -10,6 +10,7 @@ from attnscope.records.interventions import MakeMean, MakeUniform
 from attnscope.records.sites import Gates, HeadRef
 
 SHAPES = [{}, {"norm_place": "post"}, {"norm": "rms"}, {"transform_head": True}, {"embedding_norm": True}]
+SHAPES += [{"residual": "reversible"}]
 
 
 @pytest.mark.slow

@@ -76,6 +76,7 @@ def test_that_panels_fill_rows_without_overlap_and_names_must_fit() -> None:
         (3, 3, 1),
     ]
     assert row_sizes(2, n_maps=2) == (2,)
+    assert row_sizes(3, n_maps=2) == (2, 1)
     assert row_sizes(5, n_maps=3) == (3, 2)
     for n in range(1, 8):
         places = picture_places(RECT, n)

@@ -3,9 +3,11 @@
 import numpy as np
 import pytest
 from PySide6.QtGui import QColor, QImage, QPainter
+from PySide6.QtWidgets import QWidget
 from pytestqt.qtbot import QtBot
 
 from attnscope.figures.paint_formula import set_formula
+from attnscope.widgets.form_parts import column
 from attnscope.widgets.formula_label import FormulaLabel
 
 pytestmark = pytest.mark.qt
@@ -65,6 +67,17 @@ def test_that_a_label_is_as_high_as_its_formulas_and_is_read_as_they_are_typed(q
     label.show()
     qtbot.waitExposed(label)
     assert not label.grab().isNull()
+
+
+def test_that_a_layout_gives_broken_formulas_all_their_lines(qtbot: QtBot) -> None:
+    panel = QWidget()
+    qtbot.addWidget(panel)
+    label = FormulaLabel()
+    label.set_formulas("window, global, random blocks", "not allowed: score −∞, weight 0")
+    column(label, None, on=panel)
+    panel.resize(120, 600)
+    panel.show()
+    assert label.sizeHint().height() < label.heightForWidth(label.width()) <= label.height()
 
 
 @pytest.mark.parametrize("room", [60.0, 130.0, 200.0, 320.0])

@@ -9,9 +9,9 @@ from attnscope.labs.fine_tuning import (
     TuneChoice,
     expected_best,
     explained,
-    spread,
     tune_cells,
     tune_charts,
+    tuned_so_far,
 )
 from attnscope.records.experiments import ExperimentAnswer, TuneFinding, TuneQuestion, TuneRun
 
@@ -55,7 +55,7 @@ def test_that_the_share_of_a_seed_is_the_variance_of_its_means() -> None:
 
 
 def test_that_maps_hold_each_pair_of_seeds_and_what_is_not_done_is_missing() -> None:
-    shown = spread(TuneChoice(answer=answer({(False, 1, 2): 0.8, (True, 0, 0): 0.7}, is_exact=False)))
+    shown = tuned_so_far(TuneChoice(answer=answer({(False, 1, 2): 0.8, (True, 0, 0): 0.7}, is_exact=False)))
     assert shown.accuracies[False].shape == (2, 3)
     assert shown.accuracies[False][1, 2] == 0.8
     assert np.isnan(shown.accuracies[False]).sum() == 5
@@ -67,7 +67,7 @@ def test_that_maps_hold_each_pair_of_seeds_and_what_is_not_done_is_missing() -> 
 
 
 def test_that_all_that_is_done_is_told_with_mean_and_deviation() -> None:
-    shown = spread(TuneChoice(answer=answer(WHOLE)))
+    shown = tuned_so_far(TuneChoice(answer=answer(WHOLE)))
     said = shown.words.sentence
     assert said.startswith("6 runs that differ in their seeds alone reach 60 to 80 %")
     assert "the mean is worse: 60.0 against 70.0 %" in said
@@ -88,12 +88,13 @@ def test_that_ways_that_cannot_be_told_apart_are_not_ranked() -> None:
         (True, i, j): WHOLE[False, i, j] + (0.1 if (i + j) % 2 else -0.09) for i in range(2) for j in range(3)
     }
     assert (
-        "the mean is not clearly better or worse" in spread(TuneChoice(answer=answer(noisy))).words.sentence
+        "the mean is not clearly better or worse"
+        in tuned_so_far(TuneChoice(answer=answer(noisy))).words.sentence
     )
 
 
 def test_that_nothing_known_is_drawn_as_nothing() -> None:
-    shown = spread(TuneChoice())
+    shown = tuned_so_far(TuneChoice())
     assert np.isnan(shown.accuracies[True]).all()
     assert tune_charts(shown)[0].series[0].ys.size == 0
     assert shown.words.sentence

@@ -10,6 +10,7 @@ import pytest
 import attnscope as at
 from attnscope.cli.main import main
 from attnscope.errors import UserError
+from attnscope.labs.modifications import rank_correlation
 from attnscope.labs.tree_positions import (
     BASE,
     D_MODEL,
@@ -23,7 +24,6 @@ from attnscope.labs.tree_positions import (
     depths_of,
     look_at_tree,
     path_encodings,
-    rank_correlation,
     read_sentences,
     relative_positions,
     tree_distances,

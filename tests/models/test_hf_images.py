@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from attnscope.cli.main import main
-from attnscope.errors import LoadError
+from attnscope.errors import LoadError, UserError
 from attnscope.models import load
 from attnscope.models.huggingface.images import (
     Preparation,
@@ -114,14 +114,14 @@ def test_that_pixels_are_resized_cut_and_normalised_as_the_files_say(tmp_path: P
     values = {"size": {"shortest_edge": 4}, "image_mean": [0.5] * 3, "image_std": [0.25] * 3, "resample": 3}
     (tmp_path / "preprocessor_config.json").write_text(json.dumps(values))
     how = read_preparation(tmp_path, (4, 4))
-    assert (how.shortest, how.mode, how.deviation) == (4, "bicubic", (0.25,) * 3)
+    assert (how.shortest, how.filter, how.deviation) == (4, Image.Resampling.BICUBIC, (0.25,) * 3)
     flat = np.full((8, 12, 3), 255, dtype=np.uint8)
     pixels = prepare(flat, how)
     assert pixels.shape == (1, 3, 4, 4)
     assert pixels.unique().tolist() == pytest.approx([2.0])
     sides = np.zeros((4, 12, 3), dtype=np.uint8)
     sides[:, 4:8] = 255
-    middle = prepare(sides, Preparation(height=4, width=4, shortest=4, mode="nearest", mean=(0.0,) * 3))
+    middle = prepare(sides, Preparation(height=4, width=4, shortest=4, filter=0, mean=(0.0,) * 3))
     assert middle.unique().tolist() == pytest.approx([2.0])
     (tmp_path / "preprocessor_config.json").write_text('{"image_std": [0, 1, 1]}')
     with pytest.raises(LoadError, match="image_std"):
@@ -132,12 +132,41 @@ def test_that_pixels_are_resized_cut_and_normalised_as_the_files_say(tmp_path: P
 def test_that_the_longer_side_is_cut_off_to_whole_pixels_as_the_library_does(height: int, width: int) -> None:
     rows, columns = np.arange(height)[:, None, None] / height, np.arange(width)[None, :, None] / width
     picture = (np.sin(5 * rows + np.arange(3)) * np.cos(4 * columns) * 100 + 120).astype(np.uint8)
-    how = Preparation(height=16, width=16, shortest=20, mode="bicubic", mean=(0.0,) * 3, deviation=(1.0,) * 3)
+    how = Preparation(height=16, width=16, shortest=20, filter=3, mean=(0.0,) * 3, deviation=(1.0,) * 3)
     size = (int(20 * width / min(height, width)), int(20 * height / min(height, width)))
     whole = np.asarray(Image.fromarray(picture).resize(size, Image.Resampling.BICUBIC), np.float64)
     top, left = (size[1] - 16) // 2, (size[0] - 16) // 2
     found = prepare(picture, how)[0].permute(1, 2, 0).numpy() * 255
-    assert abs(found - whole[top : top + 16, left : left + 16]).max() < 1.5  # Pillow rounds twice
+    assert abs(found - whole[top : top + 16, left : left + 16]).max() < 1e-4
+
+
+@pytest.mark.parametrize("filter", range(6))
+@pytest.mark.parametrize("side", [7, 40])
+def test_that_every_filter_of_a_processor_is_the_one_that_pillow_has(
+    filter: int, side: int, tmp_path: Path
+) -> None:
+    picture = np.random.default_rng(0).integers(0, 256, (23, 31, 3), dtype=np.uint8)
+    values = {"size": {"height": side, "width": side + 3}, "resample": filter, "do_normalize": False}
+    (tmp_path / "preprocessor_config.json").write_text(json.dumps(values))
+    wanted = (
+        np.asarray(Image.fromarray(picture).resize((side + 3, side), Image.Resampling(filter)), np.float32)
+        / 255
+    )
+    found = prepare(picture, read_preparation(tmp_path, (56, 56)))[0].permute(1, 2, 0).numpy()
+    np.testing.assert_allclose(found, wanted, atol=1e-6)
+
+
+@pytest.mark.parametrize("number", [6, -1, True, 2.0, "lanczos"])
+def test_that_a_filter_that_does_not_exist_is_refused(number: object, tmp_path: Path) -> None:
+    (tmp_path / "preprocessor_config.json").write_text(json.dumps({"resample": number}))
+    with pytest.raises(LoadError, match=r"resample has no usable value.*0 to 5"):
+        read_preparation(tmp_path, (56, 56))
+
+
+def test_that_a_picture_that_would_become_too_large_is_refused() -> None:
+    line = np.zeros((1, 2_000, 3), dtype=np.uint8)
+    with pytest.raises(UserError, match=r"2,000 × 1 pixels.*448,000 × 224"):
+        prepare(line, Preparation(height=224, width=224, shortest=224))
 
 
 def test_that_patches_are_named_by_row_and_column_after_the_special_tokens() -> None:
@@ -205,7 +234,7 @@ def test_that_pixels_are_those_of_the_librarys_own_processor(
     found = prepare(picture, how)
     assert found.shape == wanted.shape == (1, 3, 17, 17)
     grey = how.rescale / min(how.deviation)
-    assert (found - wanted).abs().max() < 2.5 * grey  # it rounds to whole greys after each direction
+    assert (found - wanted).abs().max() < 1e-3 * grey
 
 
 def test_that_a_part_of_a_joint_processor_wins_and_must_be_an_object(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """The pointer-generator against equation 9 of See et al. 2017 in loops, and what stands on it elsewhere."""
 
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,18 +19,29 @@ from attnscope.models.writing.translating import translate_texts
 from attnscope.nn.building import build_own
 from attnscope.nn.cache import KeyValueCache
 from attnscope.nn.config import ModelConfig, count_parameters
-from attnscope.nn.copying import N_DIGITS, copied_pieces, ids_of, joined_logits, with_ids
+from attnscope.nn.copying import N_DIGITS, UNKNOWN_ID, copied_pieces, ids_of, joined_logits, with_ids
 from attnscope.nn.memory_on_paper import BatchShape, activation_bytes
 from attnscope.nn.transformer import build_transformer
 from attnscope.records.sites import HeadRef
 from attnscope.schemes.scores import SCORES
-from attnscope.training.objectives import Batch, loss_sum
+from attnscope.training.data import prepare
+from attnscope.training.first_batch import first_batch
+from attnscope.training.objectives import Batch, loss_sum, scored_logits
+from attnscope.training.recipe import parse_recipe
+from attnscope.viewmodels.comparison_rows import copied_text
+
+RECIPE = Path(__file__).parents[2] / "resources" / "recipes" / "reports.toml"
 
 SIZES = {
     "form": "encoder-decoder", "vocab_size": 13, "d_model": 16, "n_layers": 2, "n_heads": 4, "n_kv_heads": 2,
     "d_ff": 10, "max_tokens": 24, "copies_source": True,
 }  # fmt: skip
 SOURCE = torch.arange(2 * 9).reshape(2, 9) * 5 % 13
+WITH_WORDS = SOURCE.clone()
+WITH_WORDS[0, [2, 4, 7]] = torch.tensor(
+    [13, 14, 13]
+)  # two words that the vocabulary lacks, one of them twice
+WITH_WORDS[1, 1] = 13
 TARGET = torch.arange(2 * 6).reshape(2, 6) * 7 % 13
 
 
@@ -52,13 +64,19 @@ def padding(*lengths: int) -> torch.Tensor:
         {"bias": False, "position": "none", "d_head": 6},
     ],
 )
+@pytest.mark.parametrize("source", [SOURCE, WITH_WORDS], ids=["vocabulary", "words"])
 @torch.no_grad()
-def test_that_a_token_is_written_or_copied_as_equation_9_says(choices: dict[str, object]) -> None:
+def test_that_a_token_is_written_or_copied_as_equation_9_says(
+    choices: dict[str, object], source: torch.Tensor
+) -> None:
     model = filled(config_of(**choices)).double()
     model.fill_tables()
     cross, seen = model.decoder[-1].cross, []
     handle = cross.register_forward_hook(lambda _, inputs, __: seen.append(inputs))
-    memory = model.encode(SOURCE, valid=padding(9, 5))
+    memory = model.encode(source, valid=padding(9, 5))
+    unknown = torch.where(source < 13, source, UNKNOWN_ID)
+    torch.testing.assert_close(memory[..., :16], model.encode(unknown, valid=padding(9, 5))[..., :16])
+    n_extended = max(13, int(source.max()) + 1)
     rows = model.decode(TARGET, memory=memory, memory_valid=padding(9, 5))
     handle.remove()
     found = model.logits(rows).softmax(dim=-1)
@@ -75,9 +93,10 @@ def test_that_a_token_is_written_or_copied_as_equation_9_says(choices: dict[str,
             s = rows[text, i, :d]
             p_gen = 1 / (1 + math.exp(-float(s @ head.copy_gate.weight[0] + head.copy_gate.bias)))
             written = model.logits(s).softmax(dim=-1)
-            for piece in range(13):
-                copied = sum(w for w, id in zip(a, SOURCE[text].tolist(), strict=False) if id == piece)
-                expected = p_gen * float(written[piece]) + (1 - p_gen) * copied
+            assert found.shape[-1] == n_extended
+            for piece in range(n_extended):
+                copied = sum(w for w, id in zip(a, source[text].tolist(), strict=False) if id == piece)
+                expected = (1 - p_gen) * copied + (p_gen * float(written[piece]) if piece < 13 else 0.0)
                 assert float(found[text, i, piece]) == pytest.approx(expected, abs=1e-6)
 
 
@@ -206,3 +225,82 @@ def test_that_what_adds_up_logits_says_what_to_ask_instead() -> None:
         at.ask("copying", tiny_model("encoder-decoder"), SENTENCE, FRENCH)
     gate = HeadRef(stack="cross", layer=0, head=0)
     assert at.ask("copying", model, SENTENCE, FRENCH, head=gate).sentence
+
+
+def copying_model(p_gen: float = 0.0) -> at.Model:
+    """A model that copies every token, from wherever its last cross-attention looks."""
+    model = tiny_model("encoder-decoder", copies_source=True)
+    with torch.no_grad():
+        model.own.module.head.copy_gate.weight.zero_()
+        model.own.module.head.copy_gate.bias.fill_(math.log((p_gen + 1e-9) / (1 - p_gen + 1e-9)))
+    return model
+
+
+def test_that_words_outside_the_vocabulary_are_copied_as_they_stand() -> None:
+    model, text = copying_model(), "Zorbel 4711 Zorbel Zorbel Zorbel"
+    trace = model.trace(text, "Zorbel le Unseen")
+    n = model.info.vocab_size
+    assert trace.source.ids[:4] == (n, n + 1, n, n)
+    assert trace.source.pieces[:4] == ("Zorbel", "4711", "Zorbel", "Zorbel")
+    assert trace.source.unknown_words == "5 tokens are unknown: Zorbel, 4711"
+    assert (trace.target.ids[1], trace.target.ids[3]) == (n, UNKNOWN_ID)  # "Unseen" cannot be copied
+    greedy, beams = (
+        model.write(text, at.WriteSettings(mode=mode, n_beams=3, max_tokens=6)).text
+        for mode in ("greedy", "beams")
+    )
+    for written in (greedy, beams):
+        words = written.text.split()
+        assert words
+        assert {*words} <= {*text.split()}
+        assert written.tokens[0].token.piece in text.split()
+    told = model.predict(text, "Zorbel le").predictions[-1]
+    assert {one.token.piece for one in told.candidates[:3]} >= {"Zorbel", "4711"}
+    assert sum(one.probability for one in told.candidates) == pytest.approx(1.0, abs=1e-4)
+    settings = at.WriteSettings(mode="greedy", max_tokens=6)
+    together = {
+        one.index: one.text
+        for one in translate_texts(model, [text, "Nix cat Nix Nix", "Foo Foo Foo"], settings)
+    }
+    assert together[0] == greedy.text
+    assert {*together[1].split()} <= {"Nix", "cat"}
+    assert {*together[2].split()} <= {"Foo"}
+    asked = at.ask("copying", model, text)
+    assert {row[0] for row in asked.tables[0].rows} <= {*text.split(), "</s>"}
+
+
+def test_that_p_gen_stands_beside_every_prediction() -> None:
+    text, target = "Zorbel saw a cat", "le chat"
+    for model, words in ((copying_model(0.0), "copied"), (copying_model(0.75), "written")):
+        look = model.look(text, target)
+        rows = at.ask("copying", model, text, target).tables[0].rows
+        assert look.comparison.after.p_write == pytest.approx([row[1] for row in rows], abs=1e-6)
+        assert words in copied_text(look.comparison, 0)
+    plain = tiny_model("encoder-decoder").look(text, target).comparison
+    assert copied_text(plain, 0) == ""
+
+
+def test_that_reports_teach_words_that_the_vocabulary_lacks() -> None:
+    changes = {"data.n_examples": "40", "training.batch_size": "8", "training.evaluation_batches": "1"}
+    recipe = parse_recipe(RECIPE.read_text(encoding="utf-8"), overrides=changes)
+    prepared = prepare(recipe)
+    n, batch = prepared.tokenizer.vocab_size, prepared.batches.evaluation()[0]
+    assert (batch.labels >= n).any()
+    assert not (batch.labels == UNKNOWN_ID).any()
+    assert len(batch.words) == 8
+    for i, words in enumerate(batch.words):
+        reader = prepared.tokenizer.with_words(words)
+        source = [token.piece for token in map(reader.token, batch.ids[i].tolist())]
+        labels = batch.labels[batch.scored // batch.target_ids.shape[1] == i]
+        told = [reader.token(id).piece for id in labels.tolist() if id != prepared.tokenizer.end_id]
+        assert {*told} <= {*source, "by"}
+        assert words == tuple(dict.fromkeys(word for word in source if word in words))
+    rows = first_batch(recipe).rows
+    assert not any("<m" in cell.piece for row in rows for cell in (*row.cells, *row.source))
+    module = build_own(prepared.fitted(recipe.model), 0)
+    loss = loss_sum(module, batch, label_smoothing=0.1)
+    logits = scored_logits(module, batch).detach().log_softmax(dim=-1)
+    expected = sum(
+        -0.9 * float(row[label]) - 0.1 * float(row[:n].mean())
+        for row, label in zip(logits.double(), batch.labels.tolist(), strict=True)
+    )
+    assert float(loss.detach()) == pytest.approx(expected, rel=1e-5)

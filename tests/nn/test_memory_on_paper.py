@@ -95,3 +95,17 @@ def test_that_checkpointing_keeps_one_block_and_the_inputs_of_all() -> None:
     one = activation_bytes(config_of({"n_layers": 1}), BatchShape(**shape))
     assert again == pytest.approx(one + 12 * B * T * 48 * 4)
     assert again < 0.25 * whole
+
+
+@pytest.mark.parametrize("form", ["encoder", "decoder"])
+def test_that_reversible_layers_keep_two_streams_and_one_branch_at_a_time(form: str) -> None:
+    shape = BatchShape(n_sequences=B, n_tokens=T, n_scored=B * T, is_recomputed=True)
+    told = [
+        activation_bytes(config_of({"form": form, "n_layers": n, "residual": "reversible"}), shape)
+        for n in (2, 12)
+    ]
+    assert told[0] == told[1]
+    config = config_of({"form": form, "residual": "reversible"})
+    kept = kept_bytes(config, has_bfloat16=False)
+    branch = kept_bytes(config_of({"form": form, "n_layers": 1}), has_bfloat16=False)
+    assert kept < told[0] < kept + branch

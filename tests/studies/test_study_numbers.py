@@ -15,7 +15,7 @@ from attnscope.records.redundancy import CollapseCurve
 from attnscope.records.sites import HeadRef
 from attnscope.studies.study import (
     Choices,
-    Comparison,
+    PaperComparison,
     Study,
     find_card,
     find_study,
@@ -169,7 +169,7 @@ def test_that_every_study_is_found_by_name_and_others_are_refused() -> None:
 
 
 A_STUDY = """
-from attnscope.studies.study import Choices, Comparison, Study, StudyCard
+from attnscope.studies.study import Choices, PaperComparison, Study, StudyCard
 
 CARD = StudyCard(name="made-up", place=0, paper="Nobody 2020, Nothing", question="Is one one?")
 
@@ -202,8 +202,10 @@ def test_that_a_study_needs_neither_window_nor_worker_nor_command_line() -> None
 def a_study() -> Study:
     curve = CollapseCurve(stack="encoder", has_skips=True, has_feed_forward=True, ratios=(1.0, 0.5))
     rows = (
-        Comparison(what="a | b", published="3", where="table 1", ours=2.5, low=2.0, high=3.0, unit="times"),
-        Comparison(
+        PaperComparison(
+            what="a | b", published="3", where="table 1", ours=2.5, low=2.0, high=3.0, unit="times"
+        ),
+        PaperComparison(
             what="none", published="—", where="—", ours=math.nan, is_as_published=False, remark="too short"
         ),
     )

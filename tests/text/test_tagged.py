@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from attnscope.errors import LoadError
-from attnscope.text.tagged import first_pieces, label_names, labelled_positions, read_tagged, tagged_example
+from attnscope.text.tagged import first_pieces, labelled_positions, read_tagged, tag_names, tagged_example
 from attnscope.text.tasks import make_task, word_labels_of
 from attnscope.text.tokenizer import train_tokenizer
 
@@ -43,7 +43,7 @@ def test_that_words_and_labels_are_read_from_slashes_and_from_columns(tmp_path: 
     assert first.starts == (0, 4, 8, 15)
     assert first.labels == ("DET", "ADJ", "CONJ", "NOUN")
     assert (second.text, second.labels) == ("runs", ("VERB",))
-    assert label_names([first, second]) == ("ADJ", "CONJ", "DET", "NOUN", "VERB")
+    assert tag_names([first, second]) == ("ADJ", "CONJ", "DET", "NOUN", "VERB")
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from attnscope.drawn import DRAWN_KINDS, RANGES, SIDE, WORDS, draw, is_name
+from attnscope.drawn import DRAWN_KINDS, RANGES, SIDE, WORDS, drawn_picture, is_name
 from attnscope.errors import LoadError, UserError
 from attnscope.text.pictures import fitted, read_labelled_pictures, read_picture
 from attnscope.text.tasks import make_task
@@ -36,7 +36,7 @@ def _reach(kind: str, angle: float) -> float:
 
 @pytest.mark.parametrize("kind", DRAWN_KINDS)
 def test_that_a_shape_is_dark_where_its_outline_reaches_and_nowhere_else(kind: str) -> None:
-    pixels, smaller = (draw(f"{kind} x14 y17 r{r} t10 s3").astype(int) for r in (11, 8))
+    pixels, smaller = (drawn_picture(f"{kind} x14 y17 r{r} t10 s3").astype(int) for r in (11, 8))
     n_inside = 0
     for row in range(SIDE):
         for column in range(SIDE):
@@ -52,11 +52,11 @@ def test_that_a_shape_is_dark_where_its_outline_reaches_and_nowhere_else(kind: s
 
 
 def test_that_a_name_gives_the_same_picture_in_any_order_and_each_word_another() -> None:
-    usual = draw("star")
+    usual = drawn_picture("star")
     spelt = " ".join(f"{letter}{usual_value}" for letter, (*_, usual_value) in RANGES.items())
-    assert (draw(f"star {spelt}") == usual).all()
-    assert (draw("star s4 x12") == draw("star x12 s4")).all()
-    seen = {draw(f"triangle {word}").tobytes() for word in WORDS if word not in DRAWN_KINDS}
+    assert (drawn_picture(f"star {spelt}") == usual).all()
+    assert (drawn_picture("star s4 x12") == drawn_picture("star x12 s4")).all()
+    seen = {drawn_picture(f"triangle {word}").tobytes() for word in WORDS if word not in DRAWN_KINDS}
     assert len(seen) >= len(WORDS) - len(DRAWN_KINDS) - len(RANGES)
     assert is_name("  star x3")
     assert not any(map(is_name, ("", "stars", "a star")))
@@ -67,7 +67,7 @@ def test_that_an_unknown_word_of_a_name_is_told(name: str) -> None:
     with pytest.raises(UserError, match=r"is no picture: it has the word"):
         read_picture(name)
     with pytest.raises(ValueError, match="begins with"):
-        draw("moon x12")
+        drawn_picture("moon x12")
 
 
 def test_that_the_names_of_the_task_are_pictures_and_begin_with_their_labels() -> None:

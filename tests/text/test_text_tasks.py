@@ -35,8 +35,11 @@ def test_that_the_words_of_a_task_are_the_tokens_of_its_tokenizer(name: str) -> 
         for text in (example.source, example.target):
             if text is not None:
                 tokens = tokenizer.encode(text)
-                assert list(tokens.pieces) == text.split()
-                assert tokens.n_unknown == 0
+                words, known = text.split(), set(task.vocabulary)
+                unknown = [word for word in words if word not in known]
+                assert list(tokens.pieces) == [word if word in known else "<unk>" for word in words]
+                assert tokens.n_unknown == len(unknown)
+                assert not unknown or name == "reports"  # whose names and numbers are there to be copied
 
 
 @pytest.mark.parametrize("name", [name for name in TASKS if not labels_of(make_task(name))])

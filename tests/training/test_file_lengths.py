@@ -16,7 +16,7 @@ LINE = (
 
 
 def _recipe(path: object, kind: str = "byte-bpe", vocab_size: int = 300, data: str = "pairs", more: str = ""):
-    objective = {"pairs": "translation", "labelled": "classification"}[data]
+    objective = {"pairs": "translation", "labelled": "classification", "tagged": "labels"}[data]
     return parse_recipe(
         "[model]\nd_model = 16\nn_heads = 2\nmax_tokens = 256\n"
         f'[data]\nkind = "{data}"\npath = "{path}"\n{more}'
@@ -76,3 +76,16 @@ def test_that_labelled_texts_are_counted_too(tmp_path: Path) -> None:
     path = tmp_path / "labelled.tsv"
     path.write_text("good\ta b c d e\n" * 50, encoding="utf-8")
     assert mean_tokens(_recipe(path, "words", data="labelled")) == 6.0
+
+
+@pytest.mark.parametrize("kind", ["trees", "columns", "slashes"])
+def test_that_words_with_labels_are_counted_by_the_sentence(kind: str, tmp_path: Path) -> None:
+    cells = ["_"] * 8
+    sentence = {
+        "trees": "# text = a b c\n" + "".join("\t".join([str(i), "word", *cells]) + "\n" for i in range(6)),
+        "columns": "word\tNOUN\n" * 6,
+        "slashes": "word/NOUN " * 6,
+    }[kind] + "\n"
+    path = tmp_path / "tagged.txt"
+    path.write_text(sentence * 20_000, encoding="utf-8")
+    assert mean_tokens(_recipe(path, "words", data="tagged")) == 7.0

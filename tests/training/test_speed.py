@@ -13,13 +13,14 @@ import torch
 from attnscope import paths
 from attnscope.cli.main import main
 from attnscope.counting import rough_text
-from attnscope.records.plans import PlanRecipe, RecipePlanned
+from attnscope.records.plans import Pace, PlanRecipe, RecipePlanned
 from attnscope.settings import Settings, known_run_folders, write_settings
 from attnscope.training import find_recipe, read_recipe
 from attnscope.training.paper import plan_recipe
 from attnscope.training.recipe import Recipe, parse_recipe, write_recipe
-from attnscope.training.speed import measured_pace, pace_of, usual_s
+from attnscope.training.speed import EVALUATED_STEPS, SAVE_S, START_S, measured_pace, pace_of, usual_s
 from attnscope.training.threads import Way
+from attnscope.viewmodels.training.plan_words import work_rows
 from attnscope.workers.desk import Desk
 from attnscope.workers.serve_plans import answer_plan
 
@@ -50,7 +51,8 @@ def test_that_the_last_run_of_the_same_recipe_counts_wherever_it_is(recipe: Reci
     pace = pace_of(recipe, CPU, [tmp_path])
     seconds = plan_recipe(recipe, CPU, pace=pace).seconds
     assert seconds is not None
-    assert seconds[1] == pytest.approx(recipe.training.n_steps * 4 * 16 / 2000.0)
+    steps_s = recipe.training.n_steps * 4 * 16 / 2000.0
+    assert seconds[1] == pytest.approx(steps_s + sum(s for _, s in pace.beside))
     assert pace.doubt < 1.5
     for other in (
         replace(recipe, training=replace(recipe.training, batch_size=3)),
@@ -115,9 +117,55 @@ def test_that_every_door_tells_the_same_time(
         assert planned.plan.seconds is not None
         assert planned.plan.seconds[1] == pytest.approx(told)
     tokens = planned.plan.tokens_a_step * planned.plan.n_steps
-    assert told == pytest.approx(tokens / 1000.0)
+    assert told == pytest.approx(tokens / 1000.0 + planned.plan.beside_seconds)
     assert main(["--device", "cpu", "train", "copy", "--plan"]) == 0
     assert f"about {rough_text(told)}" in capsys.readouterr().out
+
+
+def test_that_what_a_person_waits_for_beside_the_steps_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    recipe = read_recipe(find_recipe("copy"))
+    monkeypatch.setattr("attnscope.training.speed._example_s", lambda _making: 0.001)
+    training = replace(
+        recipe.training, n_steps=100, evaluate_every=30, evaluation_batches=5, save_every=40, batch_size=4
+    )
+    many = replace(recipe, training=training, data=replace(recipe.data, n_examples=980))
+    pace = pace_of(many, CPU, [])
+    beside = dict(pace.beside)
+    plan = plan_recipe(many, CPU, pace=pace)
+    step_s = plan.flops_a_step / pace.flops_per_s
+    assert beside["data"] == pytest.approx(0.001 * (980 + 5 * 4))
+    assert beside["evaluations"] == pytest.approx(4 * 5 * EVALUATED_STEPS * step_s)
+    assert beside["start"] == pytest.approx(START_S)  # one thread: there is nothing to choose
+    assert beside["checkpoints and watched sentences"] > 4 * SAVE_S
+    seconds = plan.seconds
+    assert seconds is not None
+    assert seconds[1] == pytest.approx(100 * step_s + sum(beside.values()))
+    assert seconds[0] <= seconds[1] / 2
+    assert seconds[2] >= seconds[1] * 2
+    words = dict(work_rows(plan))["beside the steps"]
+    assert "start 4 s" in words
+    assert "data 1 s" in words
+
+
+def test_that_a_known_speed_of_steps_says_less_of_what_is_beside_them() -> None:
+    pace = Pace(flops_per_s=1e9, doubt=1.25, words="", beside=(("start", 4.0), ("data", 6.0)))
+    plan = plan_recipe(read_recipe(find_recipe("copy")), CPU, pace=pace)
+    assert plan.seconds is not None
+    steps_s = plan.flops / 1e9
+    assert plan.seconds == pytest.approx((steps_s / 1.25 + 5.0, steps_s + 10.0, steps_s * 1.25 + 20.0))
+
+
+def test_that_data_are_timed_on_a_small_scale_and_files_by_their_size(tmp_path: Path) -> None:
+    task = dict(pace_of(read_recipe(find_recipe("set-anomaly")), CPU, []).beside)
+    assert 0.5 < task["data"] < 500.0
+    file = tmp_path / "text.txt"
+    text = find_recipe("shakespeare-characters").read_text()
+    seconds = []
+    for n in (1_000, 1_000_000):
+        file.write_text("to be or not\n" * n)
+        large = parse_recipe(text, overrides={"data.path": str(file)})
+        seconds.append(dict(pace_of(large, CPU, []).beside)["data"])
+    assert seconds[1] == pytest.approx(1000 * seconds[0])
 
 
 @pytest.mark.parametrize(

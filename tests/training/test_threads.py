@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from attnscope.records.training import Started, Step
-from attnscope.training import loop, threads
+from attnscope.training import loop, threads, train
 from attnscope.training.loop import TrainingRun
 from attnscope.training.recipe import parse_recipe
 from attnscope.training.threads import Way, kept_way, quickest_way, ways_up_to
@@ -199,3 +199,20 @@ def test_that_a_run_of_an_older_version_goes_on_in_the_precision_of_its_version(
     _precision_note(tmp_path / "run", 2, monkeypatch, is_quick=True)
     (tmp_path / "run" / threads.PRECISION_NAME).unlink()
     assert "bfloat16" in _precision_note(tmp_path / "run", 3, monkeypatch, is_quick=False)
+
+
+def test_that_python_trains_in_the_quickest_way_and_gives_the_threads_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loop, "quickest_way", lambda work, ways: Way(2, True))
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        events = train(RECIPE, tmp_path / "run")
+        assert isinstance(next(events), Started)
+        assert torch.get_num_threads() == 1
+        events.close()
+        assert torch.get_num_threads() == 2
+        assert kept_way(tmp_path / "run") == Way(2, True)
+    finally:
+        torch.set_num_threads(before)

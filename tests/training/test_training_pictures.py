@@ -9,7 +9,7 @@ import torch
 
 import attnscope as at
 from attnscope.analysis.importance import importance
-from attnscope.drawn import draw
+from attnscope.drawn import drawn_picture
 from attnscope.errors import LoadError, RecipeError, UserError
 from attnscope.models.model import Model
 from attnscope.models.pictures import picture_of_tokens
@@ -61,7 +61,7 @@ def test_that_a_batch_holds_the_drawn_pictures_with_their_labels() -> None:
     prepared = prepare(recipe)
     task = make_task("drawn-shapes")
     known = {
-        patch_numbers(draw(one.source)[None, :, :, None], 4).tobytes(): one.label
+        patch_numbers(drawn_picture(one.source)[None, :, :, None], 4).tobytes(): one.label
         for one in task.examples(12, seed=0)
     }
     batch = prepared.batches.draw(np.random.default_rng(0), 0.0)
@@ -87,7 +87,7 @@ def test_that_a_trained_model_names_its_patches_and_tells_a_label(model: Model) 
     told = model.predict(NAME).predictions
     assert len(told) == 1
     assert sum(one.probability for one in told[0].candidates) == pytest.approx(1.0, abs=1e-5)
-    numbers = torch.from_numpy(patch_numbers(draw(NAME)[None, :, :, None], 4))
+    numbers = torch.from_numpy(patch_numbers(drawn_picture(NAME)[None, :, :, None], 4))
     with torch.no_grad():
         expected = model.own.module.eval()(numbers).softmax(dim=-1)[0].tolist()
     named = {one.token.piece: one.probability for one in told[0].candidates}
@@ -96,7 +96,7 @@ def test_that_a_trained_model_names_its_patches_and_tells_a_label(model: Model) 
 
 def test_that_what_the_model_sees_lies_under_its_maps(model: Model) -> None:
     seen = at.picture(model, NAME)
-    assert (seen.pixels == draw(NAME)[..., None]).all()
+    assert (seen.pixels == drawn_picture(NAME)[..., None]).all()
     assert (seen.n_rows, seen.n_columns, seen.n_first, seen.n_tokens) == (8, 8, 1, 65)
     kept = picture_of_tokens(model.trace(NAME).source)
     assert isinstance(kept, Picture)

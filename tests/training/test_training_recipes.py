@@ -237,6 +237,16 @@ def test_that_the_kept_run_of_few_shot_is_of_its_recipe_and_looks_at_what_was_to
     assert np.mean(found, axis=1).min() > 0.7
 
 
+def test_that_the_kept_run_of_tagging_is_of_its_recipe_and_tells_the_verb_from_the_end() -> None:
+    resources = resources_folder()
+    kept = read_run(resources / "films" / "tagging")
+    assert parse_recipe(kept.recipe) == parse_recipe(
+        (resources / "recipes" / "tagging.toml").read_text(encoding="utf-8")
+    )
+    assert kept.n_bad_lines == 0
+    assert [event.accuracy for event in kept.events if isinstance(event, Evaluated)][-1] == 1.0
+
+
 def test_that_the_kept_run_of_pictures_is_of_its_recipe_and_tells_unseen_pictures_apart() -> None:
     resources = resources_folder()
     kept = read_run(resources / "films" / "pictures")

@@ -31,6 +31,7 @@ class Options:
 
 class Deep(Question):
     name, title, words = "deep", "Deep", "how deep it goes"
+    formula, source = "d = a,   e = b", "Verne 1870"
     search = ("abyss",)
     options = Options()
 
@@ -154,3 +155,12 @@ def test_that_every_question_says_what_it_is(name: str) -> None:
     assert question.needs != Question.needs
     assert question.words[0].islower()
     assert not question.words.endswith(".")
+
+
+def test_that_formula_and_source_stand_with_the_answer(made: tuple[AskPanel, AskState, list[Ask]]) -> None:
+    panel, state, _asked = made
+    assert panel.formula.text() == "d = a\ne = b"
+    assert panel.source.text() == "Verne 1870"
+    state.choose("plain")
+    assert not panel.formula.isVisible()
+    assert not panel.source.isVisible()

@@ -306,3 +306,23 @@ def test_that_a_model_without_heads_leaves_the_side_to_its_answers(qtbot):
     desk.session.model = info()
     desk.session.changed.model.emit()
     assert page.inspector.isVisible()
+
+
+def test_that_an_answer_takes_the_place_of_the_head_until_another_tab_is_shown(qtbot):
+    page, view = make(qtbot, Desk().open())
+    page.show_question("surprise")
+    width = page.answers.width()
+    page.ask.enlarge_button.click()
+    assert page.answers.width() > 2 * width
+    assert page.grid_panel.isVisible()
+    assert not page.head_panel.isVisible()
+    assert not page.inspector.measures.isVisible()
+    page.answers.show_panel("Output")
+    assert not page.ask.enlarge_button.isChecked()
+    assert page.head_panel.isVisible()
+    assert page.inspector.measures.isVisible()
+    assert page.answers.width() == width
+    view.enlarge(True)
+    page.show_question("surprise")
+    page.ask.enlarge_button.click()
+    assert page.grid_panel.isVisible()

@@ -6,7 +6,7 @@ from session_samples import Desk
 
 from attnscope.labs import findings as kept_module
 from attnscope.labs.findings import kept_findings
-from attnscope.labs.fine_tuning import TuneChoice, spread
+from attnscope.labs.fine_tuning import TuneChoice, tuned_so_far
 from attnscope.labs.length_quality import QualityChoice, judge_lengths
 from attnscope.labs.longer_texts import LongerChoice, read_longer
 from attnscope.labs.modifications import ModifyChoice, compare, gain_ends
@@ -83,7 +83,7 @@ def test_that_kept_modifications_are_whole_and_agree_with_what_is_published_wher
 def test_that_the_kept_runs_of_fine_tuning_are_all_pairs_of_seeds_and_spread() -> None:
     finding = kept_findings()[TuneChoice().question]
     assert isinstance(finding, TuneFinding)
-    shown = spread(TuneChoice(answer=ExperimentAnswer(finding=finding, is_exact=True, is_kept=True)))
+    shown = tuned_so_far(TuneChoice(answer=ExperimentAnswer(finding=finding, is_exact=True, is_kept=True)))
     for grid in shown.accuracies.values():
         assert grid.shape == (4, 4)
         assert np.isfinite(grid).all()

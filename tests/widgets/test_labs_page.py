@@ -23,6 +23,7 @@ from attnscope.viewmodels.labs.states import LabStates
 from attnscope.viewmodels.session.file import LookSaved
 from attnscope.viewmodels.view_state import ViewState, page_named
 from attnscope.widgets.jump_slider import JumpSlider
+from attnscope.widgets.labels import PlainLabel
 from attnscope.widgets.labs.catalogue import make_lab
 from attnscope.widgets.labs.cost_view import CostMeter, make_cost_view
 from attnscope.widgets.labs.lab_view import LabView
@@ -58,6 +59,13 @@ def page(qtbot: QtBot) -> LabsPage:
 
 PLANS = tuple(entry for entry in LABS.values() if entry.group != "Tokens")
 """The labs that are plans; those of tokens have views and tests of their own."""
+
+
+def test_that_the_source_of_a_lab_stands_with_its_formula(page: LabsPage) -> None:
+    for name in ("Kernel regression", "Merges replayed"):
+        page.show_lab(name)
+        shown = [label.text() for label in page.labs[name].findChildren(PlainLabel)]
+        assert LABS[name].source in shown
 
 
 @pytest.mark.parametrize("entry", PLANS, ids=lambda entry: entry.name)

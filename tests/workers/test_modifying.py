@@ -18,9 +18,9 @@ from attnscope.workers.experiments.modifying import (
     held_out_examples,
     held_out_loss,
     modified,
-    rate_share,
     translated,
     try_modifications,
+    warmed_share,
 )
 
 
@@ -90,7 +90,7 @@ def test_that_each_sentence_is_translated_to_its_end_and_held_against_its_refere
 
 
 def test_that_the_rate_rises_and_falls() -> None:
-    shares = [rate_share(step, 100) for step in range(1, 101)]
+    shares = [warmed_share(step, 100) for step in range(1, 101)]
     assert shares[0] == pytest.approx(0.1 * (1 - 0.95 * 0.01))
     assert int(np.argmax(shares)) == 9
     assert shares[-1] == pytest.approx(0.05)

@@ -10,10 +10,10 @@ from attnscope.training.inspections import layer_of
 from attnscope.workers.experiments.tuning import (
     N_HELD_OUT,
     accuracy_of,
-    begin,
     fine_tune,
     first_of,
     moved_by_layer,
+    shared_start,
 )
 
 QUESTION = TuneQuestion(n_inits=1, n_orders=1, n_examples=32, n_steps=2, reinit_layers=2)
@@ -21,7 +21,7 @@ QUESTION = TuneQuestion(n_inits=1, n_orders=1, n_examples=32, n_steps=2, reinit_
 
 @pytest.mark.slow
 def test_that_seeds_draw_what_is_new_alone_and_top_layers_begin_anew() -> None:
-    begun = begin(QUESTION)
+    begun = shared_start(QUESTION)
     start = dict(begun.start.module.named_parameters())
     models = {way: first_of(begun, QUESTION, 0, is_anew=way) for way in (False, True)}
     other = dict(first_of(begun, QUESTION, 1, is_anew=False).named_parameters())

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from worker_tools import ask, train_to_end
 
-from attnscope.drawn import draw
+from attnscope.drawn import drawn_picture
 from attnscope.records.messages import (
     TRAINING_MODEL,
     ControlTraining,
@@ -261,7 +261,7 @@ def test_that_a_watched_picture_comes_with_the_maps_of_the_run_and_of_what_it_ke
         traced = ask(engine, TraceText(number=number, text=name, model=model))[0]
         assert isinstance(traced, Traced), traced
         assert traced.picture is not None
-        assert (traced.picture.pixels == draw(name)[..., None]).all()
+        assert (traced.picture.pixels == drawn_picture(name)[..., None]).all()
         assert (traced.picture.n_rows, traced.picture.n_columns, traced.picture.n_first) == (4, 4, 1)
         assert traced.grids[0].site.n_heads == 2
 

@@ -105,8 +105,8 @@ def row_sizes(n: int, *, n_maps: int = 0) -> tuple[int, ...]:
     """How many pictures stand in each row: the first of three charts stands above, maps side by side."""
     if n == n_maps == 2:
         return (2,)
-    if n == 3 and not n_maps:
-        return (1, 2)
+    if n == 3 and n_maps in (0, 2):
+        return (2, 1) if n_maps else (1, 2)
     if (n, n_maps) == (5, 3):
         return (3, 2)
     if n <= 1:

@@ -20,10 +20,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
-from attnscope.errors import LoadError
+from attnscope.errors import LoadError, UserError
 from attnscope.models.huggingface.facts import read_processor
 
-_MODES = {0: "nearest", 2: "bilinear", 3: "bicubic"}
+_BILINEAR, _N_FILTERS = 2, 6
+"""Filters are numbered as in Pillow: nearest, Lanczos, bilinear, bicubic, box, Hamming."""
 _SQUARED = ("DeiT", "Flava")
 """Those that crop and take a single number for both sides, not for the shorter one (transformers 5.23)."""
 _NO_PROCESSOR = (
@@ -32,6 +33,8 @@ _NO_PROCESSOR = (
 )
 MAX_SIDE = 2_048
 """The largest picture, in pixels a side, that a processor's file may ask for."""
+_A_SIDE = f"whole numbers of pixels from 1 to {MAX_SIDE:,}"
+_MOST_RESIZED = 50_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,15 +42,15 @@ class Preparation:
     """How a picture becomes pixels; sizes in pixels.
 
     It is resized to `resized` or, keeping its shape, until its shorter side is `shortest`; then height ×
-    width are cut out of its middle. Without both it is resized to height × width at once. `note` tells what
-    the folder leaves open, and what was taken instead.
+    width are cut out of its middle. Without both it is resized to height × width at once. `filter` is
+    Pillow's number. `note` tells what the folder leaves open, and what was taken instead.
     """
 
     height: int
     width: int
     shortest: int | None = None
     resized: tuple[int, int] | None = None
-    mode: str = "bilinear"
+    filter: int = _BILINEAR
     rescale: float = 1 / 255
     mean: tuple[float, ...] = (0.5, 0.5, 0.5)
     deviation: tuple[float, ...] = (0.5, 0.5, 0.5)
@@ -66,7 +69,7 @@ def read_preparation(folder: Path, image_size: tuple[int, int]) -> Preparation:
     if isinstance(size, int) and crops and not kind.startswith(_SQUARED):
         shortest = size
     if shortest is not None and not _is_side(shortest):
-        raise _impossible(path, "size")
+        raise _impossible(path, "size", _A_SIDE)
     own = _sides(values.get("crop_size"), path, "crop_size") if crops else None
     resized = _sides(size, path, "size") if shortest is None and values.get("do_resize", True) else None
     height, width = own or resized or image_size
@@ -79,14 +82,17 @@ def read_preparation(folder: Path, image_size: tuple[int, int]) -> Preparation:
     is_normalised = values.get("do_normalize", True)
     rescale = values.get("rescale_factor", 1 / 255) if values.get("do_rescale", True) else 1.0
     if not _is_number(rescale) or not rescale:
-        raise _impossible(path, "rescale_factor")
-    resample = values.get("resample", 2)
+        raise _impossible(path, "rescale_factor", "a number other than 0")
+    number = values.get("resample")
+    resample = _BILINEAR if number is None else number
+    if type(resample) is not int or not 0 <= resample < _N_FILTERS:
+        raise _impossible(path, "resample", "the number of a filter of Pillow, 0 to 5")
     return Preparation(
         height=height,
         width=width,
         shortest=shortest,
         resized=resized,
-        mode=_MODES.get(resample if isinstance(resample, int) else 2, "bilinear"),
+        filter=resample,
         rescale=float(rescale),
         mean=mean if is_normalised else (0.0,) * 3,
         deviation=deviation if is_normalised else (1.0,) * 3,
@@ -95,19 +101,27 @@ def read_preparation(folder: Path, image_size: tuple[int, int]) -> Preparation:
 
 
 def prepare(picture: NDArray[np.uint8], how: Preparation) -> Tensor:
-    """Pixels of a picture: resized, cut out of the middle, rescaled, normalised; float32 [1, 3, H, W]."""
-    pixels = torch.from_numpy(picture.copy()).permute(2, 0, 1)[None].float()  # [1, 3, height, width]
+    """Pixels of a picture: resized, cut out of the middle, rescaled, normalised; float32 [1, 3, H, W].
+
+    Raises UserError for one so long and narrow that it would become too large.
+    """
+    from PIL import Image
+
+    height, width = picture.shape[:2]
     if how.shortest is None:
         size = how.resized or (how.height, how.width)
     else:
-        height, width = pixels.shape[-2:]
         short = min(height, width)
         size = (height * how.shortest // short, width * how.shortest // short)  # as the library cuts it off
-    if how.mode == "nearest":
-        pixels = functional.interpolate(pixels, size=size, mode=how.mode)
-    else:
-        pixels = functional.interpolate(pixels, size=size, mode=how.mode, antialias=True, align_corners=False)
-    pixels = pixels.clamp(0, 255).round()
+    if size[0] * size[1] > _MOST_RESIZED:
+        raise UserError(
+            f"The picture has {width:,} × {height:,} pixels: with a shorter side of {how.shortest:,}, as the "
+            f"model reads it, there would be {size[1]:,} × {size[0]:,}.",
+            expected=f"at most {_MOST_RESIZED:,} pixels",
+            action="Crop it.",
+        )
+    resized = Image.fromarray(picture).resize(size[::-1], Image.Resampling(how.filter))
+    pixels = torch.from_numpy(np.array(resized)).permute(2, 0, 1)[None].float()  # [1, 3, height, width]
     if size != (how.height, how.width):
         top, left = (size[0] - how.height) // 2, (size[1] - how.width) // 2
         pixels = functional.pad(pixels, (-left, how.width - size[1] + left, -top, how.height - size[0] + top))
@@ -142,7 +156,7 @@ def _sides(value: object, path: Path, key: str) -> tuple[int, int] | None:
     else:
         height, width = (value["height"], value["width"]) if isinstance(value, dict) else (value, value)
     if not _is_side(height) or not _is_side(width):
-        raise _impossible(path, key)
+        raise _impossible(path, key, _A_SIDE)
     return height, width
 
 
@@ -154,10 +168,10 @@ def _is_side(value: object) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= MAX_SIDE
 
 
-def _impossible(path: Path, key: str) -> LoadError:
+def _impossible(path: Path, key: str, expected: str = "numbers for three colours") -> LoadError:
     return LoadError(
-        f"{path} cannot be used: {key} is not a usable size or colour.",
+        f"{path} cannot be used: its {key} has no usable value.",
         kind="config",
-        expected="numbers for three colours",
+        expected=expected,
         action="Restore it from the model's origin.",
     )

@@ -93,7 +93,8 @@ def _in_batches(
         for index, search in zip(part, searches, strict=True):
             ids = search.ids(search.best)
             has_ended = ids[-1:] == [network.vocabulary.end_id]
-            text = network.vocabulary.decode(ids[:-1] if has_ended else ids)
+            vocabulary = network.knowing(inputs[index]).vocabulary
+            text = vocabulary.decode(ids[:-1] if has_ended else ids)
             yield Translation(index=index, text=text, has_ended=has_ended)
 
 

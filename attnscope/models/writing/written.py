@@ -13,7 +13,7 @@ from torch import Tensor
 from attnscope.counting import plural
 from attnscope.errors import UserError
 from attnscope.models.inputs import Inputs, check_string
-from attnscope.models.network import Network
+from attnscope.models.network import Network, knowing
 from attnscope.models.outputs import kl_nats, log_probabilities
 from attnscope.models.writing.beams import BeamSearch
 from attnscope.models.writing.writer import Writer, writer_of
@@ -439,6 +439,7 @@ def write_text(
     check_string(prefix, "the prefix")
     is_translation = network.form == "encoder-decoder"
     inputs = network.encode(text, prefix if is_translation else None)
+    network = knowing(network, inputs)
     probe = RowProbe(network.sites, gates)
     writer = writer_of(network, probe)
     if not writer.is_incremental:
@@ -600,7 +601,7 @@ def compare_written(network: Network, written: Written, *, top: int = 8) -> Comp
 
     Without gates nothing is computed: the writing itself has said it all. With gates it takes one pass.
     """
-    text, gates = written.text, written.trace.gates
+    text, gates, network = written.text, written.trace.gates, knowing(network, written.inputs)
     after = Output(
         kind=network.output_kind,
         predictions=tuple(

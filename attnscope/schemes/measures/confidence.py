@@ -4,7 +4,7 @@ excluding the end of sentence symbol").
 
 from typing import TYPE_CHECKING
 
-from attnscope.schemes.measures.measure import Block, Measure, OnText
+from attnscope.schemes.measures.measure import Measure, OnText, RowBlock
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -16,7 +16,7 @@ class Confidence(Measure):
     order = 120
     terminal = 2
     is_estimated = True
-    sums = (Block.largest,)
+    sums = (RowBlock.largest,)
     definition = (
         "The largest weight of a row, the end token's column left out: a row that rests on it counts with"
         " what it gives the other keys. (Voita et al. 2019)"
@@ -29,5 +29,5 @@ class Confidence(Measure):
         " the map's rows each hold a 1. (Voita et al. 2019)",
     )
 
-    def of_rows(self, block: Block) -> "Tensor":
+    def of_rows(self, block: RowBlock) -> "Tensor":
         return block.largest()

@@ -3,7 +3,7 @@
 import math
 from typing import TYPE_CHECKING
 
-from attnscope.schemes.measures.measure import Block, Measure, OnText
+from attnscope.schemes.measures.measure import Measure, OnText, RowBlock
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -18,7 +18,7 @@ class Distance(Measure):
     is_self_only = True
     terminal = 3
     is_estimated = True
-    sums = (Block.distance,)
+    sums = (RowBlock.distance,)
     definition = "Σ a·|i − j|, averaged over rows i. (Vig & Belinkov 2019)"
     on_text = OnText(
         order=20,
@@ -27,5 +27,5 @@ class Distance(Measure):
         digits=1,
     )
 
-    def of_rows(self, block: Block) -> "Tensor":
+    def of_rows(self, block: RowBlock) -> "Tensor":
         return (block.a * block.away()).sum(dim=-1)

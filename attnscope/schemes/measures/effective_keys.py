@@ -7,13 +7,13 @@ row.
 import math
 from typing import TYPE_CHECKING
 
-from attnscope.schemes.measures.measure import Block, Measure, OnText
+from attnscope.schemes.measures.measure import Measure, OnText, RowBlock
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
-def n_effective(block: Block) -> "Tensor":
+def n_effective(block: RowBlock) -> "Tensor":
     """exp(−Σ_j a_ij ln a_ij) of each row; 0 for rows that see no key."""
     return block.entropy().exp() * block.valid
 
@@ -38,5 +38,5 @@ class EffectiveKeys(Measure):
         digits=1,
     )
 
-    def of_rows(self, block: Block) -> "Tensor":
+    def of_rows(self, block: RowBlock) -> "Tensor":
         return n_effective(block).masked_fill(~block.valid, math.nan)

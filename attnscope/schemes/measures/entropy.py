@@ -7,7 +7,7 @@ nothing to choose. 0 is one key, 1 is all alike.
 import math
 from typing import TYPE_CHECKING
 
-from attnscope.schemes.measures.measure import Block, Measure, OnText
+from attnscope.schemes.measures.measure import Measure, OnText, RowBlock
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -20,7 +20,7 @@ class Entropy(Measure):
     unit = "of the largest possible"
     terminal = 1
     is_estimated = True
-    sums = (Block.entropy_share, Block.choosing)
+    sums = (RowBlock.entropy_share, RowBlock.choosing)
     definition = (
         "−Σ a·ln a of a row over ln of the keys it may see; rows with two keys or more. (Clark et al. 2019)"
     )
@@ -31,7 +31,7 @@ class Entropy(Measure):
         " see, averaged over rows. 0: one key takes all. 1: all keys alike. (Clark et al. 2019)",
     )
 
-    def of_rows(self, block: Block) -> "Tensor":
+    def of_rows(self, block: RowBlock) -> "Tensor":
         share = block.entropies / block.seen.clamp(min=2).log()
         return share.masked_fill(block.seen < 2, math.nan)
 
@@ -42,5 +42,5 @@ class EntropyInNats(Measure):
     order = 170
     unit = "nats"
     limits = (0.0, math.inf)
-    sums = (Block.entropy,)
+    sums = (RowBlock.entropy,)
     definition = "−Σ a·ln a, averaged over rows. (Clark et al. 2019)"

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from attnscope.analysis.token_masks import Facts
 
 
-class Block:
+class RowBlock:
     """Some rows of the weights of all heads of a site, with those columns that the rows may see.
 
     `rows` and `cols` say which; `largest` are the largest weights of the rows, where they are known.
@@ -105,7 +105,7 @@ class Block:
         return (rows[..., first : first + keys.shape[1]] & keys[:, None]).sum(dim=-1)
 
 
-Reading: TypeAlias = Callable[[Block], "Tensor"]
+Reading: TypeAlias = Callable[[RowBlock], "Tensor"]
 """What is summed up over the blocks: a number of each row, [batch, 1 or n_heads, n_rows], or sums of them."""
 
 
@@ -158,7 +158,7 @@ class Measure(Scheme):
         whole = sums.total[self.sums[1]] if len(self.sums) > 1 else sums.n_rows
         return share_of(sums.total[self.sums[0]], whole)
 
-    def of_rows(self, block: Block) -> "Tensor":
+    def of_rows(self, block: RowBlock) -> "Tensor":
         """The measure of each row, [batch, n_heads, n_rows], NaN where it does not apply."""
         raise NotImplementedError(f"{self.name} is not estimated")
 
@@ -171,8 +171,8 @@ class AtOffset(Measure):
 
     def __init__(self) -> None:
         self.sums = (
-            partial(Block.at_offset, offset=self.offset, of_words=True),
-            partial(Block.n_at_offset, offset=self.offset, of_words=True),
+            partial(RowBlock.at_offset, offset=self.offset, of_words=True),
+            partial(RowBlock.n_at_offset, offset=self.offset, of_words=True),
         )
 
 

@@ -11,7 +11,7 @@ import math
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
-from attnscope.schemes.measures.measure import Block, Measure, share_of
+from attnscope.schemes.measures.measure import Measure, RowBlock, share_of
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from attnscope.analysis.head_sums import HeadSums
 
 
-def repeats(block: Block) -> "Tensor":
+def repeats(block: RowBlock) -> "Tensor":
     """Σ(a∘P) and ΣP with P on equal tokens and on what followed them: [batch, n_heads, 2, 2]."""
     facts, a, cols = block.facts, block.a, block.cols
     i, j = facts.places[block.rows][:, None], facts.places[cols]
@@ -63,8 +63,8 @@ class _Nearness(_Pattern):
     is_absolute = True
 
 
-_ON_PREVIOUS = partial(Block.at_offset, offset=-1, of_words=False)
-_N_PREVIOUS = partial(Block.n_at_offset, offset=-1, of_words=False)
+_ON_PREVIOUS = partial(RowBlock.at_offset, offset=-1, of_words=False)
+_N_PREVIOUS = partial(RowBlock.n_at_offset, offset=-1, of_words=False)
 
 
 class _OnPrevious(_Pattern):

@@ -11,7 +11,7 @@ CHUNK = 64
 """Tokens of a recurrence that are laid out pair by pair; before them stands their state."""
 
 
-class Recurrence(Mixer):
+class RecurrenceMixer(Mixer):
     """A state S_i = e^(a_i) S_(i−1) + b_i k_i v_iᵀ, which the query reads: q_i S_i (`nn/recurrences.py`)."""
 
     reads_turns = True
@@ -31,7 +31,7 @@ class Recurrence(Mixer):
         return 11 * n + turned + config.n_heads * 3 * chunk + 2 * n * width // chunk
 
 
-class Retention(Recurrence):
+class Retention(RecurrenceMixer):
     name, title, order = "retention", "retention", 1
     words = "a state that fades at each token by a fixed γ of the head, read by the query; no softmax"
     source = "Sun et al. 2023"

@@ -2,13 +2,13 @@
 
 from typing import TYPE_CHECKING
 
-from attnscope.schemes.mixers.retention import Recurrence
+from attnscope.schemes.mixers.retention import RecurrenceMixer
 
 if TYPE_CHECKING:
     from attnscope.nn.config import ModelConfig
 
 
-class Selective(Recurrence):
+class Selective(RecurrenceMixer):
     name, title, order = "selective", "selective state space", 2
     words = "a state of which each token sets by Δ how much fades and how much it writes, as in Mamba"
     source = "Gu and Dao 2023; Dao and Gu 2024"

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from attnscope.counting import bytes_text, count_text, flops_text, plural, rough_text
+from attnscope.counting import bytes_text, count_text, duration_text, flops_text, plural, rough_text
 from attnscope.records.plans import BatchCell, FirstBatch, Plan, PresetRow
 
 Row = tuple[str, str]
@@ -72,6 +72,9 @@ def work_rows(plan: Plan) -> tuple[Row, ...]:
         least, most = rough_text(low), rough_text(high)
         span = "" if least == most else f" ({least} to {most})"
         rows.append(("time", f"about {rough_text(expected)}{span}"))
+        if plan.beside_seconds:
+            parts = ", ".join(f"{name} {duration_text(s)}" for name, s in plan.pace.beside if s >= 0.5)
+            rows.append(("beside the steps", f"{rough_text(plan.beside_seconds)}{': ' * bool(parts)}{parts}"))
         rows.append(("a second", f"{flops_text(plan.pace.flops_per_s)} operations in {plan.precision}"))
     return tuple(rows)
 

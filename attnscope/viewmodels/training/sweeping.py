@@ -237,9 +237,10 @@ def summary_of(wish: SweepWish, plan: Plan | None) -> str:
     words = "1 run" if n == 1 else f"{n:,} runs, one after another"
     if plan is None or plan.seconds is None:
         return f"{words}."
-    seconds = plan.seconds[1] * n * share_made(wish, n, plan.n_steps)
+    steps = plan.seconds[1] - plan.beside_seconds
+    seconds = n * (steps * share_made(wish, n, plan.n_steps) + plan.beside_seconds)
     values = "" if all(key == SEED for key, _ in wish.runs[0].overrides) else ", with the recipe's own values"
-    return f"{words}: about {rough_text(seconds)} of steps{values}."
+    return f"{words}: about {rough_text(seconds)}{values}."
 
 
 def best_of(text: str) -> BestRun | None:

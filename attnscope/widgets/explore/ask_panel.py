@@ -21,6 +21,7 @@ from attnscope.widgets.choice_button import ChoiceButton
 from attnscope.widgets.export.one_figure import export_one
 from attnscope.widgets.flow_row import FlowRow
 from attnscope.widgets.form_parts import column, narrow_combo, row
+from attnscope.widgets.formula_label import FormulaLabel
 from attnscope.widgets.labels import PlainLabel, named, plain_tooltip, tool_button, watch_seen, when_seen
 from attnscope.widgets.labs.cell_panel import CellPanel
 from attnscope.widgets.labs.text_table import TextTable, TextTableModel
@@ -208,9 +209,13 @@ class _AnswerArea(QScrollArea):
 
 
 class AskPanel(Dressed):
-    """Asks only while it can be seen. `pointed` carries words on what is under the cursor."""
+    """Asks only while it can be seen. `pointed` carries words on what is under the cursor.
+
+    `enlarged` asks for room in the place of the head, or gives it back.
+    """
 
     pointed = Signal(str)
+    enlarged = Signal(bool)
 
     def __init__(self, session: Session, state: AskState) -> None:
         super().__init__()
@@ -221,9 +226,17 @@ class AskPanel(Dressed):
             self.questions.setItemData(
                 self.questions.count() - 1, plain_tooltip(question.words), Qt.ItemDataRole.ToolTipRole
             )
+        self.enlarge_button = tool_button(
+            "Enlarge",
+            "Enlarge the answer",
+            role="segment",
+            is_checkable=True,
+            tip="Give the answer the place of the head",
+            clicked=self.enlarged,
+        )
         self.words, self.note = PlainLabel(role="muted"), PlainLabel(role="hint")
-        self.sentence = PlainLabel()
-        for label in (self.words, self.sentence, self.note):
+        self.sentence, self.formula, self.source = PlainLabel(), FormulaLabel(), PlainLabel(role="muted")
+        for label in (self.words, self.sentence, self.note, self.source):
             label.setWordWrap(True)
         self.answer = AnswerView()
         self.export_button = tool_button("Export…", "Export the answer, or its numbers", role="flat")
@@ -272,12 +285,13 @@ class AskPanel(Dressed):
 
     def _lay_out(self) -> None:
         inner = QWidget()
-        column(self.sentence, self.note, self.answer, None, on=inner, margins=(0, 0, 0, 8))
-        self.area = _AnswerArea((self.sentence, self.note), self)
+        said = (self.sentence, self.note, self.formula, self.source)
+        column(*said, self.answer, None, on=inner, margins=(0, 0, 0, 8))
+        self.area = _AnswerArea(said, self)
         self.area.setWidget(inner)
         self.area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         column(
-            self.questions,
+            row((self.questions, 1), self.enlarge_button, spacing=4),
             self.words,
             self.options,
             (self.area, 1),
@@ -294,8 +308,11 @@ class AskPanel(Dressed):
         state, question, answer = self._state, self._state.question, self._state.answer
         self.questions.setCurrentIndex(self.questions.findData(question.name))
         self.words.setText(question.words)
-        about = (question.formula, question.source, f"Needs {question.needs}.")
-        self.words.setToolTip(plain_tooltip("\n".join(filter(None, about))))
+        self.words.setToolTip(plain_tooltip(f"Needs {question.needs}."))
+        self.formula.set_formulas(*filter(None, question.formula.split(",   ")))
+        self.formula.setVisible(bool(question.formula))
+        self.source.setText(question.source)
+        self.source.setVisible(bool(question.source))
         self.options.show_options(state.options)
         self.sentence.setText(plain_text(answer.sentence) if answer is not None else "")
         self.sentence.setVisible(answer is not None)

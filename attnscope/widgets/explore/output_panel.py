@@ -6,9 +6,11 @@ from attnscope.figures.plain import plain_text
 from attnscope.records.outputs import Comparison
 from attnscope.viewmodels.comparison_rows import (
     CERTAINTY_TIP,
+    COPIED_TIP,
     KIND_WORDS,
     candidate_rows,
     certainty_text,
+    copied_text,
     follows_text,
     kl_text,
     most_changed_position,
@@ -52,6 +54,7 @@ class OutputPanel(QWidget):
         self.table = CandidateTable()
         self.kl = PlainLabel(role="name", tip=plain_tooltip(_KL_TOOLTIP))
         self.follows = PlainLabel(wraps=True, tip=plain_tooltip(_FOLLOWS_TOOLTIP))
+        self.copied = PlainLabel(wraps=True, tip=plain_tooltip(COPIED_TIP))
         self._text_titles = (PlainLabel(role="muted"), PlainLabel(role="muted"))
         self.texts = (
             DifferenceLabel("Text before the gates"),
@@ -82,6 +85,7 @@ class OutputPanel(QWidget):
                 column.addWidget(self.certainty)
         self.unwritten.setWordWrap(True)
         column.addWidget(self.unwritten)
+        column.addWidget(self.copied)
         column.addWidget(self.table)
         column.addStretch(1)
 
@@ -149,6 +153,7 @@ class OutputPanel(QWidget):
         if comparison:
             n_shared = min(len(comparison.before.predictions), len(comparison.after.predictions))
         self.table.setVisible(comparison is None or n_shared > 0)
+        self.copied.setVisible(bool(comparison and n_shared and comparison.after.p_write))
         if comparison is None or n_shared == 0:
             self.table.show_rows(())
             self.kl.setText("")
@@ -158,3 +163,5 @@ class OutputPanel(QWidget):
         before, after = comparison.before.predictions[at], comparison.after.predictions[at]
         self.table.show_rows(candidate_rows(before, after))
         self.kl.setText(kl_text(comparison, at))
+        if comparison.after.p_write:
+            self.copied.setText(copied_text(comparison, at))

@@ -239,6 +239,8 @@ DEFAULT_SIZES = {
 """Where the splitters are at first; the room that is there is shared out by their stretch."""
 _SIDE_PX = 280
 """The names of all tabs beside each other."""
+_GRID_PX = 440
+"""The grid beside an answer that has the place of the head."""
 _ROOM_PX = 1180
 """Beside a panel that leaves less than this the side goes: the maps keep their size."""
 
@@ -276,6 +278,7 @@ class ExplorePage(Dressed):
         self.bars = QWidget()
         self._presented = Presented(self.bars, self.columns, self.pictures, self.side, self.grid_panel)
         self._is_touring = self._gives_way = self._is_tight = self._was_stage = False
+        self._is_answer_large = False
         self._had_heads = True
         self._fitted_heading = QSize()
         self._lay_out()
@@ -288,8 +291,10 @@ class ExplorePage(Dressed):
         told = session.changed
         when(self, self._stale.check, told.traced, told.stale)
         when(self, self._show_stage, told.ready, told.model, told.text, told.traced, told.busy, told.notice)
-        when(self, self._show_grid, view.changed.enlarged, view.changed.folded)
+        when(self, self._show_pictures, view.changed.enlarged, view.changed.folded)
         when(self, self._fold, view.changed.folded)
+        self.ask.enlarged.connect(self.enlarge_answer)
+        self.answers.shown.connect(lambda: self.enlarge_answer(False))
         self._show_stage()
 
     def dress(self) -> None:
@@ -392,16 +397,30 @@ class ExplorePage(Dressed):
         strip = self.text_bar.target_strip if side == "target" else self.text_bar.source_strip
         strip.token_clicked.emit(place)
 
-    def _show_grid(self) -> None:
-        is_in_page = self.grid_panel.window() is self.window()
+    def _show_pictures(self) -> None:
+        """Grid and head, as far as neither gives the other its place nor an answer has that of the head."""
         is_hidden = self._view.is_enlarged or self._view.hides("grid")
-        self.grid_panel.setVisible(not (is_hidden and is_in_page))
+        for panel, gives_way in (
+            (self.grid_panel, is_hidden and not self._is_answer_large),
+            (self.head_panel, self._is_answer_large),
+        ):
+            panel.setVisible(not (gives_way and panel.window() is self.window()))
+
+    def enlarge_answer(self, is_large: bool) -> None:
+        """Give the answer to a question the place of the head, beside the grid, or take it back."""
+        is_large = is_large and self.answers.parentWidget() is self.side
+        self.ask.enlarge_button.setChecked(is_large)
+        if is_large != self._is_answer_large:
+            self._is_answer_large = is_large
+            self._show_pictures()
+            self._fold()
 
     def _fold(self) -> None:
         """Hide what is folded away; when all is back the splitters stand where they stood."""
         hides, is_stage = self._view.hides, self._view.is_presenting and not self._is_touring
-        is_arranged = is_stage or (self._is_tight and not self._is_touring)
-        is_folded = self._view.is_presenting or bool(self._view.folded) or self._is_tight
+        is_large = self._is_answer_large
+        is_arranged = (is_stage or (self._is_tight and not self._is_touring)) and not is_large
+        is_folded = self._view.is_presenting or bool(self._view.folded) or self._is_tight or is_large
         if is_folded:
             self._sizes.keep()
         for bar in self._bars:
@@ -414,12 +433,15 @@ class ExplorePage(Dressed):
         if is_stage and not self._was_stage and self.isVisible():
             self.grid_panel.grid.setFocus()  # the keys of a lecture are the grid's
         self._was_stage = is_stage
-        self.inspector.fold_measures(hides("measures") or (is_arranged and not is_stage))
+        self.inspector.fold_measures(hides("measures") or (is_arranged and not is_stage) or is_large)
         self._fold_side(is_stage)
         if self._presented.is_on:
             self._fit_stage()
-        elif hides("measures"):
+        elif hides("measures") or is_large:
             self.side.setSizes([1, self.side.height()])  # as little as it needs for the inspector
+        if is_large:
+            grid = min(round(type_px(_GRID_PX)), self.columns.width() // 2)
+            self.columns.setSizes([grid, self.columns.width() - grid])
         if not is_folded and not self._sizes.give_back() and has_moved:
             self.share_out()
 

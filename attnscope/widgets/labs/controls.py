@@ -82,6 +82,7 @@ class ControlRow(QWidget, Generic[C]):
             is_typed = field.hasFocus() and field.text() == value
             if not is_typed:  # what is being typed stays as it is typed
                 field.setText(str(value))
+                field.setCursorPosition(0)
         if isinstance(setting, Switch | OneOf):
             for part in (self.field, self.name):
                 part.setEnabled(setting.is_used(choice))
@@ -167,15 +168,16 @@ class ControlRow(QWidget, Generic[C]):
 
 
 class WordsPanel(QWidget):
-    """The formula, and the live numbers in it."""
+    """The formula, where it comes from, and the live numbers in it."""
 
-    def __init__(self) -> None:
+    def __init__(self, source: str) -> None:
         super().__init__()
         self._formula = FormulaLabel()
         self._rows: list[tuple[PlainLabel, PlainLabel]] = []
         self._layout = column(
             PlainLabel("Formula", "section"),
             self._formula,
+            PlainLabel(source, "muted", wraps=True),
             8,
             PlainLabel("Now", "section"),
             on=self,

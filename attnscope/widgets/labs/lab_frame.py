@@ -8,6 +8,7 @@ from PySide6.QtGui import QResizeEvent, QShowEvent
 from PySide6.QtWidgets import QHBoxLayout, QWidget
 
 from attnscope.figures.style import type_px
+from attnscope.labs import LABS
 from attnscope.viewmodels.labs.controls import LabControls
 from attnscope.widgets.form_parts import column, row
 from attnscope.widgets.labels import PlainLabel
@@ -32,7 +33,7 @@ class LabFrame(Dressed):
     def __init__(self, title: str, controls: LabControls[Any], *, has_words: bool = True) -> None:
         super().__init__()
         self.controls = controls
-        self.words = WordsPanel() if has_words else None
+        self.words = WordsPanel(LABS[title].source) if has_words else None
         self.sentence = PlainLabel(role="name", wraps=True)
         self.sentence.setAlignment(Qt.AlignmentFlag.AlignTop)
         inside = QWidget()

@@ -53,9 +53,9 @@ class LabPlot(LinePlot):
         self._chart = chart
         self.set_log(chart.is_log_y)
         lines = tuple(self._line(series) for series in chart.series if series.style == "line")
-        every = [self._xs(series.xs) for series in chart.series]
-        ends = [float(end) for xs in every if len(xs) for end in (np.nanmin(xs), np.nanmax(xs))]
-        self.set_x_range((min(ends), max(ends)) if ends else None)
+        xs = np.concatenate([np.empty(0), *(self._xs(series.xs) for series in chart.series)])
+        known = xs[np.isfinite(xs)]
+        self.set_x_range((float(known.min()), float(known.max())) if known.size else None)
         self.set_marks(tuple(self._x(x) for x, _ in chart.marks))
         self.set_lines(lines)
         self._draw_loose([s for s in chart.series if s.style == "points"])

@@ -53,7 +53,7 @@ class LabView(Dressed, Generic[C, S]):
             allows=plan.allows,
         )
         self.rows: dict[str, ControlRow[C]] = {}
-        self.words = WordsPanel()
+        self.words = WordsPanel(plan.source)
         self.sentence = PlainLabel(role="name", wraps=True)
         self.sentence.setAlignment(Qt.AlignmentFlag.AlignTop)
         self.cell_panels: tuple[CellPanel, ...] = ()

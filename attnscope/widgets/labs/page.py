@@ -201,7 +201,8 @@ class LabsPage(Dressed):
 
     def _fit_list(self) -> None:
         """The list beside the lab, or as a box above it where the lab would have little room."""
-        longest = self.list.sizeHintForColumn(0) + 2 * self.list.frameWidth()
+        bar = self.list.verticalScrollBar().sizeHint().width()
+        longest = self.list.sizeHintForColumn(0) + 2 * self.list.frameWidth() + bar
         self.list.setFixedWidth(max(round(type_px(_LIST_PX)), longest))
         is_narrow = self.width() < type_px(_NARROW_PX)
         if is_narrow != self.list.isHidden() or self._above.isHidden() == is_narrow:
@@ -224,6 +225,7 @@ class LabsPage(Dressed):
             item = self.list.item(k)
             if item.data(Qt.ItemDataRole.UserRole) == self.shown:
                 self.list.setCurrentItem(item)
+                self.list.scrollToItem(self.list.item(k - 1))  # the heading, where it is the first of a group
         self.box.setCurrentIndex(self.box.findData(self.shown))
         self._shows.set_full_text(self._entries[self.shown].shows)
 

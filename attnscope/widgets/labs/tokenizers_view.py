@@ -201,6 +201,7 @@ class TokenizersView(LabFrame):
         self.sizes.setText(" ".join(map(str, wish.sizes)))
         if self.typed.text() != wish.sentence:
             self.typed.setText(wish.sentence)
+            self.typed.setCursorPosition(0)
         self.foot.show_possible(self.state.controls)
         named = Path(wish.path).name if wish.path else "pasted" if wish.text else "the sample text"
         n = f", {plural(len(wish.text), 'character')}" if wish.text and not wish.path else ""

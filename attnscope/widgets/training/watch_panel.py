@@ -132,6 +132,7 @@ class WatchPanel(QWidget):
         self._card = StateCard()
         self._grid = GridView()
         self._head = HeadView()
+        self._head.set_empty_text("Not worked out yet", "Its weights come from the checkpoint of this step.")
         self._pictured = WatchedPicture(state.watch)
         self._picture = PictureView(self._pictured)
         self._views = QStackedWidget()

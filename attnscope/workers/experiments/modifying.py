@@ -142,7 +142,7 @@ def train_one(
     for step in range(1, n_steps + 1):
         began_s = time.process_time()
         for group in optimizer.param_groups:
-            group["lr"] = _RATE * rate_share(step, n_steps)
+            group["lr"] = _RATE * warmed_share(step, n_steps)
         descend(module, optimizer, data, seed, step)
         took_s += time.process_time() - began_s
         since += 1
@@ -163,7 +163,7 @@ def early_step(question: ModifyQuestion) -> int:
     return max(1, round(_EARLY_SHARE * question.n_steps))
 
 
-def rate_share(step: int, n_steps: int) -> float:
+def warmed_share(step: int, n_steps: int) -> float:
     """The learning rate of a step as a share of the largest: a warm-up, and a straight line down."""
     n_warmup = max(1, round(_WARMUP_SHARE * n_steps))
     return min(1.0, step / n_warmup) * (1.0 - (1.0 - _LAST_SHARE) * step / n_steps)

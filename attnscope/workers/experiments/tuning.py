@@ -32,7 +32,7 @@ BATCH, N_HELD_OUT = 16, 256
 _RATE, _WARMUP_SHARE = 1e-3, 0.1
 
 
-def recipe_of(question: TuneQuestion) -> Recipe:
+def tune_recipe(question: TuneQuestion) -> Recipe:
     """What a run of the question is, but for its seeds and its way."""
     return parse_recipe(f"""
 [model]
@@ -58,7 +58,7 @@ from = "stories-masked"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Begun:
+class SharedStart:
     """What all runs of a question share: recipe, data, and the model that they start from."""
 
     recipe: Recipe
@@ -66,17 +66,17 @@ class Begun:
     start: LoadedFolder
 
 
-def begin(question: TuneQuestion) -> Begun:
+def shared_start(question: TuneQuestion) -> SharedStart:
     """Read the model and prepare the sentences; raises LoadError where the model is missing."""
-    recipe = recipe_of(question)
+    recipe = tune_recipe(question)
     start = read_start(recipe)
-    return Begun(recipe=recipe, data=prepare(recipe, start.tokenizer), start=start)
+    return SharedStart(recipe=recipe, data=prepare(recipe, start.tokenizer), start=start)
 
 
 @experiment(TuneQuestion)
 def fine_tune(question: TuneQuestion, number: int = 0) -> Iterator[ExperimentNews]:
     """One piece of news after each step; a run is told when it is done."""
-    begun = begin(question)
+    begun = shared_start(question)
     wanted = list(product(range(question.n_orders), range(question.n_inits), (False, True)))
     n_total, n_parameters = question.n_steps * len(wanted), 0
     runs: list[TuneRun] = []
@@ -85,7 +85,7 @@ def fine_tune(question: TuneQuestion, number: int = 0) -> Iterator[ExperimentNew
         module = first_of(begun, question, init, is_anew=is_anew)
         first = {name: p.detach().clone() for name, p in module.named_parameters()}
         n_parameters = sum(p.numel() for p in first.values())
-        for step in train(module, begun, question, order):
+        for step in descend(module, begun, question, order):
             if step == question.n_steps:
                 moved = moved_by_layer(module, first)
                 layers = tuple(moved)
@@ -113,7 +113,7 @@ def fine_tune(question: TuneQuestion, number: int = 0) -> Iterator[ExperimentNew
             )
 
 
-def first_of(begun: Begun, question: TuneQuestion, init: int, *, is_anew: bool) -> OwnModule:
+def first_of(begun: SharedStart, question: TuneQuestion, init: int, *, is_anew: bool) -> OwnModule:
     """The model as a run begins with it; what is new is drawn by `init`."""
     recipe = begun.recipe
     n_anew = question.reinit_layers if is_anew else 0
@@ -125,7 +125,7 @@ def first_of(begun: Begun, question: TuneQuestion, init: int, *, is_anew: bool) 
     return first_module(drawn, begun.data.fitted(recipe.model), begun.start)
 
 
-def train(module: OwnModule, begun: Begun, question: TuneQuestion, order: int) -> Iterator[int]:
+def descend(module: OwnModule, begun: SharedStart, question: TuneQuestion, order: int) -> Iterator[int]:
     """Train with Adam, a warm-up and a straight line to 0; gives the number of steps done after each."""
     optimizer = torch.optim.Adam(module.parameters(), lr=_RATE)
     n_warmup = max(1, round(_WARMUP_SHARE * question.n_steps))

@@ -1,0 +1,35 @@
+"""What every way to add has: how many streams there are, and what it asks of a configuration."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, ClassVar
+
+from attnscope.schemes.registry import Scheme
+
+if TYPE_CHECKING:
+    from attnscope.nn.config import ModelConfig
+
+
+class Residual(Scheme):
+    """How the branches of a layer add to what they read."""
+
+    words: ClassVar[str] = ""
+    """What it does, for people."""
+    source: ClassVar[str] = ""
+    """Where it comes from: authors and year."""
+    formula: ClassVar[str] = ""
+    """The stream after a branch f."""
+    choices: ClassVar[tuple[str, ...]] = ()
+    """The keys of a configuration that it reads."""
+    n_streams: ClassVar[int] = 1
+
+    def faults(self, config: "ModelConfig") -> Iterator[tuple[str, str]]:
+        """Keys of a Transformer that do not go with it, with what was expected."""
+        yield from ()
+
+
+class Plain(Residual):
+    name, title, order = "plain", "plain", 0
+    words = "each branch reads the one stream and is added to it"
+    source = "He et al. 2015; Vaswani et al. 2017"
+    formula = "x ← x + f(x)"
+    choices = ("has_residual",)
