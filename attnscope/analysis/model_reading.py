@@ -141,6 +141,12 @@ class ModelReading:
             is_sum=_is_sum(x, given, _dtype_of(self._network)),
         )
 
+    def part_reads(self, stack: str = AUTO) -> dict[str, Numbers]:
+        places = self._parts.readers(self._stack(stack))
+        with _watched(reads=[place for part in places.values() for place in part]) as seen:
+            self._run()
+        return {name: np.stack([seen.read(place) for place in part]) for name, part in places.items()}
+
     def projections(self) -> Projections:
         head = self._asked_head()
         products = self._parts.products(head)
@@ -445,6 +451,15 @@ class _OwnParts:
                 found[name] = tuple(CallPlace(module=module) for module in modules)
         return found
 
+    def readers(self, stack: Stack) -> Mapping[str, tuple[CallPlace, ...]]:
+        """What reads the stream, or its norm, by part."""
+        blocks, parts = self._blocks(stack), {ATTENTION: "attention", CROSS: "cross"}
+        parts[FEED_FORWARD] = "feed_forward"
+        return {
+            name: tuple(CallPlace(module=getattr(block, parts[name])) for block in blocks)
+            for name in self.added(stack)
+        }
+
     def products(self, head: HeadRef) -> Mapping[str, tuple[CallPlace, Rows]]:
         """The products that give a head's q, k and v, and which of their rows are the head's."""
         block = self._subject.block(head.site_key)
@@ -548,6 +563,19 @@ class _ForeignParts:
             name: tuple(place for place in places if place is not None)
             for name, places in found.items()
             if all(place is not None for place in places)
+        }
+
+    def readers(self, stack: Stack) -> Mapping[str, tuple[CallPlace, ...]]:
+        anatomy, keys = self._anatomy, self._keys(stack)
+        found = {
+            ATTENTION: [anatomy.attentions.get(key) for key in keys],
+            CROSS: [anatomy.attentions.get(("cross", layer)) for _, layer in keys],
+            FEED_FORWARD: [anatomy.feed_forwards.get(key) for key in keys],
+        }
+        return {
+            name: tuple(place for place in found[name] if place is not None)
+            for name in self.added(stack)
+            if all(place is not None for place in found[name])
         }
 
     def products(self, head: HeadRef) -> Mapping[str, tuple[CallPlace, Rows]]:

@@ -225,6 +225,13 @@ class Reading(Protocol):
         """The residual stream of `encoder` or `decoder`; auto: of the stack that predicts."""
         ...
 
+    def part_reads(self, stack: str = AUTO) -> dict[str, Numbers]:
+        """What each part of a layer reads, [n_layers, n_tokens, d], by the names of `Streams.added`.
+
+        A part whose input is not known is left out.
+        """
+        ...
+
     def projections(self) -> Projections:
         """Queries, keys and values of the head that is asked about."""
         ...
