@@ -95,7 +95,7 @@ def steps_of(found: Streams, reads: dict[str, Numbers], layer: int, token: int) 
     for k, name in enumerate(names):
         read, given = reads.get(name), found.added[name][layer, token]
         if read is not None and not is_post and not np.array_equal(read, stream):
-            steps.append(Step(name=f"norm, read by {name}", vector=read))
+            steps.append(Step(name=f"norm for {name}", vector=read))
         stream = stream + given
         steps += [Step(name=f"{name} gives", vector=given), Step(name="plus residual", vector=stream)]
         if is_post:
