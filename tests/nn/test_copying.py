@@ -6,12 +6,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from kept_for_backward import kept_bytes
+from refused_choices import assert_refused
 from slow_site import filled
 from tiny_models import FRENCH, SENTENCE, tiny_model
 
 import attnscope as at
 from attnscope.analysis.attribution import attribute_logits
-from attnscope.errors import RecipeError, UserError
+from attnscope.errors import UserError
 from attnscope.models.cost import own_cost
 from attnscope.models.own import OwnNetwork
 from attnscope.models.pruning.prune import prune_module
@@ -191,15 +193,7 @@ def test_that_counts_on_paper_are_those_of_the_built_model() -> None:
     module, ids = build_own(config, 0).train(), torch.arange(n_texts * n).reshape(n_texts, n) % 300
     labels = torch.zeros(n_texts * n, dtype=torch.int64)
     batch = Batch(ids=ids, target_ids=ids, scored=torch.arange(n_texts * n), labels=labels)
-    own, kept = {p.untyped_storage().data_ptr() for p in module.parameters()}, {}
-
-    def pack(tensor: torch.Tensor) -> torch.Tensor:
-        kept[tensor.untyped_storage().data_ptr()] = tensor
-        return tensor
-
-    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
-        assert loss_sum(module, batch).isfinite()
-    found = sum(t.untyped_storage().nbytes() for address, t in kept.items() if address not in own)
+    found = kept_bytes(module, batch)
     told = activation_bytes(config, BatchShape(n_sequences=n_texts, n_tokens=n, n_scored=n_texts * n))
     assert told == pytest.approx(found - 4 * n_texts * n * 300, rel=0.15)
 
@@ -213,8 +207,7 @@ def test_that_counts_on_paper_are_those_of_the_built_model() -> None:
     ],
 )
 def test_that_what_does_not_go_together_is_refused(choices: dict[str, object], key: str) -> None:
-    with pytest.raises(RecipeError, match=rf"model\.{key}"):
-        config_of(**choices)
+    assert_refused(SIZES, choices, key)
 
 
 def test_that_what_adds_up_logits_says_what_to_ask_instead() -> None:

@@ -4,12 +4,14 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from kept_for_backward import kept_bytes
+from refused_choices import assert_refused
 from slow_site import filled
 from tiny_models import SENTENCE, target_of, tiny_model
 
 import attnscope as at
 from attnscope.analysis.model_adapter import own_subject
-from attnscope.errors import RecipeError, UserError
+from attnscope.errors import UserError
 from attnscope.models.cost import own_cost
 from attnscope.models.pruning.prune import prune_module
 from attnscope.nn.building import build_own
@@ -18,7 +20,7 @@ from attnscope.nn.memory_on_paper import BatchShape, activation_bytes
 from attnscope.nn.transformer import build_transformer
 from attnscope.schemes.norms import NORMS
 from attnscope.schemes.scores import SCORES
-from attnscope.training.objectives import Batch, loss_sum
+from attnscope.training.objectives import Batch
 
 SIZES = {
     "form": "encoder", "vocab_size": 13, "d_model": 12, "n_layers": 2, "n_heads": 4, "n_kv_heads": 2,
@@ -143,15 +145,7 @@ def test_that_what_training_keeps_is_told_to_a_seventh() -> None:
     batch = Batch(
         ids=ids, scored=torch.arange(n_texts * n), labels=torch.zeros(n_texts * n, dtype=torch.int64)
     )
-    own, kept = {p.untyped_storage().data_ptr() for p in module.parameters()}, {}
-
-    def pack(tensor: torch.Tensor) -> torch.Tensor:
-        kept[tensor.untyped_storage().data_ptr()] = tensor
-        return tensor
-
-    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
-        assert loss_sum(module, batch).isfinite()
-    found = sum(t.untyped_storage().nbytes() for address, t in kept.items() if address not in own)
+    found = kept_bytes(module, batch)
     told = activation_bytes(config, BatchShape(n_sequences=n_texts, n_tokens=n, n_scored=n_texts * n))
     assert told == pytest.approx(found - 4 * n_texts * n * 300, rel=0.15)
 
@@ -188,5 +182,4 @@ def test_that_texts_longer_than_the_trained_ones_are_read() -> None:
     ],
 )
 def test_that_what_does_not_go_together_is_refused(choices: dict[str, object], key: str) -> None:
-    with pytest.raises(RecipeError, match=rf"model\.{key}"):
-        config_of(**choices)
+    assert_refused(SIZES, choices, key)

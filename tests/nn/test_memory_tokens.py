@@ -3,13 +3,15 @@
 import numpy as np
 import pytest
 import torch
+from kept_for_backward import kept_bytes
+from refused_choices import assert_refused
 from slow_site import filled
 from slow_transformer import SlowDecoder
 from tiny_models import SENTENCE, target_of, tiny_model
 
 import attnscope as at
 from attnscope.analysis.batches import NOT_SCORED, build_batches
-from attnscope.errors import RecipeError, UserError
+from attnscope.errors import UserError
 from attnscope.models.cost import own_cost
 from attnscope.nn.building import build_own
 from attnscope.nn.cache import KeyValueCache
@@ -147,15 +149,7 @@ def test_that_counts_on_paper_are_those_of_the_built_model() -> None:
     ids = torch.cat([torch.arange(300, 308).expand(n_texts, -1), text], dim=1)
     scored = torch.arange(n_texts * (n + 8)).reshape(n_texts, -1)[:, 8:].flatten()
     batch = Batch(ids=ids, scored=scored, labels=torch.zeros(n_texts * n, dtype=torch.int64))
-    own, kept = {p.untyped_storage().data_ptr() for p in module.parameters()}, {}
-
-    def pack(tensor: torch.Tensor) -> torch.Tensor:
-        kept[tensor.untyped_storage().data_ptr()] = tensor
-        return tensor
-
-    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
-        assert loss_sum(module, batch).isfinite()
-    found = sum(t.untyped_storage().nbytes() for address, t in kept.items() if address not in own)
+    found = kept_bytes(module, batch)
     told = activation_bytes(config, BatchShape(n_sequences=n_texts, n_tokens=n, n_scored=n_texts * n))
     assert told == pytest.approx(found - 4 * n_texts * n * 300, rel=0.15)
 
@@ -183,9 +177,7 @@ def test_that_a_long_text_is_cut_so_that_the_memory_has_room() -> None:
     ],
 )
 def test_that_what_does_not_go_together_is_refused(choices: dict[str, object], key: str) -> None:
-    values = {**SIZES, **choices}
-    with pytest.raises(RecipeError, match=rf"model\.{key}"):
-        ModelConfig.from_dict({k: v for k, v in values.items() if v is not None})
+    assert_refused(SIZES, choices, key)
 
 
 def test_that_surprise_is_of_the_text_alone() -> None:

@@ -5,11 +5,12 @@ import math
 import numpy as np
 import pytest
 import torch
+from kept_for_backward import kept_bytes
+from refused_choices import assert_refused
 from slow_site import filled
 from tiny_models import SENTENCE, target_of, tiny_model
 
 import attnscope as at
-from attnscope.errors import RecipeError
 from attnscope.models import Model
 from attnscope.models.pruning.prune import prune_module
 from attnscope.nn.building import build_own
@@ -153,15 +154,7 @@ def test_that_counts_on_paper_are_those_of_the_built_model() -> None:
     batch = Batch(
         ids=ids, scored=torch.arange(n_texts * n), labels=torch.zeros(n_texts * n, dtype=torch.int64)
     )
-    own, kept = {p.untyped_storage().data_ptr() for p in module.parameters()}, {}
-
-    def pack(tensor: torch.Tensor) -> torch.Tensor:
-        kept[tensor.untyped_storage().data_ptr()] = tensor
-        return tensor
-
-    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
-        assert loss_sum(module, batch).isfinite()
-    found = sum(t.untyped_storage().nbytes() for address, t in kept.items() if address not in own)
+    found = kept_bytes(module, batch)
     told = activation_bytes(config, BatchShape(n_sequences=n_texts, n_tokens=n, n_scored=n_texts * n))
     assert told == pytest.approx(found - 4 * n_texts * n * 300, rel=0.15)
 
@@ -194,6 +187,4 @@ def test_that_the_penalty_is_in_the_gradient_and_not_in_the_number() -> None:
     ],
 )
 def test_that_what_does_not_go_together_is_refused(choices: dict[str, object], key: str) -> None:
-    values = {**SIZES, "form": "decoder", **choices}
-    with pytest.raises(RecipeError, match=rf"model\.{key}"):
-        ModelConfig.from_dict({k: v for k, v in values.items() if v is not None})
+    assert_refused({**SIZES, "form": "decoder"}, choices, key)
