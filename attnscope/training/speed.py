@@ -26,7 +26,7 @@ import torch
 
 from attnscope.errors import LoadError, UserError
 from attnscope.models.device import wait_for
-from attnscope.nn.config import count_parameters
+from attnscope.nn.config import ModelConfig, count_parameters
 from attnscope.nn.memory_on_paper import WEIGHT_BYTES
 from attnscope.records.plans import Pace
 from attnscope.schemes.scores import SCORES
@@ -223,7 +223,7 @@ def _pace_by(way: Way, recipe: Recipe, device: torch.device) -> Pace:
     """From the rate of products as wide as the model's, and of work on single numbers between them.
 
     seconds = F / rate + F · NUMBERS_A_FLOP / width · seconds a number + n_blocks · overhead
-            + what cells add that read token by token
+            + what tokens read one by one and an additive score's tanh add
     """
     model = recipe.model
     width, inner = min(model.d_model, _MOST_WIDE), min(model.d_ff, _MOST_WIDE)
@@ -250,16 +250,26 @@ def _has_other_work() -> bool:
 
 
 def _cells_s(recipe: Recipe, device: torch.device) -> float:
-    """Seconds that reading one batch token by token takes beside its products; 0 for a Transformer."""
+    """Seconds beside the products of one batch: tokens read one by one, and an additive score's tanh."""
     model, n_tokens = recipe.model, mean_tokens(recipe)
+    way = Way(torch.get_num_threads())
+    n_numbers = tanh_numbers(model, recipe.training.batch_size, n_tokens)
+    cells_s = NUMBERS_A_CELL * n_numbers * number_s(str(device), way) if n_numbers else 0.0
     if not model.is_recurrent:
-        return 0.0
+        return cells_s
     if not (model.feeds_context and model.has_attention):
         return n_tokens * TOKEN_OVERHEAD_S
-    way = Way(torch.get_num_threads())
-    is_additive = SCORES[model.score].comparison == "additive"
-    n_numbers = recipe.training.batch_size * n_tokens**2 * model.d_model if is_additive else 0
-    return n_tokens * FED_TOKEN_OVERHEAD_S + NUMBERS_A_CELL * n_numbers * number_s(str(device), way)
+    return n_tokens * FED_TOKEN_OVERHEAD_S + cells_s
+
+
+def tanh_numbers(model: ModelConfig, n_texts: int, n_tokens: float) -> float:
+    """Numbers whose tanh an additive score takes in one pass: query × key × width at each site; else 0.
+
+    Every cell counts, hidden ones too, and both sides of a pair are `n_tokens` long.
+    """
+    if SCORES[model.score].comparison != "additive":
+        return 0.0
+    return len(model.site_keys()) * n_texts * n_tokens**2 * model.d_model
 
 
 def _words_of(way: Way) -> str:

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 import torch
+from tiny_models import tiny_model
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from attnscope import paths
 from attnscope.cli.main import main
@@ -18,7 +20,15 @@ from attnscope.settings import Settings, known_run_folders, write_settings
 from attnscope.training import find_recipe, read_recipe
 from attnscope.training.paper import plan_recipe
 from attnscope.training.recipe import Recipe, parse_recipe, write_recipe
-from attnscope.training.speed import EVALUATED_STEPS, SAVE_S, START_S, measured_pace, pace_of, usual_s
+from attnscope.training.speed import (
+    EVALUATED_STEPS,
+    SAVE_S,
+    START_S,
+    measured_pace,
+    pace_of,
+    tanh_numbers,
+    usual_s,
+)
 from attnscope.training.threads import Way
 from attnscope.viewmodels.training.plan_words import work_rows
 from attnscope.workers.desk import Desk
@@ -207,3 +217,34 @@ def test_that_threads_at_once_share_what_they_do(monkeypatch: pytest.MonkeyPatch
         usual_s(lambda: done.append(threading.get_ident()), "cpu", way, deque())
         assert 1 <= len(set(done)) <= n_threads
         assert (len(done) - 1) % (4 * n_threads) == 0
+
+
+class TanhCount(TorchDispatchMode):
+    """How many numbers torch takes the tanh of."""
+
+    n = 0
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        self.n += args[0].numel() if function.__name__.startswith("tanh") else 0
+        return function(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("form", ["decoder", "encoder", "encoder-decoder"])
+@pytest.mark.parametrize("score", ["additive", "scaled-dot"])
+def test_that_the_tanh_of_an_additive_score_is_counted_in_a_transformer(form: str, score: str) -> None:
+    model = tiny_model(form, score=score, n_kv_heads=4)
+    ids = torch.ones(3, 5, dtype=torch.long)
+    target = {"target_ids": ids} if form == "encoder-decoder" else {}
+    with TanhCount() as counted, torch.no_grad():
+        model.network.module(ids, **target)
+    assert tanh_numbers(model.network.module.config, 3, 5.0) == counted.n
+    assert (counted.n > 0) == (score == "additive")
+
+
+def test_that_the_tanh_of_additive_scores_is_part_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    additive = read_recipe(find_recipe("reverse-additive"))
+    monkeypatch.setattr("attnscope.training.speed.product_rate", lambda *_: 1e10)
+    monkeypatch.setattr("attnscope.training.speed.number_s", lambda *_: 1e-9)
+    counted = measured_pace(additive, CPU).flops_per_s
+    monkeypatch.setattr("attnscope.training.speed.tanh_numbers", lambda *_: 0.0)
+    assert counted < 0.6 * measured_pace(additive, CPU).flops_per_s
