@@ -94,7 +94,7 @@ def steps_of(found: Streams, reads: dict[str, Numbers], layer: int, token: int) 
     steps, stream = [Step(name="stream in", vector=x)], x
     for k, name in enumerate(names):
         read, given = reads.get(name), found.added[name][layer, token]
-        if read is not None and not is_post and not np.array_equal(read, stream):
+        if read is not None and not is_post and not _is_same(read, stream):
             steps.append(Step(name=f"norm for {name}", vector=read))
         stream = stream + given
         steps += [Step(name=f"{name} gives", vector=given), Step(name="plus residual", vector=stream)]
@@ -102,6 +102,11 @@ def steps_of(found: Streams, reads: dict[str, Numbers], layer: int, token: int) 
             stream = reads[names[k + 1]] if k + 1 < len(names) else after
             steps.append(Step(name="norm", vector=stream))
     return (*steps, Step(name="stream out", vector=after))
+
+
+def _is_same(read: Numbers, stream: Numbers) -> bool:
+    """Whether a part reads the stream itself, but for the rounding of the model's own precision."""
+    return bool(np.linalg.norm(read - stream) <= _CLOSE * np.linalg.norm(stream))
 
 
 def _not_known() -> UserError:

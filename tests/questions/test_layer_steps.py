@@ -68,3 +68,8 @@ def test_that_the_steps_of_a_translator_lead_to_the_next_layer(stack: str, place
         steps = steps_of(found, {name: part[layer, 2] for name, part in reads.items()}, layer, 2)
         assert gap_of(steps) < 1e-5
         assert sum("gives" in step.name for step in steps) == (3 if stack == "decoder" else 2)
+
+
+def test_that_a_model_without_norms_shows_none() -> None:
+    rows = ask_model(QUESTION, tiny_model("decoder", norm="none"), SENTENCE).tables[0].rows
+    assert not any("norm" in row[0] for row in rows)
