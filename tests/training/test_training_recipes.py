@@ -126,7 +126,7 @@ def test_that_every_kept_run_is_of_its_recipe_and_whole(name: str) -> None:
     assert right[-1] >= max(right) - 0.02, "what is shown last is what was learned"
 
 
-@pytest.mark.parametrize("name", ["shared", "retention", "selective"])
+@pytest.mark.parametrize("name", ["shared", "retention", "selective", "reversible"])
 def test_that_kept_runs_of_induction_learned_to_repeat_what_can_be_known(name: str) -> None:
     kept = read_run(resources_folder() / "films" / f"induction-{name}")
     assert [event.accuracy for event in kept.events if isinstance(event, Evaluated)][-1] >= 0.9
