@@ -332,7 +332,7 @@ class Transformer(OwnModule):
             x = through(block, x, is_recomputed=self.is_recomputing, **choices)
         is_recomputed = self.is_recomputing and found is None  # or its weights would be found twice
         x = through(layers[-1], x, is_recomputed=is_recomputed, **choices, found=found)
-        return one_stream(layers[-1], x)
+        return one_stream(layers[-1], x) if is_reversible else x
 
     def _embed(self, embedding: Embedding, ids: Tensor, segments: Tensor | None, first: int = 0) -> Tensor:
         n_most = self.n_positions - first

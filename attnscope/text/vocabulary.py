@@ -44,6 +44,7 @@ class Vocabulary:
         """The same entries, and words of a text that have none."""
         longer = copy(self)
         longer.words = tuple(words)
+        longer._readings, longer._pieces, longer._alone = {}, {}, {}  # ids of words are of this text alone
         return longer
 
     @property

@@ -201,6 +201,7 @@ def rows_of(batch: Batch, low: int, high: int) -> Batch:
         segments=None if batch.segments is None else batch.segments[low:high],
         is_next=None if batch.is_next is None else batch.is_next[low:high],
         links=links,
+        words=batch.words[low:high],
         valid_on_cpu=None if batch.valid_on_cpu is None else batch.valid_on_cpu[low:high],
     )
 

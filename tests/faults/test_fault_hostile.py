@@ -41,6 +41,7 @@ from attnscope.one_window import read_wanted
 from attnscope.paths import resources_folder
 from attnscope.records.alignment import GoldFiles
 from attnscope.records.masks import edges_from_text
+from attnscope.records.plans import Pace
 from attnscope.records.runs import RunMark
 from attnscope.settings import read_settings
 from attnscope.text.corpora import read_lines, read_pairs
@@ -408,7 +409,7 @@ def test_that_hostile_metrics_of_an_earlier_run_tell_no_speed_or_one(
 ) -> None:
     recipe = (resources_folder() / "recipes" / "copy.toml").read_text()
     (tmp_path / "recipe.toml").write_text(recipe)
-    monkeypatch.setattr(speed, "measured_pace", lambda *_: None)
+    monkeypatch.setattr(speed, "measured_pace", lambda *_: Pace(flops_per_s=1e9, doubt=2.0, words="measured"))
     started = {"attempt": 1, "event": "started", "step": 0, "n_steps": 10, "device": "cpu"}
     progress = {"attempt": 1, "event": "progress", "step": 1, "loss": 1.5, "tokens_per_s": 100.0}
     lines = zip(

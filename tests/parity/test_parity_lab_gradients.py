@@ -97,7 +97,7 @@ def test_that_likeness_by_offset_is_that_of_the_engines_tables(offset: int) -> N
 def test_that_biases_are_the_engines_and_pairs_turn_as_the_table_says() -> None:
     places = np.arange(400.0)
     engines = relative_buckets(-torch.arange(400), n_buckets=32, max_distance=128, is_causal=True)
-    np.testing.assert_array_equal(offsets.buckets(places), engines.numpy())
+    np.testing.assert_array_equal(offsets._buckets(places), engines.numpy())
     slopes = [offsets.slope(head) for head in range(1, offsets.N_HEADS + 1)]
     np.testing.assert_allclose(slopes, alibi_slopes(offsets.N_HEADS))
     choice = offsets.OffsetChoice(place=9, offset=31)

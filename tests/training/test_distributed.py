@@ -192,6 +192,7 @@ def test_that_every_field_of_a_batch_with_rows_is_cut() -> None:
         labels=torch.arange(12),
         is_next=torch.arange(4),
         pair_weight=2.0,
+        words=(("a",), ("b", "c"), (), ("d",)),
         links=torch.tensor([[0, 1, 2], [1, 0, 2], [2, 1, 1], [2, 2, 0], [3, 0, 0]]),
     )
     named = {f.name for f in dataclasses.fields(Batch)}
@@ -206,12 +207,14 @@ def test_that_every_field_of_a_batch_with_rows_is_cut() -> None:
         "link_weight",
         "guide",
         "n_places",
+        "words",
     }, "rows_of must know them all"
     part = rows_of(batch, 1, 3)
     for name in rows:
         assert getattr(part, name).tolist() == [[3, 4, 5], [6, 7, 8]], name
     assert part.is_next is not None
     assert part.is_next.tolist() == [1, 2]
+    assert part.words == (("b", "c"), ())
     assert part.labels.tolist() == list(range(3, 9))
     assert part.links is not None
     assert part.links.tolist() == [[0, 0, 2], [1, 1, 1], [1, 2, 0]]

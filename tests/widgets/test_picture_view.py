@@ -243,7 +243,7 @@ def test_that_a_figure_holds_the_row_of_its_query(qapp: object) -> None:
 
 
 def test_that_what_the_model_sees_is_prepared_pixels_taken_back() -> None:
-    how = Preparation(height=12, width=18, mode="nearest", mean=(0.1, 0.5, 0.9), deviation=(0.2, 0.5, 1.0))
+    how = Preparation(height=12, width=18, filter=0, mean=(0.1, 0.5, 0.9), deviation=(0.2, 0.5, 1.0))
     assert (seen_pixels(prepare(PIXELS, how), how) == PIXELS).all()
 
 
