@@ -289,7 +289,8 @@ class OwnNetwork:
 
     def own_target(self, inputs: Inputs, written: Sequence[int]) -> Inputs:
         """The same source with what the model wrote."""
-        target = own_target(self.knowing(inputs).vocabulary, list(written))
+        knower = self.knowing(inputs) if self.copying else self
+        target = own_target(knower.vocabulary, list(written))
         return Inputs(source=inputs.source, target=target, is_own_target=True)
 
     def run(self, inputs: Inputs, probe: Probe | None = None, *, n_copies: int = 1) -> OwnPass:

@@ -324,7 +324,8 @@ class Transformer(OwnModule):
         self, blocks: nn.ModuleList, x: Tensor, choices: Choices, found: list[Tensor] | None = None
     ) -> Tensor:
         """The stream after all layers of a stack; to `found` the last one adds the weights that copy."""
-        is_reversible, layers = self.config.is_reversible, cast("tuple[Block, ...]", tuple(blocks))
+        layers = cast("tuple[Block, ...]", tuple(blocks))
+        is_reversible = layers[-1].is_reversible
         if is_reversible and self.training and torch.is_grad_enabled() and choices.get("probe") is None:
             return through_reversible(layers, x, choices)
         x = torch.cat((x / 2, x / 2), dim=-1) if is_reversible else x
