@@ -25,6 +25,7 @@ from attnscope.records.charts import Chart, Series
 
 _N_FIRST = 4
 _CLOSE = 1e-4
+_SUM = "plus residual"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +33,7 @@ class Options:
     """Which layer of which stack, and which token."""
 
     layer: int = number(0, range(96), title="layer", tip="Which layer is walked through, from 0")
-    token: int = number(0, range(256), title="token", tip="Which token, from 0; the last one at most")
+    token: int = number(1, range(256), title="token", tip="Which token, from 0; the last one at most")
     stack: str = stack_option()
 
 
@@ -82,6 +83,7 @@ class LayerSteps(Question):
 def steps_of(found: Streams, reads: dict[str, Numbers], layer: int, token: int) -> tuple[Step, ...]:
     """The vectors in the order of the layer; `reads` [d] are of this layer and token, where known.
 
+    Where the stream is not the sum of what the parts give, the sums are left out.
     Raises UserError for post-norm layers of which a part's input is not known.
     """
     x, after = found.x[layer, token], found.x[layer + 1, token]
@@ -97,11 +99,14 @@ def steps_of(found: Streams, reads: dict[str, Numbers], layer: int, token: int) 
         if read is not None and not is_post and not _is_same(read, stream):
             steps.append(Step(name=f"norm for {name}", vector=read))
         stream = stream + given
-        steps += [Step(name=f"{name} gives", vector=given), Step(name="plus residual", vector=stream)]
+        steps += [Step(name=f"{name} gives", vector=given), Step(name=_SUM, vector=stream)]
         if is_post:
             stream = reads[names[k + 1]] if k + 1 < len(names) else after
             steps.append(Step(name="norm", vector=stream))
-    return (*steps, Step(name="stream out", vector=after))
+    whole = (*steps, Step(name="stream out", vector=after))
+    if gap_of(whole) > _CLOSE:  # a part is changed before it is added: no sum of these is the model's
+        return tuple(step for step in whole if step.name != _SUM)
+    return whole
 
 
 def _is_same(read: Numbers, stream: Numbers) -> bool:
@@ -133,12 +138,11 @@ def gap_of(steps: tuple[Step, ...]) -> float:
 
 
 def _note(steps: tuple[Step, ...]) -> str:
-    gap = gap_of(steps)
-    if gap <= _CLOSE:
+    if any(step.name == _SUM for step in steps):
         return ""
     return (
-        "The layer does more than add its parts (a norm or a factor): what leaves it lies "
-        f"{format_number(gap)} of its norm away from the sum."
+        "This layer changes what its parts give (by a norm or a factor) before it adds it: the sums "
+        "between are not known, and left out."
     )
 
 

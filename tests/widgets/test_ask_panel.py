@@ -17,6 +17,7 @@ from attnscope.viewmodels.asking import AskState
 from attnscope.viewmodels.query import Requests
 from attnscope.widgets.choice_button import ChoiceButton
 from attnscope.widgets.explore.ask_panel import AskPanel, ask_offers
+from attnscope.widgets.labs.text_table import TextTable
 
 pytestmark = pytest.mark.qt
 
@@ -164,3 +165,16 @@ def test_that_formula_and_source_stand_with_the_answer(made: tuple[AskPanel, Ask
     state.choose("plain")
     assert not panel.formula.isVisible()
     assert not panel.source.isVisible()
+
+
+def test_that_columns_of_a_table_are_as_wide_as_what_stands_in_them(
+    made: tuple[AskPanel, AskState, list[Ask]],
+) -> None:
+    panel, state, asked = made
+    columns, long = ("step", "cosine with what came in"), "norm of the feed-forward part"
+    rows = ((long, 0.5), ("x" * 400, 1.0))
+    tell(state, asked, Answer(sentence="", tables=(NumberTable(title="All", columns=columns, rows=rows),)))
+    table = panel.answer.tables[0].findChildren(TextTable)[0]
+    words, head = table.fontMetrics(), table.horizontalHeader().fontMetrics()
+    assert words.horizontalAdvance(long) < table.columnWidth(0) < words.horizontalAdvance("x" * 400)
+    assert head.horizontalAdvance(columns[1]) < table.columnWidth(1) < table.columnWidth(0) * 2

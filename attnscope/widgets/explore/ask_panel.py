@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from attnscope.widgets.labs.lab_plot import ChartPanel
 
 _CHART_PX, _MOST_LINES, _LINE_PX, _HEAD_PX = 190, 12, 24, 30
+_MEASURED_ROWS, _CELL_PADDING_PX, _WIDEST_PX = 100, 22, 260
 _WORD_PX, _NUMBER_PX = 96, 72
 
 
@@ -182,7 +183,6 @@ class _TablePart(QWidget):
         )
         self._shown = TextTable(self._model, table.title)
         self._model.setParent(self._shown)
-        self._shown.set_widths((_WORD_PX, *(_NUMBER_PX for _ in table.columns[1:])))
         column(self._title, self._shown, on=self, spacing=2)
         self.show_table(table)
 
@@ -193,6 +193,17 @@ class _TablePart(QWidget):
         self._model.show_rows(len(table.rows))
         n_lines = min(len(table.rows), _MOST_LINES)
         self._shown.setFixedHeight(round(type_px(_LINE_PX * n_lines + _HEAD_PX + 12)))
+        self._fit_columns()
+
+    def _fit_columns(self) -> None:
+        """Columns as wide as heading and first cells need, within bounds."""
+        inside, heading = self._shown.fontMetrics(), self._shown.horizontalHeader().fontMetrics()
+        for k, name in enumerate(self._table.columns):
+            texts = (cell_text(row[k]) for row in self._table.rows[:_MEASURED_ROWS])
+            needed = max(map(inside.horizontalAdvance, texts), default=0)
+            needed = max(needed, heading.horizontalAdvance(name)) + round(type_px(_CELL_PADDING_PX))
+            least, most = round(type_px(_NUMBER_PX if k else _WORD_PX)), round(type_px(_WIDEST_PX))
+            self._shown.setColumnWidth(k, min(max(needed, least), most))
 
 
 class _AnswerArea(QScrollArea):
