@@ -168,13 +168,11 @@ class LayersComing:
     def hear(self, trace: Trace) -> None:
         """One layer more is known; `trace` holds those that are."""
         n_known, n_all, now_s = len(trace.sites), len(self._model.sites), time.monotonic()
-        if n_known >= n_all:
-            tell(Progress(number=self._request.number, what="Measuring", fraction=1.0))
-            return
+        is_last = n_known >= n_all  # the maps of all layers come before heads are measured
         left_s = (now_s - self._begin_s) / n_known * (n_all - n_known)
-        what = f"layer {n_known} of {n_all}, about {max(1, round(left_s))} s left"
+        what = "Measuring" if is_last else f"layer {n_known} of {n_all}, about {max(1, round(left_s))} s left"
         tell(Progress(number=self._request.number, what=what, fraction=n_known / n_all))
-        if now_s - self._told_s >= _NEWS_EVERY_S:
+        if is_last or now_s - self._told_s >= _NEWS_EVERY_S:
             self._told_s = now_s
             self._views.keep_part(self._request.place, trace, self._request.number)
             tell(self._traced(trace))

@@ -68,7 +68,7 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
 def test_that_each_layer_is_told_when_it_is_known(desk: Desk) -> None:
     whole = next(reply for reply in desk.trace() if isinstance(reply, Traced))
     assert whole.known is None
-    assert [len(part.known or ()) for part in desk.parts] == [1, 2]
+    assert [len(part.known or ()) for part in desk.parts] == [1, 2, 3]
     for n, part in enumerate(desk.parts, start=1):
         assert part.number == whole.number
         assert part.source == whole.source
@@ -93,7 +93,7 @@ def test_that_each_layer_is_told_when_it_is_known(desk: Desk) -> None:
 def test_that_tiles_of_known_layers_are_those_of_the_whole_trace_and_others_do_not_come(desk: Desk) -> None:
     desk.trace()
     came = [(layer, len(found)) for layer, found in desk.tiles]
-    assert came == [(0, 1), (1, 0), (2, 0), (0, 1), (1, 1), (2, 0)]
+    assert came == [(0, 1), (1, 0), (2, 0), (0, 1), (1, 1), (2, 0), (0, 1), (1, 1), (2, 1)]
     trace = desk.views.find("", 2)
     assert trace is not None
     for layer, found in desk.tiles:
@@ -118,7 +118,7 @@ def test_that_a_part_serves_tiles_alone(desk: Desk) -> None:
 
 def test_that_a_long_map_is_asked_for_again_once_it_is_known(desk: Desk) -> None:
     desk.trace()
-    first, second = (long_map_of(part, head(1)) for part in desk.parts)
+    first, second, _ = (long_map_of(part, head(1)) for part in desk.parts)
     assert first is not None
     assert second is not None
     assert (first.is_known, second.is_known) == (False, True)
