@@ -2,15 +2,17 @@
 
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Unpack
 
 from attnscope.analysis.model_reading import ask_model
 from attnscope.errors import of_wrong_kind
 from attnscope.fields import with_values
-from attnscope.figures.figure import Figure, ensure_gui
-from attnscope.figures.page import PresetName, sized
+from attnscope.figures.figure import Figure, on_page
+from attnscope.figures.page import PaperOptions
 from attnscope.figures.spec import Caption
 from attnscope.figures.views.answer import AnswerFigure
 from attnscope.models.model import Changes, GateSetting, Model
+from attnscope.options import spelled_out
 from attnscope.questions import question_named
 from attnscope.records.asking import Answer, NumberTable
 from attnscope.records.charts import CellMap, Chart
@@ -50,16 +52,9 @@ class Asked:
         """Tables: `columns` and `rows`."""
         return self.answer.tables
 
+    @spelled_out
     def figure(
-        self,
-        *,
-        title: str | None = None,
-        has_caption: bool = True,
-        size: PresetName | None = None,
-        width_mm: float | None = None,
-        height_mm: float | None = None,
-        font_pt: float | None = None,
-        dpi: int = 300,
+        self, *, title: str | None = None, has_caption: bool = True, **paper: Unpack[PaperOptions]
     ) -> Figure:
         """The answer as a figure; the page is as in `attnscope.figure`."""
         spec = AnswerFigure(
@@ -67,12 +62,9 @@ class Asked:
             cells=self.maps,
             tables=self.tables,
             title=self.title if title is None else title,
-            caption=self.caption if has_caption else None,
-            dpi=dpi,
+            caption=self.caption,
         )
-        ensure_gui()
-        made = sized(spec, preset=size, width_mm=width_mm, height_mm=height_mm, font_pt=font_pt)
-        return Figure(made)
+        return on_page(spec, has_caption=has_caption, **paper)
 
     def save(self, path: str | Path) -> Path:
         """Write SVG, PDF, PNG, CSV, NPZ, an HTML page or a figure file, by the ending; returns the path."""

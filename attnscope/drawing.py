@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import get_args
+from typing import Unpack, get_args
 
 from attnscope.analysis.attention_graph import attention_graph
 from attnscope.analysis.inside import look_inside
@@ -11,14 +11,13 @@ from attnscope.analysis.position_checks import position_checks
 from attnscope.analysis.positions import MAX_POSITIONS, NAMES, position_tables
 from attnscope.counting import plural
 from attnscope.errors import UserError, of_wrong_kind
-from attnscope.figures.figure import Figure, draw_wanted, ensure_gui
-from attnscope.figures.figure_checks import check_about
+from attnscope.figures.figure import Figure, draw_wanted, ensure_gui, on_page
 from attnscope.figures.figure_file import SavedFigure, read_figure_file
 from attnscope.figures.inside_layout import paper_height_mm
-from attnscope.figures.page import PresetName, sized
+from attnscope.figures.page import PageOptions, PaperOptions
 from attnscope.figures.plain import plain_text, shorten
 from attnscope.figures.run_charts import PARTS, scaling_charts, seed_chart, shown_charts
-from attnscope.figures.spec import PAGE_MM, Caption, FigureSpec, check_spec
+from attnscope.figures.spec import PAGE_MM, Caption, FigureSpec
 from attnscope.figures.traced import Wanted
 from attnscope.figures.views import VIEWS
 from attnscope.figures.views.curves import CurvesFigure
@@ -28,6 +27,7 @@ from attnscope.figures.views.inside import InsideFigure, InsidePart
 from attnscope.models import Model
 from attnscope.models.model import GateSetting
 from attnscope.models.recording.opening import open_named
+from attnscope.options import spelled_out
 from attnscope.records.attention_graph import DEFAULT_THRESHOLD
 from attnscope.records.charts import Chart
 from attnscope.records.sites import HeadName, Stack, head_named
@@ -46,6 +46,7 @@ _FOREIGN_POSITIONS, _WIDTH = 1024, 64
 """Models of other libraries may read a million tokens, and some have no one width."""
 
 
+@spelled_out
 def positions_figure(
     model: Model | None = None,
     encodings: Sequence[str] = ("sinusoidal", "rotary", "model"),
@@ -54,13 +55,7 @@ def positions_figure(
     only: str = "",
     n_positions: int | None = None,
     d_model: int | None = None,
-    title: str = "",
-    has_caption: bool = False,
-    size: PresetName | None = None,
-    width_mm: float | None = None,
-    height_mm: float | None = None,
-    font_pt: float | None = None,
-    dpi: int = 300,
+    **page: Unpack[PageOptions],
 ) -> Figure:
     """Positional encodings side by side: their matrices, and how alike each pair of positions is.
 
@@ -95,13 +90,13 @@ def positions_figure(
         tables,
         only,
         position_checks() if VIEWS[view].reads_checks else (),
-        title=title or f"Positional encodings, {n} positions, d_model {width}",
-        caption=caption if has_caption else None,
-        dpi=dpi,
+        title=f"Positional encodings, {n} positions, d_model {width}",
+        caption=caption,
     )
-    return _on_page(spec, size, width_mm, height_mm, font_pt)
+    return on_page(spec, **page)
 
 
+@spelled_out
 def curves_figure(
     folder: str | Path,
     *,
@@ -109,13 +104,7 @@ def curves_figure(
     is_log: bool = False,
     charts: Sequence[Quantity] = (),
     over_seeds: bool = False,
-    title: str = "",
-    has_caption: bool = False,
-    size: PresetName | None = None,
-    width_mm: float | None = None,
-    height_mm: float | None = None,
-    font_pt: float | None = None,
-    dpi: int = 300,
+    **page: Unpack[PageOptions],
 ) -> Figure:
     """The curves of a run folder, or of all runs in a folder: loss, learning rate, gradient norm, speed.
 
@@ -141,8 +130,7 @@ def curves_figure(
     caption = Caption(model=folder.resolve().name, step=max(run.curves.last_step for run in shown))
     if over_seeds:
         found = _over_seeds(folder, is_log=is_log)
-    spec = _curves(found, title or about, caption if has_caption else None, dpi)
-    return _on_page(spec, size, width_mm, height_mm, font_pt)
+    return on_page(CurvesFigure(charts=found, title=about, caption=caption), **page)
 
 
 def _nothing_drawn(folder: Path, shown: Sequence[ShownRun], wanted: Sequence[Quantity]) -> UserError:
@@ -187,16 +175,10 @@ def _over_seeds(folder: Path, *, is_log: bool) -> tuple[Chart, ...]:
         ) from error
 
 
+@spelled_out
 def scaling_figure(
     folder: str | Path,
-    *,
-    title: str = "",
-    has_caption: bool = False,
-    size: PresetName | None = None,
-    width_mm: float | None = None,
-    height_mm: float | None = None,
-    font_pt: float | None = None,
-    dpi: int = 300,
+    **page: Unpack[PageOptions],
 ) -> Figure:
     """Loss against parameters, data and compute over the finished runs in a folder, with the power law.
 
@@ -213,11 +195,13 @@ def scaling_figure(
             action="Train more: attnscope train RECIPE --sweep model.d_model=32,64,128 --out DIR.",
         )
     name = Path(folder).resolve().name
-    about = title or f"Scaling over {n_finished} runs of {name}"
-    spec = _curves(scaling_charts(runs), about, Caption(model=name) if has_caption else None, dpi)
-    return _on_page(spec, size, width_mm, height_mm, font_pt)
+    about = f"Scaling over {n_finished} runs of {name}"
+    return on_page(
+        CurvesFigure(charts=scaling_charts(runs), title=about, caption=Caption(model=name)), **page
+    )
 
 
+@spelled_out
 def graph_figure(
     trace: Trace,
     token: int = -1,
@@ -226,11 +210,7 @@ def graph_figure(
     threshold: float = DEFAULT_THRESHOLD,
     title: str = "",
     caption: Caption | None = None,
-    size: PresetName | None = None,
-    width_mm: float | None = None,
-    height_mm: float | None = None,
-    font_pt: float | None = None,
-    dpi: int = 300,
+    **paper: Unpack[PaperOptions],
 ) -> Figure:
     """Attention as a graph from one output token, the last by default, down to the inputs.
 
@@ -239,18 +219,17 @@ def graph_figure(
     impossible token, stack or threshold, and for a model whose layers cannot be followed.
     """
     graph = attention_graph(trace, token, stack, threshold)
-    named = title or f"From “{shorten(plain_text(graph.nodes[0].token.piece), 40)}” down to the inputs"
     spec = GraphFigure(
         graph=graph,
         gates=trace.gates,
         interventions=trace.interventions,
-        title=named,
+        title=f"From “{shorten(plain_text(graph.nodes[0].token.piece), 40)}” down to the inputs",
         caption=caption,
-        dpi=dpi,
     )
-    return _on_page(spec, size, width_mm, height_mm, font_pt)
+    return on_page(spec, title=title, has_caption=True, **paper)
 
 
+@spelled_out
 def inside_figure(
     model: Model,
     text: str,
@@ -260,19 +239,14 @@ def inside_figure(
     target: str | None = None,
     gates: GateSetting = None,
     step: Step = "softmax",
-    title: str = "",
-    has_caption: bool = False,
-    width_mm: float = PAGE_MM[0],
-    height_mm: float | None = None,
-    font_pt: float | None = None,
-    dpi: int = 300,
+    **page: Unpack[PageOptions],
 ) -> Figure:
     """One head step by step: a query's numbers, their products with each key's, scores, weights, values.
 
     `query` counts from 0, from the end if negative. `step` is the one that is marked: product, scale, mask,
     softmax, values or output. Of a text of many tokens the keys with the largest weights are shown.
-    `has_caption` names model and text below. Raises UserError for a head or query that is not there, and for
-    an unknown step.
+    The page is 174 mm wide and as high as the figure unless it is given; `has_caption` names model and text
+    below. Raises UserError for a head or query that is not there, and for an unknown step.
     """
     if not isinstance(model, Model):
         raise of_wrong_kind(model, "model", "a model", "Open one: attnscope.load(name).")
@@ -289,11 +263,9 @@ def inside_figure(
     spec = InsideFigure(
         inside=InsidePart(inside=inside, step=step),
         gates=trace.gates,
-        title=title,
-        caption=caption if has_caption else None,
-        dpi=dpi,
+        caption=caption,
     )
-    return _on_page(spec, None, width_mm, height_mm or paper_height_mm(inside), font_pt)
+    return on_page(spec, (PAGE_MM[0], paper_height_mm(inside)), **page)
 
 
 def load_figure(path: str | Path, *, device: str = "auto") -> Figure:
@@ -341,10 +313,10 @@ def figure_from(saved: SavedFigure, model: Model, trace: Trace) -> Figure:
     made = draw_wanted(
         wanted,
         saved.view,
-        style=saved.style,
-        title=saved.title,
-        caption=caption if saved.has_caption else None,
-        origin=origin,
+        saved.style,
+        saved.title,
+        caption if saved.has_caption else None,
+        origin,
         width_mm=saved.width_mm,
         height_mm=saved.height_mm,
         font_pt=saved.font_pt,
@@ -375,21 +347,3 @@ def _shown_run(run: Path, name: str, colour: int) -> ShownRun:
         axis=RunAxis(curves),
         objective=dict(settings_of(record.recipe)).get("objective.kind", ""),
     )
-
-
-def _curves(charts: tuple[Chart, ...], title: str, caption: Caption | None, dpi: int) -> FigureSpec:
-    return CurvesFigure(charts=charts, title=title, caption=caption, dpi=dpi)
-
-
-def _on_page(
-    spec: FigureSpec,
-    size: PresetName | None,
-    width_mm: float | None,
-    height_mm: float | None,
-    font_pt: float | None,
-) -> Figure:
-    check_about(size, spec.title, spec.caption, None)
-    ensure_gui()
-    made = sized(spec, preset=size, width_mm=width_mm, height_mm=height_mm, font_pt=font_pt)
-    check_spec(made)
-    return Figure(made)

@@ -2,14 +2,12 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Unpack
 
 from attnscope.errors import UserError
 from attnscope.fields import Value, with_values
-from attnscope.figures.figure import Figure, ensure_gui
-from attnscope.figures.figure_checks import check_about
-from attnscope.figures.page import PresetName, sized
-from attnscope.figures.spec import check_spec
+from attnscope.figures.figure import Figure, on_page
+from attnscope.figures.page import PageOptions, PresetName
 from attnscope.figures.views.lab import lab_figure
 from attnscope.labs import AnyLab, Lab, lab_named
 from attnscope.labs.findings import kept_findings
@@ -84,28 +82,9 @@ def lab(
     )
 
 
-def figure_of(
-    made: WorkedOut,
-    *,
-    title: str = "",
-    has_caption: bool = False,
-    size: PresetName | None = None,
-    width_mm: float | None = None,
-    height_mm: float | None = None,
-    font_pt: float | None = None,
-    dpi: int = 300,
-) -> Figure:
+def figure_of(made: WorkedOut, **page: Unpack[PageOptions]) -> Figure:
     """What was worked out, as a figure on a page."""
-    spec = lab_figure(made.lab, made.shown)
-    spec = replace(spec, title=title or spec.title, caption=spec.caption if has_caption else None, dpi=dpi)
-    check_about(size, spec.title, spec.caption, None)
-    ensure_gui()
-    own = made.lab.figure_mm if size is None else (None, None)
-    spec = sized(
-        spec, preset=size, width_mm=width_mm or own[0], height_mm=height_mm or own[1], font_pt=font_pt
-    )
-    check_spec(spec)
-    return Figure(spec)
+    return on_page(lab_figure(made.lab, made.shown), made.lab.figure_mm, **page)
 
 
 def _answer(question: Question, tell: Tell) -> ExperimentAnswer:

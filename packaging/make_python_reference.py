@@ -10,9 +10,11 @@ import re
 import textwrap
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Literal, get_args, get_origin
+from typing import Any, Literal, TypedDict, get_args, get_origin
 
 import attnscope
+from attnscope.figures import page
+from attnscope.options import options_of
 
 PAGE = Path(__file__).parents[1] / "resources" / "help" / "python.md"
 MADE = {
@@ -79,10 +81,22 @@ def members_of(kind: type) -> dict[str, Any]:
 
 
 def arguments_of(function: Callable[..., Any]) -> list[ast.arg]:
-    """The arguments as they stand in the source, without `self`."""
-    of = _definition(function).args
-    every = [*of.posonlyargs, *of.args, *filter(None, [of.vararg]), *of.kwonlyargs, *filter(None, [of.kwarg])]
+    """The arguments as they stand in the source, without `self`; options that are shared, one by one."""
+    of, shared = _definition(function).args, options_of(function)
+    last = filter(None, [of.kwarg]) if shared is None else _shared_options(shared)
+    every = [*of.posonlyargs, *of.args, *filter(None, [of.vararg]), *of.kwonlyargs, *last]
     return [one for one in every if one.arg not in ("self", "cls")]
+
+
+def _shared_options(kind: type) -> list[ast.arg]:
+    """Every option of a `TypedDict`: its own, and then those of the kinds that it is made from."""
+    own = [
+        ast.arg(name, ast.parse(type_, mode="eval").body) for name, type_ in _class_annotations(kind).items()
+    ]
+    (tree,) = ast.parse(textwrap.dedent(inspect.getsource(kind))).body
+    named = [ast.unparse(base) for base in tree.bases] if isinstance(tree, ast.ClassDef) else []
+    bases = [getattr(inspect.getmodule(kind), name) for name in named if name != TypedDict.__name__]
+    return [*own, *(option for base in bases for option in _shared_options(base))]
 
 
 def about(one: object) -> str:
@@ -148,9 +162,9 @@ def _line(name: str, kind: str, default: str | None, of: Any, *, words: str | No
 
 def _choices(kind: str, of: Any) -> str:
     """What an alias of literals stands for, where the type names one."""
-    module = inspect.getmodule(of)
+    modules = (inspect.getmodule(of), page)
     for name in re.findall(r"[A-Z]\w+", kind):
-        found = getattr(module, name, None)
+        found = next((getattr(one, name) for one in modules if hasattr(one, name)), None)
         literal = next((one for one in (found, *get_args(found)) if get_origin(one) is Literal), None)
         if literal is not None:
             named = [f'"{one}"' if isinstance(one, str) else str(one) for one in get_args(literal)]

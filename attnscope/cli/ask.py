@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from attnscope.cli.figure_options import add_page_arguments
+from attnscope.cli.figure_options import add_page_arguments, paper_of
 from attnscope.cli.inputs import add_device_argument, add_gate_argument, open_model, parse_gates
 from attnscope.cli.outputs import figure_file
 from attnscope.cli.terminal import say, say_json, say_saved
@@ -88,11 +88,7 @@ def _save(found: "Asked", arguments: argparse.Namespace) -> None:
     figure = found.figure(
         title=arguments.title or None,
         has_caption=arguments.caption,
-        size=arguments.size,
-        width_mm=arguments.width_mm,
-        height_mm=arguments.height_mm,
-        font_pt=arguments.font_pt,
-        dpi=arguments.dpi,
+        **paper_of(arguments),
     )
     path = figure.save(arguments.output)
     if not arguments.json:

@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING
 
 from attnscope import boot
 from attnscope.cli.figure_again import draw_again
@@ -16,6 +16,7 @@ from attnscope.cli.figure_options import (
     add_page_arguments,
     check_colours,
     on_page,
+    paper_of,
     settle_page,
 )
 from attnscope.cli.figure_panels import add_panel_arguments, draw_panels
@@ -35,7 +36,6 @@ from attnscope.schemes.registry import module_names
 
 if TYPE_CHECKING:
     from attnscope.figures.figure import Figure
-    from attnscope.figures.page import PresetName
     from attnscope.figures.spec import FigureSpec
     from attnscope.models import Model
     from attnscope.records.pictures import Picture
@@ -123,11 +123,7 @@ def build_difference(arguments: argparse.Namespace, model: "Model", trace: "Trac
         font=arguments.font,
         title=arguments.title,
         caption=build_caption(arguments, model, trace) if arguments.caption else None,
-        size=arguments.size,
-        width_mm=arguments.width_mm,
-        height_mm=arguments.height_mm,
-        font_pt=arguments.font_pt,
-        dpi=arguments.dpi,
+        **paper_of(arguments),
     )
 
 
@@ -163,15 +159,6 @@ def _model_name(written: str, other: str) -> str:
 # The figures of `attnscope figure` that show no maps: graphs, positions, training curves, scaling laws.
 
 
-class _Page(TypedDict):
-    title: str
-    size: "PresetName | None"
-    width_mm: float | None
-    height_mm: float | None
-    font_pt: float | None
-    dpi: int
-
-
 def by_view(*makers: Callable[..., "Figure"]) -> dict[str, Callable[..., "Figure"]]:
     """The functions by the view that each is called after."""
     return {maker.__name__.removeprefix("build_"): maker for maker in makers}
@@ -197,7 +184,8 @@ def build_graph(arguments: argparse.Namespace, model: "Model", trace: "Trace") -
         stack=stack,
         threshold=arguments.threshold,
         caption=caption,
-        **_page(arguments),
+        title=arguments.title,
+        **paper_of(arguments),
     )
 
 
@@ -212,7 +200,8 @@ def build_positions(arguments: argparse.Namespace) -> "Figure":
         view=arguments.view,
         only=arguments.only,
         has_caption=arguments.caption,
-        **_page(arguments),
+        title=arguments.title,
+        **paper_of(arguments),
     )
 
 
@@ -226,7 +215,8 @@ def build_curves(arguments: argparse.Namespace) -> "Figure":
         charts=charts,
         over_seeds=arguments.over_seeds,
         has_caption=arguments.caption,
-        **_page(arguments),
+        title=arguments.title,
+        **paper_of(arguments),
     )
 
 
@@ -234,17 +224,8 @@ def build_scaling(arguments: argparse.Namespace) -> "Figure":
     """Loss against size over the finished runs in a folder."""
     from attnscope.drawing import scaling_figure
 
-    return scaling_figure(arguments.model, has_caption=arguments.caption, **_page(arguments))
-
-
-def _page(arguments: argparse.Namespace) -> _Page:
-    return _Page(
-        title=arguments.title,
-        size=arguments.size,
-        width_mm=arguments.width_mm,
-        height_mm=arguments.height_mm,
-        font_pt=arguments.font_pt,
-        dpi=arguments.dpi,
+    return scaling_figure(
+        arguments.model, has_caption=arguments.caption, title=arguments.title, **paper_of(arguments)
     )
 
 

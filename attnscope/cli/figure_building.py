@@ -4,7 +4,7 @@ import argparse
 import re
 from typing import TYPE_CHECKING
 
-from attnscope.cli.figure_options import looks_of, origin_of
+from attnscope.cli.figure_options import looks_of, origin_of, paper_of
 from attnscope.cli.inputs import parse_heads, parse_stack
 from attnscope.errors import UserError
 from attnscope.records.sites import HeadRef, Site, Stack, check_heads
@@ -42,11 +42,7 @@ def build_figure(
         title=arguments.title or (trace.sites[0].stack if other_stacks(arguments, trace.sites) else ""),
         caption=build_caption(arguments, model, trace) if arguments.caption else None,
         columns=arguments.columns,
-        size=arguments.size,
-        width_mm=arguments.width_mm,
-        height_mm=arguments.height_mm,
-        font_pt=arguments.font_pt,
-        dpi=arguments.dpi,
+        **paper_of(arguments),
         origin=origin_of(arguments, model, trace, heads),
     )
 

@@ -11,6 +11,7 @@ from attnscope.records.sites import HeadRef
 
 if TYPE_CHECKING:
     from attnscope.figures.figure import Figure
+    from attnscope.figures.page import PaperOptions
     from attnscope.figures.spec import FigureOrigin, FigureSpec
     from attnscope.figures.style import Turn
     from attnscope.models import Model
@@ -49,6 +50,17 @@ def add_page_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--title", default="", help="a line above the figure")
     parser.add_argument("--caption", action="store_true", help="state the model, text and head below")
+
+
+def paper_of(arguments: argparse.Namespace) -> "PaperOptions":
+    """The page that was asked for, as every figure takes it."""
+    return {
+        "size": arguments.size,
+        "width_mm": arguments.width_mm,
+        "height_mm": arguments.height_mm,
+        "font_pt": arguments.font_pt,
+        "dpi": arguments.dpi,
+    }
 
 
 def add_look_arguments(parser: argparse.ArgumentParser) -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
 from attnscope.cli.figure_building import LABELS, build_caption, labelled_heads
-from attnscope.cli.figure_options import looks_of
+from attnscope.cli.figure_options import looks_of, paper_of
 from attnscope.cli.given import flag_of, given_options
 from attnscope.cli.inputs import load_and_trace, parse_stack
 from attnscope.errors import UserError
@@ -93,11 +93,7 @@ def draw_panels(arguments: argparse.Namespace) -> "tuple[Figure, str]":
         columns=arguments.columns,
         title=arguments.title,
         caption=joint_caption(captions) if arguments.caption else None,
-        size=arguments.size,
-        width_mm=arguments.width_mm,
-        height_mm=arguments.height_mm,
-        font_pt=arguments.font_pt,
-        dpi=arguments.dpi,
+        **paper_of(arguments),
     )
     return page, reader.about
 

@@ -4,7 +4,7 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from attnscope import boot
-from attnscope.cli.figure_options import add_page_arguments
+from attnscope.cli.figure_options import add_page_arguments, paper_of
 from attnscope.cli.outputs import figure_file
 from attnscope.cli.terminal import say, say_json, say_progress, say_saved
 from attnscope.fields import fields_of, values_of, with_texts
@@ -61,11 +61,7 @@ def run(arguments: argparse.Namespace) -> int:
             made,
             title=arguments.title,
             has_caption=arguments.caption,
-            size=arguments.size,
-            width_mm=arguments.width_mm,
-            height_mm=arguments.height_mm,
-            font_pt=arguments.font_pt,
-            dpi=arguments.dpi,
+            **paper_of(arguments),
         )
         path = figure.save(arguments.out)
         if not arguments.json:

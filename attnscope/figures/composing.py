@@ -1,21 +1,23 @@
 """`attnscope.panels(figures, …)`: figures of several heads, texts or models as the panels of one page."""
 
 from collections.abc import Iterable, Sequence
+from typing import Unpack
 
 from attnscope.counting import plural, there_are
 from attnscope.errors import UserError, of_wrong_kind
 from attnscope.figures.caption import gate_words
-from attnscope.figures.figure import Figure, ensure_gui
-from attnscope.figures.figure_checks import check_about
-from attnscope.figures.page import PresetName, sized
+from attnscope.figures.figure import Figure, ensure_gui, on_page
+from attnscope.figures.page import PaperOptions
 from attnscope.figures.plain import plain_text, shorten
-from attnscope.figures.spec import Caption, FigureSpec, check_spec
+from attnscope.figures.spec import Caption, FigureSpec
 from attnscope.figures.views.head import HeadFigure
 from attnscope.figures.views.panels import PanelsFigure, panels_of
+from attnscope.options import spelled_out
 
 _TITLE = 60
 
 
+@spelled_out
 def panels(
     figures: Sequence[Figure],
     *,
@@ -23,11 +25,7 @@ def panels(
     columns: int = 0,
     title: str = "",
     caption: Caption | None = None,
-    size: PresetName | None = None,
-    width_mm: float | None = None,
-    height_mm: float | None = None,
-    font_pt: float | None = None,
-    dpi: int = 300,
+    **paper: Unpack[PaperOptions],
 ) -> Figure:
     """Figures of one head, of lines or of a grid as the panels a, b, c … of one page, on one scale.
 
@@ -37,7 +35,6 @@ def panels(
     figure; the page is as in `attnscope.figure`.
     Raises UserError, naming the panel, for a figure that cannot be a panel, and for more than 12 panels.
     """
-    check_about(size, title, caption, None)
     for panel in figures if isinstance(figures, Iterable) else (figures,):
         if not isinstance(panel, Figure):
             raise of_wrong_kind(panel, "a panel", "a list of figures", "Draw it: attnscope.figure(trace, …).")
@@ -50,12 +47,10 @@ def panels(
             expected="one for each, or none",
             action="Give an empty text for a panel that needs none.",
         )
-    base = PanelsFigure(style=parts[0].style, title=title, caption=caption, dpi=dpi, columns=columns)
+    base = PanelsFigure(style=parts[0].style, caption=caption, columns=columns)
     ensure_gui()
     page = panels_of(parts, titles or telling_titles(parts), base)
-    made = sized(page, preset=size, width_mm=width_mm, height_mm=height_mm, font_pt=font_pt)
-    check_spec(made)
-    return Figure(made)
+    return on_page(page, title=title, has_caption=True, **paper)
 
 
 def telling_titles(parts: Sequence[FigureSpec]) -> tuple[str, ...]:

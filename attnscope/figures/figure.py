@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Unpack
 
 import numpy as np
 from PySide6.QtGui import QGuiApplication
@@ -18,7 +18,7 @@ from attnscope.figures.export import render
 from attnscope.figures.figure_checks import check_about, check_look
 from attnscope.figures.file_names import Format
 from attnscope.figures.notebook import Axes, notebook_html
-from attnscope.figures.page import PresetName, page_of, sized
+from attnscope.figures.page import PageOptions, PaperOptions, page_of, sized
 from attnscope.figures.plain import plain_piece
 from attnscope.figures.raster import scale_peaks
 from attnscope.figures.shown_maps import as_drawn, common_peak
@@ -30,6 +30,7 @@ from attnscope.figures.views import VIEWS
 from attnscope.figures.views.grid import GridFigure
 from attnscope.figures.views.head import HeadFigure
 from attnscope.figures.views.picture import PictureFigure, PicturePart
+from attnscope.options import filled, picked, spelled_out
 from attnscope.records.axes import Rows
 from attnscope.records.pictures import Picture
 from attnscope.records.sites import HeadName, Stack, head_named
@@ -169,50 +170,47 @@ class Figure:
 _TRACE_IT = "Trace a text with the model first: figure(model.trace(text))."
 
 
-def figure(
-    trace: DrawnTrace,
-    view: str = "grid",
-    *,
-    head: HeadName | None = None,
-    heads: Sequence[HeadName] = (),
-    other: DrawnTrace | None = None,
-    other_head: HeadName | None = None,
-    names: tuple[str, str] = ("A", "B"),
-    align: Way = "pairs",
-    delta_end: float = 0.0,
-    stack: Stack | None = None,
-    colour_map: ColourMap = "viridis",
-    scale: Scale = "fixed",
-    show_values: bool = False,
-    blend: Blend = "none",
-    over: Over = "selection",
-    hidden: Hidden = "nothing",
-    renormalised: bool = False,
-    by_word: bool = False,
-    block: Block = "all",
-    rows: Rows = "written",
-    least_weight: float = 0.0,
-    n_strongest: int = 0,
-    also: tuple[str, ...] = (),
-    turn: Turn | None = None,
-    label_every: int = 0,
-    has_bar: bool = True,
-    plain: bool = False,
-    badge: bool = False,
-    special_tokens: bool = True,
-    key_name: str = "",
-    query_name: str = "",
-    font: str = "",
-    title: str = "",
-    caption: Caption | None = None,
-    columns: int = 0,
-    size: PresetName | None = None,
-    width_mm: float | None = None,
-    height_mm: float | None = None,
-    font_pt: float | None = None,
-    dpi: int = 300,
-    origin: FigureOrigin | None = None,
-) -> Figure:
+class FigureOptions(PaperOptions, total=False):
+    """How `figure` draws a trace: what of it, in which look and on which page."""
+
+    head: Annotated[HeadName | None, None]
+    heads: Annotated[Sequence[HeadName], ()]
+    other: Annotated[DrawnTrace | None, None]
+    other_head: Annotated[HeadName | None, None]
+    names: Annotated[tuple[str, str], ("A", "B")]
+    align: Annotated[Way, "pairs"]
+    delta_end: Annotated[float, 0.0]
+    stack: Annotated[Stack | None, None]
+    colour_map: Annotated[ColourMap, "viridis"]
+    scale: Annotated[Scale, "fixed"]
+    show_values: Annotated[bool, False]
+    blend: Annotated[Blend, "none"]
+    over: Annotated[Over, "selection"]
+    hidden: Annotated[Hidden, "nothing"]
+    renormalised: Annotated[bool, False]
+    by_word: Annotated[bool, False]
+    block: Annotated[Block, "all"]
+    rows: Annotated[Rows, "written"]
+    least_weight: Annotated[float, 0.0]
+    n_strongest: Annotated[int, 0]
+    also: Annotated[tuple[str, ...], ()]
+    turn: Annotated[Turn | None, None]
+    label_every: Annotated[int, 0]
+    has_bar: Annotated[bool, True]
+    plain: Annotated[bool, False]
+    badge: Annotated[bool, False]
+    special_tokens: Annotated[bool, True]
+    key_name: Annotated[str, ""]
+    query_name: Annotated[str, ""]
+    font: Annotated[str, ""]
+    title: Annotated[str, ""]
+    caption: Annotated[Caption | None, None]
+    columns: Annotated[int, 0]
+    origin: Annotated[FigureOrigin | None, None]
+
+
+@spelled_out
+def figure(trace: DrawnTrace, view: str = "grid", **options: Unpack[FigureOptions]) -> Figure:
     """A figure of a trace: the `grid` of a stack, one `head`, or the `lines` of several `heads`.
 
     `panels` shows the `heads` beside each other on one scale, and `also` their `lines` and the `grid`, up to
@@ -246,73 +244,73 @@ def figure(
     """
     if not hasattr(trace, "head_map"):
         raise of_wrong_kind(trace, "what to draw", "a trace", _TRACE_IT)
+    given = filled(FigureOptions, options)
+    head, heads = given["head"], given["heads"]
     if not isinstance(heads, Iterable):
         raise of_wrong_kind(heads, "heads", 'several heads, such as ("L0H0", "L1H3")', "Give one as head=.")
-    check_about(size, title, caption, origin)
     named = (*((head,) if head is not None else ()), *((heads,) if isinstance(heads, str) else heads))
-    wanted = tuple(head_named(h, trace.sites) for h in named)
-    style = MapStyle(
-        colour_map=colour_map,
-        scale=scale,
-        show_values=show_values,
-        least_weight=least_weight,
-        n_strongest=n_strongest,
-        turn=turn,
-        label_every=label_every,
-        has_bar=has_bar,
-        is_plain=plain,
-        has_badge=badge,
-        has_special=special_tokens,
-        key_name=key_name,
-        query_name=query_name,
-        font=font,
-    )
-    aspect = Aspect(
-        blend=blend,
-        over=over,
-        hidden=hidden,
-        is_renormalised=renormalised,
-        is_by_word=by_word,
-        block=block,
-        rows=rows,
-    )
-    wish = Wanted(
+    wanted = Wanted(
         trace=trace,
-        heads=wanted,
-        stack=stack,
-        aspect=aspect,
-        also=also,
-        columns=columns,
-        other=OtherSide(trace=other, head=other_head, names=names, align=align, delta_end=delta_end),
+        heads=tuple(head_named(h, trace.sites) for h in named),
+        stack=given["stack"],
+        aspect=_aspect(given),
+        also=given["also"],
+        columns=given["columns"],
+        other=_other_side(given),
     )
-    return draw_wanted(
-        wish,
-        view,
-        style=style,
-        title=title,
-        caption=caption,
-        origin=origin,
-        size=size,
-        width_mm=width_mm,
-        height_mm=height_mm,
-        font_pt=font_pt,
-        dpi=dpi,
+    about = (given["title"], given["caption"], given["origin"])
+    return draw_wanted(wanted, view, _style(given), *about, **picked(PaperOptions, options))
+
+
+def _style(given: FigureOptions) -> MapStyle:
+    return MapStyle(
+        colour_map=given["colour_map"],
+        scale=given["scale"],
+        show_values=given["show_values"],
+        least_weight=given["least_weight"],
+        n_strongest=given["n_strongest"],
+        turn=given["turn"],
+        label_every=given["label_every"],
+        has_bar=given["has_bar"],
+        is_plain=given["plain"],
+        has_badge=given["badge"],
+        has_special=given["special_tokens"],
+        key_name=given["key_name"],
+        query_name=given["query_name"],
+        font=given["font"],
+    )
+
+
+def _aspect(given: FigureOptions) -> Aspect:
+    return Aspect(
+        blend=given["blend"],
+        over=given["over"],
+        hidden=given["hidden"],
+        is_renormalised=given["renormalised"],
+        is_by_word=given["by_word"],
+        block=given["block"],
+        rows=given["rows"],
+    )
+
+
+def _other_side(given: FigureOptions) -> OtherSide:
+    return OtherSide(
+        trace=given["other"],
+        head=given["other_head"],
+        names=given["names"],
+        align=given["align"],
+        delta_end=given["delta_end"],
     )
 
 
 def draw_wanted(
     wanted: Wanted,
     view: str,
-    *,
     style: MapStyle,
     title: str,
     caption: Caption | None,
     origin: FigureOrigin | None,
-    width_mm: float | None,
-    height_mm: float | None,
-    font_pt: float | None,
-    dpi: int,
-    size: PresetName | None = None,
+    **paper: Unpack[PaperOptions],
 ) -> Figure:
     """What is wanted of a trace, drawn as `figure` says."""
     of_traces = [name for name, kind in VIEWS.items() if kind.reads_trace]
@@ -328,16 +326,35 @@ def draw_wanted(
         gates=wanted.trace.gates,
         interventions=wanted.trace.interventions,
         style=style,
-        title=title,
         caption=caption,
-        dpi=dpi,
         origin=origin,
     )
-    ensure_gui()
-    made = sized(spec, preset=size, width_mm=width_mm, height_mm=height_mm, font_pt=font_pt)
-    check_spec(made)
+    made = on_page(spec, title=title, has_caption=True, **paper).spec
     grids = made.grids if isinstance(made, GridFigure) else ()
     return Figure(made, tuple(wanted.axes(grid.site) for grid in grids))
+
+
+def on_page(
+    spec: FigureSpec,
+    own_mm: tuple[float | None, float | None] = (None, None),
+    **page: Unpack[PageOptions],
+) -> Figure:
+    """The figure on this page, with its own title where none is given; `own_mm` where no size is named."""
+    given = filled(PageOptions, page)
+    size, title = given["size"], given["title"]
+    check_about(size, title, spec.caption, spec.origin)
+    ensure_gui()
+    own = own_mm if size is None else (None, None)
+    caption = spec.caption if given["has_caption"] else None
+    made = sized(
+        replace(spec, title=title or spec.title, caption=caption, dpi=given["dpi"]),
+        preset=size,
+        width_mm=own[0] if given["width_mm"] is None else given["width_mm"],
+        height_mm=own[1] if given["height_mm"] is None else given["height_mm"],
+        font_pt=given["font_pt"],
+    )
+    check_spec(made)
+    return Figure(made)
 
 
 def ensure_gui() -> None:

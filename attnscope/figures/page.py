@@ -6,7 +6,7 @@ Figures are light, whatever the window's theme.
 """
 
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Annotated, Literal, TypedDict
 
 from PySide6.QtCore import QPointF, QRectF
 from PySide6.QtGui import QColor, QPainter
@@ -31,6 +31,25 @@ from attnscope.figures.style import LARGE_PX, SMALL_PX, font, paper_type, value_
 from attnscope.figures.wrapping import LINE_PX, wrapped
 
 PresetName = Literal["single", "one-and-half", "double", "slide"]
+
+
+class PaperOptions(TypedDict, total=False):
+    """The page of a figure: one by name, or its own lengths in millimetres, points and dots per inch."""
+
+    size: Annotated[PresetName | None, None]
+    width_mm: Annotated[float | None, None]
+    height_mm: Annotated[float | None, None]
+    font_pt: Annotated[float | None, None]
+    dpi: Annotated[int, 300]
+
+
+class PageOptions(PaperOptions, total=False):
+    """A page, and the words on it: a title, and whether the figure's caption stands below."""
+
+    title: Annotated[str, ""]
+    has_caption: Annotated[bool, False]
+
+
 _TOLERANCE_MM = 0.06
 _LEAST_BODY_PX = 120.0
 _BAR_PX = WIDTH_PX + 18.0
