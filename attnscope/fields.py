@@ -106,10 +106,12 @@ class Field(ABC):
 class Number(Field):
     """A number. `values` ascending are the stops of its slider.
 
-    Whole numbers are one of them; others may lie anywhere from the least to the largest.
+    Whole numbers are one of them; others may lie anywhere from the least to the largest. The control of one
+    that `is_walked` goes a stop on or back, too.
     """
 
     values: tuple[float, ...]
+    is_walked: bool = False
     text: Callable[[float], str] = _plain
 
     @property
@@ -258,12 +260,19 @@ def number(
     text: Callable[[float], str] = _plain,
     is_used: Callable[[Any], bool] = _always,
     shown: Callable[[Any], float] | None = None,
+    is_walked: bool = False,
 ) -> Any:
     """A number, set with a slider over `values`; whole numbers are one of them. `text` writes it."""
-    return _member(
-        default,
-        Number(title=title, tip=tip, values=tuple(values), text=text, is_used=is_used, shown=shown),
+    described = Number(
+        title=title,
+        tip=tip,
+        values=tuple(values),
+        text=text,
+        is_used=is_used,
+        shown=shown,
+        is_walked=is_walked,
     )
+    return _member(default, described)
 
 
 def one_of(

@@ -14,21 +14,23 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import cached_property
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from attnscope.analysis.model_adapter import OwnSubject, predicting_stack
+from attnscope.analysis.passages import joined
 from attnscope.analysis.reading import first_tensor, predicting_tokens
 from attnscope.errors import NotFiniteError, UserError
 from attnscope.models.huggingface.anatomy import Anatomy, anatomy_of, is_product, not_known
 from attnscope.models.huggingface.head_rows import head_products, matrix_of
 from attnscope.models.huggingface.network import HuggingFaceNetwork
+from attnscope.models.huggingface.norms import is_norm
 from attnscope.models.model import Model
 from attnscope.models.network import Pass, knowing
-from attnscope.models.outputs import log_probabilities
+from attnscope.models.outputs import finite, log_probabilities
 from attnscope.models.own import OwnNetwork
 from attnscope.models.passes import evaluating, hidden_stream
 from attnscope.models.places import CallPlace
@@ -48,10 +50,13 @@ from attnscope.questions import (
     Mixing,
     NextTokens,
     OpenOffsets,
+    PartPath,
+    Passage,
     Projections,
     Question,
     Recalled,
     Routing,
+    Said,
     Spans,
     Streams,
     Units,
@@ -141,11 +146,74 @@ class ModelReading:
             is_sum=_is_sum(x, given, _dtype_of(self._network)),
         )
 
-    def part_reads(self, stack: str = AUTO) -> dict[str, Numbers]:
-        places = self._parts.readers(self._stack(stack))
-        with _watched(reads=[place for part in places.values() for place in part]) as seen:
+    def passage(self, layer: int, stack: str = AUTO) -> Passage:
+        parts, of_stack = self._parts, self._stack(stack)
+        layers = parts.layers(of_stack)
+        layer = min(layer, len(layers) - 1)
+        block, ways, norms = layers[layer], parts.ways(of_stack, layer), parts.norms(layers[layer])
+        reads = [
+            place for way in ways.values() for place in (way["reads"], way["inside"]) if place is not None
+        ]
+        gives = [way["gives"] for way in ways.values()]
+        with _watched(reads=[block, *reads, *norms], gives=[block, *gives, *norms]) as seen:
             self._run()
-        return {name: np.stack([seen.read(place) for place in part]) for name, part in places.items()}
+        x, after = seen.read(block), seen.given(block)
+        known = [(seen.read(one), seen.given(one)) for one in norms if one in seen.given_at]
+        found = joined(
+            x,
+            after,
+            [
+                PartPath(
+                    name=name,
+                    reads=_row_by_row(seen, way["reads"], len(x)),
+                    inside=_row_by_row(seen, way["inside"], len(x)),
+                    gives=seen.given(way["gives"]),
+                )
+                for name, way in ways.items()
+            ],
+            [norm for norm in known if _is_norm_of(x, *norm)],
+            _SUM_TOLERANCES.get(_dtype_of(self._network), 2e-2),
+        )
+        is_reversible = isinstance(block.module, Block) and block.module.is_reversible
+        return Passage(
+            stack=of_stack,
+            tokens=self._tokens_of(of_stack),
+            layer=layer,
+            n_layers=len(layers),
+            x=x,
+            parts=found.parts,
+            after=after,
+            order="reversible" if is_reversible else found.order,
+            adds_up=found.adds_up,
+        )
+
+    def said(self, token: int) -> Said:
+        network = self._network
+        if network.output_kind == "nothing" or (
+            network.output_kind == "class" and token not in network.shown_positions(self._inputs)
+        ):
+            raise UserError(
+                f"{self.model.name} tells nothing at token {token}.",
+                expected="a token that a vocabulary or a label is told from",
+            )
+        parts = self._parts
+        block = parts.layers(self._stack(AUTO))[-1]
+        norms = parts.last_norms()
+        with _watched(reads=norms, gives=[block, *norms]) as seen, _last_read(parts.output()) as read:
+            logits = exact(finite(self._run().logits([token])[0])).cpu()
+        x = seen.given(block)
+        ends = (seen.given(norm) for norm in norms if norm in seen.given_at and seen.is_read(norm, x))
+        normed = next(ends, None)
+        best = logits.topk(min(_N_BEST, len(logits))).indices.tolist()
+        answer = knowing(network, self._inputs).answer
+        return Said(
+            x=x[token],
+            normed=None if normed is None else normed[token],
+            reads=None if not read else read[-1][token if len(read[-1]) > 1 else 0][: x.shape[-1]],
+            logits=logits.numpy(),
+            p=logits.softmax(dim=-1).numpy(),
+            best=tuple((answer(id).piece, id) for id in best),
+        )
 
     def projections(self) -> Projections:
         head = self._asked_head()
@@ -451,14 +519,27 @@ class _OwnParts:
                 found[name] = tuple(CallPlace(module=module) for module in modules)
         return found
 
-    def readers(self, stack: Stack) -> Mapping[str, tuple[CallPlace, ...]]:
-        """What reads the stream, or its norm, by part."""
-        blocks, parts = self._blocks(stack), {ATTENTION: "attention", CROSS: "cross"}
-        parts[FEED_FORWARD] = "feed_forward"
-        return {
-            name: tuple(CallPlace(module=getattr(block, parts[name])) for block in blocks)
-            for name in self.added(stack)
-        }
+    def ways(self, stack: Stack, layer: int) -> Mapping[str, "_PartPlaces"]:
+        """Where the parts of a layer read and give, without the norms around them."""
+        block = self._blocks(stack)[layer]
+        names = {ATTENTION: "attention", CROSS: "cross", FEED_FORWARD: "feed_forward"}
+        return {name: _own_places(block.get_submodule(names[name])) for name in self.added(stack)}
+
+    def norms(self, layer: CallPlace) -> list[CallPlace]:
+        """Every norm around the parts of a layer."""
+        names = (f"{part}_{at}" for part in ("attention", "cross", "feed_forward") for at in ("norm", "end"))
+        found = (getattr(layer.module, name) for name in names)
+        return [CallPlace(module=one) for one in found if one is not None]
+
+    def last_norms(self) -> list[CallPlace]:
+        """What may be the norm behind the last layer."""
+        module = self._subject.require_transformer()
+        found = (module.decoder_norm, module.encoder_norm)
+        return [CallPlace(module=one) for one in found if one is not None]
+
+    def output(self) -> nn.Module | None:
+        """What reads the last stream and tells from it."""
+        return self._subject.module.head
 
     def products(self, head: HeadRef) -> Mapping[str, tuple[CallPlace, Rows]]:
         """The products that give a head's q, k and v, and which of their rows are the head's."""
@@ -528,6 +609,21 @@ class _OwnParts:
         return found
 
 
+class _PartPlaces(TypedDict):
+    """Where a part reads the stream, what its last product reads, and where that gives."""
+
+    reads: CallPlace | None
+    inside: CallPlace | None
+    gives: CallPlace
+
+
+def _own_places(module: nn.Module) -> _PartPlaces:
+    last = getattr(module, "down" if isinstance(module, FeedForward) else "output", None)
+    inside = CallPlace(module=last) if isinstance(last, nn.Linear) else None
+    place = CallPlace(module=module)
+    return {"reads": place, "inside": inside, "gives": place}
+
+
 def _groups(module: SelfAttention | CrossAttention) -> Iterator[set[int]]:
     """The query heads that read each key-value head."""
     groups = module.layout.groups
@@ -565,18 +661,39 @@ class _ForeignParts:
             if all(place is not None for place in places)
         }
 
-    def readers(self, stack: Stack) -> Mapping[str, tuple[CallPlace, ...]]:
+    def ways(self, stack: Stack, layer: int) -> Mapping[str, "_PartPlaces"]:
         anatomy, keys = self._anatomy, self._keys(stack)
-        found = {
-            ATTENTION: [anatomy.attentions.get(key) for key in keys],
-            CROSS: [anatomy.attentions.get(("cross", layer)) for _, layer in keys],
-            FEED_FORWARD: [anatomy.feed_forwards.get(key) for key in keys],
-        }
-        return {
-            name: tuple(place for place in found[name] if place is not None)
-            for name in self.added(stack)
-            if all(place is not None for place in found[name])
-        }
+        key = keys[layer]
+        sites: dict[str, SiteKey] = {ATTENTION: key, CROSS: ("cross", key[1])}
+        found: dict[str, _PartPlaces] = {}
+        for name, places in self.added(stack).items():
+            gives = places[layer]
+            if name == FEED_FORWARD:
+                reads, inside = anatomy.feed_forward_readers.get(key), self._units_of(stack, layer)
+            else:
+                reads, inside = anatomy.attentions.get(sites[name]), gives
+            found[name] = {"reads": reads, "inside": inside, "gives": gives}
+        return found
+
+    def norms(self, layer: CallPlace) -> list[CallPlace]:
+        inside = [module for module in layer.module.modules() if is_norm(module)]
+        return [CallPlace(module=module, call=layer.call) for module in inside]
+
+    def last_norms(self) -> list[CallPlace]:
+        blocks = {part for place in self._anatomy.blocks.values() for part in place.module.modules()}
+        outside = (part for part in self._network.module.modules() if part not in blocks and is_norm(part))
+        return [CallPlace(module=part) for part in outside]
+
+    def output(self) -> nn.Module | None:
+        product: nn.Module | None = self._network.module.get_output_embeddings()
+        return product
+
+    def _units_of(self, stack: Stack, layer: int) -> CallPlace | None:
+        """What reads the units of a layer; None for experts, and where they are not found."""
+        try:
+            return self.inner(stack)[layer]
+        except UserError:
+            return None
 
     def products(self, head: HeadRef) -> Mapping[str, tuple[CallPlace, Rows]]:
         found = head_products(self._network, head.site_key)
@@ -768,6 +885,10 @@ class _Seen:
         """What a place gave."""
         return self._of(self.given_at, place)
 
+    def is_read(self, place: CallPlace, x: Numbers) -> bool:
+        """Whether a place read exactly this stream."""
+        return place in self.read_at and np.array_equal(self.read(place), x)
+
     def _of(self, found: Mapping[CallPlace, Tensor], place: CallPlace) -> Numbers:
         if place not in found:
             raise UserError(
@@ -802,15 +923,48 @@ def _hooks(
         calls["read"] += 1
         if place is not None:
             stream = arguments[0] if arguments else named["hidden_states"]
-            seen.read_at[place] = one_stream(module, stream)[-1].detach()
+            seen.read_at[place] = _last_text(one_stream(module, stream))
 
     def after(module: nn.Module, __: object, result: object) -> None:
         place = given.get(calls["given"])
         calls["given"] += 1
         if place is not None:
-            seen.given_at[place] = one_stream(module, first_tensor(result))[-1].detach()
+            seen.given_at[place] = _last_text(one_stream(module, first_tensor(result)))
 
     return before, after
+
+
+def _last_text(x: Tensor) -> Tensor:
+    """The last text of a batch; layers that flatten one text give its tokens row by row."""
+    return (x if x.ndim < 3 else x[-1]).detach()
+
+
+def _row_by_row(seen: _Seen, place: CallPlace | None, n_tokens: int) -> Numbers | None:
+    """What a place read, where that is a row for each token."""
+    found = None if place is None else seen.read(place)
+    return found if found is not None and len(found) == n_tokens else None
+
+
+def _is_norm_of(x: Numbers, read: Numbers, given: Numbers) -> bool:
+    """Whether a norm is of rows such as those of x, and changes them."""
+    return read.shape == given.shape == x.shape and not np.array_equal(read, given)
+
+
+@contextmanager
+def _last_read(module: nn.Module | None) -> Iterator[list[Numbers]]:
+    """A list that gets what a module reads, row by row."""
+    kept: list[Numbers] = []
+
+    def before(_: nn.Module, arguments: tuple[Any, ...]) -> None:
+        if arguments:
+            kept.append(_rows(arguments[0].reshape(-1, arguments[0].shape[-1])))
+
+    handle = None if module is None else module.register_forward_pre_hook(before)
+    try:
+        yield kept
+    finally:
+        if handle is not None:
+            handle.remove()
 
 
 def _is_sum(x: Numbers, given: Mapping[str, Numbers], dtype: torch.dtype) -> bool:

@@ -1,16 +1,20 @@
 """One layer, step by step, for one token: what its parts read, what they give, and the stream after each.
 
-| symbol | meaning                                                | shape |
-|--------|--------------------------------------------------------|-------|
-| x      | the stream that enters the layer                       | [d]   |
-| r      | what a part reads: norm(x) in pre-norm layers          | [d]   |
-| Δ      | what a part gives; attention is summed over its heads  | [d]   |
-| s      | the stream with what was given added                   | [d]   |
+| symbol | meaning                                                | shape     |
+|--------|--------------------------------------------------------|-----------|
+| x      | the stream that enters the layer                       | [d]       |
+| r      | what a part reads: norm(x) in pre-norm layers          | [d]       |
+| z      | the outputs of all heads side by side, what W_O reads  | [H·d_v]   |
+| u      | the units of the feed-forward part, what W_2 reads     | [d_ff]    |
+| Δ      | what a part gives                                      | [d]       |
+| s      | the stream with what was given added                   | [d]       |
 
-Pre-norm adds f(norm(x)), post-norm takes norm(x + f(x)) (Xiong et al. 2020, figure 1); in parallel layers
-both parts read the stream that entered.
+Pre-norm adds f(norm(x)), post-norm takes norm(x + f(x)) (Xiong et al. 2020, figure 1), a sandwich adds
+norm(f(norm(x))) (Ding et al. 2021, section 2.4); parallel parts read the stream that entered (Wang and
+Komatsuzaki 2021). Behind the last layer come its norm and the unembedding.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,108 +22,132 @@ import numpy as np
 from attnscope.counting import fixed, format_number
 from attnscope.errors import UserError
 from attnscope.fields import number
-from attnscope.questions.question import Numbers, Question, Reading, Streams, stack_option
+from attnscope.questions.question import Numbers, PartPath, Passage, Question, Reading, Said, stack_option
 from attnscope.questions.residual_stream import cosine
 from attnscope.records.asking import Answer, Cell, NumberTable
 from attnscope.records.charts import Chart, Series
 
 _N_FIRST = 4
-_CLOSE = 1e-4
-_SUM = "plus residual"
+_NOTES = {
+    "in turn": "",
+    "parallel": "The parts of this layer are parallel: all read the stream that entered, and one sum adds "
+    "what each gives.",
+    "reversible": "A reversible layer keeps two streams: each part reads one and is added to the other. The "
+    "stream shown is their sum, which the model reads in the end; a part reads one of the two alone.",
+}
+_NO_SUMS = (
+    "This layer changes what its parts give (by a factor) before it adds it: the sums between are not known, "
+    "and left out."
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
     """Which layer of which stack, and which token."""
 
-    layer: int = number(0, range(96), title="layer", tip="Which layer is walked through, from 0")
-    token: int = number(1, range(256), title="token", tip="Which token, from 0; the last one at most")
+    layer: int = number(
+        0,
+        range(97),
+        title="layer",
+        tip="Which layer is walked through, from 0; one after the last is the unembedding",
+        is_walked=True,
+    )
+    token: int = number(
+        1, range(256), title="token", tip="Which token, from 0; the last one at most", is_walked=True
+    )
     stack: str = stack_option()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Step:
-    """One vector on the way through a layer."""
+    """One vector on the way through a layer; `is_stream` says that it is the stream itself."""
 
     name: str
     vector: Numbers
+    is_stream: bool = False
 
 
 class LayerSteps(Question):
-    """The vectors of one token on its way through one layer."""
+    """The vectors of one token on its way through one layer, and behind the last one."""
 
     name, title, order = "layer-steps", "Layer step by step", 12
-    words = "one token on its way through a layer: norm, attention, residual, feed-forward"
+    words = (
+        "one token on its way through a layer: norm, heads, residual, feed-forward; at last the unembedding"
+    )
     source = "Vaswani et al. 2017; Xiong et al. 2020"
     needs = "a Transformer with residual connections"
-    formula = "pre-norm: x + f(norm(x)),   post-norm: norm(x + f(x))"
-    search = ("block", "residual", "layer norm", "feed-forward", "pre-norm", "post-norm", "parallel")
+    formula = "pre-norm: x + f(norm(x)),   post-norm: norm(x + f(x)),   parallel: x + f(norm(x)) + g(norm(x))"
+    search = (
+        *("block", "residual connection", "add & norm", "add and norm", "layer norm", "feed-forward", "W_O"),
+        *("pre-norm", "post-norm", "parallel", "concatenation", "concat", "unembedding", "logits"),
+    )
     options = Options()
 
     def answer(self, reading: Reading, options: Options) -> Answer:
-        found, reads = reading.streams(options.stack), reading.part_reads(options.stack)
-        if any(part.shape != found.x[1:].shape for part in found.added.values()):
-            raise _not_known()
-        reads = {name: part for name, part in reads.items() if part.shape == found.x[1:].shape}
-        layer = min(options.layer, len(found.x) - 2)
+        found = reading.passage(options.layer, options.stack)
         token = min(options.token, len(found.tokens) - 1)
-        steps = steps_of(found, {name: part[layer, token] for name, part in reads.items()}, layer, token)
-        try:
-            units = reading.units(options.stack).activations[layer][token]
-        except UserError:  # no feed-forward part, or experts
-            units = None
-        x, after = found.x[layer, token], found.x[layer + 1, token]
-        inside = "" if units is None else f" {units_words(units)}"
-        sentence = (
-            f"Layer {layer}, token {token} ({found.tokens[token].piece}): the norm of the stream goes from "
-            f"{format_number(float(np.linalg.norm(x)))} to {format_number(float(np.linalg.norm(after)))}, "
-            f"cosine {fixed(float(cosine(x, after)))}.{inside}"
-        )
-        return Answer(
-            sentence=sentence, charts=(_chart(steps),), tables=(_table(steps, x),), note=_note(steps)
-        )
+        limits = (("layer", found.n_layers), ("token", len(found.tokens) - 1))
+        if options.layer < found.n_layers:
+            return _through(found, token, limits)
+        return _behind(reading, found, token, limits)
 
 
-def steps_of(found: Streams, reads: dict[str, Numbers], layer: int, token: int) -> tuple[Step, ...]:
-    """The vectors in the order of the layer; `reads` [d] are of this layer and token, where known.
-
-    Where the stream is not the sum of what the parts give, the sums are left out.
-    Raises UserError for post-norm layers of which a part's input is not known.
-    """
-    x, after = found.x[layer, token], found.x[layer + 1, token]
-    names = list(found.added)
-    reads = {name: read for name, read in reads.items() if read.shape == x.shape}
-    first = reads.get(names[0]) if names else None
-    is_post = not found.is_sum and first is not None and np.array_equal(first, x)
-    if is_post and any(name not in reads for name in names[1:]):
-        raise _not_known()
-    steps, stream = [Step(name="stream in", vector=x)], x
-    for k, name in enumerate(names):
-        read, given = reads.get(name), found.added[name][layer, token]
-        if read is not None and not is_post and not _is_same(read, stream):
-            steps.append(Step(name=f"norm for {name}", vector=read))
-        stream = stream + given
-        steps += [Step(name=f"{name} gives", vector=given), Step(name=_SUM, vector=stream)]
-        if is_post:
-            stream = reads[names[k + 1]] if k + 1 < len(names) else after
-            steps.append(Step(name="norm", vector=stream))
-    whole = (*steps, Step(name="stream out", vector=after))
-    if gap_of(whole) > _CLOSE:  # a part is changed before it is added: no sum of these is the model's
-        return tuple(step for step in whole if step.name != _SUM)
-    return whole
+Limits = tuple[tuple[str, float], ...]
 
 
-def _is_same(read: Numbers, stream: Numbers) -> bool:
-    """Whether a part reads the stream itself, but for the rounding of the model's own precision."""
-    return bool(np.linalg.norm(read - stream) <= _CLOSE * np.linalg.norm(stream))
-
-
-def _not_known() -> UserError:
-    return UserError(
-        "Where the parts of this model's layers read and write the stream is not known.",
-        expected="layers whose parts read and give a row for each token",
-        action="Look at its maps, or open another model for this.",
+def _through(found: Passage, token: int, limits: Limits) -> Answer:
+    """The way through one layer."""
+    steps = tuple(steps_of(found, token))
+    x, after = found.x[token], found.after[token]
+    units = next((part.inside for part in found.parts if part.name == "feed-forward"), None)
+    inside = "" if units is None else f" {units_words(units[token])}"
+    sentence = (
+        f"Layer {found.layer} of 0–{found.n_layers - 1}, token {token} ({found.tokens[token].piece}): "
+        f"the norm of the stream goes from {format_number(float(np.linalg.norm(x)))} to "
+        f"{format_number(float(np.linalg.norm(after)))}, cosine {fixed(float(cosine(x, after)))}.{inside}"
     )
+    return Answer(
+        sentence=sentence,
+        charts=(_chart(steps),),
+        tables=(_table(steps, x),),
+        note=" ".join(filter(None, (_NOTES[found.order], "" if found.adds_up else _NO_SUMS))),
+        limits=limits,
+    )
+
+
+def steps_of(found: Passage, token: int) -> Iterator[Step]:
+    """The vectors in the order of the layer; sums that are not the model's are left out."""
+    x = found.x[token]
+    is_apart = found.order == "parallel"
+    yield Step(name="stream in", vector=x, is_stream=True)
+    stream = x
+    for part in found.parts:
+        yield from _steps_of_part(part, token, is_reversible=found.order == "reversible")
+        stream = stream + part.added[token]
+        if found.adds_up and not is_apart:
+            yield Step(name="plus residual", vector=stream, is_stream=True)
+        if part.after is not None:
+            stream = part.after[token]
+            yield Step(name="norm of the sum", vector=stream, is_stream=True)
+    if found.adds_up and is_apart:
+        yield Step(name="stream in plus all parts", vector=stream, is_stream=True)
+    yield Step(name="stream out", vector=found.after[token], is_stream=True)
+
+
+def _steps_of_part(part: PartPath, token: int, *, is_reversible: bool) -> Iterator[Step]:
+    """What a part reads, where it isn't the stream, what is inside it and what it gives."""
+    is_feed_forward = part.name == "feed-forward"
+    if part.reads is not None and (part.is_normed or is_reversible):
+        of_one = " of one stream" if is_reversible else ""
+        name = f"norm{of_one} for {part.name}" if part.is_normed else f"one stream for {part.name}"
+        yield Step(name=name, vector=part.reads[token])
+    if part.inside is not None:
+        inside = "units, f(r·W_1)" if is_feed_forward else f"{part.name}: heads side by side"
+        yield Step(name=inside, vector=part.inside[token])
+    product = "" if part.inside is None else ": units·W_2" if is_feed_forward else ": heads·W_O"
+    yield Step(name=f"{part.name} gives{product}", vector=part.gives[token])
+    if part.end is not None:
+        yield Step(name="norm of what it gives", vector=part.end[token])
 
 
 def units_words(units: Numbers) -> str:
@@ -131,25 +159,45 @@ def units_words(units: Numbers) -> str:
     )
 
 
-def gap_of(steps: tuple[Step, ...]) -> float:
-    """How far the last step before the end lies from the stream that leaves, as a share of its norm."""
-    before, after = steps[-2].vector, steps[-1].vector
-    return float(np.linalg.norm(after - before) / max(np.linalg.norm(after), np.finfo(float).tiny))
-
-
-def _note(steps: tuple[Step, ...]) -> str:
-    if any(step.name == _SUM for step in steps):
-        return ""
-    return (
-        "This layer changes what its parts give (by a norm or a factor) before it adds it: the sums "
-        "between are not known, and left out."
+def _behind(reading: Reading, found: Passage, token: int, limits: Limits) -> Answer:
+    """What comes behind the last layer: its norm and the unembedding; nothing of an encoder that is read."""
+    at = f"Behind layer {found.layer}, the last one, token {token} ({found.tokens[token].piece})"
+    steps = [Step(name="stream in", vector=found.after[token], is_stream=True)]
+    if found.stack == "encoder" and reading.model.form == "encoder-decoder":
+        sentence = f"{at} is read by the decoder's cross-attention; nothing is told from it here."
+        return Answer(sentence=sentence, tables=(_table(tuple(steps), steps[0].vector),), limits=limits)
+    try:
+        said = reading.said(token)
+    except UserError as error:
+        return Answer(sentence=error.happened, limits=limits)
+    if said.normed is not None:
+        steps.append(Step(name="last norm", vector=said.normed))
+    if said.reads is not None and not np.array_equal(said.reads, steps[-1].vector):
+        steps.append(Step(name="the output layer reads", vector=said.reads))
+    piece, first = said.best[0]
+    sentence = (
+        f"{at} becomes {len(said.logits):,} logits. The largest, {format_number(said.logits[first])}, is "
+        f"that of “{piece}”, probability {fixed(said.p[first])}."
     )
+    tables = (_table(tuple(steps), said.x), _told(said))
+    return Answer(sentence=sentence, charts=(), tables=tables, limits=limits)
+
+
+def _told(said: Said) -> NumberTable:
+    rows = tuple((piece, float(said.logits[id]), float(said.p[id])) for piece, id in said.best)
+    return NumberTable(title="Unembedding and softmax", columns=("token", "logit", "probability"), rows=rows)
 
 
 def _chart(steps: tuple[Step, ...]) -> Chart:
+    """The norm at each step, of the stream and of everything else."""
     norms = np.array([np.linalg.norm(step.vector) for step in steps])
-    curve = Series(name="norm", xs=np.arange(len(steps), dtype=np.float64), ys=norms, has_points=True)
-    return Chart(title="Norm at each step", x_label="step", y_label="norm", series=(curve,))
+    at = np.arange(len(steps), dtype=np.float64)
+    is_stream = np.array([step.is_stream for step in steps])
+    curves = (
+        Series(name="stream", xs=at[is_stream], ys=norms[is_stream], has_points=True),
+        Series(name="beside it", xs=at[~is_stream], ys=norms[~is_stream], colour=1, has_points=True),
+    )
+    return Chart(title="Norm at each step", x_label="step", y_label="norm", series=curves)
 
 
 def _table(steps: tuple[Step, ...], x: Numbers) -> NumberTable:
@@ -157,6 +205,7 @@ def _table(steps: tuple[Step, ...], x: Numbers) -> NumberTable:
     for k, step in enumerate(steps):
         v = step.vector
         shown = " ".join(format_number(float(one)) for one in v[:_N_FIRST])
-        rows.append((f"{k} {step.name}", float(np.linalg.norm(v)), float(cosine(x, v)), shown))
-    columns = ("step", "norm", "cosine with stream in", "first numbers")
+        angle = float(cosine(x, v)) if v.shape == x.shape else np.nan
+        rows.append((f"{k} {step.name}", len(v), float(np.linalg.norm(v)), angle, shown))
+    columns = ("step", "size", "norm", "cosine with stream in", "first numbers")
     return NumberTable(title="Steps", columns=columns, rows=tuple(rows))

@@ -16,7 +16,7 @@ All arrays are float64.
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,6 +46,70 @@ class Streams:
     x: Numbers
     added: Mapping[str, Numbers]
     is_sum: bool
+
+
+Order = Literal["in turn", "parallel", "reversible"]
+"""How the parts of a layer follow each other: each reads the stream after the one before; all read the one
+that entered; or each reads one of two streams and is added to the other (Gomez et al. 2017)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class PartPath:
+    """One part of a layer on the way of the stream, [n_tokens, d] each.
+
+    `reads` is the stream, or its norm where `is_normed`, None where that is not known; `inside`
+    [n_tokens, n] what its last product reads: the outputs of all heads side by side, or units. `gives` is
+    what that product makes of it, `end` its norm, where one follows; `after` the norm of the sum, in
+    post-norm layers.
+    """
+
+    name: str
+    reads: Numbers | None
+    inside: Numbers | None
+    gives: Numbers
+    is_normed: bool = False
+    end: Numbers | None = None
+    after: Numbers | None = None
+
+    @property
+    def added(self) -> Numbers:
+        """What is added to the stream."""
+        return self.gives if self.end is None else self.end
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Passage:
+    """One of the `n_layers` layers of a stack: `x` [n_tokens, d] enters, `after` leaves.
+
+    `adds_up` says that the parts, joined in their order, give exactly what leaves. Of reversible layers `x`
+    and `after` are the sums of both streams.
+    """
+
+    stack: Stack
+    tokens: tuple[Token, ...]
+    layer: int
+    n_layers: int
+    x: Numbers
+    parts: tuple[PartPath, ...]
+    after: Numbers
+    order: Order
+    adds_up: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Said:
+    """What a model says at one token: `logits` and `p` [n_answers], of the `best` answers name and column.
+
+    `x` [d] leaves the last layer, `normed` [d] is its norm, None where none follows, `reads` what the
+    product with the vocabulary reads, None where that is not known.
+    """
+
+    x: Numbers
+    normed: Numbers | None
+    reads: Numbers | None
+    logits: Numbers
+    p: Numbers
+    best: tuple[tuple[str, int], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -225,11 +289,12 @@ class Reading(Protocol):
         """The residual stream of `encoder` or `decoder`; auto: of the stack that predicts."""
         ...
 
-    def part_reads(self, stack: str = AUTO) -> dict[str, Numbers]:
-        """What each part of a layer reads, [n_layers, n_tokens, d], by the names of `Streams.added`.
+    def passage(self, layer: int, stack: str = AUTO) -> Passage:
+        """The way through a layer, the last one at most, of `encoder` or `decoder`; auto: as `streams`."""
+        ...
 
-        A part whose input is not known is left out.
-        """
+    def said(self, token: int) -> Said:
+        """What the model says at a token of the stack that predicts."""
         ...
 
     def projections(self) -> Projections:

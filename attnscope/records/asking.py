@@ -34,13 +34,17 @@ class NumberTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What a question found: `sentence` states it in numbers, `note` says what else to know of them."""
+    """What a question found: `sentence` states it in numbers, `note` says what else to know of them.
+
+    `limits` are options by name with the largest value that this model and text have.
+    """
 
     sentence: str
     charts: tuple[Chart, ...] = ()
     cells: tuple[CellMap, ...] = ()
     tables: tuple[NumberTable, ...] = ()
     note: str = ""
+    limits: tuple[tuple[str, float], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -185,14 +185,14 @@ def test_that_what_bends_the_way_is_refused_by_name(monkeypatch: pytest.MonkeyPa
 def test_that_a_layer_whose_feed_forward_part_is_not_known_is_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(anatomy, "FEED_FORWARDS", ("nothing of this name",))
+    monkeypatch.setattr(anatomy, "FEED_FORWARDS", {"nothing of this name": ""})
     monkeypatch.setattr(anatomy, "_KNOWN", {})
     with pytest.raises(UserError, match="feed-forward part of decoder layer 0 was not found"):
         parts_of("llama")
 
 
 def test_that_a_part_which_swallows_the_stream_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(anatomy, "FEED_FORWARDS", ("ln_2",))  # a norm of the stream, not a part beside it
+    monkeypatch.setattr(anatomy, "FEED_FORWARDS", {"ln_2": ""})  # a norm of the stream, not a part beside it
     monkeypatch.setattr(anatomy, "_KNOWN", {})
     with pytest.raises(UserError, match=r"not linear|do not reach|add up"):
         parts_of("gpt2")

@@ -4,16 +4,29 @@ import math
 
 import numpy as np
 import pytest
+from slow_library import Numbers, SlowLayers, own_layers
 from slow_transformer import SlowDecoder
 from tiny_models import SENTENCE, target_of, tiny_model
 
 from attnscope.analysis.model_reading import ModelReading, ask_model
+from attnscope.errors import UserError
 from attnscope.fields import with_values
+from attnscope.models import Model
 from attnscope.questions import QUESTIONS
-from attnscope.questions.layer_steps import gap_of, steps_of, units_words
+from attnscope.questions.layer_steps import steps_of, units_words
+from attnscope.records.asking import Answer
 
 QUESTION = QUESTIONS["layer-steps"]
 CLOSE = {"rtol": 1e-5, "atol": 1e-5}
+FORM = "encoder-decoder"
+
+
+def asked(model: Model, target: str | None = None, **options: object) -> Answer:
+    return ask_model(QUESTION, model, SENTENCE, target, options=with_values(QUESTION.options, options))
+
+
+def names(answer: Answer) -> list[str]:
+    return [str(row[0]) for row in answer.tables[0].rows]
 
 
 @pytest.mark.parametrize("activation", ["relu", "gelu"])
@@ -23,33 +36,42 @@ def test_that_every_step_equals_a_slow_float64_version(place: str, activation: s
     decoder = SlowDecoder(model)
     slow = decoder.run(model.encode(SENTENCE).source.ids)
     for layer, token in ((0, 0), (1, 3)):
+        found = ModelReading(model, SENTENCE).passage(layer)
         stream, wanted = slow.x[layer], [slow.x[layer]]
-        for part in ("attention", "feed-forward"):
-            norm = f"decoder.{layer}.{part.replace('-', '_')}_norm"
+        for part, path in zip(("attention", "feed-forward"), found.parts, strict=True):
+            at = f"decoder.{layer}.{part.replace('-', '_')}"
             if place != "post":
-                wanted.append(decoder.norm(stream, norm))
+                wanted.append(decoder.norm(stream, f"{at}_norm"))
+            assert path.inside is not None
+            last = "output" if part == "attention" else "down"
+            wanted += [path.inside, decoder.product(path.inside, f"{at}.{last}")]
+            if part == "feed-forward":
+                np.testing.assert_allclose(path.inside, slow.units[layer], **CLOSE)
+            if place == "sandwich":
+                wanted.append(decoder.norm(wanted[-1], f"{at}_end"))
+            np.testing.assert_allclose(wanted[-1], slow.added[part][layer], **CLOSE)
             stream = stream + slow.added[part][layer]
-            wanted += [slow.added[part][layer], stream]
+            wanted.append(stream)
             if place == "post":
-                stream = decoder.norm(stream, norm)
+                stream = decoder.norm(stream, f"{at}_norm")
                 wanted.append(stream)
         wanted.append(slow.x[layer + 1])
-        options = with_values(QUESTION.options, {"layer": layer, "token": token})
-        found = ask_model(QUESTION, model, SENTENCE, options=options)
-        rows = found.tables[0].rows
+        answer = asked(model, layer=layer, token=token)
+        rows = answer.tables[0].rows
         assert len(rows) == len(wanted)
-        for row, vectors in zip(rows, wanted, strict=True):
+        for row, step, vectors in zip(rows, steps_of(found, token), wanted, strict=True):
             v, x = vectors[token], slow.x[layer][token]
+            np.testing.assert_allclose(step.vector, v, **CLOSE)
             length = math.sqrt(sum(v * v))
-            assert row[1] == pytest.approx(length, rel=1e-5)
-            assert row[2] == pytest.approx(sum(v * x) / length / math.sqrt(sum(x * x)), abs=1e-5)
-        reading = ModelReading(model, SENTENCE)
-        reads = {name: part[layer, token] for name, part in reading.part_reads().items()}
-        for step, vectors in zip(steps_of(reading.streams(), reads, layer, token), wanted, strict=True):
-            np.testing.assert_allclose(step.vector, vectors[token], **CLOSE)
+            assert row[1:3] == (len(v), pytest.approx(length, rel=1e-5))
+            if len(v) == len(x):
+                angle = sum(v * x) / length / math.sqrt(sum(x * x))
+                assert row[3] == pytest.approx(angle, abs=1e-5)
+            else:
+                assert math.isnan(row[3])
         units = slow.units[layer][token]
-        assert f"{sum(units > 0)} are above 0, most of all unit {units.argmax()} " in found.sentence
-        assert not found.note
+        assert f"{sum(units > 0)} are above 0, most of all unit {units.argmax()} " in answer.sentence
+        assert not answer.note
 
 
 def test_that_the_units_are_counted() -> None:
@@ -58,18 +80,121 @@ def test_that_the_units_are_counted() -> None:
     )
 
 
-@pytest.mark.parametrize("place", ["pre", "post", "sandwich"])
+@pytest.mark.parametrize("place", ["pre", "post"])
 @pytest.mark.parametrize("stack", ["encoder", "decoder"])
-def test_that_the_steps_of_a_translator_lead_to_the_next_layer(stack: str, place: str) -> None:
-    form = "encoder-decoder"
-    reading = ModelReading(tiny_model(form, norm_place=place), SENTENCE, target_of(form))
-    found, reads = reading.streams(stack), reading.part_reads(stack)
-    for layer in range(2):
-        steps = steps_of(found, {name: part[layer, 2] for name, part in reads.items()}, layer, 2)
-        assert gap_of(steps) < 1e-5
-        assert sum("gives" in step.name for step in steps) == (3 if stack == "decoder" else 2)
+def test_that_the_steps_of_a_translator_equal_a_slow_float64_version(stack: str, place: str) -> None:
+    model = tiny_model(FORM, norm_place=place)
+    module, memory = model.own.module, None
+    reading = ModelReading(model, SENTENCE, target_of(FORM))
+    inputs = reading._inputs
+    for one in ("encoder", "decoder"):
+        slow = SlowLayers(
+            module,
+            is_post=place == "post",
+            is_causal=one == "decoder",
+            epsilon=model.own.config.norm_epsilon,
+            activation=model.own.config.activation,
+        )
+        ids = (inputs.source if one == "encoder" else inputs.target or inputs.source).ids
+        positions = slow.weights[f"{one}_embedding.positions.weight"]
+        x = np.stack([slow.weights["tokens.weight"][id] + positions[i] for i, id in enumerate(ids)])
+        layers, last = slow.through(x, own_layers(one, model.own.config), memory)
+        memory = last if place == "post" else slow.norm(last, f"{one}_norm")
+        if one == stack:
+            for layer, wanted in enumerate(layers):
+                found = reading.passage(layer, stack)
+                assert found.adds_up
+                steps = list(steps_of(found, 2))
+                assert len(steps) == len(wanted)
+                for step, (name, vectors) in zip(steps, wanted, strict=True):
+                    np.testing.assert_allclose(step.vector, vectors[2], **CLOSE, err_msg=f"{layer} {name}")
+    assert sum("gives" in step.name for step in steps) == (3 if stack == "decoder" else 2)
+
+
+def test_that_the_norm_of_the_sum_has_read_the_sum_that_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = tiny_model(FORM, norm_place="post")
+    block = model.own.module.decoder[1]
+    join = type(block).join
+    assert ModelReading(model, SENTENCE, target_of(FORM)).passage(1).adds_up
+    monkeypatch.setattr(block, "join", lambda x, change, branch: join(block, x, change * 1.01, branch))
+    answer = asked(model, target_of(FORM), layer=1)
+    assert not any("residual" in name or "sum" in name for name in names(answer))
+    assert "left out" in answer.note
 
 
 def test_that_a_model_without_norms_shows_none() -> None:
-    rows = ask_model(QUESTION, tiny_model("decoder", norm="none"), SENTENCE).tables[0].rows
-    assert not any("norm" in row[0] for row in rows)
+    assert not any("norm" in name for name in names(asked(tiny_model("decoder", norm="none"))))
+
+
+def slow_reversible(model: Model, x: Numbers) -> list[list[Numbers]]:
+    """Each layer's streams a and b, before and after each part, and what the part read and gave."""
+    config = model.own.config
+    slow = SlowLayers(
+        model.own.module,
+        is_post=False,
+        is_causal=True,
+        epsilon=config.norm_epsilon,
+        activation=config.activation,
+    )
+    a, b, every = x / 2, x / 2, []
+    for parts in own_layers("decoder", config):
+        steps = [a + b]
+        for part in (parts[0], parts[-1]):
+            read = slow.norm(b, part.norm)
+            inside = slow.inside(part, read, None)
+            given = slow.product(inside, part.output or part.down)
+            a, b = b, a + given
+            steps += [read, inside, given, a + b]
+        every.append([*steps, a + b])
+    return every
+
+
+def test_that_a_reversible_layer_shows_the_sum_of_its_streams_and_says_so() -> None:
+    model = tiny_model("decoder", residual="reversible")
+    reading = ModelReading(model, SENTENCE)
+    slow = slow_reversible(model, reading.passage(0).x)
+    for layer, wanted in enumerate(slow):
+        found = reading.passage(layer)
+        assert (found.order, found.adds_up) == ("reversible", True)
+        for step, vectors in zip(steps_of(found, 3), wanted, strict=True):
+            np.testing.assert_allclose(step.vector, vectors[3], **CLOSE, err_msg=f"{layer} {step.name}")
+    answer = asked(model, layer=1)
+    assert "two streams" in answer.note
+    assert "their sum" in answer.note
+    assert any("norm of one stream for attention" in name for name in names(answer))
+
+
+@pytest.mark.parametrize("place", ["pre", "post"])
+def test_that_the_walk_ends_with_logits_and_probabilities(place: str) -> None:
+    model = tiny_model("decoder", norm_place=place)
+    decoder = SlowDecoder(model)
+    slow = decoder.run(model.encode(SENTENCE).source.ids)
+    for layer in (2, 96):
+        answer = asked(model, layer=layer, token=3)
+        assert answer.limits == (("layer", 2), ("token", len(slow.x[0]) - 1))
+        logits = slow.logits[3]
+        p = np.exp(logits) / np.exp(logits).sum()
+        best = np.argsort(-p)[:8]
+        told = answer.tables[1].rows
+        np.testing.assert_allclose([row[1] for row in told], logits[best], **CLOSE)
+        np.testing.assert_allclose([row[2] for row in told], p[best], **CLOSE)
+        assert "probability" in answer.sentence
+        last = [slow.x[2]] if place == "post" else [slow.x[2], decoder.norm(slow.x[2], "decoder_norm")]
+        lengths = [math.sqrt(sum(one[3] ** 2)) for one in last]
+        np.testing.assert_allclose([row[2] for row in answer.tables[0].rows], lengths, **CLOSE)
+
+
+def test_that_an_encoder_tells_each_token_at_the_end() -> None:
+    answer = asked(tiny_model("encoder"), layer=2, token=2)
+    assert len(answer.tables) == 2
+
+
+def test_that_a_model_of_labels_says_where_it_tells_them() -> None:
+    model = tiny_model("encoder", n_labels=3)
+    answer = asked(model, layer=2, token=2)
+    assert "tells nothing at token 2" in answer.sentence
+
+
+def test_that_models_that_replace_the_stream_are_refused() -> None:
+    with pytest.raises(UserError, match="replace the stream"):
+        asked(tiny_model("decoder", has_residual=False))

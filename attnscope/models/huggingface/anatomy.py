@@ -27,31 +27,36 @@ from attnscope.nn.edits import Call
 from attnscope.nn.gating import QuietProbe
 from attnscope.records.sites import SiteKey, Stack
 
-FEED_FORWARDS = (
-    "dense_4h_to_h",
-    "DenseReluDense",
-    "ffn_output",
-    "ffn",
-    "fc2",
-    "mlp",
-    "block_sparse_moe",
-    "feed_forward",
-    "output.dense",
-)
-"""What the library calls the part of a layer whose output is added to the stream, the most exact first."""
+FEED_FORWARDS = {
+    "dense_4h_to_h": "dense_h_to_4h",
+    "DenseReluDense": "",
+    "ffn_output": "ffn",
+    "ffn": "",
+    "fc2": "fc1",
+    "mlp": "",
+    "block_sparse_moe": "",
+    "feed_forward": "",
+    "output.dense": "intermediate.dense",
+}
+"""What the library calls the part of a layer whose output is added to the stream, the most exact first.
+
+Behind each what reads the stream for it, where that is another module: the first of two products.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Anatomy:
     """The places of a model: products behind heads by site; layers and feed-forward parts by stack and layer.
 
-    `attentions` are the modules that attend, by site.
+    `attentions` are the modules that attend, by site, `feed_forward_readers` what reads the stream for a
+    feed-forward part, where that is known.
     """
 
     projections: Mapping[SiteKey, CallPlace]
     attentions: Mapping[SiteKey, CallPlace]
     blocks: Mapping[SiteKey, CallPlace]
     feed_forwards: Mapping[SiteKey, CallPlace]
+    feed_forward_readers: Mapping[SiteKey, CallPlace]
 
     @property
     def predicting_stack(self) -> Stack:
@@ -101,17 +106,26 @@ def _find(network: HuggingFaceNetwork) -> Anatomy:
     own = {module: keys for module, keys in modules.items() if keys[0][0] != "cross"}
     blocks: dict[SiteKey, CallPlace] = {}
     feed_forwards: dict[SiteKey, CallPlace] = {}
+    readers: dict[SiteKey, CallPlace] = {}
     outputs = {place.module for place in projections.values()}
     for module, keys in own.items():
         block = _block_of(model, names[module], own)
         if block is None:
             raise not_known(network, f"{names[module]} is not in a list of layers")
-        part = _feed_forward_of(block, outputs)
+        part, reader = _feed_forward_of(block, outputs)
         for call, key in enumerate(keys):
             blocks[key] = CallPlace(module=block, call=call)
             if part is not None:
                 feed_forwards[key] = CallPlace(module=part, call=call)
-    return Anatomy(projections=projections, attentions=attentions, blocks=blocks, feed_forwards=feed_forwards)
+            if reader is not None:
+                readers[key] = CallPlace(module=reader, call=call)
+    return Anatomy(
+        projections=projections,
+        attentions=attentions,
+        blocks=blocks,
+        feed_forwards=feed_forwards,
+        feed_forward_readers=readers,
+    )
 
 
 def _block_of(model: Any, name: str, attentions: Iterable[nn.Module]) -> nn.Module | None:
@@ -127,16 +141,23 @@ def _block_of(model: Any, name: str, attentions: Iterable[nn.Module]) -> nn.Modu
     return found
 
 
-def _feed_forward_of(block: nn.Module, outputs: set[nn.Module]) -> nn.Module | None:
-    for name in FEED_FORWARDS:
-        found: list[nn.Module] = [
-            part
-            for path, part in block.named_modules()
-            if f".{path}".endswith(f".{name}") and part not in outputs
-        ]
+def _feed_forward_of(block: nn.Module, outputs: set[nn.Module]) -> tuple[nn.Module | None, nn.Module | None]:
+    """What gives the output of a layer's feed-forward part, and what reads the stream for it."""
+    for name, reader in FEED_FORWARDS.items():
+        found = _called(block, name, outputs)
         if len(found) == 1:
-            return found[0]
-    return None
+            readers = _called(block, reader, outputs) if reader else found
+            return found[0], readers[0] if len(readers) == 1 else None
+    return None, None
+
+
+def _called(block: nn.Module, name: str, outputs: set[nn.Module]) -> list[nn.Module]:
+    """The parts of a layer that go by a name, but for those that read heads."""
+    return [
+        part
+        for path, part in block.named_modules()
+        if f".{path}".endswith(f".{name}") and part not in outputs
+    ]
 
 
 def is_product(module: nn.Module) -> bool:
