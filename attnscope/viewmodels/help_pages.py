@@ -1,8 +1,8 @@
 """The help pages: reading them, finding words in them, and which one belongs to what is shown.
 
 A page is a Markdown file whose first line is its title. Its links go to other pages (`help:name#heading`),
-tours (`tour:name`), pages of the program (`page:train`) and labs (`lab:name`), nowhere else. Must not
-import Qt.
+tours (`tour:name`), pages of the program (`page:train`), labs (`lab:name`), questions (`ask:name`), recipes
+(`recipe:name`) and models that come with the program (`model:name`), nowhere else. Must not import Qt.
 """
 
 import re

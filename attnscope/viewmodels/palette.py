@@ -1,7 +1,8 @@
 """Finding one of very many things by a few letters: what the command palette offers, and its order.
 
 A query matches when each of its words stands in the text, as a whole or as letters in order. Letters
-that follow each other or begin a word weigh more, so that `pab` finds “Prune all but selected”.
+that follow each other or begin a word weigh more, so that `pab` finds “Prune all but selected”. Where
+letters lie within words, words that stand somewhere as they were typed come first.
 """
 
 from collections.abc import Iterable, Mapping
@@ -34,6 +35,8 @@ _KIND_WEIGHT: dict[Kind, float] = {
 N_SHOWN = 60
 _START, _FOLLOWING, _LETTER, _GAP = 8.0, 6.0, 1.0, 0.15
 _WHOLE_WORD, _LATER = 12.0, 0.02
+_MOST_SCATTERED = 4.0
+"""What letters in order are worth at most when one of them neither begins a word nor follows another."""
 _IN_DETAIL, _IN_SEARCH, _LEAST_LETTERS = 20.0, 14.0, 3
 """What a word is worth that begins a word of the detail, or of the other words; how long it is at least."""
 
@@ -116,9 +119,12 @@ def _beside(aside: str, search: str, word: str) -> float | None:
     if word in aside:
         begins = any(_is_start(aside, i) for i in _occurrences(aside, word, aside.find(word)))
         return least + _IN_DETAIL * (begins and len(word) >= _LEAST_LETTERS)
-    if len(word) >= _LEAST_LETTERS and word in search:
-        begins = any(_is_start(search, i) for i in _occurrences(search, word, search.find(word)))
-        return least + _IN_SEARCH if begins else None
+    if word in search:
+        starts = [i for i in _occurrences(search, word, search.find(word)) if _is_start(search, i)]
+        if len(word) >= _LEAST_LETTERS:
+            return least + _IN_SEARCH if starts else None
+        is_whole = any(not search[i + len(word) : i + len(word) + 1].isalnum() for i in starts)
+        return least if is_whole else None  # such as the “of” of what is looked for
     return None
 
 
@@ -170,7 +176,7 @@ def _places_from(text: str, word: str, start: int) -> tuple[int, ...] | None:
 
 
 def _score(text: str, places: tuple[int, ...]) -> float:
-    score, last = 0.0, None
+    score, last, is_scattered = 0.0, None, False
     for place in places:
         if last is not None and place == last + 1:
             score += _FOLLOWING
@@ -178,9 +184,10 @@ def _score(text: str, places: tuple[int, ...]) -> float:
             score += _START
         else:
             score += _LETTER
+            is_scattered = is_scattered or last is not None
         score -= _GAP * (place - last - 1) if last is not None else _LATER * place
         last = place
-    return score
+    return min(score, _MOST_SCATTERED) if is_scattered else score
 
 
 def _is_start(text: str, i: int) -> bool:

@@ -66,3 +66,21 @@ def test_that_words_that_are_not_shown_find_an_item_after_those_whose_title_has_
     assert [match.item.key for match in find(items, "watson")] == ["b", "a"]
     assert [match.item.key for match in find(items, "nadaraya-watson")] == ["a"]
     assert find(items, "af 19") == ()  # two letters find nothing in words that are not seen
+
+
+def test_that_a_word_that_stands_somewhere_comes_before_its_letters_scattered_over_a_title():
+    items = (
+        Item(key="a", kind="page", title="Lab: A shift is one matrix"),
+        Item(key="b", kind="help", title="Optimisers", search="adamw, lamb"),
+        Item(key="c", kind="help", title="RNN or attention", search="gated, as the LSTM is"),
+        Item(key="d", kind="page", title="Lab: Norms before or after"),
+    )
+    assert find(items, "lstm")[0].item.key == "c"
+    assert find(items, "LAMB")[0].item.key == "b"
+    assert [match.item.key for match in find(items, "mtrx")] == ["a"]
+
+
+def test_that_a_short_word_among_longer_ones_must_stand_whole_in_the_words_not_shown():
+    items = (Item(key="a", kind="help", title="Waves", search="the similarity of positions"),)
+    assert find(items, "similarity of positions")
+    assert not find(items, "similarity po")

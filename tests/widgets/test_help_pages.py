@@ -75,7 +75,15 @@ def test_that_every_link_leads_somewhere(page):
     for link in page.links:
         kind, _, rest = link.partition(":")
         name, _, anchor = rest.partition("#")
-        known = {"help": PAGES.keys(), "tour": tours, "page": set(get_args(Page)), "lab": labs}
+        known = {
+            "help": PAGES.keys(),
+            "tour": tours,
+            "page": set(get_args(Page)),
+            "lab": labs,
+            "ask": QUESTIONS.keys(),
+            "recipe": {path.stem for path in (resources_folder() / "recipes").glob("*.toml")},
+            "model": {path.name for path in (resources_folder() / "models").iterdir()},
+        }
         assert kind in known, link
         assert name in known[kind], link
         if anchor:

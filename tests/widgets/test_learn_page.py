@@ -278,3 +278,15 @@ def test_that_beside_a_drawer_cards_stand_in_one_column_and_a_tab_tells_its_own_
         heads.tabs.show_panel(title)
         widths[title] = heads.minimumSizeHint().width()
     assert widths["Table"] == heads.table.minimumSizeHint().width() < widths["Weights"]
+
+
+def test_that_links_of_the_help_open_questions_recipes_and_models(program):
+    learning, states = program.window.learning, program.states
+    learning.follow("ask:experts")
+    assert (program.window.view.page, states.asking.question.name) == ("explore", "experts")
+    assert program.window.pages.explore.answers.is_shown("Ask")
+    learning.follow("recipe:set-anomaly")
+    assert (program.window.view.page, states.training.recipe.name) == ("train", "set-anomaly")
+    assert not states.training.is_active
+    learning.follow("model:stories")
+    assert (program.window.view.page, states.session.busy.source) == ("explore", "stories")

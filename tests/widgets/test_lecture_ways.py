@@ -29,7 +29,14 @@ _WORDS = (
     "vanishing gradients, GELU, SwiGLU, RMSNorm, W_O, tied embeddings, mixed precision, label smoothing, "
     "LoRA, Dodge, BERT-base, span corruption, beam search, BLEU, coreference, strawberries, "
     "Longformer, complexity, sentinels, "
-    "pointer-generator, copying, hard mask, memory tokens, prompt tuning, latents"
+    "pointer-generator, copying, hard mask, memory tokens, prompt tuning, latents, "
+    "SQuAD, span prediction, cloze, 80/10/10, autoregressive, greedy decoding, gradients by depth, LAMB, "
+    "Noam, learning-rate schedule, load balancing, Switch Transformer, exploding gradients, "
+    "long-range dependencies, copy task, "
+    "similarity of positions, permutation equivariant, length generalisation, redundancy, syntactic heads, "
+    "Cordonnier 2020, Chefer, interpretability, oversmoothing, residual connections, 65M, scaling factor, "
+    "natural language inference, GNN, input feeding, local-p, RWKV, pretraining, transfer learning, "
+    "sorting, bracket matching"
 ).split(", ")
 
 

@@ -312,24 +312,36 @@ class Learning(QObject):
                 self.show_help(*name.split("#", 1))
             case "lab":
                 self._show_lab(name)
+            case "ask":
+                self._pages.explore.show_question(name)
+            case "recipe":
+                self._open_recipe(name)
+            case "model":
+                self._view.show_page("explore")
+                self._session.load_model(name)
             case _:
                 pass  # links lead nowhere else
 
     def train(self, recipe: str) -> None:
         """Start a recipe in a run folder of its own, on the Train page."""
+        if self._open_recipe(recipe):
+            self._training.place.take_fresh()
+            self._training.start()
+
+    def _open_recipe(self, recipe: str) -> bool:
+        """Put a recipe that comes with the program on the Train page; False, with the reason told, if not."""
         training, session = self._training, self._session
         self._view.show_page("train")
         if training.is_active:
             session.tell_person("A run is in progress. Stop it first, or wait until it finishes.")
-            return
+            return False
         found = [known.path for known in training.recipes if Path(known.path).stem == recipe]
         try:
             training.open_recipe(found[0])
         except UserError as error:
             session.tell_person(str(error), is_error=True)
-            return
-        training.place.take_fresh()
-        training.start()
+            return False
+        return True
 
     def offers(self) -> Iterable[Offer]:
         """What the command palette offers of this: tours, help pages, and the topics of a lecture."""
