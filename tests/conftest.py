@@ -20,6 +20,11 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
+os.environ["PYTHONPATH"] = (
+    os.pathsep.join(  # programs that tests start are of this checkout, wherever they run
+        filter(None, (str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH")))
+    )
+)
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # programs that tests start compile it once
 
 _MOST_PROCESSES = 4

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 import transformers as hf
+from transformers.models.gptj import modeling_gptj as gptj
 
 N_PIECES = 60
 N_HEADS = 4
@@ -150,6 +151,13 @@ def _gpt_oss() -> Any:
     return hf.GptOssForCausalLM(config)
 
 
+def _gptj() -> Any:
+    config = hf.GPTJConfig(
+        vocab_size=N_PIECES, n_positions=80, n_embd=32, n_layer=N_LAYERS, n_head=N_HEADS, rotary_dim=4, **IDS
+    )
+    return hf.GPTJForCausalLM(config)
+
+
 def _t5() -> Any:
     return hf.T5ForConditionalGeneration(hf.T5Config(**T5))
 
@@ -198,6 +206,8 @@ FAMILIES: dict[str, Build] = {
     if name.startswith("_") and callable(build) and not name.startswith("__")
 }
 
+GPTJ_ATTENDS_BY_ITSELF = not hasattr(gptj, "ALL_ATTENTION_FUNCTIONS")
+"""Until transformers 5.23; since then it asks the library's attention interface as the other families do."""
 ENCODERS = ("bert", "roberta", "distilbert", "albert", "electra")
 DECODERS = (
     "gpt2",
@@ -211,6 +221,7 @@ DECODERS = (
     "gemma3",
     "phi",
     "gpt_oss",
+    *(() if GPTJ_ATTENDS_BY_ITSELF else ("gptj",)),
 )
 ENCODER_DECODERS = ("t5", "mt5", "bart", "marian", "mbart")
 OTHERS = ("whisper", "vit", "clip")

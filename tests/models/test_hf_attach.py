@@ -44,14 +44,7 @@ BY_THEMSELVES = {
         ),
         "decoder",
     ),
-    "gptj": (
-        lambda: hf.GPTJForCausalLM(
-            hf.GPTJConfig(
-                vocab_size=60, n_embd=32, n_layer=2, n_head=4, n_positions=64, rotary_dim=4, **hf_tiny.IDS
-            )
-        ),
-        "decoder",
-    ),
+    **({"gptj": (hf_tiny.FAMILIES["gptj"], "decoder")} if hf_tiny.GPTJ_ATTENDS_BY_ITSELF else {}),
     "xlnet": (
         lambda: hf.XLNetLMHeadModel(
             hf.XLNetConfig(vocab_size=60, d_model=32, n_layer=2, n_head=4, d_inner=48)

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from attnscope.models.huggingface.writer import CachedReading
+from attnscope.models.huggingface.writer import CachedReading, cache_argument
 
 library = pytest.importorskip("transformers")
 
@@ -60,7 +60,7 @@ def test_that_what_was_given_to_the_attention_is_never_written_again(model):
     reading, ids, kept = CachedReading(model, is_double=False), text(100), []
     caches: list = []
     hook = model.register_forward_pre_hook(
-        lambda *given: caches.append(given[2]["past_key_values"]), with_kwargs=True
+        lambda *given: caches.append(given[2][cache_argument(model)]), with_kwargs=True
     )
     for id in ids:
         reading.read([[id]])

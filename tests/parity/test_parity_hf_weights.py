@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from attnscope.models.huggingface.site_map import attach
+from attnscope.models.huggingface.writer import cache_argument
 from attnscope.nn.scores import RelativeBias
 from attnscope.records.sites import NO_GATES
 from attnscope.trace.probe import TraceProbe
@@ -206,7 +207,8 @@ def test_that_a_step_with_cached_keys_gives_the_last_row_of_the_whole_map(name):
     with torch.no_grad(), attached.probing(probe):
         first = model(**source, **{text: inputs[text][:, :-1]}, use_cache=True)
         probe.records.clear()
-        model(**source, **{text: inputs[text][:, -1:]}, past_key_values=first.past_key_values, use_cache=True)
+        cached = {cache_argument(model): first.past_key_values}
+        model(**source, **{text: inputs[text][:, -1:]}, **cached, use_cache=True)
     for key, record in whole.items():
         if key[0] == "encoder":
             continue

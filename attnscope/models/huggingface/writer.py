@@ -40,6 +40,7 @@ class CachedReading:
         self._cache = library.EncoderDecoderCache(own, library.DynamicCache()) if is_double else own
         self._memory: Tensor | None = None
         self._has_mask = False
+        self._cache_name = cache_argument(model)
         self._keeps_logits = takes_argument(model, "logits_to_keep")
         self.n_read = self._n_texts = 0
 
@@ -70,7 +71,7 @@ class CachedReading:
         """Read on; the logits after each of the last `n_last` tokens: [n_texts, n_last, vocab_size]."""
         device = self._model.device
         tokens = torch.tensor([list(row) for row in ids], dtype=torch.int64, device=device)
-        arguments: dict[str, Any] = {"past_key_values": self._cache, "use_cache": True}
+        arguments: dict[str, Any] = {self._cache_name: self._cache, "use_cache": True}
         if self._is_double and self._memory is not None:
             outputs = importlib.import_module("transformers.modeling_outputs")
             arguments["encoder_outputs"] = outputs.BaseModelOutput(last_hidden_state=self._memory)
@@ -175,7 +176,7 @@ def can_cache(model: Any, ids: Sequence[int], source: Mapping[str, Tensor] | Non
 
     `source` is what the encoder of an encoder–decoder is called with.
     """
-    if not takes_argument(model, "past_key_values"):
+    if not cache_argument(model):
         return False
     half = len(ids) // 2
     try:
@@ -202,6 +203,11 @@ def takes_argument(model: Any, name: str) -> bool:
     code = type(model).forward
     code = getattr(code, "__wrapped__", code)
     return name in inspect.signature(code).parameters
+
+
+def cache_argument(model: Any) -> str:
+    """What the forward calls its cache of keys and values: `cache` since transformers 5.24; "" without."""
+    return next((name for name in ("cache", "past_key_values") if takes_argument(model, name)), "")
 
 
 def _is_near(a: Tensor, b: Tensor, scale: float) -> bool:

@@ -41,7 +41,7 @@ class Writer(Protocol):
     text. A writer that cannot keep to this says so with `is_incremental` False: nothing is then recorded
     from its calls, and the caller traces the finished text in one more pass.
 
-    For a model with `past_key_values`: keep the cache object; in `step` select `parents` in it
+    For a model of the library with its cache: keep the cache object; in `step` select `parents` in it
     (`reorder_cache`, or `index_select` on every layer's keys and values), pass `ids[:, None]` with the
     cache and `use_cache=True`, and the positions that follow from the cache's length.
     """
