@@ -33,7 +33,6 @@ class CrashLog:
 
     @property
     def folder(self) -> Path:
-        """Where the logs are."""
         return self._folder
 
     def write(self, error: BaseException, doing: str) -> Path | None:

@@ -314,7 +314,6 @@ def line(
     form: str = "a line",
     example: str = "",
 ) -> Any:
-    """A line of text."""
     described = Text(title=title, tip=tip, most=most, is_text=is_text, form=form, example=example)
     return _member(default, described)
 

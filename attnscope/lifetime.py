@@ -94,7 +94,6 @@ class StopSignals(QObject):
             self._old_handlers[number] = signal.signal(number, self._on_signal)
 
     def remove(self) -> None:
-        """Give the signals back."""
         for number, handler in self._old_handlers.items():
             signal.signal(number, handler)  # type: ignore[arg-type]
         self._old_handlers.clear()

@@ -297,7 +297,6 @@ class PassedNorm:
 
     @property
     def bias(self) -> Tensor | None:
-        """What the norm adds."""
         added = self.module.scheme.added(self.module)
         return None if added is None else exact(added.detach())
 

@@ -37,7 +37,6 @@ class ClassSubject:
 
     @property
     def device(self) -> torch.device:
-        """Where the model computes."""
         return self._network.device
 
     @property
@@ -47,7 +46,6 @@ class ClassSubject:
 
     @property
     def batch(self) -> Batch:
-        """The input as a batch of one."""
         return batch_of(self._inputs, self.device)
 
     def studying(self) -> AbstractContextManager[None]:
@@ -62,7 +60,6 @@ class ClassSubject:
         return logits[:, None] if network.task.is_pooled else logits
 
     def logits(self, hidden: Tensor) -> Tensor:
-        """The same again."""
         return hidden
 
     def reading_shares(self, answer: int, place: int, probe: Probe | None = None) -> Tensor:

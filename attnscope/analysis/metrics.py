@@ -55,7 +55,6 @@ class Metric:
     limits: tuple[float, float] = (0.0, 1.0)
 
     def of(self, gates: Gates) -> float:
-        """The metric over all texts."""
         return float(self.value(np.concatenate(list(self.count(gates))).sum(axis=0)))
 
 

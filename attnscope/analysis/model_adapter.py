@@ -62,19 +62,15 @@ class Subject(Protocol):
     @property
     def device(self) -> torch.device:
         """Where the model computes."""
-        ...
 
     def studying(self) -> AbstractContextManager[None]:
         """Evaluation mode without gradients for a while; everything is put back afterwards."""
-        ...
 
     def hidden(self, batch: Batch, probe: Probe | None = None) -> Tensor:
         """What `logits` makes logits of, at each token of the stack that predicts; see `studying`."""
-        ...
 
     def logits(self, hidden: Tensor) -> Tensor:
         """One number per piece, for any rows of `hidden`."""
-        ...
 
 
 class OwnSubject:
@@ -87,7 +83,6 @@ class OwnSubject:
 
     @property
     def device(self) -> torch.device:
-        """Where the model computes."""
         return self._module.device
 
     @property
@@ -186,7 +181,6 @@ class HuggingFaceSubject:
 
     @property
     def device(self) -> torch.device:
-        """Where the model computes."""
         return self._network.device
 
     def studying(self) -> AbstractContextManager[None]:
@@ -207,7 +201,6 @@ class HuggingFaceSubject:
         return logits
 
     def logits(self, hidden: Tensor) -> Tensor:
-        """The same again."""
         return hidden
 
 

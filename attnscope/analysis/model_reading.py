@@ -123,7 +123,6 @@ class ModelReading:
 
     @property
     def model(self) -> ModelInfo:
-        """See `Reading`, as all these."""
         return self._model.info
 
     @property
@@ -501,7 +500,6 @@ class _OwnParts:
         self._subject = subject
 
     def layers(self, stack: Stack) -> tuple[CallPlace, ...]:
-        """Every layer of a stack."""
         return tuple(CallPlace(module=block) for block in self._blocks(stack))
 
     def added(self, stack: Stack) -> Mapping[str, tuple[CallPlace, ...]]:

@@ -52,15 +52,12 @@ class PatchedSubject(Protocol):
 
     def layers(self, stack: Stack) -> tuple[CallPlace, ...]:
         """Where each layer of `encoder` or `decoder` reads the stream."""
-        ...
 
     def projection_place(self, site: SiteKey) -> CallPlace:
         """Where the heads of a site are read."""
-        ...
 
     def say(self, inputs: Inputs, position: int, probe: Probe | None = None, *, n_copies: int = 1) -> Tensor:
         """The logits at one position of some copies of a text, float32 [n_copies, n_answers]."""
-        ...
 
 
 class OwnPatched:
@@ -70,11 +67,9 @@ class OwnPatched:
         self.form, self.sites, self._subject = subject.form, subject.sites, subject
 
     def layers(self, stack: Stack) -> tuple[CallPlace, ...]:
-        """See `PatchedSubject`, as all these."""
         return tuple(CallPlace(module=block) for block in self._subject.blocks(stack))
 
     def projection_place(self, site: SiteKey) -> CallPlace:
-        """The output projection."""
         return CallPlace(module=self._subject.projection(site))
 
     def say(self, inputs: Inputs, position: int, probe: Probe | None = None, *, n_copies: int = 1) -> Tensor:
@@ -93,7 +88,6 @@ class ForeignPatched:
         self._network, self._anatomy = network, anatomy_of(network)
 
     def layers(self, stack: Stack) -> tuple[CallPlace, ...]:
-        """See `PatchedSubject`, as all these."""
         return self._anatomy.layers(stack)
 
     def projection_place(self, site: SiteKey) -> CallPlace:

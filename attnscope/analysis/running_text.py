@@ -51,7 +51,6 @@ def _drawn(words: Sequence[range], rng: np.random.Generator) -> list[range]:
 
 
 def _words(tokens: Sequence[Token]) -> Iterator[range]:
-    """Where each word stands."""
     start = None
     for i, token in enumerate(tokens):
         is_word = not token.is_special and is_of_word(token.piece[:1])

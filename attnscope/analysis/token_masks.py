@@ -113,7 +113,6 @@ def facts_of_site(
 
 
 def _kept(texts: Sequence[Sequence[Token]], drops_special: bool) -> list[list[bool]]:
-    """Which tokens are measured."""
     return [[not (drops_special and token.is_special) for token in one] for one in texts]
 
 

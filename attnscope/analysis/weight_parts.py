@@ -78,7 +78,6 @@ def weights_of(model: Model, site: SiteKey) -> HeadWeights:
 
 
 def head_weights(subject: OwnSubject, site: SiteKey) -> HeadWeights:
-    """The weights of a site's heads."""
     block = subject.block(site)
     module = block.cross if site[0] == "cross" else block.attention
     if isinstance(module, SelfAttention):

@@ -50,7 +50,6 @@ class WordProbe(QuietProbe):
         self.is_causal: dict[SiteKey, bool] = {}
 
     def wants(self, site: SiteKey) -> bool:
-        """The sites of the stacks."""
         return site[0] in self._stacks
 
     def record(self, site: SiteKey, call: Call, *, lse: Tensor, out: Tensor, is_training: bool) -> None:

@@ -92,7 +92,6 @@ def _blended_as_a_whole(
 
 
 def _only_head(stack: Stack, sites: tuple[Site, ...]) -> HeadRef | None:
-    """The head of a stack that has but one."""
     heads = [head for site in sites if site.stack == stack for head in site.heads]
     return heads[0] if len(heads) == 1 else None
 

@@ -14,7 +14,6 @@ class _Noted:
         values: str | Sequence[object] | None,
         option_string: str | None = None,
     ) -> None:
-        """Store the value and note the option."""
         super().__call__(parser, namespace, values, option_string)  # type: ignore[misc]
         if option_string is not None:
             namespace.given = {*getattr(namespace, "given", ()), self.dest}  # type: ignore[attr-defined]

@@ -90,7 +90,6 @@ def table_of_corpus(table: "HeadTable", rows: Sequence[int], cards: "Sequence[He
 
 
 def _legend_line(name: str, unit: str, definition: str) -> str:
-    """What a column is."""
     return f"{name:<{_CELL + 3}}({unit}) {definition}"
 
 

@@ -34,7 +34,6 @@ class DifferenceLayout:
 
     @property
     def cells(self) -> tuple[QRectF, QRectF, QRectF]:
-        """The rectangles of the cells."""
         first, second, delta = self.panels
         return first.cells, second.cells, delta.cells
 

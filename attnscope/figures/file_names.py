@@ -69,7 +69,6 @@ def slug_of(words: str) -> str:
 
 
 def unknown_format(extension: str) -> UserError:
-    """The error of a format that is none."""
     return UserError(
         f"'.{extension}' is not a format for figures.",
         expected=", ".join(ENDINGS.values()),

@@ -381,7 +381,6 @@ def _stops(spec: FigureSpec) -> str:
 
 
 def _bar(spec: FigureSpec) -> str:
-    """The one legend of the page."""
     if not spec.style.has_bar:
         return ""
     top = "row max" if spec.style.scale == "row" else f"{common_peak(spec):.3g}"

@@ -241,5 +241,4 @@ class DistanceInScores(Lab[DistanceChoice, Distances]):
         return replace(choice, distance=min(max(round(x), 1 - choice.n_tokens), last))
 
     def click(self, choice: DistanceChoice, cells: int, i: int, j: int) -> DistanceChoice:
-        """The distance of the pair that is clicked."""
         return replace(choice, distance=j - i) if j <= i or not choice.is_causal else choice

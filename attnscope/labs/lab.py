@@ -36,7 +36,6 @@ class HasWords(Protocol):
     @property
     def words(self) -> LabWords:
         """What the lab says."""
-        ...
 
 
 C = TypeVar("C")

@@ -29,39 +29,31 @@ class TokensById(Protocol):
     @property
     def kind(self) -> str:
         """What kind of tokenizer it is, for people."""
-        ...
 
     def has(self, role: str) -> bool:
         """Whether there is a token for the role `pad`, `unknown`, `begin`, `end` or `mask`."""
-        ...
 
     @property
     def begin_id(self) -> int:
         """Id of the token before the first; raises UserError if there is none, as all these do."""
-        ...
 
     @property
     def end_id(self) -> int:
         """Id of the token after the last."""
-        ...
 
     @property
     def mask_id(self) -> int:
         """Id of the token that stands for a hidden one."""
-        ...
 
     @property
     def entries(self) -> Entries:
         """Its entries as people read them; raises UserError if there are none."""
-        ...
 
     def token(self, id: int) -> Token:
         """The token of an id, standing in no text."""
-        ...
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of some ids, without special tokens."""
-        ...
 
 
 class Pass(Protocol):
@@ -69,7 +61,6 @@ class Pass(Protocol):
 
     def logits(self, positions: Sequence[int] | None = None, copy: int = -1) -> Tensor:
         """Logits at some positions (None: all) of one copy of the text: float32 [n_positions, n_answers]."""
-        ...
 
 
 class Copying(Protocol):
@@ -77,7 +68,6 @@ class Copying(Protocol):
 
     def knowing(self, inputs: Inputs) -> "Network":
         """The same network, whose vocabulary has these words too."""
-        ...
 
 
 def knowing(network: "Network", inputs: Inputs) -> "Network":
@@ -92,57 +82,46 @@ class Network(Protocol):
     @property
     def form(self) -> Form:
         """Encoder, decoder or encoder–decoder."""
-        ...
 
     @property
     def output_kind(self) -> OutputKind:
         """What its logits are about."""
-        ...
 
     @property
     def sites(self) -> tuple[Site, ...]:
         """Every attention module."""
-        ...
 
     @property
     def device(self) -> torch.device:
         """Where it computes."""
-        ...
 
     @property
     def max_tokens(self) -> int:
         """The most tokens it reads."""
-        ...
 
     @property
     def vocabulary(self) -> TokensById:
         """Its tokens."""
-        ...
 
     @property
     def info(self) -> ModelInfo:
         """The model in words and numbers."""
-        ...
 
     @property
     def is_training(self) -> bool:
         """Whether somebody is training it right now; looking at it must not disturb that."""
-        ...
 
     def encode(self, text: str, target: str | None = None) -> Inputs:
         """Both texts as the network reads them; `target` None leaves the target out.
 
         Raises UserError for a target where none is read.
         """
-        ...
 
     def own_target(self, inputs: Inputs, written: Sequence[int]) -> Inputs:
         """The same inputs with what the network wrote as their target (encoder–decoder only)."""
-        ...
 
     def run(self, inputs: Inputs, probe: Probe | None = None, *, n_copies: int = 1) -> Pass:
         """One pass in evaluation mode without gradients over `n_copies` of the same text."""
-        ...
 
     def write(
         self,
@@ -158,12 +137,9 @@ class Network(Protocol):
         `guess` is what it may well write; a right one saves passes and never changes the result. `hear` gets
         what stands of a target after each pass.
         """
-        ...
 
     def answer(self, id: int) -> Token:
         """The token, or the label, that a column of the logits stands for."""
-        ...
 
     def shown_positions(self, inputs: Inputs) -> list[int]:
         """The positions whose prediction is shown; see `records.outputs.Output`."""
-        ...

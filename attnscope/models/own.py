@@ -124,27 +124,22 @@ class OwnNetwork:
 
     @property
     def config(self) -> ModelConfig:
-        """The architecture."""
         return self.module.config
 
     @property
     def form(self) -> Form:
-        """See `Network`, as all these."""
         return self.config.form
 
     @property
     def output_kind(self) -> OutputKind:
-        """What its logits are about."""
         return "class" if self.config.n_labels else KINDS[self.form]
 
     @property
     def device(self) -> torch.device:
-        """Where it computes."""
         return self.module.tokens.weight.device
 
     @property
     def max_tokens(self) -> int:
-        """The most tokens it reads."""
         return self.config.max_tokens
 
     @property
@@ -154,7 +149,6 @@ class OwnNetwork:
 
     @property
     def info(self) -> ModelInfo:
-        """The model in words and numbers."""
         config = self.config
         task, options = self.card.training.get("task"), self.card.training.get("task_options")
         task = task or (_ANY_PICTURES if config.patch_size else None)
@@ -279,7 +273,6 @@ class OwnNetwork:
         return source
 
     def knowing(self, inputs: Inputs) -> "OwnNetwork":
-        """See `models.network.Copying`."""
         tokenizer = self.vocabulary.knowing(inputs.source) if self.copying else self.vocabulary
         if tokenizer is self.vocabulary:
             return self

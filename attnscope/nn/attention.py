@@ -179,15 +179,12 @@ class Probe(Protocol):
 
     def gate(self, site: SiteKey) -> Tensor | None:
         """Multipliers of the head outputs, [n_heads] or [batch, n_heads]; None leaves them alone."""
-        ...
 
     def edits(self, site: SiteKey) -> Edits | None:
         """Changes of single heads for the last text of the batch; None leaves them alone."""
-        ...
 
     def wants(self, site: SiteKey) -> bool:
         """Whether `record` is to be called for this site."""
-        ...
 
     def record(self, site: SiteKey, call: Call, *, lse: Tensor, out: Tensor, is_training: bool) -> None:
         """Take the facts of one call, `out` before the gate; the tensors are views: copy what is kept."""

@@ -125,7 +125,6 @@ class Block(nn.Module):
         return drop(change, self.dropout) if self.training and self.dropout else change
 
     def _said(self, branch: Branch, read: Tensor, choices: Choices) -> Tensor:
-        """What a branch makes of what it reads."""
         if branch == "feed_forward":
             if isinstance(self.feed_forward, Experts):
                 valid = None if choices.get("cache") is not None else choices["rule"].key_valid

@@ -54,7 +54,6 @@ class CentredWindow:
     reach: Tensor
 
     def allowed(self, i: Tensor, j: Tensor) -> Tensor:
-        """See `Pattern`."""
         device = self.centres.device
         centres = self.centres[:, :, i.to(device), None]  # [B, H, rows, 1]
         return (j.to(device) - centres).abs() <= self.reach.to(device)
@@ -65,11 +64,9 @@ class CentredWindow:
             raise ValueError(f"the centres are {list(self.centres.shape)}, expected [.., .., {n_queries}]")
 
     def last_text(self) -> "CentredWindow":
-        """See `Pattern`."""
         return CentredWindow(centres=self.centres[-1:].detach(), reach=self.reach)
 
     def tensors(self) -> dict[str, Tensor]:
-        """See `Pattern`."""
         return {"centres": self.centres, "reach": self.reach}
 
     def with_head(self, head: int, other: "CentredWindow", other_head: int) -> "CentredWindow":

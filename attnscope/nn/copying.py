@@ -45,7 +45,6 @@ class Unseen(QuietProbe):
         return self._probe.gate(site)
 
     def edits(self, site: SiteKey) -> Edits | None:
-        """Those of the probe."""
         return self._probe.edits(site)
 
 

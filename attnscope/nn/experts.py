@@ -92,7 +92,6 @@ class Experts(nn.Module):
 
     @property
     def parts(self) -> list[FeedForward]:
-        """The experts."""
         return [one for one in self.experts if isinstance(one, FeedForward)]
 
     def forward(self, x: Tensor, valid: Tensor | None = None) -> Tensor:

@@ -16,11 +16,9 @@ class QuietProbe:
         return None
 
     def edits(self, site: SiteKey) -> Edits | None:
-        """No edit."""
         return None
 
     def wants(self, site: SiteKey) -> bool:
-        """No record."""
         return False
 
     def record(self, site: SiteKey, call: Call, *, lse: Tensor, out: Tensor, is_training: bool) -> None:

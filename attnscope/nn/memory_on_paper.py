@@ -152,7 +152,6 @@ def loss_bytes(config: ModelConfig, shape: BatchShape) -> int:
 
 
 def _branches_bytes(config: ModelConfig, shape: BatchShape, stack: Stack, layer: int) -> list[int]:
-    """What each branch of a layer keeps."""
     found = [_attention_bytes(config, shape, stack, layer)]
     if stack == "decoder" and config.form == "encoder-decoder":
         found.append(_attention_bytes(config, shape, "cross", layer))

@@ -18,11 +18,9 @@ class MixerModule(Protocol):
 
     def unrolled(self, x: Tensor, *, rotary: Rotary | None = None) -> tuple[Tensor, Tensor | None]:
         """Its weights, and the same products in a softmax where it has some: both [B, H, T, T]."""
-        ...
 
     def fill(self, generator: Generator) -> None:
         """First values of what is no linear layer."""
-        ...
 
 
 def make_mixer(shape: BlockShape, layer: int) -> nn.Module:

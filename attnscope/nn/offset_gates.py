@@ -45,7 +45,6 @@ class GateBias:
         return GateBias(values=self.values.detach().clone()) if self.values.requires_grad else self
 
     def tensors(self) -> dict[str, Tensor]:
-        """See `scores.Bias`."""
         return {"values": self.values}
 
 

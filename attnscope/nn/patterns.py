@@ -23,19 +23,15 @@ class Pattern(Protocol):
 
     def allowed(self, i: Tensor, j: Tensor) -> Tensor:
         """Bool [batch or 1, n_heads or 1, rows, columns] for the queries `i` and the keys `j`."""
-        ...
 
     def check(self, n_queries: int, n_keys: int) -> None:
         """Raise ValueError when the pattern was made for another size of map."""
-        ...
 
     def last_text(self) -> "Pattern":
         """The same rule for the last text of the batch."""
-        ...
 
     def tensors(self) -> dict[str, Tensor]:
         """What it is made of, by the names of its fields."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -49,25 +45,21 @@ class Intervals:
     last: Tensor
 
     def allowed(self, i: Tensor, j: Tensor) -> Tensor:
-        """See `Pattern`."""
         i = i.to(self.first.device)
         j = j.to(self.first.device)
         first, last = self.first[:, i, None], self.last[:, i, None]  # [B, rows, 1]
         return ((j >= first) & (j <= last))[:, None]
 
     def check(self, n_queries: int, n_keys: int) -> None:
-        """See `Pattern`."""
         if self.first.shape != self.last.shape or self.first.shape[1:] != (n_queries,):
             raise ValueError(
                 f"the mask's intervals are {list(self.first.shape)}, expected [batch, {n_queries}]"
             )
 
     def last_text(self) -> "Intervals":
-        """See `Pattern`."""
         return Intervals(first=self.first[-1:], last=self.last[-1:])
 
     def tensors(self) -> dict[str, Tensor]:
-        """See `Pattern`."""
         return {"first": self.first, "last": self.last}
 
 
@@ -78,23 +70,19 @@ class Dense:
     cells: Tensor
 
     def allowed(self, i: Tensor, j: Tensor) -> Tensor:
-        """See `Pattern`."""
         device = self.cells.device
         return self.cells[:, :, i.to(device)[:, None], j.to(device)[None, :]]
 
     def check(self, n_queries: int, n_keys: int) -> None:
-        """See `Pattern`."""
         if self.cells.ndim != 4 or self.cells.shape[2:] != (n_queries, n_keys):
             raise ValueError(
                 f"the mask is {list(self.cells.shape)}, expected [.., .., {n_queries}, {n_keys}]"
             )
 
     def last_text(self) -> "Dense":
-        """See `Pattern`."""
         return Dense(cells=self.cells[-1:])
 
     def tensors(self) -> dict[str, Tensor]:
-        """See `Pattern`."""
         return {"cells": self.cells}
 
 
@@ -109,7 +97,6 @@ class Edges:
     sizes: Tensor
 
     def allowed(self, i: Tensor, j: Tensor) -> Tensor:
-        """See `Pattern`."""
         n_queries, n_keys = self.sizes.tolist()
         cells = self.cells.to(i.device)
         row = _places(i, n_queries)[cells[:, 0]]
@@ -120,7 +107,6 @@ class Edges:
         return seen[None, None]
 
     def check(self, n_queries: int, n_keys: int) -> None:
-        """See `Pattern`."""
         if self.cells.dtype != torch.int64 or self.cells.ndim != 2 or self.cells.shape[1] != 2:
             raise ValueError(f"the edges are {list(self.cells.shape)}, expected [n_edges, 2]")
         if self.sizes.tolist() != [n_queries, n_keys]:
@@ -130,11 +116,9 @@ class Edges:
             raise ValueError("an edge lies outside the map")
 
     def last_text(self) -> "Edges":
-        """See `Pattern`."""
         return self
 
     def tensors(self) -> dict[str, Tensor]:
-        """See `Pattern`."""
         return {"cells": self.cells, "sizes": self.sizes}
 
 

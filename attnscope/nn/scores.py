@@ -78,15 +78,12 @@ class Bias(Protocol):
 
     def part(self, n_queries: int, n_keys: int, rows: slice, cols: slice) -> Tensor:
         """The bias of some rows and columns, [batch or 1, n_heads or 1, n_rows, n_columns]."""
-        ...
 
     def last_text(self) -> "Bias":
         """The bias of the last text of the batch."""
-        ...
 
     def tensors(self) -> dict[str, Tensor]:
         """What it is made of, by the names of its fields."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

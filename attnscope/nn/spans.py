@@ -39,7 +39,6 @@ class SpanBias:
         return SpanBias(values=self.values.detach().clone()) if self.values.requires_grad else self
 
     def tensors(self) -> dict[str, Tensor]:
-        """See `scores.Bias`."""
         return {"values": self.values}
 
 

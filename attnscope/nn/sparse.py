@@ -29,7 +29,6 @@ class Sparse:
     links_there: Tensor | None = None
 
     def allowed(self, i: Tensor, j: Tensor) -> Tensor:
-        """See `Pattern`."""
         window, step, n_global, block, offset, _, stride = self._values
         place, key = (i + offset)[:, None], j[None, :]
         distance = (place - key).abs()
@@ -45,7 +44,6 @@ class Sparse:
         return seen[None, None]
 
     def check(self, n_queries: int, n_keys: int) -> None:
-        """See `Pattern`."""
         numbers, links = self.numbers, self.links
         is_list = numbers.ndim == 1 and 5 <= len(numbers) <= 7 and numbers.dtype == torch.int64
         if not is_list or numbers.device.type != "cpu":
@@ -63,11 +61,9 @@ class Sparse:
             raise ValueError(f"the sparse mask has links for {len(links)} blocks, too few for {n_keys} keys")
 
     def last_text(self) -> "Sparse":
-        """See `Pattern`."""
         return self if self.links_there is None else Sparse(numbers=self.numbers, links=self.links)
 
     def tensors(self) -> dict[str, Tensor]:
-        """See `Pattern`."""
         return {"numbers": self.numbers, "links": self.links}
 
     def columns(self, rows: range, n_keys: int) -> Tensor | None:

@@ -278,72 +278,55 @@ class Reading(Protocol):
     @property
     def model(self) -> ModelInfo:
         """The model in words and numbers."""
-        ...
 
     @property
     def tokens(self) -> tuple[Token, ...]:
         """The tokens of the stack that predicts."""
-        ...
 
     def streams(self, stack: str = AUTO) -> Streams:
         """The residual stream of `encoder` or `decoder`; auto: of the stack that predicts."""
-        ...
 
     def passage(self, layer: int, stack: str = AUTO) -> Passage:
         """The way through a layer, the last one at most, of `encoder` or `decoder`; auto: as `streams`."""
-        ...
 
     def said(self, token: int) -> Said:
         """What the model says at a token of the stack that predicts."""
-        ...
 
     def projections(self) -> Projections:
         """Queries, keys and values of the head that is asked about."""
-        ...
 
     def next_tokens(self) -> NextTokens:
         """Which tokens the model predicts from those before them."""
-        ...
 
     def log_p(self, positions: Sequence[int]) -> Numbers:
         """The logarithms of p at some positions, [n_positions, vocab_size]."""
-        ...
 
     def units(self, stack: str = AUTO) -> Units:
         """The units inside the feed-forward parts of `encoder` or `decoder`; auto: of what predicts."""
-        ...
 
     def routing(self, stack: str = AUTO) -> Routing:
         """Which experts take which tokens, in `encoder` or `decoder`; auto: in what predicts."""
-        ...
 
     def attended(self) -> Attended:
         """Queries, keys and weights of the head that is asked about, as they were in attention."""
-        ...
 
     def mixing(self) -> Mixing:
         """How the layers of a model without attention mix tokens."""
-        ...
 
     def spans(self) -> Spans:
         """The spans that heads learned."""
-        ...
 
     def open_offsets(self) -> OpenOffsets:
         """The hard masks that heads learned."""
-        ...
 
     def copied(self) -> Copied:
         """What a pointer-generator writes and what it copies."""
-        ...
 
     def decoded(self) -> Decoded:
         """The steps of a recurrent decoder with attention."""
-        ...
 
     def recalled(self) -> Recalled:
         """The weights of a stack that reads its text in segments and remembers."""
-        ...
 
 
 def stack_option() -> Any:

@@ -44,7 +44,6 @@ class Picture:
         return divmod(patch, self.n_columns) if patch >= 0 else None
 
     def token(self, row: int, column: int) -> int:
-        """The token of a patch."""
         return self.n_first + row * self.n_columns + column
 
 

@@ -51,21 +51,17 @@ class Task(Protocol):
     @property
     def name(self) -> str:
         """The name recipes use."""
-        ...
 
     @property
     def form(self) -> TaskForm:
         """The form of model the task is for."""
-        ...
 
     @property
     def vocabulary(self) -> tuple[str, ...]:
         """Every word that can occur, in source or target."""
-        ...
 
     def examples(self, n: int, *, seed: int, held_out: bool = False) -> list[Example]:
         """`n` examples; a source that can be held out never occurs among the others, whatever the seed."""
-        ...
 
 
 def labels_of(task: Task) -> tuple[str, ...]:

@@ -390,7 +390,6 @@ def _subjects(words: Words, start: int) -> Iterator[tuple[Subject, int]]:
 
 
 def _things(words: Words, start: int) -> Iterator[tuple[NounPhrase | Person, int]]:
-    """A name or a phrase."""
     for name, gender in NAMES:
         if start < len(words) and words[start] == name:
             yield Person(english=name, french=name, gender=gender), start + 1

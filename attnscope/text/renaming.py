@@ -27,7 +27,6 @@ _ENDS = ["a", "e", "o", "y", "in", "el", "us", "an", "ie", "on", "er", "ick", "i
 
 
 def names_in(texts: Iterable[str]) -> frozenset[str]:
-    """The names in all these texts."""
     capital: Counter[str] = Counter()
     small: Counter[str] = Counter()
     for text in texts:

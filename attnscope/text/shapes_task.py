@@ -56,7 +56,6 @@ class SetAnomalyTask:
 
     @property
     def vocabulary(self) -> tuple[str, ...]:
-        """Every shape that can occur."""
         return SHAPES
 
     @property

@@ -96,7 +96,6 @@ class RowTask:
 
     @property
     def name(self) -> str:
-        """The name recipes use."""
         return self.rule
 
     @property
@@ -494,7 +493,6 @@ def make_task(name: str, **options: object) -> Task:
 
 
 def task_options(name: str) -> tuple[str, ...]:
-    """The names of a task's options."""
     return tuple(field.name for field in dataclasses.fields(_MAKERS[name]()) if field.name not in _FIXED)
 
 

@@ -94,7 +94,6 @@ class Tokenizer:
         return self._vocabulary
 
     def has(self, role: str) -> bool:
-        """Whether there is a token for the role `pad`, `unknown`, `begin`, `end` or `mask`."""
         return role in self._vocabulary.roles
 
     @property
@@ -117,12 +116,10 @@ class Tokenizer:
 
     @property
     def end_id(self) -> int:
-        """Id of the token after the last."""
         return self._vocabulary.role("end")
 
     @property
     def mask_id(self) -> int:
-        """Id of the token that stands for a hidden one."""
         return self._vocabulary.role("mask")
 
     @property

@@ -46,7 +46,6 @@ class GateProbe:
         return self._edits.get(site)
 
     def wants(self, site: SiteKey) -> bool:
-        """No site is recorded."""
         return False
 
     def record(self, site: SiteKey, call: Call, *, lse: Tensor, out: Tensor, is_training: bool) -> None:

@@ -51,11 +51,9 @@ class BatchMaker(Protocol):
 
     def draw(self, rng: np.random.Generator, progress: float) -> Batch:
         """One random training batch; `progress` is how far the run is, 0…1."""
-        ...
 
     def evaluation(self) -> Sequence[Batch]:
         """The same held-out batches every time; none when nothing is held out."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +74,6 @@ class TextBatches:
     n_evaluation: int
 
     def draw(self, rng: np.random.Generator, progress: float) -> Batch:
-        """One random training batch; `progress` is how far the run is, 0…1."""
         length = self._body_length
         starts = rng.integers(0, max(1, len(self.training) - length + 1), size=self.batch_size)
         bodies = self._windows(self.training, starts, length)  # [B, length]
@@ -124,11 +121,9 @@ class Rows(Protocol):
     @property
     def total_lengths(self) -> Ids:
         """Tokens of each example, of all its parts together, [n]."""
-        ...
 
     def batch(self, rows: Ids) -> Batch:
         """The examples of these rows, padded to the longest of them."""
-        ...
 
 
 R = TypeVar("R", bound=Rows)
@@ -156,7 +151,6 @@ class ExampleBatches(Generic[R]):
         )
 
     def draw(self, rng: np.random.Generator, progress: float) -> Batch:
-        """One random training batch; `progress` is how far the run is, 0…1."""
         lengths = self.training.total_lengths
         n_chunks = _CHUNKS if self.has_similar_lengths else 1
         rows = rng.integers(0, len(lengths), size=self.batch_size * n_chunks)

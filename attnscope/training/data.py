@@ -84,7 +84,6 @@ class LabelledRows:
         return self.lengths if self.second_lengths is None else self.lengths + self.second_lengths
 
     def batch(self, rows: Ids) -> Batch:
-        """The texts of these rows with their labels."""
         ids, valid = part_of(self.ids, self.lengths, rows)
         second = second_valid = None
         if self.seconds is not None and self.second_lengths is not None:
@@ -102,7 +101,6 @@ class LabelledRows:
 
 
 def labelled_of_task(examples: Sequence[Example]) -> list[LabelledText]:
-    """A task's examples as labelled texts."""
     return [LabelledText(label=e.label, text=e.source, second=e.target) for e in examples]
 
 

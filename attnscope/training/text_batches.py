@@ -116,7 +116,6 @@ class TextOfRecipe:
         )
 
     def spans(self) -> BatchMaker:
-        """Text with hidden spans, and the spans to be written."""
         self._check_enough()
         recipe = self.recipe
         return SpanBatches(
@@ -257,7 +256,6 @@ class SpanBatches:
     n_evaluation: int
 
     def draw(self, rng: np.random.Generator, progress: float) -> Batch:
-        """One random training batch."""
         length = min(self._length, len(self.training))
         starts = rng.integers(0, len(self.training) - length + 1, size=self.batch_size)
         return self._batch(self.training, starts, length, rng)
@@ -319,7 +317,6 @@ class AfterPrefix:
     n_prefix: int
 
     def draw(self, rng: np.random.Generator, progress: float) -> Batch:
-        """One random training batch."""
         return self._cut(self.batches.draw(rng, progress))
 
     def evaluation(self) -> Sequence[Batch]:
@@ -340,7 +337,6 @@ class BehindMemory:
     n_memory: int
 
     def draw(self, rng: np.random.Generator, progress: float) -> Batch:
-        """One random training batch."""
         return self._longer(self.batches.draw(rng, progress))
 
     def evaluation(self) -> Sequence[Batch]:

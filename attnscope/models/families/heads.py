@@ -65,17 +65,14 @@ class PrunableFamily(Family, ABC):
     @abstractmethod
     def sites(self, model: Any) -> list[ForeignSite]:
         """Every attention module, in any order."""
-        ...
 
     @abstractmethod
     def small_slots(self, model: Any, kept: Kept) -> dict[SiteKey, SiteSlots]:
         """The fewest slots of every site in which the family can be smaller."""
-        ...
 
     @abstractmethod
     def tell_sizes(self, model: Any, kept: Kept, slots: Mapping[SiteKey, SiteSlots]) -> None:
         """Write what a small model's slots are wherever its configuration can say so."""
-        ...
 
 
 class FreeHeads(PrunableFamily):

@@ -85,12 +85,10 @@ class AdoptableFamily(Family, ABC):
     @abstractmethod
     def config(self, choices: LibraryConfig, source: Tensors) -> dict[str, Any]:
         """The keys of our configuration but for the vocabulary; raises LoadError for what ours cannot be."""
-        ...
 
     @abstractmethod
     def state(self, source: Tensors, config: ModelConfig) -> dict[str, Tensor]:
         """Our tensors by name."""
-        ...
 
 
 def _joined(source: Tensors, names: tuple[str, ...], kind: str) -> Tensor:

@@ -140,7 +140,6 @@ class EagerModel:
             _remove(hooks)
 
     def detach(self) -> None:
-        """See `Attached`."""
         self._switch.restore()
 
     def _check_untouched(self, probe: Probe) -> None:

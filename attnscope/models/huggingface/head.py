@@ -34,7 +34,6 @@ class DetachedPass:
         self._model, self._arguments, self._output = model, arguments, output
 
     def logits(self, positions: Sequence[int] | None = None, copy: int = -1) -> Tensor:
-        """See `models.network.Pass`."""
         stream: Tensor = self._output["last_hidden_state"][copy]
         chosen = stream if positions is None else stream[list(positions)]
         if not len(chosen):
@@ -74,7 +73,6 @@ class NoPass:
         self._n_tokens = n_tokens
 
     def logits(self, positions: Sequence[int] | None = None, copy: int = -1) -> Tensor:
-        """Nothing at each position."""
         return torch.zeros((self._n_tokens if positions is None else len(positions), 0))
 
 

@@ -33,33 +33,26 @@ class Reader(Protocol):
     @property
     def vocabulary(self) -> TokensById:
         """The tokens it gives."""
-        ...
 
     @property
     def max_tokens(self) -> int:
         """The most tokens of a source."""
-        ...
 
     @property
     def reads_pairs(self) -> bool:
         """Whether two texts may stand in one source."""
-        ...
 
     def encode(self, text: str, target: str | None) -> Inputs:
         """Both texts as tokens; raises UserError for a target that is not read."""
-        ...
 
     def own_target(self, inputs: Inputs, written: Sequence[int]) -> Inputs:
         """The same inputs with what the model wrote as their target."""
-        ...
 
     def arguments(self, inputs: Inputs, device: torch.device, n_copies: int) -> dict[str, Tensor]:
         """What the model's forward is called with, `n_copies` times the same text."""
-        ...
 
     def source_arguments(self, ids: Sequence[int], device: torch.device) -> dict[str, Tensor]:
         """What the encoder of an encoder–decoder is called with for a source of these ids."""
-        ...
 
 
 class TextReader:
@@ -167,7 +160,6 @@ class PictureVocabulary:
     kind = "patches"
 
     def has(self, role: str) -> bool:
-        """There are no roles."""
         return False
 
     @property
@@ -177,17 +169,14 @@ class PictureVocabulary:
 
     @property
     def end_id(self) -> int:
-        """There is none."""
         raise _no_token()
 
     @property
     def mask_id(self) -> int:
-        """There is none."""
         raise _no_token()
 
     @property
     def entries(self) -> Entries:
-        """There are none."""
         raise _no_token()
 
     def token(self, id: int) -> Token:
@@ -233,7 +222,6 @@ class PictureReader:
         return Picture(text=text, pixels=pixels, n_rows=n_rows, n_columns=n_columns, n_first=n_first)
 
     def own_target(self, inputs: Inputs, written: Sequence[int]) -> Inputs:
-        """There is no target."""
         return inputs
 
     def arguments(self, inputs: Inputs, device: torch.device, n_copies: int) -> dict[str, Tensor]:

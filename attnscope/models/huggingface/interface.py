@@ -64,11 +64,9 @@ class Watcher(Protocol):
     @property
     def probe(self) -> Probe | None:
         """The probe that `attend` gets."""
-        ...
 
     def site(self, module: nn.Module, call: Call) -> SiteKey | None:
         """The site of this call; None when it is not to be probed."""
-        ...
 
 
 _WATCHER: ContextVar[Watcher | None] = ContextVar("attnscope_watcher", default=None)

@@ -64,23 +64,19 @@ class HuggingFaceNetwork:
 
     @property
     def form(self) -> Form:
-        """See `Network`, as all these."""
         return self.task.form
 
     @property
     def output_kind(self) -> OutputKind:
-        """What its logits are about."""
         return self.task.output_kind
 
     @property
     def device(self) -> torch.device:
-        """Where it computes."""
         device: torch.device = self.module.device
         return device
 
     @property
     def max_tokens(self) -> int:
-        """The most tokens of a source."""
         return self._reader.max_tokens
 
     @property
@@ -90,7 +86,6 @@ class HuggingFaceNetwork:
 
     @property
     def info(self) -> ModelInfo:
-        """The model in words and numbers."""
         return self._info
 
     @cached_property
@@ -156,7 +151,6 @@ class HuggingFaceNetwork:
             return said(self.module(**arguments))
 
     def answer(self, id: int) -> Token:
-        """The token, or the label, that a column of the logits stands for."""
         if self.output_kind != "class":
             return self.vocabulary.token(id)
         labels = self.abilities.labels

@@ -212,38 +212,31 @@ class Attached(Protocol):
     @property
     def sites(self) -> tuple[Site, ...]:
         """Every attention module, in order."""
-        ...
 
     @property
     def note(self) -> str:
         """What people must know about the maps."""
-        ...
 
     @property
     def has_gates(self) -> bool:
         """Whether heads can be gated and edited."""
-        ...
 
     @property
     def modules(self) -> Mapping[nn.Module, tuple[SiteKey, ...]]:
         """The sites of each module's calls in one pass; empty where modules are not known."""
-        ...
 
     @property
     def difference(self) -> float:
         """How far outputs were from the model's own."""
-        ...
 
     def probing(self, probe: Probe, *, is_one_pass: bool = False) -> AbstractContextManager[None]:
         """A context in which each pass of the model shows its attention to `probe`.
 
         With `is_one_pass` there will be one, of the model or of a part, and nothing is hooked onto modules.
         """
-        ...
 
     def detach(self) -> None:
         """Give the model its own attention back."""
-        ...
 
 
 def attach(model: Any, example: Example | None = None) -> Attached:
@@ -294,11 +287,9 @@ class _ThroughInterface:
         self._map, self._switch = found, switch
 
     def probing(self, probe: Probe, *, is_one_pass: bool = False) -> AbstractContextManager[None]:
-        """See `Attached`."""
         if is_one_pass:  # it begins with nothing counted
             return watching(SitePass(self._map, probe))
         return _probing_calls(self._map, probe)
 
     def detach(self) -> None:
-        """See `Attached`."""
         self._switch.restore()

@@ -91,22 +91,18 @@ class HuggingFaceVocabulary:
         return self._entries
 
     def has(self, role: str) -> bool:
-        """Whether there is a token for the role `pad`, `unknown`, `begin`, `end` or `mask`."""
         return role in self._entries.roles
 
     @property
     def begin_id(self) -> int:
-        """Id of the token before the first; raises UserError if there is none, as all these do."""
         return self._entries.role("begin")
 
     @property
     def end_id(self) -> int:
-        """Id of the token after the last."""
         return self._entries.role("end")
 
     @property
     def mask_id(self) -> int:
-        """Id of the token that stands for a hidden one."""
         return self._entries.role("mask")
 
     def id_of(self, entry: str) -> int | None:
@@ -115,11 +111,9 @@ class HuggingFaceVocabulary:
         return id
 
     def token(self, id: int) -> Token:
-        """The token of an id, standing in no text."""
         return self._entries.token(id)
 
     def decode(self, ids: Iterable[int]) -> str:
-        """The text of some ids, without special tokens."""
         return self._entries.decode(ids)
 
     # -- text to tokens ---------------------------------------------------------------------------

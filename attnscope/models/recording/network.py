@@ -101,7 +101,6 @@ class RecordedNetwork:
         return Inputs(source=self.trace.source, target=self.trace.target)
 
     def own_target(self, inputs: Inputs, written: Sequence[int]) -> Inputs:
-        """Nothing is written."""
         return inputs
 
     def run(self, inputs: Inputs, probe: Probe | None = None, *, n_copies: int = 1) -> "EmptyPass":
@@ -157,7 +156,6 @@ class RecordedVocabulary:
         self._name = name
 
     def has(self, role: str) -> bool:
-        """No token has a role."""
         return False
 
     @property

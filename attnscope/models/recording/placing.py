@@ -64,7 +64,6 @@ class RecordedCall:
 
     @property
     def words(self) -> str:
-        """The call in a line."""
         size = f"{self.record.n_queries} × {self.record.n_keys}"
         kind = ", causal" if self.record.rule.is_causal else ""
         n_heads = self.record.q.shape[0]

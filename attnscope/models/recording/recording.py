@@ -94,7 +94,6 @@ class ModuleStack:
         self.seen: Counter[str] = Counter()
 
     def start(self) -> None:
-        """Follow every module that is called from here on."""
         self._handles = [
             register_module_forward_pre_hook(self._enter),
             register_module_forward_hook(self._leave, always_call=True),

@@ -49,26 +49,22 @@ class Writer(Protocol):
     @property
     def is_incremental(self) -> bool:
         """Whether the probe sees every new row once, and no other."""
-        ...
 
     @property
     def max_tokens(self) -> int:
         """Most tokens of the text that is written, the prefix counted in."""
-        ...
 
     def begin(self, source: Sequence[int], prefix: Sequence[int]) -> Tensor:
         """Read the source (empty but for an encoder–decoder) and the prefix (one token at least).
 
         Returns the logits after the last token of the prefix: float32 [1, vocab_size].
         """
-        ...
 
     def step(self, ids: Sequence[int], parents: Sequence[int]) -> Tensor:
         """Text i from now on is text `parents[i]` of the step before with `ids[i]` after it.
 
         A parent may have several children or none. Returns float32 [len(ids), vocab_size].
         """
-        ...
 
 
 class OwnWriter:
@@ -154,7 +150,6 @@ class CachingNetwork(Protocol):
 
     def writer(self, probe: Probe | None = None) -> Writer:
         """A writer for one prompt; it sends all attention through `probe`."""
-        ...
 
 
 def writer_of(network: Network, probe: Probe | None = None) -> Writer:

@@ -307,7 +307,6 @@ class RowProbe(GateProbe):
         self._rows = {site.key: _Rows(is_growing=site.stack == "decoder") for site in sites}
 
     def wants(self, site: SiteKey) -> bool:
-        """Every site is recorded."""
         return site in self._rows
 
     def record(self, site: SiteKey, call: Call, *, lse: Tensor, out: Tensor, is_training: bool) -> None:
@@ -502,7 +501,6 @@ class _TokensSoFar:
         self._tokens: list[WrittenToken] = []
 
     def of(self, draft: Draft) -> tuple[WrittenToken, ...]:
-        """The tokens of a draft."""
         n_same = self._n_same(draft.choices)
         del self._choices[n_same:], self._tokens[n_same:]
         for position, choice in enumerate(draft.choices[n_same:], start=self._first + n_same):

@@ -32,15 +32,12 @@ class RunningText(Protocol):
 
     def windows(self, mask_share: float | None) -> "BatchMaker":
         """Stretches of which each token is to predict the next, or a share of hidden tokens to be guessed."""
-        ...
 
     def stretches(self) -> "BatchMaker":
         """Two stretches, of which the second follows the first in half of the rows; tokens are hidden."""
-        ...
 
     def spans(self) -> "BatchMaker":
         """Text with hidden spans, and the spans to be written."""
-        ...
 
 
 class ObjectiveScheme(Scheme):

@@ -20,12 +20,10 @@ class Seen(Protocol):
     @property
     def words(self) -> Mapping[str, int]:
         """How often each word is there, as the kind splits texts; counted for kinds that need it."""
-        ...
 
     @property
     def has_capitals(self) -> bool:
         """Whether there is a capital letter."""
-        ...
 
 
 class TokenizerKind(Scheme, ABC):
@@ -59,12 +57,10 @@ class TokenizerKind(Scheme, ABC):
     @abstractmethod
     def untrained(self) -> Library:
         """A tokenizer that knows nothing yet."""
-        ...
 
     @abstractmethod
     def trainer(self, vocab_size: int, letters: Counter[str]) -> Any:
         """What trains it."""
-        ...
 
     def finished(self, library: Library, seen: Seen) -> Library:
         """What there is to do after the training."""
@@ -73,7 +69,6 @@ class TokenizerKind(Scheme, ABC):
     @abstractmethod
     def is_kind_of(self, library: Library) -> bool:
         """Whether a tokenizer, whoever made it, is of this kind."""
-        ...
 
 
 def said_of(component: object) -> str:
