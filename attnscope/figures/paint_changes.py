@@ -9,7 +9,7 @@ from PySide6.QtGui import QColor, QImage, QPainter, QPen
 
 from attnscope.figures.colours import Palette, difference_map, lut_argb
 from attnscope.figures.difference_codes import delta_codes
-from attnscope.figures.paint_grid import paint_off
+from attnscope.figures.paint_grid import GridMarks, paint_off
 from attnscope.figures.raster import ImageCache, code_colours, image_from_words
 from attnscope.figures.style import SMALL_PX, font, text_width, type_px, value_text
 from attnscope.records.compare import DifferenceGrid, pooled_difference
@@ -133,24 +133,22 @@ def changes_layout(rect: QRectF, grids: tuple[DifferenceGrid, ...], *, is_sorted
 
 def paint_changes(
     painter: QPainter,
-    rect: QRectF,
+    layout: ChangesLayout,
     grids: tuple[DifferenceGrid, ...],
     *,
     palette: Palette,
     colour_map: str = "viridis",
-    is_sorted: bool = False,
     end: float = 0.0,
-    selected: HeadRef | None = None,
-    hovered: HeadRef | None = None,
-    off: frozenset[HeadRef] = frozenset(),
+    marks: GridMarks | None = None,
     cache: ImageCache | None = None,
-) -> ChangesLayout:
-    """Draw all heads into `rect`; `end` is the |Δ| at the ends of the colours, 0: each head's largest.
+) -> None:
+    """Draw all heads; `end` is the |Δ| at the ends of the colours, 0: each head's largest.
 
-    Heads in `off` are struck through.
+    Of the marks the head under the cursor, the current one, and those that are off.
     """
-    layout = changes_layout(rect, grids, is_sorted=is_sorted)
     top = top_mean(grids)
+    marks = marks or GridMarks()
+    off = marks.gates.off()
     cache = cache or ImageCache()
     stripes = lut_argb(colour_map)
     painter.save()
@@ -170,16 +168,17 @@ def paint_changes(
         else:
             share = changed.mean_abs / top if top > 0 else 0.0
             painter.fillRect(stripe, QColor.fromRgb(int(stripes[round(255 * min(share, 1.0))])))
-        _paint_frame(painter, box, changed.head, selected, hovered, palette)
+        _paint_frame(painter, box, changed.head, marks, palette)
         if layout.label_px:
-            _paint_label(painter, box, changed, selected, palette, is_mixed=layout.is_mixed)
+            is_current = changed.head == marks.current
+            _paint_label(painter, box, changed, palette, is_mixed=layout.is_mixed, is_current=is_current)
     painter.setPen(QColor(palette.muted))
     for row, name in enumerate(layout.names):
         box = layout.box(row, 0)
-        place = QRectF(rect.left(), box.center().y() - type_px(8), box.left() - rect.left() - 6, type_px(16))
+        left = layout.area.left() - type_px(_SIDE_PX) - _MARGIN_PX
+        place = QRectF(left, box.center().y() - type_px(8), box.left() - left - 6, type_px(16))
         painter.drawText(place, Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter, name)
     painter.restore()
-    return layout
 
 
 def top_mean(grids: tuple[DifferenceGrid, ...]) -> float:
@@ -256,17 +255,11 @@ def _image(changed: ChangedHead, box: QRectF, end: float, palette: Palette, cach
     )
 
 
-def _paint_frame(
-    painter: QPainter,
-    box: QRectF,
-    head: HeadRef,
-    selected: HeadRef | None,
-    hovered: HeadRef | None,
-    palette: Palette,
-) -> None:
-    if head not in (selected, hovered):
+def _paint_frame(painter: QPainter, box: QRectF, head: HeadRef, marks: GridMarks, palette: Palette) -> None:
+    if head not in (marks.current, marks.hovered):
         return
-    pen = QPen(QColor(palette.accent if head == selected else palette.text), 2.0 if head == selected else 1.0)
+    is_current = head == marks.current
+    pen = QPen(QColor(palette.accent if is_current else palette.text), 2.0 if is_current else 1.0)
     pen.setJoinStyle(Qt.PenJoinStyle.MiterJoin)
     painter.setPen(pen)
     painter.drawRect(box.adjusted(-2, -2, 1, 1))
@@ -282,13 +275,13 @@ def _paint_label(
     painter: QPainter,
     box: QRectF,
     changed: ChangedHead,
-    selected: HeadRef | None,
     palette: Palette,
     *,
     is_mixed: bool,
+    is_current: bool,
 ) -> None:
     label = _label(changed.head, is_mixed=is_mixed)
-    painter.setPen(QColor(palette.accent if changed.head == selected else palette.muted))
+    painter.setPen(QColor(palette.accent if is_current else palette.muted))
     painter.drawText(QPointF(box.left(), box.top() - 4), label)
     value = _short(changed.mean_abs)
     if text_width(label) + text_width(value) + 6 <= box.width():

@@ -10,7 +10,7 @@ from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPen
 from attnscope.figures.colour_bar import ColourBar, paint_colour_bar
 from attnscope.figures.colours import Palette, argb, difference_map, ink_on, lut
 from attnscope.figures.difference_codes import GAP, DifferenceCodes, delta_codes, difference_codes
-from attnscope.figures.difference_layout import DifferenceLayout, difference_layout
+from attnscope.figures.difference_layout import DifferenceLayout
 from attnscope.figures.map_layout import MapLayout, whole_view
 from attnscope.figures.paint_map import paint_axis_names, paint_highlight
 from attnscope.figures.plain import plain_text
@@ -34,7 +34,7 @@ from attnscope.figures.style import (
     value_px,
     value_text,
 )
-from attnscope.figures.token_axis import PAD_PX, axis_names, paint_columns, paint_rows
+from attnscope.figures.token_axis import PAD_PX, Labels, axis_names, paint_columns, paint_rows
 from attnscope.figures.vector_cells import has_vector_cells, paint_vector_cells
 from attnscope.records.compare import ONLY_A, ONLY_B, Which, pooled_difference
 from attnscope.records.tokens import Token
@@ -49,23 +49,19 @@ _OF_ROWS = " of their weight"
 
 def paint_difference(
     painter: QPainter,
-    rect: QRectF,
+    layout: DifferenceLayout,
     shown: ComparedMaps,
     *,
     style: MapStyle,
     palette: Palette,
-    view: QRectF | None = None,
     highlight: Highlight = (None, None),
     cache: ImageCache | None = None,
     codes: DifferenceCodes | None = None,
-    layout: DifferenceLayout | None = None,
-) -> DifferenceLayout:
-    """Draw the three maps into `rect` and return where everything lies.
+) -> None:
+    """Draw the three maps; `highlight` is a (query, key) slot of which either may be None.
 
-    `view` is the visible part in slots (x keys, y queries); `highlight` a (query, key) slot of which either
-    may be None. A and B share one scale. `layout` is that of `rect` and `view` where it is known.
+    A and B share one scale.
     """
-    layout = layout or difference_layout(rect, shown, view=view)
     codes = codes or difference_codes(shown, style)
     cache = cache or ImageCache()
     painter.save()
@@ -90,7 +86,6 @@ def paint_difference(
         _paint_axes(painter, panel, names, style, palette, highlight)
     _paint_bars(painter, layout, shown, codes, style, palette)
     painter.restore()
-    return layout
 
 
 def delta_words(shown: ComparedMaps) -> str:
@@ -255,9 +250,11 @@ def _paint_axes(
 ) -> None:
     bottom, right = panel.cells.top() - PAD_PX, panel.cells.left() - PAD_PX - 2
     queries, keys = names
-    width = panel.column_width
-    paint_columns(painter, keys, panel.columns, bottom, panel.turn, width, palette, highlight[1])
-    paint_rows(painter, queries, panel.rows, right, panel.row_width, palette, highlight[0])
+    query, key = highlight
+    columns = Labels(tokens=keys, span=panel.columns, width=panel.column_width, highlight=key)
+    paint_columns(painter, columns, bottom, panel.turn, palette)
+    rows = Labels(tokens=queries, span=panel.rows, width=panel.row_width, highlight=query)
+    paint_rows(painter, rows, right, palette)
     paint_axis_names(painter, panel, axis_names(queries, style), palette)
 
 

@@ -12,12 +12,12 @@ from PySide6.QtGui import QColor, QFontMetricsF, QPainter
 from attnscope.counting import short_words, weight_words
 from attnscope.figures.colours import Palette, difference_map, lut
 from attnscope.figures.difference_codes import delta_codes
-from attnscope.figures.inside_layout import COLUMN_STEPS, STRIPS, Column, InsideLayout, inside_layout
+from attnscope.figures.inside_layout import COLUMN_STEPS, STRIPS, Column, InsideLayout
 from attnscope.figures.paint_formula import set_formula
 from attnscope.figures.plain import isolated, plain_piece
 from attnscope.figures.raster import cells_image, code_colours, image_size
 from attnscope.figures.style import LARGE_PX, NORMAL_PX, SMALL_PX, font, text_width, type_px
-from attnscope.figures.token_axis import paint_rows, stride_for
+from attnscope.figures.token_axis import Labels, paint_rows, stride_for
 from attnscope.records.inside import HeadInside
 from attnscope.viewmodels.causes.inside_words import Step, check_words, rest_words, step_words, title_words
 
@@ -30,18 +30,15 @@ Values = NDArray[np.float32]
 
 def paint_inside(
     painter: QPainter,
-    rect: QRectF,
+    layout: InsideLayout,
     inside: HeadInside,
     *,
     palette: Palette,
     step: Step = "product",
     row: int | None = None,
     dimension: int | None = None,
-    offset_px: float = 0.0,
-    is_paper: bool = False,
-) -> InsideLayout:
+) -> None:
     """Draw the inside of a head; `row` and `dimension` are those whose numbers are written out."""
-    layout = inside_layout(rect, inside, step=step, offset_px=offset_px, is_paper=is_paper)
     row = inside.strongest() if row is None else row
     painter.save()
     painter.setRenderHint(QPainter.RenderHint.Antialiasing, True)
@@ -51,7 +48,6 @@ def paint_inside(
     _paint_rows(painter, layout, inside, palette, step, row)
     _paint_output(painter, layout, inside, palette, step)
     painter.restore()
-    return layout
 
 
 def _paint_rows(
@@ -68,8 +64,8 @@ def _paint_rows(
             paint_weights(painter, layout, column, inside, palette)
         else:
             paint_numbers(painter, layout, column, inside, palette)
-    width = layout.label_width
-    paint_rows(painter, inside.key_tokens, layout.rows, layout.rect.left() + width, width, palette, row)
+    labels = Labels(tokens=inside.key_tokens, span=layout.rows, width=layout.label_width, highlight=row)
+    paint_rows(painter, labels, layout.rect.left() + labels.width, palette)
     if row is not None:
         _mark_row(painter, layout, row, palette)
     painter.restore()

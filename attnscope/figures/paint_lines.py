@@ -17,9 +17,10 @@ from attnscope.figures.lines_field import FieldCache, LinesField, StrongLines, p
 from attnscope.figures.map_layout import MARGIN_PX
 from attnscope.figures.paint_map import Highlight
 from attnscope.figures.style import NORMAL_PX, SMALL_PX, MapStyle, font, text_width, type_px
-from attnscope.figures.token_axis import LINE_PX, Span, axis_names, paint_keys, paint_rows, widest
+from attnscope.figures.token_axis import LINE_PX, Labels, Span, axis_names, paint_keys, paint_rows, widest
 from attnscope.figures.wrapping import wrapped
 from attnscope.records.maps import HeadMap
+from attnscope.records.tokens import Token
 
 MAX_LINES = 5_000
 _FAINTEST = 0.01
@@ -57,6 +58,10 @@ class LinesLayout:
     def height(self) -> float:
         """The height of the longer column, in sight or not."""
         return max(self.queries.n * self.queries.step, self.keys.n * self.keys.step)
+
+    def labels(self, tokens: tuple[Token, ...], span: Span, highlight: int | None, every: int) -> Labels:
+        """The labels of one of the two columns."""
+        return Labels(tokens=tokens, span=span, width=self.label_width, highlight=highlight, every=every)
 
     def hit_name(self, position: QPointF) -> int | None:
         """The head whose name is under a position, counted from 0."""
@@ -233,11 +238,10 @@ def paint_lines(
         cache.paint(painter, field, is_rough=is_rough)
     else:
         paint_lines_field(painter, field, is_paper=is_paper)
-    width, every = layout.label_width, style.label_every
-    place = (layout.queries, layout.left - 8, width)
-    paint_rows(painter, shown[0].queries, *place, palette, highlight[0], every=every)
-    place = (layout.keys, layout.right + 8, width)
-    paint_keys(painter, shown[0].keys, *place, palette, highlight[1], every=every)
+    rows = layout.labels(shown[0].queries, layout.queries, highlight[0], style.label_every)
+    paint_rows(painter, rows, layout.left - 8, palette)
+    columns = layout.labels(shown[0].keys, layout.keys, highlight[1], style.label_every)
+    paint_keys(painter, columns, layout.right + 8, palette)
     _paint_words(painter, layout, shown, lines, style, palette, n_left_out=len(maps) - len(shown))
     paint_names(painter, layout.names, palette, only=only)
     painter.restore()

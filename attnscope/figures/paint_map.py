@@ -30,7 +30,15 @@ from attnscope.figures.style import (
     value_text,
     widest_value,
 )
-from attnscope.figures.token_axis import LINE_PX, PAD_PX, axis_names, column_stride, paint_columns, paint_rows
+from attnscope.figures.token_axis import (
+    LINE_PX,
+    PAD_PX,
+    Labels,
+    axis_names,
+    column_stride,
+    paint_columns,
+    paint_rows,
+)
 from attnscope.figures.vector_cells import has_vector_cells, paint_vector_cells
 from attnscope.records.maps import HeadMap
 from attnscope.records.sites import gate_note
@@ -283,13 +291,14 @@ def _paint_axes(
     style: MapStyle,
 ) -> None:
     cells, width, every = layout.cells, layout.column_width, style.label_every
-    bottom = cells.top() - PAD_PX
-    right = cells.left() - PAD_PX - 2
-    columns, rows = layout.columns, layout.rows
-    across = every if style.turn is None else column_stride(columns.step, style.turn, width, every)
-    place = (columns, bottom, layout.turn, width)
-    paint_columns(painter, head_map.keys, *place, palette, highlight[1], every=across)
-    paint_rows(painter, head_map.queries, rows, right, layout.row_width, palette, highlight[0], every=every)
+    (query, key), span = highlight, layout.columns
+    across = every if style.turn is None else column_stride(span.step, style.turn, width, every)
+    columns = Labels(tokens=head_map.keys, span=span, width=width, highlight=key, every=across)
+    paint_columns(painter, columns, cells.top() - PAD_PX, layout.turn, palette)
+    rows = Labels(
+        tokens=head_map.queries, span=layout.rows, width=layout.row_width, highlight=query, every=every
+    )
+    paint_rows(painter, rows, cells.left() - PAD_PX - 2, palette)
 
 
 def paint_axis_names(painter: QPainter, layout: MapLayout, names: tuple[str, str], palette: Palette) -> None:

@@ -147,82 +147,67 @@ def column_stride(step: float, turn: Turn, width: float, every: int = 0) -> int:
     return max(stride_for(step, every), math.ceil(apart / max(step, 1e-6) - 1e-6))
 
 
-def paint_rows(
-    painter: QPainter,
-    tokens: tuple[Token, ...],
-    span: Span,
-    right: float,
-    width: float,
-    palette: Palette,
-    highlight: int | None,
-    *,
-    every: int = 0,
-) -> None:
-    """Draw labels right-aligned, ending at x = `right`, each up to `width` wide."""
-    stride = stride_for(span.step, every)
-    _paint_word_links(painter, tokens, span, palette, stride, x=right + 2.0, y=None)
-    for i in _shown(span, highlight, stride):
-        box = QRectF(right - width, span.centre(i) - type_px(LINE_PX) / 2, width, type_px(LINE_PX))
-        _paint_label(painter, tokens[i], box, Qt.AlignmentFlag.AlignRight, palette, i == highlight)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Labels:
+    """The labels of one axis, each up to `width` wide; of every n-th token, and of the highlighted one."""
+
+    tokens: tuple[Token, ...]
+    span: Span
+    width: float
+    highlight: int | None = None
+    every: int = 0
+
+    @property
+    def stride(self) -> int:
+        return stride_for(self.span.step, self.every)
+
+    def shown(self) -> list[int]:
+        """The labels to draw; the highlighted one comes last, and its neighbours give way to it."""
+        visible, stride, highlight = self.span.visible(), self.stride, self.highlight
+        shown = [i for i in visible if i % stride == 0]
+        if highlight is not None and highlight in visible:
+            shown = [*(i for i in shown if abs(i - highlight) >= stride), highlight]
+        return shown
 
 
-def paint_keys(
-    painter: QPainter,
-    tokens: tuple[Token, ...],
-    span: Span,
-    left: float,
-    width: float,
-    palette: Palette,
-    highlight: int | None,
-    *,
-    every: int = 0,
-) -> None:
+def paint_rows(painter: QPainter, labels: Labels, right: float, palette: Palette) -> None:
+    """Draw labels right-aligned, ending at x = `right`."""
+    _paint_word_links(painter, labels, palette, x=right + 2.0)
+    _paint_column(painter, labels, right - labels.width, Qt.AlignmentFlag.AlignRight, palette)
+
+
+def paint_keys(painter: QPainter, labels: Labels, left: float, palette: Palette) -> None:
     """Draw labels left-aligned, starting at x = `left`: keys as a column, as the lines show them."""
-    stride = stride_for(span.step, every)
-    _paint_word_links(painter, tokens, span, palette, stride, x=left - 2.0, y=None)
-    for i in _shown(span, highlight, stride):
-        box = QRectF(left, span.centre(i) - type_px(LINE_PX) / 2, width, type_px(LINE_PX))
-        _paint_label(painter, tokens[i], box, Qt.AlignmentFlag.AlignLeft, palette, i == highlight)
+    _paint_word_links(painter, labels, palette, x=left - 2.0)
+    _paint_column(painter, labels, left, Qt.AlignmentFlag.AlignLeft, palette)
 
 
-def paint_columns(
-    painter: QPainter,
-    tokens: tuple[Token, ...],
-    span: Span,
-    bottom: float,
-    turn: Turn,
-    width: float,
-    palette: Palette,
-    highlight: int | None,
-    *,
-    every: int = 0,
+def _paint_column(
+    painter: QPainter, labels: Labels, left: float, align: Qt.AlignmentFlag, palette: Palette
 ) -> None:
+    for i in labels.shown():
+        box = QRectF(left, labels.span.centre(i) - type_px(LINE_PX) / 2, labels.width, type_px(LINE_PX))
+        _paint_label(painter, labels.tokens[i], box, align, palette, i == labels.highlight)
+
+
+def paint_columns(painter: QPainter, labels: Labels, bottom: float, turn: Turn, palette: Palette) -> None:
     """Draw labels ending just above y = `bottom`, turned by `turn` degrees."""
-    stride = stride_for(span.step, every)
-    _paint_word_links(painter, tokens, span, palette, stride, x=None, y=bottom + 2.0)
-    for i in _shown(span, highlight, stride):
-        x = span.centre(i)
+    tokens, span, stride = labels.tokens, labels.span, labels.stride
+    _paint_word_links(painter, labels, palette, y=bottom + 2.0)
+    for i in labels.shown():
+        x, is_highlighted = span.centre(i), i == labels.highlight
         if turn == 0:
             room = max(span.step * stride, label_width(tokens[i]) if stride == 1 else 0.0)
             box = QRectF(x - room / 2, bottom - type_px(LINE_PX), room, type_px(LINE_PX))
-            _paint_label(painter, tokens[i], box, Qt.AlignmentFlag.AlignHCenter, palette, i == highlight)
+            _paint_label(painter, tokens[i], box, Qt.AlignmentFlag.AlignHCenter, palette, is_highlighted)
             continue
         painter.save()
         painter.translate(QPointF(x, bottom))
         painter.rotate(-turn)
         shift = -type_px(LINE_PX) / 2 if turn == 90 else -type_px(LINE_PX) * 0.62
-        box = QRectF(0.0, shift, width, type_px(LINE_PX))
-        _paint_label(painter, tokens[i], box, Qt.AlignmentFlag.AlignLeft, palette, i == highlight)
+        box = QRectF(0.0, shift, labels.width, type_px(LINE_PX))
+        _paint_label(painter, tokens[i], box, Qt.AlignmentFlag.AlignLeft, palette, is_highlighted)
         painter.restore()
-
-
-def _shown(span: Span, highlight: int | None, stride: int) -> list[int]:
-    """The labels to draw; the highlighted one comes last, and its neighbours give way to it."""
-    shown = [i for i in span.visible() if i % stride == 0]
-    if highlight is not None and highlight in span.visible():
-        shown = [i for i in shown if abs(i - highlight) >= stride]
-        shown.append(highlight)
-    return shown
 
 
 def _paint_label(
@@ -274,21 +259,15 @@ def _fitted(piece: str, is_special: bool, room: float, _type: tuple[float, str])
 
 
 def _paint_word_links(
-    painter: QPainter,
-    tokens: tuple[Token, ...],
-    span: Span,
-    palette: Palette,
-    stride: int,
-    *,
-    x: float | None,
-    y: float | None,
+    painter: QPainter, labels: Labels, palette: Palette, *, x: float | None = None, y: float | None = None
 ) -> None:
     """A thin line beside the pieces of one word joins them."""
-    if stride > 1:
+    span = labels.span
+    if labels.stride > 1:
         return
     painter.setPen(QPen(QColor(palette.muted), 1.0))
     for i in span.visible():
-        if i == 0 or not tokens[i].joins_previous:
+        if i == 0 or not labels.tokens[i].joins_previous:
             continue
         start, end = max(span.centre(i - 1), span.low), span.centre(i)
         if x is not None:

@@ -19,11 +19,12 @@ from attnscope.figures.difference_layout import difference_layout
 from attnscope.figures.figure import figure
 from attnscope.figures.paint_changes import by_change, changes_layout, paint_changes
 from attnscope.figures.paint_difference import paint_difference
+from attnscope.figures.paint_grid import GridMarks
 from attnscope.figures.raster import FIRST_COLOUR, NO_DATA, NOT_ALLOWED
 from attnscope.figures.style import MapStyle, text_width
 from attnscope.records.compare import DifferenceGrid
 from attnscope.records.maps import HeadMap
-from attnscope.records.sites import HeadRef, Site
+from attnscope.records.sites import NO_GATES, HeadRef, Site
 from attnscope.viewmodels.compare.difference import compare_maps
 from attnscope.viewmodels.maps.alignment import align_tokens
 
@@ -104,9 +105,8 @@ def test_that_a_large_map_shows_its_largest_difference_of_either_sign() -> None:
     shown = compare_maps(maps[0], maps[1], aligned, aligned)
     image = QImage(700, 260, QImage.Format.Format_RGB32)
     with QPainter(image) as painter:
-        layout = paint_difference(
-            painter, QRectF(0, 0, 700, 260), shown, style=MapStyle(show_values=True), palette=LIGHT
-        )
+        layout = difference_layout(QRectF(0, 0, 700, 260), shown)
+        paint_difference(painter, layout, shown, style=MapStyle(show_values=True), palette=LIGHT)
     cells = layout.cells[2].toRect()
     low = QColor(*lut("diverging")[0].tolist())
     pixels = {image.pixelColor(x, y).name() for x in range(cells.left(), cells.right() + 1)
@@ -182,7 +182,7 @@ def test_that_every_head_of_a_comparison_is_shown_once(is_sorted: bool) -> None:
         assert layout.hit(box.center()).head == layout.rows[row][column].head
     image = QImage(520, 240, QImage.Format.Format_RGB32)
     with QPainter(image) as painter:
-        paint_changes(painter, rect, grids(), palette=DARK, is_sorted=is_sorted, selected=heads[0])
+        paint_changes(painter, layout, grids(), palette=DARK, marks=GridMarks(current=heads[0]))
 
 
 def test_that_the_most_changed_heads_come_first_and_those_without_number_last() -> None:
@@ -211,11 +211,12 @@ def test_that_labels_of_several_stacks_have_their_letter_and_do_not_touch() -> N
 
 def test_that_a_head_that_is_off_is_dimmed_and_struck() -> None:
     pictures = []
-    for off in (frozenset(), frozenset({grids(1)[0].heads[1]})):
+    layout = changes_layout(QRectF(0, 0, 520, 240), grids(1), is_sorted=False)
+    for off in (NO_GATES, NO_GATES.with_value(grids(1)[0].heads[1], 0.0)):
         image = QImage(520, 240, QImage.Format.Format_RGB32)
         image.fill(0)
         with QPainter(image) as painter:
-            layout = paint_changes(painter, QRectF(0, 0, 520, 240), grids(1), palette=DARK, off=off)
+            paint_changes(painter, layout, grids(1), palette=DARK, marks=GridMarks(gates=off))
         pictures.append([image.copy(layout.box(0, k).toRect()) for k in range(2)])
     assert pictures[0][0] == pictures[1][0]
     assert pictures[0][1] != pictures[1][1]

@@ -73,7 +73,8 @@ class DifferenceFigure(FigureSpec):
         return False
 
     def paint(self, painter: QPainter, rect: QRectF, palette: Palette) -> None:
-        paint_difference(painter, rect, self.compared, style=self.style, palette=palette)
+        layout = difference_layout(rect, self.compared)
+        paint_difference(painter, layout, self.compared, style=self.style, palette=palette)
 
     def natural_height(self, width: float) -> float:
         return natural_difference_height(width, self.compared)

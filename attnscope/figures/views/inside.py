@@ -10,6 +10,7 @@ from PySide6.QtGui import QPainter
 
 from attnscope.figures.caption import change_words, quoted
 from attnscope.figures.colours import Palette
+from attnscope.figures.inside_layout import inside_layout
 from attnscope.figures.numbers import exact_number_text, safe_cell
 from attnscope.figures.paint_inside import paint_inside
 from attnscope.figures.plain import plain_piece
@@ -51,9 +52,8 @@ class InsideFigure(FigureSpec):
 
     def paint(self, painter: QPainter, rect: QRectF, palette: Palette) -> None:
         shown = self.inside
-        paint_inside(
-            painter, rect, shown.inside, palette=palette, step=shown.step, row=shown.row, is_paper=True
-        )
+        layout = inside_layout(rect, shown.inside, step=shown.step, is_paper=True)
+        paint_inside(painter, layout, shown.inside, palette=palette, step=shown.step, row=shown.row)
 
     def shown_words(self) -> list[str]:
         inside = self.inside.inside

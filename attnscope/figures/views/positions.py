@@ -225,6 +225,17 @@ def _is_alike(one: NDArray[np.float64], other: NDArray[np.float64]) -> bool:
     return float(np.abs(one - other).max()) < 0.02 * span
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Map:
+    """Numbers from −`peak` to `peak` as a map: its title and note, its axes, its place in a cache."""
+
+    values: NDArray[np.float32]
+    peak: float
+    words: tuple[str, str]
+    axes: tuple[str, str]
+    slot: tuple[str, int]
+
+
 def paint_matrix(
     painter: QPainter,
     rect: QRectF,
@@ -236,19 +247,10 @@ def paint_matrix(
 ) -> QRectF:
     """Draw the encoding itself, positions down and dimensions across; returns the cells' rectangle."""
     peak = _peak(table.matrix)
-    title = shorten(plain_piece(table.name), 24)
     note = f"−{share_text(peak)} … {share_text(peak)}".replace("−0 … 0", "all 0")
-    return _paint_cells(
-        painter,
-        rect,
-        table.matrix,
-        peak,
-        (title, note),
-        _matrix_axes(table),
-        palette,
-        cache or ImageCache(),
-        ("matrix", slot),
-    )
+    words, axes = (shorten(plain_piece(table.name), 24), note), _matrix_axes(table)
+    shown = _Map(values=table.matrix, peak=peak, words=words, axes=axes, slot=("matrix", slot))
+    return _paint_cells(painter, rect, shown, palette, cache or ImageCache())
 
 
 def paint_cosine(
@@ -261,17 +263,9 @@ def paint_cosine(
     slot: int = 0,
 ) -> QRectF:
     """Draw the cosine similarity of every pair of positions; returns the cells' rectangle."""
-    return _paint_cells(
-        painter,
-        rect,
-        table.cosine,
-        1.0,
-        ("", "cosine similarity"),
-        _cosine_axes(table),
-        palette,
-        cache or ImageCache(),
-        ("cosine", slot),
-    )
+    words, axes = ("", "cosine similarity"), _cosine_axes(table)
+    shown = _Map(values=table.cosine, peak=1.0, words=words, axes=axes, slot=("cosine", slot))
+    return _paint_cells(painter, rect, shown, palette, cache or ImageCache())
 
 
 def _matrix_axes(table: PositionTable) -> tuple[str, str]:
@@ -306,17 +300,8 @@ def _codes(values: NDArray[np.float32], peak: float) -> Codes:
     return codes
 
 
-def _paint_cells(
-    painter: QPainter,
-    rect: QRectF,
-    values: NDArray[np.float32],
-    peak: float,
-    words: tuple[str, str],
-    axes: tuple[str, str],
-    palette: Palette,
-    cache: ImageCache,
-    slot: tuple[str, int],
-) -> QRectF:
+def _paint_cells(painter: QPainter, rect: QRectF, shown: _Map, palette: Palette, cache: ImageCache) -> QRectF:
+    words, axes = shown.words, shown.axes
     head = _HEAD_PX if words[0] else _HEAD_PX - 20
     cells = QRectF(
         rect.left() + _SIDE_PX,
@@ -324,13 +309,13 @@ def _paint_cells(
         rect.width() - _SIDE_PX,
         rect.height() - head - _foot_px(axes, rect.width()),
     )
-    n_rows, n_cols = values.shape
+    n_rows, n_cols = shown.values.shape
     if n_rows == n_cols:
         side = min(cells.width(), cells.height())
         cells.setSize(QRectF(0, 0, side, side).size())
     cells = QRectF(round(cells.left()), round(cells.top()), round(cells.width()), round(cells.height()))
-    if values.size:
-        _draw_image(painter, cells, values, peak, palette, cache, slot)
+    if shown.values.size:
+        _draw_image(painter, cells, shown, palette, cache)
     painter.setBrush(Qt.BrushStyle.NoBrush)
     painter.setPen(QPen(QColor(palette.line), 1.0))
     painter.drawRect(cells.adjusted(-0.5, -0.5, 0.5, 0.5))
@@ -354,24 +339,16 @@ def _paint_note(painter: QPainter, rect: QRectF, cells: QRectF, note: str) -> No
     painter.drawText(QPointF(left, cells.top() - 7), text)
 
 
-def _draw_image(
-    painter: QPainter,
-    cells: QRectF,
-    values: NDArray[np.float32],
-    peak: float,
-    palette: Palette,
-    cache: ImageCache,
-    slot: tuple[str, int],
-) -> None:
-    window = QRectF(0, 0, values.shape[1], values.shape[0])
+def _draw_image(painter: QPainter, cells: QRectF, shown: _Map, palette: Palette, cache: ImageCache) -> None:
+    n_rows, n_cols = shown.values.shape
+    window = QRectF(0, 0, n_cols, n_rows)
     size_px, _ = image_size(painter, cells, window)
-    key = (id(values), palette, size_px)
-    image = cache.image(slot, key)
+    key = (id(shown.values), palette, size_px)
+    image = cache.image(shown.slot, key)
     if image is None:
-        made = cells_image(
-            _codes(values, peak), window, size_px, code_colours("diverging", palette), is_sampled=True
-        )
-        image = cache.keep(slot, key, made)
+        codes, colours = _codes(shown.values, shown.peak), code_colours("diverging", palette)
+        made = cells_image(codes, window, size_px, colours, is_sampled=True)
+        image = cache.keep(shown.slot, key, made)
     painter.setRenderHint(QPainter.RenderHint.SmoothPixmapTransform, False)
     painter.drawImage(cells, image)
 

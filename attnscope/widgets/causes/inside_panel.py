@@ -109,18 +109,18 @@ class InsideView(Dressing, QAbstractScrollArea):
         with QPainter(self.viewport()) as painter:
             room = self._room()
             painter.fillRect(room, QColor(self.theme.background))
-            if self._inside is None:
+            layout = self.layout_now()
+            if self._inside is None or layout is None:
                 paint_placeholder(painter, room, self.theme, "One head step by step", self._note)
                 return
-            layout = paint_inside(
+            paint_inside(
                 painter,
-                room,
+                layout,
                 self._inside,
                 palette=self.theme,
                 step=self._step,
                 row=self._row,
                 dimension=self._dimension,
-                offset_px=float(self.verticalScrollBar().value()),
             )
             if self._is_stale:
                 paint_veil(painter, layout.rect, self.theme)

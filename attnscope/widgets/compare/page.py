@@ -34,6 +34,7 @@ from attnscope.figures.paint_changes import (
     top_mean,
 )
 from attnscope.figures.paint_difference import paint_difference
+from attnscope.figures.paint_grid import GridMarks
 from attnscope.figures.paint_map import paint_note
 from attnscope.figures.plain import plain_text
 from attnscope.figures.raster import ImageCache
@@ -42,7 +43,7 @@ from attnscope.figures.style import MapStyle, type_px
 from attnscope.figures.views.difference import DifferenceFigure
 from attnscope.last_made import LastMade
 from attnscope.records.compare import DifferenceGrid, Which
-from attnscope.records.sites import HeadRef
+from attnscope.records.sites import Gates, HeadRef
 from attnscope.viewmodels.compare.difference import ComparedMaps, cell_words
 from attnscope.viewmodels.compare.scripts import (
     WIDTH_MM,
@@ -132,21 +133,19 @@ class CompareMaps(CellMapWidget):
         with QPainter(self) as painter:
             rect = QRectF(self.rect())
             painter.fillRect(rect, QColor(self.theme.background))
-            shown, style = self._shown, self._style
-            if shown is None or 0 in shown.delta.shape:
+            shown, style, layout = self._shown, self._style, self.layout_now()
+            if shown is None or layout is None or 0 in shown.delta.shape:
                 paint_placeholder(painter, rect, self.theme, *self._empty)
                 return
-            layout = paint_difference(
+            paint_difference(
                 painter,
-                rect,
+                layout,
                 shown,
                 style=style,
                 palette=self.theme,
-                view=self._view,
                 highlight=self._cell or (None, None),
                 cache=self._cache,
                 codes=self._codes.of(style, lambda: difference_codes(shown, style)),
-                layout=self.layout_now(),
             )
             if self._is_stale:
                 for cells in layout.cells:
@@ -237,17 +236,20 @@ class CompareGrid(MapWidget):
             if not self._grids:
                 paint_placeholder(painter, rect, self.theme, *self._empty)
                 return
-            layout = paint_changes(
+            layout = self.layout_now()
+            marks = GridMarks(
+                gates=Gates.of(dict.fromkeys(self._off, 0.0)),
+                current=self._selected,
+                hovered=self._hovered.head if self._hovered else None,
+            )
+            paint_changes(
                 painter,
-                rect,
+                layout,
                 self._grids,
                 palette=self.theme,
                 colour_map=self._style.colour_map,
-                is_sorted=self._is_sorted,
                 end=self._end,
-                selected=self._selected,
-                hovered=self._hovered.head if self._hovered else None,
-                off=self._off,
+                marks=marks,
                 cache=self._cache,
             )
             if self._is_stale:
