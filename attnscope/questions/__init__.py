@@ -54,10 +54,10 @@ QUESTIONS = schemes_of(__name__, Question)  # type: ignore[type-abstract]  # tho
 
 
 def question_named(name: str) -> Question:
-    """The question of a name or title, whatever its case; raises UserError for another."""
-    wanted = name.strip().lower()
+    """The question of a name or title, whatever its case, with dashes or spaces; raises UserError."""
+    wanted = name.strip().lower().replace(" ", "-")
     for question in QUESTIONS.values():
-        if wanted in (question.name, question.title.lower()):
+        if wanted in (question.name, question.title.lower().replace(" ", "-")):
             return question
     raise UserError(
         f"There is no question '{shown(name)}'.",

@@ -115,17 +115,21 @@ def split_lines(lines: Sequence[str], validation_share: float) -> tuple[list[str
 
 
 def split_pairs(
-    pairs: Sequence[tuple[str, Item]], validation_share: float, *, by_checksum: bool = False
+    pairs: Sequence[tuple[str, Item]],
+    validation_share: float,
+    *,
+    by_checksum: bool = False,
+    what: str = "text",
 ) -> tuple[list[tuple[str, Item]], list[tuple[str, Item]]]:
     """Training pairs and validation pairs, by the hash of the source: no source is on both sides.
 
     With `by_checksum` a source is held out when its CRC-32 divides by round(1 / share): whoever has one
-    sentence can tell where it went. Raises RecipeError for an impossible share, LoadError when one side
-    would be empty.
+    sentence can tell where it went. `what` is what errors call a source. Raises RecipeError for an impossible
+    share, LoadError when one side would be empty.
     """
     _check_share(validation_share)
     sources = sorted({source for source, _ in pairs}, key=_hash)
-    _check_count(sources)
+    _check_count(sources, what)
     n_validation = min(max(1, round(len(sources) * validation_share)), len(sources) - 1)
     kept_out = set(sources[:n_validation])
     if by_checksum:
@@ -220,13 +224,14 @@ def _check_share(share: float) -> None:
         )
 
 
-def _check_count(items: Sequence[object]) -> None:
+def _check_count(items: Sequence[object], what: str = "text") -> None:
     if len(items) < 2:
+        is_text = what == "text"
         raise LoadError(
-            f"There {'is only one text' if items else 'are no texts'} to train on.",
+            f"There {f'is only one {what}' if items else f'are no {what}s'} to train on.",
             kind="too-short",
-            expected="at least two, one of them for validation",
-            action="Use a longer file, or break the text into lines.",
+            expected=f"at least two{'' if is_text else ' different ones'}, one of them for validation",
+            action="Use a longer file, or break the text into lines." if is_text else f"Add {what}s.",
         )
 
 

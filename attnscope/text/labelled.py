@@ -51,6 +51,12 @@ def read_labelled(path: Path) -> list[LabelledText]:
     return found
 
 
+def is_label(word: str) -> bool:
+    """Whether a word can be a label: it is to be seen, short, and can be written to a file."""
+    is_text = not any("\ud800" <= letter <= "\udfff" for letter in word)
+    return bool(word.strip()) and len(word) <= MAX_LABEL_CHARACTERS and is_text
+
+
 def label_names(texts: Sequence[LabelledText]) -> tuple[str, ...]:
     """Every label once, in alphabetical order: the order of a model's outputs."""
     return tuple(sorted({text.label for text in texts}))

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from attnscope.drawn import drawn_picture, is_name
 from attnscope.errors import LoadError, UserError
 from attnscope.outside import read_outside
-from attnscope.text.labelled import MAX_LABEL_CHARACTERS, MAX_LABELS
+from attnscope.text.labelled import MAX_LABEL_CHARACTERS, MAX_LABELS, is_label
 from attnscope.text.npz import read_arrays, shape_words, wrong_array
 
 if TYPE_CHECKING:
@@ -129,6 +129,14 @@ def read_labelled_pictures(path: Path) -> LabelledPictures:
     """The pictures of an NPZ file or a folder; raises LoadError that says what is wrong, and where."""
     found = _of_folder(path) if path.is_dir() else _of_file(path)
     names = {*found.labels}
+    bad = next((name for name in names if not is_label(name)), None)
+    if bad is not None:
+        raise LoadError(
+            f"{path} has the label {bad[:20]!r}.",
+            kind="pictures",
+            expected=f"words of 1 to {MAX_LABEL_CHARACTERS} letters",
+            action="Give it another name.",
+        )
     if not 2 <= len(names) <= MAX_LABELS:
         told = (
             f"only the label {found.labels[0]!r}" if len(names) == 1 else f"{len(names):,} different labels"
@@ -156,10 +164,6 @@ def _of_file(path: Path) -> LabelledPictures:
     else:
         told = "whole numbers or words"
         raise wrong_array(path, f"has labels of {shape_words(labels)}", told, "pictures")
-    bad = next((word for word in words if not word.strip() or len(word) > MAX_LABEL_CHARACTERS), None)
-    if bad is not None:
-        told = f"words of 1 to {MAX_LABEL_CHARACTERS} letters"
-        raise wrong_array(path, f"has the label {bad[:20]!r}", told, "pictures")
     return LabelledPictures(pixels=pictures.reshape(*pictures.shape[:3], -1), labels=words)
 
 
@@ -178,8 +182,10 @@ def _numbers_as_words(path: Path, labels: NDArray[Any], names: NDArray[Any] | No
         )
         raise wrong_array(path, f"has labels from {least} to {most}", told, "pictures")
     width = len(str(most))  # so that the order of words is that of numbers
-    known = [f"{i:0{width}}" for i in range(most + 1)] if names is None else names.tolist()
-    return tuple(str(known[i]) for i in labels.tolist())
+    if names is None:
+        return tuple(f"{i:0{width}}" for i in labels.tolist())
+    known = names.tolist()
+    return tuple(known[i] for i in labels.tolist())
 
 
 def _checked(path: Path, pictures: NDArray[Any]) -> Pixels:

@@ -7,6 +7,7 @@ CoNLL-U            ten columns, of which one has the labels (universaldependenci
 A written word that stands for several of a tree (don't: do, n't) has no label, and is not scored.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +23,7 @@ COLUMNS: Mapping[str, int] = {"upos": 3, "xpos": 4, "deprel": 7}
 """The columns of CoNLL-U that hold labels, by name, counted from 0; relations are read without subtype."""
 _N_COLUMNS = 10
 _SHOWN = 24
+_NUMBER = re.compile("[0-9]{1,9}")
 _BLANK = ("", " ", "␣")
 
 
@@ -155,15 +157,16 @@ def _of_trees(lines: Sequence[str], path: Path, column: str) -> Iterator[TaggedT
         columns = line.split("\t")
         id = columns[0]
         first, _, last = id.partition("-")
-        is_number = all(part.isascii() and part.isdigit() for part in (first, last or first))
-        if len(columns) != _N_COLUMNS or not (is_number or "." in id):
-            raise _bad_line(line, number, path, f"{_N_COLUMNS} columns separated by tabs, the first a number")
+        is_number = all(map(_NUMBER.fullmatch, (first, last or first)))
+        if len(columns) != _N_COLUMNS or not columns[1].strip() or not (is_number or "." in id):
+            told = f"{_N_COLUMNS} columns separated by tabs, the first a number, the second a word"
+            raise _bad_line(line, number, path, told)
         if "." in id or (not last and int(first) <= until):
             continue
         until = int(last) if last else until
         label = columns[COLUMNS[column]].split(":")[0]
         words.append(columns[1])
-        labels.append(None if last or label == "_" else _checked(label, number, path))
+        labels.append(None if last or label in ("", "_") else _checked(label, number, path))
         gaps.append("" if "SpaceAfter=No" in columns[9] else " ")
 
 

@@ -19,6 +19,8 @@ from attnscope.text.npz import read_arrays, shape_words, wrong_array
 from attnscope.text.pointed import PointedText, pointed_words
 
 _MOST_VECTORS, _MOST_NUMBERS, _MOST_MEMBERS = 100_000, 4_096, 1_000
+_LARGEST = 1e18
+"""So that squares of vectors, which scores and norms are made of, are numbers in float32."""
 _EXPECTED = "an NPZ file with the arrays vectors, sets and odd, and names if they have some"
 _NAME = re.compile(r"\w{1,40}")
 
@@ -42,8 +44,9 @@ def read_vectors(path: Path) -> VectorSets:
     if not is_table or not 1 <= vectors.shape[1] <= _MOST_NUMBERS:
         told = f"numbers, [2 to {_MOST_VECTORS:,}, 1 to {_MOST_NUMBERS:,}]"
         raise _wrong(path, f"has vectors of {shape_words(vectors)}", told)
-    if not np.isfinite(vectors).all():
-        raise _wrong(path, "has vectors with NaN or infinite numbers", "finite numbers")
+    if not (np.abs(vectors.astype(np.float64)) <= _LARGEST).all():
+        told = f"finite numbers of at most {_LARGEST:g}"
+        raise _wrong(path, "has vectors with NaN, infinite or too large numbers", told)
     is_sets = sets.ndim == 2 and sets.dtype.kind in "iu" and 2 <= sets.shape[1] <= _MOST_MEMBERS
     if not is_sets or len(sets) < 2 or sets.min() < 0 or sets.max() >= n:
         told = f"at least 2 sets of 2 to {_MOST_MEMBERS:,} whole numbers from 0 to {n - 1:,}"

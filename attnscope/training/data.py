@@ -170,6 +170,12 @@ def _read(recipe: Recipe, tokenizer: Tokenizer, texts: Sequence[str]) -> list[li
     """The texts as the model will read them when it is asked: cut so that the ends fit."""
     ends = [tokenizer.end_id] if recipe.model.form == "encoder" else []
     most = recipe.model.max_tokens - 1 - len(ends)
+    if most < 1:
+        raise RecipeError(
+            f"model.max_tokens is {recipe.model.max_tokens}: nothing of a text would be read.",
+            expected=f"at least {2 + len(ends)}",
+            action="Make it larger.",
+        )
     return [[tokenizer.begin_id, *ids[:most], *ends] for ids in tokenizer.encode_lines(texts)]
 
 
@@ -187,6 +193,8 @@ def _check_texts(recipe: Recipe, texts: Sequence[LabelledText]) -> None:
 
 _LINES_IN_BLOCK = 64
 _HELD_OUT_SEED = 1
+_N_LOOKS = 4
+"""Batches that are drawn to see whether anything is scored: one may have nothing by chance."""
 _LEAST_WORDS = 8
 
 
@@ -236,6 +244,13 @@ class Prepared:
 
 def prepare(recipe: Recipe, tokenizer: Tokenizer | None = None) -> Prepared:
     """Read what the recipe names; `tokenizer` is that of an earlier run, else one is trained."""
+    prepared = _in_full(recipe, tokenizer)
+    _check_scored(recipe, prepared.batches)
+    return prepared
+
+
+def _in_full(recipe: Recipe, tokenizer: Tokenizer | None) -> Prepared:
+    """The data with what stands in front of each text."""
     n_memory = recipe.model.memory_tokens
     if n_memory:
         room = replace(recipe.model, max_tokens=recipe.model.max_tokens - n_memory, memory_tokens=0)
@@ -249,6 +264,19 @@ def prepare(recipe: Recipe, tokenizer: Tokenizer | None = None) -> Prepared:
         return prepared
     batches = AfterPrefix(batches=prepared.batches, n_prefix=recipe.model.prefix_tokens)
     return replace(prepared, batches=batches)
+
+
+def _check_scored(recipe: Recipe, batches: BatchMaker) -> None:
+    """Raise RecipeError where so little is read of each text that nothing of it is predicted."""
+    rng = np.random.default_rng(recipe.training.seed)
+    if any(len(batches.draw(rng, 0.0).scored) for _ in range(_N_LOOKS)):
+        return
+    n_read = recipe.model.max_tokens - recipe.model.memory_tokens
+    raise RecipeError(
+        f"Of each text {plural(n_read, 'token')} would be read: too little for anything to be predicted.",
+        expected="a model that reads what follows the tokens that are given",
+        action="Make model.max_tokens larger.",
+    )
 
 
 def _prepare(recipe: Recipe, tokenizer: Tokenizer | None) -> Prepared:
@@ -441,7 +469,8 @@ def _prepare_vectors(recipe: Recipe, tokenizer: Tokenizer | None) -> Prepared:
     if tokenizer is None:
         n_pieces = len(found.names) + len(SPECIALS)
         tokenizer = train_tokenizer("words", [" ".join(found.names)], vocab_size=n_pieces)
-    sides = split_pairs([(one.text, one) for one in found.sets], recipe.data.validation_share)
+    numbered = [(one.text, one) for one in found.sets]
+    sides = split_pairs(numbered, recipe.data.validation_share, what="set")
     training, held_out = ([one for _, one in side] for side in sides)
     prepared = _prepare_pointed(recipe, tokenizer, training, held_out, ("odd one",))
     return _reading_vectors(prepared, found.names, found.vectors)

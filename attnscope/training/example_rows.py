@@ -137,9 +137,8 @@ def read_and_split_pictures(recipe: Recipe) -> tuple[LabelledPictures, LabelledP
     """The pictures of a recipe's file or folder, to train on and held out: none is on both sides."""
     found = read_labelled_pictures(Path(recipe.data.path))
     numbered = [(pixels.tobytes().hex(), i) for i, pixels in enumerate(found.pixels)]
-    training, held_out = (
-        [i for _, i in side] for side in split_pairs(numbered, recipe.data.validation_share)
-    )
+    sides = split_pairs(numbered, recipe.data.validation_share, what="picture")
+    training, held_out = ([i for _, i in side] for side in sides)
     return _some(found, training), _some(found, held_out)
 
 

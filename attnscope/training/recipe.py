@@ -219,10 +219,26 @@ def _model_config(
     form = _form_of(table, objective)
     started = model_of_start(start, table, derived=_DERIVED_MODEL_KEYS)
     if start.prompt_tokens:
+        _check_prompt(start, form, objective)
         started = {"memory_tokens": start.prompt_tokens, **started}
     table = _model_of_objective(started, objective, table)
     whole = {**table, "form": form, "vocab_size": tokenizer.vocab_size, "n_labels": _labels_wished(objective)}
     return ModelConfig.from_dict(whole, where="model")
+
+
+def _check_prompt(start: StartPart, form: Form, objective: ObjectivePart) -> None:
+    """What a prompt asks of a recipe, told by its own key: in the model it is memory tokens."""
+    expected = ""
+    if not start.source:
+        expected = "0, since start.from names no model"
+    elif form == "encoder-decoder" or OBJECTIVES[objective.kind].labels:
+        expected = f'0: a model of objective.kind "{objective.kind}" reads no prompt'
+    if expected:
+        raise RecipeError(
+            f"start.prompt_tokens is {start.prompt_tokens}.",
+            expected=expected,
+            action="Change it or what it goes with.",
+        )
 
 
 def _read_watch(entries: object, objective: ObjectivePart) -> tuple[Watch, ...]:
