@@ -5,9 +5,10 @@ Words are counted as `text.split()` counts them, which is how a `words` tokenize
 
 import hashlib
 import random
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import ClassVar, Literal, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,6 +63,56 @@ class Task(Protocol):
 
     def examples(self, n: int, *, seed: int, held_out: bool = False) -> list[Example]:
         """`n` examples; a source that can be held out never occurs among the others, whatever the seed."""
+
+
+class Range(NamedTuple):
+    """What an option of a task may be, beside its type in `Annotated`."""
+
+    least: int
+    most: int
+
+
+class TaskKind(ABC):
+    """A task as a recipe names it, in a file of `text/tasks`; `order` is its place among the others.
+
+    Options are fields with a `Range`, and `form` where it may be one of several `forms`.
+    """
+
+    __slots__ = ()
+    name: ClassVar[str] = ""
+    order: ClassVar[int] = 0
+    forms: ClassVar[tuple[TaskForm, ...]] = ()
+
+    @abstractmethod
+    def examples(self, n: int, *, seed: int, held_out: bool = False) -> list[Example]:
+        """See `Task`."""
+
+    def fault(self) -> RecipeError | None:
+        """What is wrong with options that are right one by one."""
+        return None
+
+
+class DrawnTask(TaskKind):
+    """A task whose examples are drawn one by one; the hash of an example says whether it is held out."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def draw(self, rng: random.Random) -> Example:
+        """An example."""
+
+    def examples(self, n: int, *, seed: int, held_out: bool = False) -> list[Example]:
+        return draw_examples(self.draw, n, name=self.name, seed=seed, held_out=held_out)
+
+
+def some_of(rng: random.Random, words: tuple[str, ...]) -> list[str]:
+    """One of the words (or phrases), or nothing."""
+    return rng.choice(words).split() if rng.random() < 0.5 else []
+
+
+def words_of(*groups: tuple[str, ...]) -> tuple[str, ...]:
+    """The words of all phrases of some groups, in alphabetical order."""
+    return tuple(sorted({word for group in groups for phrase in group for word in phrase.split()}))
 
 
 def labels_of(task: Task) -> tuple[str, ...]:

@@ -2,8 +2,8 @@
 
 from collections import defaultdict
 
-from attnscope.text.tagging_task import TAGS
 from attnscope.text.tasks import make_task
+from attnscope.text.tasks.tagging import TAGS
 
 
 def test_that_each_word_has_a_label_and_many_words_have_two() -> None:

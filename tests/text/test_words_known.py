@@ -4,8 +4,8 @@ import json
 
 from attnscope.cli.main import main
 from attnscope.models import load
-from attnscope.text.grammar_task import EnglishFrenchTask
 from attnscope.text.tasks import known_words
+from attnscope.text.tasks.english_french import EnglishFrenchTask
 from attnscope.text.tokenizer import train_tokenizer
 
 

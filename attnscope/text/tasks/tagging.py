@@ -4,7 +4,7 @@ import random
 from dataclasses import dataclass
 from typing import ClassVar
 
-from attnscope.text.examples import Example, TaskForm, draw_examples
+from attnscope.text.examples import DrawnTask, Example, TaskForm
 
 Tagged = list[tuple[str, str]]
 TAGS = ("ADJ", "ADP", "ADV", "AUX", "DET", "NOUN", "PART", "PRON", "PUNCT", "VERB")
@@ -32,7 +32,7 @@ _ADVERBS, _AUXILIARIES, _PREPOSITIONS = ("often", "never"), ("will", "can"), ("n
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TaggingTask:
+class TaggingTask(DrawnTask):
     """A part of speech for each word: most words can be two, and what stands around them tells which.
 
     `watches` is a noun behind a determiner and a verb behind a subject; `her` a determiner before a noun,
@@ -41,6 +41,7 @@ class TaggingTask:
     """
 
     name: ClassVar[str] = "tagging"
+    order: ClassVar[int] = 11
     form: ClassVar[TaskForm] = "encoder"
 
     @property
@@ -56,7 +57,7 @@ class TaggingTask:
         """The parts of speech."""
         return TAGS
 
-    def _draw(self, rng: random.Random) -> Example:
+    def draw(self, rng: random.Random) -> Example:
         subject, is_plural = _subject(rng)
         sentence = [*subject, *_predicate(rng, is_plural), *_object(rng)]
         if rng.random() < 0.4:
@@ -64,10 +65,6 @@ class TaggingTask:
         words, tags = zip(*sentence, (".", "PUNCT"), strict=True)
         links = tuple((k, k - 1) for k, tag in enumerate(tags) if tag in ("NOUN", "VERB"))
         return Example(source=" ".join(words), links=links, word_labels=tags)
-
-    def examples(self, n: int, *, seed: int, held_out: bool = False) -> list[Example]:
-        """`n` sentences with a label for each word."""
-        return draw_examples(self._draw, n, name=self.name, seed=seed, held_out=held_out)
 
 
 def _subject(rng: random.Random) -> tuple[Tagged, bool]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import ClassVar
 
-from attnscope.text.examples import Example, TaskForm, draw_examples
+from attnscope.text.examples import Example, TaskForm, TaskKind, draw_examples
 
 _SYLLABLES = tuple(first + vowel for first in "bdfgklmnprtvz" for vowel in "aeiou")
 _N_MADE_UP, _N_NEW, _N_IN_VOCABULARY = 500, 100, 200
@@ -16,7 +16,7 @@ _OTHERS = ("visited", "called", "thanked", "met")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReportsTask:
+class ReportsTask(TaskKind):
     """A report of two to four sentences in any order, and its summary: what, where, by whom, and when.
 
     People and rooms go by names or by numbers, so that only the words around tell which is which. Those of
@@ -26,6 +26,7 @@ class ReportsTask:
     """
 
     name: ClassVar[str] = "reports"
+    order: ClassVar[int] = 16
     form: ClassVar[TaskForm] = "encoder-decoder"
 
     @property

@@ -2,32 +2,33 @@
 
 import random
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from attnscope.drawn import DRAWN_KINDS, RANGES, SIDE, WORDS
 from attnscope.shapes import KINDS, N_EACH, SHAPES, shape_vectors
-from attnscope.text.examples import Example, TaskForm, draw_examples
+from attnscope.text.examples import DrawnTask, Example, Range, TaskForm, TaskKind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DrawnShapesTask:
+class DrawnShapesTask(DrawnTask):
     """A shape on a grainy picture, at most `far_px` from its middle each way: which kind is it?"""
 
     name: ClassVar[str] = "drawn-shapes"
+    order: ClassVar[int] = 14
     form: ClassVar[TaskForm] = "encoder"
     labels: ClassVar[tuple[str, ...]] = tuple(sorted(DRAWN_KINDS))
     picture_shape: ClassVar[tuple[int, int, int]] = (SIDE, SIDE, 1)
-    far_px: int = 2
+    far_px: Annotated[int, Range(0, 4)] = 2
 
     @property
     def vocabulary(self) -> tuple[str, ...]:
         """Every word of a name."""
         return WORDS
 
-    def _draw(self, rng: random.Random) -> Example:
+    def draw(self, rng: random.Random) -> Example:
         kind = rng.choice(DRAWN_KINDS)
         words = [kind]
         for letter, (least, most, step, usual) in RANGES.items():
@@ -36,23 +37,20 @@ class DrawnShapesTask:
             words.append(f"{letter}{rng.randrange(least, most + 1, step)}")
         return Example(source=" ".join(words), label=kind)
 
-    def examples(self, n: int, *, seed: int, held_out: bool = False) -> list[Example]:
-        """`n` names of pictures with the kinds of their shapes."""
-        return draw_examples(self._draw, n, name=self.name, seed=seed, held_out=held_out)
-
 
 _N_LEARNED = 60
 """So many shapes of each kind are trained on; the others are in sets that are held out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SetAnomalyTask:
+class SetAnomalyTask(TaskKind):
     """Sets of shapes, all of one kind but one. Those held out are of shapes that no other set has."""
 
     name: ClassVar[str] = "set-anomaly"
+    order: ClassVar[int] = 13
     form: ClassVar[TaskForm] = "encoder"
     pointers: ClassVar[tuple[str, ...]] = ("odd one",)
-    n_members: int = 10
+    n_members: Annotated[int, Range(3, 20)] = 10
 
     @property
     def vocabulary(self) -> tuple[str, ...]:

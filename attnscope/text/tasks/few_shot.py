@@ -3,13 +3,13 @@
 import random
 import string
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
-from attnscope.text.examples import Example, TaskForm, draw_examples
+from attnscope.text.examples import DrawnTask, Example, Range, TaskForm
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FewShotTask:
+class FewShotTask(DrawnTask):
     """Letters, each followed by its digit; which digit a letter has is drawn for each row.
 
     The digit of a letter that has occurred can be known: the query on the letter is linked to the digit after
@@ -18,17 +18,18 @@ class FewShotTask:
     """
 
     name: ClassVar[str] = "few-shot"
+    order: ClassVar[int] = 15
     form: ClassVar[TaskForm] = "decoder"
-    n_letters: int = 4
-    n_values: int = 8
-    n_shots: int = 10
+    n_letters: Annotated[int, Range(2, 26)] = 4
+    n_values: Annotated[int, Range(2, 10)] = 8
+    n_shots: Annotated[int, Range(2, 500)] = 10
 
     @property
     def vocabulary(self) -> tuple[str, ...]:
         """The letters and the digits."""
         return (*string.ascii_lowercase[: self.n_letters], *string.digits[: self.n_values])
 
-    def _draw(self, rng: random.Random) -> Example:
+    def draw(self, rng: random.Random) -> Example:
         letters, digits = self.vocabulary[: self.n_letters], self.vocabulary[self.n_letters :]
         rule = {letter: rng.choice(digits) for letter in letters}
         shown = rng.choices(letters, k=self.n_shots)
@@ -41,7 +42,3 @@ class FewShotTask:
             last[letter] = k
         words = (word for letter in shown for word in (letter, rule[letter]))
         return Example(source=" ".join(words), links=tuple(links))
-
-    def examples(self, n: int, *, seed: int, held_out: bool = False) -> list[Example]:
-        """`n` rows, each with a rule of its own."""
-        return draw_examples(self._draw, n, name=self.name, seed=seed, held_out=held_out)

@@ -2,9 +2,9 @@
 
 import random
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
-from attnscope.text.examples import Example, TaskForm, draw_examples
+from attnscope.text.examples import Example, Range, TaskForm, TaskKind, draw_examples
 from attnscope.text.grammar import (
     Clause,
     Manner,
@@ -54,12 +54,13 @@ def _by_class() -> dict[str, tuple[Noun, ...]]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EnglishFrenchTask:
+class EnglishFrenchTask(TaskKind):
     """Translate sentences of the small grammar; see grammar.py for the conventions of the links."""
 
     name: ClassVar[str] = "english-french"
+    order: ClassVar[int] = 7
     form: ClassVar[TaskForm] = "encoder-decoder"
-    max_adjectives: int = 2
+    max_adjectives: Annotated[int, Range(0, 2)] = 2
 
     @property
     def vocabulary(self) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ import random
 from dataclasses import dataclass
 from typing import ClassVar
 
-from attnscope.text.examples import Example, TaskForm, draw_examples
+from attnscope.text.examples import DrawnTask, Example, TaskForm, some_of
 from attnscope.text.pointed import POINTERS
 
 _NAMES = ("anna", "ben", "clara", "david", "emma", "felix", "greta", "hugo", "ida", "jonas")
@@ -27,7 +27,7 @@ _TELLING = {"giver": 1, "taker": 1, "thing": 0, "place": 0, "time": 0}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class QuestionsTask:
+class QuestionsTask(DrawnTask):
     """Who gave what to whom, where and when: a question, then a sentence with an answer of one to four words.
 
     Place and time stand before the rest or after it. Linked is the first word of the answer with the word of
@@ -35,6 +35,7 @@ class QuestionsTask:
     """
 
     name: ClassVar[str] = "questions"
+    order: ClassVar[int] = 12
     form: ClassVar[TaskForm] = "encoder"
     pointers: ClassVar[tuple[str, ...]] = POINTERS
 
@@ -45,13 +46,13 @@ class QuestionsTask:
         words = " ".join((*some, "gave the my her to in on last ."))
         return tuple(sorted({*words.split()}))
 
-    def _draw(self, rng: random.Random) -> Example:
+    def draw(self, rng: random.Random) -> Example:
         parts = {
             "giver": _person(rng),
             "taker": _person(rng),
             "thing": ["the", *rng.sample(_LOOKS, rng.randint(0, 2)), rng.choice(_THINGS)],
             "place": ["in", "the", *rng.choice(_PLACES).split()],
-            "time": [rng.choice(("on", "last")), rng.choice(_DAYS), *_some(rng, _TIMES)],
+            "time": [rng.choice(("on", "last")), rng.choice(_DAYS), *some_of(rng, _TIMES)],
         }
         order = ["giver", "gave", "thing", "to", "taker"]
         for part in rng.sample(("place", "time"), 2):
@@ -66,16 +67,8 @@ class QuestionsTask:
         links = ((places[0], _TELLING[asked]),)
         return Example(source=" ".join([*words, "."]), places=places, links=links)
 
-    def examples(self, n: int, *, seed: int, held_out: bool = False) -> list[Example]:
-        """`n` questions with their sentences, and the first and the last word of each answer."""
-        return draw_examples(self._draw, n, name=self.name, seed=seed, held_out=held_out)
-
 
 def _person(rng: random.Random) -> list[str]:
     if rng.random() < 0.5:
         return [rng.choice(_NAMES)]
-    return [rng.choice(("my", "her")), *_some(rng, _AGES), rng.choice(_KIN)]
-
-
-def _some(rng: random.Random, words: tuple[str, ...]) -> list[str]:
-    return [rng.choice(words)] if rng.random() < 0.5 else []
+    return [rng.choice(("my", "her")), *some_of(rng, _AGES), rng.choice(_KIN)]
