@@ -53,7 +53,7 @@ class Options:
         is_walked=True,
     )
     token: int = number(
-        1, range(256), title="token", tip="Which token, from 0; the last one at most", is_walked=True
+        1, range(4096), title="token", tip="Which token, from 0; the last one at most", is_walked=True
     )
     stack: str = stack_option()
 

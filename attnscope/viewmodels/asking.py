@@ -4,6 +4,7 @@ Hears of the session, and asks, only while somebody looks. Must not import Qt.
 """
 
 from collections.abc import Mapping
+from types import MappingProxyType
 
 from psygnal import Signal, SignalGroup, SignalInstance
 
@@ -79,14 +80,20 @@ class AskState:
                 signal.connect(self._ask, max_args=0) if is_watched else signal.disconnect(self._ask)
         self._ask()
 
-    def choose(self, name: str) -> None:
-        """Ask another question."""
+    def choose(self, name: str, values: Mapping[str, Value] = MappingProxyType({})) -> None:
+        """Ask another question, or the same, with some of its options set."""
         question = self.questions.get(name)
-        if question is not None and question is not self.question:
+        if question is None:
+            return
+        options = with_values(self._options.get(name, question.options), values)
+        if question is self.question and options == self.options:
+            return
+        if question is not self.question:
             self.question = question
             self._query.forget()
-            self.changed.question.emit()
-            self._ask()
+        self._options[name] = options
+        self.changed.question.emit()
+        self._ask()
 
     def set_option(self, name: str, value: Value) -> None:
         """Choose another value of an option; one that cannot be changes nothing."""
@@ -102,7 +109,19 @@ class AskState:
     def handle(self, reply: Reply) -> None:
         """Take a reply of the worker; those that come too late change nothing."""
         if self._query.take(reply):
+            self._keep_within()
             self.changed.answer.emit()
+
+    def _keep_within(self) -> None:
+        """Take back what was chosen beyond what the model or the text has: the answer is about the last."""
+        over = {
+            name: most
+            for name, most in (self.answer.limits if self.answer is not None else ())
+            if getattr(self.options, name) > most
+        }
+        if over:
+            self._options[self.question.name] = with_values(self.options, over)
+            self.changed.question.emit()
 
     @property
     def _heard(self) -> tuple[SignalInstance, ...]:

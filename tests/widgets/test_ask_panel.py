@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from PySide6.QtCore import Qt
 from pytestqt.qtbot import QtBot
 from session_samples import Desk
 
@@ -16,7 +17,7 @@ from attnscope.records.messages import Failed
 from attnscope.viewmodels.asking import AskState
 from attnscope.viewmodels.query import Requests
 from attnscope.widgets.choice_button import ChoiceButton
-from attnscope.widgets.explore.ask_panel import AskPanel, ask_offers
+from attnscope.widgets.explore.ask_panel import AskPanel, _WalkedEdit, ask_offers
 from attnscope.widgets.labs.text_table import TextTable
 
 pytestmark = pytest.mark.qt
@@ -178,3 +179,74 @@ def test_that_columns_of_a_table_are_as_wide_as_what_stands_in_them(
     words, head = table.fontMetrics(), table.horizontalHeader().fontMetrics()
     assert words.horizontalAdvance(long) < table.columnWidth(0) < words.horizontalAdvance("x" * 400)
     assert head.horizontalAdvance(columns[1]) < table.columnWidth(1) < table.columnWidth(0) * 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Floors:
+    floor: int = number(0, range(97), title="floor", tip="Which floor", is_walked=True)
+
+
+class Tall(Question):
+    name, title, words = "tall", "Tall", "floor by floor"
+    options = Floors()
+
+    def answer(self, reading: object, options: object) -> Answer:
+        raise NotImplementedError
+
+
+@pytest.fixture
+def tall(qtbot: QtBot) -> tuple[AskPanel, AskState, list[Ask]]:
+    asked: list[Ask] = []
+    desk = Desk().open()
+    state = AskState(desk.session, Requests(asked.append), {"plain": Plain(), "tall": Tall()})
+    panel = AskPanel(desk.session, state)
+    qtbot.addWidget(panel)
+    panel.show()
+    panel.choose("tall", {"floor": 3})
+    return panel, state, asked
+
+
+def floor_of(panel: AskPanel) -> _WalkedEdit:
+    return panel.options.findChildren(_WalkedEdit)[0]
+
+
+def test_that_a_walked_option_goes_on_and_back_as_far_as_the_answer_says(
+    qtbot: QtBot, tall: tuple[AskPanel, AskState, list[Ask]]
+) -> None:
+    panel, state, asked = tall
+    assert asked[-1].options == Floors(floor=3)
+    floor = floor_of(panel)
+    tell(state, asked, Answer(sentence="The third.", limits=(("floor", 4),)))
+    floor.on.click()
+    assert asked[-1].options == Floors(floor=4)
+    tell(state, asked, Answer(sentence="The fourth.", limits=(("floor", 4),)))
+    assert (floor.edit.text(), floor.on.isEnabled(), floor.back.isEnabled()) == ("4", False, True)
+    qtbot.keyClick(floor.edit, Qt.Key.Key_Up)
+    assert state.options == Floors(floor=4)
+    for _ in range(4):
+        qtbot.keyClick(floor.edit, Qt.Key.Key_Down)
+    assert asked[-1].options == Floors(floor=0)
+    assert not floor.back.isEnabled()
+    floor.edit.setText("2")
+    floor.edit.editingFinished.emit()
+    assert asked[-1].options == Floors(floor=2)
+
+
+def test_that_an_option_beyond_what_there_is_becomes_the_last_without_asking_again(
+    tall: tuple[AskPanel, AskState, list[Ask]],
+) -> None:
+    panel, state, asked = tall
+    n = len(asked)
+    tell(state, asked, Answer(sentence="The top.", limits=(("floor", 1),)))
+    assert state.options == Floors(floor=1)
+    assert len(asked) == n
+    assert floor_of(panel).edit.text() == "1"
+
+
+def test_that_a_walked_option_takes_no_words(
+    tall: tuple[AskPanel, AskState, list[Ask]], qtbot: QtBot
+) -> None:
+    floor = floor_of(tall[0])
+    floor.edit.clear()
+    qtbot.keyClicks(floor.edit, "a7")
+    assert floor.edit.text() == "7"

@@ -119,3 +119,15 @@ def test_that_the_inside_is_a_figure_with_all_its_numbers(qapp: object) -> None:
     assert len(lines) == 1 + 4 + 3 * d + n * (5 + 4 * d)
     assert suggested_name(spec) == "m-inside-decoder-l0h1-query-1.svg"
     assert "weighted" in np.load(io.BytesIO(render(spec, "npz")))
+
+
+def test_that_the_button_goes_on_to_the_layer_of_head_and_query(qtbot: QtBot, shown: tuple) -> None:  # type: ignore[type-arg]
+    panel, state, _, _ = shown
+    told: list[object] = []
+    panel.inside.layer_asked.connect(told.append)
+    state.choose_query(1)
+    panel.inside.layer.click()
+    head = state._session.primary
+    assert dict(told[0]) == {"layer": head.layer, "token": 1, "stack": "decoder"}
+    qtbot.keyClick(panel.inside.picture, Qt.Key.Key_Enter)
+    assert len(told) == 2

@@ -5,17 +5,21 @@ Asks only while somebody looks, once for each trace, head and query. Must not im
 
 from psygnal import Signal, SignalGroup
 
+from attnscope.fields import Value
 from attnscope.records.inside import HeadInside, InsideShown, ShowInside
 from attnscope.records.interventions import MakeMean
 from attnscope.records.messages import Traced
 from attnscope.records.requests import Reply
-from attnscope.records.sites import HeadRef
+from attnscope.records.sites import HeadRef, Stack
 from attnscope.records.tokens import Token
 from attnscope.viewmodels.causes.inside_words import STEPS, Step
 from attnscope.viewmodels.maps.segments import stack_tokens
 from attnscope.viewmodels.query import Query, Requests
 from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.view_state import sides_of
+
+_STACKS: dict[Stack, str] = {"encoder": "encoder", "decoder": "decoder", "cross": "decoder"}
+"""Whose stream the queries of a stack of heads are."""
 
 
 class InsideChanges(SignalGroup):
@@ -93,6 +97,14 @@ class InsideState:
         if any(isinstance(change, MakeMean) and change.head == head for change in session.interventions):
             return "The head gives its mean over all queries instead of this output."
         return ""
+
+    @property
+    def rest_of_layer(self) -> dict[str, Value] | None:
+        """The options of *Layer step by step* that go on from here; None where no model can go on."""
+        model, head = self._session.model, self._session.primary
+        if model is None or model.is_recorded or head is None or head.stack not in _STACKS or not self.tokens:
+            return None
+        return {"layer": head.layer, "token": self.query, "stack": _STACKS[head.stack]}
 
     # Intents
 

@@ -1,5 +1,7 @@
 """Inside one head: the steps, the query that is looked at, and the picture."""
 
+from types import MappingProxyType
+
 from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt, QTimer, Signal, Slot
 from PySide6.QtGui import QColor, QFocusEvent, QKeyEvent, QMouseEvent, QPainter, QPaintEvent, QResizeEvent
 from PySide6.QtWidgets import (
@@ -41,6 +43,8 @@ class InsideView(Dressing, QAbstractScrollArea):
     key_walked = Signal(int)
     query_chosen = Signal(int)
     """The place in the text of a key that was clicked twice, to be the query."""
+    went_on = Signal()
+    """The keyboard wants to leave the head for the rest of its layer."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -160,6 +164,8 @@ class InsideView(Dressing, QAbstractScrollArea):
                 self.step_walked.emit(-1)
             case Qt.Key.Key_Right:
                 self.step_walked.emit(1)
+            case Qt.Key.Key_Return | Qt.Key.Key_Enter:
+                self.went_on.emit()
             case Qt.Key.Key_Home:
                 self.query_walked.emit(-1_000_000)
             case Qt.Key.Key_End:
@@ -208,8 +214,11 @@ _PAD_PX, _ROOM_PX, _LEAST_PX = 11.0, 460.0, 340.0
 class InsidePanel(QWidget):
     """The picture with its controls; asks for numbers only while it can be seen.
 
-    `chooser` is the query, to be placed by whoever holds the panel.
+    `chooser` is the query, to be placed by whoever holds the panel. `layer_asked` carries the options of the
+    question *Layer step by step* that go on behind the head.
     """
+
+    layer_asked = Signal(object)
 
     def __init__(self, state: InsideState, session: Session, view: ViewState) -> None:
         super().__init__()
@@ -218,6 +227,9 @@ class InsidePanel(QWidget):
         self.steps: dict[Step, QToolButton] = {}
         self.back = tool_button("◂", "Previous query (↑)", role="flat")
         self.on = tool_button("▸", "Next query (↓)", role="flat")
+        self.layer = tool_button(
+            "Layer ▸", "Go on through the rest of the layer", role="flat", clicked=self._ask_layer
+        )
         self.query = PlainLabel()
         self.chooser = QWidget()
         self.note = PlainLabel(role="hint")
@@ -263,7 +275,10 @@ class InsidePanel(QWidget):
             self.steps[step] = button
         row(self.back, self.query, self.on, on=self.chooser, spacing=0)
         self.query.setToolTip("The query; ↑ and ↓ move, double-click a key's row to go there")
-        steps = row(*self.steps.values(), None, margins=(8, 4, 8, 0), spacing=0)
+        self.layer.setToolTip(
+            "Go on: heads side by side, W_O, residual, norm and feed-forward of this token, in Ask (Enter)"
+        )
+        steps = row(*self.steps.values(), None, self.layer, margins=(8, 4, 8, 0), spacing=0)
         column(steps, self.note, (self.picture, 1), on=self, spacing=0)
 
     def _connect(self) -> None:
@@ -276,6 +291,7 @@ class InsidePanel(QWidget):
         picture.step_walked.connect(state.walk_steps)
         picture.key_walked.connect(self._on_key_walked)
         picture.query_chosen.connect(self._on_query_chosen)
+        picture.went_on.connect(self._ask_layer)
         picture.pointed.connect(self._on_pointed)
         picture.left.connect(self._on_left)
         self._patience.timeout.connect(self._on_patience_over)
@@ -299,7 +315,7 @@ class InsidePanel(QWidget):
         """Every step by its name; where there is no room, the chosen one only."""
         names = {step: f"{number} {step}" for number, step in enumerate(STEPS, start=1)}
         room = sum(text_width(name, NORMAL_PX) + 2 * type_px(_PAD_PX) for name in names.values())
-        is_wide = room <= self.width() - 16
+        is_wide = room <= self.width() - 16 - self.layer.sizeHint().width()
         for step, button in self.steps.items():
             button.setText(names[step] if is_wide or step == self._state.step else names[step][:1])
 
@@ -322,6 +338,12 @@ class InsidePanel(QWidget):
         self.query.setText(f"{piece}  {place}".strip() if has_query else "")
         self.back.setEnabled(state.query > 0)
         self.on.setEnabled(state.query + 1 < len(tokens))
+        self.layer.setEnabled(state.rest_of_layer is not None)
+
+    def _ask_layer(self) -> None:
+        options = self._state.rest_of_layer
+        if options is not None:
+            self.layer_asked.emit(MappingProxyType(options))
 
     @Slot()
     def _on_patience_over(self) -> None:

@@ -1,10 +1,11 @@
 """Ask a question about the model and its text: the list of questions, options, and the answer below them."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Qt, Signal, Slot
-from PySide6.QtGui import QResizeEvent
+from PySide6.QtGui import QIntValidator, QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import QLineEdit, QScrollArea, QWidget
 
 from attnscope.fields import Field, Number, OneOf, Switch, Value, fields_of
@@ -34,17 +35,50 @@ if TYPE_CHECKING:
 
 _CHART_PX, _MOST_LINES, _LINE_PX, _HEAD_PX = 190, 12, 24, 30
 _MEASURED_ROWS, _CELL_PADDING_PX, _WIDEST_PX = 100, 22, 260
-_WORD_PX, _NUMBER_PX = 96, 72
+_WORD_PX, _NUMBER_PX, _COUNT_PX = 96, 72, 36
 
 
 class _TitledEdit(QWidget):
-    """A value that is typed, after its title."""
+    """A value that is typed, after its title; `around` stand to its left and right."""
 
-    def __init__(self, title: str) -> None:
+    def __init__(
+        self, title: str, *around: QWidget, width_px: int = _NUMBER_PX, left_px: int = 14, spacing: int = 4
+    ) -> None:
         super().__init__()
         self.edit = named(QLineEdit(), title)
-        self.edit.setFixedWidth(round(type_px(_NUMBER_PX)))
-        row(PlainLabel(f"{title}:"), self.edit, on=self, margins=(14, 0, 0, 0), spacing=4)
+        self.edit.setFixedWidth(round(type_px(width_px)))
+        parts = (PlainLabel(f"{title}:"), *around[:1], self.edit, *around[1:])
+        row(*parts, on=self, margins=(left_px, 0, 0, 0), spacing=spacing)
+
+
+class _WalkedEdit(_TitledEdit):
+    """A whole number that is typed, with ◂ and ▸; `walked` carries how far. ↑ and ↓ do the same."""
+
+    walked = Signal(int)
+
+    def __init__(self, title: str) -> None:
+        back = tool_button("◂", f"Previous {title}", tip=f"Previous {title} (↓)", role="flat")
+        on = tool_button("▸", f"Next {title}", tip=f"Next {title} (↑)", role="flat")
+        super().__init__(title, back, on, width_px=_COUNT_PX, spacing=0)
+        self.back, self.on = back, on
+        self.edit.setAlignment(Qt.AlignmentFlag.AlignHCenter)
+        self.edit.setValidator(QIntValidator(self.edit))
+        back.clicked.connect(lambda: self.walked.emit(-1))
+        on.clicked.connect(lambda: self.walked.emit(1))
+
+    def show_value(self, value: int, least: int, most: int) -> None:
+        """Show a number of these."""
+        self.edit.setText(str(value))
+        self.back.setEnabled(value > least)
+        self.on.setEnabled(value < most)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        steps = {Qt.Key.Key_Up: 1, Qt.Key.Key_Down: -1}
+        n = steps.get(Qt.Key(event.key()))
+        if n is None:
+            super().keyPressEvent(event)
+        elif (self.on if n > 0 else self.back).isEnabled():
+            self.walked.emit(n)
 
 
 class OptionsRow(QWidget):
@@ -61,9 +95,14 @@ class OptionsRow(QWidget):
         self._row.addWidget(last)
         self._parts: dict[str, tuple[Field, QWidget]] = {}
         self._kind: type | None = None
+        self._limits: dict[str, float] = {}
 
-    def show_options(self, options: object) -> None:
-        """Show what is chosen; the controls are made anew for options of another question."""
+    def show_options(self, options: object, limits: Iterable[tuple[str, float]] = ()) -> None:
+        """Show what is chosen; the controls are made anew for options of another question.
+
+        `limits` are the largest values of some that are walked.
+        """
+        self._limits = dict(limits)
         if type(options) is not self._kind:
             self._kind = type(options)
             self._build(fields_of(options))
@@ -71,6 +110,8 @@ class OptionsRow(QWidget):
             value = field.of(options)
             if isinstance(part, ChoiceButton):
                 part.show_choice(str(value))
+            elif isinstance(part, _WalkedEdit) and isinstance(field, Number):
+                part.show_value(int(value), int(field.values[0]), self._most(field))
             elif isinstance(part, _TitledEdit):
                 part.edit.setText(str(value))
             else:
@@ -94,6 +135,11 @@ class OptionsRow(QWidget):
             self.asked.emit(field.name, value)
 
         match field:
+            case Number() if field.is_walked:
+                walked = _WalkedEdit(field.title)
+                walked.walked.connect(lambda n: ask(self._typed(field, walked) + n))
+                walked.edit.editingFinished.connect(lambda: ask(self._typed(field, walked)))
+                return walked
             case OneOf() | Number():
                 values = field.options if isinstance(field, OneOf) else map(str, field.values)
                 button = ChoiceButton(
@@ -108,6 +154,14 @@ class OptionsRow(QWidget):
                 part = _TitledEdit(field.title)
                 part.edit.editingFinished.connect(lambda: ask(part.edit.text()))
                 return part
+
+    def _most(self, field: Number) -> int:
+        return int(min(field.values[-1], self._limits.get(field.name, field.values[-1])))
+
+    def _typed(self, field: Number, part: _WalkedEdit) -> int:
+        """What stands in a control, within what there is; what is no number counts as its first value."""
+        text, least = part.edit.text().strip(), int(field.values[0])
+        return min(max(int(text) if text.isdecimal() else least, least), self._most(field))
 
 
 class AnswerView(QWidget):
@@ -266,9 +320,9 @@ class AskPanel(Dressed):
     def dress(self) -> None:
         self.answer.show_answer(self._state.answer)
 
-    def choose(self, name: str) -> None:
-        """Ask another question."""
-        self._state.choose(name)
+    def choose(self, name: str, values: Mapping[str, Value] = MappingProxyType({})) -> None:
+        """Ask another question, with some of its options set."""
+        self._state.choose(name, values)
 
     def figure_spec(self) -> FigureSpec | None:
         """The answer as a figure; None while there is none to be seen."""
@@ -324,7 +378,7 @@ class AskPanel(Dressed):
         self.formula.setVisible(bool(question.formula))
         self.source.setText(question.source)
         self.source.setVisible(bool(question.source))
-        self.options.show_options(state.options)
+        self.options.show_options(state.options, answer.limits if answer is not None else ())
         self.sentence.setText(plain_text(answer.sentence) if answer is not None else "")
         self.sentence.setVisible(answer is not None)
         note = state.note or (answer.note if answer is not None else "")

@@ -2,12 +2,14 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import TypeVar
 
 from PySide6.QtCore import QEvent, QObject, QSize, Qt
 from PySide6.QtGui import QAction, QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QSplitter, QStackedWidget, QToolButton, QVBoxLayout, QWidget
 
+from attnscope.fields import Value
 from attnscope.figures.style import type_at, type_px
 from attnscope.records.axes import ROWS, Rows
 from attnscope.records.messages import Traced
@@ -294,6 +296,7 @@ class ExplorePage(Dressed):
         when(self, self._show_pictures, view.changed.enlarged, view.changed.folded)
         when(self, self._fold, view.changed.folded)
         self.ask.enlarged.connect(self.enlarge_answer)
+        self.head_panel.inside.layer_asked.connect(self._on_layer_asked)
         self.answers.shown.connect(lambda: self.enlarge_answer(False))
         self._show_stage()
 
@@ -301,10 +304,10 @@ class ExplorePage(Dressed):
         self.side.setMinimumWidth(round(type_px(_SIDE_PX)))
         self._fit_room()
 
-    def show_question(self, name: str) -> None:
-        """Turn to a question."""
+    def show_question(self, name: str, values: Mapping[str, Value] = MappingProxyType({})) -> None:
+        """Turn to a question, with some of its options set."""
         self._view.show_page("explore")
-        self.ask.choose(name)
+        self.ask.choose(name, values)
         self.answers.show_panel("Ask")
 
     def give_way(self, room_px: int) -> None:
@@ -391,6 +394,9 @@ class ExplorePage(Dressed):
         for panel in (self.across, self.causes, self.ask):
             panel.pointed.connect(self._view.set_pointer_text)
         self.causes.patching.token_chosen.connect(self._on_token_chosen)
+
+    def _on_layer_asked(self, values: Mapping[str, Value]) -> None:
+        self.show_question("layer-steps", values)
 
     def _on_token_chosen(self, side: str, place: int) -> None:
         """A token was chosen in another panel: as if it had been clicked above."""
