@@ -616,9 +616,11 @@ class _PartPlaces(TypedDict):
 
 
 def _own_places(module: nn.Module) -> _PartPlaces:
-    last = getattr(module, "down" if isinstance(module, FeedForward) else "output", None)
-    inside = CallPlace(module=last) if isinstance(last, nn.Linear) else None
-    place = CallPlace(module=module)
+    place, inside = CallPlace(module=module), None
+    if isinstance(module, FeedForward):
+        inside = CallPlace(module=module.down)
+    elif isinstance(module, SelfAttention | CrossAttention):
+        inside = CallPlace(module=module.output)
     return {"reads": place, "inside": inside, "gives": place}
 
 

@@ -76,7 +76,7 @@ class LayerSteps(Question):
     )
     source = "Vaswani et al. 2017; Xiong et al. 2020"
     needs = "a Transformer with residual connections"
-    formula = "pre-norm: x + f(norm(x)),   post-norm: norm(x + f(x)),   parallel: x + f(norm(x)) + g(norm(x))"
+    formula = "pre-norm: x + f(norm(x)),   post-norm: norm(x + f(x))"
     search = (
         *("block", "residual connection", "add & norm", "add and norm", "layer norm", "feed-forward", "W_O"),
         *("pre-norm", "post-norm", "parallel", "concatenation", "concat", "unembedding", "logits"),
@@ -119,7 +119,7 @@ def steps_of(found: Passage, token: int) -> Iterator[Step]:
     """The vectors in the order of the layer; sums that are not the model's are left out."""
     x = found.x[token]
     is_apart = found.order == "parallel"
-    yield Step(name="stream in", vector=x, is_stream=True)
+    yield Step(name="stream in, x", vector=x, is_stream=True)
     stream = x
     for part in found.parts:
         yield from _steps_of_part(part, token, is_reversible=found.order == "reversible")
@@ -130,7 +130,7 @@ def steps_of(found: Passage, token: int) -> Iterator[Step]:
             stream = part.after[token]
             yield Step(name="norm of the sum", vector=stream, is_stream=True)
     if found.adds_up and is_apart:
-        yield Step(name="stream in plus all parts", vector=stream, is_stream=True)
+        yield Step(name="x plus all parts", vector=stream, is_stream=True)
     yield Step(name="stream out", vector=found.after[token], is_stream=True)
 
 
@@ -138,14 +138,15 @@ def _steps_of_part(part: PartPath, token: int, *, is_reversible: bool) -> Iterat
     """What a part reads, where it isn't the stream, what is inside it and what it gives."""
     is_feed_forward = part.name == "feed-forward"
     if part.reads is not None and (part.is_normed or is_reversible):
-        of_one = " of one stream" if is_reversible else ""
-        name = f"norm{of_one} for {part.name}" if part.is_normed else f"one stream for {part.name}"
-        yield Step(name=name, vector=part.reads[token])
-    if part.inside is not None:
-        inside = "units, f(r·W_1)" if is_feed_forward else f"{part.name}: heads side by side"
+        of_one = "one stream's norm" if part.is_normed else "one stream"
+        yield Step(name=of_one if is_reversible else f"norm for {part.name}", vector=part.reads[token])
+    if part.inside is None:
+        yield Step(name=f"{part.name} gives", vector=part.gives[token])
+    else:
+        heads = "z: heads side by side" if part.name == "attention" else f"z of {part.name}"
+        inside, product = ("u: units, f(r·W_1)", "u·W_2") if is_feed_forward else (heads, "z·W_O")
         yield Step(name=inside, vector=part.inside[token])
-    product = "" if part.inside is None else ": units·W_2" if is_feed_forward else ": heads·W_O"
-    yield Step(name=f"{part.name} gives{product}", vector=part.gives[token])
+        yield Step(name=f"{part.name}: {product}", vector=part.gives[token])
     if part.end is not None:
         yield Step(name="norm of what it gives", vector=part.end[token])
 
@@ -161,8 +162,8 @@ def units_words(units: Numbers) -> str:
 
 def _behind(reading: Reading, found: Passage, token: int, limits: Limits) -> Answer:
     """What comes behind the last layer: its norm and the unembedding; nothing of an encoder that is read."""
-    at = f"Behind layer {found.layer}, the last one, token {token} ({found.tokens[token].piece})"
-    steps = [Step(name="stream in", vector=found.after[token], is_stream=True)]
+    at = f"After layer {found.layer}, the last, token {token} ({found.tokens[token].piece})"
+    steps = [Step(name="stream in, x", vector=found.after[token], is_stream=True)]
     if found.stack == "encoder" and reading.model.form == "encoder-decoder":
         sentence = f"{at} is read by the decoder's cross-attention; nothing is told from it here."
         return Answer(sentence=sentence, tables=(_table(tuple(steps), steps[0].vector),), limits=limits)
@@ -176,8 +177,8 @@ def _behind(reading: Reading, found: Passage, token: int, limits: Limits) -> Ans
         steps.append(Step(name="the output layer reads", vector=said.reads))
     piece, first = said.best[0]
     sentence = (
-        f"{at} becomes {len(said.logits):,} logits. The largest, {format_number(said.logits[first])}, is "
-        f"that of “{piece}”, probability {fixed(said.p[first])}."
+        f"{at} becomes {len(said.logits):,} logits; the largest, {format_number(said.logits[first])}, is "
+        f"that of “{piece}”, with probability {fixed(said.p[first])}."
     )
     tables = (_table(tuple(steps), said.x), _told(said))
     return Answer(sentence=sentence, charts=(), tables=tables, limits=limits)
@@ -207,5 +208,5 @@ def _table(steps: tuple[Step, ...], x: Numbers) -> NumberTable:
         shown = " ".join(format_number(float(one)) for one in v[:_N_FIRST])
         angle = float(cosine(x, v)) if v.shape == x.shape else np.nan
         rows.append((f"{k} {step.name}", len(v), float(np.linalg.norm(v)), angle, shown))
-    columns = ("step", "size", "norm", "cosine with stream in", "first numbers")
+    columns = ("step", "numbers", "norm", "cos(x, ·)", "first numbers")
     return NumberTable(title="Steps", columns=columns, rows=tuple(rows))

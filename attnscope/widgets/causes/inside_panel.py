@@ -208,7 +208,8 @@ class InsideView(Dressing, QAbstractScrollArea):
 
 
 _PATIENCE_MS = 160
-_PAD_PX, _ROOM_PX, _LEAST_PX = 11.0, 460.0, 340.0
+_LAYER, _ON = "layer", "▸"
+_PAD_PX, _ON_PX, _ROOM_PX, _LEAST_PX = 14.0, 26.0, 460.0, 340.0
 
 
 class InsidePanel(QWidget):
@@ -228,7 +229,7 @@ class InsidePanel(QWidget):
         self.back = tool_button("◂", "Previous query (↑)", role="flat")
         self.on = tool_button("▸", "Next query (↓)", role="flat")
         self.layer = tool_button(
-            "Layer ▸", "Go on through the rest of the layer", role="flat", clicked=self._ask_layer
+            _ON, "Go on through the rest of the layer", role="flat", clicked=self._ask_layer
         )
         self.query = PlainLabel()
         self.chooser = QWidget()
@@ -278,7 +279,7 @@ class InsidePanel(QWidget):
         self.layer.setToolTip(
             "Go on: heads side by side, W_O, residual, norm and feed-forward of this token, in Ask (Enter)"
         )
-        steps = row(*self.steps.values(), None, self.layer, margins=(8, 4, 8, 0), spacing=0)
+        steps = row(*self.steps.values(), self.layer, None, margins=(8, 4, 8, 0), spacing=0)
         column(steps, self.note, (self.picture, 1), on=self, spacing=0)
 
     def _connect(self) -> None:
@@ -312,12 +313,17 @@ class InsidePanel(QWidget):
         self.picture.set_pointed(self._state.row, self._state.dimension)
 
     def _name_steps(self) -> None:
-        """Every step by its name; where there is no room, the chosen one only."""
+        """Every step by its name; where there is no room, the chosen one only, and no word before ▸."""
         names = {step: f"{number} {step}" for number, step in enumerate(STEPS, start=1)}
         room = sum(text_width(name, NORMAL_PX) + 2 * type_px(_PAD_PX) for name in names.values())
-        is_wide = room <= self.width() - 16 - self.layer.sizeHint().width()
+        left = self.width() - 16 - type_px(_ON_PX)
+        is_wide = room <= left
         for step, button in self.steps.items():
             button.setText(names[step] if is_wide or step == self._state.step else names[step][:1])
+        words = text_width(_LAYER, NORMAL_PX) + 2 * type_px(_PAD_PX)
+        has_word = not is_wide or room + words <= left
+        self.layer.setText(f"{_LAYER} {_ON}" if has_word else _ON)
+        self.layer.setFixedWidth(round(type_px(_ON_PX) + words * has_word))
 
     def _show_inside(self) -> None:
         self._patience.stop()

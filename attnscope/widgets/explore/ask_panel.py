@@ -88,7 +88,7 @@ class OptionsRow(QWidget):
 
     def __init__(self, last: QWidget) -> None:
         super().__init__()
-        self._row = FlowRow(spacing=4, line_spacing=0)
+        self._row = FlowRow(spacing=4, line_spacing=2)
         self._row.setContentsMargins(0, 0, 0, 0)
         self.setLayout(self._row)
         self._last = last
