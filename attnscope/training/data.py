@@ -245,6 +245,7 @@ class Prepared:
 def prepare(recipe: Recipe, tokenizer: Tokenizer | None = None) -> Prepared:
     """Read what the recipe names; `tokenizer` is that of an earlier run, else one is trained."""
     prepared = _in_full(recipe, tokenizer)
+    prepared.fitted(recipe.model).check()
     _check_scored(recipe, prepared.batches)
     return prepared
 

@@ -164,6 +164,8 @@ def test_that_pictures_of_a_file_are_learned_and_their_size_is_the_models(tmp_pa
     assert (len(model.trace(f"{path}#2").source), model.info.labels) == (7, ("0", "1"))
     with pytest.raises(RecipeError, match=r"model\.patch_size is 5"):
         list(TrainingRun(_recipe(**given, model__patch_size="5"), tmp_path / "other", "cpu").events())
+    with pytest.raises(RecipeError, match=r"model\.patch_size is 5"):
+        first_batch(_recipe(**given, model__patch_size="5"))
     with pytest.raises(RecipeError, match=r"model\.max_tokens is 6"):
         list(TrainingRun(_recipe(**given, model__max_tokens="6"), tmp_path / "third", "cpu").events())
     np.savez(path, pictures=pictures, labels=np.array([0, 1]))
