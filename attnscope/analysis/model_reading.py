@@ -187,15 +187,17 @@ class ModelReading:
         )
 
     def said(self, token: int) -> Said:
-        network = self._network
-        if network.output_kind == "nothing" or (
-            network.output_kind == "class" and token not in network.shown_positions(self._inputs)
-        ):
+        network, parts = self._network, self._parts
+        if network.output_kind == "nothing":
+            raise UserError(f"{self.model.name} has no output layer.", expected="a model with one")
+        places = network.shown_positions(self._inputs) if network.output_kind == "class" else [token]
+        if token not in places:
+            of_whole = "what it tells is of the whole input, and stands at token"
+            only = f"{of_whole} {places[0]}" if len(places) == 1 else "it tells labels of other tokens"
             raise UserError(
-                f"{self.model.name} tells nothing at token {token}.",
-                expected="a token that a vocabulary or a label is told from",
+                f"{self.model.name} tells nothing at token {token}: {only}.",
+                expected=f"one of {', '.join(map(str, places))}",
             )
-        parts = self._parts
         block = parts.layers(self._stack(AUTO))[-1]
         norms = parts.last_norms()
         with _watched(reads=norms, gives=[block, *norms]) as seen, _last_read(parts.output()) as read:
@@ -212,6 +214,7 @@ class ModelReading:
             logits=logits.numpy(),
             p=logits.softmax(dim=-1).numpy(),
             best=tuple((answer(id).piece, id) for id in best),
+            is_of_whole=network.output_kind == "class" and len(places) == 1,
         )
 
     def projections(self) -> Projections:
@@ -511,7 +514,7 @@ class _OwnParts:
                 expected="a model with residual connections",
             )
         found: dict[str, tuple[CallPlace, ...]] = {}
-        for name, part in ((ATTENTION, "attention"), (CROSS, "cross"), (FEED_FORWARD, "feed_forward")):
+        for name, part in self._names.items():
             modules = [getattr(block, f"{part}_end") or getattr(block, part) for block in blocks]
             if all(isinstance(module, nn.Module) for module in modules):
                 found[name] = tuple(CallPlace(module=module) for module in modules)
@@ -520,7 +523,7 @@ class _OwnParts:
     def ways(self, stack: Stack, layer: int) -> Mapping[str, "_PartPlaces"]:
         """Where the parts of a layer read and give, without the norms around them."""
         block = self._blocks(stack)[layer]
-        names = {ATTENTION: "attention", CROSS: "cross", FEED_FORWARD: "feed_forward"}
+        names = self._names
         return {name: _own_places(block.get_submodule(names[name])) for name in self.added(stack)}
 
     def norms(self, layer: CallPlace) -> list[CallPlace]:
@@ -538,6 +541,13 @@ class _OwnParts:
     def output(self) -> nn.Module | None:
         """What reads the last stream and tells from it."""
         return self._subject.module.head
+
+    @property
+    def _names(self) -> dict[str, str]:
+        """What the parts of a layer are called, and where they stand in it."""
+        mixer = self._subject.module.config.mixer
+        first = ATTENTION if MIXERS[mixer].is_attention else mixer
+        return {first: "attention", CROSS: "cross", FEED_FORWARD: "feed_forward"}
 
     def products(self, head: HeadRef) -> Mapping[str, tuple[CallPlace, Rows]]:
         """The products that give a head's q, k and v, and which of their rows are the head's."""

@@ -176,8 +176,9 @@ def _behind(reading: Reading, found: Passage, token: int, limits: Limits) -> Ans
     if said.reads is not None and not np.array_equal(said.reads, steps[-1].vector):
         steps.append(Step(name="the output layer reads", vector=said.reads))
     piece, first = said.best[0]
+    becomes = ", which stands for the whole input, becomes" if said.is_of_whole else " becomes"
     sentence = (
-        f"{at} becomes {len(said.logits):,} logits; the largest, {format_number(said.logits[first])}, is "
+        f"{at}{becomes} {len(said.logits):,} logits; the largest, {format_number(said.logits[first])}, is "
         f"that of “{piece}”, with probability {fixed(said.p[first])}."
     )
     tables = (_table(tuple(steps), said.x), _told(said))

@@ -101,7 +101,7 @@ class Said:
     """What a model says at one token: `logits` and `p` [n_answers], of the `best` answers name and column.
 
     `x` [d] leaves the last layer, `normed` [d] is its norm, None where none follows, `reads` what the
-    product with the vocabulary reads, None where that is not known.
+    product with the vocabulary reads, None where that is not known. `is_of_whole`: the token stands for all.
     """
 
     x: Numbers
@@ -110,6 +110,7 @@ class Said:
     logits: Numbers
     p: Numbers
     best: tuple[tuple[str, int], ...]
+    is_of_whole: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -194,7 +194,17 @@ def test_that_an_encoder_tells_each_token_at_the_end() -> None:
 def test_that_a_model_of_labels_says_where_it_tells_them() -> None:
     model = tiny_model("encoder", n_labels=3)
     answer = asked(model, layer=2, token=2)
-    assert "tells nothing at token 2" in answer.sentence
+    assert "tells nothing at token 2: what it tells is of the whole input" in answer.sentence
+    assert "stands for the whole input" in asked(model, layer=2, token=0).sentence
+
+
+@pytest.mark.parametrize("mixer", ["retention", "selective", "convolution"])
+def test_that_what_stands_in_the_place_of_attention_is_not_called_attention(mixer: str) -> None:
+    model = tiny_model("decoder", mixer=mixer, n_kv_heads=None, position="none")
+    assert ModelReading(model, SENTENCE).passage(1).adds_up
+    shown = names(asked(model, layer=1))
+    assert any(name.endswith(f"{mixer} gives") for name in shown)
+    assert not any("attention" in name or "heads" in name for name in shown)
 
 
 def test_that_models_that_replace_the_stream_are_refused() -> None:
