@@ -27,8 +27,7 @@ from attnscope.figures.spec import (
     FigureSpec,
     FigureT,
 )
-from attnscope.figures.style import LARGE_PX, SMALL_PX, font, paper_type, value_px
-from attnscope.figures.wrapping import LINE_PX, wrapped
+from attnscope.figures.style import LARGE_PX, LINE_PX, SMALL_PX, font, paper_type, value_px, wrapped
 
 PresetName = Literal["single", "one-and-half", "double", "slide"]
 

@@ -16,9 +16,8 @@ from attnscope.figures.graph_layout import (
     natural_graph_height,
     row_words,
 )
-from attnscope.figures.style import SMALL_PX, font, type_px
+from attnscope.figures.style import SMALL_PX, font, type_px, wrapped
 from attnscope.figures.token_axis import LINE_PX, label_font
-from attnscope.figures.wrapping import wrapped
 from attnscope.records.attention_graph import AttentionGraph
 
 _FAINT, _FAINTEST_EDGE = 0.16, 0.3

@@ -16,9 +16,8 @@ from attnscope.figures.colours import Palette, series_colour
 from attnscope.figures.lines_field import FieldCache, LinesField, StrongLines, paint_lines_field
 from attnscope.figures.map_layout import MARGIN_PX
 from attnscope.figures.paint_map import Highlight
-from attnscope.figures.style import NORMAL_PX, SMALL_PX, MapStyle, font, text_width, type_px
+from attnscope.figures.style import NORMAL_PX, SMALL_PX, MapStyle, font, text_width, type_px, wrapped
 from attnscope.figures.token_axis import LINE_PX, Labels, Span, axis_names, paint_keys, paint_rows, widest
-from attnscope.figures.wrapping import wrapped
 from attnscope.records.maps import HeadMap
 from attnscope.records.tokens import Token
 

@@ -4,12 +4,13 @@ Type on the screen may be larger than in files (a projector needs it): `type_px`
 that belongs to type is at this moment, and `paper_type` puts it back to 1 while a file is painted.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
+from PySide6.QtCore import Qt
 from PySide6.QtGui import QFont, QFontMetricsF
 
 from attnscope.figures.colours import ColourMap
@@ -134,3 +135,24 @@ def text_width(text: str, size_px: int = SMALL_PX, *, is_bold: bool = False) -> 
 @lru_cache(maxsize=4096)
 def _text_width(text: str, height_px: int, is_bold: bool, family: str) -> float:
     return float(QFontMetricsF(_font(height_px, is_bold, False, family)).horizontalAdvance(text))
+
+
+LINE_PX = 15.0
+"""From one small line to the next."""
+
+
+def wrapped(lines: Iterable[str], width: float, face: QFont | None = None) -> list[str]:
+    """Lines broken at spaces so that each fits; a word that is too long is elided."""
+    metrics = QFontMetricsF(face or font(SMALL_PX))
+    result = []
+    for line in lines:
+        current = ""
+        for word in line.split(" "):
+            longer = f"{current} {word}" if current else word
+            if current and metrics.horizontalAdvance(longer) > width:
+                result.append(current)
+                current = word
+            else:
+                current = longer
+        result.append(current)
+    return [metrics.elidedText(line, Qt.TextElideMode.ElideRight, width) for line in result]

@@ -27,10 +27,10 @@ from attnscope.models.writing.writer import OwnWriter, RecomputingWriter, Writer
 from attnscope.nn.attention import Probe
 from attnscope.nn.config import ModelConfig, count_parameters
 from attnscope.nn.copying import UNKNOWN_ID
+from attnscope.nn.embedding_and_head import ANSWER, NOT_MEANT, pointed
 from attnscope.nn.guiding import Guide
 from attnscope.nn.memory_tokens import behind_memory
 from attnscope.nn.own_module import OwnModule
-from attnscope.nn.pointing import ANSWER, NOT_MEANT, pointed
 from attnscope.nn.transformer import Transformer
 from attnscope.records.models import Form, ModelInfo
 from attnscope.records.outputs import OutputKind
@@ -252,7 +252,7 @@ class OwnNetwork:
         return Inputs(source=source, target=read)
 
     def _encode_picture(self, text: str, target: str | None) -> Inputs:
-        from attnscope.models.own_pictures import encode_picture  # few models need it
+        from attnscope.models.patches import encode_picture  # few models need it
 
         return encode_picture(self.config, text, target)
 
@@ -262,7 +262,7 @@ class OwnNetwork:
             raise UserError(
                 f"{self.card.name} reads no pictures.", expected="a vision model", action="Open one."
             )
-        from attnscope.models.own_pictures import own_picture
+        from attnscope.models.patches import own_picture
 
         return own_picture(self.config, text)
 

@@ -68,7 +68,7 @@ class ModelConfig:
     With a `span_limit` above 0 each head of self-attention learns how many tokens it looks back (and
     ahead, in an encoder), up to that, and its mask falls to 0 over `span_ramp` tokens more
     (`nn/spans.py`); with the `span_kind` offsets it learns at which offsets up to that it looks, a hard
-    mask (`nn/offset_gates.py`). A token of span, or an open offset, as the mean over all heads, counts
+    mask (`nn/spans.py`). A token of span, or an open offset, as the mean over all heads, counts
     `span_penalty` nats for each scored token.
 
     With `shared_layers` all layers of a stack have the same weights, as in ALBERT (Lan et al. 2020) and the
@@ -86,13 +86,13 @@ class ModelConfig:
 
     With `n_labels` the model tells a label of the whole text and no pieces, or with the pooling none a label
     of every token, or with pointer so many places in the text, each by a softmax over its tokens
-    (`nn/pointing.py`). `pooling` makes one row of the text (`nn/pooling.py`), where hierarchical ends a
+    (`pointed`). `pooling` makes one row of the text (`nn/pooling.py`), where hierarchical ends a
     sentence after each of the token ids `sentence_ends` and may have a `sentence_encoder` between its two
     poolings. `reads_pair` lets it match two texts (`nn/matching.py`); with two segments it reads two as one.
     `n_projected` is the number of slots that stand for the encoder's keys and values, 0 for none: with the
     `slot_kind` projected they are mixtures of tokens (`nn/linformer.py`), with inducing learned points that
     have attended to the tokens (`nn/inducing.py`); with latents the encoder's layers are of Perceiver's
-    learned latents, which read the tokens (`nn/latents.py`). With `n_numbers` a token is a given vector of so
+    learned latents, which read the tokens. With `n_numbers` a token is a given vector of so
     many numbers, which stays as it is and is projected to d_model, and no learned embedding. With a
     `patch_size` these vectors are patches, so many pixels a side, of a picture of `picture_height` ×
     `picture_width` pixels, behind a class token (`nn/patches.py`).

@@ -24,8 +24,7 @@ from torch.autograd.function import once_differentiable
 
 from attnscope.nn.centred import CentredBias
 from attnscope.nn.masks import MaskRule
-from attnscope.nn.offset_gates import GateBias
-from attnscope.nn.spans import SpanBias
+from attnscope.nn.spans import GateBias, SpanBias
 
 BLOCK_BYTES = 16 * 2**20
 """Most memory that the sums of one block of rows may take."""

@@ -12,9 +12,8 @@ import torch
 from torch import Generator, Tensor, nn
 
 from attnscope.nn.hard_concrete import START_LOG_ALPHA, open_probability
-from attnscope.nn.offset_gates import PACE, GateBias, drawn_mask, hard_mask
 from attnscope.nn.scores import Bias, OffsetBias, ScoreRule
-from attnscope.nn.spans import SpanBias
+from attnscope.nn.spans import PACE, GateBias, SpanBias, drawn_mask, hard_mask
 from attnscope.schemes.positions import PositionScheme
 from attnscope.schemes.scores import Score
 
@@ -22,7 +21,7 @@ from attnscope.schemes.scores import Score
 class SpanChoice(NamedTuple):
     """How far heads learn to look, up to `limit` tokens, 0: as far as there are any.
 
-    By `kind` the mask falls over `ramp` tokens (`nn/spans.py`) or opens at offsets (`nn/offset_gates.py`).
+    By `kind` the mask falls over `ramp` tokens or opens at offsets (`nn/spans.py`).
     """
 
     limit: int = 0

@@ -16,6 +16,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from attnscope.nn.hard_concrete import sample_gates, settled_gates
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SpanBias:
@@ -45,3 +47,60 @@ class SpanBias:
 def soft_mask(z: Tensor, ramp: Tensor, distance: Tensor) -> Tensor:
     """The number m of each head and distance, 0 … 1."""
     return ((ramp + z - distance) / ramp).clamp(0.0, 1.0)
+
+
+# A hard mask that is learned: each head opens or closes the offsets at which it looks.
+#
+#     symbol      meaning                                              shape
+#     log_alpha   what is learned, for each head and offset 1 … limit  [n_heads, limit]
+#     m           the mask at offsets 0 … limit, 0 behind them         [n_heads, limit + 1]
+#
+# In training m is a draw of the hard concrete distribution of Louizos et al. 2018 (`nn/hard_concrete.py`,
+# equations 10 and 11), which is 0 or 1 with a positive chance and lets a gradient through between them;
+# P(m ≠ 0) (equation 12), summed over the offsets, is what a penalty counts. Otherwise m is that without noise
+# (equation 13), rounded to 0 or 1: 1 where log_alpha is above 0. A query always sees itself. As with spans
+# ln m is added to the scores, and all scores are worked out.
+
+
+PACE = 32.0
+"""What is stored is log_alpha / PACE, so that it moves as fast beside weights as spans do."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class GateBias:
+    """ln m for each head; `values` is m at the offsets 0 … limit, [n_heads, limit + 1]."""
+
+    values: Tensor
+
+    def part(self, n_queries: int, n_keys: int, rows: slice, cols: slice) -> Tensor:
+        """See `scores.Bias`: [1, n_heads, rows, columns], −inf where a head does not look."""
+        if self.values.ndim != 2:
+            raise ValueError(f"the gates are {list(self.values.shape)}, expected [n_heads, limit + 1]")
+        device, n = self.values.device, self.values.shape[1]
+        place = torch.arange(n_queries, device=device)[rows] + (n_keys - n_queries)
+        offset = (place[:, None] - torch.arange(n_keys, device=device)[cols][None, :]).abs()
+        is_open = self.values > 0.0  # no gradient through the logarithm of 0
+        of_offset = torch.where(is_open, torch.where(is_open, self.values, 1.0).log(), -math.inf)
+        return of_offset[:, offset.clamp(max=n - 1)].masked_fill(offset >= n, -math.inf)[None]
+
+    def last_text(self) -> "GateBias":
+        """See `scores.Bias`: no text has a mask of its own."""
+        return GateBias(values=self.values.detach().clone()) if self.values.requires_grad else self
+
+    def tensors(self) -> dict[str, Tensor]:
+        return {"values": self.values}
+
+
+def drawn_mask(log_alpha: Tensor) -> Tensor:
+    """M with noise of torch's own generator, as in training: [n_heads, limit + 1]."""
+    noise = torch.rand_like(log_alpha).clamp(1e-6, 1.0 - 1e-6)
+    return _with_own(sample_gates(log_alpha, noise))
+
+
+def hard_mask(log_alpha: Tensor) -> Tensor:
+    """M as it is outside training, 0 or 1: [n_heads, limit + 1]."""
+    return _with_own(settled_gates(log_alpha).round())
+
+
+def _with_own(m: Tensor) -> Tensor:
+    return torch.cat([torch.ones_like(m[:, :1]), m], dim=1)

@@ -24,7 +24,7 @@ from attnscope.nn.config import ModelConfig
 from attnscope.nn.copying import as_read, copied_pieces, ids_of, with_ids
 from attnscope.nn.dropping import drop
 from attnscope.nn.embedding_and_head import Embedding, Head, unfilled_embedding
-from attnscope.nn.latents import Latents
+from attnscope.nn.inducing import Latents
 from attnscope.nn.layers import Rotary, block_shape
 from attnscope.nn.masks import build_rule
 from attnscope.nn.matching import Matching

@@ -22,10 +22,9 @@ from torch import Tensor
 
 from attnscope.nn.centred import CentredBias, CentredWindow
 from attnscope.nn.masks import MaskRule
-from attnscope.nn.offset_gates import GateBias
 from attnscope.nn.patterns import Dense, Intervals
 from attnscope.nn.scores import DenseBias, OffsetBias, RelativeBias, ScoreRule, SlopeBias, scores
-from attnscope.nn.spans import SpanBias
+from attnscope.nn.spans import GateBias, SpanBias
 from attnscope.trace.record import SiteRecord
 
 FAINTEST = 0.01

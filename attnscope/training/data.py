@@ -29,6 +29,7 @@ from attnscope.text.corpora import carelessly, read_lines, read_pairs, split, sp
 from attnscope.text.examples import TOKENIZER_KIND, picture_shape_of, pointers_of, vectors_of
 from attnscope.text.joining import joined_pairs, joining_words
 from attnscope.text.labelled import LabelledText, label_names, read_labelled
+from attnscope.text.npz import read_vectors
 from attnscope.text.pictures import LabelledPictures
 from attnscope.text.pieces import is_of_word
 from attnscope.text.pointed import POINTERS, PointedText, pointed_example
@@ -37,7 +38,6 @@ from attnscope.text.statistical_alignment import align_texts
 from attnscope.text.tagged import TaggedText, tag_names, tagged_example
 from attnscope.text.tasks import Example, labels_of, task_tokenizer, word_labels_of
 from attnscope.text.tokenizer import Tokenizer, train_tokenizer
-from attnscope.text.vectors import read_vectors
 from attnscope.training.batches import (
     BatchMaker,
     ExampleBatches,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from attnscope.analysis.gold_links import AlignedPair, read_gold_files
 from attnscope.analysis.known_links import links_of_files, links_of_task
-from attnscope.analysis.text_alignment import align_trace
+from attnscope.analysis.word_alignment import align_trace
 from attnscope.last_made import LastMade
 from attnscope.records.alignment import AlignmentShown, GoldFiles, ShowAlignment
 from attnscope.records.messages import OPEN_MODEL

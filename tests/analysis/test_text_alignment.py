@@ -9,13 +9,12 @@ from heads_fakes import make_table
 from tiny_models import FRENCH, SENTENCE, tiny_model
 
 import attnscope as at
-from attnscope.analysis import text_alignment
+from attnscope.analysis import word_alignment
 from attnscope.analysis.corpus_texts import hand_aligned, own_texts
 from attnscope.analysis.gold_links import AlignedPair, aligned_pairs, everyday_pairs, read_gold_files
 from attnscope.analysis.known_links import links_of_files, links_of_task, own_pairs, word_spans
 from attnscope.analysis.roles import find_roles, head_card
-from attnscope.analysis.text_alignment import align_trace
-from attnscope.analysis.word_alignment import diagonal_error_rate
+from attnscope.analysis.word_alignment import align_trace, diagonal_error_rate
 from attnscope.errors import UserError
 from attnscope.records.alignment import GoldFiles
 from attnscope.records.word_tables import AlignmentTable
@@ -58,12 +57,12 @@ def test_that_a_sure_link_of_a_file_is_one_cell_and_no_possible_one() -> None:
 def test_that_long_pairs_are_counted_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     trace = tiny_model("encoder-decoder").trace(SENTENCE, FRENCH)
     whole, cells = align_trace(trace, PAIR)
-    monkeypatch.setattr(text_alignment, "_BLOCK_CELLS", 2 * 4 * len(trace.source))  # two words at a time
+    monkeypatch.setattr(word_alignment, "_BLOCK_CELLS", 2 * 4 * len(trace.source))  # two words at a time
     found, same = align_trace(trace, PAIR)
     for name in ("error_rate", "precision", "recall"):
         np.testing.assert_array_equal(getattr(found, name), getattr(whole, name))
     assert same == cells
-    monkeypatch.setattr(text_alignment, "MAX_CELLS", 100)
+    monkeypatch.setattr(word_alignment, "MAX_CELLS", 100)
     with pytest.raises(UserError, match="pair has"):
         align_trace(trace, PAIR)
 

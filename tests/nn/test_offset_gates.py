@@ -18,8 +18,8 @@ from attnscope.nn.cache import KeyValueCache
 from attnscope.nn.config import ModelConfig, count_parameters
 from attnscope.nn.hard_concrete import open_probability
 from attnscope.nn.memory_on_paper import BatchShape, activation_bytes
-from attnscope.nn.offset_gates import GateBias, drawn_mask, hard_mask
 from attnscope.nn.scoring import sites_with_spans
+from attnscope.nn.spans import GateBias, drawn_mask, hard_mask
 from attnscope.nn.transformer import build_transformer
 from attnscope.schemes.masks import MASKS
 from attnscope.schemes.positions import POSITIONS

@@ -3,7 +3,7 @@
 import math
 from collections import Counter
 
-from attnscope.schemes.unigram_scores import N_ROUNDS, settled_vocabulary
+from attnscope.schemes.tokenizers.unigram import N_ROUNDS, settled_vocabulary
 from attnscope.text.tokenizer import train_tokenizer
 
 SPECIAL = [("<pad>", 0.0), ("<unk>", 0.0)]

@@ -14,7 +14,7 @@ from attnscope.cli.main import main
 from attnscope.errors import LoadError, RecipeError
 from attnscope.nn.building import build_own
 from attnscope.nn.config import count_parameters
-from attnscope.nn.pointing import pointed
+from attnscope.nn.embedding_and_head import pointed
 from attnscope.text.pointed import read_spans
 from attnscope.text.tasks import make_task
 from attnscope.training.data import prepare

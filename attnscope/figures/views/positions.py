@@ -24,9 +24,8 @@ from attnscope.figures.raster import (
     image_size,
 )
 from attnscope.figures.spec import FigureSpec
-from attnscope.figures.style import NORMAL_PX, SMALL_PX, font
+from attnscope.figures.style import LINE_PX, NORMAL_PX, SMALL_PX, font, wrapped
 from attnscope.figures.ticks import nice_ticks, tick_text
-from attnscope.figures.wrapping import LINE_PX, wrapped
 from attnscope.records.charts import Chart, Series
 from attnscope.records.positions import PositionCheck, PositionTable
 

@@ -37,8 +37,14 @@ from attnscope.models.families.heads import ForeignSite, FreeHeads, GroupedHeads
 from attnscope.models.families.slots import SiteSlots, Slot, same_slots
 from attnscope.models.huggingface.network import HuggingFaceNetwork
 from attnscope.models.network import Network
-from attnscope.models.pruning.plan import RemovalPlan, build_plan
-from attnscope.models.pruning.removal import Removal, removal_name, removed_heads_card, weights_file_bytes
+from attnscope.models.pruning.plan import (
+    Removal,
+    RemovalPlan,
+    build_plan,
+    removal_name,
+    removed_heads_card,
+    weights_file_bytes,
+)
 from attnscope.records.pruning import ModelSize, PruneShape, SiteHeads
 from attnscope.records.sites import Gates, SiteKey
 from attnscope.strict_json import as_object, read_json

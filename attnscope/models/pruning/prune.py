@@ -29,10 +29,18 @@ from attnscope.models.huggingface.proof import example_of
 from attnscope.models.inputs import Inputs
 from attnscope.models.network import Network
 from attnscope.models.own import OwnNetwork
-from attnscope.models.own_pictures import noise_pictures
+from attnscope.models.patches import noise_pictures
 from attnscope.models.pruning.huggingface import prune_foreign
-from attnscope.models.pruning.plan import RemovalPlan, SitePlan, build_plan, require_removal
-from attnscope.models.pruning.removal import Removal, removal_name, removed_heads_card, weights_file_bytes
+from attnscope.models.pruning.plan import (
+    Removal,
+    RemovalPlan,
+    SitePlan,
+    build_plan,
+    removal_name,
+    removed_heads_card,
+    require_removal,
+    weights_file_bytes,
+)
 from attnscope.nn.building import empty_own
 from attnscope.nn.cancellation import stop_if_unwanted
 from attnscope.nn.config import ModelConfig, count_parameters

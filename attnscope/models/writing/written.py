@@ -19,9 +19,8 @@ from attnscope.models.writing.beams import BeamSearch
 from attnscope.models.writing.writer import Writer, writer_of
 from attnscope.nn.edits import Call
 from attnscope.nn.masks import MaskRule
-from attnscope.nn.offset_gates import GateBias
 from attnscope.nn.scores import RelativeBias, ScoreRule, SlopeBias
-from attnscope.nn.spans import SpanBias
+from attnscope.nn.spans import GateBias, SpanBias
 from attnscope.records.axes import NOT_WRITTEN
 from attnscope.records.generation import WriteSettings, WrittenText, WrittenToken
 from attnscope.records.outputs import Candidate, Comparison, Output, Prediction
