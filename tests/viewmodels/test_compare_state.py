@@ -214,6 +214,7 @@ def test_that_the_kl_of_other_answers_is_not_read() -> None:
 def test_that_the_same_wish_on_both_sides_is_known() -> None:
     desk = CompareDesk()
     desk.session.set_text("no sample of the model")
+    desk.state.choosing.set_text("B", "no sample of the model")
     assert desk.state.traces.is_same_wish
     desk.session.head_changes.toggle_gate(ref(0, 1))
     assert not desk.state.traces.is_same_wish
@@ -237,14 +238,50 @@ def test_that_a_sample_is_compared_with_another_until_something_is_chosen() -> N
 
 @pytest.mark.parametrize(
     ("text", "with_text"),
-    [("a b c", "a b d"), ("a b d", "a b c"), ("x", "y"), ("q r s t", "a b c"), ("typed", "")],
+    [("a b c", "a b d"), ("a b d", "a b c"), ("x", "y"), ("q r s t", "a b c"), ("typed", "x"), ("", "")],
 )
 def test_that_the_companion_of_a_sample_is_its_pair_or_the_nearest(text: str, with_text: str) -> None:
     samples = tuple(
         Sample(text=text, pair=pair)
         for text, pair in (("a b c", ""), ("q r s t", "a b c"), ("c a", ""), ("a b d", ""), ("x", "y"))
     )
-    assert companion(text, samples) == with_text
+    found = companion(text, samples)
+    assert (found.text, found.words) == (with_text, "another sample" if with_text else "")
+
+
+@pytest.mark.parametrize(
+    ("text", "with_text", "words"),
+    [
+        ("A dog chases my old uncle.", "A chases dog my old uncle.", "“dog” and “chases” exchanged"),
+        ("I put <mask> fork down", "I put <mask> down fork", "“fork” and “down” exchanged"),
+        ("3 1 3", "1 3 3", "“3” and “1” exchanged"),
+        ("Ça va bien, et toi?", "va Ça bien, et toi?", "“Ça” and “va” exchanged"),
+        ("The the THE", "", ""),
+        ("a b c", "", ""),
+    ],
+)
+def test_that_a_text_of_ones_own_is_compared_with_two_of_its_words_exchanged(
+    text: str, with_text: str, words: str
+) -> None:
+    samples = (Sample(text="a b c"), Sample(text="nothing like it"))
+    found = companion(text, samples)
+    if with_text:
+        assert (found.text, found.words) == (with_text, words)
+        assert companion(text, ()) == found
+    else:
+        assert (found.text, found.words) == (
+            samples[1].text if text == "a b c" else "a b c",
+            "another sample",
+        )
+
+
+def test_that_compare_opens_on_a_difference_whatever_the_text() -> None:
+    desk = CompareDesk()
+    desk.session.set_text("a bird of my own")
+    desk.state.open()
+    first, second = desk.traces()
+    assert (first.text, second.text) == ("a bird of my own", "a of bird my own")
+    assert second.target is None
 
 
 def test_that_texts_follow_explore_until_they_are_typed() -> None:

@@ -3,10 +3,12 @@
 Must not import Qt.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from functools import lru_cache
+from itertools import pairwise
 
 from attnscope.records.compare import Which
 from attnscope.records.interventions import Interventions
@@ -80,7 +82,7 @@ def wish_of(choice: SideChoice, session: Session) -> SideWish | None:
     """What to trace for a side; None while there is no model or no text."""
     is_open = session.model is not None and choice.model in (None, session.model.source)
     source = session.model.source if is_open and session.model else choice.model
-    text = (example_for(choice, session) or session.text) if choice.text is None else choice.text
+    text = (example_for(choice, session).text or session.text) if choice.text is None else choice.text
     if source is None or not text.strip():
         return None
     target = session.target if choice.text is None and text == session.text else choice.target
@@ -96,28 +98,68 @@ def wish_of(choice: SideChoice, session: Session) -> SideWish | None:
     )
 
 
-def example_for(choice: SideChoice, session: Session) -> str:
+@dataclass(frozen=True, slots=True)
+class Companion:
+    """A text that one side reads so that there is something to compare; `words` say what it is."""
+
+    text: str
+    words: str
+
+
+NO_COMPANION = Companion("", "")
+
+
+def example_for(choice: SideChoice, session: Session) -> Companion:
     """What the side that follows Explore reads as long as nothing is chosen and nothing would differ."""
     model, sides = session.model, (session.compared.first, session.compared.second)
     is_changed = sides not in (_UNTOUCHED, _UNTOUCHED[::-1]) or session.gates or session.interventions
     if choice.changes != "explore" or is_changed or model is None or model.reads != "text":
-        return ""
+        return NO_COMPANION
     return companion(session.text, model.samples)
 
 
 _UNTOUCHED = (DEFAULT_COMPARING.first, DEFAULT_COMPARING.second)
+_SAMPLE = "another sample"
+_WORD = re.compile(r"<[^<>]*>|\[[A-Z]+\]|(\w+)")
+"""A word, or a special token as people type it, which is none."""
 
 
 @lru_cache(maxsize=32)
-def companion(text: str, samples: tuple[Sample, ...]) -> str:
-    """What a sample is to be compared with: its pair, or the sample most like it; empty for another text."""
+def companion(text: str, samples: tuple[Sample, ...]) -> Companion:
+    """What a text is to be compared with while nothing else is chosen.
+
+    A sample's pair, or the sample most like it. For a text of one's own the sample that differs in one word,
+    or itself with two neighbouring words exchanged, else some sample.
+    """
     own = next((sample for sample in samples if sample.text == text), None)
     others = [sample.text for sample in samples if sample.text != text]
-    if own is None or not others:
-        return own.pair if own is not None else ""
+    pair = own.pair if own is not None else ""
+    near = pair or counterpart(text, samples)
+    if near or not text.strip():
+        return Companion(near, _SAMPLE if near else "")
+    if own is None and (exchanged := with_words_exchanged(text)).text:
+        return exchanged
     words = text.split()
-    nearest = max(others, key=lambda other: SequenceMatcher(None, words, other.split()).ratio())
-    return own.pair or counterpart(text, samples) or nearest
+    nearest = max(others, key=lambda other: SequenceMatcher(None, words, other.split()).ratio(), default="")
+    return Companion(nearest, _SAMPLE if nearest else "")
+
+
+def with_words_exchanged(text: str) -> Companion:
+    """The text with two neighbouring words exchanged, long ones if there are; empty where no two differ.
+
+    Neighbours, so that most tokens keep a partner to be compared with.
+    """
+    words = [word for word in _WORD.finditer(text[:_MOST_READ]) if word[1]]
+    pairs = [(a, b) for a, b in pairwise(words) if a[1].lower() != b[1].lower()]
+    if not pairs:
+        return NO_COMPANION
+    first, second = max(pairs, key=lambda pair: min(len(pair[0][1]), len(pair[1][1])))
+    between = text[first.end() : second.start()]
+    exchanged = text[: first.start()] + second[1] + between + first[1] + text[second.end() :]
+    return Companion(exchanged, f"“{first[1]}” and “{second[1]}” exchanged")
+
+
+_MOST_READ = 2_000
 
 
 def changes_of(choice: SideChoice, session: Session) -> tuple[Gates, Interventions]:

@@ -166,6 +166,7 @@ OfferModels = Callable[[], tuple[str, ...]]
 AskFolder = Callable[[QWidget, str, str], str]
 _LONGEST_TEXT = 120
 _HELD = "What the untouched model writes: the maps are read on it, so that both sides have the same tokens."
+_COMPANION = "another sample, or the same text with two words exchanged"
 _MODEL_PX, _CHANGES_PX = 148, 196
 
 
@@ -230,19 +231,19 @@ class CompareSide(Dressed):
         _show_text(self.text_edit, choice.text or "")
         _show_text(self.target_edit, (choice.target or "") if choice.text is not None else "")
         example = example_for(choice, session)
-        followed = shorten(plain_text(example or session.text), _LONGEST_TEXT)
-        follows = "another sample" if example else "as in Explore"
+        followed = shorten(plain_text(example.text or session.text), _LONGEST_TEXT)
+        follows = plain_text(example.words) or "as in Explore"
         self.text_edit.setPlaceholderText(f"{follows}: {followed}" if followed else follows)
-        whole = choice.text or example or session.text
+        whole = choice.text or example.text or session.text
         self.text_edit.setToolTip(
-            plain_tooltip(f"{whole}\n\nEmpty: the text in Explore; while nothing differs, another sample.")
+            plain_tooltip(f"{whole}\n\nEmpty: the text in Explore; while nothing differs, {_COMPANION}.")
         )
         takes_target = side.takes_target or (choice.text is not None and choice.target is not None)
         self.target_edit.setVisible(takes_target)
         traced = side.traced
         read = shorten(plain_text(traced.target.text), _LONGEST_TEXT) if traced and traced.target else ""
         explore = (
-            "as in Explore" if choice.text is None and not example and session.target is not None else ""
+            "as in Explore" if choice.text is None and not example.text and session.target is not None else ""
         )
         is_changed = side.shown is not None and bool(side.shown.gates or side.shown.interventions)
         self.target_edit.setPlaceholderText(
