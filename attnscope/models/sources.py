@@ -1,4 +1,4 @@
-"""Finding what a person means by a model: a demo's name, a model folder, a run folder."""
+"""Finding what a person means by a model: the name of a demo or a kept run, a model folder, a run folder."""
 
 from pathlib import Path
 
@@ -36,6 +36,12 @@ def demo_models() -> list[str]:
     if not folder.is_dir():
         return []
     return sorted(entry.name for entry in folder.iterdir() if entry.is_dir() and is_model_folder(entry))
+
+
+def kept_run_folder(name: str) -> Path | None:
+    """The folder of a run that comes with the program and kept its last model, by its recipe's name."""
+    folder = resources_folder() / "films" / name
+    return folder if name == folder.name and (folder / "checkpoints").is_dir() else None
 
 
 def read_source(source: str | Path, *, has_weights: bool = True) -> tuple[LoadedFolder, Path]:
@@ -76,6 +82,8 @@ def locate_source(source: str | Path) -> Path:
     except (OSError, ValueError):
         exists = False
     if not exists or not str(source).strip():
+        if isinstance(source, str) and (kept := kept_run_folder(source)) is not None:
+            return kept
         if str(source) in (entry.short for entry in shelf_entries() if entry.short):
             raise _not_installed(str(source))
         if (gone := gone_demo(str(source))) is not None:

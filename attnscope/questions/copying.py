@@ -23,6 +23,7 @@ class CopyOrWrite(Question):
     words = "which tokens are written from the vocabulary, and which are copied from the source, with p_gen"
     source = "See et al. 2017"
     needs = "a model with copies_source"
+    kept_run = "reports"
     formula = "P(w) = p_gen P_vocab(w) + (1 − p_gen) Σ a_i over i with w_i = w"
     search = ("pointer-generator", "copy mechanism", "copying", "pointer", "p_gen", "summarization")
     options = NoOptions()

@@ -43,6 +43,7 @@ class Experts(Question):
     words = "which experts each token is sent to, and how evenly"
     source = "Shazeer et al. 2017; Fedus et al. 2022"
     needs = "a mixture of experts, such as Mixtral or Switch Transformer"
+    kept_run = "brackets-experts"
     formula = "FF(x) = Σ w_e·FF_e(x),   balance = E·Σ f·P"
     search = ("mixture of experts", "moe", "router", "routing", "gating", "load balance", "switch", "mixtral")
     options = Options()

@@ -45,6 +45,7 @@ class HiddenAttention(Question):
     words = "the map hidden in a recurrence or convolution, beside a softmax of the same products"
     source = "Ali et al. 2024; Sun et al. 2023; Dao and Gu 2024"
     needs = "a model of ours whose `mixer` is not attention (recipe induction-selective)"
+    kept_run = "induction-retention"
     formula = "o_i = Σ w_ij·v_j,   w_ij = q_i·k_j·b_j·exp(a_(j+1) + … + a_i)"
     search = (
         "retention",

@@ -22,7 +22,8 @@ class LearnedMask(Question):
     words = "at which offsets each head learned to look, and the hard mask that this lays over its map"
     source = "Louizos et al. 2018"
     needs = 'a model trained with span_limit and span_kind = "offsets"'
-    formula = "m_d ∈ {0, 1} learned for each offset d = |i − j|,   w_ij = m_d e^(s_ij) / Σ m_d e^(s_ij)"
+    kept_run = "copy-offsets"
+    formula = "m_d ∈ {0, 1} learned for each offset d = |i − j|,   w_ij = (m_d e^(s_ij)) / (Σ m_d e^(s_ij))"
     search = ("learned hard mask", "hard mask", "hard concrete", "L0 gates", "sparse attention", "offsets")
     is_of_head = True
     options = NoOptions()

@@ -49,6 +49,7 @@ class LearningInContext(Question):
     words = "how sure of each answer the model is after the examples before it in the text"
     source = "Brown et al. 2020; Olsson et al. 2022"
     needs = "a model that predicts the next token"
+    kept_run = "few-shot"
     formula = "p_k = p(y_k | x_1 y_1 … x_(k−1) y_(k−1) x_k)"
     search = ("few-shot", "in-context learning", "one-shot", "zero-shot", "prompt", "examples")
     options = Options()

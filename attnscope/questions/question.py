@@ -353,6 +353,8 @@ class Question(Scheme, ABC):
     formula: ClassVar[str] = ""
     search: ClassVar[tuple[str, ...]] = ()
     """Other words by which the command palette finds it."""
+    kept_run: ClassVar[str] = ""
+    """The recipe of a kept run that can be asked, offered where the open model has no such part."""
     is_of_head: ClassVar[bool] = False
     """Whether it is about one head: in the window, the selected one."""
     options: ClassVar[Any] = NoOptions()

@@ -35,6 +35,7 @@ class SegmentBefore(Question):
     words = "how much of a head's weight lies in the segment before, which Transformer-XL remembers"
     source = "Dai et al. 2019"
     needs = 'a model trained with mask = "segment-recurrence"'
+    kept_run = "copy-segments"
     formula = "r_i = Σ_j w_ij over the keys j before the segment of query i"
     search = ("transformer-xl", "segment recurrence", "memory", "recurrence", "extended context")
     is_of_head = True

@@ -21,7 +21,8 @@ class LearnedSpans(Question):
     words = "how far back each head learned to look, and the soft mask that this lays over its map"
     source = "Sukhbaatar et al. 2019"
     needs = "a model trained with span_limit"
-    formula = "m_z(d) = min(max((R + z − d) / R, 0), 1),   w_ij = m e^(s_ij) / Σ m e^(s_ij)"
+    kept_run = "copy-spans"
+    formula = "m_z(d) = min(max((R + z − d) / R, 0), 1),   w_ij = (m e^(s_ij)) / (Σ m e^(s_ij))"
     search = ("adaptive span", "attention span", "soft mask", "learned mask", "span of each head")
     is_of_head = True
     options = NoOptions()

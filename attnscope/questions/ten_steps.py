@@ -41,6 +41,7 @@ class TenSteps(Question):
     words = "how a recurrent decoder with attention writes one word: states, scores, weights, context, word"
     source = "Bahdanau et al. 2014; Luong et al. 2015"
     needs = "a recurrent model with attention (recipe reverse-bahdanau or english-french-luong)"
+    kept_run = "reverse-bahdanau"
     formula = "a = softmax(e(s, h_j)),   c = Σ a_j h_j,   t = tanh(W [c; s]),   p = softmax(W_o t)"
     search = ("seq2seq", "rnn", "gru", "lstm", "bahdanau", "luong", "context vector", "encoder states")
     is_of_head = True

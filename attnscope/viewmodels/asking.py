@@ -72,6 +72,13 @@ class AskState:
             return NO_HEAD
         return "" if self.answer is not None else "Working it out…"
 
+    @property
+    def kept_run(self) -> str:
+        """The kept run to open in the place of a model that has no such part; empty where there is none."""
+        model = self._session.model
+        is_open = model is not None and model.name == self.question.kept_run
+        return self.question.kept_run if self._query.error and not is_open else ""
+
     def watch(self, is_watched: bool) -> None:
         """Somebody looks at the panel, or nobody does."""
         if is_watched != self._query.is_watched:

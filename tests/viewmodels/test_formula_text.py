@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from attnscope.paths import resources_folder
+from attnscope.questions import QUESTIONS, Question
 from attnscope.viewmodels.formula_text import (
     Fence,
     Fraction,
@@ -102,3 +103,9 @@ def test_that_a_sum_filled_in_is_read_in_its_terms_and_a_piece_of_text_is_not_re
         *("=", "1"),
     ]
     assert parse_formula("\u2068a + b\u2069").parts == (Symbol("\u2068a + b\u2069", "upright"),)
+
+
+@pytest.mark.parametrize("question", QUESTIONS.values(), ids=lambda question: question.name)
+def test_that_no_factor_of_a_question_s_formula_slips_out_of_a_fraction(question: Question) -> None:
+    for formula in question.formula.split(",   "):
+        assert not re.search(r"over [^\]]*\] [<Σ]", written(parse_formula(formula))), formula

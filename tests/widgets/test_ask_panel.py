@@ -250,3 +250,19 @@ def test_that_a_walked_option_takes_no_words(
     floor.edit.clear()
     qtbot.keyClicks(floor.edit, "a7")
     assert floor.edit.text() == "7"
+
+
+def test_that_a_refusal_offers_a_kept_run_that_can_be_asked(
+    made: tuple[AskPanel, AskState, list[Ask]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    panel, state, asked = made
+    monkeypatch.setattr(Deep, "kept_run", "brackets-experts")
+    assert not panel.kept_button.isVisibleTo(panel)
+    state.handle(Failed(number=asked[-1].number, request="Ask", message="It has no depth."))
+    assert panel.kept_button.isVisibleTo(panel)
+    assert panel.kept_button.text() == "Open brackets-experts"
+    panel.kept_button.click()
+    assert panel._session.busy is not None
+    assert panel._session.busy.source == "brackets-experts"
+    panel.choose("plain")
+    assert not panel.kept_button.isVisibleTo(panel)

@@ -23,7 +23,15 @@ from attnscope.widgets.export.one_figure import export_one
 from attnscope.widgets.flow_row import FlowRow
 from attnscope.widgets.form_parts import column, narrow_combo, row
 from attnscope.widgets.formula_label import FormulaLabel
-from attnscope.widgets.labels import PlainLabel, named, plain_tooltip, tool_button, watch_seen, when_seen
+from attnscope.widgets.labels import (
+    PlainLabel,
+    named,
+    plain_tooltip,
+    push_button,
+    tool_button,
+    watch_seen,
+    when_seen,
+)
 from attnscope.widgets.labs.cell_panel import CellPanel
 from attnscope.widgets.labs.text_table import TextTable, TextTableModel
 from attnscope.widgets.offers import Offer
@@ -301,6 +309,7 @@ class AskPanel(Dressed):
         )
         self.words, self.note = PlainLabel(role="muted"), PlainLabel(role="hint")
         self.sentence, self.formula, self.source = PlainLabel(), FormulaLabel(), PlainLabel(role="muted")
+        self.kept_button = push_button("", clicked=lambda: session.load_model(state.kept_run))
         for label in (self.words, self.sentence, self.note, self.source):
             label.setWordWrap(True)
         self.answer = AnswerView()
@@ -351,7 +360,8 @@ class AskPanel(Dressed):
     def _lay_out(self) -> None:
         inner = QWidget()
         said = (self.sentence, self.note, self.formula, self.source)
-        column(*said, self.answer, None, on=inner, margins=(0, 0, 0, 8))
+        kept = row(self.kept_button, None)
+        column(self.sentence, self.note, kept, *said[2:], self.answer, None, on=inner, margins=(0, 0, 0, 8))
         self.area = _AnswerArea(said, self)
         self.area.setWidget(inner)
         self.area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
@@ -384,6 +394,9 @@ class AskPanel(Dressed):
         note = state.note or (answer.note if answer is not None else "")
         self.note.setText(note)
         self.note.setVisible(bool(note))
+        self.kept_button.setText(f"Open {state.kept_run}")
+        self.kept_button.setToolTip("Open the model of a kept run that can be asked this")
+        self.kept_button.setVisible(bool(state.kept_run))
         self.answer.show_answer(answer)
         self.export_button.setEnabled(answer is not None)
         self._show_busy()

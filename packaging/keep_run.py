@@ -1,0 +1,40 @@
+"""Keeps finished runs among those that the program shows before one is begun (resources/films).
+
+Run from the repository's root with run folders, each named after the recipe it is of:
+python packaging/keep_run.py RUN [RUN …]
+Of a run stay the recipe, the numbers, the watched sentences at every step, and the last model, its weights
+rounded to float16: enough to replay it, to open it in Explore and to ask about it, not to go on training.
+"""
+
+import dataclasses
+import shutil
+import sys
+from pathlib import Path
+
+import torch
+
+from attnscope.files import replace_file
+from attnscope.models import load, write_model_folder
+from attnscope.paths import resources_folder
+
+
+def keep(run: Path, kept: Path) -> None:
+    """Put a run in the place of the one kept before."""
+    shutil.rmtree(kept, ignore_errors=True)
+    kept.mkdir(parents=True)
+    for name in ("recipe.toml", "inspections.jsonl"):
+        if (run / name).exists():
+            shutil.copy(run / name, kept / name)
+    numbers = (run / "metrics.jsonl").read_text(encoding="utf-8")
+    replace_file(kept / "metrics.jsonl", numbers.replace(str(run), run.name).encode())
+    shutil.copytree(run / "probes", kept / "probes")
+    last = max((run / "checkpoints").iterdir(), key=lambda folder: int(folder.name))
+    own = load(last).own
+    card = dataclasses.replace(own.card, training={**own.card.training, "stored_as": "float16"})
+    write_model_folder(
+        kept / "checkpoints" / last.name, own.module, own.config, own.vocabulary, card, dtype=torch.float16
+    )
+
+
+for folder in map(Path, sys.argv[1:]):
+    keep(folder, resources_folder() / "films" / folder.name)
