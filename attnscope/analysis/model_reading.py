@@ -11,7 +11,7 @@ precision, handed on as float64.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import cached_property
 from typing import Any, TypedDict
@@ -133,17 +133,21 @@ class ModelReading:
         parts, of_stack = self._parts, self._stack(stack)
         layers, added = parts.layers(of_stack), parts.added(of_stack)
         every = [place for places in added.values() for place in places]
-        with _watched(reads=layers, gives=(*layers, *every)) as seen:
+        norms = dict.fromkeys(norm.module for place in layers for norm in parts.norms(place))
+        with (
+            _watched(reads=layers, gives=(*layers, *every)) as seen,
+            _norms_behind(seen, every, norms) as ends,
+        ):
             self._run()
         x = np.stack([*(seen.read(place) for place in layers), seen.given(layers[-1])])
         given = {name: np.stack([seen.given(place) for place in places]) for name, places in added.items()}
-        return Streams(
-            stack=of_stack,
-            tokens=self._tokens_of(of_stack),
-            x=x,
-            added=given,
-            is_sum=_is_sum(x, given, _dtype_of(self._network)),
-        )
+        is_sum = _is_sum(x, given, _dtype_of(self._network))
+        if not is_sum and len(ends) == len(every):
+            seen.given_at.update(ends)
+            behind = {name: np.stack([seen.given(place) for place in of]) for name, of in added.items()}
+            if _is_sum(x, behind, _dtype_of(self._network)):
+                given, is_sum = behind, True
+        return Streams(stack=of_stack, tokens=self._tokens_of(of_stack), x=x, added=given, is_sum=is_sum)
 
     def passage(self, layer: int, stack: str = AUTO) -> Passage:
         parts, of_stack = self._parts, self._stack(stack)
@@ -953,6 +957,25 @@ def _row_by_row(seen: _Seen, place: CallPlace | None, n_tokens: int) -> Numbers 
     """What a place read, where that is a row for each token."""
     found = None if place is None else seen.read(place)
     return found if found is not None and len(found) == n_tokens else None
+
+
+@contextmanager
+def _norms_behind(
+    seen: _Seen, places: Sequence[CallPlace], norms: Iterable[nn.Module]
+) -> Iterator[dict[CallPlace, Tensor]]:
+    """A table of what norms make of the very tensors that places give."""
+    found: dict[CallPlace, Tensor] = {}
+
+    def after(_: nn.Module, arguments: tuple[Any, ...], result: Tensor) -> None:
+        for place in places:
+            given = seen.given_at.get(place)
+            if arguments and given is not None and given.data_ptr() == arguments[0].data_ptr():
+                found[place] = _last_text(result)
+
+    with ExitStack() as stack:
+        for norm in norms:
+            stack.callback(norm.register_forward_hook(after).remove)
+        yield found
 
 
 def _is_norm_of(x: Numbers, read: Numbers, given: Numbers) -> bool:

@@ -194,6 +194,18 @@ def test_that_the_norm_of_what_a_part_gives_is_what_is_added(family: str) -> Non
         np.testing.assert_allclose(stream, found.after[2], **CLOSE)
 
 
+@pytest.mark.parametrize("family", ["gemma2", "gemma3"])
+def test_that_the_residual_stream_grows_by_the_norms_of_what_parts_give(family: str) -> None:
+    reading = ModelReading(foreign(family), TEXT)
+    found = reading.streams()
+    assert found.is_sum
+    for layer in range(2):
+        for part in reading.passage(layer).parts:
+            assert part.end is not None
+            np.testing.assert_allclose(found.added[part.name][layer], part.end, **CLOSE)
+    assert not ask_model(QUESTIONS["residual-stream"], foreign(family), TEXT).note
+
+
 def parallel(family: str, folder: Path) -> Model:
     if family in hf_tiny.FAMILIES:
         return foreign(family)
