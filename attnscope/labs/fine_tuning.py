@@ -56,11 +56,6 @@ class TuneChoice:
     seed: int = redraw(title="Other runs", tip="Other sentences and other seeds", step=10)
     answer: ExperimentAnswer = NO_ANSWER
 
-    @property
-    def question(self) -> TuneQuestion:
-        """What the worker is asked."""
-        return asked(TuneQuestion, self)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tuned:
@@ -76,7 +71,7 @@ class Tuned:
 def tuned_so_far(choice: TuneChoice) -> Tuned:
     """What is known so far."""
     found = choice.answer.of(TuneFinding)
-    question = found.question if found is not None else choice.question
+    question = found.question if found is not None else asked(TuneQuestion, choice)
     runs = found.runs if found is not None else ()
     layers = found.layers if found is not None else ()
     accuracies, moved = {}, {}

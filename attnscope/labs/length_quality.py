@@ -72,11 +72,6 @@ class QualityChoice:
     seed: int = redraw(title="Other models", tip="Train models with other first weights, on other rows")
     answer: ExperimentAnswer = NO_ANSWER
 
-    @property
-    def question(self) -> WritingQuestion:
-        """What the worker is asked."""
-        return asked(WritingQuestion, self)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quality:
@@ -95,7 +90,7 @@ class Quality:
 def judge_lengths(choice: QualityChoice) -> Quality:
     """What is known so far."""
     found = choice.answer.of(WritingFinding)
-    question = found.question if found is not None else choice.question
+    question = found.question if found is not None else asked(WritingQuestion, choice)
     curves = {curve.writer: curve for curve in found.curves} if found is not None else {}
     lengths = np.array(found.lengths if found is not None else (3, question.n_trained), np.float64)
     missing = np.full(len(lengths), np.nan)

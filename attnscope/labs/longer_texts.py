@@ -72,11 +72,6 @@ class LongerChoice:
     seed: int = redraw(title="Other models", tip="Train models with other first weights, on other texts")
     answer: ExperimentAnswer = NO_ANSWER
 
-    @property
-    def question(self) -> ReachQuestion:
-        """What the worker is asked."""
-        return asked(ReachQuestion, self)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Longer:
@@ -124,7 +119,7 @@ def _words(
 ) -> LabWords:
     is_known = {curve.scheme for curve in finding.curves} if finding is not None else set()
     rows = tuple((SCHEME_NAMES[s], _both(within[s], past[s]) if s in is_known else "–") for s in SCHEMES)
-    question = finding.question if finding is not None else choice.question
+    question = finding.question if finding is not None else asked(ReachQuestion, choice)
     numbers = (
         ("mean loss, trained → past", "nats"),
         *rows,

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from attnscope.counting import format_number, plural
 from attnscope.fields import number, one_of, redraw
-from attnscope.labs.lab import BLUE, OLIVE, ORANGE, PURPLE, Lab, LabWords, asked, claimed, where_trained
+from attnscope.labs.lab import BLUE, OLIVE, ORANGE, PURPLE, Lab, LabWords, claimed, where_trained
 from attnscope.records.charts import Chart, Series
 from attnscope.records.experiments import (
     NO_ANSWER,
@@ -66,11 +66,6 @@ class ModifyChoice:
     )
     seed: int = redraw(title="Other models", tip="Train with other first weights and batches", step=10)
     answer: ExperimentAnswer = NO_ANSWER
-
-    @property
-    def question(self) -> ModifyQuestion:
-        """What the worker is asked."""
-        return asked(ModifyQuestion, self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

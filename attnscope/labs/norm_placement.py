@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from attnscope.counting import format_number
 from attnscope.fields import number, one_of, redraw
-from attnscope.labs.lab import BLUE, ORANGE, Lab, LabWords, asked, claimed
+from attnscope.labs.lab import BLUE, ORANGE, Lab, LabWords, claimed
 from attnscope.records.charts import Chart, Series
 from attnscope.records.experiments import (
     NO_ANSWER,
@@ -69,11 +69,6 @@ class PlacementChoice:
         title="Other weights", tip="Draw other models and texts; each number is the mean of three", step=10
     )
     answer: ExperimentAnswer = NO_ANSWER
-
-    @property
-    def question(self) -> GradientQuestion:
-        """What the worker is asked."""
-        return asked(GradientQuestion, self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

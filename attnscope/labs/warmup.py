@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from attnscope.counting import format_number
 from attnscope.fields import number, one_of, redraw
-from attnscope.labs.lab import BLUE, GREEN, OLIVE, ORANGE, Lab, LabWords, asked, claimed
+from attnscope.labs.lab import BLUE, GREEN, OLIVE, ORANGE, Lab, LabWords, claimed
 from attnscope.labs.norm_placement import PLACE_NAMES
 from attnscope.records.charts import Chart, Series
 from attnscope.records.experiments import (
@@ -65,11 +65,6 @@ class WarmupChoice:
     n_layers: int = number(4, LAYERS, title="layers", tip="Depth of the tiny model")
     seed: int = redraw(title="Other weights", tip="Start from other weights and texts")
     answer: ExperimentAnswer = NO_ANSWER
-
-    @property
-    def question(self) -> WarmupQuestion:
-        """What the worker is asked."""
-        return asked(WarmupQuestion, self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -84,15 +84,10 @@ class Transformer(OwnModule):
         self.encoder_embedding = (
             Embedding(config, shape, n_segments=config.n_segments) if has_encoder else None
         )
+        layouts = [config.layout("encoder", i) for i in range(config.encoder_layers)]
         self.encoder = nn.ModuleList(
-            Block(
-                shape,
-                stack="encoder",
-                layer=i,
-                has_cross=config.has_latents,
-                layout=config.layout("encoder", i),
-            )
-            for i in range(config.encoder_layers)
+            Block(shape, stack="encoder", layer=i, has_cross=config.has_latents, layout=layout)
+            for i, layout in enumerate(layouts)
         )
         self.latents = Latents(shape) if config.has_latents else None
         self.decoder_embedding = Embedding(config, shape, n_segments=0) if has_decoder else None
@@ -232,9 +227,7 @@ class Transformer(OwnModule):
         if (memory is None) == (self.config.form == "encoder-decoder"):
             raise ValueError(f"memory does not go with the form {self.config.form}")
         if cache is not None and not (self.can_cache and prefix is None and pattern is None):
-            raise ValueError(
-                "a text with a prefix, or a mask of the caller's, is read at once and not in parts"
-            )
+            raise ValueError("a text with a prefix, or a mask of the caller's, is not read in parts")
         first, n = 0 if cache is None else cache.n_tokens, ids.shape[-1]
         x = self._embed(self.decoder_embedding, ids, None, first)
         rule = self.self_mask.rule(

@@ -16,32 +16,9 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Literal
 
+from attnscope.text import lexicon
 from attnscope.text.examples import Example
-from attnscope.text.lexicon import (
-    ACTIONS,
-    ADJECTIVES_AFTER,
-    ADJECTIVES_BEFORE,
-    ADVERBS,
-    DEGREES,
-    DETERMINERS,
-    MONTHS,
-    NAMES,
-    NOUNS,
-    OBJECT_PRONOUNS,
-    PREPOSITIONS,
-    SHAPES,
-    STATES,
-    SUBJECT_PRONOUNS,
-    TO_BE,
-    TO_BE_ENGLISH,
-    TO_HAVE,
-    VERBS,
-    YEARS,
-    Adjective,
-    Gender,
-    Noun,
-    Verb,
-)
+from attnscope.text.lexicon import Adjective, Gender, Noun, Verb
 
 _VOWELS = tuple("aàâeéèêëiîïoôœuûh")
 _ELIDED = {"le": "l'", "la": "l'", "je": "j'", "me": "m'", "te": "t'", "ne": "n'", "de": "d'"}
@@ -110,7 +87,7 @@ class Clause:
 
 def pronoun(english: str) -> Person:
     """A subject pronoun that means itself (`it` does not: it takes the gender of what it means)."""
-    french, person, gender = SUBJECT_PRONOUNS[english]
+    french, person, gender = lexicon.SUBJECT_PRONOUNS[english]
     return Person(english=english, french=french, person=person, gender=gender)
 
 
@@ -208,7 +185,7 @@ def _noun_phrase(sentence: SentencePair, phrase: NounPhrase) -> list[French]:
     head = sentence.say(noun.english[is_plural])
     before = [(a, word) for a, word in adjectives if a.is_before_noun]
     after = [(a, word) for a, word in adjectives if not a.is_before_noun]
-    masculine, feminine, plural = DETERMINERS[phrase.determiner]
+    masculine, feminine, plural = lexicon.DETERMINERS[phrase.determiner]
     le = plural if is_plural else feminine if noun.gender == "f" else masculine
     if le == "des" and before:
         le = "de"
@@ -250,11 +227,11 @@ def _action(sentence: SentencePair, clause: Clause, verb: Verb) -> None:
         english = third if person == 2 else base
     word = sentence.say(english)
     if clause.is_past:
-        verbs = [(TO_HAVE[person], auxiliary or word), *between, (verb.participle, word)]
+        verbs = [(lexicon.TO_HAVE[person], auxiliary or word), *between, (verb.participle, word)]
     else:
         verbs = [(verb.french[person], word), *between]
     if isinstance(clause.object_, str):  # a pronoun, which stands before the French verb
-        before = [*before, (OBJECT_PRONOUNS[clause.object_], sentence.say(clause.object_))]
+        before = [*before, (lexicon.OBJECT_PRONOUNS[clause.object_], sentence.say(clause.object_))]
     sentence.ecrire([*before, *verbs])
     if clause.object_ is not None and not isinstance(clause.object_, str):
         sentence.ecrire(_subject(sentence, clause.object_))
@@ -267,16 +244,16 @@ def _around(sentence: SentencePair, manner: str) -> tuple[list[French], list[Fre
     word = sentence.say(manner)
     if manner in _NEGATIONS:
         return [("ne", word)], [(_NEGATIONS[manner], word)]
-    return [], [(ADVERBS[manner], word)]
+    return [], [(lexicon.ADVERBS[manner], word)]
 
 
 def _copula(sentence: SentencePair, clause: Clause) -> None:
     person, gender, is_plural = _features(clause.subject)
-    word = sentence.say(TO_BE_ENGLISH[clause.is_past][person])
+    word = sentence.say(lexicon.TO_BE_ENGLISH[clause.is_past][person])
     before, after = _around(sentence, clause.manner)
-    sentence.ecrire([*before, (TO_BE[clause.is_past][person], word), *after])
+    sentence.ecrire([*before, (lexicon.TO_BE[clause.is_past][person], word), *after])
     if clause.degree:
-        sentence.ecrire([(DEGREES[clause.degree], sentence.say(clause.degree))])
+        sentence.ecrire([(lexicon.DEGREES[clause.degree], sentence.say(clause.degree))])
     if clause.adjective is not None:
         form = clause.adjective.form(gender, is_plural)
         sentence.ecrire([(form, sentence.say(clause.adjective.english))])
@@ -284,7 +261,7 @@ def _copula(sentence: SentencePair, clause: Clause) -> None:
 
 def _place(sentence: SentencePair, preposition: str, phrase: NounPhrase) -> None:
     word = sentence.say(preposition)
-    sentence.ecrire([(PREPOSITIONS[preposition], word), *_noun_phrase(sentence, phrase)])
+    sentence.ecrire([(lexicon.PREPOSITIONS[preposition], word), *_noun_phrase(sentence, phrase)])
 
 
 def _signed(sentence: SentencePair, clause: Clause) -> None:
@@ -295,9 +272,9 @@ def _signed(sentence: SentencePair, clause: Clause) -> None:
     was = sentence.say("were" if is_plural else "was")
     signed = sentence.say("signed")
     participle = "signé" + "e" * (gender == "f") + "s" * is_plural
-    sentence.ecrire([(TO_HAVE[person], was), ("été", was), (participle, signed)])
+    sentence.ecrire([(lexicon.TO_HAVE[person], was), ("été", was), (participle, signed)])
     month, year = clause.signed or ("", "")
-    sentence.ecrire([("en", sentence.say("in")), (MONTHS[month], sentence.say(month))])
+    sentence.ecrire([("en", sentence.say("in")), (lexicon.MONTHS[month], sentence.say(month))])
     sentence.ecrire([(year, sentence.say(year))])
 
 
@@ -381,7 +358,7 @@ def _subjects(words: Words, start: int) -> Iterator[tuple[Subject, int]]:
     if start >= len(words):
         return
     word = words[start]
-    if word in SUBJECT_PRONOUNS:
+    if word in lexicon.SUBJECT_PRONOUNS:
         yield pronoun(word), start + 1
     for english, person in _MEANS:
         if word == english:
@@ -390,7 +367,7 @@ def _subjects(words: Words, start: int) -> Iterator[tuple[Subject, int]]:
 
 
 def _things(words: Words, start: int) -> Iterator[tuple[NounPhrase | Person, int]]:
-    for name, gender in NAMES:
+    for name, gender in lexicon.NAMES:
         if start < len(words) and words[start] == name:
             yield Person(english=name, french=name, gender=gender), start + 1
     yield from _phrases(words, start)
@@ -400,7 +377,7 @@ def _phrases(words: Words, start: int) -> Iterator[tuple[NounPhrase, int]]:
     if start >= len(words):
         return
     determiner = "a" if words[start] == "an" else words[start]
-    if determiner not in DETERMINERS:
+    if determiner not in lexicon.DETERMINERS:
         return
     adjectives: list[tuple[Adjective, ...]] = [()]
     at = start + 1
@@ -420,17 +397,22 @@ def _phrases(words: Words, start: int) -> Iterator[tuple[NounPhrase, int]]:
 def _agreements(words: Words, start: int, subject: Subject) -> Iterator[tuple[Clause, int]]:
     for place, at in _places(words, start):
         rest = words[at : at + 5]
-        if len(rest) == 5 and rest[1:3] == ["signed", "in"] and rest[3] in MONTHS and rest[4] in YEARS:
+        if (
+            len(rest) == 5
+            and rest[1:3] == ["signed", "in"]
+            and rest[3] in lexicon.MONTHS
+            and rest[4] in lexicon.YEARS
+        ):
             yield Clause(subject=subject, place=place, signed=(rest[3], rest[4])), at + 5
 
 
 def _states(words: Words, start: int, subject: Subject) -> Iterator[tuple[Clause, int]]:
     """`is`, `was` … how something is."""
     for is_past in (False, True):
-        if start >= len(words) or words[start] not in TO_BE_ENGLISH[is_past]:
+        if start >= len(words) or words[start] not in lexicon.TO_BE_ENGLISH[is_past]:
             continue
         manner, at = _optional(words, start + 1, _MANNERS)
-        degree, at = _optional(words, at, tuple(DEGREES))
+        degree, at = _optional(words, at, tuple(lexicon.DEGREES))
         for adjective in _adjectives().get(words[at] if at < len(words) else "", ()):
             for place, end in _places(words, at + 1):
                 yield (
@@ -466,14 +448,14 @@ def _objects(
     if not verb.objects:
         yield None, start
         return
-    if start < len(words) and words[start] in OBJECT_PRONOUNS and not is_past:
+    if start < len(words) and words[start] in lexicon.OBJECT_PRONOUNS and not is_past:
         yield words[start], start + 1
     yield from _things(words, start)
 
 
 def _places(words: Words, start: int) -> Iterator[tuple[tuple[str, NounPhrase] | None, int]]:
     yield None, start
-    if start < len(words) and words[start] in PREPOSITIONS:
+    if start < len(words) and words[start] in lexicon.PREPOSITIONS:
         for phrase, end in _phrases(words, start + 1):
             yield (words[start], phrase), end
 
@@ -490,7 +472,7 @@ def _manner(word: str) -> Manner:
 def _nouns() -> dict[str, tuple[tuple[Noun, bool], ...]]:
     """Nouns by their English forms; True for the plural."""
     found: dict[str, list[tuple[Noun, bool]]] = {}
-    for noun in NOUNS:
+    for noun in lexicon.NOUNS:
         for is_plural in (False, True):
             found.setdefault(noun.english[is_plural], []).append((noun, is_plural))
     return {form: tuple(nouns) for form, nouns in found.items()}
@@ -499,7 +481,12 @@ def _nouns() -> dict[str, tuple[tuple[Noun, bool], ...]]:
 @cache
 def _adjectives() -> dict[str, tuple[Adjective, ...]]:
     found: dict[str, dict[Adjective, None]] = {}
-    for adjective in (*ADJECTIVES_BEFORE, *ADJECTIVES_AFTER, *STATES, *SHAPES):
+    for adjective in (
+        *lexicon.ADJECTIVES_BEFORE,
+        *lexicon.ADJECTIVES_AFTER,
+        *lexicon.STATES,
+        *lexicon.SHAPES,
+    ):
         found.setdefault(adjective.english, {})[adjective] = None
     return {english: tuple(adjectives) for english, adjectives in found.items()}
 
@@ -507,7 +494,7 @@ def _adjectives() -> dict[str, tuple[Adjective, ...]]:
 @cache
 def _verbs() -> dict[str, tuple[Verb, ...]]:
     found: dict[str, dict[Verb, None]] = {}
-    for verb in (*VERBS, *ACTIONS):
+    for verb in (*lexicon.VERBS, *lexicon.ACTIONS):
         for form in verb.english:
             found.setdefault(form, {})[verb] = None
     return {form: tuple(verbs) for form, verbs in found.items()}

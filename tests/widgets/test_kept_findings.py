@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from session_samples import Desk
 
+from attnscope.labs import LABS, Lab
 from attnscope.labs import findings as kept_module
 from attnscope.labs.findings import kept_findings
 from attnscope.labs.fine_tuning import TuneChoice, tuned_so_far
@@ -13,6 +14,7 @@ from attnscope.labs.modifications import ModifyChoice, compare, gain_ends
 from attnscope.records.experiments import (
     ExperimentAnswer,
     ModifyFinding,
+    Question,
     ReachFinding,
     TuneFinding,
     WritingFinding,
@@ -25,6 +27,13 @@ from attnscope.workers.experiments.reaching import read_past
 from attnscope.workers.experiments.writing_lengths import Course
 
 
+def question_of(choice: object) -> Question:
+    lab = next(one for one in LABS.values() if isinstance(one, Lab) and type(one.example) is type(choice))
+    question = lab.question(choice, None)
+    assert question is not None
+    return question
+
+
 def make() -> tuple[ExperimentsState, list[Request]]:
     posted: list[Request] = []
     return ExperimentsState(Desk().open().session, Requests(posted.append), read_kept=kept_findings), posted
@@ -33,8 +42,8 @@ def make() -> tuple[ExperimentsState, list[Request]]:
 def test_that_the_examples_are_known_at_once_and_say_that_they_were_trained_beforehand() -> None:
     state, posted = make()
     for choice, resolve in ((QualityChoice(), judge_lengths), (LongerChoice(), read_longer)):
-        state.ask(choice.question)
-        answer = state.answer(choice.question)
+        state.ask(question_of(choice))
+        answer = state.answer(question_of(choice))
         assert answer.is_exact
         assert answer.is_kept
         words = resolve(type(choice)(answer=answer)).words  # type: ignore[operator]
@@ -46,7 +55,7 @@ def test_that_the_examples_are_known_at_once_and_say_that_they_were_trained_befo
 def test_that_what_is_kept_was_trained_until_it_is_learned() -> None:
     """With attention every trained length is right, as `attnscope study length` and the lecture have it."""
     found = kept_findings()
-    writing, reach = found[QualityChoice().question], found[LongerChoice().question]
+    writing, reach = found[question_of(QualityChoice())], found[question_of(LongerChoice())]
     assert isinstance(writing, WritingFinding)
     assert isinstance(reach, ReachFinding)
     at = writing.lengths.index(writing.question.n_trained)
@@ -64,7 +73,7 @@ def test_that_kept_modifications_are_whole_and_agree_with_what_is_published_wher
     found = kept_findings()
     for group in ("activation", "position"):
         choice = ModifyChoice(group=group)
-        finding = found[choice.question]
+        finding = found[question_of(choice)]
         assert isinstance(finding, ModifyFinding)
         assert [row.name for row in finding.rows] == [one.name for one in of_group(group)]
         for row in finding.rows:
@@ -72,16 +81,18 @@ def test_that_kept_modifications_are_whole_and_agree_with_what_is_published_wher
             assert row.seconds < 120  # two minutes of a processor at the most
             assert max(row.finals) < min(row.earlies)
             assert 0 <= min(row.bleus) <= max(row.bleus) <= 100
-    shown = compare(ModifyChoice(group="position", answer=ExperimentAnswer(finding=found[choice.question])))
+    shown = compare(
+        ModifyChoice(group="position", answer=ExperimentAnswer(finding=found[question_of(choice)]))
+    )
     low_high = dict(zip((row.name for row in shown.rows), shown.gains.tolist(), strict=True))
     assert low_high["none"][1] < 0  # without positions it is worse, over all seeds
-    bleus = {row.name: np.array(row.bleus) for row in found[choice.question].rows}
+    bleus = {row.name: np.array(row.bleus) for row in found[question_of(choice)].rows}
     low, high = gain_ends(bleus["learned"], bleus["sinusoidal"], is_loss=False)
     assert low < 0 < high  # by BLEU learned ones are as good: 25.7 and 25.8 in table 3 of Vaswani et al. 2017
 
 
 def test_that_the_kept_runs_of_fine_tuning_are_all_pairs_of_seeds_and_spread() -> None:
-    finding = kept_findings()[TuneChoice().question]
+    finding = kept_findings()[question_of(TuneChoice())]
     assert isinstance(finding, TuneFinding)
     shown = tuned_so_far(TuneChoice(answer=ExperimentAnswer(finding=finding, is_exact=True, is_kept=True)))
     for grid in shown.accuracies.values():
@@ -96,9 +107,9 @@ def test_that_the_kept_runs_of_fine_tuning_are_all_pairs_of_seeds_and_spread() -
 def test_that_another_choice_is_asked_of_the_worker() -> None:
     state, posted = make()
     other = QualityChoice(seed=1)
-    state.ask(other.question)
+    state.ask(question_of(other))
     assert len(posted) == 1
-    assert not state.answer(other.question).is_exact
+    assert not state.answer(question_of(other)).is_exact
 
 
 def test_that_without_the_file_the_examples_are_asked_like_any_other(tmp_path, monkeypatch) -> None:
@@ -111,7 +122,7 @@ def test_that_without_the_file_the_examples_are_asked_like_any_other(tmp_path, m
 @pytest.mark.slow
 def test_that_what_is_kept_is_what_training_finds() -> None:
     found = kept_findings()
-    writing, reach = found[QualityChoice().question], found[LongerChoice().question]
+    writing, reach = found[question_of(QualityChoice())], found[question_of(LongerChoice())]
     assert isinstance(writing, WritingFinding)
     assert isinstance(reach, ReachFinding)
     kept = writing.curves[0]

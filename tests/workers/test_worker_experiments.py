@@ -10,6 +10,7 @@ from session_samples import Desk
 from worker_tools import ask, save_tiny, train_to_end
 
 from attnscope.analysis.rank import rank_collapse
+from attnscope.labs.lab import asked
 from attnscope.labs.length_quality import QualityChoice, judge_lengths
 from attnscope.models import load
 from attnscope.records.experiments import (
@@ -20,6 +21,7 @@ from attnscope.records.experiments import (
     ReachQuestion,
     RunExperiment,
     WritingFinding,
+    WritingQuestion,
 )
 from attnscope.records.messages import Failed, LoadModel, Reply
 from attnscope.records.requests import StopWork
@@ -85,7 +87,7 @@ class Lab(QObject):
 def test_that_quality_by_length_is_asked_of_a_running_worker_and_told_as_it_grows(qtbot: QtBot) -> None:
     worker = WorkerThread(build_engine, lambda error, what: None)
     lab, choice = Lab(worker), QualityChoice(n_trained=4, d_model=8, n_steps=60)
-    question = choice.question
+    question = asked(WritingQuestion, choice)
     worker.replied.connect(lab.take)
     worker.start()
     try:

@@ -4,6 +4,7 @@ import random
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
+from attnscope.text import lexicon
 from attnscope.text.examples import Example, Range, TaskForm, TaskKind, draw_examples
 from attnscope.text.grammar import (
     Clause,
@@ -16,29 +17,7 @@ from attnscope.text.grammar import (
     write_clause,
     write_phrase,
 )
-from attnscope.text.lexicon import (
-    ACTIONS,
-    ADJECTIVES_AFTER,
-    ADJECTIVES_BEFORE,
-    ADVERBS,
-    DEGREES,
-    DETERMINERS,
-    MONTHS,
-    NAMES,
-    NOUNS,
-    OBJECT_PRONOUNS,
-    PREPOSITIONS,
-    SHAPES,
-    STATES,
-    SUBJECT_PRONOUNS,
-    TO_BE,
-    TO_BE_ENGLISH,
-    TO_HAVE,
-    VERBS,
-    YEARS,
-    Adjective,
-    Noun,
-)
+from attnscope.text.lexicon import Adjective, Noun
 
 _LIVING = frozenset({"person", "animal"})
 _CONCRETE = frozenset({"person", "animal", "thing", "place"})
@@ -49,8 +28,8 @@ _MANNERS: tuple[Manner, ...] = ("", "", "", "not", "not", "never", "often", "alw
 
 
 def _by_class() -> dict[str, tuple[Noun, ...]]:
-    classes = sorted({name for noun in NOUNS for name in noun.classes})
-    return {name: tuple(noun for noun in NOUNS if name in noun.classes) for name in classes}
+    classes = sorted({name for noun in lexicon.NOUNS for name in noun.classes})
+    return {name: tuple(noun for noun in lexicon.NOUNS if name in noun.classes) for name in classes}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,8 +87,8 @@ class _Draw:
     ) -> NounPhrase:
         with_of = may_have_of and rng.random() < 0.25
         noun = self._noun(rng, _OF if with_of else classes)
-        determiner = rng.choice(determiners or ("the", "the", "the", *DETERMINERS))
-        _, singular, plural = DETERMINERS[determiner]
+        determiner = rng.choice(determiners or ("the", "the", "the", *lexicon.DETERMINERS))
+        _, singular, plural = lexicon.DETERMINERS[determiner]
         is_plural = bool(plural) and (not singular or rng.random() < 0.4)
         of = self._phrase(rng, _CONCRETE, determiners=("the", "the", "my", "this")) if with_of else None
         return NounPhrase(
@@ -126,20 +105,20 @@ class _Draw:
         if n == 0:
             return ()
         if n == 1:
-            return (rng.choice((*ADJECTIVES_BEFORE, *ADJECTIVES_AFTER)),)
-        first, second = rng.sample(ADJECTIVES_AFTER, 2)
-        return (rng.choice(ADJECTIVES_BEFORE), second) if rng.random() < 0.4 else (first, second)
+            return (rng.choice((*lexicon.ADJECTIVES_BEFORE, *lexicon.ADJECTIVES_AFTER)),)
+        first, second = rng.sample(lexicon.ADJECTIVES_AFTER, 2)
+        return (rng.choice(lexicon.ADJECTIVES_BEFORE), second) if rng.random() < 0.4 else (first, second)
 
     def _subject(self, rng: random.Random, classes: frozenset[str]) -> Subject:
         chance = rng.random()
         if chance < 0.3:
-            return pronoun(rng.choice(sorted(SUBJECT_PRONOUNS)))
+            return pronoun(rng.choice(sorted(lexicon.SUBJECT_PRONOUNS)))
         if chance < 0.4:
             return _name(rng)
         return self._phrase(rng, classes, may_have_of=classes != _LIVING)
 
     def _does(self, rng: random.Random) -> Clause:
-        verb = rng.choice(VERBS)
+        verb = rng.choice(lexicon.VERBS)
         manner = rng.choice(_MANNERS)
         determiners = _DEFINITE if manner in ("not", "never") else ()  # else French would say "pas de"
         thing: NounPhrase | Person = self._phrase(rng, verb.objects, determiners=determiners)
@@ -156,12 +135,12 @@ class _Draw:
         )
 
     def _to_pronoun(self, rng: random.Random) -> Clause:
-        verbs = [verb for verb in VERBS if "person" in verb.objects]
+        verbs = [verb for verb in lexicon.VERBS if "person" in verb.objects]
         return Clause(
             subject=self._subject(rng, _LIVING),
             verb=rng.choice(verbs),
             manner=rng.choice(_MANNERS),
-            object_=rng.choice(sorted(OBJECT_PRONOUNS)),
+            object_=rng.choice(sorted(lexicon.OBJECT_PRONOUNS)),
             place=self._place(rng, 0.25),
             has_stop=_stop(rng),
         )
@@ -169,7 +148,7 @@ class _Draw:
     def _acts(self, rng: random.Random) -> Clause:
         return Clause(
             subject=self._subject(rng, _LIVING),
-            verb=rng.choice(ACTIONS),
+            verb=rng.choice(lexicon.ACTIONS),
             is_past=rng.random() < 0.5,
             manner=rng.choice(_MANNERS),
             place=self._place(rng, 0.6),
@@ -180,14 +159,14 @@ class _Draw:
         is_living = rng.random() < 0.5
         subject = self._subject(rng, _LIVING if is_living else frozenset({"thing", "place"}))
         is_named = isinstance(subject, Person)
-        kinds = STATES if is_living or is_named else ADJECTIVES_AFTER
+        kinds = lexicon.STATES if is_living or is_named else lexicon.ADJECTIVES_AFTER
         if isinstance(subject, NounPhrase) and "place" in subject.noun.classes:
-            kinds = SHAPES
+            kinds = lexicon.SHAPES
         return Clause(
             subject=subject,
             is_past=rng.random() < 0.5,
             manner=rng.choice(_MANNERS),
-            degree=rng.choice(("", "", *DEGREES)),
+            degree=rng.choice(("", "", *lexicon.DEGREES)),
             adjective=rng.choice(kinds),
             has_stop=_stop(rng),
         )
@@ -195,15 +174,15 @@ class _Draw:
     def _reason(self, rng: random.Random) -> Clause:
         """`the animal did not cross the street because it was too tired`, or `too wide`."""
         subject = self._phrase(rng, _LIVING)
-        verbs = [verb for verb in VERBS if "place" in verb.objects]
+        verbs = [verb for verb in lexicon.VERBS if "place" in verb.objects]
         place = self._phrase(rng, _PLACE, determiners=_DEFINITE)
         is_past = rng.random() < 0.6
         means_place = rng.random() < 0.5
         because = Clause(
             subject=pronoun_for(place if means_place else subject),
             is_past=is_past,
-            degree=rng.choice(("", *DEGREES, "too")),
-            adjective=rng.choice(SHAPES if means_place else STATES),
+            degree=rng.choice(("", *lexicon.DEGREES, "too")),
+            adjective=rng.choice(lexicon.SHAPES if means_place else lexicon.STATES),
         )
         return Clause(
             subject=subject,
@@ -221,20 +200,20 @@ class _Draw:
         return Clause(
             subject=subject,
             place=about if rng.random() < 0.7 else None,
-            signed=(rng.choice(sorted(MONTHS)), rng.choice(YEARS)),
+            signed=(rng.choice(sorted(lexicon.MONTHS)), rng.choice(lexicon.YEARS)),
             has_stop=_stop(rng),
         )
 
     def _place(self, rng: random.Random, share: float) -> tuple[str, NounPhrase] | None:
         if rng.random() >= share:
             return None
-        preposition = rng.choice(sorted(PREPOSITIONS))
+        preposition = rng.choice(sorted(lexicon.PREPOSITIONS))
         classes = {"in": _PLACE, "with": _LIVING}.get(preposition, frozenset({"thing", "place"}))
         return preposition, self._phrase(rng, classes, determiners=(*_DEFINITE, "a", "the"))
 
 
 def _name(rng: random.Random) -> Person:
-    name, gender = rng.choice(NAMES)
+    name, gender = rng.choice(lexicon.NAMES)
     return Person(english=name, french=name, gender=gender)
 
 
@@ -247,23 +226,34 @@ def _languages() -> tuple[set[str], set[str]]:
     english = {"an", "not", "never", "do", "does", "did", "it", "of", "because", "signed", "her", "him", "."}
     french = {"l'", "j'", "m'", "t'", "n'", "d'", "cet", "du", "de", "ne", "pas", "jamais", "car", "en"}
     french |= {"été", "elles", "signé", "signés", "signée", "signées", "."}
-    for noun in NOUNS:
+    for noun in lexicon.NOUNS:
         english |= {*noun.english}
         french |= {*noun.french}
-    for adjective in (*ADJECTIVES_BEFORE, *ADJECTIVES_AFTER, *STATES, *SHAPES):
+    for adjective in (
+        *lexicon.ADJECTIVES_BEFORE,
+        *lexicon.ADJECTIVES_AFTER,
+        *lexicon.STATES,
+        *lexicon.SHAPES,
+    ):
         english.add(adjective.english)
         french |= {*adjective.french, adjective.before_vowel}
-    for verb in (*VERBS, *ACTIONS):
+    for verb in (*lexicon.VERBS, *lexicon.ACTIONS):
         english |= {*verb.english}
         french |= {*verb.french, verb.participle}
-    for forms in (*TO_BE, TO_HAVE, *DETERMINERS.values()):
+    for forms in (*lexicon.TO_BE, lexicon.TO_HAVE, *lexicon.DETERMINERS.values()):
         french |= set(forms)
-    for forms in TO_BE_ENGLISH:
+    for forms in lexicon.TO_BE_ENGLISH:
         english |= set(forms)
-    for table in (OBJECT_PRONOUNS, PREPOSITIONS, ADVERBS, DEGREES, MONTHS):
+    for table in (
+        lexicon.OBJECT_PRONOUNS,
+        lexicon.PREPOSITIONS,
+        lexicon.ADVERBS,
+        lexicon.DEGREES,
+        lexicon.MONTHS,
+    ):
         english |= table.keys()
         french |= set(table.values())
-    english |= {*DETERMINERS, *SUBJECT_PRONOUNS}
-    french |= {word for word, _, _ in SUBJECT_PRONOUNS.values()}
-    both = {*YEARS, *(name for name, _ in NAMES)}
+    english |= {*lexicon.DETERMINERS, *lexicon.SUBJECT_PRONOUNS}
+    french |= {word for word, _, _ in lexicon.SUBJECT_PRONOUNS.values()}
+    both = {*lexicon.YEARS, *(name for name, _ in lexicon.NAMES)}
     return (english | both) - {""}, (french | both) - {""}
