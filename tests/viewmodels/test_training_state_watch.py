@@ -18,11 +18,11 @@ from attnscope.records.messages import (
     TrainingNews,
 )
 from attnscope.records.outputs import OutputWritten
-from attnscope.records.sites import HeadRef, Site
+from attnscope.records.sites import HeadRef, Site, Stack
 from attnscope.records.training import Finished, Saved, Watched
 from attnscope.viewmodels.query import Requests
 from attnscope.viewmodels.training.state import TrainingState
-from attnscope.viewmodels.training.watch import LIVE_INTERVAL_S, PLAY_INTERVAL_S, telling_head
+from attnscope.viewmodels.training.watch import LIVE_INTERVAL_S, PLAY_INTERVAL_S, telling_head, telling_stack
 
 RECIPE = '[[watch]]\ntext = "the cat sat"\n'
 
@@ -335,6 +335,22 @@ def test_that_of_heads_that_tell_as_much_the_first_of_the_latest_layer_is_chosen
     assert telling_head([grid_of(0, same), grid_of(1, nothing)]) == HeadRef(stack="encoder", layer=0, head=0)
     assert telling_head([grid_of(0, nothing)]) == HeadRef(stack="encoder", layer=0, head=0)
     assert telling_head([]) is None
+
+
+def test_that_the_stack_shown_first_is_one_whose_queries_may_choose() -> None:
+    alone = grid_of(0, np.eye(4, dtype=np.uint8)[None] * 255)  # a window of 0: each token sees itself
+    pool = replace(grid_of(0, np.full((1, 1, 4), 60, np.uint8)), site=site_in("pool"))
+    cross = replace(grid_of(0, np.full((1, 3, 4), 60, np.uint8)), site=site_in("cross"))
+    free = grid_of(0, np.full((1, 4, 4), 60, np.uint8))
+    assert telling_stack([alone, pool]) == "pool"
+    assert telling_stack([free, pool]) == "encoder"
+    assert telling_stack([free, pool, cross]) == "cross"
+    assert telling_stack([alone]) == "encoder"
+    assert telling_stack([]) is None
+
+
+def site_in(stack: Stack) -> Site:
+    return Site(stack=stack, layer=0, n_heads=1, n_kv_heads=1)
 
 
 def test_that_a_run_that_is_over_opens_on_its_telling_head_until_the_person_chooses(desk: Desk) -> None:

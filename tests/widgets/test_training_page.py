@@ -3,6 +3,7 @@
 import dataclasses
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from xml.etree import ElementTree
@@ -353,6 +354,16 @@ def test_that_the_sentence_is_drawn_and_heads_can_be_chosen(desk: Desk) -> None:
     request = desk.posted[-1]
     assert isinstance(request, TraceText)
     assert request.heads == (HeadRef(stack="cross", layer=0, head=1),)
+
+
+def test_that_a_model_without_attention_says_where_its_hidden_map_is(desk: Desk) -> None:
+    desk.state.start()
+    desk.news(started(), *steps(1, 3))
+    request = [r for r in desk.posted if isinstance(r, TraceText)][-1]
+    desk.state.handle(replace(traced(request, step=3), grids=(), maps=()))
+    assert "This model has no attention" in desk.texts()
+    assert "Hidden attention" in desk.texts()
+    assert not desk.page.findChild(WatchPanel)._maps.isVisible()
 
 
 def test_that_typing_a_sentence_asks_for_it(desk: Desk, qtbot: QtBot) -> None:

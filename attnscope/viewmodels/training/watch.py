@@ -247,6 +247,18 @@ class Replay:
         return min(range(len(steps)), key=lambda place: abs(steps[place] - step), default=None)
 
 
+def telling_stack(grids: Sequence[SiteGrid]) -> Stack | None:
+    """The stack that is shown first: from decoder to encoder, else the first whose queries have a choice.
+
+    A query that may see one key alone tells nothing: its weight is 1. None without grids.
+    """
+    stacks = [grid.site.stack for grid in grids]
+    if "cross" in stacks:
+        return "cross"
+    chosen = (grid.site.stack for grid in grids if (np.count_nonzero(grid.levels, axis=-1) > 1).any())
+    return next(chosen, stacks[0] if stacks else None)
+
+
 def telling_head(grids: Sequence[SiteGrid]) -> HeadRef | None:
     """The head whose weights depend most on who looks: where a run that is over opens. None without heads.
 
@@ -465,7 +477,7 @@ class WatchState:
         known = {head for grid in traced.grids for head in grid.site.heads}
         is_kept = self._is_opening and wish.model != TRAINING_MODEL
         if is_kept or self.stack not in self.stacks or self.head not in known:
-            self.stack = "cross" if "cross" in self.stacks else next(iter(self.stacks), None)
+            self.stack = telling_stack(traced.grids)
             last = self.grids[-1].site if self.grids else None
             self.head = telling_head(self.grids) if is_kept else last.heads[0] if last else None
         self._is_opening = False

@@ -32,6 +32,13 @@ from attnscope.widgets.labels import ElidedLabel, PlainLabel, named, push_button
 from attnscope.widgets.state_card import StateCard
 from attnscope.widgets.theme import Dressed
 
+_NO_ATTENTION = Placeholder(
+    kind="empty",
+    title="This model has no attention",
+    hint="A recurrence or a convolution stands in its place. Open in Explore, and ask there for the Hidden "
+    "attention: the map that it would be.",
+)
+
 # The slider over saved checkpoints: play, drag, and open one in Explore.
 
 _MOST_LABELS = 60
@@ -210,7 +217,7 @@ class WatchPanel(QWidget):
 
     def _show_maps(self) -> None:
         watch = self._watch
-        if watch.traced is None:
+        if watch.traced is None or not watch.traced.grids:
             self._card.show_stage(self._stage())
             self._pages.setCurrentWidget(self._card)
             return
@@ -243,6 +250,8 @@ class WatchPanel(QWidget):
         watch = self._watch
         if watch.note:
             return Placeholder(kind="failed", title="This sentence cannot be drawn", hint=watch.note)
+        if watch.traced is not None:
+            return _NO_ATTENTION
         if not watch.text.strip():
             return Placeholder(
                 kind="empty",
