@@ -299,17 +299,19 @@ def _translate(
 
 def _tell_unknown(model: "Model", texts: list[str]) -> None:
     """Say how many texts hold words that the model has no token for, or are too long for it."""
-    n_texts = n_tokens = n_long = 0
+    n_texts = n_tokens = n_copyable = n_long = 0
     for text in texts:
         source = model.encode(text).source
         n = source.n_unknown
         n_texts, n_tokens, n_long = n_texts + bool(n), n_tokens + n, n_long + bool(source.n_dropped)
+        n_copyable += source.n_copyable
     if n_long:
         which, most = f"{n_long} of {plural(len(texts), 'text')}", model.info.max_tokens
         say_error(f"attnscope: {which} cut to the {most} tokens that {model.info.name} reads.")
     if n_tokens:
         words, where = plural(n_tokens, "word"), f"{n_texts} of {plural(len(texts), 'text')}"
-        say_error(f"attnscope: {model.info.name} has no token for {words}, in {where}.")
+        copied = "; it can copy them" if n_copyable == n_tokens else ""
+        say_error(f"attnscope: {model.info.name} has no token for {words}, in {where}{copied}.")
 
 
 def _score(lines: list[str], references: list[tuple[str, ...]]) -> "BleuScore | None":

@@ -7,6 +7,8 @@ from attnscope.counting import plural
 
 UNKNOWN_PIECES = ("<unk>", "[UNK]", "<UNK>", "<|unk|>")
 MAX_OWN = 60
+COPYABLE = "outside the vocabulary but can be copied"
+"""What a word is that the tokenizer has no piece for, in a model that copies (See et al. 2017)."""
 _MOST_TOLD = 5
 
 
@@ -47,7 +49,8 @@ class Tokens:
     """The tokens of one text, with what was lost on the way.
 
     `n_dropped` counts tokens cut off because the model takes no more; `n_unknown` counts tokens the
-    tokenizer has no piece for; `n_replaced` counts characters replaced by U+FFFD before encoding;
+    tokenizer has no piece for, and `n_copyable` those among them that the model can write all the same, by
+    copying them from its source; `n_replaced` counts characters replaced by U+FFFD before encoding;
     `n_cut` counts characters cut off a huge text before encoding; `n_untrained` tokens stand at
     positions that the model was never trained on. `sentences` holds, for models that read sentence by
     sentence, the place after the last token of each one. `following` is what a decoder writes after the last
@@ -58,6 +61,7 @@ class Tokens:
     tokens: tuple[Token, ...]
     n_dropped: int = 0
     n_unknown: int = 0
+    n_copyable: int = 0
     n_replaced: int = 0
     n_cut: int = 0
     n_untrained: int = 0
@@ -88,12 +92,19 @@ class Tokens:
     @property
     def unknown_words(self) -> str:
         """What the model has no token for, for instance `1 token is unknown: hello`; else empty."""
-        if not self.n_unknown:
-            return ""
-        found = list(dict.fromkeys(token.own for token in self.tokens if token.own))
-        told = ", ".join(found[:_MOST_TOLD]) + (", …" if len(found) > _MOST_TOLD else "")
-        how_many = plural(self.n_unknown, "token is", "tokens are")
-        return f"{how_many} unknown{told and ': '}{told}"
+        kinds = ((self.n_strange, True, "unknown"), (self.n_copyable, False, COPYABLE))
+        return "; ".join(self._counted(n, what, is_special=special) for n, special, what in kinds if n)
+
+    @property
+    def n_strange(self) -> int:
+        """How many tokens are unknown and cannot be copied either."""
+        return self.n_unknown - self.n_copyable
+
+    def _counted(self, n: int, what: str, *, is_special: bool) -> str:
+        found = (token.own for token in self.tokens if token.own and token.is_special == is_special)
+        words = list(dict.fromkeys(found))
+        told = ", ".join(words[:_MOST_TOLD]) + (", …" if len(words) > _MOST_TOLD else "")
+        return f"{plural(n, 'token is', 'tokens are')} {what}{told and ': '}{told}"
 
     @property
     def read_text(self) -> str:

@@ -154,6 +154,7 @@ class Tokenizer:
             tokens=tuple(tokens),
             n_dropped=n_dropped,
             n_unknown=sum(entry[0] == unknown for entry in entries),
+            n_copyable=sum(token.id >= self.vocab_size for token in tokens),
             n_replaced=clean.n_replaced,
             n_cut=clean.n_cut,
         )

@@ -182,6 +182,7 @@ def _tokens_as_json(tokens: Tokens) -> dict[str, object]:
         "n_unknown": tokens.n_unknown,
         "n_replaced": tokens.n_replaced,
         "n_cut": tokens.n_cut,
+        **({"n_copyable": tokens.n_copyable} if tokens.n_copyable else {}),
         "sentences": list(tokens.sentences),
         "second": [i for i, token in enumerate(tokens.tokens) if token.segment],
         "tokens": [
@@ -292,6 +293,7 @@ def _proved(record: SiteRecord, *, is_causal_site: bool) -> SiteRecord:
 
 def _tokens_from_json(values: dict[str, Any]) -> Tokens:
     counts = {name: int(values[name]) for name in ("n_dropped", "n_unknown", "n_replaced", "n_cut")}
+    counts["n_copyable"] = int(values.get("n_copyable", 0))
     second = {int(i) for i in values.get("second", ())}
     tokens = tuple(
         Token(

@@ -22,7 +22,7 @@ from attnscope.records.axes import tokens_of_site, written_after
 from attnscope.records.maps import HeadMap, SelfCheck, SiteGrid
 from attnscope.records.sites import HeadName, HeadRef, Site, SiteName, find_site, head_named
 from attnscope.records.tiles import MAX_WHOLE_CELLS, MapTile, Part, is_long
-from attnscope.records.tokens import Token, Tokens
+from attnscope.records.tokens import COPYABLE, Token, Tokens
 from attnscope.trace.check import merge_proofs
 from attnscope.trace.pooling import OneHead, pool_strip, strips
 from attnscope.trace.pyramid import bytes_of
@@ -79,8 +79,12 @@ class Trace:
         n_source = len(self.source)
         source = f"{n_source}{n_target} tokens" if n_target else plural(n_source, "token")
         read = [self.source, *([self.target] if self.target is not None else ())]
-        n_cut, n_unknown = sum(text.n_dropped for text in read), sum(text.n_unknown for text in read)
-        lost = ", ".join(f"{n:,} {what}" for n, what in ((n_cut, "more cut"), (n_unknown, "unknown")) if n)
+        counts = (
+            (sum(text.n_dropped for text in read), "more cut"),
+            (sum(text.n_strange for text in read), "unknown"),
+            (sum(text.n_copyable for text in read), COPYABLE),
+        )
+        lost = ", ".join(f"{n:,} {what}" for n, what in counts if n)
         check = self.check()
         wrong = "" if check.is_good else f", {check.badge}"
         return f"Trace of {source}{lost and f' ({lost})'}: {', '.join(parts)}{wrong}"

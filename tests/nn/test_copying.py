@@ -31,6 +31,7 @@ from attnscope.training.first_batch import first_batch
 from attnscope.training.objectives import Batch, loss_sum, scored_logits
 from attnscope.training.recipe import parse_recipe
 from attnscope.viewmodels.comparison_rows import copied_text
+from attnscope.viewmodels.session.typed_text import text_notes
 
 RECIPE = Path(__file__).parents[2] / "resources" / "recipes" / "reports.toml"
 
@@ -235,7 +236,13 @@ def test_that_words_outside_the_vocabulary_are_copied_as_they_stand() -> None:
     n = model.info.vocab_size
     assert trace.source.ids[:4] == (n, n + 1, n, n)
     assert trace.source.pieces[:4] == ("Zorbel", "4711", "Zorbel", "Zorbel")
-    assert trace.source.unknown_words == "5 tokens are unknown: Zorbel, 4711"
+    assert (trace.source.n_unknown, trace.source.n_copyable) == (5, 5)
+    can_be = "outside the vocabulary but can be copied"
+    assert trace.source.unknown_words == f"5 tokens are {can_be}: Zorbel, 4711"
+    assert text_notes(trace.source) == f"5 {can_be}"
+    assert text_notes(trace.target) == f"1 unknown · 1 {can_be}"
+    assert trace.target.unknown_words == f"1 token is unknown: Unseen; 1 token is {can_be}: Zorbel"
+    assert f"(1 unknown, 6 {can_be})" in repr(trace)
     assert (trace.target.ids[1], trace.target.ids[3]) == (n, UNKNOWN_ID)  # "Unseen" cannot be copied
     greedy, beams = (
         model.write(text, at.WriteSettings(mode=mode, n_beams=3, max_tokens=6)).text

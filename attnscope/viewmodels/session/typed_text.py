@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
-from attnscope.records.tokens import Tokens
+from attnscope.records.tokens import COPYABLE, Tokens
 
 MAX_CHARACTERS = 20_000
 CLEANED = "cleaned"
@@ -54,7 +54,8 @@ def text_notes(tokens: Tokens, typed: TypedText = NOTHING_TYPED) -> str:
     parts = (
         (typed.n_cut, "characters or more cut" if typed.is_more else "characters cut"),
         (tokens.n_dropped, "tokens cut" if tokens.n_dropped != 1 else "token cut"),
-        (tokens.n_unknown, "unknown"),
+        (tokens.n_strange, "unknown"),
+        (tokens.n_copyable, COPYABLE),
         (n_replaced, "replaced"),
         (tokens.n_untrained, "at positions never trained"),
     )

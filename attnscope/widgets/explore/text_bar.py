@@ -1,6 +1,7 @@
 """Where the text is typed: the text, the decoder's text where there is one, samples, and their tokens."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Literal
 
@@ -423,7 +424,8 @@ class TextBar(Dressed):
         target = traced.target if traced else None
         is_fixed = is_recorded(self._session.model)
         self._source_notes.setText(READ_ONLY if is_fixed else text_notes(source, self._session.typed))
-        self._source_notes.set_role("hint" if is_fixed else "warning")
+        lost = text_notes(replace(source, n_unknown=source.n_strange, n_copyable=0), self._session.typed)
+        self._source_notes.set_role("warning" if lost and not is_fixed else "hint")
         unsure = unsure_text(traced.comparison) if traced else ""
         of_target = [text_notes(target) if target else "", unsure]
         self._target_notes.setText(" ".join(filter(None, of_target)))
@@ -553,6 +555,7 @@ class TextBar(Dressed):
 _NOTES_TOOLTIP = (
     "cut: the model reads no more tokens than this.\n"
     "unknown: the tokenizer has no piece for it.\n"
+    "can be copied: it has no piece for it either, but the model can copy it from the source.\n"
     "replaced: characters that are not text became U+FFFD.\n"
     "never trained: the model was trained on shorter texts."
 )
