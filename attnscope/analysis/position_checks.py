@@ -55,6 +55,8 @@ def _check(scheme: PositionScheme) -> PositionCheck:
         shift_error=shift_error,
         shift=shift.float().numpy(),
         n_parameters=n_parameters,
+        formula=scheme.formula,
+        source=scheme.source,
     )
 
 

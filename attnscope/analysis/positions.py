@@ -23,6 +23,7 @@ Models of other libraries are looked through by what they hold: a table under on
 
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -49,14 +50,24 @@ _TABLES = (
 """What tables of positions are called in models of other libraries."""
 
 
-def own_matrix(n: int, model: Model) -> tuple[Tensor, str, tuple[str, str]]:
-    """The matrix of n positions, what it is, and the names of its columns and rows.
+class OwnPositions(NamedTuple):
+    """What a model says of positions: a matrix, what it is, its columns and rows, the scheme's name."""
+
+    matrix: Tensor
+    note: str
+    axes: tuple[str, str]
+    scheme: str
+
+
+def own_positions(n: int, model: Model) -> OwnPositions:
+    """The matrix of the first n positions, or distances.
 
     Raises UserError for a model whose positions are nowhere to be read.
     """
     module = getattr(model.network, "module", None)
     if isinstance(module, Transformer):
-        return _of_own(n, model.own.config, module, model.info.name)
+        config = model.own.config
+        return OwnPositions(*_of_own(n, config, module, model.info.name), config.position)
     if isinstance(module, nn.Module) and model.info.architecture:
         return _of_foreign(n, module, model.info.name)
     raise UserError(
@@ -104,7 +115,7 @@ def _bucketed(n: int, weight: Tensor, max_distance: int, *, is_causal: bool) -> 
     return weight.detach().cpu()[buckets]
 
 
-def _of_foreign(n: int, module: nn.Module, name: str) -> tuple[Tensor, str, tuple[str, str]]:
+def _of_foreign(n: int, module: nn.Module, name: str) -> OwnPositions:
     for path, part in module.named_modules():
         if isinstance(part, nn.Embedding) and path.rpartition(".")[2] in _TABLES:
             first = getattr(part, "offset", None)
@@ -112,15 +123,12 @@ def _of_foreign(n: int, module: nn.Module, name: str) -> tuple[Tensor, str, tupl
                 first if isinstance(first, int) else 0 if part.padding_idx is None else part.padding_idx + 1
             )
             table = part.weight[first:]
-            kind = "Fixed" if _is_sinusoidal(table) else "Learned"
-            return table[:n], f"{kind}: {path}.{_end(n, len(table))}", ("dimension", "position")
+            kind, scheme = ("Fixed", "sinusoidal") if _is_sinusoidal(table) else ("Learned", "learned")
+            return OwnPositions(table[:n], f"{kind}: {path}.{_end(n, len(table))}", PLAIN_AXES, scheme)
     for path, parameter in module.named_parameters():
         if path.rpartition(".")[2] in _TABLES and parameter.ndim == 3 and len(parameter) == 1:
-            return (
-                parameter[0, :n],
-                f"Learned: {path}.{_end(n, parameter.shape[1])}",
-                ("dimension", "position"),
-            )
+            note = f"Learned: {path}.{_end(n, parameter.shape[1])}"
+            return OwnPositions(parameter[0, :n], note, PLAIN_AXES, "learned")
     for path, part in module.named_modules():
         if path.rpartition(".")[2] == "relative_attention_bias" and isinstance(part, nn.Embedding):
             around = module.get_submodule(path.rpartition(".")[0])
@@ -130,11 +138,11 @@ def _of_foreign(n: int, module: nn.Module, name: str) -> tuple[Tensor, str, tupl
                 int(getattr(around, "relative_attention_max_distance", 128)),
                 is_causal=bool(getattr(around, "is_decoder", False)),
             )
-            return matrix, f"T5's buckets, {path}. {BACK_NOTE}", BACK
+            return OwnPositions(matrix, f"T5's buckets, {path}. {BACK_NOTE}", BACK, "t5")
     for path, buffer in module.named_buffers():
         if path.rpartition(".")[2] == "inv_freq" and buffer.ndim == 1:
             note = rotary_note(2 * len(buffer), "dimensions of one head", f", {path}")
-            return rotated(n, buffer), note, ("dimension", "position")
+            return OwnPositions(rotated(n, buffer), note, PLAIN_AXES, "rotary")
     raise _nothing(name, "not held under a name that is known here")
 
 
@@ -197,12 +205,17 @@ def _named_table(name: str, n: int, d_model: int, model: Model | None) -> Positi
     if name == "model":
         if model is None:
             raise UserError("No model is open.", action="Open a model to see its own positions.")
-        matrix, note, axes = own_matrix(n, model)
-        return replace(encoding_table(name, matrix, note), axes=axes)
+        own = own_positions(n, model)
+        return replace(_explained(encoding_table(name, own.matrix, own.note), own.scheme), axes=own.axes)
     scheme = POSITIONS.get(name)
     if scheme is None or not scheme.page_title:
         raise UserError(f"There is no positional encoding {name!r}.", expected=", ".join(NAMES))
-    return encoding_table(name, *scheme.page_matrix(n, d_model))
+    return _explained(encoding_table(name, *scheme.page_matrix(n, d_model)), name)
+
+
+def _explained(table: PositionTable, scheme: str) -> PositionTable:
+    """The table with formula and source of its scheme."""
+    return replace(table, formula=POSITIONS[scheme].formula, source=POSITIONS[scheme].source)
 
 
 def _by_offset(pairs: Tensor) -> Tensor:

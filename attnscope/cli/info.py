@@ -6,7 +6,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from attnscope.cli.inputs import add_device_argument
-from attnscope.cli.model_tables import cost_text, facts, matters, reads, sites_table, table
+from attnscope.cli.model_tables import (
+    cost_text,
+    facts,
+    formulas,
+    formulas_table,
+    matters,
+    reads,
+    sites_table,
+    table,
+)
 from attnscope.cli.presets import preset_row, tell_preset
 from attnscope.cli.ranges import whole
 from attnscope.cli.recorded import tell_recorded
@@ -68,6 +77,7 @@ def run(arguments: argparse.Namespace) -> int:
             {
                 **{name: value for name, value in dataclasses.asdict(info).items() if name != "words"},
                 "architecture_table": choices,
+                "formulas": formulas(choices),
                 "parameters": dict(parts),
                 "operations": {
                     "n_tokens": cost.n_tokens,
@@ -86,6 +96,7 @@ def run(arguments: argparse.Namespace) -> int:
     blocks = (
         facts(info, start_words(model)),
         table("architecture", tuple((n, str(v)) for n, v in choices.items() if matters(n, choices))),
+        formulas_table(choices),
         table("parameters", (*((n, f"{k:,}") for n, k in parts), ("total", f"{info.n_parameters:,}"))),
         cost_text(cost, FORMULA, max_tokens=info.max_tokens),
         sites_table(info.sites),

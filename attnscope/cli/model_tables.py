@@ -122,6 +122,28 @@ def _only_with(name: str) -> dict[str, tuple[str, ...]]:
     return {other: values for other, values in needing.items() if values} or _ONLY_WITH.get(name, {})
 
 
+def formulas(choices: Mapping[str, object]) -> dict[str, dict[str, str]]:
+    """The formula and the source of what a model of ours is made of, by key; of what is looked at in it."""
+    families: dict[str, Mapping[str, Score | PositionScheme | Mixer]] = {
+        "mixer": MIXERS,
+        "score": SCORES,
+        "position": POSITIONS,
+    }
+    found = {
+        key: schemes[str(choices[key])]
+        for key, schemes in families.items()
+        if choices.get(key) in schemes and matters(key, choices)
+    }
+    return {key: {"formula": one.formula, "source": one.source} for key, one in found.items()}
+
+
+def formulas_table(choices: Mapping[str, object]) -> str:
+    """The same in lines."""
+    said = {key: (one["formula"], one["source"]) for key, one in formulas(choices).items()}
+    rows = ((key, formula + (f" ({source})" if source else "")) for key, (formula, source) in said.items())
+    return table("formulas", tuple(rows))
+
+
 def cost_text(cost: "Cost", formula: str, *, max_tokens: int = 0) -> str:
     """The operations on paper, with the formula; a note when it is more than the model reads."""
     is_more = 0 < max_tokens < cost.n_tokens

@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from attnscope.cli.model_tables import cost_text, matters, table
+from attnscope.cli.model_tables import cost_text, formulas, formulas_table, matters, table
 from attnscope.cli.terminal import say, say_json
 from attnscope.counting import bytes_text
 
@@ -44,7 +44,12 @@ def tell_preset(row: "PresetRow", arguments: argparse.Namespace) -> int:
     choices = config.to_dict()
     if arguments.json:
         operations = {"n_tokens": cost.n_tokens, "forward": cost.forward, "parts": dict(cost.parts)}
-        more = {"architecture_table": choices, "parts": dict(parts), "operations": operations}
+        more = {
+            "architecture_table": choices,
+            "formulas": formulas(choices),
+            "parts": dict(parts),
+            "operations": operations,
+        }
         say_json({**preset_values(row), **more})
         return 0
     rows = {
@@ -62,6 +67,7 @@ def tell_preset(row: "PresetRow", arguments: argparse.Namespace) -> int:
     blocks = (
         "\n".join(f"{name:<14}{value}" for name, value in rows.items()),
         table("architecture", tuple((n, str(v)) for n, v in choices.items() if matters(n, choices))),
+        formulas_table(choices),
         table("parameters", (*((n, f"{k:,}") for n, k in parts), ("total", f"{row.n_parameters:,}"))),
         cost_text(cost, FORMULA, max_tokens=config.max_tokens),
     )

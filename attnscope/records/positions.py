@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from attnscope.records.arrays import frozen_array
 
-_WORDS = ("name", "note", "axes")
+_WORDS = ("name", "note", "axes", "formula", "source")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,7 +17,8 @@ class PositionTable:
     `matrix` [n_positions, d_model]; `cosine` [n_positions, n_positions] in −1…1; `by_offset` and
     `dot_by_offset` [n_positions]: mean cosine and mean dot product of all pairs at offset 0, 1, ….
     For rotary encodings the matrix holds the rotation of a fixed unit vector; `note` says so. `axes` are what
-    its columns and rows are: of biases by distance (T5, ALiBi) heads and tokens back.
+    its columns and rows are: of biases by distance (T5, ALiBi) heads and tokens back. `formula` and `source`
+    are those of its scheme, several formulas joined by a comma and three spaces.
     """
 
     name: str
@@ -27,6 +28,8 @@ class PositionTable:
     dot_by_offset: NDArray[np.float32]
     note: str = ""
     axes: tuple[str, str] = ("dimension", "position")
+    formula: str = ""
+    source: str = ""
 
     def __post_init__(self) -> None:
         for name, values in self.arrays().items():
@@ -62,6 +65,8 @@ class PositionCheck:
     shift_error: float
     shift: NDArray[np.float32]
     n_parameters: int
+    formula: str = ""
+    source: str = ""
 
     def __post_init__(self) -> None:
         array = frozen_array(self.shift, dtype=np.float32, rank=2, name="shift")

@@ -191,6 +191,24 @@ def _choice(name: str, words: str, source: str, keys: tuple[str, ...]) -> str:
     return f"- `{name}`: {words}" + (f" ({source})" if source else "") + "".join(f", `{key}`" for key in keys)
 
 
+def _positions() -> str:
+    """What a recipe may say of positions, as a list with formulas."""
+    told = (
+        (one, f"{one.words}, `{one.formula}`" if one.formula else one.words) for one in POSITIONS.values()
+    )
+    return "\n".join(_choice(one.name, words, one.source, one.choices) for one, words in told)
+
+
+def _position_formulas() -> str:
+    """Every position scheme as a row of a table: name, formulas, source."""
+    rows = (
+        (one.title, ", ".join(f"${part}$" for part in one.formula.split(",   ")), one.source)
+        for one in POSITIONS.values()
+        if one.formula
+    )
+    return "\n".join(f"| {' | '.join(cell.replace('|', '∣') for cell in row)} |" for row in rows)
+
+
 def _worded(schemes: Mapping[str, "_Worded"]) -> str:
     """What a recipe may choose from, as a list."""
     return "\n".join(_choice(one.name, one.words, one.source, one.choices) for one in schemes.values())
@@ -223,7 +241,8 @@ def _lines_about(question: Question) -> Iterator[str]:
 _LISTS: Mapping[str, Callable[[], str]] = {
     "scores": _scores,
     "measures": _measures,
-    "positions": lambda: _worded(POSITIONS),
+    "positions": _positions,
+    "position formulas": _position_formulas,
     "masks": lambda: _worded(MASKS),
     "mixers": lambda: _worded(MIXERS),
     "norms": lambda: _worded(NORMS),

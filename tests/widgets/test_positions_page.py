@@ -7,7 +7,7 @@ import pytest
 from figure_samples import position_table
 from PySide6.QtCore import QPoint, QPointF, QRectF, Qt
 from PySide6.QtGui import QColor
-from PySide6.QtWidgets import QCheckBox, QLabel, QSpinBox
+from PySide6.QtWidgets import QApplication, QCheckBox, QLabel, QSpinBox
 from pytestqt.qtbot import QtBot
 
 from attnscope.figures.colours import lut, palette
@@ -16,6 +16,7 @@ from attnscope.records.models import ModelInfo
 from attnscope.records.positions import PositionTable
 from attnscope.viewmodels.positions import PositionsState
 from attnscope.viewmodels.query import Requests
+from attnscope.widgets.formula_label import FormulaLabel
 from attnscope.widgets.positions.page import PositionColumn, PositionsPage
 from attnscope.widgets.positions.position_map import PositionMap, colour_words, ticks
 from attnscope.widgets.theme import apply_theme
@@ -23,7 +24,7 @@ from attnscope.widgets.theme import apply_theme
 pytestmark = pytest.mark.qt
 
 
-def table(name: str, n: int = 5, d: int = 4, note: str = "") -> PositionTable:
+def table(name: str, n: int = 5, d: int = 4, note: str = "", formula: str = "") -> PositionTable:
     matrix = np.linspace(-1.0, 1.0, n * d, dtype=np.float32).reshape(n, d)
     lengths = np.linalg.norm(matrix, axis=1)
     dots = matrix @ matrix.T
@@ -34,6 +35,8 @@ def table(name: str, n: int = 5, d: int = 4, note: str = "") -> PositionTable:
         by_offset=np.linspace(1.0, -1.0, n),
         dot_by_offset=np.linspace(3.0, 0.0, n),
         note=note,
+        formula=formula,
+        source="Su et al. 2021" if formula else "",
     )
 
 
@@ -265,3 +268,19 @@ def test_that_new_tables_take_the_last_read_out_away(qtbot: QtBot) -> None:
     assert {label.text() for label in column.findChildren(QLabel)} != fresh != names
     column.show_table(position_table("one"), "one", "#336699")
     assert {label.text() for label in column.findChildren(QLabel)} == fresh
+
+
+def test_that_each_column_has_its_formula_and_source_and_all_maps_begin_at_one_height(desk: Desk) -> None:
+    request = desk.posted[-1]
+    formulas = ("x_t = e_t", "s_ij = (R_i q)·(R_j k),   R_t turns pair n", "", "x_t = e_t + p_t")
+    tables = tuple(table(name, formula=one) for name, one in zip(request.names, formulas, strict=True))
+    desk.state.handle(PositionsShown(number=request.number, tables=tables))
+    columns = desk.columns()
+    shown = [column.findChild(FormulaLabel) for column in columns]
+    assert [label.text() for label in shown] == [one.replace(",   ", "\n") for one in formulas]
+    assert "Su et al. 2021" in desk.texts()
+    QApplication.processEvents()
+    tops = {column.matrix.mapTo(desk.page, QPoint(0, 0)).y() for column in columns}
+    assert len(tops) == 1
+    needed = [label.heightForWidth(column.width()) for label, column in zip(shown, columns, strict=True)]
+    assert all(label.height() >= px for label, px in zip(shown, needed, strict=True))

@@ -99,10 +99,11 @@ class ChecklistFigure(FigureSpec):
 
     def rows(self) -> Iterator[Iterable[str]]:
         numbers = ("seed_change", "least_apart", "past_change", "by_distance", "shift_error")
-        yield ("scheme", *numbers, "a00", "a01", "a10", "a11", "n_parameters")
+        yield ("scheme", *numbers, "a00", "a01", "a10", "a11", "n_parameters", "formula", "source")
         for check in self.checks:
             values = [*(getattr(check, name) for name in numbers), *check.shift.flatten().tolist()]
-            yield (safe_cell(check.name), *map(exact_number_text, values), str(check.n_parameters))
+            words = (safe_cell(check.formula), safe_cell(check.source))
+            yield (safe_cell(check.name), *map(exact_number_text, values), str(check.n_parameters), *words)
 
     def arrays(self) -> dict[str, NDArray[np.generic]]:
         names = ("seed_change", "least_apart", "past_change", "by_distance", "shift_error", "n_parameters")

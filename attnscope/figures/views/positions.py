@@ -144,9 +144,15 @@ def _natural_height(width: float, tables: tuple[PositionTable, ...]) -> float:
 
 
 def _notes(tables: tuple[PositionTable, ...], width: float) -> list[str]:
-    """What each encoding is, where it says so, in lines that fit."""
-    told = (f"{plain_piece(table.name)}: {plain_text(table.note)}" for table in tables if table.note)
-    return wrapped(told, width - 2 * _MARGIN_PX)
+    """The formula of each encoding, its source, and what it is, where it says so, in lines that fit."""
+    told = ((table, " ".join(filter(None, (_formula(table), table.note)))) for table in tables)
+    lines = (f"{plain_piece(table.name)}: {plain_text(words)}" for table, words in told if words)
+    return wrapped(lines, width - 2 * _MARGIN_PX)
+
+
+def _formula(table: PositionTable) -> str:
+    source = f" ({table.source})" if table.source else ""
+    return f"{table.formula}{source}." if table.formula else ""
 
 
 def _notes_height(notes: list[str]) -> float:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 class LinearBiases(PositionScheme):
     name, title, order = "alibi", "ALiBi", 5
     words, source = "scores fall with the distance, with a different slope in each head", "Press et al. 2022"
+    formula = "s′_ij = s_ij − m_h |i − j|,   m_h = 2^(−8h/n) for n = 2^k heads"
     is_of_text = True
     falls = True
     is_compared = True

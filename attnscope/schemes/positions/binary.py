@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 class Binary(PositionScheme):
     name, title, order = "binary", "binary", 3
     words = "the bits of the position are added to the embeddings"
+    source = "Kazemnejad 2019"
+    formula = "PE(t, i) = ⌊t/2^i⌋ mod 2"
     page_title = "Binary"
 
     def width(self, config: "ModelConfig") -> int:

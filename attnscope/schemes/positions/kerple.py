@@ -21,6 +21,7 @@ class LogarithmicBias(PositionScheme):
     name, title, order = "kerple", "KERPLE", 50
     words = "a bias that falls with the logarithm of the distance, two learned numbers a head"
     source = "Chi et al. 2022"
+    formula = "s′_ij = s_ij − r₁ ln(1 + r₂ |i − j|),   r₁, r₂ > 0 learned"
     is_of_text = True
     bias_words = "−r₁ · ln(1 + r₂ · distance)"
     learned_part = "relative positions"

@@ -16,6 +16,7 @@ class LearnedPositions(PositionScheme):
     name, title, order = "learned", "learned", 1
     words = "a learned vector is added for each position, and there is none beyond the last"
     source = "Gehring et al. 2017"
+    formula = "x_t = e_t + p_t,   p_t learned"
     learns_table = True
     learned_part = "position embeddings"
     page_title = "Learned (untrained)"

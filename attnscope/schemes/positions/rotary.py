@@ -18,6 +18,7 @@ _BASE = 10000.0
 class Rotary(PositionScheme):
     name, title, order = "rotary", "rotary", 2
     words, source = "queries and keys are rotated by an angle that grows with the position", "Su et al. 2021"
+    formula = "s_ij = (R_i q)·(R_j k) = q·R_(j−i) k,   R_t turns pair n by t·base^(−2n/d)"
     choices = ("rope_base",)
     is_of_text = True
     n_tables = 2

@@ -28,6 +28,12 @@ class PositionScheme(Scheme):
 
     words: ClassVar[str] = ""
     """What it does, for people."""
+    formula: ClassVar[str] = ""
+    """What is added to the embedding e_t of token t, or the score s_ij of query i and key j, not yet scaled.
+
+    Where it is added to a score of any kind, that is s_ij and the sum s′_ij. Formulas are joined by a comma
+    and three spaces.
+    """
     source: ClassVar[str] = ""
     """Where it comes from: authors and year."""
     choices: ClassVar[tuple[str, ...]] = ()

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 class ShawOffsets(PositionScheme):
     name, title, order = "shaw", "Shaw", 6
     words, source = "a learned vector for each distance, scored by queries like keys", "Shaw et al. 2018"
+    formula = "s_ij = q·(k + a_(j−i)),   a_(−m) … a_m learned"
     choices = ("max_distance",)
     is_of_text = True
     scores_distances = True

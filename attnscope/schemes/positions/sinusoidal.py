@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 class Sinusoidal(PositionScheme):
     name, title, order = "sinusoidal", "sinusoidal", 0
     words, source = "sines and cosines are added to the embeddings", "Vaswani et al. 2017"
+    formula = "PE(t, 2i) = sin(t/10000^(2i/d)),   PE(t, 2i+1) = cos(t/10000^(2i/d))"
     page_title = "Sinusoidal"
     is_compared = True
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 class Buckets(PositionScheme):
     name, title, order = "t5", "T5", 4
     words, source = "a learned bias on scores for each head and bucket of distances", "Raffel et al. 2020"
+    formula = "s′_ij = s_ij + b_h(bucket(j − i)),   b_h learned"
     choices = ("n_buckets", "max_distance")
     is_of_text = True
     bias_words = "T5's buckets"

@@ -29,6 +29,7 @@ class RelativeSinusoids(PositionScheme):
         "queries score a sinusoid of the distance, and a learned vector is added to them for either product"
     )
     source = "Dai et al. 2019"
+    formula = "s_ij = (q + u)·k + (q + v)·W R_(i−j),   u, v, W learned"
     choices = ("max_distance",)
     is_of_text = True
     scores_distances = True

@@ -28,6 +28,7 @@ from attnscope.viewmodels.placeholder import Placeholder
 from attnscope.viewmodels.positions import D_MODEL_RANGE, POSITIONS_RANGE, SCHEMES, PositionsState
 from attnscope.widgets.flow_row import FlowRow, together
 from attnscope.widgets.form_parts import column, inset_text, row
+from attnscope.widgets.formula_label import FormulaLabel
 from attnscope.widgets.labels import ElidedLabel, PlainLabel, named, when
 from attnscope.widgets.positions.position_map import PositionMap
 from attnscope.widgets.state_card import StateCard
@@ -80,6 +81,8 @@ class PositionColumn(QWidget):
         self.table: PositionTable | None = None
         self._swatch = _Swatch()
         self._title = PlainLabel(role="name")
+        self._source = ElidedLabel(role="muted")
+        self._formula = FormulaLabel(SMALL_PX)
         self._note = ElidedLabel(role="muted", n_lines=_NOTE_LINES)
         self._note.setAlignment(Qt.AlignmentFlag.AlignTop)
         self._matrix_value = PlainLabel(role="value")
@@ -87,7 +90,8 @@ class PositionColumn(QWidget):
         self.matrix = PositionMap("dimension", "position")
         self.cosine = PositionMap("position", "position", is_square=True)
         self._scale = ElidedLabel(role="muted")
-        layout = column(row(self._swatch, self._title, None), self._note, on=self, spacing=2)
+        heading = row(self._swatch, self._title, (self._source, 1))
+        layout = column(heading, self._formula, self._note, on=self, spacing=2)
         self._maps = QBoxLayout(QBoxLayout.Direction.TopToBottom)
         self._maps.setSpacing(8)
         cosine_title = ElidedLabel("Cosine similarity, to ±1", "muted")
@@ -115,6 +119,8 @@ class PositionColumn(QWidget):
         self.table = table
         self._title.setText(title)
         self._swatch.set_colour(colour)
+        self._source.set_full_text(table.source)
+        self._formula.set_formulas(*filter(None, table.formula.split(",   ")))
         self._note.set_full_text(table.note)
         finite = np.abs(table.matrix[np.isfinite(table.matrix)])
         limit = float(finite.max()) if finite.size else 0.0
@@ -123,6 +129,15 @@ class PositionColumn(QWidget):
         self.cosine.set_labels(table.axes[1], table.axes[1])
         self.matrix.set_values(table.matrix, limit)
         self.cosine.set_values(table.cosine, 1.0)
+
+    def formula_height(self, width: int) -> int:
+        """How high the formulas are in this width, in px; 0 without one."""
+        return self._formula.heightForWidth(width) if self._formula.text() else 0
+
+    def set_formula_height(self, height: int) -> None:
+        """Keep this room for the formulas, as for the note."""
+        self._formula.setFixedHeight(height)
+        self._formula.setVisible(height > 0)
 
     def note_height(self, width: int) -> int:
         """How high the note is in this width, in px; 0 without one."""
@@ -462,13 +477,15 @@ class PositionsPage(Dressed):
             self._card.show_stage(self._stage())
 
     def _even_notes(self) -> None:
-        """One height for the notes of all columns: as much as the longest needs in the width it has."""
+        """One height for the notes of all columns, and one for their formulas: what the longest needs."""
         columns = [self._columns[table.name] for table in self._state.tables if table.name in self._columns]
         gaps = self._row_layout.spacing() * max(len(columns) - 1, 0)
         width = (self._pages.width() - gaps) // max(len(columns), 1)
-        height = max((shown.note_height(width) for shown in columns), default=0)
+        note_px = max((shown.note_height(width) for shown in columns), default=0)
+        formula_px = max((shown.formula_height(width) for shown in columns), default=0)
         for shown in columns:
-            shown.set_note_height(height)
+            shown.set_note_height(note_px)
+            shown.set_formula_height(formula_px)
 
     def _stage(self) -> Placeholder:
         state = self._state
