@@ -97,3 +97,19 @@ def test_that_keys_of_the_window_still_work_where_a_field_was_hidden(desk):
     desk.type(Qt.Key.Key_Space)
     assert heard == [Qt.Key.Key_Space]
     assert desk.pressed == []
+
+
+def test_that_a_control_gets_the_keyboard_when_it_is_first_seen(desk):
+    desk.pause.hide()
+    desk.steady.give(desk.pause, desk.window)
+    assert desk.window.focusWidget() is not desk.stop
+    desk.pause.show()
+    assert desk.pause.hasFocus()
+
+
+def test_that_a_person_who_types_before_that_is_left_there(desk):
+    desk.pause.hide()
+    desk.steady.give(desk.pause, desk.window)
+    desk.field.setFocus()
+    desk.pause.show()
+    assert desk.field.hasFocus()

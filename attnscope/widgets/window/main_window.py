@@ -398,8 +398,8 @@ class MainWindow(QMainWindow):
         self._show_duration()
         self._show_actions()
         self._show_title()
-        self.pages.explore.grid_panel.grid.setFocus()  # so that 1, L and Space are keys, not letters
         self._steady_focus = SteadyFocus(self)
+        self._steady_focus.give(self.pages.explore.grid_panel.grid, self)  # so that L and Space are keys
 
     # For the program and its commands
 

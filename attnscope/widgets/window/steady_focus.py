@@ -41,10 +41,17 @@ class SteadyFocus(QObject):
         if refuge is not None:
             if isinstance(now, QLineEdit):
                 now.deselect()  # as Qt selects what it goes on to
-            self._left, self._refuge = old, refuge
-            old.installEventFilter(self)
-            refuge.installEventFilter(self)
-            refuge.setFocus()
+            self._wait(old, refuge)
+
+    def give(self, wanted: QWidget, window: QWidget) -> None:
+        """Give the keyboard to a control that is not seen yet: `window` holds it until then."""
+        self._wait(wanted, window)
+
+    def _wait(self, left: QWidget, refuge: QWidget) -> None:
+        self._left, self._refuge = left, refuge
+        left.installEventFilter(self)
+        refuge.installEventFilter(self)
+        refuge.setFocus()
 
     def _forget(self) -> None:
         for watched in (self._left, self._refuge):
