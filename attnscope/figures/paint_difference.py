@@ -3,24 +3,21 @@
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPen
 
 from attnscope.figures.colour_bar import ColourBar, paint_colour_bar
-from attnscope.figures.colours import Palette, argb, difference_map, ink_on, lut
-from attnscope.figures.difference_codes import GAP, DifferenceCodes, delta_codes, difference_codes
+from attnscope.figures.colours import Palette, argb, difference_map
+from attnscope.figures.difference_codes import DifferenceCodes, delta_codes, difference_codes
 from attnscope.figures.difference_layout import DifferenceLayout
-from attnscope.figures.map_layout import MapLayout, whole_view
-from attnscope.figures.paint_map import paint_axis_names, paint_highlight
+from attnscope.figures.map_layout import MapLayout
+from attnscope.figures.paint_map import paint_axis_names, paint_codes, paint_highlight, paint_values
 from attnscope.figures.plain import plain_text
 from attnscope.figures.raster import (
-    FIRST_COLOUR,
     NO_DATA,
     NOT_ALLOWED,
     Codes,
     ImageCache,
-    cells_image,
     code_colours,
     image_size,
 )
@@ -32,10 +29,8 @@ from attnscope.figures.style import (
     font,
     type_px,
     value_px,
-    value_text,
 )
 from attnscope.figures.token_axis import PAD_PX, Labels, axis_names, paint_columns, paint_rows
-from attnscope.figures.vector_cells import has_vector_cells, paint_vector_cells
 from attnscope.records.compare import ONLY_A, ONLY_B, Which, pooled_difference
 from attnscope.records.tokens import Token
 from attnscope.viewmodels.compare.difference import ComparedMaps
@@ -72,7 +67,7 @@ def paint_difference(
         words = np.append(code_colours(style.colour_map, palette), np.uint32(argb(palette.background)))
         words[NO_DATA] = argb(palette.background)
         _paint_title(painter, panel, layout.title_ends[k], which, _side_words(shown, k, style), palette)
-        _paint_cells(painter, panel, coded, words, palette, cache, (k, style, palette))
+        paint_codes(painter, panel, coded, words, palette, cache, (k, style))
         _paint_gaps(painter, panel, shown, which, palette)
     delta = layout.panels[2]
     _paint_title(painter, delta, layout.title_ends[2], "B − A", delta_words(shown), palette)
@@ -132,31 +127,6 @@ def _fitting(words: str, room: float) -> str:
     return next(fitting, metrics.elidedText(parts[0], Qt.TextElideMode.ElideRight, room))
 
 
-def _paint_cells(
-    painter: QPainter,
-    panel: MapLayout,
-    codes: Codes,
-    words: NDArray[np.uint32],
-    palette: Palette,
-    cache: ImageCache,
-    name: tuple[object, ...],
-) -> None:
-    if panel.view == whole_view(*codes.shape) and has_vector_cells(painter, codes.size):
-        paint_vector_cells(painter, panel.cells, codes, words, hatch=palette.hatch)
-    elif codes.size:
-        size_px, scale = image_size(painter, panel.cells, panel.view)
-        key = (id(codes), name, size_px, panel.view.getRect())
-        image = cache.image(name[0], key)
-        if image is None:
-            made = cells_image(codes, panel.view, size_px, words, hatch=palette.hatch, hatch_scale=scale)
-            image = cache.keep(name[0], key, made)
-        painter.setRenderHint(QPainter.RenderHint.SmoothPixmapTransform, False)
-        painter.drawImage(panel.cells, image)
-    painter.setBrush(Qt.BrushStyle.NoBrush)
-    painter.setPen(QPen(QColor(palette.line), 1.0))
-    painter.drawRect(panel.cells.adjusted(-0.5, -0.5, 0.5, 0.5))
-
-
 def _paint_delta(
     painter: QPainter,
     panel: MapLayout,
@@ -169,13 +139,13 @@ def _paint_delta(
     words = np.append(code_colours(difference_map(palette), palette), np.uint32(argb(palette.background)))
     words[NO_DATA] = argb(palette.grid)
     (width, height), _ = image_size(painter, panel.cells, panel.view)
-    view, name = panel.view, ("delta", palette)
+    view = panel.view
     if view.width() > width or view.height() > height:
         rows = slice(max(int(view.top()), 0), int(np.ceil(view.bottom())))
         cols = slice(max(int(view.left()), 0), int(np.ceil(view.right())))
         codes = delta_codes(pooled_difference(shown.delta[rows, cols], (height, width)), shown.end)
         panel = replace(panel, view=QRectF(0, 0, codes.shape[1], codes.shape[0]))
-    _paint_cells(painter, panel, codes, words, palette, cache, name)
+    paint_codes(painter, panel, codes, words, palette, cache, ("delta",))
 
 
 def _paint_gaps(
@@ -222,22 +192,12 @@ def _paint_values(
     style: MapStyle,
     palette: Palette,
 ) -> None:
-    size = value_px(min(layout.panels[0].rows.step, layout.panels[0].columns.step), _WIDEST_VALUE)
-    if not size:
-        return
-    painter.setFont(font(size))
+    size_px = value_px(min(layout.panels[0].rows.step, layout.panels[0].columns.step), _WIDEST_VALUE)
     maps = (shown.first, shown.second, shown.delta)
     colours = (style.colour_map, style.colour_map, difference_map(palette))
     coded = (codes.first, codes.second, codes.delta)
-    for panel, values, name, codes_now in zip(layout.panels, maps, colours, coded, strict=True):
-        is_dark = ink_on(lut(name))
-        for query in panel.rows.visible():
-            for key in panel.columns.visible():
-                code, value = int(codes_now[query, key]), float(values[query, key])
-                if not FIRST_COLOUR <= code < GAP or abs(value) < 0.005:
-                    continue
-                painter.setPen(QColor("#000000" if is_dark[code - FIRST_COLOUR] else "#ffffff"))
-                painter.drawText(panel.cell_rect(query, key), Qt.AlignmentFlag.AlignCenter, value_text(value))
+    for panel, values, colour_map, codes_now in zip(layout.panels, maps, colours, coded, strict=True):
+        paint_values(painter, panel, codes_now, values, colour_map, size_px)
 
 
 def _paint_axes(

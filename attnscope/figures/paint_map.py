@@ -3,6 +3,7 @@
 import re
 
 import numpy as np
+from numpy.typing import NDArray
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPen
 
@@ -12,6 +13,7 @@ from attnscope.figures.map_layout import MapLayout, map_layout, whole_view
 from attnscope.figures.plain import isolated, plain_piece, query_words
 from attnscope.figures.raster import (
     FIRST_COLOUR,
+    Codes,
     ImageCache,
     MapCodes,
     cells_image,
@@ -88,9 +90,12 @@ def paint_head_map(
         _paint_title(painter, layout, head_map, gate, style, palette)
     cache = cache or ImageCache()
     coded = cache.codes(head_map.weights, style.scale, head_map.full)
-    _paint_cells(painter, layout, coded, style, palette, cache)
+    words = code_colours(style.colour_map, palette)
+    paint_codes(painter, layout, coded.codes, words, palette, cache, ("map", style))
     if style.show_values:
-        _paint_values(painter, layout, head_map, coded, style, palette)
+        room_px = min(layout.rows.step, layout.columns.step)
+        size_px = value_px(room_px, widest_value(coded.peak))
+        paint_values(painter, layout, coded.codes, head_map.weights, style.colour_map, size_px)
     paint_highlight(painter, layout, highlight, palette)
     _paint_axes(painter, layout, head_map, palette, highlight, style)
     named = (not is_compact, not is_compact) if named is None else named
@@ -207,27 +212,25 @@ def _paint_badge(
     return width + PAD_PX
 
 
-def _paint_cells(
+def paint_codes(
     painter: QPainter,
     layout: MapLayout,
-    coded: MapCodes,
-    style: MapStyle,
+    codes: Codes,
+    words: NDArray[np.uint32],
     palette: Palette,
     cache: ImageCache,
+    key: tuple[object, ...],
 ) -> None:
-    if layout.view == whole_view(*coded.codes.shape) and has_vector_cells(painter, coded.codes.size):
-        words = code_colours(style.colour_map, palette)
-        paint_vector_cells(painter, layout.cells, coded.codes, words, hatch=palette.hatch)
-    elif coded.codes.size:
+    """The cells in view, from codes to the colours `words`; an image of them is kept under `key`."""
+    if layout.view == whole_view(*codes.shape) and has_vector_cells(painter, codes.size):
+        paint_vector_cells(painter, layout.cells, codes, words, hatch=palette.hatch)
+    elif codes.size:
         size_px, scale = image_size(painter, layout.cells, layout.view)
-        key = (id(coded), style, palette, size_px, layout.view.getRect())
-        image = cache.image("map", key)
+        whole_key = (id(codes), key, palette, size_px, layout.view.getRect())
+        image = cache.image(key[0], whole_key)
         if image is None:
-            words = code_colours(style.colour_map, palette)
-            made = cells_image(
-                coded.codes, layout.view, size_px, words, hatch=palette.hatch, hatch_scale=scale
-            )
-            image = cache.keep("map", key, made)
+            made = cells_image(codes, layout.view, size_px, words, hatch=palette.hatch, hatch_scale=scale)
+            image = cache.keep(key[0], whole_key, made)
         painter.setRenderHint(QPainter.RenderHint.SmoothPixmapTransform, False)
         painter.drawImage(layout.cells, image)
     painter.setBrush(Qt.BrushStyle.NoBrush)
@@ -235,27 +238,26 @@ def _paint_cells(
     painter.drawRect(layout.cells.adjusted(-0.5, -0.5, 0.5, 0.5))
 
 
-def _paint_values(
+def paint_values(
     painter: QPainter,
     layout: MapLayout,
-    head_map: HeadMap,
-    coded: MapCodes,
-    style: MapStyle,
-    palette: Palette,
+    codes: Codes,
+    values: NDArray[np.float32],
+    colour_map: str,
+    size_px: int,
 ) -> None:
-    size = value_px(min(layout.rows.step, layout.columns.step), widest_value(coded.peak))
-    if not size:
+    """The numbers of the cells in view that have a colour, in ink that is seen on it; none below 0.005."""
+    if not size_px:
         return
-    painter.setFont(font(size))
-    is_dark = ink_on(lut(style.colour_map))
+    painter.setFont(font(size_px))
+    is_dark = ink_on(lut(colour_map))
     for query in layout.rows.visible():
         for key in layout.columns.visible():
-            code = int(coded.codes[query, key])
-            if code < FIRST_COLOUR or head_map.weights[query, key] < 0.005:
-                continue
-            painter.setPen(QColor("#000000" if is_dark[code - FIRST_COLOUR] else "#ffffff"))
-            text = value_text(float(head_map.weights[query, key]))
-            painter.drawText(layout.cell_rect(query, key), Qt.AlignmentFlag.AlignCenter, text)
+            code, value = int(codes[query, key]) - FIRST_COLOUR, float(values[query, key])
+            if 0 <= code < len(is_dark) and abs(value) >= 0.005:
+                painter.setPen(QColor("#000000" if is_dark[code] else "#ffffff"))
+                box, centred = layout.cell_rect(query, key), Qt.AlignmentFlag.AlignCenter
+                painter.drawText(box, centred, value_text(value))
 
 
 def paint_highlight(painter: QPainter, layout: MapLayout, highlight: Highlight, palette: Palette) -> None:
