@@ -2,7 +2,7 @@
 
 nostalgebraist 2020. The stream after every layer goes through the model's own last norm and head, so that
 the last layer says exactly what the model says; without the norm a pre-norm stream is not what the
-vocabulary was trained on. Models of Hugging Face's library are read as `huggingface/levels.py` says.
+vocabulary was trained on. Models of Hugging Face's library are read as `huggingface/layer_streams.py` says.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,7 +24,7 @@ from attnscope.analysis.model_adapter import (
     subject_of,
 )
 from attnscope.analysis.reading import batch_of, predicting_tokens, watched_streams
-from attnscope.models.huggingface.levels import Levels, read_levels
+from attnscope.models.huggingface.layer_streams import LayerStreams, read_layer_streams
 from attnscope.models.huggingface.network import HuggingFaceNetwork
 from attnscope.models.inputs import Inputs
 from attnscope.models.model import Model
@@ -75,7 +75,7 @@ def layer_logits(subject: OwnSubject, stream: Tensor) -> Tensor:
 
 def _own_levels(
     model: Model, inputs: Inputs, stack: Stack, gates: Gates, interventions: Interventions
-) -> Levels:
+) -> LayerStreams:
     subject = own_subject(model)
     probe = TensorGates(gate_tensors(subject, gates) if gates else {}, model.edits(interventions))
     with subject.studying(), watched_streams(subject, stack) as streams:
@@ -85,21 +85,21 @@ def _own_levels(
         with subject.studying():
             return layer_logits(subject, stream)
 
-    return Levels(tuple(stream[0] for stream in streams), logits)
+    return LayerStreams(tuple(stream[0] for stream in streams), logits)
 
 
 def _foreign_levels(
     model: Model, network: HuggingFaceNetwork, inputs: Inputs, gates: Gates, interventions: Interventions
-) -> Levels:
+) -> LayerStreams:
     if network.output_kind not in _TELLING_TOKENS or network.info.reads != "text":
         raise no_vocabulary(model)
     tensors = gate_tensors(subject_of(model), gates) if gates else {}
     probe = TensorGates(tensors, model.edits(interventions))
     with torch.no_grad(), network.attached.probing(probe):
-        return read_levels(network.module, network.arguments(inputs))
+        return read_layer_streams(network.module, network.arguments(inputs))
 
 
-def _read_levels(levels: Levels, streams: Sequence[Tensor], top: int) -> list[list[tuple[Tensor, ...]]]:
+def _read_levels(levels: LayerStreams, streams: Sequence[Tensor], top: int) -> list[list[tuple[Tensor, ...]]]:
     """For each block of positions and each level: top ids, top log p, p, rank, KL, entropy."""
     first = levels.logits(streams[-1][:1])
     size = max(1, _BLOCK_LOGITS // first.shape[-1])

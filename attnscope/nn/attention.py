@@ -2,8 +2,8 @@
 
 A *probe* on the call can record what a head's weights are made of, change single heads, and multiply
 each head's output by a gate. Without a probe the call is the library's fused attention and nothing
-else. With one, a pass that nobody waits for ends here, between two layers (`stopping.py`). Must not import
-anything of the program but masks, scores, edits, dropping, stopping and records.
+else. With one, a pass that nobody waits for ends here, between two layers (`cancellation.py`). Must not
+import anything of the program but masks, scores, edits, dropping, cancellation and records.
 
     symbol   meaning                                        shape
     q        queries                                        [batch, n_heads, n_queries, d_head]

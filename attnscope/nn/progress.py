@@ -1,7 +1,7 @@
 """Telling what a long piece of work is at, from its middle: reading a vocabulary, reading weights.
 
-A thread says with `telling` who listens, to words or to a record that the listener knows; whatever it then
-calls tells by `tell`. In other threads nobody listens and nothing is told. Imports the standard library
+A thread says with `progress_heard` who listens, to words or to a record that the listener knows; whatever it
+then calls tells by `tell`. In other threads nobody listens and nothing is told. Imports the standard library
 only, as `nn.cancellation` does.
 """
 
@@ -16,7 +16,7 @@ _heard = threading.local()
 
 
 @contextmanager
-def telling(hear: Callable[[object], None]) -> Iterator[None]:
+def progress_heard(hear: Callable[[object], None]) -> Iterator[None]:
     """While this lasts, `hear` gets what this thread tells; it must return at once."""
     before = getattr(_heard, "hear", None)
     _heard.hear = hear

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Protocol
 from PySide6.QtCore import QObject, QThread, Signal
 
 from attnscope.nn.cancellation import stoppable
-from attnscope.nn.progress import telling
+from attnscope.nn.progress import progress_heard
 from attnscope.records.messages import Failed, Progress, Ready
 from attnscope.records.requests import Reply, Request
 from attnscope.workers.mailbox import Mailbox
@@ -204,7 +204,7 @@ class WorkerThread(QThread):
             self.replied.emit(Progress(number=request.number, what=what) if isinstance(what, str) else what)
 
         replies = engine.handle(request)
-        with stoppable(lambda: self._is_unwanted(request)), telling(hear):
+        with stoppable(lambda: self._is_unwanted(request)), progress_heard(hear):
             for reply in replies:
                 if self._is_unwanted(request):
                     break

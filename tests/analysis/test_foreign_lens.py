@@ -11,7 +11,7 @@ from hf_folders import make, save_folder
 from attnscope.analysis.lens import logit_lens
 from attnscope.errors import UserError
 from attnscope.models import Model, load
-from attnscope.models.huggingface.levels import read_levels
+from attnscope.models.huggingface.layer_streams import read_layer_streams
 from attnscope.records.sites import Gates
 
 pytest.importorskip("transformers")
@@ -36,7 +36,7 @@ def opened(kind: str, folder: Any) -> Model:
 def test_that_the_last_level_of_every_family_is_its_own_output(family: str) -> None:
     model, arguments = hf_tiny.build(family), arguments_of(family)
     with torch.no_grad():
-        levels, said = read_levels(model, arguments), model(**arguments).logits[0]
+        levels, said = read_layer_streams(model, arguments), model(**arguments).logits[0]
         torch.testing.assert_close(levels.logits(levels.streams[-1]), said, rtol=1e-5, atol=1e-5)
         assert len(levels.streams) == hf_tiny.N_LAYERS + 1
         assert float((levels.logits(levels.streams[-2]) - said).abs().max()) > 0.1
@@ -47,7 +47,7 @@ def test_that_a_level_of_gpt2_equals_a_slow_float64_version() -> None:
     seen: list[torch.Tensor] = []
     handle = model.transformer.h[1].register_forward_pre_hook(lambda _, given: seen.append(given[0]))
     with torch.no_grad():
-        levels = read_levels(model, arguments)
+        levels = read_layer_streams(model, arguments)
         found = levels.logits(levels.streams[1]).numpy()
     handle.remove()
     norm, head = model.transformer.ln_f, model.lm_head.weight.detach().double().numpy()
@@ -74,10 +74,10 @@ def test_that_a_model_whose_last_norm_is_not_known_is_refused_by_name() -> None:
     model = hf_tiny.build("gpt2")
     model.config.model_type = "some-new-kind"
     with pytest.raises(UserError, match="some-new-kind"):
-        read_levels(model, arguments_of("gpt2"))
+        read_layer_streams(model, arguments_of("gpt2"))
     model.config.model_type = "opt"
     with pytest.raises(UserError, match="no norm named final_layer_norm"):
-        read_levels(model, arguments_of("gpt2"))
+        read_layer_streams(model, arguments_of("gpt2"))
 
 
 @pytest.mark.parametrize("kind", ["bert-classes", "bert-base"])

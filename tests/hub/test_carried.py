@@ -14,7 +14,7 @@ from attnscope.hub.fetching import fetch
 from attnscope.hub.here import cached_snapshot, carried_folder, shelf_rows
 from attnscope.models import load
 from attnscope.nn.cancellation import Stopped, stoppable
-from attnscope.nn.progress import telling
+from attnscope.nn.progress import progress_heard
 
 pytest.importorskip("transformers")
 
@@ -94,7 +94,7 @@ def test_that_opening_by_name_is_given_up_in_the_middle_of_a_pause(tiny: Path, h
     told: list[object] = []
     with (
         pytest.raises(Stopped),
-        telling(told.append),
+        progress_heard(told.append),
         stoppable(lambda: any("100 s" in str(t) for t in told)),
     ):
         load("hf:someone/new", "cpu")

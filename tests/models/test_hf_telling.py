@@ -10,7 +10,7 @@ from transformers import GPT2Config, GPT2LMHeadModel
 
 from attnscope.models import load
 from attnscope.models.huggingface import tokenizer_files
-from attnscope.nn.progress import tell, tell_and_wait, telling
+from attnscope.nn.progress import progress_heard, tell, tell_and_wait
 
 
 def tiny_folder(folder: Path) -> Path:
@@ -23,9 +23,9 @@ def tiny_folder(folder: Path) -> Path:
 def test_that_a_thread_tells_only_who_listens_on_it() -> None:
     heard: list[str] = []
     tell("before")
-    with telling(heard.append):
+    with progress_heard(heard.append):
         tell("one")
-        with telling(lambda what: heard.append(f"inner {what}")):
+        with progress_heard(lambda what: heard.append(f"inner {what}")):
             tell("two")
         other = threading.Thread(target=tell, args=("from elsewhere",))
         other.start()
@@ -48,7 +48,7 @@ def test_that_a_long_vocabulary_is_told_before_the_library_reads_it(
             return read(content)
 
     monkeypatch.setattr(tokenizer_files, "LibraryTokenizer", Library)
-    with telling(heard.append):
+    with progress_heard(heard.append):
         load(folder, device="cpu")
         assert heard == ["read", "Reading the weights…"]
         heard.clear()

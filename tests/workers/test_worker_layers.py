@@ -7,7 +7,7 @@ import pytest
 from worker_tools import ask
 
 from attnscope.nn.cancellation import stoppable
-from attnscope.nn.progress import telling
+from attnscope.nn.progress import progress_heard
 from attnscope.records.messages import LoadModel, Progress, Reply, Traced, TraceText
 from attnscope.records.sites import HeadRef
 from attnscope.records.tiles import ShowEdges, ShowTile, TileShown
@@ -44,7 +44,7 @@ class Desk:
 
     def trace(self, number: int = 2) -> list[Reply]:
         request = TraceText(number=number, text=long_text(N_TOKENS - 1))
-        with telling(self.hear):
+        with progress_heard(self.hear):
             return ask(self.engine, request)
 
     def tile(self, layer: int) -> list[TileShown]:
@@ -127,6 +127,6 @@ def test_that_a_long_map_is_asked_for_again_once_it_is_known(desk: Desk) -> None
 
 def test_that_other_parts_of_the_window_wait_for_the_whole(desk: Desk) -> None:
     request = TraceText(number=2, text=long_text(N_TOKENS - 1), view="compare A")
-    with telling(desk.hear):
+    with progress_heard(desk.hear):
         ask(desk.engine, request)
     assert desk.told == []

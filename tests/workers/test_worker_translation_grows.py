@@ -7,7 +7,7 @@ from worker_tools import ask
 from attnscope.models import generate, load
 from attnscope.models.model import Model
 from attnscope.nn.cancellation import stoppable
-from attnscope.nn.progress import telling
+from attnscope.nn.progress import progress_heard
 from attnscope.records.interventions import MakeUniform
 from attnscope.records.messages import LoadModel, Reply, Traced, TraceText
 from attnscope.records.sites import NO_GATES, Gates, HeadRef
@@ -28,7 +28,7 @@ class Desk:
 
     def trace(self, number: int = 2, text: str = TEXT, **more: object) -> list[Reply]:
         request = TraceText(number=number, text=text, heads=HEADS, **more)  # type: ignore[arg-type]
-        with telling(self.told.append):  # type: ignore[arg-type]
+        with progress_heard(self.told.append):  # type: ignore[arg-type]
             return ask(self.engine, request)
 
     @property

@@ -98,7 +98,7 @@ _SEGMENTS = [
 ]
 
 
-def why_not_further(model: ModelInfo | None) -> str:
+def why_not_finetune(model: ModelInfo | None) -> str:
     """Why the open model cannot be trained on texts, in words; empty where it can, as far as is known."""
     if model is None:
         return "Open a model first; then it can be fine-tuned."
@@ -107,7 +107,7 @@ def why_not_further(model: ModelInfo | None) -> str:
     return ""
 
 
-def further_recipe(model: ModelInfo) -> str:
+def finetune_recipe(model: ModelInfo) -> str:
     """The recipe, which lacks but the path of its data; a sample of the model is watched."""
     objective = model.objective if model.objective in OBJECTIVES else "masked"
     kind = OBJECTIVES[objective].data[0]
@@ -144,7 +144,7 @@ def further_recipe(model: ModelInfo) -> str:
         "evaluate_every = 100",
         "save_every = 200",
         "seed = 1",
-        f"name = {_quoted(further_name(model))}",
+        f"name = {_quoted(finetune_name(model))}",
     ]
     for sample in model.samples[:1]:
         lines += ["", "[[watch]]", f"text = {_quoted(sample.text)}"]
@@ -152,7 +152,7 @@ def further_recipe(model: ModelInfo) -> str:
     return "\n".join(lines) + "\n"
 
 
-def further_name(model: ModelInfo) -> str:
+def finetune_name(model: ModelInfo) -> str:
     """What the run is called."""
     return f"{model.name}-further"
 

@@ -17,7 +17,7 @@ from attnscope.viewmodels.heads.pruning import PruningState
 from attnscope.viewmodels.session.exploring import open_and_explore
 from attnscope.viewmodels.session.recents import Recents
 from attnscope.viewmodels.session.state import Session
-from attnscope.viewmodels.training.preset_recipe import further_name, further_recipe, why_not_further
+from attnscope.viewmodels.training.preset_recipe import finetune_name, finetune_recipe, why_not_finetune
 from attnscope.viewmodels.training.recipe_text import fresh_folder
 from attnscope.viewmodels.training.state import TrainingState
 from attnscope.viewmodels.view_state import Page, ViewState
@@ -129,11 +129,11 @@ class Openings:
     def train_further(self) -> None:
         """Put a recipe that goes on from the open model on the Train page."""
         model = self._session.model
-        why = why_not_further(model)
+        why = why_not_finetune(model)
         if model is None or why:
             self._session.tell_person(why)
             return
-        self._training.take_recipe(further_recipe(model), further_name(model))
+        self._training.take_recipe(finetune_recipe(model), finetune_name(model))
         if self._training.place.holds_run:
             self._training.place.take_fresh()
         self._view.show_page("train")

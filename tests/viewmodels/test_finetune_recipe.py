@@ -9,7 +9,7 @@ from session_samples import info
 
 from attnscope.records.models import Sample
 from attnscope.training import parse_recipe
-from attnscope.viewmodels.training.preset_recipe import further_recipe, why_not_further
+from attnscope.viewmodels.training.preset_recipe import finetune_recipe, why_not_finetune
 
 TEXT = 'He said "no" \\ café 😀\t\x7f.'
 
@@ -29,7 +29,7 @@ def test_that_it_is_a_recipe_of_the_models_own_kind(objective: str, kind: str) -
     model = replace(
         info(), objective=objective, name='my "model"\n', samples=(Sample(text=TEXT, target="x"),)
     )
-    table = tomllib.loads(further_recipe(model))
+    table = tomllib.loads(finetune_recipe(model))
     assert table["data"] == {"kind": kind, "path": ""}
     assert table["start"]["from"] == model.source
     assert table["training"]["name"] == 'my "model"\n-further'
@@ -42,13 +42,13 @@ def test_that_it_trains_with_data(tmp_path: Path) -> None:
     model = replace(info(), objective="causal", source="stories", samples=())
     text = tmp_path / "text.txt"
     text.write_text("to be or not to be\n" * 50, encoding="utf-8")
-    recipe = parse_recipe(further_recipe(model), overrides={"data.path": str(text)})
+    recipe = parse_recipe(finetune_recipe(model), overrides={"data.path": str(text)})
     assert recipe.start.source == "stories"
     assert recipe.model.position == "rotary"
 
 
 def test_that_only_models_of_texts_are_trained_further() -> None:
-    assert "Open a model" in why_not_further(None)
-    assert "reads no text" in why_not_further(replace(info(), reads="picture"))
-    assert "reads no text" in why_not_further(replace(info(), reads="attention"))
-    assert why_not_further(info()) == ""
+    assert "Open a model" in why_not_finetune(None)
+    assert "reads no text" in why_not_finetune(replace(info(), reads="picture"))
+    assert "reads no text" in why_not_finetune(replace(info(), reads="attention"))
+    assert why_not_finetune(info()) == ""

@@ -30,7 +30,7 @@ _HIDDEN = ("decoder_hidden_states", "hidden_states")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Levels:
+class LayerStreams:
     """The streams of the stack that predicts on one text, [n_tokens, d_model] each, and what reads them."""
 
     streams: tuple[Tensor, ...]
@@ -38,7 +38,7 @@ class Levels:
     """What streams [n_rows, d_model] would say: float32 [n_rows, n_answers]."""
 
 
-def read_levels(model: Any, arguments: Mapping[str, Any]) -> Levels:
+def read_layer_streams(model: Any, arguments: Mapping[str, Any]) -> LayerStreams:
     """One pass over one text, and its streams; raises UserError for a model that is not known, or not so."""
     kind, known = model.config.model_type, last_norms()
     if kind not in known:
@@ -61,12 +61,12 @@ def read_levels(model: Any, arguments: Mapping[str, Any]) -> Levels:
     if norm is not None and norm not in kept.inputs:
         raise _not_so(model, "its last norm was not used")
     last = hidden[-1] if norm is None else kept.inputs[norm]
-    levels = Levels(
+    layers = LayerStreams(
         tuple(stream[-1] for stream in (*hidden[:-1], last)),
         lambda rows: _head(model, kept, body, arguments, rows if norm is None else norm(rows)),
     )
-    _prove(model, levels, said)
-    return levels
+    _prove(model, layers, said)
+    return layers
 
 
 def _head(model: Any, kept: "_Kept", body: nn.Module, arguments: Mapping[str, Any], rows: Tensor) -> Tensor:
@@ -81,11 +81,11 @@ def _head(model: Any, kept: "_Kept", body: nn.Module, arguments: Mapping[str, An
     return found
 
 
-def _prove(model: Any, levels: Levels, said: Tensor) -> None:
+def _prove(model: Any, layers: LayerStreams, said: Tensor) -> None:
     """Raise UserError unless the last layer says what the model says."""
     places = sorted({0, len(said) - 1})
     try:
-        found, wanted = levels.logits(levels.streams[-1][places]), said[places]
+        found, wanted = layers.logits(layers.streams[-1][places]), said[places]
     except RUN_ERRORS as error:
         raise _not_so(model, "its head does not read the last stream") from error
     both = torch.isfinite(found) & torch.isfinite(wanted) if found.shape == wanted.shape else None
