@@ -41,7 +41,7 @@ from attnscope.widgets.theme import Dressed
 if TYPE_CHECKING:
     from attnscope.widgets.labs.lab_plot import ChartPanel
 
-_CHART_PX, _MOST_LINES, _LINE_PX, _HEAD_PX = 190, 12, 24, 30
+_CHART_PX, _MOST_LINES, _LINE_PX, _HEAD_PX = 190, 16, 24, 30
 _MEASURED_ROWS, _CELL_PADDING_PX, _WIDEST_PX = 100, 22, 260
 _WORD_PX, _NUMBER_PX, _COUNT_PX = 96, 72, 36
 
@@ -232,7 +232,7 @@ class AnswerView(QWidget):
 
 
 class _TablePart(QWidget):
-    """A table under its title, as high as a dozen rows at most."""
+    """A table under its title, as high as sixteen rows at most."""
 
     def __init__(self, table: NumberTable) -> None:
         super().__init__()
