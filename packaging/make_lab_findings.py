@@ -1,7 +1,7 @@
 """Works out the examples of the labs that train for longer than a lecture waits, and keeps what was found.
 
 Run from the repository's root after a change of those experiments, with the kinds that changed, all without:
-python packaging/make_lab_findings.py [reach] [writing] [modifications] [tuning]
+python packaging/make_lab_findings.py [reach] [writing] [modifications] [tuning] [gradients] [warmup]
 What is not named stays as it was.
 """
 
@@ -14,10 +14,12 @@ import torch
 from attnscope.files import replace_file
 from attnscope.labs.findings import FINDINGS, KEPT, findings_path
 from attnscope.records.experiments import (
+    GradientQuestion,
     ModifyQuestion,
     Question,
     ReachQuestion,
     TuneQuestion,
+    WarmupQuestion,
     WritingQuestion,
 )
 from attnscope.records.modifications import GROUPS
@@ -29,6 +31,8 @@ QUESTIONS: dict[str, tuple[Question, ...]] = {
     "writing": (WritingQuestion(),),
     "modifications": tuple(ModifyQuestion(group=group) for group in GROUPS),
     "tuning": (TuneQuestion(),),
+    "gradients": (GradientQuestion(),),
+    "warmup": (WarmupQuestion(),),
 }
 
 

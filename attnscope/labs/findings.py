@@ -7,10 +7,12 @@ from attnscope.errors import LoadError
 from attnscope.paths import resources_folder
 from attnscope.records.experiments import (
     Finding,
+    GradientFinding,
     ModifyFinding,
     Question,
     ReachFinding,
     TuneFinding,
+    WarmupFinding,
     WritingFinding,
 )
 from attnscope.strict_json import as_object, read_json
@@ -21,6 +23,8 @@ KEPT: dict[str, type[Finding]] = {
     "writing": WritingFinding,
     "modifications": ModifyFinding,
     "tuning": TuneFinding,
+    "gradients": GradientFinding,
+    "warmup": WarmupFinding,
 }
 """The kinds that are kept, by their keys in the file: a list of findings each."""
 

@@ -133,6 +133,11 @@ def said_trained(answer: ExperimentAnswer, n_steps: int) -> str:
     return f" {n_steps:,} steps each{', in advance' if answer.is_kept else ''}."
 
 
+def in_advance(answer: ExperimentAnswer) -> str:
+    """Where an answer came with the program, that it did, as a sentence after others."""
+    return " Worked out in advance." if answer.is_kept else ""
+
+
 def where_trained(answer: ExperimentAnswer) -> str:
     """Where the models of an answer were trained, as the label of how they were."""
     return "trained before: steps" if answer.is_kept else "trained here: steps each"

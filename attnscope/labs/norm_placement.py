@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from attnscope.counting import format_number
 from attnscope.fields import number, one_of, redraw
-from attnscope.labs.lab import BLUE, ORANGE, Lab, LabWords, claimed
+from attnscope.labs.lab import BLUE, ORANGE, Lab, LabWords, claimed, in_advance
 from attnscope.records.charts import Chart, Series
 from attnscope.records.experiments import (
     NO_ANSWER,
@@ -157,7 +157,7 @@ def _sentence(choice: PlacementChoice, by_layer: dict[Place, Numbers], last: dic
         f"From layer 1 to {len(post)} first gradients {_course(post)} with norms after, {_course(pre)} with "
         f"norms before. The last layer has {format_number(ratio, 2)} times the gradient with "
         f"norms after, {depth} "
-        f"({shallow} → {deep}): so those need warm-up."
+        f"({shallow} → {deep}): so those need warm-up.{in_advance(choice.answer)}"
     )
 
 

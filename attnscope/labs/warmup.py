@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from attnscope.counting import format_number
 from attnscope.fields import number, one_of, redraw
-from attnscope.labs.lab import BLUE, GREEN, OLIVE, ORANGE, Lab, LabWords, claimed
+from attnscope.labs.lab import BLUE, GREEN, OLIVE, ORANGE, Lab, LabWords, claimed, in_advance
 from attnscope.labs.norm_placement import PLACE_NAMES
 from attnscope.records.charts import Chart, Series
 from attnscope.records.experiments import (
@@ -154,7 +154,7 @@ def _sentence(choice: WarmupChoice, losses: dict[Warming, Numbers]) -> str:
             f"Adam's first step moves every parameter by the whole rate, however small its gradient. "
             f"Without warm-up this model is derailed and stays at {format_number(plain, 2)} nats (a guess is "
             f"{format_number(CHANCE, 2)}); with {choice.n_warmup} steps of it, it ends at "
-            f"{format_number(warm, 2)}."
+            f"{format_number(warm, 2)}.{in_advance(choice.answer)}"
         )
     if warm > 0.8 * CHANCE:
         return (

@@ -1,5 +1,7 @@
 """The findings that come with the program: they are the examples' own, and what the worker would find."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from session_samples import Desk
@@ -11,12 +13,16 @@ from attnscope.labs.fine_tuning import TuneChoice, tuned_so_far
 from attnscope.labs.length_quality import QualityChoice, judge_lengths
 from attnscope.labs.longer_texts import LongerChoice, read_longer
 from attnscope.labs.modifications import ModifyChoice, compare, gain_ends
+from attnscope.labs.norm_placement import PlacementChoice, place_norms
+from attnscope.labs.warmup import WarmupChoice, warm_up
 from attnscope.records.experiments import (
     ExperimentAnswer,
+    GradientFinding,
     ModifyFinding,
     Question,
     ReachFinding,
     TuneFinding,
+    WarmupFinding,
     WritingFinding,
 )
 from attnscope.records.messages import Request
@@ -25,6 +31,7 @@ from attnscope.viewmodels.labs.experiments import ExperimentsState
 from attnscope.viewmodels.query import Requests
 from attnscope.workers.experiments.reaching import read_past
 from attnscope.workers.experiments.writing_lengths import Course
+from attnscope.workers.serve_experiments import experiment_news
 
 
 def question_of(choice: object) -> Question:
@@ -102,6 +109,42 @@ def test_that_the_kept_runs_of_fine_tuning_are_all_pairs_of_seeds_and_spread() -
     assert plain.max() - plain.min() > 0.1  # ten points of accuracy by the seeds alone
     assert plain.mean() > 0.5  # a guess is a third
     assert shown.words.sentence.endswith("in advance.")
+
+
+def test_that_warm_up_and_norm_placement_are_known_at_once_and_show_what_the_papers_do() -> None:
+    state, posted = make()
+    for choice, resolve in ((WarmupChoice(), warm_up), (PlacementChoice(), place_norms)):
+        state.ask(question_of(choice))
+        answer = state.answer(question_of(choice))
+        assert answer.is_kept
+        shown = resolve(type(choice)(answer=answer))  # type: ignore[operator]
+        assert shown.words.sentence.endswith("Worked out in advance.")
+    assert posted == []
+    found = kept_findings()
+    warm, norms = found[question_of(WarmupChoice())], found[question_of(PlacementChoice())]
+    assert isinstance(warm, WarmupFinding)
+    assert isinstance(norms, GradientFinding)
+    ends = {run.warming: float(np.mean(run.losses[-10:])) for run in warm.runs}
+    assert ends["none"] > 0.9 * np.log(16) > 5 * ends["warmup"]  # derailed, and not (Liu et al. 2020)
+    assert ends["radam"] < 0.5
+    post, pre = (norms.curve(place, 12) for place in ("post", "pre"))
+    assert post is not None
+    assert pre is not None
+    assert post.norms[-1] > 3 * pre.norms[-1]  # √12 by Xiong et al. 2020
+
+
+@pytest.mark.slow
+def test_that_the_kept_gradients_are_what_the_worker_finds() -> None:
+    kept = kept_findings()[question_of(PlacementChoice())]
+    assert isinstance(kept, GradientFinding)
+    short = replace(kept.question, n_layers=2)
+    *_, last = experiment_news(short)
+    found = last.finding
+    assert isinstance(found, GradientFinding)
+    for curve in found.curves:
+        told = kept.curve(curve.place, curve.n_layers)
+        assert told is not None
+        assert curve.norms == pytest.approx(told.norms, rel=0.02)  # products may be of bfloat16
 
 
 def test_that_another_choice_is_asked_of_the_worker() -> None:
