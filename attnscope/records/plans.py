@@ -218,7 +218,11 @@ class ShowBatch(Request):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchShown(Reply):
-    """The batch a ShowBatch asked for; without one, `problem` says what is wrong."""
+    """The batch a ShowBatch asked for; without one, `problem` says what is wrong.
+
+    `is_sample`: the recipe names no text yet, and the one that comes with the program was read.
+    """
 
     batch: FirstBatch | None
     problem: str = ""
+    is_sample: bool = False

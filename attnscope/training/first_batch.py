@@ -1,12 +1,14 @@
 """The very batch that a run begins with, in pieces: what is hidden, what is to be predicted."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from torch import Tensor
 
 from attnscope.models.patches import patch_tokens
 from attnscope.nn.memory_tokens import memory_piece
+from attnscope.paths import resources_folder
 from attnscope.records.plans import BatchCell, BatchRow, FirstBatch
 from attnscope.schemes.objectives import OBJECTIVES
 from attnscope.text.tokenizer import Tokenizer
@@ -14,6 +16,14 @@ from attnscope.training.data import prepare
 from attnscope.training.objectives import Batch
 from attnscope.training.recipe import Recipe
 from attnscope.training.starting import read_start
+
+
+def with_sample_text(recipe: Recipe) -> Recipe | None:
+    """A recipe of running text that names no file, with the sample text in its place; None for any other."""
+    if recipe.data.kind != "text" or recipe.data.path:
+        return None
+    path = resources_folder() / "samples" / "tokenizing.txt"
+    return replace(recipe, data=replace(recipe.data, path=str(path)))
 
 
 def first_batch(recipe: Recipe, n_rows: int = 4) -> FirstBatch:

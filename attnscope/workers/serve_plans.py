@@ -45,17 +45,21 @@ def answer_plan(request: PlanRecipe, desk: Desk) -> Iterator[Reply]:
 
 @serves(ShowBatch)
 def show_batch(request: ShowBatch, desk: Desk) -> Iterator[Reply]:
-    """What the model of a recipe will read first; a recipe with a fault has a problem instead."""
-    from attnscope.training.first_batch import first_batch
+    """What the model of a recipe will read first; a recipe with a fault has a problem instead.
+
+    Where the recipe names no text yet, the sample text is read.
+    """
+    from attnscope.training.first_batch import first_batch, with_sample_text
     from attnscope.training.recipe import parse_recipe
 
     base_folder = Path(request.base_folder) if request.base_folder else Path.cwd()
     try:
-        batch = first_batch(parse_recipe(request.recipe, base_folder=base_folder))
+        sample = with_sample_text(parse_recipe(request.recipe, base_folder=base_folder, needs_data=False))
+        batch = first_batch(sample or parse_recipe(request.recipe, base_folder=base_folder))
     except UserError as error:
         yield BatchShown(number=request.number, batch=None, problem=str(error))
         return
-    yield BatchShown(number=request.number, batch=batch)
+    yield BatchShown(number=request.number, batch=batch, is_sample=sample is not None)
 
 
 @serves(ShowPresets)

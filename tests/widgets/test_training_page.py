@@ -764,3 +764,7 @@ def test_that_the_first_batch_is_asked_for_when_it_is_looked_at_and_again_for_an
     assert text.toPlainText() == "Reading the data…"
     desk.state.handle(BatchShown(number=again.number, batch=None, problem="no such file"))
     assert "no such file" in [label.text() for label in dialog.findChildren(QLabel)]
+    sample = next(one for one in dialog.findChildren(QLabel) if "sample text" in one.text())
+    assert sample.isHidden()
+    desk.state.handle(BatchShown(number=again.number, batch=batch, is_sample=True))
+    assert not sample.isHidden()

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from attnscope.paths import resources_folder
 from attnscope.records.plans import BatchShown, PlanRecipe, RecipePlanned, ShowBatch
 from attnscope.workers.desk import Desk
 from attnscope.workers.serve_plans import answer_plan, show_batch
@@ -64,3 +65,18 @@ def test_that_what_is_read_first_is_shown_and_data_that_is_no_file_is_told(tmp_p
         else:
             assert told.batch is None
             assert path in told.problem
+
+
+@pytest.mark.parametrize("name", ["shakespeare-spans", "stories-masked", "stories"])
+def test_that_of_a_recipe_without_its_text_the_sample_text_is_read(name: str, tmp_path: Path) -> None:
+    recipe = (resources_folder() / "recipes" / f"{name}.toml").read_text(encoding="utf-8")
+    (told,) = show_batch(ShowBatch(number=3, recipe=recipe, base_folder=str(tmp_path)), Desk())
+    assert isinstance(told, BatchShown)
+    assert told.is_sample
+    assert told.batch is not None
+    pieces = {cell.piece for row in told.batch.rows for cell in (*row.source, *row.cells)}
+    wanted = {"shakespeare-spans": "<extra_0>", "stories-masked": "<mask>", "stories": "<s>"}
+    assert wanted[name] in pieces
+    (other,) = show_batch(ShowBatch(number=4, recipe='[data]\nkind = "pairs"\n'), Desk())
+    assert isinstance(other, BatchShown)
+    assert (other.batch, other.is_sample) == (None, False)

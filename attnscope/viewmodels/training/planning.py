@@ -138,6 +138,7 @@ class PlanState:
         self._batch_of = self._asked = self._wanted = _NO_WISH
         self.batch: FirstBatch | None = None
         self.batch_problem = ""
+        self.is_sample_batch = False
         self._due_at = 0.0
         self._is_old = False
         self.plan: Plan | None = None
@@ -208,8 +209,8 @@ class PlanState:
         request = ShowBatch(recipe=wish.recipe, base_folder=wish.base_folder)
         self._batch_number = self._requests.send(request)
 
-    def _show_batch(self, batch: FirstBatch | None, problem: str) -> None:
-        self.batch, self.batch_problem = batch, problem
+    def _show_batch(self, batch: FirstBatch | None, problem: str, *, is_sample: bool = False) -> None:
+        self.batch, self.batch_problem, self.is_sample_batch = batch, problem, is_sample
         self.changed.batch.emit()
 
     def handle(self, reply: Reply) -> bool:
@@ -227,7 +228,7 @@ class PlanState:
                 self.presets, self.available_bytes = reply.rows, reply.available_bytes
                 self.changed.presets.emit()
             case BatchShown() if reply.number == self._batch_number:
-                self._show_batch(reply.batch, reply.problem)
+                self._show_batch(reply.batch, reply.problem, is_sample=reply.is_sample)
             case Failed() if reply.number and reply.number == self._batch_number:
                 self._show_batch(None, reply.message)
             case Failed() if reply.number and reply.number == self._number:

@@ -197,6 +197,9 @@ class CostDialog(QDialog):
         QGuiApplication.clipboard().setText(csv_of_table(PRESET_COLUMNS, rows))
 
 
+_SAMPLE = "Read from the sample text that comes with the program: no file is given after Data yet."
+
+
 class _BatchPanel(QWidget):
     """The first batch of the recipe: read when it is first looked at, and again when asked."""
 
@@ -209,11 +212,12 @@ class _BatchPanel(QWidget):
         self.text.setFont(monospaced_font(round(type_px(12))))
         self.text.setAccessibleName("What the model reads first")
         self._problem = PlainLabel(role="error", wraps=True)
+        self._sample = PlainLabel(_SAMPLE, role="muted", wraps=True)
         self._again = push_button(
             "Read again", tip="Reads the data of the recipe as it stands now", clicked=self._on_again
         )
         self._again.setAutoDefault(False)
-        column((self.text, 1), self._problem, row(None, self._again), on=self, margins=8)
+        column((self.text, 1), self._problem, self._sample, row(None, self._again), on=self, margins=8)
         when(self, self._show_batch, state.planning.changed.batch)
         when(self, self._ask_first, state.planning.changed.plan)
         self._show_batch()
@@ -239,6 +243,7 @@ class _BatchPanel(QWidget):
         self.text.setPlainText(waiting if batch is None else "\n".join(batch_lines(batch)))
         self._problem.setText(problem)
         self._problem.setVisible(bool(problem))
+        self._sample.setVisible(planning.is_sample_batch)
 
 
 class _Group(QWidget):
