@@ -279,3 +279,11 @@ def find_site(sites: Iterable[Site], key: SiteKey) -> Site:
             return site
     check_heads((HeadRef(stack=key[0], layer=key[1], head=0),), sites)
     raise AssertionError("unreachable: check_heads raises for an unknown site")
+
+
+def once_words(sites: Iterable[Site], head: HeadRef) -> str:
+    """What a head was called before others were removed, `once L1H4`; empty where it still is."""
+    for site in sites:
+        if site.key == head.site_key and (former := site.former_label(head.head)):
+            return f"once {former}"
+    return ""

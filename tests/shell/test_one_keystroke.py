@@ -127,6 +127,7 @@ def program(qtbot: QtBot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> It
     while opened.worker.requests or opened.tiles.requests:
         opened.worker.serve_all()
         opened.tiles.serve_all()
+    opened.window.pages.explore.text_bar.text_edit.setFocus()  # where a person types
     settle(opened)
     yield opened
     opened.close()

@@ -1,7 +1,10 @@
 """The Heads page's state: one pass at a time, a table sorted and filtered, cards asked for."""
 
+from dataclasses import replace
+
 import pytest
 from heads_fakes import HeadsDesk
+from session_samples import ref
 
 from attnscope.records.findings import (
     CardShown,
@@ -51,6 +54,16 @@ def test_that_progress_is_told_and_old_replies_are_dropped(fixture: HeadsDesk) -
     assert state.phase == "stopped"
     state.handle(MeasuringNews(number=number, what="late", n_done=1, n_total=2))
     assert state.progress == ""
+
+
+def test_that_a_head_keeps_the_name_it_had_before_others_were_removed(fixture: HeadsDesk) -> None:
+    sites = tuple(
+        replace(site, former=(0, 3) if site.key == ("encoder", 1) else ()) for site in fixture.info.sites
+    )
+    fixture.session.model = replace(fixture.info, sites=sites)
+    names = [fixture.state.full_name(ref(1, head)) for head in (0, 1)]
+    assert names == ["encoder L1H0", "encoder L1H1, once L1H3"]
+    assert fixture.state.full_name(ref(0, 1)) == "encoder L0H1"
 
 
 def test_that_a_failure_is_told_and_the_table_before_it_stays(fixture: HeadsDesk) -> None:

@@ -9,6 +9,7 @@ from attnscope.records.messages import ModelLoaded
 from attnscope.records.sites import NO_GATES, Gates, HeadRef
 from attnscope.viewmodels.session.comparing import Comparing, SideChoice
 from attnscope.viewmodels.session.history import Change, Setting
+from attnscope.viewmodels.session.typed_text import is_written_over
 from attnscope.widgets.window.main_window import unseen_words
 
 OTHER = Comparing(second=SideChoice(text="x"))
@@ -151,6 +152,37 @@ def test_that_a_sentence_typed_in_one_go_is_one_step():
     session.set_text("a sentence typed anew")
     session.undo()
     assert session.text == "a sentence typed"
+
+
+def test_that_a_sentence_typed_over_another_is_a_step_of_its_own():
+    session = Desk().open().session
+    for sentence in ("a sentence typed", "another one of these"):
+        for n in range(1, len(sentence) + 1):
+            session.set_text(sentence[:n])  # the first letter replaces all that was marked
+    session.set_text("another one of those")
+    assert [label for label in session.history.labels if label.startswith("text")] == [
+        "text “a sentence typed”",
+        "text “another one of those”",
+    ]
+    session.undo()
+    assert session.text == "a sentence typed"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "is_over"),
+    [
+        ("the cat sat", "the cat sa", False),
+        ("the cat sat", "the sat", False),
+        ("the cat sat", "the dog sat", False),
+        ("the cat sat", "the cat  sat", False),
+        ("the cat sat", "t", True),
+        ("the cat sat", "", True),
+        ("the cat sat", "the bird flew", True),
+        ("", "the cat", False),
+    ],
+)
+def test_that_text_is_written_over_where_several_words_go_at_once(before: str, after: str, is_over: bool):
+    assert is_written_over(before, after) is is_over
 
 
 def test_that_invert_turns_each_gate_into_one_minus_itself_and_back():

@@ -29,7 +29,7 @@ from attnscope.records.measures import (
 from attnscope.records.messages import ModelLoaded
 from attnscope.records.requests import Reply
 from attnscope.records.roles import HeadCard, RoleName
-from attnscope.records.sites import HeadRef, Site, Stack
+from attnscope.records.sites import HeadRef, Site, Stack, once_words
 from attnscope.records.word_tables import AlignmentTable, SyntaxTable
 from attnscope.viewmodels.heads.columns import (
     ALIGNMENT,
@@ -326,6 +326,11 @@ class HeadsState:
         card, sites = self.cards[row], self._session.model.sites if self._session.model is not None else ()
         offset = self.table.heaviest_offset(card.head) if self.table is not None else None
         return role_words(card, offset, sites)
+
+    def full_name(self, head: HeadRef) -> str:
+        """Stack and name of a head, and the name it had before others were removed."""
+        sites = self._session.model.sites if self._session.model is not None else ()
+        return ", ".join(filter(None, (f"{head.stack} {head.label}", once_words(sites, head))))
 
     @property
     def selected_row(self) -> int | None:

@@ -44,7 +44,7 @@ from attnscope.viewmodels.session.history import Change, Histories, History, Set
 from attnscope.viewmodels.session.intervening import fitting, mask_in, with_mask
 from attnscope.viewmodels.session.notices import OPENING, Busy, Notice, short_name
 from attnscope.viewmodels.session.recorded import possible
-from attnscope.viewmodels.session.typed_text import TypedText, clean_typed, named_text
+from attnscope.viewmodels.session.typed_text import TypedText, clean_typed, is_written_over, named_text
 
 # What a session has asked of the worker: each kind of request with the number of the newest one.
 
@@ -338,7 +338,8 @@ class Session:
             self._asking.save(folder)
 
     def set_text(self, raw: str, *, is_more: bool = False) -> None:
-        """Look at another text; traced at once. A sentence typed in one go is one step for undo.
+        """Look at another text; traced at once. A sentence typed in one go is one step for undo, another one
+        written over it the next.
 
         `is_more`: see `clean_typed`.
         """
@@ -588,6 +589,9 @@ class Session:
 
     def _read(self, label: str, text: str, target: str | None) -> None:
         """Another text: changes that name its places go with the old one."""
+        was, now = (self.text, text) if text != self.text else (self.target or "", target or "")
+        if abs(len(now) - len(was)) != 1 and is_written_over(was, now):  # one letter more or less is typed
+            self.history.close_group()
         before, sites = self.interventions, self.model.sites if self.model else ()
         kept = fitting(before, sites, is_same_text=False)
         self.change(label, replace(self.setting, text=text, target=target, interventions=kept), group="text")

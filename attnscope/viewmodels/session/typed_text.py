@@ -48,6 +48,19 @@ def clean_typed(raw: str, *, is_more: bool = False) -> TypedText:
     return TypedText(text=text, n_replaced=n_replaced, n_cut=n_cut, is_more=is_more)
 
 
+def _n_alike(one: str, other: str) -> int:
+    """How many letters both begin with."""
+    least = min(len(one), len(other))
+    return next((i for i in range(least) if one[i] != other[i]), least)
+
+
+def is_written_over(before: str, after: str) -> bool:
+    """Whether several words at once are gone: a person has marked them and typed or pasted over them."""
+    n_same = _n_alike(before, after)
+    gone = before[n_same : len(before) - _n_alike(before[n_same:][::-1], after[n_same:][::-1])]
+    return len(gone.split()) > 1
+
+
 def text_notes(tokens: Tokens, typed: TypedText = NOTHING_TYPED) -> str:
     """Counts of what was cut, unknown and replaced, for instance `12 tokens cut · 1 unknown`."""
     n_replaced = tokens.n_replaced + typed.n_replaced

@@ -12,6 +12,7 @@ from attnscope.figures.plain import plain_text
 from attnscope.figures.style import NORMAL_PX, SMALL_PX, font, text_width, type_px
 from attnscope.records.interventions import Intervention
 from attnscope.records.masks import UseMask
+from attnscope.records.sites import once_words
 from attnscope.viewmodels.session.head_measures import (
     MEASURES,
     MeasureKind,
@@ -308,8 +309,7 @@ class HeadInspector(Dressed):
         own = find_measures(session.measures, head)
         if own and own.n_rows:
             place = f"{head.stack} · estimated from {own.n_rows:,} of {own.n_all_rows:,} rows"
-        once = next((s.former_label(head.head) for s in sites if s.key == head.site_key), "")
-        once = f"once {once}" if once else ""
+        once = once_words(sites, head)
         module = dict(session.model.site_names).get(head.site_key, "") if session.model else ""
         shown = f"…{module[1 - _MODULE_LETTERS :].lstrip('.')}" if len(module) > _MODULE_LETTERS else module
         self.place.setText(

@@ -78,7 +78,7 @@ class HeadCardPanel(QScrollArea):
             self._add("Choose a head in the table to see what it does.", "hint")
             self._layout.addStretch(1)
             return
-        self._add(f"{card.head.stack} {card.head.label}", "large")
+        self._add(self._state.full_name(card.head), "large")
         self._add(_sentence(card.sentence))
         self._add_roles(card)
         if card.texts:
