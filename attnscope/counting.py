@@ -4,6 +4,7 @@ The minus is a true one, and thousands have commas. No value is a dash, unless a
 """
 
 import math
+from collections.abc import Sequence
 from itertools import pairwise
 
 # -- counts ---------------------------------------------------------------------------------------------
@@ -17,6 +18,11 @@ def plural(n: int, thing: str, things: str = "") -> str:
 def there_are(n: int, thing: str, things: str = "") -> str:
     """`There is 1 token`, `There are 2,000 tokens`: how many there are, as a sentence begins."""
     return f"There {'is' if n == 1 else 'are'} {plural(n, thing, things)}"
+
+
+def listed(names: Sequence[str], last: str = "and") -> str:
+    """Names in a sentence: `a`, `a and b`, `a, b and c`."""
+    return f" {last} ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
 
 
 def bytes_text(n: float) -> str:

@@ -14,10 +14,10 @@ from attnscope.cli.inputs import (
 )
 from attnscope.cli.ranges import token_place
 from attnscope.cli.samples import add_figure_arguments
-from attnscope.cli.tables import csv_text
 from attnscope.cli.terminal import say, say_error, say_json
 from attnscope.errors import UserError
 from attnscope.files import replace_file
+from attnscope.table_text import csv_text
 
 if TYPE_CHECKING:
     from attnscope.models import Model

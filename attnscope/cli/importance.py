@@ -14,12 +14,12 @@ from attnscope.cli.samples import (
     save_chart,
     tell_progress,
 )
-from attnscope.cli.tables import csv_text
 from attnscope.cli.terminal import say, say_error, say_json
 from attnscope.counting import plural
 from attnscope.files import replace_file
 from attnscope.records.importance import RANKINGS, Importance, LearnedGates
 from attnscope.records.intervals import interval_said
+from attnscope.table_text import csv_text
 
 if TYPE_CHECKING:
     from attnscope.analysis.batches import Sample

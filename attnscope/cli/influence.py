@@ -8,10 +8,10 @@ from attnscope.cli.attribute import check_text, read_target, save_maps
 from attnscope.cli.inputs import add_device_argument, add_gate_argument, open_model, parse_gates
 from attnscope.cli.ranges import token_place
 from attnscope.cli.samples import add_figure_arguments, tell_progress
-from attnscope.cli.tables import csv_text
 from attnscope.cli.terminal import say, say_error, say_json
 from attnscope.errors import UserError
 from attnscope.files import replace_file
+from attnscope.table_text import csv_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

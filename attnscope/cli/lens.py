@@ -7,9 +7,9 @@ from attnscope.cli.attribute import check_text, read_target
 from attnscope.cli.inputs import add_device_argument, add_gate_argument, open_model, parse_gates
 from attnscope.cli.outputs import output_file
 from attnscope.cli.ranges import token_place, whole
-from attnscope.cli.tables import csv_text
 from attnscope.cli.terminal import say, say_json
 from attnscope.files import replace_file
+from attnscope.table_text import csv_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

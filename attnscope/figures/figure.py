@@ -11,6 +11,7 @@ from typing import Annotated, Any, Unpack
 import numpy as np
 from PySide6.QtGui import QGuiApplication
 
+from attnscope.counting import listed
 from attnscope.errors import UserError, of_wrong_kind
 from attnscope.figures import export
 from attnscope.figures.colours import LIGHT, ColourMap, lut
@@ -317,7 +318,7 @@ def draw_wanted(
     if view not in of_traces:
         raise UserError(
             f"A trace has no view '{view}'.",
-            expected=f"{', '.join(of_traces[:-1])} or {of_traces[-1]}",
+            expected=listed(of_traces, "or"),
             action="Choose one of these.",
         )
     check_look(style)

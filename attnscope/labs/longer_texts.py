@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from attnscope.counting import format_number
+from attnscope.counting import format_number, listed
 from attnscope.fields import number, redraw
 from attnscope.labs.lab import (
     BLUE,
@@ -155,19 +155,15 @@ def _sentence(
     keep = [SCHEME_NAMES[s] for s in able if past[s] < 3 * max(within[s], 0.15)]
     lose = [SCHEME_NAMES[s] for s in able if SCHEME_NAMES[s] not in keep]
     kept = (
-        f"{_listed(keep)} {'keeps' if len(keep) == 1 else 'keep'} it on longer texts"
+        f"{listed(keep)} {'keeps' if len(keep) == 1 else 'keep'} it on longer texts"
         if keep
         else "none keep it"
     )
-    lost = f"; {_listed(lose)} {'loses' if len(lose) == 1 else 'lose'} it past the end" if lose else ""
+    lost = f"; {listed(lose)} {'loses' if len(lose) == 1 else 'lose'} it past the end" if lose else ""
     return (
         f"Every model learned on {choice.n_trained} tokens. A learned table ends there; of the others that "
         f"can do the task, {kept}{lost}.{said_trained(choice.answer, n_steps)}"
     )
-
-
-def _listed(names: list[str]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 _OF_SCHEME = dict(zip(SCHEMES, (BLUE, GREEN, ORANGE, OCHRE, PURPLE, SKY), strict=False))

@@ -18,7 +18,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from attnscope.counting import format_number, plural
+from attnscope.counting import format_number, listed, plural
 from attnscope.fields import number, one_of, redraw
 from attnscope.labs.lab import BLUE, OLIVE, ORANGE, PURPLE, Lab, LabWords, claimed, where_trained
 from attnscope.records.charts import Chart, Series
@@ -220,10 +220,10 @@ def _sentence(choice: ModifyChoice, rows: tuple[Modification, ...], stats: Numbe
     parts = []
     if better:
         parts.append(
-            f"{_listed(better)} {'is' if len(better) == 1 else 'are'} better than the unmodified model"
+            f"{listed(better)} {'is' if len(better) == 1 else 'are'} better than the unmodified model"
         )
     if worse:
-        parts.append(f"{_listed(worse)} {'is' if len(worse) == 1 else 'are'} worse")
+        parts.append(f"{listed(worse)} {'is' if len(worse) == 1 else 'are'} worse")
     if n_other:
         whom = plural(n_other, "other") if parts else plural(n_other, "modification")
         parts.append(f"{whom} cannot be told from the unmodified model")
@@ -233,10 +233,6 @@ def _sentence(choice: ModifyChoice, rows: tuple[Modification, ...], stats: Numbe
         f"{told[0].upper()}{told[1:]} ({plural(choice.n_seeds, 'seed')}, {choice.n_steps} steps each{kept}). "
         "A toy says little about large models: compare the order."
     )
-
-
-def _listed(names: list[str]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 def modify_charts(shown: Modified) -> tuple[Chart, ...]:

@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 
 from attnscope.errors import NotFiniteError, UserError
-from attnscope.html_table import html_table
 from attnscope.models.checkpoint import write_model_folder
 from attnscope.models.edits import build_edits, without_copies
 from attnscope.models.inputs import Inputs, check_string, check_strings, with_pattern, with_segments
@@ -27,6 +26,7 @@ from attnscope.records.models import ModelInfo, needs_model
 from attnscope.records.outputs import Comparison, Output
 from attnscope.records.sites import NO_GATES, Gates, GateTable, Site, SiteKey, find_site, gates_named
 from attnscope.records.tokens import Token
+from attnscope.table_text import html_table
 from attnscope.trace.probe import GateProbe, TraceProbe
 from attnscope.trace.record import SiteRecord, TextRecord
 from attnscope.trace.trace import Trace

@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass
 
-from attnscope.html_table import html_table
 from attnscope.records.charts import CellMap, Chart
 from attnscope.records.interventions import Interventions
 from attnscope.records.requests import Reply, Request
 from attnscope.records.sites import NO_GATES, Gates, HeadRef
+from attnscope.table_text import html_table
 
 Cell = str | float
 

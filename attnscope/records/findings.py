@@ -6,7 +6,6 @@ from pathlib import Path
 
 from attnscope.counting import plural
 from attnscope.files import replace_file
-from attnscope.html_table import html_table
 from attnscope.records.head_tables import (
     csv_of_corpus,
     json_of_alignment,
@@ -19,6 +18,7 @@ from attnscope.records.requests import CountedNews, Reply, Request
 from attnscope.records.roles import HeadCard
 from attnscope.records.sites import HeadRef
 from attnscope.records.word_tables import AlignmentTable, SyntaxTable
+from attnscope.table_text import html_table
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

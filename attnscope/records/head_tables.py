@@ -1,7 +1,5 @@
 """The numbers of heads as CSV and as JSON."""
 
-import csv
-import io
 from collections.abc import Sequence
 
 from attnscope.records.intervals import interval_kind
@@ -10,6 +8,7 @@ from attnscope.records.measures import Estimate, HeadTable
 from attnscope.records.roles import HeadCard
 from attnscope.records.word_tables import ALIGNMENT_NUMBERS, AlignmentTable, SyntaxTable
 from attnscope.schemes.measures import ESTIMATED, TEXT_MEASURES
+from attnscope.table_text import csv_text
 
 COLUMNS = tuple(TEXT_MEASURES)
 """The measures of one text."""
@@ -39,7 +38,7 @@ def csv_of_corpus(table: HeadTable, rows: Sequence[int], cards: Sequence[HeadCar
     found = rows_of_corpus(table, rows, cards)
     header = list(rows_of_corpus(table, [0], cards)[0]) if len(table.heads) else []
     lines = [[_cell(one) if isinstance(one, float) else one for one in row.values()] for row in found]
-    return _csv(header, lines)
+    return csv_text(header, lines)
 
 
 def csv_of_text(measures: Sequence[HeadMeasures]) -> str:
@@ -49,7 +48,7 @@ def csv_of_text(measures: Sequence[HeadMeasures]) -> str:
         [m.head.stack, m.head.layer, m.head.head, *(_cell(getattr(m, name)) for name in fields)]
         for m in measures
     ]
-    return _csv(["stack", "layer", "head", *fields], lines)
+    return csv_text(["stack", "layer", "head", *fields], lines)
 
 
 def json_of_corpus(table: HeadTable, rows: Sequence[int], cards: Sequence[HeadCard]) -> dict[str, object]:
@@ -130,7 +129,7 @@ def csv_of_alignment(table: AlignmentTable) -> str:
                 table.n_texts,
             ]
         )
-    return _csv(["layer", "head", *ALIGNMENT_NUMBERS, "pairs"], lines)
+    return csv_text(["layer", "head", *ALIGNMENT_NUMBERS, "pairs"], lines)
 
 
 def _json_head(table: HeadTable, row: int, card: HeadCard) -> dict[str, object]:
@@ -158,11 +157,3 @@ def _json_estimate(found: Estimate) -> dict[str, object]:
 
 def _cell(value: float) -> str:
     return f"{value:.6g}" if value == value else ""
-
-
-def _csv(header: Sequence[str], lines: Sequence[Sequence[object]]) -> str:
-    stream = io.StringIO()
-    writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow(header)
-    writer.writerows(lines)
-    return stream.getvalue()

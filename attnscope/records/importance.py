@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from attnscope.counting import plural
-from attnscope.html_table import by_column, html_table
 from attnscope.records.requests import News, Reply, Request
 from attnscope.records.sites import Gates, HeadRef
+from attnscope.table_text import by_column, html_table
 
 Ranking = Literal["gradient", "leave-one-out", "learned", "random"]
 RANKINGS: tuple[Ranking, ...] = get_args(Ranking)

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from attnscope.counting import listed
 from attnscope.drawn import drawn_picture, is_name
 from attnscope.errors import LoadError, UserError
 from attnscope.outside import read_outside
@@ -263,7 +264,7 @@ def decode_picture(data: bytes, what: str) -> Pixels:
         raise LoadError(
             f"{what} cannot be read as a picture: {reason}.",
             kind="too-large" if isinstance(error, bombs) else "picture",
-            expected=f"a {', '.join(_FORMATS[:-1])} or {_FORMATS[-1]} file of at most {_MAX_PIXELS:,} pixels",
+            expected=f"a {listed(_FORMATS, 'or')} file of at most {_MAX_PIXELS:,} pixels",
             action="Open it in another program and save it again.",
         ) from error
 

@@ -17,12 +17,12 @@ from torch import Tensor
 
 from attnscope.counting import plural
 from attnscope.errors import SaveError, UserError, of_wrong_kind
-from attnscope.html_table import html_table
 from attnscope.records.axes import tokens_of_site, written_after
 from attnscope.records.maps import HeadMap, SelfCheck, SiteGrid
 from attnscope.records.sites import HeadName, HeadRef, Site, SiteName, find_site, head_named
 from attnscope.records.tiles import MAX_WHOLE_CELLS, MapTile, Part, is_long
 from attnscope.records.tokens import COPYABLE, Token, Tokens
+from attnscope.table_text import html_table
 from attnscope.trace.check import merge_proofs
 from attnscope.trace.pooling import OneHead, pool_strip, strips
 from attnscope.trace.pyramid import bytes_of

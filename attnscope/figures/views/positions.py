@@ -27,6 +27,7 @@ from attnscope.figures.spec import FigureSpec
 from attnscope.figures.style import LINE_PX, NORMAL_PX, SMALL_PX, font, wrapped
 from attnscope.figures.ticks import nice_ticks, tick_text
 from attnscope.records.charts import Chart, Series
+from attnscope.records.compare import peak_of
 from attnscope.records.positions import PositionCheck, PositionTable
 
 _MARGIN_PX = 12.0
@@ -251,7 +252,7 @@ def paint_matrix(
     slot: int = 0,
 ) -> QRectF:
     """Draw the encoding itself, positions down and dimensions across; returns the cells' rectangle."""
-    peak = _peak(table.matrix)
+    peak = peak_of(table.matrix)
     note = f"−{share_text(peak)} … {share_text(peak)}".replace("−0 … 0", "all 0")
     words, axes = (shorten(plain_piece(table.name), 24), note), _matrix_axes(table)
     shown = _Map(values=table.matrix, peak=peak, words=words, axes=axes, slot=("matrix", slot))
@@ -291,11 +292,6 @@ def _axis_lines(axes: tuple[str, str], width: float) -> list[str]:
 def _foot_px(axes: tuple[str, str], width: float) -> float:
     """What ticks and axes need below a map of this width."""
     return _FOOT_PX + (len(_axis_lines(axes, width)) - 1) * LINE_PX
-
-
-def _peak(values: NDArray[np.float32]) -> float:
-    finite = values[np.isfinite(values)]
-    return float(np.abs(finite).max()) if finite.size else 0.0
 
 
 def _codes(values: NDArray[np.float32], peak: float) -> Codes:

@@ -1,5 +1,7 @@
-"""Tables as a notebook shows them: HTML in which nothing of a text is markup. Must import nothing heavy."""
+"""Tables as text: HTML for a notebook, in which no text is markup, and CSV. Must import nothing heavy."""
 
+import csv
+import io
 import math
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -34,3 +36,12 @@ def _escaped(text: str) -> str:
     from html import escape  # brings a table of two thousand entities
 
     return escape(text)
+
+
+def csv_text(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """Comma-separated values: a line for the header and one for each row."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(header)
+    writer.writerows(rows)
+    return out.getvalue()
