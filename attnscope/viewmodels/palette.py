@@ -37,6 +37,8 @@ _START, _FOLLOWING, _LETTER, _GAP = 8.0, 6.0, 1.0, 0.15
 _WHOLE_WORD, _LATER = 12.0, 0.02
 _MOST_SCATTERED = 4.0
 """What letters in order are worth at most when one of them neither begins a word nor follows another."""
+_DISABLED = 12.0
+"""What cannot be done now comes after what can, unless it is what was typed."""
 _IN_DETAIL, _IN_SEARCH, _LEAST_LETTERS = 20.0, 14.0, 3
 """What a word is worth that begins a word of the detail, or of the other words; how long it is at least."""
 
@@ -104,7 +106,7 @@ def match_item(item: Item, words: list[str]) -> ItemMatch | None:
             continue
         score += found[0]
         places.update(found[1])
-    score -= 0.05 * len(title) + (0.0 if item.is_enabled else 2.0)
+    score -= 0.05 * len(title) + (0.0 if item.is_enabled else _DISABLED)
     return ItemMatch(item=item, places=tuple(sorted(places)), score=score)
 
 

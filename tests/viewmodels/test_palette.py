@@ -84,3 +84,12 @@ def test_that_a_short_word_among_longer_ones_must_stand_whole_in_the_words_not_s
     items = (Item(key="a", kind="help", title="Waves", search="the similarity of positions"),)
     assert find(items, "similarity of positions")
     assert not find(items, "similarity po")
+
+
+def test_that_what_cannot_be_done_now_comes_after_what_can_unless_its_name_is_typed():
+    items = (
+        Item(key="a", kind="page", title="Train: Updates", detail="DeepNet", is_enabled=False),
+        Item(key="b", kind="page", title="Topic: Norms", search="and DeepNet"),
+    )
+    assert [match.item.key for match in find(items, "deepnet")] == ["b", "a"]
+    assert find(items, "updates")[0].item.key == "a"

@@ -36,7 +36,8 @@ _WORDS = (
     "similarity of positions, permutation equivariant, length generalisation, redundancy, syntactic heads, "
     "Cordonnier 2020, Chefer, interpretability, oversmoothing, residual connections, 65M, scaling factor, "
     "natural language inference, GNN, input feeding, local-p, RWKV, pretraining, transfer learning, "
-    "sorting, bracket matching"
+    "sorting, bracket matching, DeepNet, weight change by layer, "
+    "fine-tuning instability, dictionary, hidden states, encoder-decoder attention"
 ).split(", ")
 
 
