@@ -32,7 +32,6 @@ Stack = Literal[
 ]
 STACKS: tuple[Stack, ...] = get_args(Stack)
 KeyKind = Literal["tokens", "sentences", "slots"]
-KEY_KINDS: tuple[KeyKind, ...] = get_args(KeyKind)
 SiteKey = tuple[Stack, int]
 _LABEL = re.compile(r"(?:(?P<stack>[a-z-]+)[ :])?L(?P<layer>\d{1,6})H(?P<head>\d{1,6})")
 
