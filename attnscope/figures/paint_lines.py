@@ -17,7 +17,7 @@ from attnscope.figures.lines_field import FieldCache, LinesField, StrongLines, p
 from attnscope.figures.map_layout import MARGIN_PX
 from attnscope.figures.paint_map import Highlight
 from attnscope.figures.style import NORMAL_PX, SMALL_PX, MapStyle, font, text_width, type_px, wrapped
-from attnscope.figures.token_axis import LINE_PX, Labels, Span, axis_names, paint_keys, paint_rows, widest
+from attnscope.figures.token_axis import LINE_PX, Labels, Span, axis_names, paint_rows, widest
 from attnscope.records.maps import HeadMap
 from attnscope.records.tokens import Token
 
@@ -240,7 +240,7 @@ def paint_lines(
     rows = layout.labels(shown[0].queries, layout.queries, highlight[0], style.label_every)
     paint_rows(painter, rows, layout.left - 8, palette)
     columns = layout.labels(shown[0].keys, layout.keys, highlight[1], style.label_every)
-    paint_keys(painter, columns, layout.right + 8, palette)
+    paint_rows(painter, columns, layout.right + 8, palette, is_left_aligned=True)
     _paint_words(painter, layout, shown, lines, style, palette, n_left_out=len(maps) - len(shown))
     paint_names(painter, layout.names, palette, only=only)
     painter.restore()

@@ -157,34 +157,26 @@ class Labels:
     highlight: int | None = None
     every: int = 0
 
-    @property
-    def stride(self) -> int:
-        return stride_for(self.span.step, self.every)
-
     def shown(self) -> list[int]:
         """The labels to draw; the highlighted one comes last, and its neighbours give way to it."""
-        visible, stride, highlight = self.span.visible(), self.stride, self.highlight
+        visible, highlight, stride = (
+            self.span.visible(),
+            self.highlight,
+            stride_for(self.span.step, self.every),
+        )
         shown = [i for i in visible if i % stride == 0]
         if highlight is not None and highlight in visible:
             shown = [*(i for i in shown if abs(i - highlight) >= stride), highlight]
         return shown
 
 
-def paint_rows(painter: QPainter, labels: Labels, right: float, palette: Palette) -> None:
-    """Draw labels right-aligned, ending at x = `right`."""
-    _paint_word_links(painter, labels, palette, x=right + 2.0)
-    _paint_column(painter, labels, right - labels.width, Qt.AlignmentFlag.AlignRight, palette)
-
-
-def paint_keys(painter: QPainter, labels: Labels, left: float, palette: Palette) -> None:
-    """Draw labels left-aligned, starting at x = `left`: keys as a column, as the lines show them."""
-    _paint_word_links(painter, labels, palette, x=left - 2.0)
-    _paint_column(painter, labels, left, Qt.AlignmentFlag.AlignLeft, palette)
-
-
-def _paint_column(
-    painter: QPainter, labels: Labels, left: float, align: Qt.AlignmentFlag, palette: Palette
+def paint_rows(
+    painter: QPainter, labels: Labels, x: float, palette: Palette, *, is_left_aligned: bool = False
 ) -> None:
+    """Draw labels right-aligned, ending at `x`; left-aligned, starting there, for keys beside lines."""
+    align = Qt.AlignmentFlag.AlignLeft if is_left_aligned else Qt.AlignmentFlag.AlignRight
+    left = x if is_left_aligned else x - labels.width
+    _paint_word_links(painter, labels, palette, x=x - 2.0 if is_left_aligned else x + 2.0)
     for i in labels.shown():
         box = QRectF(left, labels.span.centre(i) - type_px(LINE_PX) / 2, labels.width, type_px(LINE_PX))
         _paint_label(painter, labels.tokens[i], box, align, palette, i == labels.highlight)
@@ -192,7 +184,7 @@ def _paint_column(
 
 def paint_columns(painter: QPainter, labels: Labels, bottom: float, turn: Turn, palette: Palette) -> None:
     """Draw labels ending just above y = `bottom`, turned by `turn` degrees."""
-    tokens, span, stride = labels.tokens, labels.span, labels.stride
+    tokens, span, stride = labels.tokens, labels.span, stride_for(labels.span.step, labels.every)
     _paint_word_links(painter, labels, palette, y=bottom + 2.0)
     for i in labels.shown():
         x, is_highlighted = span.centre(i), i == labels.highlight
@@ -263,7 +255,7 @@ def _paint_word_links(
 ) -> None:
     """A thin line beside the pieces of one word joins them."""
     span = labels.span
-    if labels.stride > 1:
+    if stride_for(span.step, labels.every) > 1:
         return
     painter.setPen(QPen(QColor(palette.muted), 1.0))
     for i in span.visible():
