@@ -75,9 +75,10 @@ def measure_texts(
     """What every head does over many texts, as numbers with intervals and as words.
 
     `texts` are strings, or pairs of source and target for a translation model, whose encoder alone is
-    measured without targets. Measures are means over the texts: weights and shares from 0 to 1, distances in
-    tokens, entropies in nats where their name says so (`found.table.names`). `specials` keeps special tokens,
-    drops their rows and columns ("dropped"), or makes the rest of each row sum to 1 as well ("renormalised").
+    measured without targets; blank ones are passed over. Measures are means over the texts: weights and
+    shares from 0 to 1, distances in tokens, entropies in nats where their name says so (`found.table.names`).
+    `specials` keeps special tokens, drops their rows and columns ("dropped"), or makes the rest of each row
+    sum to 1 as well ("renormalised").
 
         found = at.measure_texts(model, ["The cat sat.", "A dog ran."])
         found.rows()           # a list of dicts, one for each head; NaN where a measure does not apply
@@ -93,6 +94,7 @@ def measure_texts(
     for one in some:
         if not isinstance(one, str) and not (isinstance(one, tuple) and [*map(type, one)] == [str, str]):
             raise of_wrong_kind(one, "one of the texts", "a string, or a tuple of source and target")
+    some = [one for one in some if (one if isinstance(one, str) else one[0]).strip()]
     steps = list(measure_parts(model, some, name=name, specials=specials, seed=seed))
     if not isinstance(steps[-1], Findings):
         raise AssertionError("unreachable: the last thing a measuring pass gives is its findings")

@@ -9,6 +9,7 @@ estimated from four stretches of it, before any tokenizer has been made.
 
 import shutil
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
@@ -55,27 +56,58 @@ _N_COLUMNS = 10
 Lengths = NDArray[np.int64]
 
 
+@dataclass(frozen=True, slots=True)
+class _Sampled:
+    """Tokens of some texts of a file, and how many bytes of it these are."""
+
+    lengths: Lengths
+    n_bytes: int
+
+
+_NOTHING = _Sampled(np.empty(0, dtype=np.int64), 0)
+
+
 def file_lengths(recipe: Recipe) -> Lengths | None:
     """Tokens of some texts of the recipe's file, shuffled, of two the longer; None without such a file."""
-    if recipe.data.kind not in _OF_LINES | {"tagged"} or not recipe.data.path:
+    if recipe.data.kind not in _OF_LINES | {"tagged"}:
         return None
+    found = _sampled(recipe).lengths
+    return found if len(found) else None
+
+
+def held_out_batches(recipe: Recipe) -> float:
+    """Batches of one evaluation: those asked for, or fewer where that much of the file is not held out."""
+    training, data = recipe.training, recipe.data
+    found = _sampled(recipe) if data.kind in _OF_LINES | {"tagged", "text"} else _NOTHING
+    if not found.n_bytes:
+        return training.evaluation_batches
+    share = data.validation_share * file_bytes(recipe) / found.n_bytes
+    n_texts = share * len(found.lengths)
+    if data.kind == "text":
+        n_texts = share * float(found.lengths.sum()) / recipe.model.max_tokens
+    return min(training.evaluation_batches, max(1.0, n_texts) / training.batch_size)
+
+
+def _sampled(recipe: Recipe) -> _Sampled:
     path = Path(recipe.data.path)
+    if not recipe.data.path:
+        return _NOTHING
     try:
         stat = path.stat()
     except (OSError, ValueError):
-        return None
+        return _NOTHING
     tokenizer = recipe.tokenizer
     signature = (stat.st_mtime_ns, stat.st_size)
     is_tagged = recipe.data.kind == "tagged"
-    found = _lengths(str(path), signature, tokenizer.kind, tokenizer.vocab_size, is_tagged=is_tagged)
-    return found if len(found) else None
+    return _lengths(str(path), signature, tokenizer.kind, tokenizer.vocab_size, is_tagged=is_tagged)
 
 
 @lru_cache(maxsize=32)
 def _lengths(
     path: str, signature: tuple[int, int], kind: str, vocab_size: int, *, is_tagged: bool
-) -> Lengths:
+) -> _Sampled:
     found: list[int] = []
+    n_bytes = 0
     try:
         with open_outside(Path(path), expected="a text file") as stream:
             for k in range(_N_STRETCHES):
@@ -84,12 +116,14 @@ def _lengths(
                 lines = stream.read(_STRETCH_BYTES).split(b"\n")
                 # The first and the last line may be parts of lines, and of sentences.
                 texts = lines[bool(start) : -1]
+                n_bytes += sum(1 + len(line) for line in texts)
                 texts = _sentences(texts)[bool(start) :] if is_tagged else texts
                 found += [_tokens(text, kind, vocab_size) for text in texts if text.strip()]
     except (LoadError, OSError):
-        return np.empty(0, dtype=np.int64)
+        return _NOTHING
     lengths = np.array(found, dtype=np.int64)
-    return np.random.default_rng(0).permutation(lengths)  # as batches draw them, however the file is sorted
+    # As batches draw them, however the file is sorted.
+    return _Sampled(np.random.default_rng(0).permutation(lengths), n_bytes)
 
 
 def _sentences(lines: Sequence[bytes]) -> list[bytes]:

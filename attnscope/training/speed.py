@@ -37,6 +37,7 @@ from attnscope.training.distributed import ALONE
 from attnscope.training.metrics import open_metrics
 from attnscope.training.paper import (
     file_bytes,
+    held_out_batches,
     learned_parameters,
     mean_tokens,
     moment_bytes,
@@ -145,7 +146,7 @@ def _beside(recipe: Recipe, device: torch.device, pace: Pace) -> tuple[tuple[str
     return (
         ("start", START_S + trial_s),
         ("data", _data_s(recipe)),
-        ("evaluations", n_evaluations * training.evaluation_batches * batch_s),
+        ("evaluations", n_evaluations * held_out_batches(recipe) * batch_s),
         ("checkpoints and watched sentences", _writing_s(recipe)),
     )
 

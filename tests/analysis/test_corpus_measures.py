@@ -303,3 +303,11 @@ def test_that_corpora_are_read_as_texts_or_pairs(tmp_path) -> None:  # type: ign
     path.write_text("a b\tc d\ne\tf\n\n", encoding="utf-8")
     assert read_corpus(path, takes_target=True) == [("a b", "c d"), ("e", "f")]
     assert read_corpus(path, takes_target=False, max_texts=1) == ["a b\tc d"]
+
+
+def test_that_blank_texts_are_passed_over_as_blank_lines_of_a_file_are() -> None:
+    model = tiny_model("decoder")
+    found = measure_texts(model, ["", SENTENCE, "  "])
+    np.testing.assert_array_equal(found.table.values, measure_texts(model, [SENTENCE]).table.values)
+    with pytest.raises(UserError, match="no text to measure"):
+        measure_texts(model, ["", " \n"])

@@ -8,7 +8,8 @@ import pytest
 from attnscope.schemes.tokenizers import KINDS
 from attnscope.text.tokenizer import train_tokenizer
 from attnscope.training import parse_recipe
-from attnscope.training.paper import file_lengths, longest_tokens, mean_tokens
+from attnscope.training.data import prepare
+from attnscope.training.paper import file_lengths, held_out_batches, longest_tokens, mean_tokens
 
 LINE = (
     "We met {} friends at the old station.\tNous avons rencontré {} amis à la vieille gare, où il pleuvait."
@@ -89,3 +90,29 @@ def test_that_words_with_labels_are_counted_by_the_sentence(kind: str, tmp_path:
     path = tmp_path / "tagged.txt"
     path.write_text(sentence * 20_000, encoding="utf-8")
     assert mean_tokens(_recipe(path, "words", data="tagged")) == 7.0
+
+
+@pytest.mark.parametrize("n_texts", [30, 300, 9000])
+@pytest.mark.parametrize("kind", ["tagged", "pairs", "text"])
+def test_that_a_plan_counts_the_batches_that_a_small_file_holds_out(
+    kind: str, n_texts: int, tmp_path: Path
+) -> None:
+    lines = {
+        "tagged": "the\tDET\ncat{}\tNOUN\nsat\tVERB\n\n",
+        "pairs": "the cat {} sat\tle chat {}\n",
+        "text": "the cat {} sat on the mat of its own\n",
+    }
+    path = tmp_path / "data.txt"
+    path.write_text("".join(lines[kind].replace("{}", str(n)) for n in range(n_texts)), encoding="utf-8")
+    objective = {"pairs": "translation", "text": "causal", "tagged": "labels"}[kind]
+    pooling = 'pooling = "none"\n' if kind == "tagged" else ""
+    recipe = parse_recipe(
+        f"[model]\nd_model = 16\nn_heads = 2\nmax_tokens = 32\n{pooling}"
+        f'[data]\nkind = "{kind}"\npath = "{path}"\n[tokenizer]\nkind = "characters"\n'
+        f'[objective]\nkind = "{objective}"\n[training]\nn_steps = 1\nbatch_size = 8\n'
+        "evaluation_batches = 50\n"
+    )
+    held_out = prepare(recipe).batches.evaluation()
+    n_rows = sum(len(batch.ids) for batch in held_out)
+    assert held_out_batches(recipe) == pytest.approx(n_rows / 8, rel=0.25, abs=0.1)
+    assert (n_rows == 400) == (n_texts == 9000)
