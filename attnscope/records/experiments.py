@@ -309,6 +309,46 @@ class StoreFinding:
     wide_errors: tuple[float, ...]
 
 
+StepWay = Literal["whole", "parts", "checkpointed", "bfloat16"]
+STEP_WAYS: tuple[StepWay, ...] = get_args(StepWay)
+"""A step of training in float32 with the batch at once, in parts, with blocks computed twice; in bfloat16."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepsQuestion:
+    """The same decoder trained on the same batches in every one of `STEP_WAYS`; `n_parts` of each batch."""
+
+    n_parts: int = 4
+    batch: int = 32
+    n_tokens: int = 64
+    d_model: int = 64
+    n_layers: int = 4
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepsRow:
+    """One way: its loss before each step in nats a token, the median time of a step, and the most bytes that
+    are kept at once for gradients.
+
+    `gradient_error` is ‖g − g₆₄‖ / ‖g₆₄‖ of the first step, where g₆₄ is the gradient in float64.
+    """
+
+    way: StepWay
+    losses: tuple[float, ...]
+    step_ms: float
+    most_bytes: int
+    gradient_error: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepsFinding:
+    """The ways that are done, in order."""
+
+    question: StepsQuestion
+    rows: tuple[StepsRow, ...]
+
+
 Question = (
     CollapseQuestion
     | GradientQuestion
@@ -318,6 +358,7 @@ Question = (
     | ModifyQuestion
     | TuneQuestion
     | StoreQuestion
+    | StepsQuestion
 )
 Finding = (
     CollapseFinding
@@ -328,6 +369,7 @@ Finding = (
     | ModifyFinding
     | TuneFinding
     | StoreFinding
+    | StepsFinding
 )
 F = TypeVar("F", bound=Finding)
 

@@ -1,0 +1,227 @@
+"""One step of training in several ways: the batch at once or in parts, blocks computed twice, bfloat16.
+
+    symbol   meaning                                                      shape
+    ℓ        loss before each step, nats a token                          [n_steps]
+    g, g₆₄   gradient of the first step, and the same in float64          [n_weights]
+    k        parts of a batch (`n_parts`), whose gradients are added up   number
+
+The numbers of the ways are the worker's (`workers/experiments/stepping.py`).
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attnscope.counting import bytes_text, format_number
+from attnscope.fields import number, redraw
+from attnscope.labs.lab import BLUE, GREEN, ORANGE, SKY, Lab, LabWords, asked, claimed
+from attnscope.records.charts import Chart, Series
+from attnscope.records.experiments import (
+    NO_ANSWER,
+    STEP_WAYS,
+    ExperimentAnswer,
+    StepsFinding,
+    StepsQuestion,
+    StepsRow,
+    StepWay,
+)
+
+Numbers = NDArray[np.float64]
+NAMES: dict[StepWay, str] = {
+    "whole": "at once",
+    "parts": "accumulated",
+    "checkpointed": "checkpointed",
+    "bfloat16": "bfloat16",
+}
+_COLOURS: dict[StepWay, int] = {"whole": ORANGE, "parts": BLUE, "checkpointed": GREEN, "bfloat16": SKY}
+CLAIM = "Gradients of k parts add up to that of the batch, for the memory of one part."
+ROUNDED = (1.0, 1.0625)
+"""Where the rounding of bfloat16 is drawn: its numbers from 1 to 2 are 2⁻⁷ apart."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepsChoice:
+    """The decoder that is trained, and its batches."""
+
+    n_parts: int = number(4, (2, 4, 8, 16), title="parts k", tip="The batch is read in so many parts")
+    batch: int = number(32, (16, 32, 64), title="batch", tip="Texts of a step")
+    n_tokens: int = number(64, (16, 32, 64, 128), title="tokens", tip="Length of a text")
+    d_model: int = number(64, (32, 64, 128), title="width d", tip="Numbers of a token")
+    n_layers: int = number(4, (2, 4, 8), title="layers", tip="Layers of the decoder")
+    seed: int = redraw(title="Other weights", tip="Draw other weights and texts")
+    answer: ExperimentAnswer = NO_ANSWER
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Steps:
+    """The ways as far as they are known."""
+
+    rows: dict[StepWay, StepsRow]
+    words: LabWords
+
+
+def compare_steps(choice: StepsChoice) -> Steps:
+    """What is known so far."""
+    found = choice.answer.of(StepsFinding)
+    rows = {row.way: row for row in (found.rows if found else ())}
+    return Steps(
+        rows=rows,
+        words=LabWords(
+            formula=(
+                "g = Σ g of the parts",
+                "each of Σ ℓ / tokens of the batch",
+                "bfloat16: 8 binary digits",
+            ),
+            numbers=_numbers(rows),
+            sentence=_sentence(choice, rows),
+        ),
+    )
+
+
+def bfloat16(x: NDArray[np.float32]) -> NDArray[np.float32]:
+    """The nearest bfloat16, of two as near the even one: the upper 16 bits of float32, rounded."""
+    bits = np.asarray(x, np.float32).view(np.uint32)
+    odd = (bits >> 16) & 1
+    rounded: NDArray[np.uint32] = (bits + 0x7FFF + odd) & np.uint32(0xFFFF0000)
+    return rounded.view(np.float32)
+
+
+def _numbers(rows: dict[StepWay, StepsRow]) -> tuple[tuple[str, str], ...]:
+    def told(way: StepWay) -> str:
+        return format_number(rows[way].gradient_error) if way in rows else "–"
+
+    return (
+        *((f"error of g, {name}", told(way)) for way, name in NAMES.items()),
+        ("largest |Δℓ|, accumulated", _largest(rows, "parts")),
+        ("largest |Δℓ|, checkpointed", _largest(rows, "checkpointed")),
+        ("largest |Δℓ|, bfloat16", _largest(rows, "bfloat16")),
+    )
+
+
+def _largest(rows: dict[StepWay, StepsRow], way: StepWay) -> str:
+    apart = _apart(rows, way)
+    return format_number(float(apart.max())) if len(apart) else "–"
+
+
+def _apart(rows: dict[StepWay, StepsRow], way: StepWay) -> Numbers:
+    """How far the loss of each step is from that of the batch at once."""
+    if way not in rows or "whole" not in rows:
+        return np.array([])
+    apart: Numbers = np.abs(np.array(rows[way].losses) - np.array(rows["whole"].losses))
+    return apart
+
+
+def _sentence(choice: StepsChoice, rows: dict[StepWay, StepsRow]) -> str:
+    if not choice.answer.is_exact or len(rows) < len(STEP_WAYS):
+        return claimed(CLAIM, choice.answer)
+    whole, parts, twice, coarse = (rows[way] for way in STEP_WAYS)
+    same = "the very same losses" if not _apart(rows, "checkpointed").any() else "nearly the same losses"
+    return (
+        f"{choice.n_parts} parts give the gradient of the batch to float precision (error "
+        f"{format_number(parts.gradient_error)}, at once {format_number(whole.gradient_error)}), for "
+        f"{_share(parts, whole)}. Checkpointing gives {same} for {_share(twice, whole)}; bfloat16 a gradient "
+        f"that is off by {100 * coarse.gradient_error:.1f} %, for {_share(coarse, whole)}."
+    )
+
+
+def _share(row: StepsRow, whole: StepsRow) -> str:
+    """Memory and time against those of the batch at once."""
+    time = format_number(row.step_ms / whole.step_ms, 2)
+    return f"{bytes_text(row.most_bytes)} of {bytes_text(whole.most_bytes)} and {time} times the time"
+
+
+def steps_charts(shown: Steps) -> tuple[Chart, ...]:
+    """How far losses are apart, the losses, memory and time, and the numbers of bfloat16."""
+    n = max((len(row.losses) for row in shown.rows.values()), default=1)
+    steps = np.arange(1.0, n + 1)
+    return (
+        Chart(
+            title="Loss against the batch at once",
+            x_label="step",
+            y_label="|Δℓ|, nats",
+            series=tuple(
+                _line(way, steps, np.where((apart := _apart(shown.rows, way)) > 0, apart, np.nan))
+                for way in STEP_WAYS[1:]
+            ),
+            is_log_y=True,
+        ),
+        Chart(
+            title="Loss",
+            x_label="step",
+            y_label="nats a token",
+            series=tuple(
+                _line(way, steps, np.array(shown.rows[way].losses if way in shown.rows else ()))
+                for way in STEP_WAYS
+            ),
+        ),
+        _costs(shown),
+        _rounding(),
+    )
+
+
+def _line(way: StepWay, steps: Numbers, ys: Numbers) -> Series:
+    known = ys if len(ys) else np.full(len(steps), np.nan)
+    return Series(name=NAMES[way], xs=steps, ys=known, colour=_COLOURS[way])
+
+
+def _costs(shown: Steps) -> Chart:
+    return Chart(
+        title="Memory and time of a step",
+        x_label="MB at the worst moment, weights left out",
+        y_label="ms",
+        series=tuple(
+            Series(
+                name=NAMES[way],
+                xs=np.array([shown.rows[way].most_bytes / 1e6 if way in shown.rows else np.nan]),
+                ys=np.array([shown.rows[way].step_ms if way in shown.rows else np.nan]),
+                colour=_COLOURS[way],
+                style="points",
+            )
+            for way in STEP_WAYS
+        ),
+    )
+
+
+def _rounding() -> Chart:
+    xs = np.linspace(*ROUNDED, 513)
+    ys = bfloat16(xs.astype(np.float32)).astype(np.float64)
+    return Chart(
+        title="Numbers of bfloat16",
+        x_label="x",
+        y_label="x rounded",
+        series=(
+            Series(name="float32", xs=xs, ys=xs, colour=ORANGE, is_dashed=True),
+            Series(name="bfloat16", xs=xs, ys=ys, colour=SKY),
+        ),
+    )
+
+
+class PrecisionAndAccumulation(Lab[StepsChoice, Steps]):
+    name = "Precision and accumulation"
+    group = "Depth and training"
+    order = 9
+    shows = "A step of training: its batch at once or in accumulated parts, checkpointing, bfloat16"
+    source = "Chen et al. 2016; Micikevicius et al. 2018"
+    help = """Four times the same decoder learns from the same batches, from the same first weights. In
+    parts: each part goes forwards and backwards by itself and its gradient is added to that of the others
+    (gradient accumulation), so that only one part is in memory; divided by the tokens of the whole batch, the
+    sum is the batch's gradient. Checkpointed: blocks keep what they read and are computed again for their
+    gradients (Chen 2016). bfloat16: products have 8 binary digits, weights and sums those of float32 (mixed
+    precision, Micikevicius 2018). The error of g is its distance from the gradient in float64, as a share.
+    Memory counts every tensor of a step until nothing needs it, gradients too and weights not; time is the
+    median of thirty steps, on this computer: where nothing multiplies bfloat16 in hardware, it costs time. In
+    a [recipe](help:recipes#training): `accumulate`, `checkpointing`, `precision`.
+    """
+
+    example = StepsChoice()
+    asks = StepsQuestion
+    stretches = (5, 4)
+    names_px = 100
+    figure_mm = (220.0, 150.0)
+
+    resolve = staticmethod(compare_steps)
+    charts = staticmethod(steps_charts)
+
+    def question(self, choice: StepsChoice, of_model: object) -> StepsQuestion:
+        return asked(StepsQuestion, choice)
