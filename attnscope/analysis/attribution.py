@@ -395,8 +395,9 @@ def _embedding_parts(
         yield Addition(
             label="position", kind="embedding", vector=exact(embedding.positions.weight.detach()[position])
         )
-    elif module.position_table is not None:
-        yield Addition(label="position", kind="embedding", vector=exact(module.position_table[position]))
+    elif (table := module.added_positions(ids)) is not None:
+        row = table[0] if table.ndim == 3 else table
+        yield Addition(label="position", kind="embedding", vector=exact(row[position]))
     if embedding.segments is not None:
         segment = 0 if batch.segments is None else int(batch.segments[0, position])
         vector = exact(embedding.segments.weight.detach()[segment])

@@ -31,6 +31,8 @@ _WHERE_THERE = (
 """Choices that say nothing where they are 0 or false."""
 _ONLY_WITH: Mapping[str, dict[str, tuple[str, ...]]] = {
     "sentence_ends": {"pooling": ("hierarchical",)},
+    "opening": {"position": ("tree",)},
+    "closing": {"position": ("tree",)},
     "sentence_encoder": {"pooling": ("hierarchical",)},
     "slot_kind": {"slot_kind": ("inducing", "latents")},
 }

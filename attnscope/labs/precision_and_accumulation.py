@@ -69,8 +69,9 @@ def compare_steps(choice: StepsChoice) -> Steps:
         rows=rows,
         words=LabWords(
             formula=(
-                "g = Σ g of the parts",
-                "each of Σ ℓ / tokens of the batch",
+                "g = Σ_k g_k",
+                "g_k = ∇ Σ ℓ / N of part k",
+                "N: tokens of the batch",
                 "bfloat16: 8 binary digits",
             ),
             numbers=_numbers(rows),
@@ -210,7 +211,7 @@ class PrecisionAndAccumulation(Lab[StepsChoice, Steps]):
     gradients (Chen 2016). bfloat16: products have 8 binary digits, weights and sums those of float32 (mixed
     precision, Micikevicius 2018). The error of g is its distance from the gradient in float64, as a share.
     Memory counts every tensor of a step until nothing needs it, gradients too and weights not; time is the
-    median of thirty steps, on this computer: where nothing multiplies bfloat16 in hardware, it costs time. In
+    median of twenty steps, on this computer: where nothing multiplies bfloat16 in hardware, it costs time. In
     a [recipe](help:recipes#training): `accumulate`, `checkpointing`, `precision`.
     """
 

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, Self, get_type_hints
 from attnscope.codec import AllowedNames, Between
 from attnscope.counting import bytes_text
 from attnscope.errors import RecipeError
-from attnscope.nn.config_checks import KEYS, check_together, check_types, unknown_key
+from attnscope.nn.config_checks import ID_LISTS, KEYS, check_together, check_types, unknown_key
 from attnscope.nn.kept_heads import HeadLayout, KeptHeads, build_layout, kept_from_mapping, site_name
 from attnscope.nn.recurrent_size import recurrent_parts
 from attnscope.records.models import Form
@@ -62,8 +62,10 @@ class ModelConfig:
     hold both ways, as before version 0.8, so that an encoder's blocks see from none to many. `score` is how
     a query scores a key (`schemes/scores`): `temperature` is that of cosine, `sigma` the width of gaussian,
     None for the fourth root of d_head, as wide as the scaled product. `n_buckets` and `max_distance` are
-    those of the positions t5; shaw clips distances to `max_distance`. What a choice does not use is not
-    looked at.
+    those of the positions t5; shaw clips distances to `max_distance`. The positions tree tell `tree_width`
+    children of a list apart and know the last `tree_depth` steps to each, None for as many as d_model has
+    room for; a list begins with one of the token ids `opening` and ends with one of `closing`. What a choice
+    does not use is not looked at.
 
     With a `span_limit` above 0 each head of self-attention learns how many tokens it looks back (and
     ahead, in an encoder), up to that, and its mask falls to 0 over `span_ramp` tokens more
@@ -130,6 +132,8 @@ class ModelConfig:
     rope_base: float = 10000.0
     n_buckets: Annotated[int, Between(4, 4_096)] = 32
     max_distance: Annotated[int, Between(1, 65_536)] = 128
+    tree_width: Annotated[int, Between(2, 1_024)] = 8
+    tree_depth: Annotated[int, Between(1, 1_024)] | None = None
     mask: Mask = "full"
     window: Annotated[int, Between(0, 1_048_576)] = 16
     dilation: Annotated[int, Between(2, 65_536)] = 2
@@ -178,6 +182,8 @@ class ModelConfig:
     pooling: Pooling = "attention"
     sentence_ends: tuple[int, ...] = ()
     sentence_encoder: SentenceEncoding = "none"
+    opening: tuple[int, ...] = ()
+    closing: tuple[int, ...] = ()
     reads_pair: bool = False
     n_numbers: Annotated[int, Between(0, 65_536)] = 0
     patch_size: Annotated[int, Between(0, 1_024)] = 0
@@ -359,8 +365,9 @@ class ModelConfig:
                     action=f"Add the key {key}.",
                 )
         read = {k: kept_from_mapping(v) if k == "kept_heads" else v for k, v in values.items()}
-        if isinstance(read.get("sentence_ends"), list):
-            read["sentence_ends"] = tuple(values["sentence_ends"])  # type: ignore[arg-type]
+        for key in ID_LISTS:
+            if isinstance(read.get(key), list):
+                read[key] = tuple(values[key])  # type: ignore[arg-type]
         config = cls(**read)  # type: ignore[arg-type]  # the types are what check() looks at
         config.check(where=where)
         return config
@@ -370,7 +377,8 @@ class ModelConfig:
         values = {key: value for key, value in asdict(self).items() if value is not None}
         if self.kept_heads is not None:
             values["kept_heads"] = {name: list(heads) for name, heads in self.kept_heads}
-        values["sentence_ends"] = list(self.sentence_ends)
+        for key in ID_LISTS:
+            values[key] = list(getattr(self, key))
         return values
 
     def check(self, *, where: str = "model") -> None:

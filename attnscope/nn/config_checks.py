@@ -26,15 +26,18 @@ if TYPE_CHECKING:
 
 # What a model that tells labels, and one whose keys are projected to slots, may be built from.
 
-_MOST_ENDS = 1_000_000
+_MOST_IDS = 1_000_000
+ID_LISTS = ("sentence_ends", "opening", "closing")
+"""The keys that are lists of token ids."""
 
 
 def label_faults(config: "ModelConfig") -> Iterator[tuple[str, str]]:
     """Keys of a model that tells labels that do not go together, with what was expected."""
-    ends = config.sentence_ends
-    is_list = isinstance(ends, tuple) and len(ends) <= _MOST_ENDS and all(type(id) is int for id in ends)
-    if not is_list or not all(0 <= id < config.vocab_size for id in ends):
-        yield "sentence_ends", f"a list of token ids from 0 to {config.vocab_size - 1:,}"
+    for key in ID_LISTS:
+        ids = getattr(config, key)
+        is_list = isinstance(ids, tuple) and len(ids) <= _MOST_IDS and all(type(id) is int for id in ids)
+        if not is_list or not all(0 <= id < config.vocab_size for id in ids):
+            yield key, f"a list of token ids from 0 to {config.vocab_size - 1:,}"
     if config.sentence_encoder != "none" and not (config.n_labels and config.pooling == "hierarchical"):
         yield "sentence_encoder", "none, since only hierarchical pooling has sentences"
     if config.sentence_encoder == "gru" and config.d_model % 2:
@@ -177,7 +180,7 @@ Fault = tuple[str, str]
 def _readers(kind: "type[ModelConfig]") -> Mapping[str, Callable[[Any], Any]]:
     """What reads each key; the table and the list among them are looked through by `check_together`."""
     hints = get_type_hints(kind, include_extras=True)
-    return {k: KEYS.form(h).read for k, h in hints.items() if k not in ("kept_heads", "sentence_ends")}
+    return {k: KEYS.form(h).read for k, h in hints.items() if k not in ("kept_heads", *ID_LISTS)}
 
 
 def check_types(config: "ModelConfig", where: str) -> None:

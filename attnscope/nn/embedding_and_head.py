@@ -36,11 +36,14 @@ class Embedding(nn.Module):
         self.norm = shape.make_norm() if config.embedding_norm and not NORMS[config.norm].is_nothing else None
 
     def forward(self, x: Tensor, *, table: Tensor | None, segments: Tensor | None, first: int = 0) -> Tensor:
-        """Add positions from `first` on, and segments, to token embeddings `x` [B, T, d_model]."""
+        """Add positions from `first` on, and segments, to token embeddings `x` [B, T, d_model].
+
+        `table` is [n_positions, d_model], or [B, T, d_model] where each text has positions of its own.
+        """
         if self.positions is not None:
             x = x + self.positions.weight[first : first + x.shape[1]]
         elif table is not None:
-            x = x + table[first : first + x.shape[1]]
+            x = x + (table if table.ndim == 3 else table[first : first + x.shape[1]])
         if self.segments is not None:
             x = x + (self.segments.weight[0] if segments is None else self.segments(segments))
         elif segments is not None:

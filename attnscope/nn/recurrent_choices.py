@@ -11,7 +11,8 @@ if TYPE_CHECKING:
     from attnscope.nn.config import ModelConfig
 
 OF_TRANSFORMERS = frozenset(
-    "d_ff position rope_base n_buckets max_distance mask window dilation global_tokens random_blocks "
+    "d_ff position rope_base n_buckets max_distance tree_width tree_depth "
+    "mask window dilation global_tokens random_blocks "
     "mask_block mask_seed random_links prefix_tokens norm norm_place norm_epsilon has_residual "
     "has_feed_forward "
     "activation attention_dropout embedding_norm n_segments has_pooler has_next_sentence n_projected "

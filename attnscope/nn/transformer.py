@@ -148,11 +148,12 @@ class Transformer(OwnModule):
 
     @property
     def can_cache(self) -> bool:
-        """Whether a text may be read part by part: where no first tokens look ahead, and without experts that
-        take a share of the whole text.
+        """Whether a text may be read part by part: where no first tokens look ahead, without experts that
+        take a share of the whole text, and without positions that follow from all tokens before.
         """
         has_share = bool(self.config.n_experts and self.config.capacity_factor)
-        return not MASKS[self.config.mask].has_prefix and not has_share
+        reads_row = POSITIONS[self.config.position].reads_row
+        return not (MASKS[self.config.mask].has_prefix or has_share or reads_row)
 
     @property
     def can_read_past(self) -> bool:
@@ -227,7 +228,9 @@ class Transformer(OwnModule):
         if (memory is None) == (self.config.form == "encoder-decoder"):
             raise ValueError(f"memory does not go with the form {self.config.form}")
         if cache is not None and not (self.can_cache and prefix is None and pattern is None):
-            raise ValueError("a text with a prefix, or a mask of the caller's, is not read in parts")
+            raise ValueError(
+                "a text with a prefix, positions in a tree, or a mask of the caller's, is not read in parts"
+            )
         first, n = 0 if cache is None else cache.n_tokens, ids.shape[-1]
         x = self._embed(self.decoder_embedding, ids, None, first)
         rule = self.self_mask.rule(
@@ -342,7 +345,14 @@ class Transformer(OwnModule):
             x = self.projection(x)
         if self._scale != 1.0:
             x = x * self._scale
-        return self._dropped(embedding(x, table=self.position_table, segments=segments, first=first))
+        return self._dropped(embedding(x, table=self.added_positions(ids), segments=segments, first=first))
+
+    def added_positions(self, ids: Tensor) -> Tensor | None:
+        """What is added to embeddings and not learned: [n_positions, d_model], or of each text
+        [batch, n_tokens, d_model].
+        """
+        positions = POSITIONS[self.config.position]
+        return positions.of_rows(ids, self.config) if positions.reads_row else self.position_table
 
     def _embed_behind_memory(
         self, embedding: Embedding, memory: nn.Embedding, ids: Tensor, segments: Tensor | None, first: int
@@ -352,7 +362,7 @@ class Transformer(OwnModule):
         x = self._scale * self.tokens(ids[:, n:])
         n_before = max(0, first - len(memory.weight)) if first else 0
         segments = None if segments is None else segments[:, n:]
-        x = embedding(x, table=self.position_table, segments=segments, first=n_before)
+        x = embedding(x, table=self.added_positions(ids[:, n:]), segments=segments, first=n_before)
         known = self._scale * memory(ids[:, :n] - n_pieces)
         return self._dropped(torch.cat([known, x], dim=1))
 

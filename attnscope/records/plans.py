@@ -178,12 +178,14 @@ class PresetsShown(Reply):
 class BatchCell:
     """One token as it is read, and what is to be predicted there; None: nothing.
 
-    `note` says what became of a token that is to be guessed and is not hidden: "kept" or "random".
+    `note` says what became of a token that is to be guessed and is not hidden: "kept" or "random". `segment`
+    is "A" or "B" where two texts are read as one.
     """
 
     piece: str
     told: str | None = None
     note: str = ""
+    segment: str = ""
     is_padding: bool = False
 
 

@@ -34,7 +34,8 @@ class Example:
     With a `label` the model tells that one, and `links` of a single text hold (0, word): the summary of the
     text is to look at that word. Of two texts they hold (word of the second text, word of the first). With
     `word_labels` it tells one of each word, and links hold (word, word that its label comes from). With
-    `places` it points to these words: to one, or to the first and the last of some.
+    `places` it points to these words: to one, or to the first and the last of some. With `is_next` it tells
+    whether the target follows the source.
     """
 
     source: str
@@ -44,6 +45,7 @@ class Example:
     label: str = ""
     word_labels: tuple[str, ...] = ()
     places: tuple[int, ...] = ()
+    is_next: bool | None = None
 
 
 class Task(Protocol):
@@ -131,6 +133,11 @@ def pointers_of(task: Task) -> tuple[str, ...]:
     """The names of the places that a task asks for, in order; none for another task."""
     pointers: tuple[str, ...] = getattr(task, "pointers", ())
     return pointers
+
+
+def tells_next(task: Task) -> bool:
+    """Whether a task asks if a second sentence follows a first."""
+    return bool(getattr(task, "tells_next", False))
 
 
 def vectors_of(task: Task) -> NDArray[np.float64] | None:

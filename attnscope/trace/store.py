@@ -133,7 +133,13 @@ def _said_as_json(said: Output) -> dict[str, object]:
     last = said.predictions[-1] if said.predictions else None
     words = [] if last is None else [[*_token_as_json(c.token), c.probability] for c in last.candidates]
     place = [] if last is None else [last.position, _writable(last.context)]
-    return {"kind": said.kind, "generated": _writable(said.generated), "place": place, "candidates": words}
+    told: dict[str, object] = {
+        "kind": said.kind,
+        "generated": _writable(said.generated),
+        "place": place,
+        "candidates": words,
+    }
+    return told if said.follows is None else {**told, "follows": said.follows}
 
 
 def _said_from_json(values: dict[str, Any] | None) -> Output | None:
@@ -152,7 +158,10 @@ def _said_from_json(values: dict[str, Any] | None) -> Output | None:
         )
         for position, context in ([values["place"]] if values["place"] else [])
     ]
-    return Output(kind=values["kind"], predictions=tuple(found), generated=str(values["generated"]))
+    follows = _share(values["follows"]) if "follows" in values else None
+    return Output(
+        kind=values["kind"], predictions=tuple(found), generated=str(values["generated"]), follows=follows
+    )
 
 
 def _share(value: object) -> float:

@@ -26,7 +26,7 @@ from attnscope.schemes.objectives import OBJECTIVES
 from attnscope.schemes.positions import POSITIONS
 from attnscope.schemes.tokenizers import SPECIALS
 from attnscope.text.corpora import carelessly, read_lines, read_pairs, split, split_lines, split_pairs
-from attnscope.text.examples import TOKENIZER_KIND, picture_shape_of, pointers_of, vectors_of
+from attnscope.text.examples import TOKENIZER_KIND, picture_shape_of, pointers_of, tells_next, vectors_of
 from attnscope.text.joining import joined_pairs, joining_words
 from attnscope.text.labelled import LabelledText, label_names, read_labelled
 from attnscope.text.npz import read_vectors
@@ -55,6 +55,7 @@ from attnscope.training.example_rows import (
     read_and_split_pictures,
     read_and_split_spans,
     read_and_split_tagged,
+    sentence_pair_batches,
     tagged_batches,
 )
 from attnscope.training.objectives import Batch
@@ -135,6 +136,13 @@ def sentence_ends(tokenizer: Tokenizer) -> tuple[int, ...]:
 
 
 _ENDS = (".", "!", "?", "…")
+
+
+def bracket_ids(tokenizer: Tokenizer, brackets: str) -> tuple[int, ...]:
+    """The ids of tokens that are one of some brackets, blanks aside."""
+    tokens = [tokenizer.token(id) for id in range(tokenizer.vocab_size)]
+    texts = [(t.id, (tokenizer.entries.reading(t.id).text or "").strip()) for t in tokens if not t.is_special]
+    return tuple(id for id, text in texts if len(text) == 1 and text in brackets)
 
 
 def _rows(
@@ -229,6 +237,7 @@ class Prepared:
         is_by_sentence = bool(self.labels) and model.pooling == "hierarchical"
         rows = self.batches.training if isinstance(self.batches, ExampleBatches) else None
         has_one_text = isinstance(rows, LabelledRows) and rows.segments is None
+        opening, closing = self._brackets(model)
         is_one_text = has_one_text and model.joins_texts and POSITIONS[model.position].learns_table
         return replace(
             model,
@@ -239,7 +248,23 @@ class Prepared:
             picture_height=self.picture_px[0],
             picture_width=self.picture_px[1],
             sentence_ends=sentence_ends(self.tokenizer) if is_by_sentence else (),
+            opening=opening,
+            closing=closing,
         )
+
+    def _brackets(self, model: ModelConfig) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """The tokens that open and close lists, for positions in a tree; raises RecipeError without any."""
+        if not POSITIONS[model.position].reads_row:
+            return (), ()
+        opening, closing = (bracket_ids(self.tokenizer, some) for some in ("([{", ")]}"))
+        if not opening or not closing:
+            raise RecipeError(
+                f'model.position is "{model.position}", but the data have no token that is an opening '
+                "bracket, or none that is a closing one.",
+                expected="a text with brackets as tokens of their own, which make the tree",
+                action="Choose other data, or another model.position.",
+            )
+        return opening, closing
 
 
 def prepare(recipe: Recipe, tokenizer: Tokenizer | None = None) -> Prepared:
@@ -403,6 +428,8 @@ def _prepare_task(recipe: Recipe, tokenizer: Tokenizer | None) -> Prepared:
         prepared = _prepare_pointed(recipe, tokenizer, pointed, others_pointed, pointers)
         vectors = vectors_of(task)
         return prepared if vectors is None else _reading_vectors(prepared, task.vocabulary, vectors)
+    if tells_next(task):
+        return _prepare_sentence_pairs(recipe, tokenizer, training, held_out)
     if task.form == "encoder-decoder":
         return _from_pairs(recipe, tokenizer, _as_pairs(training), _as_pairs(held_out))
     return _from_examples(
@@ -463,6 +490,16 @@ def _prepare_pointed(
     sides = (batches.training, batches.held_out)
     digest = _hash(*(array for side in sides for array in (side.ids, side.places)))
     return Prepared(tokenizer=tokenizer, batches=batches, sha256=digest, labels=pointers)
+
+
+def _prepare_sentence_pairs(
+    recipe: Recipe, tokenizer: Tokenizer, training: Sequence[Example], held_out: Sequence[Example]
+) -> Prepared:
+    vocabulary = vocabulary_of(tokenizer, recipe.objective)
+    batches = sentence_pair_batches(recipe, tokenizer, vocabulary, training, held_out)
+    sides = (batches.pairs.training, batches.pairs.held_out)
+    digest = _hash(*(array for side in sides for array in (side.ids, side.is_next)))
+    return Prepared(tokenizer=tokenizer, batches=batches, sha256=digest)
 
 
 def _prepare_vectors(recipe: Recipe, tokenizer: Tokenizer | None) -> Prepared:

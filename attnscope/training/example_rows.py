@@ -3,10 +3,11 @@
 pictures       the numbers of their patches, and a label of each picture
 tagged texts   a label for each word: the first token of each word is scored
 places         every token but the special ones may be pointed to
+pairs          two sentences as one text, whether the second follows, and hidden tokens
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ import torch
 from numpy.typing import NDArray
 
 from attnscope.errors import RecipeError
+from attnscope.models.inputs import fitted_pair
 from attnscope.nn.patches import patch_numbers
 from attnscope.records.tokens import Tokens
 from attnscope.text.corpora import split_pairs
@@ -22,7 +24,15 @@ from attnscope.text.pictures import LabelledPictures, fitted, read_labelled_pict
 from attnscope.text.pointed import PointedText, may_be_meant, read_spans
 from attnscope.text.tagged import TaggedText, first_pieces, read_tagged
 from attnscope.text.tokenizer import Tokenizer
-from attnscope.training.batches import ExampleBatches, Ids, Mask, padded, part_of
+from attnscope.training.batches import (
+    ExampleBatches,
+    Ids,
+    Mask,
+    Vocabulary,
+    masked_batch,
+    padded,
+    part_of,
+)
 from attnscope.training.objectives import Batch
 from attnscope.training.recipe import Recipe
 
@@ -227,3 +237,98 @@ def _rows(
         told.append(row)
     rows, lengths = padded(ids, tokenizer.pad_id)
     return TaggedRows(ids=rows, lengths=lengths, labels=padded(told, _NOT_SCORED)[0])
+
+
+_PAIRS_SEED = 20_181_012
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SentencePairRows:
+    """Padded pairs `<s>` A `</s>` B `</s>`, which of both each token is of, [n, T] each, and whether B
+    follows A, [n].
+    """
+
+    ids: Ids
+    lengths: Ids
+    segments: Ids
+    is_next: Ids
+
+    @property
+    def total_lengths(self) -> Ids:
+        """Tokens of each pair."""
+        return self.lengths
+
+    def batch(self, rows: Ids) -> Batch:
+        """The pairs of these rows, of which no token is hidden yet."""
+        ids, valid = part_of(self.ids, self.lengths, rows)
+        nothing = torch.empty(0, dtype=torch.int64)
+        return Batch(
+            ids=ids,
+            valid=valid,
+            segments=part_of(self.segments, self.lengths, rows)[0],
+            is_next=torch.from_numpy(self.is_next[rows]),
+            scored=nothing,
+            labels=nothing,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SentencePairBatches:
+    """Pairs of sentences with other tokens hidden each time they are drawn (Devlin et al. 2018)."""
+
+    pairs: ExampleBatches[SentencePairRows]
+    vocabulary: Vocabulary
+    mask_share: float
+
+    def draw(self, rng: np.random.Generator, progress: float) -> Batch:
+        """One random training batch; `progress` is how far the run is, 0…1."""
+        return self._hidden(self.pairs.draw(rng, progress), rng)
+
+    def evaluation(self) -> Sequence[Batch]:
+        """The first held-out pairs, the same tokens hidden every time."""
+        rng = np.random.default_rng(_PAIRS_SEED)
+        return tuple(self._hidden(batch, rng) for batch in self.pairs.evaluation())
+
+    def _hidden(self, pairs: Batch, rng: np.random.Generator) -> Batch:
+        hidden = masked_batch(pairs.ids.numpy(), self.vocabulary, self.mask_share, rng)
+        n_pairs = len(pairs.ids)
+        return replace(
+            pairs,
+            ids=hidden.ids,
+            scored=hidden.scored,
+            labels=hidden.labels,
+            pair_weight=len(hidden.labels) / n_pairs,
+        )
+
+
+def sentence_pair_batches(
+    recipe: Recipe,
+    tokenizer: Tokenizer,
+    vocabulary: Vocabulary,
+    training: Sequence[Example],
+    held_out: Sequence[Example],
+) -> SentencePairBatches:
+    """Batches of pairs of sentences, as the model will read them when it is asked."""
+    sides = (_sentence_pair_rows(recipe, tokenizer, pairs) for pairs in (training, held_out))
+    return SentencePairBatches(
+        pairs=ExampleBatches.of_recipe(recipe, *sides),
+        vocabulary=vocabulary,
+        mask_share=recipe.objective.mask_share,
+    )
+
+
+def _sentence_pair_rows(recipe: Recipe, tokenizer: Tokenizer, pairs: Sequence[Example]) -> SentencePairRows:
+    begin, end = [tokenizer.begin_id], [tokenizer.end_id]
+    firsts = tokenizer.encode_lines(pair.source for pair in pairs)
+    seconds = tokenizer.encode_lines(pair.target or "" for pair in pairs)
+    fitted = [
+        fitted_pair([*begin, *a, *end], [*b, *end], recipe.model.max_tokens)
+        for a, b in zip(firsts, seconds, strict=True)
+    ]
+    ids, lengths = padded([[*a, *b] for a, b in fitted], tokenizer.pad_id)
+    return SentencePairRows(
+        ids=ids,
+        lengths=lengths,
+        segments=padded([[0] * len(a) + [1] * len(b) for a, b in fitted], 1)[0],
+        is_next=np.array([bool(pair.is_next) for pair in pairs], dtype=np.int64),
+    )

@@ -100,7 +100,11 @@ def _row(
             note = "kept" if answer == piece else "random"
         cells.append(
             BatchCell(
-                piece=piece, told=answer, note=note, is_padding=ids.ndim == 2 and id == tokenizer.pad_id
+                piece=piece,
+                told=answer,
+                note=note,
+                segment="" if batch.segments is None else "AB"[int(batch.segments[i, j])],
+                is_padding=ids.ndim == 2 and id == tokenizer.pad_id,
             )
         )
     return BatchRow(source=_source(batch, i, tokenizer), cells=tuple(cells), note=_note(batch, i))
@@ -131,4 +135,5 @@ def _source(batch: Batch, i: int, tokenizer: Tokenizer) -> tuple[BatchCell, ...]
 def _note(batch: Batch, i: int) -> str:
     if batch.is_next is None:
         return ""
-    return "the second text follows the first" if int(batch.is_next[i]) else "the second text is another"
+    is_next = int(batch.is_next[i])
+    return "IsNext: B follows A" if is_next else "NotNext: B is from elsewhere"

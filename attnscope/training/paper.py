@@ -46,6 +46,7 @@ from attnscope.training.recipe import Recipe
 from attnscope.training.resume_points import N_KEPT
 from attnscope.training.row_workers import can_divide
 from attnscope.training.schedules import drawn_rates
+from attnscope.training.text_batches import N_AROUND
 from attnscope.training.threads import ways_up_to
 
 _N_STRETCHES, _STRETCH_BYTES = 4, 65_536
@@ -200,18 +201,20 @@ def mean_tokens(recipe: Recipe) -> float:
 
 
 def _task_lengths(recipe: Recipe) -> Lengths:
-    """Tokens of some examples of the recipe's task; the longer of source and target."""
-    return _lengths_of(recipe.data.task, recipe.task_options)
+    """Tokens of some examples of the recipe's task; the longer of source and target, or both as one text."""
+    return _lengths_of(recipe.data.task, recipe.task_options, is_joined=recipe.model.joins_texts)
 
 
 @lru_cache(maxsize=32)
-def _lengths_of(task: str, options: tuple[tuple[str, Value], ...]) -> Lengths:
+def _lengths_of(task: str, options: tuple[tuple[str, Value], ...], *, is_joined: bool) -> Lengths:
     examples = make_task(task, **dict(options)).examples(_N_SAMPLED, seed=_SAMPLE_SEED)
-    return np.array([_n_words(example) + 1 for example in examples], dtype=np.int64)
+    return np.array([_n_tokens(example, is_joined=is_joined) for example in examples], dtype=np.int64)
 
 
-def _n_words(example: Example) -> int:
-    return max(len(example.source.split()), len((example.target or "").split()))
+def _n_tokens(example: Example, *, is_joined: bool) -> int:
+    """Tokens of an example, of the longer of two texts, or of both where they are read as one."""
+    first, second = len(example.source.split()), len((example.target or "").split())
+    return first + second + N_AROUND if is_joined and second else max(first, second) + 1
 
 
 def shape_of(recipe: Recipe, device: torch.device, *, n_tokens: int) -> BatchShape:

@@ -16,6 +16,7 @@ from typing import Any, cast
 
 from attnscope.errors import RecipeError, meant, shown
 from attnscope.nn.config import ModelConfig
+from attnscope.nn.config_checks import ID_LISTS
 from attnscope.nn.recurrent_choices import ignored_choices
 from attnscope.records.models import Form
 from attnscope.records.sites import Stack
@@ -71,7 +72,7 @@ _DERIVED_MODEL_KEYS = (
     "kept_heads",
     "has_next_sentence",
     "n_labels",
-    "sentence_ends",
+    *ID_LISTS,
     "n_numbers",
     "picture_height",
     "picture_width",

@@ -96,8 +96,15 @@ def follows_text(comparison: Comparison) -> str:
     before, after = comparison.before.follows, comparison.after.follows
     if before is None or after is None:
         return ""
-    shown = tuple(map(probability_text, (before, after)))
-    return f"second follows first: {shown[0]}" + (f" → {shown[1]}" if shown[0] != shown[1] else "")
+    shown, said = tuple(map(probability_text, (before, after))), tuple(map(next_verdict, (before, after)))
+    verdict = said[0] if said[0] == said[1] else f"{said[0]} → {said[1]}"
+    changed = f" → {shown[1]}" if shown[0] != shown[1] else ""
+    return f"second follows first: {shown[0]}{changed} ({verdict})"
+
+
+def next_verdict(p_follows: float) -> str:
+    """The answer by the names that Devlin et al. 2018 give them."""
+    return "IsNext" if p_follows > 0.5 else "NotNext"
 
 
 COPIED_TIP = (

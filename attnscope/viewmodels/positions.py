@@ -17,6 +17,8 @@ from attnscope.viewmodels.query import Query, Requests
 _TITLES = {scheme.name: scheme.page_title for scheme in POSITIONS.values() if scheme.page_title}
 SCHEMES = (*_TITLES, "model")
 """The encodings that can be chosen, in the order they are shown; `model` is the open model's own."""
+_SHOWN_FIRST = tuple(name for name in _TITLES if not POSITIONS[name].reads_row)
+"""Those of a text's own tree are shown when they are asked for."""
 TITLES = {**_TITLES, "model": "This model's own"}
 POSITIONS_RANGE = (2, 2048)
 D_MODEL_RANGE = (2, 1024)
@@ -46,7 +48,7 @@ class PositionsState:
     def __init__(self, requests: Requests) -> None:
         self.query = Query(PositionsShown, requests)
         self.changed = PositionsChanges()
-        self.names: tuple[str, ...] = SCHEMES[:-1]
+        self.names: tuple[str, ...] = _SHOWN_FIRST
         self.n_positions = 64
         self.d_model = 128
         self.view = "positions"

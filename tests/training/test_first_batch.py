@@ -29,6 +29,7 @@ SOME = (
     ("sort", {"data.n_examples": "20"}),
     ("reverse-labels", {"data.n_examples": "20"}),
     ("sentiment-pooling", {"data.n_examples": "20"}),
+    ("next-sentence", {"data.n_examples": "20"}),
     ("shakespeare", OF_TEXT),
     ("shakespeare-masked", {**OF_TEXT, "objective.next_sentence": "true", "model.n_segments": "2"}),
     ("shakespeare-spans", {**OF_TEXT, "model.dropout": "0.1"}),
@@ -91,6 +92,24 @@ def test_that_hidden_tokens_are_masked_kept_or_exchanged_as_devlin_does(text: Pa
     assert all(cell.piece == "<mask>" for cell in scored if not cell.note)
     shares = [sum(cell.note == note for cell in scored) / len(scored) for note in ("", "kept", "random")]
     assert shares == pytest.approx([0.8, 0.1, 0.1], abs=0.04)
+
+
+def test_that_pairs_show_their_segments_and_whether_the_second_follows(text: Path) -> None:
+    told = first_batch(_recipe("next-sentence", {"data.n_examples": "20"}, text), n_rows=6)
+    notes = {row.note for row in told.rows}
+    assert notes == {"IsNext: B follows A", "NotNext: B is from elsewhere"}
+    for row in told.rows:
+        cells = [cell for cell in row.cells if not cell.is_padding]
+        ends = [i for i, cell in enumerate(cells) if cell.piece == "</s>"]
+        assert [cell.segment for cell in cells] == ["A"] * (ends[0] + 1) + ["B"] * (ends[1] - ends[0])
+    lines = batch_lines(told)
+    at = next(i for i, line in enumerate(lines) if line.startswith("  reads"))
+    assert lines[at + 1].split()[0] == "segment"
+    place = lines[at].index("</s>")
+    assert lines[at + 1][place] == "A"
+    assert lines[at + 1].split()[1:].count("A") == lines[at].split().index("</s>")
+    whole = batch_lines(first_batch(_recipe("sentiment-pooling", {"data.n_examples": "20"}, text)))
+    assert not any(line.lstrip().startswith("segment") for line in whole)
 
 
 def test_that_memory_tokens_stand_in_front_and_predict_nothing(text: Path) -> None:

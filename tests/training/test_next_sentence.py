@@ -15,6 +15,8 @@ from attnscope.nn.config import count_parameters
 from attnscope.records.outputs import Comparison, Output
 from attnscope.records.sites import Gates
 from attnscope.records.training import Evaluated
+from attnscope.text.tasks import make_task
+from attnscope.trace import load_traces
 from attnscope.training import TrainingRun, parse_recipe, read_run, train, write_recipe
 from attnscope.training.data import prepare
 from attnscope.training.objectives import loss_and_hits, loss_sum
@@ -146,6 +148,104 @@ def test_that_two_texts_are_read_as_two_segments(tiny_recipe: str, tmp_path: Pat
     assert model.predict("Speak.").follows is model.predict("Speak.", "").follows is None
 
 
+OF_TASK = """
+[model]
+d_model = 16
+n_heads = 2
+d_ff = 16
+max_tokens = 32
+[data]
+kind = "task"
+task = "next-sentence"
+n_examples = 300
+[objective]
+kind = "masked"
+next_sentence = true
+[training]
+n_steps = 2
+batch_size = 40
+evaluation_batches = 2
+"""
+
+
+def test_that_sentences_of_a_task_are_pairs_of_segments_with_words_hidden() -> None:
+    prepared = prepare(parse_recipe(OF_TASK))
+    tokenizer, drawn = prepared.tokenizer, make_task("next-sentence").examples(300, seed=0)
+    known = {(one.source, one.target): one.is_next for one in drawn}
+    batch = prepared.batches.draw(np.random.default_rng(3), 0.0)
+    assert batch.segments is not None
+    assert batch.valid is not None
+    assert batch.is_next is not None
+    whole = batch.ids.clone().flatten()
+    whole[batch.scored] = batch.labels
+    n_ordinary = 0
+    rows = zip(
+        whole.view(batch.ids.shape).tolist(), batch.segments.tolist(), batch.valid.tolist(), strict=True
+    )
+    for (row, segments, valid), is_next in zip(rows, batch.is_next.tolist(), strict=True):
+        n = sum(valid)
+        assert valid == [True] * n + [False] * (len(row) - n)
+        assert row[n:] == [tokenizer.pad_id] * (len(row) - n)
+        pieces = [tokenizer.token(id).piece for id in row[:n]]
+        end = pieces.index("</s>")
+        assert (pieces[0], pieces[-1], pieces.count("</s>")) == ("<s>", "</s>", 2)
+        assert segments[:n] == [0] * (end + 1) + [1] * (n - end - 1)
+        pair = " ".join(pieces[1:end]), " ".join(pieces[end + 1 : -1])
+        assert known[pair] == bool(is_next)
+        n_ordinary += n - 3
+    assert 0.08 < len(batch.labels) / n_ordinary < 0.25
+    assert batch.pair_weight == len(batch.labels) / 40
+    first, again = prepared.batches.evaluation(), prepared.batches.evaluation()
+    assert [len(one.ids) for one in first] == [40, 40]
+    assert all(
+        torch.equal(a.ids, b.ids) and torch.equal(a.labels, b.labels)
+        for a, b in zip(first, again, strict=True)
+    )
+
+
+def test_that_padding_of_pairs_changes_no_answer() -> None:
+    recipe = parse_recipe(OF_TASK)
+    data = prepare(recipe)
+    module = build_own(data.fitted(recipe.model), 0).double().eval()
+    batch = data.batches.evaluation()[0]
+    assert batch.valid is not None
+    assert batch.segments is not None
+    together = loss_and_hits(module, batch)
+    alone = 0.0
+    for row, segments, valid, is_next in zip(
+        batch.ids, batch.segments, batch.valid, batch.is_next, strict=True
+    ):
+        n = int(valid.sum())
+        hidden = module.encode(row[None, :n], segments=segments[None, :n])
+        alone -= float(module.next_sentence_logits(hidden).log_softmax(-1)[0, int(is_next)].detach())
+    assert together.pair_loss == pytest.approx(alone, rel=1e-5)
+
+
+def test_that_the_verdict_on_a_watched_pair_is_kept_with_its_trace(tiny_recipe: str, tmp_path: Path) -> None:
+    watched = f'{tiny_recipe}\n[[watch]]\ntext = "Speak."\ntarget = "hear me"\n'
+    list(train(watched, tmp_path / "run", "cpu", PAIRS))
+    step, path = read_run(tmp_path / "run").probes[-1]
+    (*_, kept) = load_traces(path)
+    assert kept.said is not None
+    model = load(tmp_path / "run" / "checkpoints" / str(step), device="cpu")
+    assert kept.said.follows == pytest.approx(model.predict("Speak.", "hear me").follows, rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"objective.next_sentence": "false"},
+        {"objective.kind": "causal", "objective.next_sentence": "false"},
+        {"data.task": "tagging"},
+        {"data.task": "entailment"},
+    ],
+)
+def test_that_a_task_of_pairs_goes_with_next_sentences_alone(changes: dict[str, str]) -> None:
+    with pytest.raises(RecipeError) as caught:
+        parse_recipe(OF_TASK, overrides=changes)
+    assert "objective" in str(caught.value)
+
+
 @pytest.mark.slow
 def test_that_what_the_pairs_ask_for_learns_along_with_low_rank_adapters(
     tiny_recipe: str, tmp_path: Path
@@ -170,6 +270,7 @@ def test_that_the_answer_is_said_in_words_with_what_changed() -> None:
         sides = [Output(kind="masked-token", predictions=(), follows=value) for value in (before, after)]
         return follows_text(Comparison(before=sides[0], after=sides[1], kl_nats=()))
 
-    assert told(0.25, 0.25) == "second follows first: 0.250"
-    assert told(0.25, 0.9999) == "second follows first: 0.250 → 1.000"
+    assert told(0.25, 0.25) == "second follows first: 0.250 (NotNext)"
+    assert told(0.25, 0.9999) == "second follows first: 0.250 → 1.000 (NotNext → IsNext)"
+    assert told(0.75, 0.625) == "second follows first: 0.750 → 0.625 (IsNext)"
     assert told(None, None) == ""

@@ -281,3 +281,46 @@ def test_that_the_kept_run_of_sentiment_latents_is_of_its_recipe_and_finds_the_w
     assert pieces[1:-1] == asked.watch[0].text.split()
     read = [last.weights(site, head) for site in last.sites if site.stack == "read-in" for head in (0, 1)]
     assert max(weights[:, pieces.index("wonderful")].max() for weights in read) > 0.5
+
+
+def test_that_the_kept_run_of_nested_lists_is_right_on_deeper_lists_and_looks_at_their_names() -> None:
+    resources = resources_folder()
+    kept = read_run(resources / "films" / "nested-lists")
+    asked = parse_recipe((resources / "recipes" / "nested-lists.toml").read_text(encoding="utf-8"))
+    assert parse_recipe(kept.recipe) == asked
+    assert [event.accuracy for event in kept.events if isinstance(event, Evaluated)][-1] >= 0.96
+    last = load_traces(kept.probes[-1][1])[0]
+    words, names, open_lists = last.source.text.split(), [], []
+    assert words == asked.watch[0].text.split()
+    for i, word in enumerate(words):
+        if word == "(":
+            open_lists.append(i + 1)
+        names.append(open_lists[-1])
+        if word == ")":
+            open_lists.pop()
+    looked = [last.weights(("encoder", 1), head)[1:-1, 1:-1].argmax(axis=1) for head in (0, 1)]
+    found = [name in places for name, *places in zip(names, *looked, strict=True)]
+    assert np.mean(found) >= 0.9
+
+
+def test_that_the_kept_run_of_next_sentence_is_nearly_always_right_and_says_of_its_pair_that_it_follows() -> (
+    None
+):
+    resources = resources_folder()
+    kept = read_run(resources / "films" / "next-sentence")
+    asked = parse_recipe((resources / "recipes" / "next-sentence.toml").read_text(encoding="utf-8"))
+    assert parse_recipe(kept.recipe) == asked
+    last = [event for event in kept.events if isinstance(event, Evaluated)][-1]
+    assert last.next_sentence_accuracy is not None
+    assert last.next_sentence_accuracy >= 0.95
+    assert last.accuracy >= 0.7
+    first, trace = (load_traces(kept.probes[k][1])[0] for k in (0, -1))
+    assert first.said is not None
+    assert trace.said is not None
+    assert 0.3 < (first.said.follows or 0.0) < 0.7
+    assert (trace.said.follows or 0.0) > 0.95
+    pieces = [token.piece for token in trace.source.tokens]
+    assert pieces == ["<s>", *asked.watch[0].text.split(), "</s>", *asked.watch[0].target.split(), "</s>"]
+    thing, place, other = (pieces.index(piece) for piece in ("spoon", "kitchen", "soup"))
+    looked = max(trace.weights(("encoder", 0), head)[thing, [place, other]].sum() for head in range(4))
+    assert looked > 0.5

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from attnscope.schemes.objectives.objective import Asked, Fault, ObjectiveScheme, RunningText
 
 if TYPE_CHECKING:
+    from attnscope.text.examples import Task
     from attnscope.training.batches import BatchMaker
     from attnscope.training.parts import ObjectivePart, Recipe
 
@@ -22,6 +23,9 @@ class Masked(ObjectiveScheme):
     presets = "Encoders: fill in hidden tokens"
     hides_tokens = True
 
+    def reads_task(self, task: "Task") -> bool:
+        return bool(getattr(task, "tells_next", False))
+
     def asked_of_model(self, part: "ObjectivePart") -> Asked | None:
         if not part.next_sentence:
             return None
@@ -34,8 +38,18 @@ class Masked(ObjectiveScheme):
 
     def faults(self, recipe: "Recipe") -> Iterator[Fault]:
         data, n_tokens = recipe.data.kind, recipe.model.max_tokens
-        if recipe.objective.next_sentence and data != "text":
-            yield "objective.next_sentence", True, f'false, since data.kind is "{data}" and not "text"'
+        if recipe.objective.next_sentence and data not in (*self.data, "task"):
+            yield (
+                "objective.next_sentence",
+                True,
+                f'false, since data.kind is "{data}", not "text" or "task"',
+            )
+        if data == "task" and not recipe.objective.next_sentence:
+            yield (
+                "objective.next_sentence",
+                False,
+                'true, since data.kind is "task": it has pairs of sentences',
+            )
         if recipe.objective.next_sentence and n_tokens < 8:
             yield "model.max_tokens", n_tokens, "at least 8, so that two segments fit"
 

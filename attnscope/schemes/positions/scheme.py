@@ -1,8 +1,9 @@
 """What every position scheme has: how a model is told where a token stands.
 
-A Transformer can be told in six ways: by a table added to the embeddings, computed or learned; by turning
-queries and keys; by a bias on scores, falling with the distance or learned by a stack as a function of it;
-and by vectors of distances that queries score as they score keys. A scheme says which of them it uses.
+A Transformer can be told in seven ways: by a table added to the embeddings, computed or learned, or by rows
+of its own for each text, computed from its tokens; by turning queries and keys; by a bias on scores, falling
+with the distance or learned by a stack as a function of it; and by vectors of distances that queries score as
+they score keys. A scheme says which of them it uses.
 """
 
 import math
@@ -42,6 +43,8 @@ class PositionScheme(Scheme):
     """Whether keys must stand at places of the text: slots that keys are projected to do not."""
     learns_table: ClassVar[bool] = False
     """Whether each stack learns a vector for each position, and so ends with the last one."""
+    reads_row: ClassVar[bool] = False
+    """Whether what is added to embeddings follows from the tokens of the text, by `of_rows`."""
     scores_distances: ClassVar[bool] = False
     """Whether queries score distances up to `max_distance` besides keys (`nn/scoring.py`)."""
     of_heads: ClassVar[frozenset[str]] = frozenset()
@@ -69,6 +72,13 @@ class PositionScheme(Scheme):
     def table(self, n_positions: int, d_model: int) -> "Tensor | None":
         """What is added to embeddings, float32 [n_positions, d_model]."""
         return None
+
+    def of_rows(self, ids: "Tensor", config: "ModelConfig") -> "Tensor":
+        """What is added to the embeddings of texts `ids` [B, T], each row by its own tokens and those before.
+
+        float32 [B, T, d_model]
+        """
+        raise ValueError(f"the positions {self.name} do not follow from tokens")
 
     def turns(self, n_positions: int, config: "ModelConfig") -> "tuple[Tensor, Tensor] | None":
         """Cosines and signed sines that turn queries and keys, each float32 [n_positions, d_head]."""

@@ -162,21 +162,26 @@ def batch_lines(batch: FirstBatch, width: int = 100) -> tuple[str, ...]:
 
 
 def _under_each_other(name: str, cells: Sequence[BatchCell], width: int) -> list[str]:
-    """Tokens in lines, and below each line what is predicted, where anything is."""
+    """Tokens in lines; below each, where there are any, its segments and what is predicted."""
     n_padding = sum(cell.is_padding for cell in cells)
-    lines, pieces, answers = [], f"  {name:<9}", f"  {'predicts':<9}"
-    first = len(pieces)
+    lines: list[str] = []
+    under = [f"  {word:<9}" for word in (name, "segment", "predicts")]
+    first = len(under[0])
+
+    def written() -> list[str]:
+        return [line.rstrip() for line in under if line[first:].strip()]
+
     for cell in (cell for cell in cells if not cell.is_padding):
         answer = (
             "" if cell.told is None else trimmed_piece(cell.told) + (f" ({cell.note})" if cell.note else "")
         )
-        piece = trimmed_piece(cell.piece)
-        room = max(len(piece), len(answer)) + 1
-        if len(pieces) + room > width and len(pieces) > first:
-            lines += [pieces.rstrip(), *([answers.rstrip()] if answers[first:].strip() else [])]
-            pieces, answers = " " * first, " " * first
-        pieces, answers = pieces + piece.ljust(room), answers + answer.ljust(room)
-    lines += [pieces.rstrip(), *([answers.rstrip()] if answers[first:].strip() else [])]
+        parts = (trimmed_piece(cell.piece), cell.segment, answer)
+        room = max(map(len, parts)) + 1
+        if len(under[0]) + room > width and len(under[0]) > first:
+            lines += written()
+            under = [" " * first] * len(under)
+        under = [line + part.ljust(room) for line, part in zip(under, parts, strict=True)]
+    lines += written()
     return [*lines, f"  {'padding':<9}{n_padding}"] if n_padding else lines
 
 

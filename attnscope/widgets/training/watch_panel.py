@@ -18,7 +18,7 @@ from attnscope.figures.plain import query_words, shorten
 from attnscope.figures.style import MapStyle
 from attnscope.records.outputs import Output
 from attnscope.records.sites import STACKS, HeadRef
-from attnscope.viewmodels.comparison_rows import token_labels
+from attnscope.viewmodels.comparison_rows import next_verdict, token_labels
 from attnscope.viewmodels.maps.picturing import WatchedPicture
 from attnscope.viewmodels.placeholder import Placeholder
 from attnscope.viewmodels.training.recipe_text import recipe_value
@@ -320,7 +320,9 @@ class WatchPanel(QWidget):
 
 
 def _answer_words(output: Output) -> str:
-    """What the model itself makes of the sentence: the text it writes, its labels, or its first choice."""
+    """What the model makes of the sentence: its verdict on a second one, what it writes, or says first."""
+    if output.follows is not None:
+        return f"says “{next_verdict(output.follows)}” {max(output.follows, 1.0 - output.follows):.0%}"
     if output.kind == "translation":
         return f"writes “{output.generated}”" if output.generated else ""
     if labels := token_labels(output):

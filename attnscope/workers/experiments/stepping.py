@@ -37,7 +37,7 @@ from attnscope.training.evaluation import autocast_of
 from attnscope.workers.experiments.experiment import experiment
 
 VOCABULARY = 32
-N_STEPS = 30
+N_STEPS = 20
 _RATE = 2e-3
 _CHANCE = 0.2
 """The share of tokens that follow no rule: the loss ends above 0."""
