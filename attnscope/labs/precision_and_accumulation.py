@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from attnscope.counting import bytes_text, format_number
 from attnscope.fields import number, redraw
-from attnscope.labs.lab import BLUE, GREEN, ORANGE, SKY, Lab, LabWords, asked, claimed
+from attnscope.labs.lab import BLUE, GREEN, ORANGE, SKY, Lab, LabWords, claimed
 from attnscope.records.charts import Chart, Series
 from attnscope.records.experiments import (
     NO_ANSWER,
@@ -223,6 +223,3 @@ class PrecisionAndAccumulation(Lab[StepsChoice, Steps]):
 
     resolve = staticmethod(compare_steps)
     charts = staticmethod(steps_charts)
-
-    def question(self, choice: StepsChoice, of_model: object) -> StepsQuestion:
-        return asked(StepsQuestion, choice)
