@@ -121,12 +121,15 @@ def _grid_images(
         if is_vector(painter) or is_rough:
             width, height = n_cols, n_rows
         key = (id(grid), style, palette, width, height, is_vector(painter))
-        slots = [(row, head, is_rough) for head in range(grid.site.n_heads)]
-        found = [cache.image(slot, key) for slot in slots]
-        if any(image is None for image in found):
-            made = _site_images(grid, style, palette, (width, height), is_vector(painter))
-            found = [cache.keep(slot, key, image) for slot, image in zip(slots, made, strict=True)]
-        images.append([image for image in found if image is not None])
+        found = []
+        for head in range(grid.site.n_heads):
+            image = cache.image((row, head, is_rough), key)
+            if image is None:  # all heads of a site are made at once
+                made = _site_images(grid, style, palette, (width, height), is_vector(painter))
+                found = [cache.keep((row, k, is_rough), key, one) for k, one in enumerate(made)]
+                break
+            found.append(image)
+        images.append(found)
     return images
 
 
