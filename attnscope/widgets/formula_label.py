@@ -8,7 +8,16 @@ from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from attnscope.figures.paint_formula import SetFormula, set_formula
 from attnscope.figures.style import NORMAL_PX
-from attnscope.widgets.labels import plain_tooltip
+from attnscope.widgets.form_parts import column
+from attnscope.widgets.labels import PlainLabel, plain_tooltip
+
+
+def below(view: QWidget, formulas: tuple[str, ...], source: str) -> QWidget:
+    """A view with its formulas and their source below it, to be scrolled together."""
+    both, label, said = QWidget(), FormulaLabel(), PlainLabel(source, role="muted", wraps=True)
+    label.set_formulas(*formulas)
+    column(view, label, said, None, on=both, spacing=6)
+    return both
 
 
 class FormulaLabel(QWidget):

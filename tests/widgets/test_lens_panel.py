@@ -3,6 +3,7 @@
 import pytest
 from lens_samples import table
 from PySide6.QtGui import QColor
+from PySide6.QtWidgets import QLabel
 from pytestqt.qtbot import QtBot
 from session_samples import Desk
 
@@ -11,6 +12,7 @@ from attnscope.records.lens import LensShown, ShowLens
 from attnscope.viewmodels.causes.layer_lens import LensState
 from attnscope.viewmodels.query import Requests
 from attnscope.widgets.causes.lens_view import LensPanel
+from attnscope.widgets.formula_label import FormulaLabel
 from attnscope.widgets.theme import apply_theme
 
 pytestmark = pytest.mark.qt
@@ -68,3 +70,15 @@ def test_that_the_button_names_what_the_cells_show(
     assert panel.colour.text() == "tokens ▾"
     state.choose_colour("kl")
     assert panel.colour.text() == "KL, nats ▾"
+
+
+def test_that_formula_and_source_stand_below_the_table(
+    shown: tuple[LensPanel, LensState, list[ShowLens]], qtbot: QtBot
+) -> None:
+    panel, state, asked = shown
+    state.handle(LensShown(number=asked[0].number, table=table()))
+    (formula,) = panel.area.findChildren(FormulaLabel)
+    (source,) = panel.area.findChildren(QLabel)
+    assert source.text() == "nostalgebraist 2020"
+    assert panel.area.isAncestorOf(panel.grid)
+    qtbot.waitUntil(lambda: panel.grid.y() + panel.grid.height() <= formula.y() < source.y())

@@ -19,6 +19,7 @@ from attnscope.viewmodels.causes.layer_lens import (
 )
 from attnscope.widgets.choice_button import ChoiceButton
 from attnscope.widgets.form_parts import column, row
+from attnscope.widgets.formula_label import below
 from attnscope.widgets.labels import PlainLabel, plain_tooltip, watch_seen, when_seen
 from attnscope.widgets.theme import Dressed
 
@@ -159,7 +160,7 @@ class LensPanel(QWidget):
     def _lay_out(self) -> None:
         heading = row(self.title, None, self.colour, spacing=-1)
         self.area = QScrollArea(self, widgetResizable=True)
-        self.area.setWidget(self.grid)
+        self.area.setWidget(below(self.grid, ("p_l = softmax(W_U norm(x_l))",), "nostalgebraist 2020"))
         self.area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         column(heading, self.note, (self.area, 1), on=self, margins=(16, 8, 8, 8), spacing=4)
 
