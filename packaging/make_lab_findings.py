@@ -1,7 +1,7 @@
 """Works out the examples of the labs that train for longer than a lecture waits, and keeps what was found.
 
 Run from the repository's root after a change of those experiments, with the kinds that changed, all without:
-python packaging/make_lab_findings.py [reach] [writing] [modifications] [tuning] [gradients] [warmup]
+python packaging/make_lab_findings.py [reach] [writing] [modifications] [tuning] [gradients] [warmup] [delay]
 What is not named stays as it was.
 """
 
@@ -14,6 +14,7 @@ import torch
 from attnscope.files import replace_file
 from attnscope.labs.findings import FINDINGS, KEPT, findings_path
 from attnscope.records.experiments import (
+    DelayQuestion,
     GradientQuestion,
     ModifyQuestion,
     Question,
@@ -33,6 +34,7 @@ QUESTIONS: dict[str, tuple[Question, ...]] = {
     "tuning": (TuneQuestion(),),
     "gradients": (GradientQuestion(),),
     "warmup": (WarmupQuestion(),),
+    "delay": (DelayQuestion(),),
 }
 
 

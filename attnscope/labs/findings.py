@@ -6,6 +6,7 @@ from attnscope.codec import Codec
 from attnscope.errors import LoadError
 from attnscope.paths import resources_folder
 from attnscope.records.experiments import (
+    DelayFinding,
     Finding,
     GradientFinding,
     ModifyFinding,
@@ -25,6 +26,7 @@ KEPT: dict[str, type[Finding]] = {
     "tuning": TuneFinding,
     "gradients": GradientFinding,
     "warmup": WarmupFinding,
+    "delay": DelayFinding,
 }
 """The kinds that are kept, by their keys in the file: a list of findings each."""
 

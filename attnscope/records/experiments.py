@@ -32,6 +32,11 @@ Writer = Literal["none", "additive", "dot", "transformer"]
 """GRUs that hand over one vector, that attend as Bahdanau et al. 2014 or Luong et al. 2015; a Transformer."""
 WRITERS: tuple[Writer, ...] = get_args(Writer)
 WritingTask = Literal["reverse", "copy"]
+Reader = Literal["attention", "convolution", "gru", "retention", "selective"]
+"""What moves numbers from token to token: `mixer` of a decoder's configuration, or the cells of a GRU."""
+READERS: tuple[Reader, ...] = get_args(Reader)
+DISTANCES: tuple[int, ...] = (1, 2, 4, 8, 16, 24, 32, 48)
+"""How far back the token stands that a reader is to say again; each is trained alone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -268,6 +273,44 @@ class TuneFinding:
     runs: tuple[TuneRun, ...]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DelayQuestion:
+    """Small decoders that say again the token so many positions back, for each of DISTANCES.
+
+    Each is trained until nothing more is learned, for `n_steps` at most.
+    """
+
+    d_model: int = 32
+    kernel_width: int = 3
+    n_steps: int = 3000
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DelayPoint:
+    """One model at one distance after its `n_steps` of training: tokens told, of the finding's `n_read`."""
+
+    reader: Reader
+    distance: int
+    n_right: int
+    n_steps: int
+    n_parameters: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DelayFinding:
+    """The points that are done."""
+
+    question: DelayQuestion
+    n_read: int
+    points: tuple[DelayPoint, ...]
+
+    def point(self, reader: Reader, distance: int) -> DelayPoint | None:
+        """One of them, None while it is missing."""
+        found = (p for p in self.points if (p.reader, p.distance) == (reader, distance))
+        return next(found, None)
+
+
 Keeping = Literal["plain", "reversible"]
 KEEPINGS: tuple[Keeping, ...] = get_args(Keeping)
 """How layers add, and so what they keep: `residual` of a configuration."""
@@ -357,6 +400,7 @@ Question = (
     | WritingQuestion
     | ModifyQuestion
     | TuneQuestion
+    | DelayQuestion
     | StoreQuestion
     | StepsQuestion
 )
@@ -368,6 +412,7 @@ Finding = (
     | WritingFinding
     | ModifyFinding
     | TuneFinding
+    | DelayFinding
     | StoreFinding
     | StepsFinding
 )

@@ -8,6 +8,7 @@ from session_samples import Desk
 
 from attnscope.labs import LABS, Lab
 from attnscope.labs import findings as kept_module
+from attnscope.labs.accuracy_by_distance import FarChoice, look_far
 from attnscope.labs.findings import kept_findings
 from attnscope.labs.fine_tuning import TuneChoice, tuned_so_far
 from attnscope.labs.length_quality import QualityChoice, judge_lengths
@@ -16,6 +17,8 @@ from attnscope.labs.modifications import ModifyChoice, compare, gain_ends
 from attnscope.labs.norm_placement import PlacementChoice, place_norms
 from attnscope.labs.warmup import WarmupChoice, warm_up
 from attnscope.records.experiments import (
+    DISTANCES,
+    DelayFinding,
     ExperimentAnswer,
     GradientFinding,
     ModifyFinding,
@@ -29,6 +32,7 @@ from attnscope.records.messages import Request
 from attnscope.records.modifications import of_group
 from attnscope.viewmodels.labs.experiments import ExperimentsState
 from attnscope.viewmodels.query import Requests
+from attnscope.workers.experiments.delaying import Course as Delay
 from attnscope.workers.experiments.reaching import read_past
 from attnscope.workers.experiments.writing_lengths import Course
 from attnscope.workers.serve_experiments import experiment_news
@@ -145,6 +149,25 @@ def test_that_the_kept_gradients_are_what_the_worker_finds() -> None:
         told = kept.curve(curve.place, curve.n_layers)
         assert told is not None
         assert curve.norms == pytest.approx(told.norms, rel=0.02)  # products may be of bfloat16
+
+
+def test_that_kept_accuracy_is_flat_with_attention_ends_with_the_field_and_falls_in_recurrences() -> None:
+    finding = kept_findings()[question_of(FarChoice())]
+    assert isinstance(finding, DelayFinding)
+    shown = look_far(FarChoice(answer=ExperimentAnswer(finding=finding, is_exact=True, is_kept=True)))
+    right, steps, distances = shown.right, shown.steps, np.array(DISTANCES)
+    assert all(np.isfinite(one).all() for one in (*right.values(), *steps.values()))
+    assert right["attention"].min() >= 0.999
+    assert right["convolution"][distances <= shown.reach].min() >= 0.999
+    assert right["convolution"][distances > shown.reach].max() < 0.1  # a guess is a sixteenth
+    for reader in ("gru", "retention", "selective"):
+        assert right[reader][0] > 0.99
+        assert right[reader][-1] < 0.6 * right[reader][0]
+    assert shown.words.sentence.endswith("3,000 steps at most, in advance.")
+    kept = finding.point("attention", 1)
+    course = Delay("attention", 1, finding.question)
+    assert list(course.train())
+    assert course.point() == kept
 
 
 def test_that_another_choice_is_asked_of_the_worker() -> None:

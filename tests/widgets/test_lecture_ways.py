@@ -151,6 +151,56 @@ def test_that_a_word_of_a_lecture_leads_to_a_place_to_show_it(program):
         assert keys[0].startswith(("help:topics#", "lab:", "tour:")), (word, keys)
 
 
+_EXPLAINED = {
+    "ImageNet": "imagenet",
+    "image captioning": "image-captioning-soft-attention-hard-attention",
+    "soft attention": "image-captioning-soft-attention-hard-attention",
+    "hard attention": "image-captioning-soft-attention-hard-attention",
+    "quantisation": "quantisation-quantization-int8",
+    "quantization": "quantisation-quantization-int8",
+    "distillation": "distillation-student-and-teacher",
+    "distillation loss": "distillation-student-and-teacher",
+    "AlphaFold": "alphafold-evoformer",
+    "protein folding": "alphafold-evoformer",
+    "GLUE": "glue-superglue-mnli-sst-2",
+    "padding mask": "padding-mask-look-ahead-mask",
+    "look-ahead mask": "padding-mask-look-ahead-mask",
+    "re-initialise top layers": "re-initialise-top-layers",
+    "alignment model": "annotation-vector-alignment-model-hidden-state",
+    "word2vec": "word-embedding-word2vec-elmo",
+    "ELMo": "word-embedding-word2vec-elmo",
+    "OOV": "out-of-vocabulary-words-oov-subwords-sentencepiece",
+    "NTK scaling": "position-interpolation-ntk-scaling-yarn",
+    "relative position": "positional-embedding-absolute-position-relative-position",
+    "self-supervised": "self-supervised-learning-denoising-electra-xlnet-bart",
+    "replaced token detection": "self-supervised-learning-denoising-electra-xlnet-bart",
+    "chain of thought": "zero-shot-chain-of-thought-prompt-engineering",
+    "RLHF": "instruction-tuning-rlhf-instructgpt-chatgpt",
+    "Chinchilla": "chinchilla",
+    "Xavier initialisation": "initialisation-xavier-he",
+    "early stopping": "early-stopping",
+    "scheduled sampling": "scheduled-sampling",
+    "back-translation": "back-translation-data-augmentation",
+    "repetition penalty": "length-penalty-repetition-penalty",
+    "ROUGE": "rouge-meteor-bertscore",
+    "NER": "named-entity-recognition-ner-dependency-parsing",
+    "Performer": "kernel-trick-performer-random-features-nystromformer",
+    "speculative decoding": "speculative-decoding",
+    "BPTT": "backpropagation-through-time-bptt-parallel-training",
+    "path length": "path-length-bytenet-convs2s-wavenet",
+    "integrated gradients": "saliency-gradient-input-integrated-gradients",
+    "wav2vec": "speech-recognition-whisper-wav2vec-conformer",
+    "TPU": "data-parallelism-model-parallelism-pipeline-parallelism-tpu",
+}
+
+
+def test_that_a_word_the_program_has_no_part_for_leads_to_what_it_means(program):
+    items = [offer.item for offer in program.window.workspace.palette._gather()]
+    found = {word: [match.item.key for match in find(items, word)][:3] for word in _EXPLAINED}
+    wrong = {w: keys for w, keys in found.items() if f"help:lecture-words#{_EXPLAINED[w]}" not in keys[:2]}
+    assert not wrong
+
+
 _PLACES = {
     "lens": ("place:Explore: Lens", "explore"),
     "similar heads": ("place:Heads: Similar heads", "heads"),

@@ -102,11 +102,16 @@ def picture_places(rect: QRectF, n: int, *, n_maps: int = 0, gap_px: float = _GA
 
 
 def row_sizes(n: int, *, n_maps: int = 0) -> tuple[int, ...]:
-    """How many pictures stand in each row: the first of three charts stands above, maps side by side."""
+    """How many pictures stand in each row: the first of three charts stands above, maps side by side.
+
+    One map beside three charts is a wide one, and has a row of its own.
+    """
     if n == n_maps == 2:
         return (2,)
     if n == 3 and n_maps in (0, 2):
         return (2, 1) if n_maps else (1, 2)
+    if (n, n_maps) == (4, 1):
+        return (1, 1, 2)
     if (n, n_maps) == (5, 3):
         return (3, 2)
     if n <= 1:
