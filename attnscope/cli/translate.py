@@ -15,6 +15,7 @@ from attnscope.errors import UserError
 from attnscope.files import replace_file
 from attnscope.records.generation import WriteSettings
 from attnscope.records.intervals import with_interval
+from attnscope.records.tokens import COPYABLE
 
 if TYPE_CHECKING:
     from attnscope.analysis.bleu import BleuScore
@@ -310,8 +311,11 @@ def _tell_unknown(model: "Model", texts: list[str]) -> None:
         say_error(f"attnscope: {which} cut to the {most} tokens that {model.info.name} reads.")
     if n_tokens:
         words, where = plural(n_tokens, "word"), f"{n_texts} of {plural(len(texts), 'text')}"
-        copied = "; it can copy them" if n_copyable == n_tokens else ""
-        say_error(f"attnscope: {model.info.name} has no token for {words}, in {where}{copied}.")
+        if n_copyable == n_tokens:
+            are = "is" if n_tokens == 1 else "are"
+            say_error(f"attnscope: {words}, in {where}, {are} {COPYABLE}.")
+        else:
+            say_error(f"attnscope: {model.info.name} has no token for {words}, in {where}.")
 
 
 def _score(lines: list[str], references: list[tuple[str, ...]]) -> "BleuScore | None":

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 import torch
@@ -114,10 +115,13 @@ SCORED: dict[str, Callable] = {
     "rotary": rotary, "alibi": alibi, "t5": t5, "kerple": kerple, "shaw": shaw,
     "transformer-xl": transformer_xl,
 }  # fmt: skip
+ELSEWHERE = {"tree": "test_tree_paths.py"}
+"""Schemes whose slow version stands in a test of their own."""
 
 
 def test_that_every_scheme_has_a_formula_a_source_and_a_slow_version_here() -> None:
-    assert {*ADDED} | {*SCORED} == {*POSITIONS}
+    assert {*ADDED} | {*SCORED} | {*ELSEWHERE} == {*POSITIONS}
+    assert all((Path(__file__).parent / name).is_file() for name in ELSEWHERE.values())
     for scheme in POSITIONS.values():
         assert scheme.formula, scheme.name
         assert scheme.source, scheme.name

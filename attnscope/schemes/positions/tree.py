@@ -28,7 +28,7 @@ _OPENING, _CLOSING, _ITEM = range(3)
 
 
 class TreePaths(PositionScheme):
-    name, title, order = "tree", "tree paths", 60
+    name, title, order = "tree", "tree paths", 70
     words = "the path to each token in the tree that brackets make is added to the embeddings"
     source = "Shiv & Quirk 2019"
     formula = "x_t = e_t + T(t),   T(child b of a list) = (e_b, p·T(list)) without the last w"
