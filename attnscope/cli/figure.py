@@ -15,7 +15,7 @@ from attnscope.cli.figure_options import (
     add_look_arguments,
     add_page_arguments,
     check_colours,
-    on_page,
+    on_given_page,
     paper_of,
     settle_page,
 )
@@ -372,7 +372,9 @@ def run(arguments: argparse.Namespace) -> int:
         require_heads(trace.sites)
         drawn = _OF_TRACES.get(arguments.view, build_figure)(arguments, model, trace)
         if arguments.view == "picture":
-            drawn = on_page(arguments, on_picture(drawn, model, arguments.text, arguments.query or "0").spec)
+            drawn = on_given_page(
+                arguments, on_picture(drawn, model, arguments.text, arguments.query or "0").spec
+            )
         path = drawn.save(Path(arguments.out))
         about = trace.check().sentence + other_stacks(arguments, trace.sites) + _hints(drawn.spec)
     say_saved(path, about)

@@ -229,7 +229,7 @@ def origin_of(
     )
 
 
-def on_page(arguments: argparse.Namespace, spec: "FigureSpec") -> "Figure":
+def on_given_page(arguments: argparse.Namespace, spec: "FigureSpec") -> "Figure":
     """The figure on the page that was asked for."""
     from attnscope.figures.figure import Figure
     from attnscope.figures.page import sized

@@ -112,7 +112,7 @@ def some_of(rng: random.Random, words: tuple[str, ...]) -> list[str]:
     return rng.choice(words).split() if rng.random() < 0.5 else []
 
 
-def words_of(*groups: tuple[str, ...]) -> tuple[str, ...]:
+def every_word(*groups: tuple[str, ...]) -> tuple[str, ...]:
     """The words of all phrases of some groups, in alphabetical order."""
     return tuple(sorted({word for group in groups for phrase in group for word in phrase.split()}))
 

@@ -4,7 +4,7 @@ import random
 from dataclasses import dataclass
 from typing import ClassVar
 
-from attnscope.text.examples import DrawnTask, Example, TaskForm, words_of
+from attnscope.text.examples import DrawnTask, Example, TaskForm, every_word
 
 _OPPOSITES = (("big", "small"), ("old", "young"), ("wet", "dry"), ("happy", "sad"))
 _NUMBERS = ("two", "three", "four", "five")
@@ -30,7 +30,7 @@ class EntailmentTask(DrawnTask):
     @property
     def vocabulary(self) -> tuple[str, ...]:
         """Every word that can occur."""
-        return words_of(_NUMBERS, _ANIMALS, _ACTS, _WHERE, *_OPPOSITES)
+        return every_word(_NUMBERS, _ANIMALS, _ACTS, _WHERE, *_OPPOSITES)
 
     def draw(self, rng: random.Random) -> Example:
         label = rng.choice(self.labels)

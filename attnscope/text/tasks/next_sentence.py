@@ -4,7 +4,7 @@ import random
 from dataclasses import dataclass
 from typing import ClassVar
 
-from attnscope.text.examples import DrawnTask, Example, TaskForm, some_of, words_of
+from attnscope.text.examples import DrawnTask, Example, TaskForm, every_word, some_of
 
 _HEROES = {
     "she": ("anna", "clara", "emma", "greta"),
@@ -45,7 +45,7 @@ class NextSentenceTask(DrawnTask):
     def vocabulary(self) -> tuple[str, ...]:
         """Every word that can occur."""
         told = (*_HEROES.values(), *_THINGS.values(), _DEEDS, _LATER_DEEDS, _TIMES, _THEN)
-        return words_of(*told, tuple(_HEROES), tuple(_OWNS.values()), tuple(_THINGS), ("the", "and", "."))
+        return every_word(*told, tuple(_HEROES), tuple(_OWNS.values()), tuple(_THINGS), ("the", "and", "."))
 
     def draw(self, rng: random.Random) -> Example:
         story = (rng.choice(tuple(_HEROES)), rng.choice(tuple(_THINGS)))

@@ -4,7 +4,7 @@ import random
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
-from attnscope.text.examples import DrawnTask, Example, Range, TaskForm, some_of, words_of
+from attnscope.text.examples import DrawnTask, Example, Range, TaskForm, every_word, some_of
 
 _GOOD = ("wonderful", "lovely", "charming", "superb", "pleasant", "excellent")
 _BAD = ("awful", "dreadful", "boring", "terrible", "nasty", "poor")
@@ -29,7 +29,7 @@ class SentimentTask(DrawnTask):
     @property
     def vocabulary(self) -> tuple[str, ...]:
         """Every word that can occur."""
-        return words_of(_GOOD, _BAD, _PLAIN, _PEOPLE, _THINGS, _DEEDS, _PLACES, ("the", "a", "us", "."))
+        return every_word(_GOOD, _BAD, _PLAIN, _PEOPLE, _THINGS, _DEEDS, _PLACES, ("the", "a", "us", "."))
 
     def draw(self, rng: random.Random) -> Example:
         label = rng.choice(self.labels)
@@ -57,7 +57,7 @@ class ReviewsTask(DrawnTask):
     @property
     def vocabulary(self) -> tuple[str, ...]:
         """Every word that can occur."""
-        return words_of(_GOOD, _BAD, _FOOD, _OTHER, _PLAIN, ("the", "was", "."))
+        return every_word(_GOOD, _BAD, _FOOD, _OTHER, _PLAIN, ("the", "was", "."))
 
     def draw(self, rng: random.Random) -> Example:
         n = rng.randint(self.min_sentences, self.max_sentences)
