@@ -31,7 +31,8 @@ def test_that_every_scheme_is_measured() -> None:
 def test_that_what_is_not_learned_is_the_same_each_time(name: str) -> None:
     check = CHECKS[name]
     assert (check.seed_change == 0) == (check.n_parameters == 0)
-    assert check.least_apart > 0 or name == "none"
+    # In a text without brackets a tree is one list, and its items after the first w are all alike.
+    assert check.least_apart > 0 or name in ("none", "tree")
 
 
 def test_that_only_a_learned_table_ends() -> None:
