@@ -91,6 +91,6 @@ def picture_of(program: Program, page: str, qtbot: QtBot) -> QImage:
     if page == "positions":
         qtbot.waitUntil(lambda: len(program.states.positions.tables) >= 2, timeout=30_000)
     if page == "train":
-        qtbot.waitUntil(lambda: program.training.watch.traced is not None, timeout=30_000)
+        qtbot.waitUntil(lambda: program.training.watch.head_map is not None, timeout=30_000)
     qtbot.wait(350)
     return program.window.grab().toImage()
