@@ -25,6 +25,11 @@ N_TEXTS, N_WORDS, N_LAYERS = 256, 30, 3
 eight texts of the stripe cost the same for any corpus, and weigh least in the largest."""
 N_ROUNDS, WITHIN_S = 5, 15.0
 TARGET_RATIO = 1.15
+"""Of the measures of 128 texts the passes take 0.92 of the processor time that a profile counts. What is
+beside them is in small parts: the stripe 0.03 (its eight texts weigh half as much in 256), sums over the rows
+of each map 0.03, intervals 0.02, norms of values 0.01. On a processor that others use too, turns vary from
+1.09 to 1.4.
+"""
 IMPORTANCE_TARGET_RATIO = 1.0
 """Scores need each text's forward and backward pass, and no gradients of weights: about two of the three
 equal parts of a training pass. What takes as long as all three does work that nobody asked for."""
