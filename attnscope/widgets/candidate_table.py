@@ -12,6 +12,8 @@ from attnscope.viewmodels.comparison_rows import CandidateRow
 from attnscope.widgets.theme import Dressed
 
 _ROW_PX, _HEAD_PX = 24, 20
+_NUMBER_PX = 44
+"""Room for the longest number, <0.001, beside its bar."""
 
 
 class CandidateTable(Dressed):
@@ -103,7 +105,7 @@ def _paint_side(
     text = probability_text(value) if value is not None else "–" if below is None else below_text(below)
     painter.setFont(font(SMALL_PX))
     painter.setPen(QColor(palette.text if value is not None else palette.muted))
-    room, row = type_px(36), type_px(_ROW_PX)
+    room, row = type_px(_NUMBER_PX), type_px(_ROW_PX)
     number = QRectF(place.right() - room, place.y(), room, row)
     painter.drawText(number, Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignRight, text)
     bar = QRectF(place.x(), place.y() + row / 2 - 4, max(place.width() - room - 2, 8), 8)
