@@ -92,19 +92,17 @@ class Tokens:
     @property
     def unknown_words(self) -> str:
         """What the model has no token for, for instance `1 token is unknown: hello`; else empty."""
-        kinds = ((self.n_strange, True, "unknown"), (self.n_copyable, False, COPYABLE))
-        return "; ".join(self._counted(n, what, is_special=special) for n, special, what in kinds if n)
+        own = [token for token in self.tokens if token.own]
+        kinds = (
+            (self.n_strange, "unknown", [t.own for t in own if t.piece in UNKNOWN_PIECES]),
+            (self.n_copyable, COPYABLE, [t.own for t in own if t.piece not in UNKNOWN_PIECES]),
+        )
+        return "; ".join(_counted(n, what, words) for n, what, words in kinds if n)
 
     @property
     def n_strange(self) -> int:
         """How many tokens are unknown and cannot be copied either."""
         return self.n_unknown - self.n_copyable
-
-    def _counted(self, n: int, what: str, *, is_special: bool) -> str:
-        found = (token.own for token in self.tokens if token.own and token.is_special == is_special)
-        words = list(dict.fromkeys(found))
-        told = ", ".join(words[:_MOST_TOLD]) + (", …" if len(words) > _MOST_TOLD else "")
-        return f"{plural(n, 'token is', 'tokens are')} {what}{told and ': '}{told}"
 
     @property
     def read_text(self) -> str:
@@ -114,6 +112,13 @@ class Tokens:
 
     def __len__(self) -> int:
         return len(self.tokens)
+
+
+def _counted(n: int, what: str, own: Sequence[str]) -> str:
+    """So many tokens that are `what`, with the first of the words that stand there."""
+    words = list(dict.fromkeys(own))
+    told = ", ".join(words[:_MOST_TOLD]) + (", …" if len(words) > _MOST_TOLD else "")
+    return f"{plural(n, 'token is', 'tokens are')} {what}{told and ': '}{told}"
 
 
 def typed_segments(tokens: Sequence[Token]) -> tuple[int, ...]:
