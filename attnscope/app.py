@@ -75,7 +75,7 @@ def bring_draft_back(training: TrainingState, folder: Path) -> None:
     except (LoadError, ValueError, RecursionError):
         return
     if training.recipe.take_unsaved(kept):
-        training.place.offer(training.run_folder)
+        training.place.offer(training.run.folder)
 
 
 # Closing the window over a training: the person is asked, and it closes once that is saved.
@@ -125,10 +125,10 @@ class Leaving(QObject):
     def _what(self) -> str:
         """What is in training, in words; empty when nothing is."""
         training, sweep = self._training, self._sweep
-        if training.is_active:
+        if training.run.is_active:
             step = (
-                f" It has completed {training.step:,} of {training.n_steps:,} steps."
-                if training.n_steps
+                f" It has completed {training.run.step:,} of {training.run.n_steps:,} steps."
+                if training.run.n_steps
                 else ""
             )
             return f"A model is being trained.{step}"
@@ -138,11 +138,11 @@ class Leaving(QObject):
         """Stop what has begun by now; close when nothing is left, unless it could not be saved."""
         if not self._is_waiting:
             return
-        if self._training.status.can_stop:
+        if self._training.run.status.can_stop:
             self._training.stop()
         if not self._what:
             self._is_waiting = False
-            if not self._training.save_warning:
+            if not self._training.run.save_warning:
                 QTimer.singleShot(0, self._window, self._window.close)
 
 
@@ -335,7 +335,7 @@ class Program(QObject):
     @Slot(str)
     def _on_fault_told(self, message: str) -> None:
         if not self._is_ending:
-            self.session.tell_person(message, is_error=True)
+            self.session.notices.tell(message, is_error=True)
 
     def tell_fault(self, message: str) -> None:
         """Show a message about a fault; may be called on any thread, never raises."""
@@ -350,17 +350,17 @@ class Program(QObject):
         path = Path(self._source) if self._source else None
         if path is not None and (path.suffix.lower() == SESSION_ENDING or is_figure_file(path)):
             self.window.workspace.files.open_path(str(path))
-            if self.session.busy is not None:
+            if self.session.opening.busy is not None:
                 return
             path = None
         elif path is not None and path.is_file() and path.suffix.lower() == ".txt":
-            self.session.open_text(str(path))
+            self.session.texts.open_file(str(path))
             path = None
         elif path is not None and (path / "recipe.toml").is_file():
-            self.training.open_run(str(path))
+            self.training.reading.open(str(path))
         source = self._source if path is not None else first_demo(ready.demo_models)
         if source:
-            self.session.load_model(source, device)
+            self.session.opening.load(source, device)
 
     @Slot(str)
     def take_source(self, source: str) -> None:
@@ -391,7 +391,7 @@ class Program(QObject):
         if os.path.exists(source):
             self.window.workspace.files.open_path(source)
         else:
-            self.session.load_model(source, self._settings.device)
+            self.session.opening.load(source, self._settings.device)
 
     def _come_forward(self) -> None:
         """Show the window above others, and as large as before if it was minimised."""

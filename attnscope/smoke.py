@@ -37,13 +37,13 @@ class Smoke(QObject):
             self.sentence = "there is no demo model"
 
     def _on_notice(self) -> None:
-        notice = self._program.session.notice
+        notice = self._program.session.notices.shown
         if notice is not None and notice.is_error:
             self._finish(f"the window said: {notice.message}")
 
     def _on_traced(self) -> None:
         session = self._program.session
-        if session.traced is not None and not session.is_stale:
+        if session.traced is not None and not session.tracing.is_stale:
             QTimer.singleShot(0, self, self._check)
 
     @Slot()

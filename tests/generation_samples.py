@@ -64,7 +64,7 @@ class WritingDesk:
     def __init__(self, form: str = "decoder") -> None:
         self.desk = Desk().open(info(form))
         self.session = self.desk.session
-        self.session.set_text("the cat sat")
+        self.session.texts.set_text("the cat sat")
         self.desk.answer()
         self.posted: list[Request] = []
         self.cancelled: list[int] = []

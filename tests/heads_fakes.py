@@ -63,7 +63,7 @@ class HeadsDesk:
 
     def open(self, form: str = "encoder-decoder") -> None:
         self.info = info(form)
-        self.session.load_model("m")
+        self.session.opening.load("m")
         loaded = ModelLoaded(number=self.posted[-1].number, info=self.info)  # type: ignore[attr-defined]
         self.session.handle(loaded)
         self.state.handle(loaded)

@@ -116,7 +116,7 @@ class Desk:
 
     def open(self, model: ModelInfo | None = None) -> "Desk":
         self.model = model or self.model
-        self.session.load_model(self.model.source)
+        self.session.opening.load(self.model.source)
         self.answer()
         self.told.clear()
         return self

@@ -39,8 +39,9 @@ def stage_of(session: Session) -> Placeholder:
             hint="Every head of every layer is drawn as you type. Try a sample to start with.",
         )
     if session.traced is None:
-        if session.notice and session.notice.request == "TraceText":
-            return Placeholder(kind="failed", title="Nothing to show", hint=session.notice.message)
+        notice = session.notices.shown
+        if notice and notice.request == "TraceText":
+            return Placeholder(kind="failed", title="Nothing to show", hint=notice.message)
         return Placeholder(kind="waiting", title="Tracing…", is_working=True)
     return Placeholder(kind="shown") if session.model.sites else NO_ATTENTION
 
@@ -53,18 +54,19 @@ def wanted_input(reads: Literal["text", "picture", "recording", "attention"]) ->
 
 
 def _without_model(session: Session) -> Placeholder:
-    if session.busy:
+    busy, notice = session.opening.busy, session.notices.shown
+    if busy:
         return Placeholder(
             kind="loading",
-            title=session.busy.what,
+            title=busy.what,
             hint="Attention appears here as soon as the model is open.",
             is_working=True,
-            fraction=session.busy.fraction,
+            fraction=busy.fraction,
         )
     if not session.is_ready:
         return Placeholder(kind="starting", title="Starting…", hint="Loading the engine.", is_working=True)
-    if session.notice and session.notice.is_error:
-        return Placeholder(kind="failed", title="No model is open", hint=session.notice.message)
+    if notice and notice.is_error:
+        return Placeholder(kind="failed", title="No model is open", hint=notice.message)
     return Placeholder(
         kind="no-model",
         title="No model is open",

@@ -135,13 +135,13 @@ def watch_session(work: WorkState, session: Session, cancel: Callable[[int], Non
     """Opening a model and tracing; `cancel` gives up a request of the worker."""
 
     def stop_loading() -> None:
-        cancel(session.give_up_loading())
+        cancel(session.opening.give_up())
 
     def stop_tracing() -> None:
         cancel(session.tracing.give_up())
 
     def find() -> Iterator[BackgroundTask]:
-        busy = session.busy
+        busy = session.opening.busy
         if busy is not None:
             yield BackgroundTask(
                 name="Opening a model",
@@ -169,14 +169,14 @@ def watch_training(work: WorkState, training: TrainingState) -> None:
     """The run in progress."""
 
     def find() -> Iterator[BackgroundTask]:
-        if training.is_active:
-            words = [f"step {training.step:,} of {training.n_steps:,}"] if training.n_steps else []
-            words += [training.remaining or training.status.title]
-            stop = training.stop if training.status.can_stop else None
-            name = "Training, paused" if training.status.phase == "paused" else "Training"
-            yield BackgroundTask(
-                name=name, what=" · ".join(filter(None, words)), fraction=training.fraction, stop=stop
-            )
+        run = training.run
+        if run.is_active:
+            words = [f"step {run.step:,} of {run.n_steps:,}"] if run.n_steps else []
+            words += [run.remaining or run.status.title]
+            stop = training.stop if run.status.can_stop else None
+            name = "Training, paused" if run.status.phase == "paused" else "Training"
+            what = " · ".join(filter(None, words))
+            yield BackgroundTask(name=name, what=what, fraction=run.fraction, stop=stop)
 
     work.watch(training.changed, find)
 

@@ -17,7 +17,7 @@ def aspect_handlers(session: Session) -> Mapping[str, Callable[[], None]]:
 
     def by_word() -> None:
         if not (session.aspect.is_by_word or has_words(session)):
-            session.tell_person("A picture has patches, not words.")
+            session.notices.tell("A picture has patches, not words.")
             return
         session.set_aspect(replace(session.aspect, is_by_word=not session.aspect.is_by_word))
 
@@ -44,5 +44,5 @@ def has_words(session: Session) -> bool:
 
 def has_two_texts(session: Session) -> bool:
     """Whether the shown maps are of two texts that the model reads as one."""
-    own = next((m for m in session.maps if m.head == session.primary), None)
+    own = next((m for m in session.maps.raw if m.head == session.primary), None)
     return own is not None and all(segments_of(side) is not None for side in (own.queries, own.keys))

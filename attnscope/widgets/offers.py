@@ -57,14 +57,14 @@ def model_offers(session: Session, recent: Iterable[str]) -> Iterable[Offer]:
     for name in session.demo_models:
         yield Offer(
             item=Item(key=f"model:{name}", kind="model", title=plain_text(name), detail="demo model"),
-            run=lambda source=name: session.load_model(source),  # type: ignore[misc]
+            run=lambda source=name: session.opening.load(source),  # type: ignore[misc]
         )
     for source in recent:
         if source not in session.demo_models:
             short = short_path(plain_text(source), 60)
             yield Offer(
                 item=Item(key=f"recent:{source}", kind="recent", title=short, detail="opened before"),
-                run=lambda source=source: session.load_model(source),  # type: ignore[misc]
+                run=lambda source=source: session.opening.load(source),  # type: ignore[misc]
             )
 
 
@@ -84,7 +84,7 @@ def sample_offers(session: Session, show_explore: Callable[[], None]) -> Iterabl
 
         def run(chosen: object = sample) -> None:
             show_explore()
-            session.choose_sample(chosen)  # type: ignore[arg-type]
+            session.texts.choose_sample(chosen)  # type: ignore[arg-type]
 
         title = shorten(plain_text(sample.text), 64)
         hint = shorten(plain_text(sample.hint), 60)

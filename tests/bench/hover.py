@@ -28,7 +28,7 @@ def measure_hover(
             Path(folder) / "model", n_layers=n_layers, n_heads=n_heads, d_model=12 * n_heads
         )
         with open_program(str(model)) as program:
-            program.session.set_text(long_text(n_tokens - 1))
+            program.session.texts.set_text(long_text(n_tokens - 1))
             wait_until(program, lambda: is_settled(program), "the trace")
             traced = program.session.traced
             n_shown = len(traced.source) if traced is not None else 0

@@ -84,7 +84,7 @@ def measure_translating(n_keystrokes: int = N_KEYSTROKES) -> Iterator[Measuremen
 def translate_once(program: Program, text: str) -> tuple[float, float]:
     """Take another text; milliseconds until its first maps are painted, and all of them. A pause follows."""
     begin_s = time.perf_counter()
-    program.session.set_text(text)
+    program.session.texts.set_text(text)
     wait_until(program, lambda: has_maps(program), "maps")
     program.window.repaint()
     first_ms = (time.perf_counter() - begin_s) * 1e3
@@ -111,7 +111,7 @@ def text_of(program: Program, n_tokens: int) -> str:
     text = ""
     for word in (WORDS * 10).split():
         text = f"{text} {word}".strip()
-        program.session.set_text(text)
+        program.session.texts.set_text(text)
         wait_until(program, lambda: is_settled(program), "a trace")
         traced = program.session.traced
         if traced is not None and (len(traced.source) >= n_tokens or traced.source.n_dropped):
@@ -127,7 +127,7 @@ def type_once(program: Program, text: str, index: int) -> float:
 def type_text(program: Program, text: str) -> float:
     """Take another text; milliseconds until its maps are painted. A pause follows."""
     begin_s = time.perf_counter()
-    program.session.set_text(text)
+    program.session.texts.set_text(text)
     wait_until(program, lambda: is_settled(program), "a trace")
     program.window.repaint()
     duration_ms = (time.perf_counter() - begin_s) * 1e3

@@ -119,13 +119,13 @@ class _Tracing(QObject):
         self._program.session.changed.traced.disconnect(self._on_traced)
 
     def _on_traced(self) -> None:
-        if not self._program.session.is_stale:
+        if not self._program.session.tracing.is_stale:
             QTimer.singleShot(0, self, self._type)
 
     @Slot()
     def _type(self) -> None:
         self._n += 1
-        self._program.session.set_text(self._text + " a" * (self._n % 4))
+        self._program.session.texts.set_text(self._text + " a" * (self._n % 4))
 
 
 def _start_training(program: Program, out: Path) -> None:
@@ -140,8 +140,8 @@ def wait_for_steps(program: Program) -> None:
     """Turn the event loop until the run makes steps; raises UserError when it does not start."""
     for _ in range(60):
         turn_loop(0.5)
-        if program.training.step > 0:
+        if program.training.run.step > 0:
             return
-        if program.training.status.phase == "failed":
+        if program.training.run.status.phase == "failed":
             break
-    raise UserError(f"The run did not start: {program.training.status.detail}")
+    raise UserError(f"The run did not start: {program.training.run.status.detail}")

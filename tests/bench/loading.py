@@ -148,7 +148,7 @@ def lags_of_opening(program: Program, probe: LagProbe, folder: Path) -> list[flo
         return model is not None and Path(model.source) == folder and is_settled(program)
 
     probe.start()
-    program.session.load_model(str(folder), "cpu")
+    program.session.opening.load(str(folder), "cpu")
     wait_until(program, is_open, folder.name, WITHIN_S)
     turn_loop(0.05)
     probe.stop()

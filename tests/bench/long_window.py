@@ -27,7 +27,7 @@ def measure_long_window() -> Iterator[Measurement]:
     with long_files() as (model, text), open_program(str(model)) as program:
         plain_s = plain_pass_s(str(model), text)
         begin_s = time.perf_counter()
-        program.session.open_text(str(text))
+        program.session.texts.open_file(str(text))
         state = program.states.map_tiles
         wait_for(lambda: state.overview is not None)
         first_s = time.perf_counter() - begin_s

@@ -63,7 +63,7 @@ def open_program(source: str = "grammar") -> Iterator[Program]:
 def is_settled(program: Program) -> bool:
     """Whether the newest text has been traced and shown."""
     traced = program.session.traced
-    return traced is not None and traced.known is None and not program.session.is_stale
+    return traced is not None and traced.known is None and not program.session.tracing.is_stale
 
 
 def wait_until(program: Program, is_true: Callable[[], bool], what: str, within_s: float = WITHIN_S) -> None:
@@ -83,7 +83,7 @@ def wait_until(program: Program, is_true: Callable[[], bool], what: str, within_
     program.session.changed.disconnect(look)
     deadline.stop()
     if not is_true():
-        notice = program.session.notice
+        notice = program.session.notices.shown
         said = f" The window says: {notice.message}" if notice else ""
         raise UserError(f"Waited {within_s:.0f} s for {what}.{said}")
 

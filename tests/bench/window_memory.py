@@ -81,7 +81,7 @@ def act(program: Program, rng: random.Random) -> None:
             session.head_changes.set_gate(rng.choice(heads), rng.choice((0.0, 0.25, 0.5, 1.0)))
             session.head_changes.end_drag()
         case 2:
-            session.set_text(rng.choice(_TEXTS))
+            session.texts.set_text(rng.choice(_TEXTS))
         case 3:
             view.show_page(rng.choice(get_args(Page)))
         case 4:

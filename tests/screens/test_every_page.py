@@ -82,7 +82,9 @@ def test_that_every_page_looks_as_it_did_in_every_theme(
 def picture_of(program: Program, page: str, qtbot: QtBot) -> QImage:
     """The window on a page, as soon as nothing is under way."""
     program.window.actions_by_name[f"page-{page}"].trigger()
-    qtbot.waitUntil(lambda: not program.session.is_stale and not program.session.busy, timeout=30_000)
+    qtbot.waitUntil(
+        lambda: not program.session.tracing.is_stale and not program.session.opening.busy, timeout=30_000
+    )
     if page == "compare":
         qtbot.waitUntil(
             lambda: program.states.compare.traces.is_shown and not program.states.compare.is_waiting,

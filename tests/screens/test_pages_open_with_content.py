@@ -43,7 +43,7 @@ def test_that_every_page_has_content_once_the_worker_has_answered(
         pages.heads_tabs.tabs.tabs[tab].click()
         wait_for_content()
     assert program.training.watch.traced is not None
-    assert len(program.training.curves.train_loss) > 0
+    assert len(program.training.run.curves.train_loss) > 0
     program.window.view.show_page("train")
     pages.training.lower_tabs.show_panel("Runs")
     qtbot.waitUntil(lambda: len(program.training.runs.table.rows) == 1, timeout=30_000)

@@ -180,7 +180,7 @@ def change_heads(session: Session, rng: random.Random) -> None:
             session.head_changes.set_gate(head, rng.choice((0.0, 0.25, 0.5, 1.0)))
             session.head_changes.end_drag()
         case 3:
-            session.set_text(rng.choice(TEXTS))
+            session.texts.set_text(rng.choice(TEXTS))
         case 4:
             session.head_changes.intervene((MakeUniform(head=head),))
         case 5:
@@ -202,7 +202,7 @@ def setting(session: Session) -> tuple[object, ...]:
 
 
 def is_settled(session: Session) -> bool:
-    return not session.is_stale and not session.is_writing and not session.busy
+    return not session.tracing.is_stale and not session.tracing.is_writing and not session.opening.busy
 
 
 def calm(program: Program, qtbot: QtBot) -> None:

@@ -45,7 +45,7 @@ def test_that_the_train_page_looks_as_in_the_readme(
     training.open_recipe(str(paths.resources_folder() / "recipes" / "reverse.toml"))
     training.recipe.edit(training.recipe.text.replace("n_steps = 1500", "n_steps = 600"))
     training.start()
-    qtbot.waitUntil(lambda: training.status.phase == "finished", timeout=150_000)
+    qtbot.waitUntil(lambda: training.run.status.phase == "finished", timeout=150_000)
     qtbot.waitUntil(lambda: training.watch.traced is not None, timeout=10_000)
     settle(program, qtbot)
     shown = program.window.grab()
@@ -74,7 +74,9 @@ def test_that_a_picture_without_a_panel_would_be_noticed(panel: str, rect: tuple
 
 def settle(program: Program, qtbot: QtBot) -> None:
     """Wait until the pictures are no longer stale and the timers of the curves have run once."""
-    qtbot.waitUntil(lambda: not program.session.is_stale and not program.session.busy, timeout=30_000)
+    qtbot.waitUntil(
+        lambda: not program.session.tracing.is_stale and not program.session.opening.busy, timeout=30_000
+    )
     with qtbot.waitSignal(_once(program, 600), timeout=5_000):
         pass
 

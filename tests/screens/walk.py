@@ -65,7 +65,7 @@ def is_open(program: Program, name: str) -> bool:
     session = program.session
     if session.model is None or session.model.name != name:
         return False
-    return not (session.is_stale or session.is_writing or session.busy)
+    return not (session.tracing.is_stale or session.tracing.is_writing or session.opening.busy)
 
 
 def dialogs(program: Program) -> Iterator[tuple[str, QWidget]]:

@@ -60,7 +60,7 @@ def program(qtbot: QtBot, tiny_model: str, tmp_path: Path) -> Iterator[Program]:
 
 def is_settled(program: Program) -> bool:
     session = program.session
-    return session.traced is not None and not session.is_stale and not session.is_writing
+    return session.traced is not None and not session.tracing.is_stale and not session.tracing.is_writing
 
 
 def test_that_the_window_is_painted_before_the_engine_is_there_and_then_a_sample_is_traced(
@@ -111,7 +111,7 @@ def test_that_heads_are_measured_while_the_person_wants_nothing_and_their_page_o
 
 def test_that_typing_traces_the_newest_text_only(program: Program, qtbot: QtBot) -> None:
     for text in ("the", "the cat", "the cat sat"):
-        program.session.set_text(text)
+        program.session.texts.set_text(text)
     qtbot.waitUntil(lambda: is_settled(program), timeout=30_000)
     traced = program.session.traced
     assert traced is not None
@@ -122,11 +122,11 @@ def test_that_a_model_that_cannot_be_opened_leaves_the_session_and_says_so(
     program: Program, qtbot: QtBot
 ) -> None:
     model, traced = program.session.model, program.session.traced
-    program.session.load_model("nowhere/at/all")
-    qtbot.waitUntil(lambda: program.session.notice is not None, timeout=30_000)
-    assert program.session.notice is not None
-    assert program.session.notice.is_error
-    assert program.session.notice.crash_log == ""
+    program.session.opening.load("nowhere/at/all")
+    qtbot.waitUntil(lambda: program.session.notices.shown is not None, timeout=30_000)
+    assert program.session.notices.shown is not None
+    assert program.session.notices.shown.is_error
+    assert program.session.notices.shown.crash_log == ""
     assert program.session.model is model
     assert program.session.traced is traced
 
@@ -137,9 +137,9 @@ def test_that_f40_closing_while_training_saves_the_run_and_ends_the_worker(
     out = tmp_path / "run"
     program.training.recipe.take(RECIPE)
     program.training.place.choose(str(out))
-    program.training.set_device("cpu")
+    program.training.place.set_device("cpu")
     program.training.start()
-    qtbot.waitUntil(lambda: program.training.step > 3, timeout=60_000)
+    qtbot.waitUntil(lambda: program.training.run.step > 3, timeout=60_000)
     with qtbot.waitSignal(program.ended, timeout=10_000):
         program.close()
     assert not program.worker.isRunning()
@@ -171,9 +171,9 @@ def test_that_ending_twice_is_ending_once(program: Program) -> None:
 
 def test_that_a_fault_told_from_anywhere_becomes_a_banner(program: Program, qtbot: QtBot) -> None:
     program.tell_fault("A fault in AttnScope (test).")
-    qtbot.waitUntil(lambda: program.session.notice is not None, timeout=5_000)
-    assert program.session.notice is not None
-    assert "A fault in AttnScope" in program.session.notice.message
+    qtbot.waitUntil(lambda: program.session.notices.shown is not None, timeout=5_000)
+    assert program.session.notices.shown is not None
+    assert "A fault in AttnScope" in program.session.notices.shown.message
 
 
 def test_that_a_critical_message_of_qt_is_logged_and_told(qtbot: QtBot, tmp_path: Path) -> None:
@@ -207,7 +207,7 @@ def test_that_a_session_file_opens_with_its_model_text_and_gates(
     program: Program, qtbot: QtBot, tmp_path: Path
 ) -> None:
     session = program.session
-    session.set_text("the cat")
+    session.texts.set_text("the cat")
     session.head_changes.toggle_gate(session.model.sites[0].heads[0])
     wanted = session.setting
     program.window.workspace.files.save_to(tmp_path / "a.attnscope")
@@ -229,9 +229,9 @@ def test_that_a_window_opens_what_it_is_handed_even_behind_a_dialog(
     program: Program, qtbot: QtBot, tmp_path: Path
 ) -> None:
     session = program.session
-    session.set_text("the cat")
+    session.texts.set_text("the cat")
     program.window.workspace.files.save_to(tmp_path / "a.attnscope")
-    session.set_text("on the mat")
+    session.texts.set_text("on the mat")
     qtbot.waitUntil(lambda: is_settled(program), timeout=60_000)
     dialog = QDialog(program.window, modal=True)
     dialog.show()
@@ -243,5 +243,7 @@ def test_that_a_window_opens_what_it_is_handed_even_behind_a_dialog(
     dialog.deleteLater()
     qtbot.waitUntil(lambda: session.text == "the cat" and is_settled(program), timeout=60_000)
     program.take_source("no such model")
-    qtbot.waitUntil(lambda: session.notice is not None and session.notice.is_error, timeout=60_000)
-    assert "no such model" in session.notice.message
+    qtbot.waitUntil(
+        lambda: session.notices.shown is not None and session.notices.shown.is_error, timeout=60_000
+    )
+    assert "no such model" in session.notices.shown.message

@@ -43,12 +43,12 @@ def test_that_a_long_text_from_a_file_is_shown_zoomed_and_read(
     session, tiles = program.session, program.states.map_tiles
     try:
         qtbot.waitUntil(lambda: session.model is not None, timeout=30_000)
-        session.open_text(str(text))
+        session.texts.open_file(str(text))
         qtbot.waitUntil(lambda: tiles.shown is not None and is_exact(tiles), timeout=30_000)
         panel = program.window.pages.explore.head_panel
         assert panel.street_map is not None
         assert panel.street_map.isVisible()
-        assert session.map_of(session.primary) is None, "no map of so many cells is ever held"
+        assert session.maps.of(session.primary) is None, "no map of so many cells is ever held"
         assert program.window.pages.explore.text_bar.text_edit.text() == ""
         assert "long.txt" in program.window.pages.explore.text_bar.text_edit.placeholderText()
         tiles.zoom(1e6, 50, 50)
@@ -59,12 +59,12 @@ def test_that_a_long_text_from_a_file_is_shown_zoomed_and_read(
         program.window.view.show_view("lines")
         qtbot.waitUntil(lambda: bool(tiles.lines.maps), timeout=10_000)
         assert {"head", "grid", "lines"} <= set(program.window.offered_figures())
-        session.open_text(str(text.with_name("gone.txt")))
-        qtbot.waitUntil(lambda: session.notice is not None, timeout=10_000)
+        session.texts.open_file(str(text.with_name("gone.txt")))
+        qtbot.waitUntil(lambda: session.notices.shown is not None, timeout=10_000)
         assert tiles.shown is not None, "what was shown stays"
-        session.set_text("the king of the north")
+        session.texts.set_text("the king of the north")
         qtbot.waitUntil(lambda: tiles.shown is None, timeout=10_000)
-        assert session.text_names, "the file's name is kept for undo"
+        assert session.texts.names, "the file's name is kept for undo"
     finally:
         program.close()
 

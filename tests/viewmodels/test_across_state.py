@@ -69,7 +69,7 @@ def test_that_it_asks_once_for_each_token_of_each_trace() -> None:
     assert len(asked) == 2
     state.watch(True)
     assert (asked[2].position, asked[2].gates) == (2, desk.session.gates)
-    desk.session.set_text("another text")
+    desk.session.texts.set_text("another text")
     desk.answer()
     assert asked[-1].text == "another text"
 

@@ -46,7 +46,7 @@ def test_that_links_are_asked_for_only_when_they_are_wanted_and_once_for_a_trace
     desk.session.select_heads((HEADS[1],))
     assert len(asked) == 1
     state.choose_rows("reading")
-    desk.session.set_text("another text")
+    desk.session.texts.set_text("another text")
     desk.answer()
     assert [one.rows for one in asked] == ["predicting", "reading", "reading"]
     desk.session.select_heads((ref(0, 0),))
@@ -57,13 +57,13 @@ def test_that_only_the_newest_answer_is_taken_and_not_shown_on_another_text() ->
     desk, state = answered(0.5, 0.25, 0.75, 0.5, 0.4, 0.6)
     assert state.numbers_of(HEADS[1]) == "L0H1  AER 0.25 · P 0.75 · R 0.75"
     assert state.mean_of(HEADS[1]) == "mean of L0  AER 0.40 · P 0.60 · R 0.60"
-    assert state.cells_on(desk.session.map_of(HEADS[0])) == CELLS
+    assert state.cells_on(desk.session.maps.of(HEADS[0])) == CELLS
     state.handle(AlignmentShown(number=0, trace=0, note="late"))
     assert state.origin == "Links."
-    desk.session.set_text("quite another text")
+    desk.session.texts.set_text("quite another text")
     desk.answer()
     assert state.table is None
-    assert state.cells_on(desk.session.map_of(HEADS[0])) == ()
+    assert state.cells_on(desk.session.maps.of(HEADS[0])) == ()
 
 
 def test_that_links_lie_on_blends_on_words_and_on_long_maps_too() -> None:
@@ -74,7 +74,7 @@ def test_that_links_lie_on_blends_on_words_and_on_long_maps_too() -> None:
     session.set_aspect(Aspect(blend="mean", over="selection"))
     session.select_heads((HEADS[0], HEADS[1]))
     desk.answer()
-    blend = session.map_of(HEADS[1])
+    blend = session.maps.of(HEADS[1])
     assert blend is not None
     assert blend.name
     assert state.cells_on(blend) == CELLS

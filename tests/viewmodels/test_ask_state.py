@@ -53,7 +53,7 @@ def test_that_nobody_is_listened_to_while_nobody_looks() -> None:
     ]
     state.watch(False)
     assert len(desk.session.changed.traced) == before
-    desk.session.set_text("another text")
+    desk.session.texts.set_text("another text")
     desk.answer()
     assert len(asked) == 1
     state.watch(True)
@@ -119,7 +119,7 @@ def test_that_a_refusal_is_said_and_another_model_forgets_it() -> None:
 
 def test_that_without_a_text_nothing_is_asked() -> None:
     desk, state, asked = made()
-    desk.session.set_text(" ")
+    desk.session.texts.set_text(" ")
     state.watch(True)
     assert asked == []
     assert state.note == NO_TEXT

@@ -223,21 +223,21 @@ def test_that_a_blend_asks_for_its_heads_and_stands_for_all_of_them():
     session.select_heads((ref(0, 0),))
     desk.answer()
     session.set_aspect(Aspect(blend="mean", over="stack"))
-    assert session.map_of(session.primary) is None
+    assert session.maps.of(session.primary) is None
     desk.answer()
-    blend = session.map_of(session.primary)
+    blend = session.maps.of(session.primary)
     assert blend is not None
     assert blend.name == "mean of all 4 heads"
-    assert session.shown_maps == (blend,)
-    assert session.map_of(session.primary) is blend
+    assert session.maps.shown == (blend,)
+    assert session.maps.of(session.primary) is blend
     session.undo()
     assert session.aspect == PLAIN
-    assert session.map_of(session.primary).name == ""
+    assert session.maps.of(session.primary).name == ""
 
 
 def test_that_a_text_too_long_to_blend_shows_one_head():
     desk = Desk().open(dataclasses.replace(Desk().model, max_tokens=100_000))
     desk.session.set_aspect(Aspect(blend="mean", over="layer"))
-    desk.session.set_text("word " * 2000)
+    desk.session.texts.set_text("word " * 2000)
     assert desk.traces()[-1].heads == desk.session.selection
-    assert desk.session.blended == desk.session.selection[-1:]
+    assert desk.session.maps.blended == desk.session.selection[-1:]

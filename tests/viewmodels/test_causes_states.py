@@ -100,7 +100,7 @@ def test_that_parts_are_asked_once_for_each_token_pair_of_answers_and_gate() -> 
     assert (len(asked), last.gates) == (4, gates_off(ref(0, 1)))
     assert state.gate(ref(0, 1)) == 0.0
     state.watch(False)
-    desk.session.set_text("another text")
+    desk.session.texts.set_text("another text")
     desk.answer()
     assert len(asked) == 4
 

@@ -89,7 +89,7 @@ def test_that_what_is_kept_stays_when_explore_moves_on() -> None:
     assert kept is not None
     assert kept.label == "encoder L0H1 off"
     desk.session.head_changes.reset_gates()
-    desk.session.set_text("the dog")
+    desk.session.texts.set_text("the dog")
     desk.open()
     first, second = desk.state.sides["A"], desk.state.sides["B"]
     assert first.shown.text == "the cat sleeps"
@@ -106,7 +106,7 @@ def test_that_a_kept_side_names_its_model_when_another_is_opened() -> None:
     desk.state.choosing.keep("A")
     desk.open()
     desk.desk.model = desk.models[""] = other
-    desk.session.load_model("other")
+    desk.session.opening.load("other")
     desk.desk.answer()
     assert [trace.model for trace in desk.traces()] == ["tiny", OPEN_MODEL]
     desk.answer()
@@ -213,7 +213,7 @@ def test_that_the_kl_of_other_answers_is_not_read() -> None:
 
 def test_that_the_same_wish_on_both_sides_is_known() -> None:
     desk = CompareDesk()
-    desk.session.set_text("no sample of the model")
+    desk.session.texts.set_text("no sample of the model")
     desk.state.choosing.set_text("B", "no sample of the model")
     assert desk.state.traces.is_same_wish
     desk.session.head_changes.toggle_gate(ref(0, 1))
@@ -224,7 +224,7 @@ def test_that_a_sample_is_compared_with_another_until_something_is_chosen() -> N
     desk = CompareDesk()
     state, session = desk.state, desk.session
     first, second = session.model.samples[:2]
-    session.set_text(first.text)
+    session.texts.set_text(first.text)
     assert (state.traces.wish("A").text, state.traces.wish("B").text) == (first.text, second.text)
     assert state.traces.wish("B").target is None  # not the target of the other sentence
     state.choosing.swap()
@@ -277,7 +277,7 @@ def test_that_a_text_of_ones_own_is_compared_with_two_of_its_words_exchanged(
 
 def test_that_compare_opens_on_a_difference_whatever_the_text() -> None:
     desk = CompareDesk()
-    desk.session.set_text("a bird of my own")
+    desk.session.texts.set_text("a bird of my own")
     desk.state.open()
     first, second = desk.traces()
     assert (first.text, second.text) == ("a bird of my own", "a of bird my own")

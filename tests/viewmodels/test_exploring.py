@@ -15,7 +15,7 @@ def test_that_a_model_that_cannot_be_opened_turns_no_page() -> None:
         Failed(number=desk.posted[-1].number, message="No.", request="LoadModel", crash_log="")
     )
     assert view.page == "train"
-    desk.session.load_model("other")
+    desk.session.opening.load("other")
     desk.answer()
     assert view.page == "train"
     open_and_explore(desk.session, view, "tiny")

@@ -86,7 +86,7 @@ def test_that_other_gates_make_it_outdated_and_steps_no_longer_show_its_maps():
 def test_that_another_text_stops_the_writing():
     desk = WritingDesk()
     desk.state.write()
-    desk.session.set_text("another text")
+    desk.session.texts.set_text("another text")
     assert desk.state.phase == "stopped"
     assert desk.cancelled
 
@@ -143,7 +143,7 @@ def test_that_a_masked_model_and_an_empty_text_are_told_beforehand():
     assert not desk.state.can_write
     assert "does not generate text" in writing_summary(desk.state, desk.session)
     desk = WritingDesk()
-    desk.session.set_text("")
+    desk.session.texts.set_text("")
     assert not desk.state.can_write
     assert "Type a text first" in writing_summary(desk.state, desk.session)
 

@@ -34,7 +34,7 @@ def test_that_it_asks_once_for_each_token_text_and_threshold() -> None:
     state.choose_threshold(0.3)  # none of those offered
     assert [(a.position, a.threshold) for a in asked[1:]] == [(2, 0.01), (2, 0.05)]
     state.watch(False)
-    desk.session.set_text("another text")
+    desk.session.texts.set_text("another text")
     desk.answer()
     assert len(asked) == 3
     state.watch(True)

@@ -33,7 +33,7 @@ def test_that_it_asks_once_for_each_trace_head_and_query_and_only_while_watched(
     desk.answer()
     assert [(one.head.label, one.query) for one in asked[1:]] == [("L1H1", 1), ("L1H0", 1)]
     state.watch(False)
-    desk.session.set_text("another text here")
+    desk.session.texts.set_text("another text here")
     desk.answer()
     assert len(asked) == 3
 
@@ -94,13 +94,13 @@ def test_that_what_was_looked_at_comes_back_at_once_or_with_the_trace_that_is_aw
     desk, state, asked = watched()
     state.bring_back("softmax", 0)
     assert (state.step, state.query, asked[-1].query) == ("softmax", 0, 0)
-    desk.session.set_text("one two three four")
+    desk.session.texts.set_text("one two three four")
     state.bring_back("values", 1)
     assert state.step == "values"
     assert len(asked) == 2  # nothing is asked of the old trace
     desk.answer()
     assert (state.query, asked[-1].query, asked[-1].text) == (1, 1, "one two three four")
-    desk.session.set_text("five six")
+    desk.session.texts.set_text("five six")
     state.bring_back("product", 99)  # a text that has not so many tokens
     desk.answer()
     assert state.query == 1

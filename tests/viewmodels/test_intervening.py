@@ -47,7 +47,7 @@ def test_that_a_change_is_traced_and_undone_by_name():
 def test_that_places_go_with_their_text_and_whole_heads_stay():
     desk = Desk().open()
     desk.session.head_changes.intervene((EDGE, UNIFORM))
-    desk.session.set_text("another text")
+    desk.session.texts.set_text("another text")
     assert desk.session.interventions == (UNIFORM,)
     assert desk.traces()[-1].interventions == (UNIFORM,)
     desk.session.undo()

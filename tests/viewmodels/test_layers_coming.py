@@ -35,13 +35,13 @@ def test_that_known_layers_are_shown_while_the_rest_is_waited_for():
     desk.open(info("encoder-decoder"))
     session = desk.session
     assert session.traced.known == {("encoder", 0)}
-    assert session.is_stale  # nobody works out anything from a part
+    assert session.tracing.is_stale  # nobody works out anything from a part
     assert session.tracing.is_growing  # and nothing is dimmed that is right
     assert session.tracing.is_waiting
     assert work.summary == "Tracing the text 17 % · layer 1 of 6, about 8 s left"
     session.handle(desk.whole())
     assert session.traced.known is None
-    assert not session.is_stale
+    assert not session.tracing.is_stale
     assert not session.tracing.is_growing
     assert work.jobs == ()
 
@@ -51,9 +51,9 @@ def test_that_a_pass_stopped_in_its_middle_leaves_what_is_known_and_says_so():
     session = desk.session
     number = session.tracing.give_up()
     assert number == session.traced.number
-    assert "only 1 of 6 layers are known" in session.notice.message
+    assert "only 1 of 6 layers are known" in session.notices.shown.message
     assert not session.tracing.is_waiting
-    assert session.is_stale
+    assert session.tracing.is_stale
     session.tracing.again()
     desk.answer()
     session.handle(desk.whole())
@@ -62,7 +62,7 @@ def test_that_a_pass_stopped_in_its_middle_leaves_what_is_known_and_says_so():
 
 def test_that_a_newer_text_dims_the_layers_of_the_one_before():
     desk = SlowDesk().open(info("encoder-decoder"))
-    desk.session.set_text("another text")
+    desk.session.texts.set_text("another text")
     assert not desk.session.tracing.is_growing
     assert desk.session.tracing.progress is None
 
@@ -71,7 +71,7 @@ def test_that_a_pass_that_fails_after_some_layers_is_told():
     desk = SlowDesk().open(info("encoder-decoder"))
     number = desk.session.traced.number
     desk.session.handle(Failed(number=number, request="TraceText", message="There is not enough memory."))
-    assert "memory" in desk.session.notice.message
+    assert "memory" in desk.session.notices.shown.message
     assert not desk.session.tracing.is_waiting
 
 
@@ -94,7 +94,7 @@ def test_that_the_window_is_told_of_a_keystroke_before_the_worker_is_asked():
     desk = Desk().open(info("decoder"))
     posted = []
     desk.session.changed.connect(lambda told: posted.append((told.signal.name, len(desk.posted))))
-    desk.session.set_text("another text")
+    desk.session.texts.set_text("another text")
     assert [name for name, _ in posted] == ["text", "history", "stale"]
     assert {n for _, n in posted} == {0}  # it holds the interpreter as soon as it is
     assert isinstance(desk.posted[0], TraceText)

@@ -17,4 +17,4 @@ def test_that_a_written_text_of_another_length_leaves_the_mask_alone() -> None:
     assert session.traced is written
     assert state.mask == mask is not None
     assert session.history.n_done == n_steps
-    assert session.notice is None
+    assert session.notices.shown is None

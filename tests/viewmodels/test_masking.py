@@ -137,7 +137,7 @@ def test_that_a_mask_goes_with_its_text_and_into_sessions_scripts_and_commands()
     assert "'rows': ['0-1', '1', '2', '3']" in python_script(shown)
     assert "'--mask-rows=0-1;1;2;3'" in command_line(shown)
     drawn = mask_of(setting.interventions[0].cells, "encoder", "of an edge list")
-    desk.session.set_text("another text")
+    desk.session.texts.set_text("another text")
     assert state.mask is None
     desk.answer()
     desk.session.undo()
@@ -150,15 +150,15 @@ def test_that_a_mask_goes_with_its_text_and_undo_brings_both_back():
     state.edges.use("0 1")
     first, n_steps = session.setting, session.history.n_done
     desk.answer()
-    session.set_text("a dog barks")
+    session.texts.set_text("a dog barks")
     assert state.mask is None
-    assert "drawn for the previous text" in session.notice.message
-    assert session.notice.action == "undo"
+    assert "drawn for the previous text" in session.notices.shown.message
+    assert session.notices.shown.action == "undo"
     assert desk.traces()[-1].interventions == ()
     desk.answer()
-    session.dismiss_notice()
-    session.set_text("a dog barks l")
-    assert session.notice is None  # told once
+    session.notices.dismiss()
+    session.texts.set_text("a dog barks l")
+    assert session.notices.shown is None  # told once
     assert session.history.n_done == n_steps + 1  # typing is one step
     session.undo()
     assert session.setting == first
@@ -172,7 +172,7 @@ def test_that_a_mask_of_a_file_that_does_not_fit_its_text_is_left_out_and_told()
     assert state.mask == mask
     desk.answer()
     assert state.mask is None
-    assert "drawn for 3 tokens, this text has 4: it is left out" in session.notice.message
+    assert "drawn for 3 tokens, this text has 4: it is left out" in session.notices.shown.message
     assert session.history.undo_label == "the model's own mask"
 
 
@@ -195,7 +195,7 @@ def test_that_a_list_of_a_file_is_taken_by_the_editor_that_asked_for_the_text_it
     assert desk.session.history.labels[-1] == "mask: 1 edge"
     assert (state.edges.file_text, other.edges.file_text) == ("0 1\n" * 3, "")
     state.edges.read_file(str(path))
-    desk.session.set_text("the cat purrs")
+    desk.session.texts.set_text("the cat purrs")
     n_done = desk.session.history.n_done
     desk.answer()
     assert desk.session.history.n_done == n_done, "the text is another one by now"

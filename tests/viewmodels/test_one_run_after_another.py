@@ -58,7 +58,7 @@ class Room:
         return request
 
     def open_run(self, *checkpoints: int, n_steps: int = 30) -> None:
-        self.state.open_run("old")
+        self.state.reading.open("old")
         self.state.handle(
             RunOpened(
                 number=self.newest(OpenRun).number,
@@ -184,16 +184,16 @@ def test_that_a_run_that_ends_is_listed_and_its_accuracy_told(room: Room) -> Non
     room.state.tick()
     assert sum(isinstance(request, OpenRuns) for request in room.posted) == n_asked + 1
     assert room.newest(OpenRuns).folders == ("new",)
-    assert room.state.status.title == "Finished: 3 steps · accuracy 98.7%"
+    assert room.state.run.status.title == "Finished: 3 steps · accuracy 98.7%"
 
 
 def test_that_a_folder_without_a_run_leaves_the_open_one_complete(room: Room) -> None:
     room.open_run(10)
     assert room.state.is_complete
     for _ in range(2):
-        room.state.open_run("nowhere")
+        room.state.reading.open("nowhere")
         room.state.handle(Failed(number=room.newest(OpenRun).number, request="OpenRun", message="No run."))
-        assert room.state.status.detail == "No run."
+        assert room.state.run.status.detail == "No run."
         assert room.state.is_complete
         assert not room.state.can_start
 

@@ -18,7 +18,7 @@ def test_that_another_picture_of_as_many_patches_is_not_taken_for_the_one_that_w
     state.watch(True)
     desk.session.select_heads((ref(0, 0),))
     desk.answer()
-    first, shape = desk.session.text, desk.session.map_of(desk.session.primary)
+    first, shape = desk.session.text, desk.session.maps.of(desk.session.primary)
     assert shape is not None
     n_tokens = len(shape.queries)
     assert isinstance(asked[-1], ShowPicture)
@@ -26,9 +26,9 @@ def test_that_another_picture_of_as_many_patches_is_not_taken_for_the_one_that_w
     picture = Picture(text=first, pixels=pixels, n_rows=1, n_columns=n_tokens, n_first=0)
     state.handle(PictureShown(number=asked[-1].number, picture=picture))
     assert state.shown is not None
-    desk.session.set_text(" ".join(reversed(first.split())))
+    desk.session.texts.set_text(" ".join(reversed(first.split())))
     desk.answer()
-    assert len(desk.session.map_of(desk.session.primary).queries) == n_tokens  # type: ignore[union-attr]
+    assert len(desk.session.maps.of(desk.session.primary).queries) == n_tokens  # type: ignore[union-attr]
     assert state.shown is None
     assert state.note == "Reading the picture…"
     other = replace(picture, text=desk.session.text)

@@ -26,7 +26,11 @@ class Open:
         self.model = dataclasses.replace(info(), reads="attention" if is_recorded else "text")
         self.told: list[str] = []
 
-    def tell_person(self, message: str, **_: object) -> None:
+    @property
+    def notices(self) -> "Open":
+        return self
+
+    def tell(self, message: str, **_: object) -> None:
         self.told.append(message)
 
 

@@ -200,7 +200,7 @@ def test_that_shown_runs_are_followed_one_at_a_time_and_their_curves_grow(room: 
 def test_that_a_run_of_another_process_is_followed_and_start_waits(room: Room) -> None:
     from attnscope.records.messages import OpenRun, RunOpened
 
-    room.state.open_run("/runs/live")
+    room.state.reading.open("/runs/live")
     number = room.newest(OpenRun).number
     room.state.handle(
         RunOpened(
@@ -216,14 +216,14 @@ def test_that_a_run_of_another_process_is_followed_and_start_waits(room: Room) -
     room.answer_following(started(), *steps(1, 4), writer=WRITER)
     assert room.state.is_followed
     assert not room.state.can_start
-    assert "1234" in room.state.status.detail
-    assert room.state.step == 4
+    assert "1234" in room.state.run.status.detail
+    assert room.state.run.step == 4
     room.clock.now += 1.0
     room.state.follower.tick()
     room.answer_following(*steps(5, 6), is_restart=False)
     assert room.state.can_start
-    assert room.state.step == 6
-    assert "Ended" in room.state.status.title
+    assert room.state.run.step == 6
+    assert "Ended" in room.state.run.status.title
 
 
 def test_that_tokens_time_and_operations_are_sums_over_steps(room: Room) -> None:

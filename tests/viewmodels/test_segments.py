@@ -123,11 +123,11 @@ def test_that_blocks_are_offered_where_there_are_two_texts():
         return {o.item.title: o.run for o in offers if o.item.title.startswith("Two texts")}
 
     assert blocks() == {}
-    desk.session.set_text("a cat </s> it runs")  # the words tokenizer of the samples knows no specials
+    desk.session.texts.set_text("a cat </s> it runs")  # the words tokenizer of the samples knows no specials
     desk.answer()
     assert not has_two_texts(desk.session)
     pair = HeadMap(head=desk.session.primary, queries=PAIR, keys=PAIR, weights=ramp_map().weights)
-    desk.session.maps = (pair,)
+    desk.session.maps.raw = (pair,)
     assert blocks().keys() == {f"Two texts: {text}" for text in BLOCKS.values()}
     blocks()["Two texts: A → A"]()
     assert desk.session.aspect.block == "aa"

@@ -30,12 +30,12 @@ def test_that_a_loaded_model_is_traced_on_its_first_sample():
     assert desk.session.text == SAMPLES[0].text
     assert desk.session.traced is not None
     assert desk.session.traced.text == SAMPLES[0].text
-    assert not desk.session.is_stale
+    assert not desk.session.tracing.is_stale
 
 
 def test_that_a_text_typed_before_the_model_is_open_is_kept():
     desk = Desk()
-    desk.session.set_text("my own words")
+    desk.session.texts.set_text("my own words")
     assert desk.posted == []
     desk.open()
     assert desk.session.traced is not None
@@ -66,15 +66,15 @@ def test_that_a_model_of_latents_opens_on_what_they_read():
 def test_that_every_key_posts_a_trace_of_the_newest_text():
     desk = Desk().open()
     for text in ("a", "a c", "a ca"):
-        desk.session.set_text(text)
+        desk.session.texts.set_text(text)
     assert [r.text for r in desk.traces()] == ["a", "a c", "a ca"]
-    assert desk.session.is_stale
+    assert desk.session.tracing.is_stale
 
 
 def test_that_an_answer_to_an_older_text_is_dropped():
     desk = Desk().open()
-    desk.session.set_text("one")
-    desk.session.set_text("two")
+    desk.session.texts.set_text("one")
+    desk.session.texts.set_text("two")
     first, second = desk.traces()
     desk.answer_one(second)
     shown = desk.session.traced
@@ -87,17 +87,17 @@ def test_that_an_answer_to_an_older_text_is_dropped():
 def test_that_an_older_answer_that_comes_first_changes_nothing():
     desk = Desk().open()
     before = desk.session.traced
-    desk.session.set_text("one")
-    desk.session.set_text("two")
+    desk.session.texts.set_text("one")
+    desk.session.texts.set_text("two")
     desk.answer_one(desk.traces()[0])
     assert desk.session.traced is before
-    assert desk.session.is_stale
+    assert desk.session.tracing.is_stale
 
 
 def test_that_the_same_text_is_not_traced_twice():
     desk = Desk().open()
-    desk.session.set_text("one")
-    desk.session.set_text("one")
+    desk.session.texts.set_text("one")
+    desk.session.texts.set_text("one")
     assert len(desk.traces()) == 1
 
 
@@ -105,34 +105,34 @@ def test_that_the_same_text_is_not_traced_twice():
 def test_that_empty_text_posts_nothing_and_drops_what_is_on_its_way(text):
     desk = Desk().open()
     shown = desk.session.traced
-    desk.session.set_text("one")
+    desk.session.texts.set_text("one")
     late = desk.traces()[0]
-    desk.session.set_text(text)
+    desk.session.texts.set_text(text)
     assert len(desk.traces()) == 1
     desk.answer_one(late)
     assert desk.session.traced is shown
-    assert not desk.session.is_stale
+    assert not desk.session.tracing.is_stale
 
 
 def test_that_a_blank_target_lets_the_model_write_its_own():
     desk = Desk().open()
-    desk.session.set_target("le chat")
-    desk.session.set_target("  ")
+    desk.session.texts.set_target("le chat")
+    desk.session.texts.set_target("  ")
     assert [r.target for r in desk.traces()] == ["le chat", None]
 
 
 def test_that_the_target_of_a_sample_goes_with_the_sample():
     desk = Desk().open()
-    desk.session.choose_sample(Sample(text="the cat", target="le chat"))
-    desk.session.set_text("the dog")
+    desk.session.texts.choose_sample(Sample(text="the cat", target="le chat"))
+    desk.session.texts.set_text("the dog")
     assert [(r.text, r.target) for r in desk.traces()] == [("the cat", "le chat"), ("the dog", None)]
 
 
 def test_that_a_target_the_person_typed_stays_with_other_texts_and_models():
     desk = Desk().open()
-    desk.session.choose_sample(Sample(text="the cat", target="le chat"))
-    desk.session.set_target("le chien")
-    desk.session.set_text("the dog")
+    desk.session.texts.choose_sample(Sample(text="the cat", target="le chat"))
+    desk.session.texts.set_target("le chien")
+    desk.session.texts.set_text("the dog")
     assert desk.session.target == "le chien"
     desk.open(info(name="other"))
     assert (desk.session.text, desk.session.target) == ("the dog", "le chien")
@@ -140,27 +140,27 @@ def test_that_a_target_the_person_typed_stays_with_other_texts_and_models():
 
 def test_that_a_target_typed_for_a_sample_stays_with_another_model():
     desk = Desk().open()
-    desk.session.choose_sample(SAMPLES[1])
-    desk.session.set_target("le chien")
+    desk.session.texts.choose_sample(SAMPLES[1])
+    desk.session.texts.set_target("le chien")
     desk.open(info(name="other"))
     assert (desk.session.text, desk.session.target) == (SAMPLES[1].text, "le chien")
 
 
 def test_that_a_new_model_does_not_get_the_target_of_an_old_sample():
     desk = Desk().open()
-    desk.session.choose_sample(Sample(text="the cat", target="le chat"))
+    desk.session.texts.choose_sample(Sample(text="the cat", target="le chat"))
     desk.open(info(name="other"))
     assert (desk.session.text, desk.session.target) == (SAMPLES[0].text, None)
 
 
 def test_that_a_model_can_be_opened_on_a_given_sentence_unless_the_person_types_meanwhile():
     desk = Desk().open()
-    desk.session.load_model("tiny", sample=Sample(text="three two one", target="un deux"))
+    desk.session.opening.load("tiny", sample=Sample(text="three two one", target="un deux"))
     assert desk.session.text == SAMPLES[0].text
     desk.answer()
     assert (desk.session.text, desk.session.target) == ("three two one", "un deux")
-    desk.session.load_model("tiny", sample=Sample(text="three two one"))
-    desk.session.set_text("mine")
+    desk.session.opening.load("tiny", sample=Sample(text="three two one"))
+    desk.session.texts.set_text("mine")
     desk.answer()
     assert desk.session.text == "mine"
 
@@ -168,7 +168,7 @@ def test_that_a_model_can_be_opened_on_a_given_sentence_unless_the_person_types_
 def test_that_traces_of_a_model_in_training_are_not_taken():
     desk = Desk().open()
     shown = desk.session.traced
-    desk.session.set_text("one")
+    desk.session.texts.set_text("one")
     request = desk.traces()[0]
     reply = traced(request, desk.model)
     object.__setattr__(reply, "model", TRAINING_MODEL)
@@ -180,9 +180,9 @@ def test_that_heads_not_sent_with_the_trace_are_asked_for():
     desk = Desk().open()
     desk.session.select_heads((ref(0, 1),))
     assert isinstance(desk.posted[-1], ShowHeads)
-    assert desk.session.map_of(ref(0, 1)) is None
+    assert desk.session.maps.of(ref(0, 1)) is None
     desk.answer()
-    assert desk.session.map_of(ref(0, 1)) is not None
+    assert desk.session.maps.of(ref(0, 1)) is not None
 
 
 def test_that_heads_asked_for_before_newer_ones_are_dropped():
@@ -192,7 +192,7 @@ def test_that_heads_asked_for_before_newer_ones_are_dropped():
     text = tokens("a")
     late = HeadsShown(number=desk.posted[0].number, model="", maps=(head_map(ref(0, 0), text, text),))
     desk.session.handle(late)
-    assert desk.session.map_of(ref(0, 0)) is None
+    assert desk.session.maps.of(ref(0, 0)) is None
 
 
 def test_that_heads_of_the_trace_before_the_shown_one_are_dropped():
@@ -202,9 +202,9 @@ def test_that_heads_of_the_trace_before_the_shown_one_are_dropped():
     made = head_map(ref(0, 1), text, text)
     late = HeadsShown(number=request.number, model="", maps=(made,), trace=desk.session.traced.number + 1)
     desk.session.handle(late)
-    assert desk.session.map_of(ref(0, 1)) is None
+    assert desk.session.maps.of(ref(0, 1)) is None
     desk.session.handle(dataclasses.replace(late, trace=desk.session.traced.number))
-    assert desk.session.map_of(ref(0, 1)) is made
+    assert desk.session.maps.of(ref(0, 1)) is made
 
 
 def test_that_a_trace_carries_the_gates_and_the_selected_heads():
@@ -262,21 +262,21 @@ def test_that_a_model_that_cannot_be_opened_leaves_everything_as_it_was():
     desk.session.head_changes.toggle_gate(ref(0, 0))
     desk.answer()
     before = (desk.session.model, desk.session.traced, desk.session.gates, desk.session.selection)
-    desk.session.load_model("/nowhere")
+    desk.session.opening.load("/nowhere")
     request = desk.posted.pop()
     assert isinstance(request, LoadModel)
-    assert desk.session.busy is not None
+    assert desk.session.opening.busy is not None
     desk.session.handle(Failed(number=request.number, request="LoadModel", message="No model there."))
     after = (desk.session.model, desk.session.traced, desk.session.gates, desk.session.selection)
     assert after == before
-    assert desk.session.busy is None
-    assert desk.session.notice is not None
-    assert desk.session.notice.message == "No model there."
+    assert desk.session.opening.busy is None
+    assert desk.session.notices.shown is not None
+    assert desk.session.notices.shown.message == "No model there."
 
 
 def test_that_a_model_of_another_kind_of_input_begins_with_its_own_sample():
     desk = Desk().open(replace(info(), reads="picture", samples=()))
-    desk.session.set_text("/home/me/cat.png")
+    desk.session.texts.set_text("/home/me/cat.png")
     desk.answer()
     desk.open(info())
     assert desk.session.text == SAMPLES[0].text
@@ -287,25 +287,25 @@ def test_that_a_model_of_another_kind_of_input_begins_with_its_own_sample():
 @pytest.mark.parametrize(("about", "is_gone"), [("Open", True), ("OpenText", True), ("", False)])
 def test_that_the_message_of_a_failed_open_goes_with_the_next_one(about, is_gone):
     desk = Desk().open()
-    desk.session.tell_person("cli.py cannot be opened", is_error=True, about=about)
+    desk.session.notices.tell("cli.py cannot be opened", is_error=True, about=about)
     desk.open()
-    assert (desk.session.notice is None) == is_gone
+    assert (desk.session.notices.shown is None) == is_gone
 
 
 def test_that_a_model_that_cannot_be_opened_leaves_a_dimmed_picture_dimmed():
     desk = Desk().open()
-    desk.session.set_text("slow")
-    desk.session.load_model("/nowhere")
+    desk.session.texts.set_text("slow")
+    desk.session.opening.load("/nowhere")
     request = desk.posted[-1]
     desk.told.clear()
     desk.session.handle(Failed(number=request.number, request="LoadModel", message="No model there."))
-    assert desk.session.is_stale
+    assert desk.session.tracing.is_stale
     assert "traced" not in desk.told
 
 
 def test_that_a_restored_text_stays_with_another_model():
     desk = Desk()
-    desk.session.load_model("tiny", sample=Sample(text="my own words"))
+    desk.session.opening.load("tiny", sample=Sample(text="my own words"))
     desk.answer()
     desk.session.restore(desk.session.setting, "open session")
     desk.open(info(name="other"))
@@ -314,8 +314,8 @@ def test_that_a_restored_text_stays_with_another_model():
 
 def test_that_only_the_model_asked_for_last_is_opened():
     desk = Desk()
-    desk.session.load_model("first")
-    desk.session.load_model("second")
+    desk.session.opening.load("first")
+    desk.session.opening.load("second")
     first, second = desk.posted
     desk.session.handle(ModelLoaded(number=first.number, info=info(name="first")))
     assert desk.session.model is None
@@ -327,35 +327,35 @@ def test_that_only_the_model_asked_for_last_is_opened():
 def test_that_a_failed_trace_says_so_and_keeps_the_old_picture_dimmed():
     desk = Desk().open()
     shown = desk.session.traced
-    desk.session.set_text("bad")
+    desk.session.texts.set_text("bad")
     desk.session.handle(Failed(number=desk.traces()[0].number, request="TraceText", message="Too odd."))
     assert desk.session.traced is shown
-    assert desk.session.is_stale
+    assert desk.session.tracing.is_stale
     assert desk.told[-2:] == ["traced", "notice"]
     desk.posted.clear()
-    desk.session.set_text("good")
+    desk.session.texts.set_text("good")
     desk.answer()
-    assert desk.session.notice is None
-    assert not desk.session.is_stale
+    assert desk.session.notices.shown is None
+    assert not desk.session.tracing.is_stale
 
 
 def test_that_failures_of_others_and_of_older_requests_are_not_shown():
     desk = Desk().open()
-    desk.session.set_text("one")
+    desk.session.texts.set_text("one")
     old = desk.traces()[0].number
-    desk.session.set_text("two")
+    desk.session.texts.set_text("two")
     desk.session.handle(Failed(number=old, request="TraceText", message="late"))
     desk.session.handle(Failed(number=9999, request="StartTraining", message="not ours"))
-    assert desk.session.notice is None
+    assert desk.session.notices.shown is None
 
 
 def test_that_progress_is_shown_while_loading():
     desk = Desk()
-    desk.session.load_model("folder/grammar/")
-    assert desk.session.busy is not None
-    assert desk.session.busy.what == "Loading grammar…"
+    desk.session.opening.load("folder/grammar/")
+    assert desk.session.opening.busy is not None
+    assert desk.session.opening.busy.what == "Loading grammar…"
     desk.session.handle(Progress(number=desk.posted[0].number, what="reading weights", fraction=0.5))
-    assert desk.session.busy.fraction == 0.5
+    assert desk.session.opening.busy.fraction == 0.5
 
 
 def test_that_ready_names_devices_and_demo_models():
@@ -363,8 +363,8 @@ def test_that_ready_names_devices_and_demo_models():
     desk.session.handle(Ready(devices=("cpu",), demo_models=("a", "b"), note="slow matrix library"))
     assert desk.session.is_ready
     assert desk.session.demo_models == ("a", "b")
-    assert desk.session.notice is not None
-    assert not desk.session.notice.is_error
+    assert desk.session.notices.shown is not None
+    assert not desk.session.notices.shown.is_error
 
 
 def test_that_saving_tells_where():
@@ -373,8 +373,8 @@ def test_that_saving_tells_where():
     request = desk.posted[-1]
     assert isinstance(request, SaveModel)
     desk.session.handle(ModelSaved(number=request.number, folder="/tmp/x"))
-    assert desk.session.notice is not None
-    assert "/tmp/x" in desk.session.notice.message
+    assert desk.session.notices.shown is not None
+    assert "/tmp/x" in desk.session.notices.shown.message
 
 
 def test_that_replies_for_other_views_are_passed_over_and_unknown_ones_are_a_fault():
@@ -395,17 +395,17 @@ def test_that_what_is_brought_back_is_a_sample_where_the_model_has_it():
     session = desk.session
     for target, kept in (("le chat", None), ("le chien", "le chien")):
         back = Setting(text="the cat", target=target)
-        session.load_model("tiny", sample=Sample(text="the cat", target=target))
+        session.opening.load("tiny", sample=Sample(text="the cat", target=target))
         desk.answer()
         session.restore(back, "open session")
-        session.set_text("the dog")
+        session.texts.set_text("the dog")
         assert session.target == kept
 
 
 def test_that_the_target_of_a_sample_brought_back_by_undo_goes_with_its_text():
     desk = Desk().open(with_target())
-    desk.session.set_text("the dog")
+    desk.session.texts.set_text("the dog")
     desk.session.undo()
     assert desk.session.target == "le chat"
-    desk.session.set_text("the bird")
+    desk.session.texts.set_text("the bird")
     assert desk.session.target is None

@@ -75,7 +75,7 @@ def test_that_a_drag_has_one_trace_on_its_way_and_ends_on_the_last_value():
     settle(desk)
     assert desk.session.traced is not None
     assert desk.session.traced.gates.value(ref(0, 0)) == 0.3
-    assert not desk.session.is_stale
+    assert not desk.session.tracing.is_stale
 
 
 def test_that_a_drag_goes_on_after_a_trace_has_failed():
@@ -144,12 +144,12 @@ def test_that_a_sentence_typed_in_one_go_is_one_step():
     session = Desk().open().session
     before = session.text
     for n in range(1, 17):
-        session.set_text("a sentence typed"[:n])
+        session.texts.set_text("a sentence typed"[:n])
     session.undo()
     assert session.text == before
     session.redo()
     session.history.close_group()
-    session.set_text("a sentence typed anew")
+    session.texts.set_text("a sentence typed anew")
     session.undo()
     assert session.text == "a sentence typed"
 
@@ -158,8 +158,8 @@ def test_that_a_sentence_typed_over_another_is_a_step_of_its_own():
     session = Desk().open().session
     for sentence in ("a sentence typed", "another one of these"):
         for n in range(1, len(sentence) + 1):
-            session.set_text(sentence[:n])  # the first letter replaces all that was marked
-    session.set_text("another one of those")
+            session.texts.set_text(sentence[:n])  # the first letter replaces all that was marked
+    session.texts.set_text("another one of those")
     assert [label for label in session.history.labels if label.startswith("text")] == [
         "text “a sentence typed”",
         "text “another one of those”",
@@ -225,7 +225,7 @@ def test_that_undo_at_the_beginning_does_nothing():
 def test_that_each_model_has_its_history_and_opening_it_again_is_a_step():
     desk = Desk().open(info(name="first"))
     session = desk.session
-    session.set_text("my own words")
+    session.texts.set_text("my own words")
     session.head_changes.toggle_gate(ref(0, 1))
     left = session.setting
     desk.open(info(name="second"))
@@ -273,15 +273,15 @@ def test_that_a_step_is_told_with_its_page_only_where_it_is_not_seen():
 def test_that_the_model_that_the_worker_holds_is_the_one_shown_when_a_later_one_is_given_up(is_late: bool):
     desk = Desk().open()
     session = desk.session
-    session.load_model("one")
+    session.opening.load("one")
     first = desk.posted.pop()
-    session.load_model("other")
+    session.opening.load("other")
     desk.posted.clear()
     if is_late:
-        session.give_up_loading()
+        session.opening.give_up()
     session.handle(ModelLoaded(number=first.number, info=info(name="one")))
     if not is_late:
         assert session.model.name == "tiny"
-        session.give_up_loading()
+        session.opening.give_up()
     assert session.model.name == "one"
-    assert session.busy is None
+    assert session.opening.busy is None

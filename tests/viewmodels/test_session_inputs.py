@@ -15,8 +15,8 @@ from attnscope.viewmodels.session.state import Session
 def opened(reads: str, text: str, *, samples: tuple[Sample, ...] = ()) -> Session:
     posted = []
     session = Session(Requests(posted.append))
-    session.set_text(text)
-    session.load_model("tiny")
+    session.texts.set_text(text)
+    session.opening.load("tiny")
     (request,) = [r for r in posted if isinstance(r, LoadModel)]
     session.handle(
         ModelLoaded(number=request.number, info=replace(info("encoder"), reads=reads, samples=samples))
@@ -51,8 +51,8 @@ def test_that_a_second_text_is_offered_for_pairs_and_for_encoder_decoders() -> N
 
 def test_that_a_field_which_tells_the_text_unchanged_is_not_typing() -> None:
     desk = Desk().open()
-    desk.session.load_model("tiny", sample=Sample(text="q w e r"))
+    desk.session.opening.load("tiny", sample=Sample(text="q w e r"))
     desk.answer()
-    desk.session.set_text("q w e r")
+    desk.session.texts.set_text("q w e r")
     desk.open(info(name="other"))
     assert desk.session.text == SAMPLES[0].text

@@ -63,21 +63,21 @@ def test_that_the_page_goes_from_starting_over_loading_to_shown():
     assert stage_of(desk.session).kind == "starting"
     desk.session.handle(Ready(devices=("cpu",), demo_models=()))
     assert stage_of(desk.session).kind == "no-model"
-    desk.session.load_model("grammar")
+    desk.session.opening.load("grammar")
     stage = stage_of(desk.session)
     assert (stage.kind, stage.title) == ("loading", "Loading grammar…")
     desk.answer_one(desk.posted.pop(0))
     assert stage_of(desk.session).kind == "waiting"
     desk.answer()
     assert stage_of(desk.session).kind == "shown"
-    desk.session.set_text(" ")
+    desk.session.texts.set_text(" ")
     assert stage_of(desk.session).title == "Type a sentence…"
 
 
 def test_that_a_model_without_attention_is_said_to_have_none():
     desk = Desk()
     desk.session.handle(Ready(devices=("cpu",), demo_models=()))
-    desk.session.load_model("grammar")
+    desk.session.opening.load("grammar")
     desk.answer()
     assert stage_of(desk.session).kind == "shown"
     desk.session.model = dataclasses.replace(desk.session.model, sites=())
@@ -87,7 +87,7 @@ def test_that_a_model_without_attention_is_said_to_have_none():
 def test_that_a_first_model_that_fails_is_said_in_place():
     desk = Desk()
     desk.session.handle(Ready(devices=("cpu",), demo_models=()))
-    desk.session.load_model("x")
+    desk.session.opening.load("x")
     desk.session.handle(Failed(number=desk.posted[0].number, request="LoadModel", message="Cut short."))
     stage = stage_of(desk.session)
     assert (stage.kind, stage.hint) == ("failed", "Cut short.")

@@ -250,7 +250,7 @@ evaluate_every = 10
 def test_that_a_process_that_trains_saves_when_it_is_stopped(tmp_path: Path) -> None:
     training = TrainingState(Requests([].append))
     training.recipe.take(RECIPE, "tiny")
-    training.set_device("cpu")
+    training.place.set_device("cpu")
     state = SweepState(training)
     state.start(SweepWish(seeds="2", out=str(tmp_path / "out")))
     until = time.monotonic() + 120

@@ -82,7 +82,7 @@ def test_that_measures_are_those_of_the_head_that_is_shown() -> None:
     at = spot(causal())
     session = at.states.session
     own = next(one for one in measures(session.model) if one.head == ref(0, 1))
-    assert not session.is_stale
+    assert not session.tracing.is_stale
     assert number_named("confidence", at) == f"{own.confidence:.2f}"
     assert number_named("n_heads", at) == "2"
     assert number_named("last_head", at) == "1"

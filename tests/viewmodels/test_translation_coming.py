@@ -34,22 +34,22 @@ def test_that_a_part_is_shown_undimmed_and_the_whole_takes_its_place():
     desk = WritingDesk().open(info("encoder-decoder"))
     session = desk.session
     assert session.traced.target.text == "le"
-    assert session.is_stale  # nobody works out anything from a part
+    assert session.tracing.is_stale  # nobody works out anything from a part
     assert session.tracing.is_growing  # and nothing is dimmed that is right
     assert session.tracing.is_waiting
     assert session.measures == ()
     whole = desk.finish()
     assert session.traced is whole
-    assert not session.is_stale
+    assert not session.tracing.is_stale
     assert not session.tracing.is_growing
 
 
 def test_that_the_rows_of_a_part_are_named_by_its_own_tokens():
     desk = WritingDesk().open(info("encoder-decoder"))
     desk.session.select_heads((ref(1, 0, "cross"),))
-    desk.session.set_text("another text")
+    desk.session.texts.set_text("another text")
     desk.answer()
-    shown = desk.session.map_of(ref(1, 0, "cross"))
+    shown = desk.session.maps.of(ref(1, 0, "cross"))
     grid = next(grid for grid in desk.session.traced.grids if grid.site.stack == "cross")
     queries, keys = sides_of_site(grid.site, desk.session.traced)
     assert [token.piece for token in queries] == ["le", "</s>"]
@@ -60,8 +60,8 @@ def test_that_the_rows_of_a_part_are_named_by_its_own_tokens():
 def test_that_a_newer_text_dims_the_part_of_the_one_before():
     desk = WritingDesk().open(info("encoder-decoder"))
     first = desk.request
-    desk.session.set_text("another text")
-    assert desk.session.is_stale
+    desk.session.texts.set_text("another text")
+    assert desk.session.tracing.is_stale
     assert not desk.session.tracing.is_growing
     shown = desk.session.traced
     desk.session.handle(traced(first, desk.model))  # comes too late
@@ -72,12 +72,12 @@ def test_that_writing_that_is_stopped_or_fails_leaves_the_part_and_says_so():
     desk = WritingDesk().open(info("encoder-decoder"))
     session = desk.session
     assert session.tracing.give_up() == session.traced.number
-    assert session.notice.message == "Tracing was stopped: the translation is not complete yet."
-    assert session.is_stale
+    assert session.notices.shown.message == "Tracing was stopped: the translation is not complete yet."
+    assert session.tracing.is_stale
     session.tracing.again()
     desk.answer()
     session.handle(Failed(number=session.traced.number, request="TraceText", message="No memory."))
-    assert session.notice.message == "No memory."
+    assert session.notices.shown.message == "No memory."
     assert not session.tracing.is_waiting
 
 

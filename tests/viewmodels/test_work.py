@@ -78,13 +78,13 @@ def test_that_news_that_change_nothing_are_not_told() -> None:
 def test_that_opening_a_model_can_be_given_up_and_one_that_comes_all_the_same_is_taken() -> None:
     bench = Bench()
     session = bench.desk.session
-    session.load_model("large")
+    session.opening.load("large")
     request = next(r for r in bench.desk.posted if isinstance(r, LoadModel))
     session.handle(Progress(number=request.number, what="Reading weights", fraction=0.5))
     assert bench.work.summary == "Opening a model 50 %"
     bench.work.stop("Opening a model")
     assert bench.cancelled == [request.number]
-    assert session.busy is None
+    assert session.opening.busy is None
     assert session.model is not None
     session.handle(Progress(number=request.number, what="Reading weights", fraction=0.6))
     assert bench.work.jobs == ()
@@ -122,7 +122,7 @@ def test_that_a_bar_stands_in_the_line_while_a_long_text_is_traced(qtbot: QtBot)
     line = WorkLine(bench.work)
     qtbot.addWidget(line)
     session = bench.desk.session
-    session.set_text("a long text")
+    session.texts.set_text("a long text")
     (request,) = bench.desk.traces()
     qtbot.waitUntil(lambda: not line.isHidden(), timeout=3000)
     assert line.bar.isHidden()  # nothing is known yet

@@ -64,7 +64,7 @@ def test_that_a_click_on_a_token_asks_and_chips_are_coloured(qtbot: QtBot) -> No
     assert cells.row_name(1) == f"{keys[1].piece} (source 1)"
     np.testing.assert_allclose(cells.values[:, 0], weights / weights.sum())
     panel.hide()
-    desk.session.set_text("another text")
+    desk.session.texts.set_text("another text")
     desk.answer()
     assert len(asked) == 3
 

@@ -262,7 +262,7 @@ def test_that_a_refusal_offers_a_kept_run_that_can_be_asked(
     assert panel.kept_button.isVisibleTo(panel)
     assert panel.kept_button.text() == "Open brackets-experts"
     panel.kept_button.click()
-    assert panel._session.busy is not None
-    assert panel._session.busy.source == "brackets-experts"
+    assert panel._session.opening.busy is not None
+    assert panel._session.opening.busy.source == "brackets-experts"
     panel.choose("plain")
     assert not panel.kept_button.isVisibleTo(panel)

@@ -169,7 +169,7 @@ def test_that_the_actions_keep_swap_and_make_a_figure(page: Page) -> None:
     assert page.state.sides["A"].view == "compare B"
     page.desk.answer()
     handlers["keep-b"]()
-    assert "Kept as B" in page.desk.session.notice.message
+    assert "Kept as B" in page.desk.session.notices.shown.message
     page.desk.answer()
     made = page.widget.figure_spec()
     assert made.view == "difference"

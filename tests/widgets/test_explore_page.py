@@ -14,6 +14,7 @@ from attnscope.records.models import Sample
 from attnscope.records.sites import NO_GATES, Site
 from attnscope.records.tokens import Tokens
 from attnscope.viewmodels.comparison_rows import Segment
+from attnscope.viewmodels.query import Requests
 from attnscope.viewmodels.session.state import Session, SessionChanges
 from attnscope.viewmodels.session.typed_text import TypedText, text_notes
 from attnscope.viewmodels.view_state import Highlight, ViewState
@@ -36,9 +37,11 @@ def make(qtbot, desk: Desk) -> tuple[ExplorePage, ViewState]:
 
 
 def mock_session(**values: object) -> MagicMock:
-    session = MagicMock(spec=Session)
+    made = Session(Requests(lambda _request: None))
+    session = MagicMock(spec=made)
+    texts = MagicMock(spec=made.texts, typed=TypedText(), names={}, is_past_trained=False)
     start = {
-        "model": info(), "text": "", "target": None, "typed": TypedText(), "traced": None, "stack": "cross",
+        "model": info(), "text": "", "target": None, "texts": texts, "traced": None, "stack": "cross",
         "primary": ref(0, 1), "selection": (ref(0, 1),), "gates": NO_GATES,
         "changed": SessionChanges(),
     }  # fmt: skip
@@ -52,9 +55,9 @@ def test_that_each_key_reaches_the_session(qtbot):
     bar = TextBar(session, ViewState())
     qtbot.addWidget(bar)
     qtbot.keyClicks(bar.text_edit, "the")
-    assert [call.args for call in session.set_text.call_args_list] == [("t",), ("th",), ("the",)]
+    assert [call.args for call in session.texts.set_text.call_args_list] == [("t",), ("th",), ("the",)]
     qtbot.keyClicks(bar.target_edit, "l")
-    session.set_target.assert_called_once_with("l")
+    session.texts.set_target.assert_called_once_with("l")
 
 
 def test_that_showing_a_text_does_not_set_it(qtbot):
@@ -62,7 +65,7 @@ def test_that_showing_a_text_does_not_set_it(qtbot):
     bar = TextBar(session, ViewState())
     qtbot.addWidget(bar)
     assert bar.text_edit.text() == "shown by the session"
-    session.set_text.assert_not_called()
+    session.texts.set_text.assert_not_called()
 
 
 def test_that_dragging_the_gate_is_one_drag_for_the_session(qtbot):
@@ -111,7 +114,7 @@ def test_that_what_a_paste_loses_is_counted(qtbot, n: int, told: str):
     QGuiApplication.clipboard().setText("x" * n)
     page.text_bar.text_edit.selectAll()
     page.text_bar.text_edit.paste()
-    assert text_notes(Tokens(text="", tokens=()), desk.session.typed) == told
+    assert text_notes(Tokens(text="", tokens=()), desk.session.texts.typed) == told
 
 
 def test_that_samples_can_be_chosen_and_are_plain_text(qtbot):
@@ -143,7 +146,7 @@ def test_that_lost_characters_and_tokens_are_counted_on_screen(qtbot):
     """F28, F32."""
     desk = Desk().open()
     page, _ = make(qtbot, desk)
-    desk.session.set_text("a\ud800b")
+    desk.session.texts.set_text("a\ud800b")
     request = desk.traces()[-1]
     assert request.text == "a\ufffdb"
     reply = traced(request, desk.model)
@@ -152,7 +155,7 @@ def test_that_lost_characters_and_tokens_are_counted_on_screen(qtbot):
     notes = [label.text() for label in page.text_bar.findChildren(type(page.inspector.place))]
     assert "3 tokens cut · 1 unknown · 1 replaced" in notes
     assert page.text_bar.text_edit.text() == "a\ufffdb"
-    desk.session.set_text("")
+    desk.session.texts.set_text("")
     notes = [label.text() for label in page.text_bar.findChildren(type(page.inspector.place))]
     assert not any("unknown" in note for note in notes)
 
@@ -162,7 +165,7 @@ def test_that_short_and_empty_texts_have_a_designed_state(qtbot, text):
     """F31."""
     desk = Desk().open()
     page, view = make(qtbot, desk)
-    desk.session.set_text(text)
+    desk.session.texts.set_text(text)
     desk.answer()
     for name in ("heatmap", "lines"):
         view.show_view(name)
@@ -245,10 +248,10 @@ def test_that_pictures_dim_only_when_the_answer_is_slow(qtbot):
     page, _ = make(qtbot, desk)
     dimmed = []
     page.text_bar.source_strip.set_stale = dimmed.append
-    desk.session.set_text("quick")
+    desk.session.texts.set_text("quick")
     desk.answer()
     assert dimmed == []
-    desk.session.set_text("slow")
+    desk.session.texts.set_text("slow")
     qtbot.waitUntil(lambda: dimmed == [True], timeout=2000)
     desk.answer()
     assert dimmed == [True, False]

@@ -199,11 +199,11 @@ def test_that_exporting_nothing_says_so(qtbot):
     qtbot.addWidget(parent)
     intents = FigureCommands(desk.session, ViewState(), parent, dict)
     intents.export()
-    assert desk.session.notice is not None
-    assert not desk.session.notice.is_error
-    desk.session.dismiss_notice()
+    assert desk.session.notices.shown is not None
+    assert not desk.session.notices.shown.is_error
+    desk.session.notices.dismiss()
     intents.copy_figure()
-    assert desk.session.notice is not None
+    assert desk.session.notices.shown is not None
 
 
 def test_that_the_dialog_writes_a_figure_file_of_what_is_shown(qtbot, tmp_path):

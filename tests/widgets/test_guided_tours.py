@@ -78,9 +78,9 @@ def _take(qtbot, program, tour) -> None:
     assert not learning.bar.isVisible()
     assert learning.tours.steps_seen(tour) == len(tour.steps)
     program.training.stop()
-    qtbot.waitUntil(lambda: not program.training.is_active, timeout=30_000)
-    qtbot.waitUntil(lambda: session.busy is None and session.setting == before, timeout=60_000)
-    qtbot.waitUntil(lambda: not session.is_stale, timeout=60_000)
+    qtbot.waitUntil(lambda: not program.training.run.is_active, timeout=30_000)
+    qtbot.waitUntil(lambda: session.opening.busy is None and session.setting == before, timeout=60_000)
+    qtbot.waitUntil(lambda: not session.tracing.is_stale, timeout=60_000)
     assert program.window.view.page == page
 
 
@@ -114,7 +114,9 @@ def test_that_on_a_projector_what_is_pointed_at_is_large_enough_and_afterwards_a
             qtbot.waitUntil(lambda shown=target: shown.height() >= 300, timeout=2000)
         tours.next()
     assert not view.folded
-    qtbot.waitUntil(lambda: not program.session.is_stale and program.session.busy is None, timeout=60_000)
+    qtbot.waitUntil(
+        lambda: not program.session.tracing.is_stale and program.session.opening.busy is None, timeout=60_000
+    )
     assert all(part.isVisible() for part in parts)
     assert not explore.inspector.measures.isVisible()
     view.set_theme("light")
@@ -150,13 +152,13 @@ def test_that_a_kept_view_and_a_session_end_a_tour_and_are_not_taken_back_with_i
     kept_views.go(0)
     assert learning.tours.tour is None
     assert not learning.bar.isVisible()
-    qtbot.waitUntil(lambda: session.busy is None and session.setting == kept, timeout=60_000)
+    qtbot.waitUntil(lambda: session.opening.busy is None and session.setting == kept, timeout=60_000)
     window.workspace.files.save_to(tmp_path / "talk.attnscope")
     learning.start_tour("heads")
     _settle(qtbot, learning.tours)
     window.workspace.files.open_path(str(tmp_path / "talk.attnscope"))
     qtbot.waitUntil(lambda: learning.tours.tour is None, timeout=60_000)
-    qtbot.waitUntil(lambda: session.busy is None and session.setting == kept, timeout=60_000)
+    qtbot.waitUntil(lambda: session.opening.busy is None and session.setting == kept, timeout=60_000)
     learning.tours.leave()
     assert session.setting == kept
 
@@ -170,11 +172,11 @@ def test_that_another_model_ends_a_tour_and_stays_and_the_tours_own_do_not(qtbot
     own = session.model.name
     assert own == "grammar"
     other = next(name for name in session.demo_models if name != own)
-    session.load_model("no such model")  # nothing is opened: the tour goes on
-    qtbot.waitUntil(lambda: session.busy is None, timeout=60_000)
+    session.opening.load("no such model")  # nothing is opened: the tour goes on
+    qtbot.waitUntil(lambda: session.opening.busy is None, timeout=60_000)
     assert tours.tour is not None
-    session.dismiss_notice()
-    session.load_model(other)
+    session.notices.dismiss()
+    session.opening.load(other)
     qtbot.waitUntil(lambda: tours.tour is None, timeout=60_000)
     assert not learning.bar.isVisible()
     qtbot.waitUntil(lambda: session.traced is not None, timeout=60_000)
@@ -183,4 +185,4 @@ def test_that_another_model_ends_a_tour_and_stays_and_the_tours_own_do_not(qtbot
     _settle(qtbot, tours)
     assert (tours.tour.name, session.model.name) == ("alignment", own)
     tours.leave()
-    qtbot.waitUntil(lambda: session.busy is None and session.model.name == other, timeout=60_000)
+    qtbot.waitUntil(lambda: session.opening.busy is None and session.model.name == other, timeout=60_000)

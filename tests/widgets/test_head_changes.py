@@ -31,7 +31,7 @@ def test_that_the_menu_knocks_out_the_edge_under_the_cursor_and_puts_it_back(qtb
     session = desk.session
     parent = ChangeList(session)
     qtbot.addWidget(parent)
-    shown = session.map_of(ref(0, 1))
+    shown = session.maps.of(ref(0, 1))
     press(head_menu(session, shown, (1, 2), (), parent), "Knock out the edge")
     assert session.interventions == (RemoveEdge(head=ref(0, 1), query=1, key=2),)
     press(head_menu(session, shown, (1, 2), (), parent), "Put back the edge")
@@ -46,12 +46,12 @@ def test_that_a_pattern_is_copied_from_one_head_to_another(qtbot, desk):
     session = desk.session
     parent = ChangeList(session)
     qtbot.addWidget(parent)
-    press(head_menu(session, session.map_of(ref(0, 1)), None, (), parent), "Copy the pattern")
-    own = head_menu(session, session.map_of(ref(0, 1)), None, (), parent)
+    press(head_menu(session, session.maps.of(ref(0, 1)), None, (), parent), "Copy the pattern")
+    own = head_menu(session, session.maps.of(ref(0, 1)), None, (), parent)
     assert not next(a for a in own.actions() if a.text().startswith("Use the pattern")).isEnabled()
     session.select_heads((ref(1, 0),))
     desk.answer()
-    press(head_menu(session, session.map_of(ref(1, 0)), None, (), parent), "Use the pattern of L0H1")
+    press(head_menu(session, session.maps.of(ref(1, 0)), None, (), parent), "Use the pattern of L0H1")
     assert session.interventions[0].sentence.startswith("L1H0: the weights of L0H1")
 
 
@@ -79,7 +79,7 @@ def test_that_delete_knocks_out_the_cell_walked_to(qtbot, desk):
     view = HeadView()
     qtbot.addWidget(view)
     view.resize(400, 300)
-    view.set_map(desk.session.map_of(ref(0, 1)))
+    view.set_map(desk.session.maps.of(ref(0, 1)))
     with qtbot.assertNotEmitted(view.edge_toggled):
         qtbot.keyClick(view, Qt.Key.Key_Delete)
     qtbot.keyClick(view, Qt.Key.Key_Right)

@@ -99,7 +99,7 @@ def test_that_the_tab_comes_with_inspections_and_its_cursor_moves_by_key(
     qtbot.addWidget(page)
     page.resize(1000, 700)
     page.show()
-    state.run_folder = str(tmp_path)
+    state.run.folder = str(tmp_path)
     state.tick()
     state.tick()
     asked = [request for request in posted if isinstance(request, ShowInspections)]
@@ -134,7 +134,7 @@ def test_that_the_tab_comes_with_inspections_and_its_cursor_moves_by_key(
         place = plot._layouts[k].plot.center().toPoint()
         qtbot.mouseMove(plot, place)
         assert told in said[-1]
-    state.run_folder = ""
+    state.run.folder = ""
     state.tick()
     assert page.upper_tabs.tabs[INSIDE].isHidden()
     assert page.upper_tabs.is_shown("Curves")

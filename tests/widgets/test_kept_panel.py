@@ -115,7 +115,7 @@ def test_that_a_view_of_another_model_opens_it_and_keeps_notes_and_views(
 ) -> None:
     """Leaving a tour goes the same way."""
     files, session, own = window.workspace.files, desk.session, desk.model
-    session.set_text("the dog barks")
+    session.texts.set_text("the dog barks")
     desk.answer()
     press(window, "keep-view")
     desk.open(dataclasses.replace(info("decoder", "other"), sha256="cd" * 32))
@@ -194,7 +194,7 @@ def test_that_presenting_gives_no_field_the_focus(qtbot: QtBot, window: MainWind
     fields = labs.labs["Order blindness"].findChildren(QLineEdit)
     assert not any(field.hasSelectedText() for field in fields)
     press(window, "present")
-    desk.session.dismiss_notice()
+    desk.session.notices.dismiss()
     fields[0].setFocus()
     press(window, "present")
     assert window.focusWidget() is fields[0]  # what is still seen keeps it

@@ -289,4 +289,4 @@ def test_that_links_of_the_help_open_questions_recipes_and_models(program):
     assert (program.window.view.page, states.training.recipe.name) == ("train", "set-anomaly")
     assert not states.training.is_active
     learning.follow("model:stories")
-    assert (program.window.view.page, states.session.busy.source) == ("explore", "stories")
+    assert (program.window.view.page, states.session.opening.busy.source) == ("explore", "stories")

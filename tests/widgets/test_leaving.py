@@ -56,7 +56,7 @@ class Room(Desk):
         return self.answer
 
     def train(self, *events: TrainingEvent) -> None:
-        if not self.training.is_active:
+        if not self.training.run.is_active:
             self.training.place.choose(str(self.out))
             self.training.start()
         number = next(r.number for r in self.posted if isinstance(r, StartTraining))

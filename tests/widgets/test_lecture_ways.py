@@ -235,5 +235,5 @@ def test_that_a_recipe_is_not_opened_over_a_run_in_progress(program):
     assert next(o for o in window.workspace.palette._gather() if o.item.key == name).item.is_enabled
     window.view.show_page("train")
     window.pages.training.actions_of_run[0].trigger()
-    assert program.states.training.is_active
+    assert program.states.training.run.is_active
     assert not next(o for o in window.workspace.palette._gather() if o.item.key == name).item.is_enabled

@@ -43,7 +43,7 @@ def test_that_the_panel_asks_when_it_is_first_seen(
     state.handle(LensShown(number=asked[0].number, table=table()))
     assert not panel.note.isVisible()
     panel.hide()
-    desk.session.set_text("another text")
+    desk.session.texts.set_text("another text")
     desk.answer()
     assert len(asked) == 1
 

@@ -42,7 +42,7 @@ def test_that_the_window_shows_each_state_from_start_to_picture(qtbot):
     assert window.pages.explore.card.isVisible()
     desk.session.handle(Ready(devices=("cpu",), demo_models=("tiny", "other")))
     assert [a.text() for a in window.model_menu.demo_actions()] == ["tiny", "other"]
-    desk.session.load_model("tiny")
+    desk.session.opening.load("tiny")
     assert "Loading tiny…" in window.pages.explore.card.accessibleName()
     desk.answer()
     assert window.pages.explore.pictures.isVisible()
@@ -123,7 +123,7 @@ def test_that_what_went_wrong_on_a_page_is_told_until_it_goes_well(qtbot, tmp_pa
     window.pages.training.failed.emit("several runs", "")
     assert window.banner.isVisible()  # something else is well: this is not
     panel._open_recipe(str(tmp_path / "good.toml"))
-    assert desk.session.notice is None
+    assert desk.session.notices.shown is None
     assert not window.banner.isVisible()
 
 
@@ -356,11 +356,11 @@ def test_that_a_note_goes_with_the_next_thing_done_and_a_question_stays(qtbot):
     desk = Desk().open()
     window = make(qtbot, desk)
     window.banner._age = FakeAge()
-    desk.session.tell_person("Saved.")
+    desk.session.notices.tell("Saved.")
     assert window.banner.geometry().top() >= window.pages.explore.geometry().bottom()
     window.view.show_page("labs")
-    assert desk.session.notice is None
-    desk.session.tell_person("Restore it?", action="restore-session")
+    assert desk.session.notices.shown is None
+    desk.session.notices.tell("Restore it?", action="restore-session")
     window.view.show_page("explore")
     desk.session.head_changes.toggle_gate(ref(0, 1))
     assert window.banner.isVisible()
@@ -382,9 +382,9 @@ def test_that_an_undo_elsewhere_is_told(qtbot):
     press(window, "undo")
     assert window.banner.message == "Undid on the page Explore: switch off L0H1 (encoder)."
     window.view.show_page("explore")
-    desk.session.dismiss_notice()
+    desk.session.notices.dismiss()
     press(window, "redo")
-    assert desk.session.notice is None
+    assert desk.session.notices.shown is None
 
 
 def test_that_a_good_trace_has_one_quiet_mark_and_a_wrong_one_is_loud(qtbot):

@@ -139,6 +139,6 @@ def test_that_the_editor_shows_the_heads_that_its_mask_is_for(qtbot):
     window.actions_by_name["custom-mask"].trigger()
     dialog = window.mask_editing.dialog
     assert desk.session.stack == dialog.state.stack == "encoder"
-    assert "encoder" in desk.session.notice.message
+    assert "encoder" in desk.session.notices.shown.message
     dialog.close()
     qtbot.waitUntil(lambda: window.mask_editing.dialog is None)

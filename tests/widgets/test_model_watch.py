@@ -22,7 +22,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def opened(desk: Desk, folder: Path) -> None:
-    desk.session.load_model(str(folder))
+    desk.session.opening.load(str(folder))
     number = desk.posted[-1].number
     desk.session.handle(ModelLoaded(number=number, info=replace(info(), source=str(folder))))
 
@@ -36,11 +36,11 @@ def test_that_f8_changed_weights_are_told_with_a_way_to_read_them_again(qtbot, m
     qtbot.addWidget(owner)
     ModelWatch(desk.session, owner)
     opened(desk, folder)
-    assert desk.session.notice is None
+    assert desk.session.notices.shown is None
     (folder / "model.safetensors").write_bytes(b"new and longer weights")
-    qtbot.waitUntil(lambda: desk.session.notice is not None, timeout=5000)
-    assert "have changed" in desk.session.notice.message
-    assert desk.session.notice.action == "reload-model"
+    qtbot.waitUntil(lambda: desk.session.notices.shown is not None, timeout=5000)
+    assert "have changed" in desk.session.notices.shown.message
+    assert desk.session.notices.shown.action == "reload-model"
 
 
 def test_that_a_stamp_is_of_the_weights_only(folder):

@@ -44,9 +44,9 @@ def test_that_the_old_text_stays_dimmed_until_the_new_one_is_written(qtbot):
     assert shown(panel) == ""
     desk.write("le chat")
     assert shown(panel) == "le chat"
-    desk.session.set_text("another text")
+    desk.session.texts.set_text("another text")
     desk.answer()
-    assert not desk.session.is_stale
+    assert not desk.session.tracing.is_stale
     assert shown(panel) == "le chat"
     qtbot.waitUntil(lambda: panel.texts[0].is_stale, timeout=2000)
     desk.write("le chien")
@@ -57,7 +57,7 @@ def test_that_the_old_text_stays_dimmed_until_the_new_one_is_written(qtbot):
 def test_that_what_comes_for_an_older_text_is_not_taken():
     desk = LateDesk().open(info("decoder"))
     older = desk.whole
-    desk.session.set_text("another text")
+    desk.session.texts.set_text("another text")
     desk.answer()
     desk.session.handle(OutputWritten(number=older.number, comparison=older.comparison))
     assert desk.session.traced.comparison.is_writing
@@ -73,5 +73,5 @@ def test_that_maps_stay_when_writing_fails():
     desk.session.handle(Failed(number=number, request="TraceText", message="There is not enough memory."))
     assert desk.session.traced.number == number
     assert not desk.session.traced.comparison.is_writing
-    assert not desk.session.is_stale
-    assert "memory" in desk.session.notice.message
+    assert not desk.session.tracing.is_stale
+    assert "memory" in desk.session.notices.shown.message

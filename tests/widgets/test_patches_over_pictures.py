@@ -35,7 +35,7 @@ def desk_of_pictures() -> tuple[Desk, Picture]:
         info("encoder"), architecture="ViT", objective="classification", reads="picture", samples=()
     )
     desk = Desk().open(model)
-    desk.session.set_text("one two three four")
+    desk.session.texts.set_text("one two three four")
     desk.answer()
     traced = desk.session.traced
     assert traced is not None

@@ -52,7 +52,7 @@ def desk() -> Desk:
 
 @pytest.fixture
 def shown(qtbot: QtBot, desk: Desk) -> tuple[HeadPanel, PictureState, list[ShowPicture], ViewState]:
-    desk.session.set_text("one two three")  # and </s>: four tokens, as the picture has
+    desk.session.texts.set_text("one two three")  # and </s>: four tokens, as the picture has
     desk.answer()
     asked: list[ShowPicture] = []
     states, view = states_of(desk.session, worker=asked.append), ViewState()  # type: ignore[arg-type]

@@ -63,7 +63,7 @@ def test_that_the_head_of_a_lecture_has_the_room_and_the_grid_stands_above_the_a
     qtbot.wait(20)
     before = min(head.width(), head.height())
     window.actions_by_name["present"].trigger()
-    assert window.workspace._session.notice is not None
+    assert window.workspace._session.notices.shown is not None
     qtbot.waitUntil(lambda: min(head.width(), head.height()) > 1.2 * before, timeout=2000)
     assert window.focusWidget() is explore.grid_panel.grid
     grid, answers = explore.grid_panel, explore.answers
@@ -71,7 +71,7 @@ def test_that_the_head_of_a_lecture_has_the_room_and_the_grid_stands_above_the_a
     assert grid.parentWidget() is answers.parentWidget()
     window.actions_by_name["own-grid"].trigger()  # which ends it, so that the panel has a place to go back to
     assert not window.view.is_presenting
-    assert window.workspace._session.notice is None
+    assert window.workspace._session.notices.shown is None
     window.actions_by_name["own-grid"].trigger()
     assert explore.pictures.indexOf(grid) == 0
 
@@ -217,8 +217,8 @@ def test_that_large_type_takes_no_room_from_the_map_of_a_sentence_of_any_length(
 ) -> None:
     desk = Desk().open()
     words = " ".join(["a", "bought", "small", "village"][k % 4] for k in range(n_words))
-    desk.session.set_text(words)
-    desk.session.set_target(words)
+    desk.session.texts.set_text(words)
+    desk.session.texts.set_target(words)
     desk.answer()
     sides = []
     for theme in ("light", "projector"):

@@ -113,8 +113,8 @@ def test_that_the_menu_opens_the_dialog_only_with_heads_off(qtbot):
         choose_folder=lambda *_: "", pruning=PruningState(Requests(posted.append)),
     )  # fmt: skip
     commands.remove_heads()
-    assert desk.session.notice is not None
-    assert "No head is off" in desk.session.notice.message
+    assert desk.session.notices.shown is not None
+    assert "No head is off" in desk.session.notices.shown.message
     desk.session.head_changes.toggle_gate(ref(0, 1))
     commands.remove_heads()
     dialog = parent.findChild(PruneDialog)

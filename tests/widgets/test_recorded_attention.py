@@ -40,11 +40,11 @@ def test_that_the_recorded_text_is_shown_and_no_other_can_be_read(qtbot):
     session = desk.session
     assert session.text == "the recorded text"
     n_traces = len(desk.traces())
-    session.set_text("another text")
-    session.choose_sample(Sample(text="a sample"))
+    session.texts.set_text("another text")
+    session.texts.choose_sample(Sample(text="a sample"))
     assert session.text == "the recorded text"
     assert len(desk.traces()) == n_traces
-    assert "cannot read another text" in session.notice.message
+    assert "cannot read another text" in session.notices.shown.message
     bar = TextBar(session, ViewState())
     qtbot.addWidget(bar)
     assert bar.text_edit.isReadOnly()
@@ -83,7 +83,7 @@ def test_that_everything_works_again_when_a_model_is_opened(qtbot):
     assert not bar.text_edit.isReadOnly()
     assert bar.samples_button.isEnabled()
     assert control.isEnabled()
-    desk.session.set_text("my own words")
+    desk.session.texts.set_text("my own words")
     assert desk.session.text == "my own words"
 
 

@@ -184,7 +184,7 @@ def test_that_typing_keeps_the_cursor(desk: Desk, qtbot: QtBot) -> None:
 
 def test_that_buttons_follow_the_run(desk: Desk, qtbot: QtBot) -> None:
     qtbot.mouseClick(desk.button("Start"), Qt.MouseButton.LeftButton)
-    assert desk.state.status.phase == "starting"
+    assert desk.state.run.status.phase == "starting"
     assert not desk.button("Start").isEnabled()
     assert desk.editor.isReadOnly()
     desk.news(started(), *steps(1, 3))
@@ -219,7 +219,7 @@ def test_that_keys_start_pause_and_stop(desk: Desk) -> None:
     assert keys == ["Ctrl+Return", "Ctrl+Shift+Return", "Ctrl+."]
     for action in desk.page.actions_of_run[:1]:
         action.trigger()
-    assert desk.state.status.phase == "starting"
+    assert desk.state.run.status.phase == "starting"
 
 
 def test_that_a_failed_start_marks_the_line_and_leaves_the_text(desk: Desk) -> None:
@@ -235,7 +235,7 @@ def test_that_a_failed_start_marks_the_line_and_leaves_the_text(desk: Desk) -> N
     assert message in desk.texts()
     desk.state.recipe.edit(RECIPE.replace("4", "8"))
     desk.state.tick()
-    assert desk.state.status == IDLE, "what could not be started is not what is there now"
+    assert desk.state.run.status == IDLE, "what could not be started is not what is there now"
     assert message not in desk.texts()
 
 
@@ -245,7 +245,7 @@ def test_that_devices_are_offered(desk: Desk) -> None:
     assert [combo.itemData(i) for i in range(combo.count())] == ["auto", "cpu", "cuda"]
     combo.setCurrentIndex(2)
     combo.activated.emit(2)
-    assert desk.state.device == "cuda"
+    assert desk.state.place.device == "cuda"
 
 
 def test_that_files_are_chosen_into_the_recipe_and_the_run(
@@ -304,8 +304,8 @@ def test_that_a_complete_run_offers_a_new_folder_and_more_steps(desk: Desk, qtbo
     request = [r for r in desk.posted if isinstance(r, StartTraining)][-1]
     assert request.may_lengthen
     assert f"n_steps = {n_steps + 7}" in request.recipe
-    assert request.out == desk.state.run_folder
-    assert len(desk.state.curves.train_loss) == n_steps
+    assert request.out == desk.state.run.folder
+    assert len(desk.state.run.curves.train_loss) == n_steps
     assert not desk.button("Start").isEnabled()
 
 
@@ -719,7 +719,7 @@ def test_that_the_frames_of_ten_seconds_of_plotting_at_60_hz_do_not_abort(desk: 
         done += 10
         desk.page._on_tick()
         QApplication.processEvents()  # paints, as after 16 ms
-    assert desk.state.curves.last_step == done
+    assert desk.state.run.curves.last_step == done
 
 
 def test_that_a_task_is_asked_for_no_data_and_a_text_is_needed_to_start(qtbot: QtBot, tmp_path: Path) -> None:

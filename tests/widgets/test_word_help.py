@@ -100,7 +100,7 @@ def test_that_nothing_is_offered_where_words_are_many(qtbot):
 
 def show_unknown(bar: TextBar, desk: Desk) -> None:
     """A trace of a text whose second and third words are unknown."""
-    desk.session.set_text("the whyte dogg")
+    desk.session.texts.set_text("the whyte dogg")
     request = desk.posted[-1]
     known = Token(id=5, piece="the", start=0, end=3)
     unknown = [
@@ -151,7 +151,7 @@ def test_that_a_known_word_opens_nothing_by_a_click_and_a_changed_text_is_not_wr
     bar.source_strip.token_clicked.emit(1)
     menu = open_menu(bar)
     assert menu is not None
-    desk.session.set_text("another text")
+    desk.session.texts.set_text("another text")
     menu.actions()[0].trigger()
     menu.close()
     assert desk.session.text == "another text"

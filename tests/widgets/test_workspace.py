@@ -134,7 +134,7 @@ def test_that_the_history_goes_back_to_a_step_and_forward_again(qtbot):
     start = session.setting
     session.head_changes.toggle_gate(ref(0, 0))
     session.set_aspect(Aspect(hidden="first"))
-    session.set_text("another text")
+    session.texts.set_text("another text")
     end = session.setting
     press(window, "history")
     steps = window.workspace.history.steps
@@ -203,7 +203,7 @@ def test_that_a_session_comes_back_with_everything(qtbot, tmp_path: Path):
     desk = Desk().open()
     window = make(qtbot, desk)
     session = desk.session
-    session.set_text("a cat")
+    session.texts.set_text("a cat")
     session.head_changes.toggle_gate(ref(0, 1))
     session.select_heads((ref(0, 1), ref(1, 0)))
     session.set_aspect(Aspect(blend="mean"))
@@ -213,7 +213,7 @@ def test_that_a_session_comes_back_with_everything(qtbot, tmp_path: Path):
     window.workspace.files.save_to(tmp_path / "talk")
     assert (tmp_path / "talk.attnscope").is_file()
     session.go_to(0)
-    session.set_text("something else")
+    session.texts.set_text("something else")
     window.view.set_colour_map("greys")
     window.workspace.files.open_path(str(tmp_path / "talk.attnscope"))
     desk.answer()
@@ -229,7 +229,7 @@ def test_that_a_moved_model_is_asked_for_and_the_rest_is_kept(qtbot, tmp_path: P
     desk = Desk().open()
     window = make(qtbot, desk)
     files = window.workspace.files
-    desk.session.set_text("kept text")
+    desk.session.texts.set_text("kept text")
     desk.session.head_changes.toggle_gate(ref(0, 0))
     files.save_to(tmp_path / "a.attnscope")
     desk.session.go_to(0)
@@ -278,7 +278,7 @@ def test_that_dropped_files_folders_and_texts_are_opened(qtbot, tmp_path: Path):
     assert "a picture" in window.banner.message
     data.setUrls([QUrl.fromLocalFile(str(tmp_path / "a.txt"))])
     drop(window, data)
-    assert desk.session.notice is None
+    assert desk.session.notices.shown is None
 
 
 def drop(window: MainWindow, data: QMimeData) -> None:
@@ -332,13 +332,13 @@ def test_that_a_program_that_died_leaves_its_session_and_a_clean_end_does_not(qt
 def test_that_the_last_session_can_be_restored(qtbot, tmp_path: Path):
     desk = Desk().open()
     window = make(qtbot, desk)
-    desk.session.set_text("from before")
+    desk.session.texts.set_text("from before")
     desk.answer()
     content = window.workspace.files.content()
     (tmp_path / "last.attnscope").write_bytes(content)
     window.workspace.start_autosave(tmp_path)
-    assert desk.session.notice is None
-    desk.session.set_text("now")
+    assert desk.session.notices.shown is None
+    desk.session.texts.set_text("now")
     press(window, "restore-session")
     desk.answer()
     qtbot.waitUntil(lambda: desk.session.text == "from before", timeout=2000)
@@ -398,7 +398,7 @@ def test_that_a_message_moves_nothing(qtbot):
     desk = Desk().open()
     window = make(qtbot, desk)
     before = window.pages.explore.head_panel.mapTo(window, QPoint(0, 0))
-    desk.session.tell_person("Something " * 40, is_error=True)
+    desk.session.notices.tell("Something " * 40, is_error=True)
     assert window.banner.isVisible()
     assert window.pages.explore.head_panel.mapTo(window, QPoint(0, 0)) == before
     assert window.rect().contains(window.banner.geometry())

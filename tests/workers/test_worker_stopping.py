@@ -111,16 +111,16 @@ def test_that_a_trace_is_stopped_told_of_and_traced_again() -> None:
     desk, work, cancelled = Desk().open(), WorkState(), []
     session = desk.session
     watch_session(work, session, cancelled.append)
-    session.set_text("a long text")
-    number = session._asking.trace_number
+    session.texts.set_text("a long text")
+    number = session.tracing.number
     assert work.waited_for is not None
     assert work.waited_for.name == "Tracing the text"
     work.stop("Tracing the text")
     assert cancelled == [number]
     assert work.jobs == ()
-    assert session.is_stale  # the old pictures stay, dimmed
-    assert session.notice is not None
-    assert session.notice.action == "trace-again"
+    assert session.tracing.is_stale  # the old pictures stay, dimmed
+    assert session.notices.shown is not None
+    assert session.notices.shown.action == "trace-again"
     session.tracing.again()
     assert work.waited_for is not None
     n_traces = len(desk.traces())

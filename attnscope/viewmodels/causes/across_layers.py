@@ -206,7 +206,7 @@ class AcrossState:
     def _ask(self) -> None:
         """Ask for the trace that is shown, unless that was done already."""
         session, traced = self._session, self._traced()
-        if not self.query.is_watched or traced is None or session.is_stale:
+        if not self.query.is_watched or traced is None or session.tracing.is_stale:
             return
         if _n_keys(traced) > MAX_TOKENS or not self.tokens:
             self.query.forget()

@@ -206,7 +206,7 @@ class AttributingState:
         session, traced = self._session, self._session.traced
         if not self._query.is_watched or session.model is None or refusal_of(session.model):
             return
-        if traced is None or session.is_stale or not self._across.tokens:
+        if traced is None or session.tracing.is_stale or not self._across.tokens:
             return
         request = AttributeOutput(
             position=self.position,

@@ -65,7 +65,7 @@ class GraphState:
         """Ask for what is shown, unless that was done already."""
         session, across = self._session, self._across
         traced = session.traced
-        if not self.query.is_watched or traced is None or session.is_stale:
+        if not self.query.is_watched or traced is None or session.tracing.is_stale:
             return
         if not across.is_followed:
             if self.graph is not None:

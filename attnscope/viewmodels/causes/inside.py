@@ -201,7 +201,7 @@ class InsideState:
         self._ask()
 
     def _take_awaited(self) -> None:
-        if self._awaited_query is not None and not self._session.is_stale and self.tokens:
+        if self._awaited_query is not None and not self._session.tracing.is_stale and self.tokens:
             query, self._awaited_query = self._awaited_query, None
             self.choose_query(query)
 
@@ -210,7 +210,7 @@ class InsideState:
         if not self.asking.is_watched:
             return
         session, traced, head = self._session, self._traced(), self._session.primary
-        if traced is None or head is None or session.is_stale or not self.tokens:
+        if traced is None or head is None or session.tracing.is_stale or not self.tokens:
             return
         about = (traced.number, head, self.query)
         if self.asking.ask(about, self._request(traced, head)):
@@ -225,5 +225,5 @@ class InsideState:
             target=session.target,
             gates=traced.gates,
             interventions=traced.interventions,
-            past_trained=session.is_past_trained,
+            past_trained=session.texts.is_past_trained,
         )

@@ -88,7 +88,7 @@ class LensState:
         if session.model.body:
             self.changed.busy.emit()
             return
-        if session.traced is None or session.is_stale or not session.text.strip():
+        if session.traced is None or session.tracing.is_stale or not session.text.strip():
             self.changed.busy.emit()
             return
         changes = session.interventions

@@ -94,7 +94,7 @@ def wish_of(choice: SideChoice, session: Session) -> SideWish | None:
         target=target,
         gates=gates,
         interventions=interventions,
-        is_past_trained=session.is_past_trained,
+        is_past_trained=session.texts.is_past_trained,
     )
 
 

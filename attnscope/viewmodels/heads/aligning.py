@@ -169,8 +169,8 @@ class AligningState:
         pair = self.offered
         if pair is not None:
             if pair.source != self._session.text:
-                self._session.set_text(pair.source)
-            self._session.set_target(pair.target)
+                self._session.texts.set_text(pair.source)
+            self._session.texts.set_target(pair.target)
 
     def select_best(self) -> None:
         """Select the head that aligns best."""
@@ -191,7 +191,7 @@ class AligningState:
 
     def _cells_of_text(self) -> tuple[GoldCell, ...]:
         """The links on the tokens of the newest trace; none while they are of another one."""
-        is_of_trace = self.table is not None and not self._session.is_stale
+        is_of_trace = self.table is not None and not self._session.tracing.is_stale
         return self.query.answer.cells if self.query.answer is not None and is_of_trace else ()
 
     def _on_model(self) -> None:
@@ -211,8 +211,8 @@ class AligningState:
 
     def _ask(self) -> None:
         """Ask about the newest trace, unless that was done already."""
-        traced = self._session.traced
-        if not self.query.is_watched or not self.is_offered or traced is None or self._session.is_stale:
+        traced, is_stale = self._session.traced, self._session.tracing.is_stale
+        if not self.query.is_watched or not self.is_offered or traced is None or is_stale:
             return
         request = ShowAlignment(trace=traced.number, rows=self.rows, files=self.files)
         self.query.ask((traced.number, self.rows, self.files), request)

@@ -377,9 +377,9 @@ class HeadsState:
         """Let the Explore page show one of the card's texts."""
         if self.card is not None and 0 <= index < len(self.card.texts):
             text = self.card.texts[index]
-            self._session.set_text(text.source)
+            self._session.texts.set_text(text.source)
             if text.target is not None:
-                self._session.set_target(text.target)
+                self._session.texts.set_target(text.target)
 
     def handle(self, reply: Reply) -> None:
         """Take a reply; those of other parts of the window are passed over."""

@@ -96,7 +96,7 @@ class PictureState:
     @property
     def shown(self) -> tuple[Picture, HeadMap] | None:
         """The picture and the selected head's map of it; None unless both are there and agree."""
-        head_map = self._session.map_of(self._session.primary)
+        head_map = self._session.maps.of(self._session.primary)
         picture, traced = self.picture, self._session.traced
         if picture is None or head_map is None or head_map.weights.shape != (picture.n_tokens,) * 2:
             return None
@@ -123,7 +123,7 @@ class PictureState:
         is_of_text = (
             self.picture is not None and traced is not None and self.picture.text == traced.source.text
         )
-        if is_of_text and self._session.map_of(self._session.primary) is not None:
+        if is_of_text and self._session.maps.of(self._session.primary) is not None:
             return "These weights are not between single patches. Show a single head, patch by patch."
         return "Reading the picture…"
 
@@ -161,7 +161,7 @@ class PictureState:
     def _ask(self) -> None:
         """Ask for the picture of the trace, unless that was done already."""
         session = self._session
-        if self.is_offered and session.traced is not None and not session.is_stale:
+        if self.is_offered and session.traced is not None and not session.tracing.is_stale:
             self._asking.ask(session.traced.number, ShowPicture(text=session.text))
 
 

@@ -1,15 +1,16 @@
-"""The maps and thumbnails of the newest trace as the aspect shows them, each made once."""
+"""The maps and thumbnails of the newest trace as the aspect shows them, each made once; which those are."""
 
 import dataclasses
 from collections import OrderedDict
 from collections.abc import Hashable, Iterable
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from attnscope.records.axes import tokens_of_site
 from attnscope.records.maps import HeadMap, SiteGrid
-from attnscope.records.messages import Traced
+from attnscope.records.messages import HeadsShown, ShowHeads, Traced
 from attnscope.records.models import ModelInfo
 from attnscope.records.sites import HeadRef, Site
 from attnscope.records.tiles import is_long
@@ -17,24 +18,51 @@ from attnscope.records.tokens import Token, Tokens
 from attnscope.viewmodels.maps.aggregation import MAX_BLENDED_CELLS, grid_through, map_through
 from attnscope.viewmodels.maps.aspect import Aspect, blended_heads
 from attnscope.viewmodels.maps.word_map import words_of_tokens
+from attnscope.viewmodels.query import Requests
+
+if TYPE_CHECKING:
+    from attnscope.viewmodels.session.state import Session
 
 _N_KEPT = 64
 
 
-class ShownMaps:
-    """Keeps what was made of the maps that came, and the maps themselves, so that none is made twice."""
+class HeadMaps:
+    """Fetches the maps of heads and keeps what was made of them, so that none is made twice.
 
-    def __init__(self) -> None:
+    `raw` are the maps as the worker sent them.
+    """
+
+    raw: tuple[HeadMap, ...] = ()
+    number: int = 0
+    """Of the request for the maps that were asked for last."""
+
+    def __init__(self, session: "Session", requests: Requests) -> None:
+        self._session, self._requests = session, requests
         self._made: OrderedDict[Hashable, tuple[object, object]] = OrderedDict()
 
-    def map_of(
-        self, head: HeadRef | None, maps: Iterable[HeadMap], aspect: Aspect, heads: tuple[HeadRef, ...]
-    ) -> HeadMap | None:
-        """The map of `head` through `aspect`; a blend of `heads` stands for each of them.
+    @property
+    def blended(self) -> tuple[HeadRef, ...]:
+        """The heads of the shown map: the one selected last, or those the aspect makes one of."""
+        now = self._session
+        return heads_to_blend(now.aspect, now.selection, now.model, now.traced, now.text)
+
+    @property
+    def wanted(self) -> tuple[HeadRef, ...]:
+        """The heads to be sent in full: the selected ones, and all of a blend."""
+        return tuple(dict.fromkeys((*self._session.selection, *self.blended)))
+
+    @property
+    def shown(self) -> tuple[HeadMap, ...]:
+        """The maps of the selected heads through the aspect; a blend of them once."""
+        return distinct(map(self.of, self._session.selection))
+
+    def of(self, head: HeadRef | None) -> HeadMap | None:
+        """The map of `head` through the aspect; a blend of heads stands for each of them.
 
         None while one of the maps it is made of has not come.
         """
-        found = {m.head: m for m in maps}
+        aspect, heads = self._session.aspect, self.blended
+        found = {m.head: m for m in self.raw}
         own = found.get(head) if head else None
         is_called_anew = own is not None and own.following is not None and aspect.rows == "written"
         if own is None or not (aspect.changes_maps or is_called_anew):
@@ -51,21 +79,37 @@ class ShownMaps:
         made = self._made[key][1]
         return made if isinstance(made, HeadMap) else None
 
-    def grid(
-        self, grid: SiteGrid, aspect: Aspect, sides: tuple[tuple[Token, ...], tuple[Token, ...]]
-    ) -> SiteGrid:
-        """The thumbnails of a site through `aspect`."""
-        if not aspect.leaves_out:
+    def grid(self, grid: SiteGrid) -> SiteGrid:
+        """The thumbnails of a site of the trace that is shown through the aspect."""
+        aspect, traced = self._session.aspect, self._session.traced
+        if traced is None or not aspect.leaves_out:
             return grid
         key = ("grid", aspect.hidden, aspect.block, aspect.is_renormalised, id(grid))
         if key not in self._made:
-            self._keep(key, grid, grid_through(aspect, grid, *sides))
+            self._keep(key, grid, grid_through(aspect, grid, *sides_of_site(grid.site, traced)))
         made = self._made[key][1]
         return made if isinstance(made, SiteGrid) else grid
 
-    def clear(self) -> None:
-        """Forget everything: other maps have come."""
+    def take_all(self, maps: tuple[HeadMap, ...]) -> None:
+        """The maps of another trace, or none."""
+        self.raw = maps
         self._made.clear()
+
+    def fetch(self) -> None:
+        """Ask for what is wanted and not there."""
+        traced, wanted = self._session.traced, self.wanted
+        if traced and not {m.head for m in self.raw}.issuperset(wanted):
+            self.number = self._requests.send(
+                ShowHeads(heads=wanted, model=traced.model, trace=traced.number)
+            )
+
+    def take(self, reply: HeadsShown, traced: Traced | None) -> None:
+        """Take maps that were asked for; those of an older trace than `traced` change nothing."""
+        if reply.number != self.number or traced is None or reply.trace not in (0, traced.number):
+            return  # the last: from a thread that did not know yet
+        kept = tuple(m for m in self.raw if m.head not in {new.head for new in reply.maps})
+        self.raw = kept + reply.maps
+        self._session.changed.heads.emit()
 
     def _keep(self, key: Hashable, sources: object, made: object) -> None:
         self._made[key] = (sources, made)

@@ -9,7 +9,7 @@ from attnscope.viewmodels.view_state import ViewState
 
 def open_and_explore(session: Session, view: ViewState, source: str, device: str = "auto") -> None:
     """Load a model and turn to Explore once it is open; at once while none was open before."""
-    session.load_model(source, device)
+    session.opening.load(source, device)
     if session.model is None:
         view.show_page("explore")
         return
@@ -25,7 +25,7 @@ def open_and_explore(session: Session, view: ViewState, source: str, device: str
         view.show_page("explore")
 
     def look() -> None:
-        if session.busy is None or session.busy.source != source:
+        if session.opening.busy is None or session.opening.busy.source != source:
             end()  # it failed, was given up, or another is opened instead
 
     told.model.connect(explore, max_args=0)

@@ -4,15 +4,18 @@ Every intent is one step of the session's history; moves of one gate in a row ar
 many gates at once, and how a step names heads, are pure functions.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
-from typing import Protocol
+from typing import TYPE_CHECKING
 
+from attnscope.counting import plural
 from attnscope.records.interventions import Interventions
-from attnscope.records.models import ModelInfo
+from attnscope.records.messages import Traced
 from attnscope.records.sites import NO_GATES, Gates, HeadRef, Site
-from attnscope.viewmodels.session.history import History, Setting
-from attnscope.viewmodels.session.intervening import PatternClip, label_of
+from attnscope.viewmodels.session.intervening import PatternClip, label_of, mask_in, with_mask
+
+if TYPE_CHECKING:
+    from attnscope.viewmodels.session.state import Session
 
 
 def every_head(sites: Iterable[Site]) -> tuple[HeadRef, ...]:
@@ -52,31 +55,13 @@ def label_of_heads(heads: tuple[HeadRef, ...]) -> str:
     return f"{len(heads)} heads"
 
 
-class ChangedSession(Protocol):
-    """What the intents need of a session."""
-
-    @property
-    def model(self) -> ModelInfo | None:
-        """The open model."""
-
-    @property
-    def setting(self) -> Setting:
-        """Everything that undo brings back, as it is now."""
-
-    @property
-    def history(self) -> History:
-        """The steps taken."""
-
-    def change(self, label: str, after: Setting, *, group: str = "", is_drag: bool = False) -> None:
-        """Take over a setting as one step."""
-
-
 class HeadChanges:
     """The intents that change heads; `pattern_clip` is the pattern copied last."""
 
-    def __init__(self, workspace: ChangedSession, tell: Callable[[], None]) -> None:
-        self._workspace, self._tell = workspace, tell
-        self.pattern_clip: PatternClip | None = None
+    pattern_clip: PatternClip | None = None
+
+    def __init__(self, session: "Session") -> None:
+        self._session = session
 
     def toggle_gate(self, head: HeadRef) -> None:
         """Switch one head off, or fully on when it is off."""
@@ -93,31 +78,31 @@ class HeadChanges:
         """Move one gate; moves of one gate in a row are one step for undo until `end_drag`."""
         gates = self._gates.with_value(head, min(max(value, 0.0), 1.0))
         label = f"gate of {label_of_heads((head,))} to {gates.value(head):.2f}"
-        after = replace(self._workspace.setting, gates=gates)
-        self._workspace.change(label, after, group=f"gate {head}", is_drag=True)
+        after = replace(self._session.setting, gates=gates)
+        self._session.change(label, after, group=f"gate {head}", is_drag=True)
 
     def end_drag(self) -> None:
         """The gate is let go: the next move is a step of its own."""
-        self._workspace.history.close_group()
+        self._session.history.close_group()
 
     def set_gates(self, label: str, gates: Gates) -> None:
         """Take over all gates at once; `label` names the step."""
-        self._workspace.change(label, replace(self._workspace.setting, gates=gates))
+        self._session.change(label, replace(self._session.setting, gates=gates))
 
     def prune_all_but(self, heads: tuple[HeadRef, ...]) -> None:
         """Switch off every other head of the stacks that these are in; other stacks stay as they are."""
-        if self._workspace.model and heads:
+        if self._session.model and heads:
             stacks = {head.stack for head in heads}
             others = [(head, value) for head, value in self._gates.values if head.stack not in stacks]
-            sites = [site for site in self._workspace.model.sites if site.stack in stacks]
+            sites = [site for site in self._session.model.sites if site.stack in stacks]
             gates = Gates.of([*others, *all_but(sites, heads).values])
             kept = heads[0].label if len(heads) == 1 else label_of_heads(heads)
             self.set_gates(f"prune all of the {' and '.join(sorted(stacks))} but {kept}", gates)
 
     def invert_gates(self) -> None:
         """Each gate g becomes 1 − g."""
-        if self._workspace.model:
-            self.set_gates("invert gates", inverted(self._gates, self._workspace.model.sites))
+        if self._session.model:
+            self.set_gates("invert gates", inverted(self._gates, self._session.model.sites))
 
     def reset_gates(self) -> None:
         """Every head fully on."""
@@ -125,15 +110,28 @@ class HeadChanges:
 
     def intervene(self, interventions: Interventions) -> None:
         """Change single heads in the middle of the pass; `viewmodels.intervening` makes the list."""
-        setting = self._workspace.setting
+        setting = self._session.setting
         label = label_of(setting.interventions, interventions)
-        self._workspace.change(label, replace(setting, interventions=interventions))
+        self._session.change(label, replace(setting, interventions=interventions))
+
+    def leave_out_unfit_mask(self, traced: Traced) -> None:
+        """A mask for another number of tokens, of a file for instance, was not used for a trace."""
+        session, setting = self._session, self._session.setting
+        mask = mask_in(setting.interventions)
+        if mask is None or traced.text != setting.text or mask.n_tokens == len(traced.source):
+            return
+        left = with_mask(setting.interventions, None)
+        session.change("the model's own mask", replace(setting, interventions=left))
+        session.notices.tell(
+            f"The mask is drawn for {plural(mask.n_tokens, 'token')}, this text has {len(traced.source)}: "
+            "it is left out."
+        )
 
     def copy_pattern(self, head: HeadRef) -> None:
         """Remember the pattern of `head` on this text, to be put onto another head or text."""
-        setting = self._workspace.setting
+        setting = self._session.setting
         self.pattern_clip = PatternClip(head=head, text=setting.text, target=setting.target)
-        self._tell()
+        self._session.changed.interventions.emit()
 
     def forget(self) -> None:
         """Another model has come: patterns of the old one mean nothing."""
@@ -141,4 +139,4 @@ class HeadChanges:
 
     @property
     def _gates(self) -> Gates:
-        return self._workspace.setting.gates
+        return self._session.setting.gates

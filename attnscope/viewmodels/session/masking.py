@@ -127,11 +127,11 @@ class EdgeLists:
         """Take the cells of the edge list in a file; the worker reads it."""
         tokens = self._tokens()
         self._asked = (self._session.text, tokens)
-        self._session.read_edges(path, tokens)
+        self._session.texts.read_edges(path, tokens)
 
     def take_file(self) -> None:
         """The worker has read a file."""
-        read, here = self._session.edges, (self._session.text, self._tokens())
+        read, here = self._session.texts.edges, (self._session.text, self._tokens())
         if read is None or not here[1] or self._asked != here:
             return  # another editor asked, or the text has changed
         self._asked = ("", ())

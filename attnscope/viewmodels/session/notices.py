@@ -1,6 +1,8 @@
-"""What a session tells the person: something to know, and what is being opened."""
+"""What a session tells the person: one message at a time."""
 
 from dataclasses import dataclass
+
+from psygnal import SignalInstance
 
 OPENING = ("Open", "LoadModel", "OpenText")
 """What notices of something that could not be opened are about: they go when the next thing is opened."""
@@ -25,15 +27,27 @@ class Notice:
         return self.is_error or self.action in QUESTIONS
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Busy:
-    """A model is being opened: what is happening, and how far it is (0…1, None when unknown)."""
+class Notices:
+    """Keeps the message that is shown; `changed` is emitted with each other one, and when it goes."""
 
-    source: str
-    what: str
-    fraction: float | None = None
+    shown: Notice | None = None
 
+    def __init__(self, changed: SignalInstance) -> None:
+        self._changed = changed
 
-def short_name(source: str) -> str:
-    """The last part of a path, or the whole of a plain name."""
-    return source.rstrip("/\\").replace("\\", "/").rsplit("/", 1)[-1] or source
+    def tell(self, message: str, *, is_error: bool = False, action: str = "", about: str = "") -> None:
+        """Show a message until it is dismissed or out of date; `about` is the notice's request."""
+        self.show(Notice(message=message, is_error=is_error, action=action, request=about))
+
+    def show(self, notice: Notice | None) -> None:
+        self.shown = notice
+        self._changed.emit()
+
+    def dismiss(self) -> None:
+        """The person has read the message."""
+        self.show(None)
+
+    def drop(self, *requests: str) -> None:
+        """Dismiss the message when it is about one of `requests`."""
+        if self.shown and self.shown.request in requests:
+            self.dismiss()

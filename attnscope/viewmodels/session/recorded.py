@@ -1,10 +1,13 @@
 """What a session leaves as it is while recorded attention is open: its text, and every head."""
 
 from dataclasses import replace
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from attnscope.records.models import ModelInfo
 from attnscope.viewmodels.session.history import Setting
+
+if TYPE_CHECKING:
+    from attnscope.viewmodels.session.state import Session
 
 READ_ONLY = "recorded: no model that could read another text"
 """What stands beside the text."""
@@ -17,27 +20,12 @@ NO_INSIDE = "Recorded attention has queries and keys but no values: the steps ne
 _TOLD = "This is recorded attention without a model: it cannot read another text, nor can heads be changed."
 
 
-class RecordedSession(Protocol):
-    """What is needed of a session."""
-
-    @property
-    def setting(self) -> Setting:
-        """What is chosen now."""
-        ...
-
-    model: ModelInfo | None
-
-    def tell_person(
-        self, message: str, *, is_error: bool = False, action: str = "", about: str = ""
-    ) -> None: ...
-
-
 def is_recorded(model: ModelInfo | None) -> bool:
     """Whether recorded attention is open."""
     return model is not None and model.is_recorded
 
 
-def possible(session: RecordedSession, after: Setting) -> Setting:
+def possible(session: "Session", after: Setting) -> Setting:
     """A setting as far as it can be: with recorded attention texts, gates and changes of heads stay, and the
     person is told so.
     """
@@ -46,5 +34,5 @@ def possible(session: RecordedSession, after: Setting) -> Setting:
     now = session.setting
     kept = replace(after, text=now.text, target=now.target, gates=now.gates, interventions=now.interventions)
     if kept != after:
-        session.tell_person(_TOLD, about="Recorded")
+        session.notices.tell(_TOLD, about="Recorded")
     return kept

@@ -3,27 +3,23 @@
 Widgets read the attributes (never write them), call the intents and connect to what `changed`.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Protocol
 
 from psygnal import Signal, SignalGroup
 
-from attnscope.counting import plural
 from attnscope.records.interventions import Interventions
-from attnscope.records.maps import HeadMap, HeadMeasures, SiteGrid
+from attnscope.records.maps import HeadMeasures
 from attnscope.records.messages import (
     OPEN_MODEL,
     Failed,
     HeadsShown,
-    LoadModel,
     ModelLoaded,
     ModelSaved,
     Progress,
     Ready,
     SaveModel,
-    ShowHeads,
     Traced,
     TraceText,
 )
@@ -35,165 +31,232 @@ from attnscope.records.texts import OpenText, TextOpened
 from attnscope.records.tiles import GridRefined
 from attnscope.records.tokens import Token
 from attnscope.viewmodels.maps.aspect import PLAIN, Aspect, aspect_words
-from attnscope.viewmodels.maps.shown_maps import ShownMaps, distinct, heads_to_blend, sides_of_site, with_grid
+from attnscope.viewmodels.maps.shown_maps import HeadMaps, with_grid
 from attnscope.viewmodels.query import Requests
 from attnscope.viewmodels.session.comparing import DEFAULT_COMPARING, Comparing
 from attnscope.viewmodels.session.gating import HeadChanges, joined_selection, label_of_heads
 from attnscope.viewmodels.session.head_measures import describe_head, first_choice
 from attnscope.viewmodels.session.history import Change, Histories, History, Setting, setting_of
-from attnscope.viewmodels.session.intervening import fitting, mask_in, with_mask
-from attnscope.viewmodels.session.notices import OPENING, Busy, Notice, short_name
+from attnscope.viewmodels.session.intervening import fitting, mask_in
+from attnscope.viewmodels.session.notices import Notice, Notices
+from attnscope.viewmodels.session.opening import Opening, SampleKept
 from attnscope.viewmodels.session.recorded import possible
-from attnscope.viewmodels.session.typed_text import TypedText, clean_typed, is_written_over, named_text
+from attnscope.viewmodels.session.typed_text import (
+    NOTHING_TYPED,
+    TypedText,
+    clean_typed,
+    is_written_over,
+    named_text,
+)
 
-# What a session has asked of the worker: each kind of request with the number of the newest one.
+# The trace that a session waits for: asking, how far it is, giving it up.
 
-
-class Asking:
-    """Posts requests and remembers their numbers; 0 means that nothing of the kind is awaited."""
-
-    def __init__(self, requests: Requests) -> None:
-        self._requests = requests
-        self.load_number = self.save_number = self.text_number = self.edges_number = 0
-        self.trace_number = self.heads_number = 0
-
-    def load(self, source: str, device: str) -> None:
-        """Open a model."""
-        self.load_number = self._requests.send(LoadModel(source=source, device=device))
-
-    def save(self, folder: str) -> None:
-        """Write the open model to a folder."""
-        self.save_number = self._requests.send(SaveModel(folder=folder))
-
-    def read_edges(self, path: str, tokens: tuple[Token, ...]) -> None:
-        """Read a file as an edge list of these tokens."""
-        self.edges_number = self._requests.send(OpenText(path=path, tokens=tokens))
-
-    def open_text(self, path: str) -> None:
-        """Read a text file."""
-        self.text_number = self._requests.send(OpenText(path=path))
-
-    def trace(
-        self, setting: Setting, heads: tuple[HeadRef, ...], *, past_trained: bool, tell: Callable[[], None]
-    ) -> None:
-        """Trace the text of a setting with its gates and interventions; show `heads` in full.
-
-        `tell` is called before the request goes: what the window does after it waits for the worker, which
-        holds the interpreter by then for up to 5 ms.
-        """
-        self.trace_number = self._requests.next()
-        request = TraceText(
-            number=self.trace_number,
-            text=setting.text,
-            target=setting.target,
-            gates=setting.gates,
-            heads=heads,
-            interventions=setting.interventions,
-            past_trained=past_trained,
-        )
-        tell()
-        self._requests.post(request)
-
-    def show_heads(self, heads: tuple[HeadRef, ...], model: str, trace: int) -> None:
-        """Show heads of the trace of `model` that the request `trace` made in full."""
-        self.heads_number = self._requests.send(ShowHeads(heads=heads, model=model, trace=trace))
-
-    def is_awaited(self, number: int) -> bool:
-        """Whether a failure of this request is the session's business; 0 is of no request."""
-        return number in (0, self.heads_number, self.save_number, self.text_number)
-
-
-# The trace a session waits for: whether there is one, giving it up, asking for it again. No Qt.
 
 STOPPED = "Tracing was stopped: the maps still show the previous trace."
 STOPPED_AT = "Tracing was stopped: {}."
 
 
-class Waiting(Protocol):
-    """What is needed of a session."""
-
-    is_stale: bool
-    traced: Traced | None
-
-    def tell_person(
-        self, message: str, *, is_error: bool = False, action: str = "", about: str = ""
-    ) -> None: ...
-
-
 class Tracing:
-    """Belongs to one session; `trace` asks for a trace of what is chosen now."""
+    """Asks for traces of what a session has chosen, and knows whether the maps are of that."""
 
-    def __init__(
-        self,
-        session: Waiting,
-        asking: Asking,
-        trace: Callable[[], None],
-        tell: Callable[[], None],
-    ) -> None:
-        self._session, self._asking, self._trace, self._tell = session, asking, trace, tell
-        self.progress: Progress | None = None
-        self.is_growing = False
-        """Whether the maps that are there are of the newest text, though not all are known."""
+    is_stale: bool = False
+    """Whether the maps are those of an older text or setting, or not yet all there."""
+    is_growing: bool = False
+    """Whether the maps that are there are of the newest text, though not all are known."""
+    progress: Progress | None = None
+    number: int = 0
+    """Of the trace that is awaited, or shown; 0: none."""
+    _is_wanted_again: bool = False
+
+    def __init__(self, session: "Session", requests: Requests) -> None:
+        self._session, self._requests = session, requests
 
     @property
     def is_waiting(self) -> bool:
         """Whether a trace is on its way."""
-        return self._session.is_stale and self._asking.trace_number != 0
+        return self.is_stale and self.number != 0
+
+    @property
+    def is_writing(self) -> bool:
+        """Whether the maps are there and what the model writes is still to come."""
+        traced = self._session.traced
+        return traced is not None and traced.comparison.is_writing
+
+    def ask(self, *, is_drag: bool = False) -> None:
+        """Ask for a trace. In a drag one is on its way at a time, so that pictures follow the hand."""
+        session = self._session
+        if session.model is None or not session.text.strip():
+            self.number, self.is_stale, self._is_wanted_again = 0, False, False
+            session.changed.traced.emit()
+            return
+        self._is_wanted_again = is_drag and self.is_waiting
+        if self._is_wanted_again:
+            return
+        self.is_stale, self.is_growing, self.progress = True, False, None
+        self.number, setting = self._requests.next(), session.setting
+        request = TraceText(
+            number=self.number,
+            text=setting.text,
+            target=setting.target,
+            gates=setting.gates,
+            heads=session.maps.wanted,
+            interventions=setting.interventions,
+            past_trained=session.texts.is_past_trained,
+        )
+        # Before the request goes: what the window does after it waits for the worker, which holds the
+        # interpreter by then for up to 5 ms.
+        session.changed.stale.emit()
+        self._requests.post(request)
+
+    def note(self, traced: Traced) -> None:
+        """This trace is shown now."""
+        self.is_stale = self.is_growing = not traced.is_whole
+
+    def ask_again_if_wanted(self) -> None:
+        """Ask for what was put off while a trace was on its way in a drag."""
+        if self._is_wanted_again:
+            self.ask()
 
     def hear(self, progress: Progress) -> None:
         """The worker says how far the trace is."""
-        if progress.number == self._asking.trace_number:
+        if progress.number == self.number:
             self.progress = progress
-            self._tell()
+            self._session.changed.stale.emit()
+
+    def fail(self, number: int) -> bool:
+        """The trace that is awaited failed; False where it was another. The old pictures stay, dimmed."""
+        if number != self.number:
+            return False
+        self.number = 0
+        self._session.changed.traced.emit()
+        return True
 
     def give_up(self) -> int:
         """Wait for the trace no more; the number of the request, which the worker is to give up.
 
         The pictures of the trace before stay, dimmed.
         """
-        number, self._asking.trace_number, self.progress = self._asking.trace_number, 0, None
-        self._tell()
+        number, self.number, self.progress = self.number, 0, None
+        self._session.changed.stale.emit()
         part = self._session.traced if self.is_growing else None
         said = STOPPED_AT.format(part.part_words) if part is not None else STOPPED
-        self._session.tell_person(said, action="trace-again", about="TraceText")
+        self._session.notices.tell(said, action="trace-again", about="TraceText")
         return number
 
     def again(self) -> None:
         """Ask for the trace that was given up, or failed."""
-        if self._session.is_stale and not self.is_waiting:
-            self._trace()
+        if self.is_stale and not self.is_waiting:
+            self.ask()
 
 
-# Whether what is shown is a sample's: its text goes with the model, its target goes with the text.
+# What the person gives the model to read: typed, of a file, or a sample.
 
 
-class SampleKept:
-    """The samples that count: those of the open model, and the one that was `given` last.
+_N_NAMES = 8
 
-    `to_come` is what the model that is being opened is to begin with.
+
+class Texts:
+    """Changes the texts of a session, each as a step of its history.
+
+    `names` are those of texts that came from files, `edges` is what the worker read of the file that was last
+    taken for an edge list.
     """
 
-    def __init__(self) -> None:
-        self.given: Sample | None = None
-        self.to_come: Sample | None = None
+    typed: TypedText = NOTHING_TYPED
+    names: Mapping[str, str] = MappingProxyType({})
+    is_past_trained: bool = False
+    edges: TextOpened | None = None
+    file_number: int = 0
+    """Of the request for the file that was asked for last."""
+    _edges_number: int = 0
 
-    def take(self, sample: Sample | None) -> None:
-        """The program shows this sample, or what a person made; nothing else is to come."""
-        self.given, self.to_come = sample, None
+    def __init__(self, session: "Session", requests: Requests, samples: SampleKept) -> None:
+        self._session, self._requests, self.samples = session, requests, samples
 
-    def is_text(self, model: ModelInfo | None, text: str, target: str | None) -> bool:
-        """Whether a text is a sample's, read alone or with the sample's own target; or is none at all."""
-        return not text.strip() or any(
-            s.text == text and target in (None, s.target) for s in self._samples(model)
-        )
+    def set_text(self, raw: str, *, is_more: bool = False) -> None:
+        """Look at another text; traced at once. A sentence typed in one go is one step for undo, another one
+        written over it the next.
 
-    def target_after(self, model: ModelInfo | None, text: str, target: str | None) -> str | None:
-        """The target that stays when another text comes: one that a person typed, not a sample's."""
-        is_sample = any((s.text, s.target) == (text, target) for s in self._samples(model))
-        return None if is_sample else target
+        `is_more`: see `clean_typed`.
+        """
+        typed, session = clean_typed(raw, is_more=is_more), self._session
+        if typed != self.typed:
+            self.samples.to_come, self.typed = None, typed
+            kept = self.samples.target_after(session.model, session.text, session.target)
+            self._read(named_text(typed.text), typed.text, kept)
 
-    def _samples(self, model: ModelInfo | None) -> tuple[Sample, ...]:
-        return (*(model.samples if model else ()), *((self.given,) if self.given else ()))
+    def set_target(self, raw: str | None) -> None:
+        """The text for the decoder; empty or None lets the model write its own."""
+        target = clean_typed(raw).text if raw and raw.strip() else None
+        self.samples.to_come = None
+        if target != self._session.target:
+            self._read(named_text(target or "its own", "target"), self._session.text, target)
+
+    def choose_sample(self, sample: Sample) -> None:
+        """Look at a sample sentence, and its target when it has one."""
+        self._read_alone(named_text(sample.text, "sample"), sample.text, self.target_of(sample))
+        self.samples.take(sample)
+
+    def target_of(self, sample: Sample) -> str | None:
+        """The target of a sample, for a model that takes one."""
+        model = self._session.model
+        return sample.target if model and model.takes_target else None
+
+    def open_file(self, path: str) -> None:
+        """Look at the text of a file, as soon as the worker has read it."""
+        self.file_number = self._requests.send(OpenText(path=path))
+
+    def read_edges(self, path: str, tokens: tuple[Token, ...]) -> None:
+        """Read a file as an edge list of these tokens."""
+        self._edges_number = self._requests.send(OpenText(path=path, tokens=tokens))
+
+    def read_past(self, is_past_trained: bool) -> None:
+        """Read long texts on where the model was never trained, or cut them there."""
+        if is_past_trained != self.is_past_trained:
+            self.is_past_trained = is_past_trained
+            self._session.changed.text.emit()
+            self._session.tracing.ask()
+
+    def note(self, text: str) -> None:
+        """This text is looked at now, whoever has put it there."""
+        if self.typed.text != text:
+            self.typed = clean_typed(text)
+
+    def handle(self, reply: TextOpened) -> None:
+        """Take a file that was read."""
+        if reply.number == self.file_number:
+            self._take_file(reply)
+        elif reply.number == self._edges_number:
+            self.edges = reply
+            self._session.changed.edges.emit()
+
+    def _take_file(self, file: TextOpened) -> None:
+        self.typed = TypedText(text=file.text, n_cut=file.n_cut, n_replaced=file.n_replaced)
+        kept = [*self.names.items()][1 - _N_NAMES :]
+        self.names = MappingProxyType({**dict(kept), file.text: file.name})
+        self.samples.take(None)
+        self._read_alone(named_text(file.name, "file"), file.text, None)
+
+    def _read_alone(self, label: str, text: str, target: str | None) -> None:
+        """Another text, as a step that is none with what is typed before and after."""
+        self._session.history.close_group()
+        self._read(label, text, target)
+        self._session.history.close_group()
+
+    def _read(self, label: str, text: str, target: str | None) -> None:
+        """Another text: changes that name its places go with the old one."""
+        session = self._session
+        was, now = (session.text, text) if text != session.text else (session.target or "", target or "")
+        if abs(len(now) - len(was)) != 1 and is_written_over(was, now):  # one letter more or less is typed
+            session.history.close_group()
+        before, sites = session.interventions, session.model.sites if session.model else ()
+        kept = fitting(before, sites, is_same_text=False)
+        after = replace(session.setting, text=text, target=target, interventions=kept)
+        session.change(label, after, group="text")
+        if mask_in(before) is not None and mask_in(session.interventions) is None:
+            session.notices.tell(
+                "The mask was drawn for the previous text; undo restores both.", action="undo"
+            )
 
 
 class SessionChanges(SignalGroup):
@@ -223,7 +286,11 @@ class SessionChanges(SignalGroup):
 
 
 class Session:
-    """What is open and shown. Posts requests, takes replies, drops those that come too late."""
+    """What is open and shown, and the history of it; takes replies, drops those that come too late.
+
+    What is another thing has an object of its own: `opening` a model, `texts` to read, `head_changes`,
+    `tracing`, the `maps` of heads, `notices` to the person.
+    """
 
     is_ready: bool = False
     devices: tuple[str, ...] = ()
@@ -231,33 +298,27 @@ class Session:
     model: ModelInfo | None = None
     text: str = ""
     target: str | None = None
-    typed: TypedText = TypedText()
-    text_names: Mapping[str, str] = MappingProxyType({})
-    is_past_trained: bool = False
     gates: Gates = NO_GATES
     interventions: Interventions = ()
     selection: tuple[HeadRef, ...] = ()
     aspect: Aspect = PLAIN
     compared: Comparing = DEFAULT_COMPARING
     traced: Traced | None = None
-    maps: tuple[HeadMap, ...] = ()
     roles: Mapping[HeadRef, str] = MappingProxyType({})
-    is_stale: bool = False
-    busy: Busy | None = None
-    notice: Notice | None = None
-    edges: TextOpened | None = None
 
     def __init__(self, requests: Requests) -> None:
-        self._asking = Asking(requests)
+        self._requests = requests
         self.changed = SessionChanges()
-        self.tracing = Tracing(self, self._asking, self._trace, self.changed.stale.emit)
-        self._shown = ShownMaps()
+        self.notices = Notices(self.changed.notice)
+        samples = SampleKept()
+        self.opening = Opening(requests, self.notices, samples, self._take_model, self.changed.busy)
+        self.texts = Texts(self, requests, samples)
+        self.head_changes = HeadChanges(self)
+        self.tracing = Tracing(self, requests)
+        self.maps = HeadMaps(self, requests)
         self._histories, self.history = Histories(), History()
-        self._head_changes = HeadChanges(self, self.changed.interventions.emit)
-        self.samples = SampleKept()
-        self._is_trace_wanted = False
         self._last_in_stack: dict[Stack, HeadRef] = {}
-        self._open_meanwhile: ModelInfo | None = None
+        self._save_number = 0
 
     @property
     def primary(self) -> HeadRef | None:
@@ -291,92 +352,10 @@ class Session:
             self.roles = MappingProxyType(dict(roles))
             self.changed.roles.emit()
 
-    @property
-    def head_changes(self) -> HeadChanges:
-        """What can be done to heads."""
-        return self._head_changes
-
-    @property
-    def blended(self) -> tuple[HeadRef, ...]:
-        """The heads of the shown map: the one selected last, or those the aspect makes one of."""
-        return heads_to_blend(self.aspect, self.selection, self.model, self.traced, self.text)
-
-    def map_of(self, head: HeadRef | None) -> HeadMap | None:
-        """The full map of `head` through the aspect, when the worker has sent it."""
-        return self._shown.map_of(head, self.maps, self.aspect, self.blended)
-
-    @property
-    def shown_maps(self) -> tuple[HeadMap, ...]:
-        """The maps of the selected heads through the aspect; a blend of them once."""
-        return distinct(map(self.map_of, self.selection))
-
-    def shown_grid(self, grid: SiteGrid) -> SiteGrid:
-        """The thumbnails of one site through the aspect."""
-        traced = self.traced
-        return self._shown.grid(grid, self.aspect, sides_of_site(grid.site, traced)) if traced else grid
-
-    def load_model(self, source: str, device: str = "auto", *, sample: Sample | None = None) -> None:
-        """Open a model, on `sample` when given; the present one stays until the new one is complete."""
-        self.samples.to_come = sample
-        self.busy = Busy(source=source, what=f"Loading {short_name(source)}…")
-        self._asking.load(source, device)
-        self.drop_notice(*OPENING)
-        self.changed.busy.emit()
-
-    def give_up_loading(self) -> int:
-        """Wait for no model any more; the number of the request, which the worker is to give up."""
-        self.busy = None
-        self.changed.busy.emit()
-        if self._open_meanwhile is not None:
-            self.samples.to_come = None
-            self._take_model(self._open_meanwhile)
-        return self._asking.load_number
-
     def save_model(self, folder: str) -> None:
         """Write the open model to a folder."""
         if self.model:
-            self._asking.save(folder)
-
-    def set_text(self, raw: str, *, is_more: bool = False) -> None:
-        """Look at another text; traced at once. A sentence typed in one go is one step for undo, another one
-        written over it the next.
-
-        `is_more`: see `clean_typed`.
-        """
-        typed = clean_typed(raw, is_more=is_more)
-        if typed != self.typed:
-            self.samples.to_come, self.typed = None, typed
-            kept = self.samples.target_after(self.model, self.text, self.target)
-            self._read(named_text(typed.text), typed.text, kept)
-
-    def open_text(self, path: str) -> None:
-        """Look at the text of a file, as soon as the worker has read it."""
-        self._asking.open_text(path)
-
-    def read_edges(self, path: str, tokens: tuple[Token, ...]) -> None:
-        """Read a file as an edge list of these tokens; `edges` is what the worker found."""
-        self._asking.read_edges(path, tokens)
-
-    def read_past(self, is_past_trained: bool) -> None:
-        """Read long texts on where the model was never trained, or cut them there."""
-        if is_past_trained != self.is_past_trained:
-            self.is_past_trained = is_past_trained
-            self.changed.text.emit()
-            self._trace()
-
-    def set_target(self, raw: str | None) -> None:
-        """The text for the decoder; empty or None lets the model write its own."""
-        target = clean_typed(raw).text if raw and raw.strip() else None
-        self.samples.to_come = None
-        if target != self.target:
-            self._read(named_text(target or "its own", "target"), self.text, target)
-
-    def choose_sample(self, sample: Sample) -> None:
-        """Look at a sample sentence, and its target when it has one."""
-        self.history.close_group()
-        self._read(named_text(sample.text, "sample"), sample.text, self._target_of(sample))
-        self.history.close_group()
-        self.samples.take(sample)
+            self._save_number = self._requests.send(SaveModel(folder=folder))
 
     def select_heads(self, heads: tuple[HeadRef, ...], additive: bool = False) -> None:
         """Select heads of one stack; additive adds them, or takes away those already selected."""
@@ -412,32 +391,26 @@ class Session:
         """Go back or forward in the history until `n_steps` of its steps are done."""
         self._apply(self.history.go_to(n_steps))
 
-    def take_grid(self, trace_number: int, grid: SiteGrid) -> None:
-        """Better thumbnails of one site have come for the trace that is shown."""
-        if self.traced and self.traced.number == trace_number:
-            self.traced = with_grid(self.traced, grid)
-            self.changed.grids.emit()
-
     def show_traced(self, traced: Traced) -> None:
-        """Show a trace that was made for another part of the window, until a newer one comes."""
-        self._take_trace(traced)
+        """Show a trace: the one asked for, or one made for another part of the window until that comes."""
+        self.traced = traced
+        self.tracing.note(traced)
+        self.maps.take_all(traced.maps)
+        if not self.selection:
+            self.selection = tuple(filter(None, (self._first_choice(None),)))
+            self.changed.selection.emit()
+        self.notices.drop("TraceText")
+        self.changed.traced.emit()
+        self.head_changes.leave_out_unfit_mask(traced)
+        self.maps.fetch()
+        self.tracing.ask_again_if_wanted()
 
     def restore(self, setting: Setting, label: str) -> None:
         """Take over a whole setting, as one step: also with the opening of its model before it."""
-        self.samples.take(None)
+        self.texts.samples.take(None)
         selection = setting.selection or self.selection
         self.change(label, replace(setting, selection=selection), group="open")
         self.history.close_group()
-
-    def tell_person(self, message: str, *, is_error: bool = False, action: str = "", about: str = "") -> None:
-        """Show a message until it is dismissed or out of date; `about` is the notice's request."""
-        self.notice = Notice(message=message, is_error=is_error, action=action, request=about)
-        self.changed.notice.emit()
-
-    def dismiss_notice(self) -> None:
-        """The person has read the message."""
-        self.notice = None
-        self.changed.notice.emit()
 
     def handle(self, reply: Reply) -> None:
         """Take a reply of the worker; those that come too late change nothing."""
@@ -446,33 +419,24 @@ class Session:
                 self.is_ready, self.devices, self.demo_models = True, reply.devices, reply.demo_models
                 self.changed.ready.emit()
                 if reply.note:
-                    self.tell_person(reply.note)
-            case ModelLoaded() if reply.number == self._asking.load_number or self.busy is None:
-                self._take_model(reply.info)
+                    self.notices.tell(reply.note)
             case ModelLoaded():
-                self._open_meanwhile = reply.info  # another was asked for since; it may not come
-            case Traced() if reply.number == self._asking.trace_number and reply.model == OPEN_MODEL:
-                self._take_trace(reply)
+                self.opening.handle(reply)
+            case Traced() if reply.number == self.tracing.number and reply.model == OPEN_MODEL:
+                self.show_traced(reply)
             case OutputWritten() if self.traced and reply.number == self.traced.number:
                 self._take_output(self.traced, reply.comparison)
-            case HeadsShown() if reply.number == self._asking.heads_number:
-                if self.traced is None or reply.trace not in (0, self.traced.number):
-                    return  # of the trace before, from a thread that did not know yet
-                kept = tuple(m for m in self.maps if m.head not in {new.head for new in reply.maps})
-                self.maps = kept + reply.maps
-                self.changed.heads.emit()
-            case ModelSaved() if reply.number == self._asking.save_number:
-                self.tell_person(f"The model is saved in {reply.folder}.")
-            case TextOpened() if reply.number == self._asking.text_number:
-                self._take_text(reply)
-            case TextOpened() if reply.number == self._asking.edges_number:
-                self.edges = reply
-                self.changed.edges.emit()
-            case Progress() if reply.number == self._asking.load_number and self.busy:
-                self.busy = Busy(source=self.busy.source, what=reply.what, fraction=reply.fraction)
-                self.changed.busy.emit()
-            case GridRefined():
-                self.take_grid(reply.trace, reply.grid)
+            case HeadsShown():
+                self.maps.take(reply, self.traced)
+            case ModelSaved() if reply.number == self._save_number:
+                self.notices.tell(f"The model is saved in {reply.folder}.")
+            case TextOpened():
+                self.texts.handle(reply)
+            case Progress() if reply.number == self.opening.number:
+                self.opening.handle(reply)
+            case GridRefined() if self.traced and self.traced.number == reply.trace:
+                self.traced = with_grid(self.traced, reply.grid)
+                self.changed.grids.emit()
             case Progress():
                 self.tracing.hear(reply)
             case Failed():
@@ -486,18 +450,20 @@ class Session:
         self.history.left = self.setting
         if self.model and self.model.reads != info.reads:  # a picture's path is no sentence
             self.text, self.target = "", None
-        is_sample_wanted = info.reads != "text" or self.samples.is_text(self.model, self.text, self.target)
-        kept = self.samples.target_after(self.model, self.text, self.target)
-        self.model, self.busy, self._open_meanwhile = info, None, None
-        self.gates, self.interventions, self.selection, self.maps, self.traced = info.gates, (), (), (), None
-        self._head_changes.forget()
-        self._shown.clear()
+        samples = self.texts.samples
+        is_sample_wanted = info.reads != "text" or samples.is_text(self.model, self.text, self.target)
+        kept = samples.target_after(self.model, self.text, self.target)
+        self.model, self.traced = info, None
+        self.gates, self.interventions, self.selection = info.gates, (), ()
+        self.maps.take_all(())
+        self.head_changes.forget()
         self._last_in_stack.clear()
-        sample = self.samples.to_come or next(iter(info.samples if is_sample_wanted else ()), None)
-        self.samples.take(sample)
+        sample = samples.to_come or next(iter(info.samples if is_sample_wanted else ()), None)
+        samples.take(sample)
         self.text = sample.text if sample else self.text
-        self.target = (self._target_of(sample) if sample else kept) if info.takes_target else None
-        self.typed, self.history = clean_typed(self.text), self._histories.of(info)
+        self.target = (self.texts.target_of(sample) if sample else kept) if info.takes_target else None
+        self.texts.typed = clean_typed(self.text)
+        self.history = self._histories.of(info)
         self.selection = self.history.reopen(f"open {info.name}", self.setting)
         self.changed.model.emit()
         self.changed.busy.emit()
@@ -506,112 +472,29 @@ class Session:
         self.changed.history.emit()
         self.changed.traced.emit()
         self.changed.text.emit()
-        self._trace()
+        self.tracing.ask()
         if info.note:
-            self.tell_person(info.note)
-
-    def _take_trace(self, reply: Traced) -> None:
-        self.traced, self.maps, self.is_stale = reply, reply.maps, not reply.is_whole
-        self.tracing.is_growing = self.is_stale
-        self._shown.clear()
-        if not self.selection:
-            self.selection = tuple(filter(None, (self._first_choice(None),)))
-            self.changed.selection.emit()
-        self.drop_notice("TraceText")
-        self.changed.traced.emit()
-        self._leave_out_unfit_mask(reply)
-        self._fetch_heads()
-        if self._is_trace_wanted:
-            self._trace()
+            self.notices.tell(info.note)
 
     def _take_output(self, traced: Traced, comparison: Comparison) -> None:
         """What the model writes has come for the trace that is shown."""
         self.traced = replace(traced, comparison=comparison)
         self.changed.output.emit()
 
-    def _take_text(self, reply: TextOpened) -> None:
-        self.history.close_group()
-        self.typed = TypedText(text=reply.text, n_cut=reply.n_cut, n_replaced=reply.n_replaced)
-        kept = [*self.text_names.items()][-7:]
-        self.text_names = MappingProxyType({**dict(kept), reply.text: reply.name})
-        self.samples.take(None)
-        self._read(named_text(reply.name, "file"), reply.text, None)
-        self.history.close_group()
-
-    @property
-    def is_writing(self) -> bool:
-        """Whether the maps are there and what the model writes is still to come."""
-        return self.traced is not None and self.traced.comparison.is_writing
-
     def _take_failure(self, reply: Failed) -> None:
-        if reply.number == self._asking.load_number:
-            self.give_up_loading()
+        awaited = (0, self.maps.number, self._save_number, self.texts.file_number)
+        if reply.number == self.opening.number:
+            self.opening.give_up()
         elif self.traced and self.traced.is_whole and reply.number == self.traced.number:
             self._take_output(self.traced, replace(self.traced.comparison, is_writing=False))
-        elif reply.number == self._asking.trace_number:
-            self._asking.trace_number = 0  # the old pictures stay, dimmed
-            self.changed.traced.emit()
-        elif not self._asking.is_awaited(reply.number):
+        elif not self.tracing.fail(reply.number) and reply.number not in awaited:
             return
-        self.notice = Notice(message=reply.message, request=reply.request, crash_log=reply.crash_log)
-        self.changed.notice.emit()
-
-    def _trace(self, *, is_drag: bool = False) -> None:
-        """Ask for a trace. In a drag one is on its way at a time, so that pictures follow the hand."""
-        if self.model is None or not self.text.strip():
-            self._asking.trace_number, self.is_stale, self._is_trace_wanted = 0, False, False
-            self.changed.traced.emit()
-            return
-        self._is_trace_wanted = is_drag and self.is_stale and self._asking.trace_number != 0
-        if self._is_trace_wanted:
-            return
-        self.is_stale, self.tracing.is_growing, self.tracing.progress = True, False, None
-        self._asking.trace(
-            self.setting,
-            self._wanted(),
-            past_trained=self.is_past_trained,
-            tell=self.changed.stale.emit,
-        )
-
-    def _wanted(self) -> tuple[HeadRef, ...]:
-        """The heads to be sent in full: the selected ones, and all of a blend."""
-        return tuple(dict.fromkeys((*self.selection, *self.blended)))
-
-    def _fetch_heads(self) -> None:
-        shown, wanted = {m.head for m in self.maps}, self._wanted()
-        if self.traced and not shown.issuperset(wanted):
-            self._asking.show_heads(wanted, self.traced.model, self.traced.number)
+        self.notices.show(Notice(message=reply.message, request=reply.request, crash_log=reply.crash_log))
 
     @property
     def setting(self) -> Setting:
         """Everything that undo brings back, as it is now."""
         return setting_of(self)
-
-    def _read(self, label: str, text: str, target: str | None) -> None:
-        """Another text: changes that name its places go with the old one."""
-        was, now = (self.text, text) if text != self.text else (self.target or "", target or "")
-        if abs(len(now) - len(was)) != 1 and is_written_over(was, now):  # one letter more or less is typed
-            self.history.close_group()
-        before, sites = self.interventions, self.model.sites if self.model else ()
-        kept = fitting(before, sites, is_same_text=False)
-        self.change(label, replace(self.setting, text=text, target=target, interventions=kept), group="text")
-        if mask_in(before) is not None and mask_in(self.interventions) is None:
-            self.tell_person("The mask was drawn for the previous text; undo restores both.", action="undo")
-
-    def _leave_out_unfit_mask(self, traced: Traced) -> None:
-        """A mask for another number of tokens, of a file for instance, was not used for a trace."""
-        mask = mask_in(self.interventions)
-        if mask is None or traced.text != self.text or mask.n_tokens == len(traced.source):
-            return
-        left = with_mask(self.interventions, None)
-        self.change("the model's own mask", replace(self.setting, interventions=left))
-        self.tell_person(
-            f"The mask is drawn for {plural(mask.n_tokens, 'token')}, this text has {len(traced.source)}: "
-            "it is left out."
-        )
-
-    def _target_of(self, sample: Sample) -> str | None:
-        return sample.target if self.model and self.model.takes_target else None
 
     def change(self, label: str, after: Setting, *, group: str = "", is_drag: bool = False) -> None:
         """Take over a setting as one step; steps of one `group` in a row become one."""
@@ -635,14 +518,14 @@ class Session:
             if getattr(before, name) != getattr(setting, name):
                 self.changed[name].emit()
         if is_read:
-            self.typed = self.typed if self.typed.text == self.text else clean_typed(self.text)
+            self.texts.note(self.text)
             self.changed.text.emit()
         if before.aspect != setting.aspect:
             self.changed.heads.emit()
         self.changed.history.emit()
         if is_read or (before.gates, before.interventions) != (setting.gates, setting.interventions):
-            self._trace(is_drag=is_drag)
-        self._fetch_heads()
+            self.tracing.ask(is_drag=is_drag)
+        self.maps.fetch()
 
     def _first_choice(self, stack: Stack | None) -> HeadRef | None:
         """The head that training guided, or the most striking one, of a stack or of the last."""
@@ -654,8 +537,3 @@ class Session:
         )  # what they read tells most
         wanted = stack or of_latents or next(reversed(self.stacks), None)
         return first_choice(wanted, self.traced, self.model.sites if self.model else ())
-
-    def drop_notice(self, *requests: str) -> None:
-        """Dismiss the message when it is about one of `requests`."""
-        if self.notice and self.notice.request in requests:
-            self.dismiss_notice()

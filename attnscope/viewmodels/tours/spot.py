@@ -18,6 +18,7 @@ from attnscope.viewmodels.positions import SCHEMES
 from attnscope.viewmodels.session.history import Setting
 from attnscope.viewmodels.tours.states import TourStates, token_place
 from attnscope.viewmodels.tours.tours import Scene
+from attnscope.viewmodels.training.recipe_text import offered_recipes
 from attnscope.viewmodels.view_state import Highlight
 
 
@@ -85,7 +86,7 @@ class Spot:
         """What the head shown large did on this text."""
         session = self.states.session
         found = (m for m in session.measures if m.head == session.primary)
-        return None if session.is_stale else next(found, None)
+        return None if session.tracing.is_stale else next(found, None)
 
 
 Read = Callable[[Spot], str | None]
@@ -142,7 +143,7 @@ def holds(scene: Scene, states: TourStates) -> bool:
     facts = (
         scene.head is None or session.primary == scene.head,
         scene.gates is None
-        or (session.gates == scene.gates and not session.is_stale and not session.is_writing),
+        or (session.gates == scene.gates and not session.tracing.is_stale and not session.tracing.is_writing),
         scene.text is None or session.text == scene.text,
         scene.page is None or view.page == scene.page,
         scene.tab is None or states.places.shown_tab(view.page) == scene.tab,
@@ -159,24 +160,24 @@ def _open(scene: Scene, states: TourStates) -> None:
     model = states.session.model
     if model is None or model.name != scene.model:
         sample = Sample(text=scene.text, target=scene.target or None) if scene.text else None
-        states.session.load_model(str(scene.model), sample=sample)
+        states.session.opening.load(str(scene.model), sample=sample)
 
 
 def _is_open(scene: Scene, states: TourStates) -> bool:
     session = states.session
     is_open = session.model is not None and session.model.name == scene.model
-    if not is_open and session.busy is None:
+    if not is_open and session.opening.busy is None:
         raise UserError(
             f"The model {scene.model} could not be opened.", action="Leave the tour and try again."
         )
-    return is_open and session.busy is None
+    return is_open and session.opening.busy is None
 
 
 def _set(scene: Scene, states: TourStates, label: str) -> None:
     session = states.session
     head = scene.head or session.primary
     takes_target = session.model is not None and session.model.takes_target
-    session.samples.take(Sample(text=scene.text or "", target=scene.target or None))
+    session.texts.samples.take(Sample(text=scene.text or "", target=scene.target or None))
     session.change(
         label,
         Setting(
@@ -192,18 +193,19 @@ def _set(scene: Scene, states: TourStates, label: str) -> None:
 def _is_shown(scene: Scene, states: TourStates) -> bool:
     traced, session = states.session.traced, states.session
     is_new = traced is not None and traced.text == scene.text and traced.gates == (scene.gates or NO_GATES)
-    if session.notice is not None and session.notice.is_error and session.notice.request == "TraceText":
-        raise UserError(session.notice.message)
-    return is_new and states.shown_map is not None and not session.is_writing
+    notice = session.notices.shown
+    if notice is not None and notice.is_error and notice.request == "TraceText":
+        raise UserError(notice.message)
+    return is_new and states.shown_map is not None and not session.tracing.is_writing
 
 
 def _turn(scene: Scene, states: TourStates) -> None:
     view, places = states.view, states.places
     if scene.recipe is not None:
-        found = [recipe.path for recipe in states.training.recipes if _stem(recipe.path) == scene.recipe]
+        found = [recipe.path for recipe in offered_recipes() if _stem(recipe.path) == scene.recipe]
         if not found:
             raise UserError(f"There is no recipe {scene.recipe}.", action="Leave the tour.")
-        if states.training.recipe.path != found[0] and not states.training.is_active:
+        if states.training.recipe.path != found[0] and not states.training.run.is_active:
             states.training.open_recipe(found[0])
     if scene.page is not None:
         view.show_page(scene.page)
@@ -279,15 +281,15 @@ def _has_curves(states: TourStates) -> bool:
 
 def _train(states: TourStates) -> None:
     training = states.training
-    if not _has_run(states) and not training.is_active:
+    if not _has_run(states) and not training.run.is_active:
         training.place.take_fresh()
         training.start()
 
 
 def _has_run(states: TourStates) -> bool:
     training = states.training
-    phase = training.status.phase
-    return len(training.curves.train_loss) > 0 and phase not in ("starting", "idle", "opened", "failed")
+    phase = training.run.status.phase
+    return len(training.run.curves.train_loss) > 0 and phase not in ("starting", "idle", "opened", "failed")
 
 
 def _stem(path: str) -> str:

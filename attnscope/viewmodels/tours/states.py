@@ -48,7 +48,7 @@ class TourStates:
     def shown_map(self) -> HeadMap | None:
         """The map of the head shown large, when it is exact."""
         session = self.session
-        return None if session.is_stale else session.map_of(session.primary)
+        return None if session.tracing.is_stale else session.maps.of(session.primary)
 
 
 def token_place(tokens: tuple[Token, ...], name: str | None) -> int | None:

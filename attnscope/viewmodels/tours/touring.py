@@ -89,7 +89,7 @@ def _d_model(spot: Spot) -> str | None:
 
 def _outputs(spot: Spot) -> tuple[Output, Output] | None:
     traced = spot.states.session.traced
-    if traced is None or spot.states.session.is_stale:
+    if traced is None or spot.states.session.tracing.is_stale:
         return None
     return traced.comparison.before, traced.comparison.after
 
@@ -136,7 +136,7 @@ def _said(which: int) -> Read:
 def _kl(spot: Spot) -> str | None:
     """The largest KL(before ‖ after) over the positions, in nats."""
     traced = spot.states.session.traced
-    if traced is None or spot.states.session.is_stale or not traced.comparison.kl_nats:
+    if traced is None or spot.states.session.tracing.is_stale or not traced.comparison.kl_nats:
         return None
     return number_text(max(traced.comparison.kl_nats))
 
@@ -193,14 +193,14 @@ def _recipe(section: str, key: str) -> Read:
 
 def _last(name: str) -> Read:
     def words(spot: Spot) -> str | None:
-        values = getattr(spot.states.training.curves, name).values
+        values = getattr(spot.states.training.run.curves, name).values
         return number_text(float(values[-1])) if len(values) else None
 
     return words
 
 
 def _step(spot: Spot) -> str | None:
-    return f"{spot.states.training.step:,}"
+    return f"{spot.states.training.run.step:,}"
 
 
 def _cosine(offset: int) -> Read:
@@ -620,7 +620,7 @@ class TourState:
 
     def _watch_opening(self) -> None:
         """Who has a model opened: the tour while it works, a person at any other time."""
-        busy = self._states.session.busy
+        busy = self._states.session.opening.busy
         if busy is not None and self._is_working:
             self._own_source = busy.source
         self._is_other_coming = busy is not None and busy.source != self._own_source
@@ -640,9 +640,9 @@ class TourState:
     def _restore(self, before: SavedSession) -> None:
         states = self._states
         training, model = states.training, states.session.model
-        if self._recipe_before and not training.is_active and training.recipe.path != self._recipe_before:
+        if self._recipe_before and not training.run.is_active and training.recipe.path != self._recipe_before:
             training.open_recipe(self._recipe_before)
-        is_same = model is not None and model.source == before.source and states.session.busy is None
+        is_same = model is not None and model.source == before.source and states.session.opening.busy is None
         if is_same:
             states.session.restore(before.setting, "leave the tour")
         elif before.source:

@@ -1,13 +1,22 @@
-"""How a run stands, in words. Must not import Qt."""
+"""The run that the Train page shows: how it stands, in words; where it is, how far and how fast, its curves.
+
+It may be trained here, be written by another process, or have ended long ago. Must not import Qt.
+"""
 
 import math
+from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from attnscope.counting import plural
+from psygnal import SignalInstance
+
+from attnscope.counting import plural, time_left
+from attnscope.records.messages import Failed
 from attnscope.records.runs import RunWriter
-from attnscope.records.training import Finished, SaveFailed
+from attnscope.records.training import Finished, SaveFailed, Started, TrainingEvent
 from attnscope.viewmodels.training.planning import Wish
+from attnscope.viewmodels.training.run_curves import RunCurves
 
 Phase = Literal[
     "idle", "starting", "running", "pausing", "paused", "stopping", "finished", "diverged", "failed", "opened"
@@ -164,7 +173,140 @@ def paused_status(step: int) -> TrainingStatus:
     )
 
 
+def failure_words(failure: Failed) -> str:
+    """What went wrong, and where more of it stands."""
+    return f"{failure.message} The log is {failure.crash_log}." if failure.crash_log else failure.message
+
+
 def unsaved_words(failure: SaveFailed, is_active: bool) -> str:
     """Which checkpoint could not be saved, and what happens now."""
     what = f"The checkpoint of step {failure.step:,} could not be saved: {failure.reason}"
     return f"{what} Training continues and saving will be tried again." if is_active else what
+
+
+# How fast a run goes, and how long it will still take.
+
+_WINDOW_S, _LEAST_S = 30.0, 2.0
+"""Over how long the speed is measured, and how much of it must have passed: the first steps are slow."""
+
+
+class StepPace:
+    """Steps per second over the last half minute."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._seen: deque[tuple[float, int]] = deque()
+
+    def restart(self) -> None:
+        """Forget the past: the run was held, or begins."""
+        self._seen.clear()
+
+    def note(self, step: int) -> None:
+        """The run has reached `step`."""
+        now = self._clock()
+        self._seen.append((now, step))
+        while len(self._seen) > 2 and now - self._seen[0][0] > _WINDOW_S:
+            self._seen.popleft()
+
+    @property
+    def steps_per_s(self) -> float | None:
+        """The present speed, None until it can be told."""
+        if len(self._seen) < 2:
+            return None
+        (first_s, first), (last_s, last) = self._seen[0], self._seen[-1]
+        return (last - first) / (last_s - first_s) if last_s - first_s >= _LEAST_S and last > first else None
+
+    def remaining(self, n_steps: int) -> str:
+        """How long `n_steps` more will take, in words; empty while that is not known."""
+        speed = self.steps_per_s
+        return time_left(n_steps / speed) if speed and n_steps > 0 else ""
+
+
+class PageRun:
+    """Filled by who trains the run or reads it; without a `folder` there is none.
+
+    `writer` is the other process that writes it. `save_failure` is the checkpoint that could not be saved,
+    until one is saved again. `status_changed` is emitted with each other status.
+    """
+
+    folder: str = ""
+    note: str = ""
+    step: int = 0
+    n_steps: int = 0
+    status: TrainingStatus = IDLE
+    writer: RunWriter | None = None
+    save_failure: SaveFailed | None = None
+
+    def __init__(self, clock: Callable[[], float], status_changed: SignalInstance) -> None:
+        self.curves = RunCurves()
+        self.pace = StepPace(clock)
+        self._status_changed = status_changed
+
+    @property
+    def is_active(self) -> bool:
+        """Whether it is in progress here, or about to be."""
+        return self.status.phase in ACTIVE
+
+    @property
+    def fraction(self) -> float | None:
+        """How much of it is done, None while that is not known."""
+        return min(1.0, self.step / self.n_steps) if self.n_steps else None
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether it has made all of its steps."""
+        return self.fraction == 1.0
+
+    @property
+    def remaining(self) -> str:
+        """How long it will still take, empty while that is not known."""
+        return self.pace.remaining(self.n_steps - self.step) if self.status.phase == "running" else ""
+
+    @property
+    def save_warning(self) -> str:
+        """Which checkpoint could not be saved and why; empty once one has been saved again."""
+        return "" if self.save_failure is None else unsaved_words(self.save_failure, self.is_active)
+
+    def show(self, status: TrainingStatus) -> None:
+        """It stands otherwise now."""
+        if status != self.status:
+            self.status = status
+            self._status_changed.emit()
+
+    def show_running(self) -> None:
+        """It makes steps."""
+        self.show(running_status(self.step, self.n_steps, self.note))
+
+    def note_save(self, failure: SaveFailed | None) -> None:
+        """A checkpoint was saved, or could not be."""
+        self.save_failure = failure
+        if failure is not None:
+            self._status_changed.emit()
+
+    def clear(self) -> None:
+        """Another run is shown; who shows it says its folder."""
+        self.writer = None
+        self.curves.clear()
+        self.step, self.n_steps, self.note = 0, 0, ""
+        self.pace.restart()
+
+    def begin(self, event: Started) -> None:
+        """It begins here, or goes on."""
+        self.step, self.n_steps, self.note = event.step, event.n_steps, event.note
+        self.folder = event.folder or self.folder
+        self.pace.restart()
+
+    def reach(self) -> None:
+        """It is at the step that its curves tell, now."""
+        self.step = max(self.step, self.curves.last_step)
+        self.pace.note(self.step)
+
+    def add_told(self, events: tuple[TrainingEvent, ...], *, is_whole: bool) -> None:
+        """What its folder says, from its beginning or since it was read last."""
+        if is_whole:
+            self.curves.clear()
+        self.curves.add(events)
+        self.step = self.curves.last_step
+        for event in events:
+            if isinstance(event, Started):
+                self.n_steps = event.n_steps

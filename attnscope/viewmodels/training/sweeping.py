@@ -131,7 +131,7 @@ class SweepState:
             ) from error
         replace_file(out / RECIPE_FILE, self._recipe_text.encode("utf-8"))
         keep_wish(wish)
-        self._child = self._spawn(wish.words(out / RECIPE_FILE, self.training.device), out)
+        self._child = self._spawn(wish.words(out / RECIPE_FILE, self.training.place.device), out)
         self._wish, self._runs, self.out = wish, runs, wish.out
         self._n_told = self._n_folders = self._n_steps = 0
         self._steps, self.best, self.problem = {}, None, ""
@@ -161,7 +161,7 @@ class SweepState:
     def open_best(self) -> None:
         """Show the best run on the page."""
         if self.best is not None:
-            self.training.open_run(self.best.folder)
+            self.training.reading.open(self.best.folder)
 
     def tick(self) -> None:
         """Look what the runs have come to; called about once a second while it is active."""

@@ -198,9 +198,9 @@ class GenerationState:
         if not self._whole:
             return
         if self._session.model and self._session.model.takes_target:
-            self._session.set_target(self._whole)
+            self._session.texts.set_target(self._whole)
         else:
-            self._session.set_text(self._whole)
+            self._session.texts.set_text(self._whole)
 
     @property
     def can_be_used(self) -> bool:

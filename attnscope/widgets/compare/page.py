@@ -630,9 +630,9 @@ def compare_handlers(
         def run() -> None:
             kept = state.choosing.keep(which)
             if kept is None:
-                session.tell_person("There is nothing to keep yet: open a model and type a sentence.")
+                session.notices.tell("There is nothing to keep yet: open a model and type a sentence.")
             else:
-                session.tell_person(f"Kept as {which}: {kept.label}. The Compare page shows it.")
+                session.notices.tell(f"Kept as {which}: {kept.label}. The Compare page shows it.")
 
         return run
 
@@ -644,7 +644,7 @@ def compare_handlers(
         view.show_page("compare")
 
     def trace_again() -> None:
-        session.dismiss_notice()
+        session.notices.dismiss()
         session.tracing.again()
         state.again()
 

@@ -309,7 +309,7 @@ class AskPanel(Dressed):
         )
         self.words, self.note = PlainLabel(role="muted"), PlainLabel(role="hint")
         self.sentence, self.formula, self.source = PlainLabel(), FormulaLabel(), PlainLabel(role="muted")
-        self.kept_button = push_button("", clicked=lambda: session.load_model(state.kept_run))
+        self.kept_button = push_button("", clicked=lambda: session.opening.load(state.kept_run))
         for label in (self.words, self.sentence, self.note, self.source):
             label.setWordWrap(True)
         self.answer = AnswerView()

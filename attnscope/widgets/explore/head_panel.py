@@ -298,7 +298,7 @@ class HeadPanel(QWidget):
         """The gold links that are marked on the map, for a figure."""
         if self._long.shown is not None:
             return self._aligning.cells_on_long(self._long.shown)
-        return self._aligning.cells_on(self._session.map_of(self._session.primary))
+        return self._aligning.cells_on(self._session.maps.of(self._session.primary))
 
     def set_stale(self, is_stale: bool) -> None:
         """Dim the pictures while newer ones are on their way."""
@@ -355,12 +355,12 @@ class HeadPanel(QWidget):
         session = self._session
         has_text = bool(session.text.strip())
         self._offer_inside_button()
-        head_map = session.map_of(session.primary) if has_text else None
+        head_map = session.maps.of(session.primary) if has_text else None
         if head_map is not None or not has_text or session.traced is None:
             self.heatmap.set_map(head_map)
         self.heatmap.set_renaming(writes(session))
         self.heatmap.set_knocked_out(self._knocked_out())
-        maps = tuple(m for m in map(session.map_of, session.selection) if m and has_text)
+        maps = tuple(m for m in map(session.maps.of, session.selection) if m and has_text)
         if maps or not has_text:
             self.lines.set_empty_text(*NO_HEADS)
         if maps or not has_text or session.traced is None:
@@ -506,7 +506,7 @@ class HeadPanel(QWidget):
         self._view.set_scale(scales[name])
 
     def _on_cell_hovered(self, query: int, key: int, weight: float) -> None:
-        shown = self._session.map_of(self._session.primary)
+        shown = self._session.maps.of(self._session.primary)
         if shown is not None and query < len(shown.queries) and key < len(shown.keys):
             self._tell_cell(shown, (query, key), weight)
 
@@ -525,26 +525,26 @@ class HeadPanel(QWidget):
 
     def _knocked_out(self) -> frozenset[tuple[int, int]]:
         """The edges that are taken out of the shown head, where its cells are tokens."""
-        shown = self._session.map_of(self._session.primary)
+        shown = self._session.maps.of(self._session.primary)
         if shown is None or not self._is_whole(shown):
             return frozenset()
         return knocked_out(self._session.interventions, shown.head)
 
     def _on_menu_wanted(self, place: QPoint, cell: tuple[int, int] | None) -> None:
-        shown = self._session.map_of(self._session.primary)
+        shown = self._session.maps.of(self._session.primary)
         if shown is not None:
             menu = head_menu(self._session, shown, cell if self._is_whole(shown) else None, (), self)
             menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
             menu.popup(self.heatmap.mapToGlobal(place))
 
     def _on_edge_toggled(self, query: int, key: int) -> None:
-        shown = self._session.map_of(self._session.primary)
+        shown = self._session.maps.of(self._session.primary)
         if shown is not None and self._is_whole(shown):
             knock_out(self._session, shown, (query, key))
 
     def _is_whole(self, shown: HeadMap) -> bool:
         """Whether the cells of the shown map are those of one head, token by token."""
-        own = next((m for m in self._session.maps if m.head == shown.head), None)
+        own = next((m for m in self._session.maps.raw if m.head == shown.head), None)
         return own is not None and shown.queries == labelled(own, self._session.aspect.rows).queries
 
     def _on_long_cell_hovered(self, query: int, key: int, weight: float) -> None:

@@ -280,7 +280,7 @@ class LinesPanel(QWidget):
         self._show_maps()
 
     def _show_maps(self) -> None:
-        maps = self._session.shown_maps if self._session.text.strip() else ()
+        maps = self._session.maps.shown if self._session.text.strip() else ()
         if maps or not self._session.text.strip() or self._session.traced is None:
             self.lines.set_maps(maps)
 

@@ -91,7 +91,7 @@ class OutputPanel(QWidget):
 
     def _is_late(self) -> bool:
         comparison = self._comparison()
-        return self._session.is_stale or (comparison is not None and comparison.is_writing)
+        return self._session.tracing.is_stale or (comparison is not None and comparison.is_writing)
 
     def _show_stale(self, is_stale: bool) -> None:
         for text in self.texts:

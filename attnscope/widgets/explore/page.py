@@ -142,9 +142,9 @@ class AspectBar(QWidget):
         traced = session.traced
         if traced is not None and session.aspect.changes_maps and _is_long(traced):
             return "the map of a text this long is shown as it is"
-        shown = session.map_of(session.primary)
+        shown = session.maps.of(session.primary)
         wanted = session.aspect.blend != "none" and session.aspect.over != "selection"
-        if wanted and len(session.blended) == 1:
+        if wanted and len(session.maps.blended) == 1:
             return "this text is too long to blend so many heads at once"
         if shown is None:
             return ""
@@ -486,7 +486,7 @@ class ExplorePage(Dressed):
         return model is None or bool(model.sites)
 
     def _is_late(self) -> bool:
-        return self._session.is_stale and not self._session.tracing.is_growing
+        return self._session.tracing.is_stale and not self._session.tracing.is_growing
 
     def _show_stale(self, is_stale: bool) -> None:
         self.grid_panel.grid.set_stale(is_stale)

@@ -377,7 +377,7 @@ class TextBar(Dressed):
         action = QAction(f"{label}\t{hint}" if hint else label, menu)
         action.setToolTip(plain_tooltip("\n".join(t for t in (sample.text, sample.target, sample.hint) if t)))
         session = self._session
-        action.triggered.connect(lambda: session.choose_sample(sample))
+        action.triggered.connect(lambda: session.texts.choose_sample(sample))
         return action
 
     def _show_tokens(self) -> None:
@@ -411,9 +411,9 @@ class TextBar(Dressed):
     def _show_source_text(self) -> None:
         """Show the text, or of one too long for a line what it is; typing then replaces it."""
         session = self._session
-        is_line = len(session.text) <= MAX_LINE_CHARACTERS and session.text not in session.text_names
+        is_line = len(session.text) <= MAX_LINE_CHARACTERS and session.text not in session.texts.names
         _show_text(self.text_edit, session.text if is_line else "")
-        name = session.text_names.get(session.text, "a long text")
+        name = session.texts.names.get(session.text, "a long text")
         words = f"{name} · {plural(len(session.text), 'character')} · typing replaces it"
         asked = wanted_input(session.model.reads if session.model else "text")
         self.text_edit.setPlaceholderText(asked if is_line else plain_text(words))
@@ -423,8 +423,10 @@ class TextBar(Dressed):
         source = traced.source if traced else Tokens(text="", tokens=())
         target = traced.target if traced else None
         is_fixed = is_recorded(self._session.model)
-        self._source_notes.setText(READ_ONLY if is_fixed else text_notes(source, self._session.typed))
-        lost = text_notes(replace(source, n_unknown=source.n_strange, n_copyable=0), self._session.typed)
+        self._source_notes.setText(READ_ONLY if is_fixed else text_notes(source, self._session.texts.typed))
+        lost = text_notes(
+            replace(source, n_unknown=source.n_strange, n_copyable=0), self._session.texts.typed
+        )
         self._source_notes.set_role("warning" if lost and not is_fixed else "hint")
         unsure = unsure_text(traced.comparison) if traced else ""
         of_target = [text_notes(target) if target else "", unsure]
@@ -438,7 +440,7 @@ class TextBar(Dressed):
 
     def _show_past_button(self, source: Tokens) -> None:
         """Offer to read a long text on, where the model's positions are computed and not learned."""
-        model, is_past = self._session.model, self._session.is_past_trained
+        model, is_past = self._session.model, self._session.texts.is_past_trained
         can_read_past = model is not None and model.can_read_past
         self.past_button.setVisible(can_read_past and (source.n_dropped > 0 or source.n_untrained > 0))
         if model is not None:
@@ -452,7 +454,7 @@ class TextBar(Dressed):
             )
 
     def _on_past_clicked(self) -> None:
-        self._session.read_past(not self._session.is_past_trained)
+        self._session.texts.read_past(not self._session.texts.is_past_trained)
 
     def _show_lit(self) -> None:
         sides = self._sides()
@@ -471,11 +473,11 @@ class TextBar(Dressed):
 
     def _on_text_edited(self, text: str) -> None:
         is_full = 2 * len(text) >= MOST_TYPED <= len(text.encode("utf-16-le", "surrogatepass")) // 2
-        self._session.set_text(text, is_more=is_full)
+        self._session.texts.set_text(text, is_more=is_full)
         self._is_history_newer = False
 
     def _on_target_edited(self, text: str) -> None:
-        self._session.set_target(text)
+        self._session.texts.set_target(text)
         self._is_history_newer = False
 
     def _on_typing_finished(self) -> None:
@@ -545,7 +547,7 @@ class TextBar(Dressed):
             return
         text = f"{now[: token.start]}{word}{now[token.end :]}"
         session.history.close_group()
-        (session.set_text if side == "source" else session.set_target)(text)
+        (session.texts.set_text if side == "source" else session.texts.set_target)(text)
         session.history.close_group()
 
     def _on_token_left(self) -> None:

@@ -119,7 +119,7 @@ def _session_figures(
     style = map_style(view)
     found: dict[str, FigureSpec] = {}
     shown = (grid for grid in traced.grids if traced.knows(grid.site.key))
-    grids = tuple(session.shown_grid(grid) for grid in shown if grid.site.stack == session.stack)
+    grids = tuple(session.maps.grid(grid) for grid in shown if grid.site.stack == session.stack)
     if grids:
         found["grid"] = GridFigure(
             grids=grids,
@@ -129,8 +129,8 @@ def _session_figures(
             caption=caption,
             origin=origin,
         )
-    primary = session.map_of(session.primary)
-    maps = long_lines or session.shown_maps
+    primary = session.maps.of(session.primary)
+    maps = long_lines or session.maps.shown
     if primary is not None or part is not None:
         found["head"] = HeadFigure(
             maps=(primary,) if primary is not None and part is None else (),
@@ -186,7 +186,7 @@ class _ShownTrace:
         return next(grid for grid in self.traced.grids if grid.site == site)
 
     def head_map(self, head: HeadRef) -> HeadMap:
-        found = (one for one in self.session.maps if one.head == head)
+        found = (one for one in self.session.maps.raw if one.head == head)
         return _held(next(found, None), head)
 
     def head_tile(self, head: HeadRef) -> MapTile:
@@ -248,7 +248,7 @@ def _origin(session: Session, model: ModelInfo, caption: Caption) -> FigureOrigi
         sha256=model.sha256,
         text=caption.text,
         target=caption.target,
-        past_trained=session.is_past_trained,
+        past_trained=session.texts.is_past_trained,
         heads=session.selection,
         aspect=session.aspect,
     )

@@ -29,6 +29,7 @@ from attnscope.viewmodels.states import States
 from attnscope.viewmodels.tours.states import TourStates
 from attnscope.viewmodels.tours.touring import TourState
 from attnscope.viewmodels.tours.tours import read_tours
+from attnscope.viewmodels.training.recipe_text import offered_recipes
 from attnscope.viewmodels.view_state import ViewState, page_named
 from attnscope.widgets.form_parts import column, row
 from attnscope.widgets.icons import icon
@@ -318,7 +319,7 @@ class Learning(QObject):
                 self._open_recipe(name)
             case "model":
                 self._view.show_page("explore")
-                self._session.load_model(name)
+                self._session.opening.load(name)
             case _:
                 pass  # links lead nowhere else
 
@@ -332,14 +333,14 @@ class Learning(QObject):
         """Put a recipe that comes with the program on the Train page; False, with the reason told, if not."""
         training, session = self._training, self._session
         self._view.show_page("train")
-        if training.is_active:
-            session.tell_person("A run is in progress. Stop it first, or wait until it finishes.")
+        if training.run.is_active:
+            session.notices.tell("A run is in progress. Stop it first, or wait until it finishes.")
             return False
-        found = [known.path for known in training.recipes if Path(known.path).stem == recipe]
+        found = [known.path for known in offered_recipes() if Path(known.path).stem == recipe]
         try:
             training.open_recipe(found[0])
         except UserError as error:
-            session.tell_person(str(error), is_error=True)
+            session.notices.tell(str(error), is_error=True)
             return False
         return True
 
@@ -422,8 +423,8 @@ class Learning(QObject):
             self.tours.leave(is_keeping=True)
 
     def _on_run(self) -> None:
-        if self._training.status.phase in ("running", "opened"):
-            self._workspace.recents.add_run(self._training.run_folder)
+        if self._training.run.status.phase in ("running", "opened"):
+            self._workspace.recents.add_run(self._training.run.folder)
 
     def _show_bar(self, tours: TourState) -> None:
         self.bar.setVisible(tours.tour is not None)
@@ -462,7 +463,7 @@ class Learning(QObject):
         return welcome, HelpPanel(self._help_pages)
 
     def _open_model(self, name: str) -> None:
-        self._session.load_model(name)
+        self._session.opening.load(name)
         self._view.show_page("explore")
 
     def _show_lab(self, name: str) -> None:

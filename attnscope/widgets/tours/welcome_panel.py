@@ -29,6 +29,7 @@ from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.tours.touring import TourState
 from attnscope.viewmodels.tours.tours import Tour
 from attnscope.viewmodels.training.plan_words import seconds_text
+from attnscope.viewmodels.training.recipe_text import offered_recipes
 from attnscope.viewmodels.training.state import TrainingState
 from attnscope.widgets.form_parts import column, row
 from attnscope.widgets.labels import PlainLabel, plain_tooltip, tool_button, when
@@ -251,9 +252,9 @@ class WelcomePanel(QScrollArea):
     def showEvent(self, event: QShowEvent) -> None:
         super().showEvent(event)
         self._order()  # coming into the window changed it
-        lessons = [recipe for recipe in self._training.recipes if recipe.name in self.lesson_cards]
+        lessons = [recipe for recipe in offered_recipes() if recipe.name in self.lesson_cards]
         training = self._training
-        training.planning.times.ask(lessons, training.device, training.place.folder)
+        training.planning.times.ask(lessons, training.place.device, training.place.folder)
 
     def changeEvent(self, event: QEvent) -> None:
         super().changeEvent(event)

@@ -172,7 +172,7 @@ class CostDialog(QDialog):
     @Slot()
     def _show_take(self) -> None:
         planning, at = self._state.planning, self.presets.currentRow()
-        self._take.setEnabled(at >= 0 and not self._state.is_active)
+        self._take.setEnabled(at >= 0 and not self._state.run.is_active)
         rows, free = planning.presets, bytes_text(planning.available_bytes)
         n_fitting = sum(preset.least_bytes <= planning.available_bytes for preset in rows)
         self._presets_note.setText(
@@ -187,7 +187,7 @@ class CostDialog(QDialog):
     @Slot()
     def _on_take(self) -> None:
         rows, at = self._state.planning.presets, self.presets.currentRow()
-        if 0 <= at < len(rows) and not self._state.is_active:
+        if 0 <= at < len(rows) and not self._state.run.is_active:
             take_preset(self._state, rows[at])
             self.tabs.show_panel("This recipe")
 

@@ -13,6 +13,7 @@ from attnscope.figures.spec import Caption, FigureSpec
 from attnscope.figures.style import MapStyle
 from attnscope.figures.views.curves import CurvesFigure
 from attnscope.viewmodels.session.recents import Recents
+from attnscope.viewmodels.training.recipe_text import offered_recipes
 from attnscope.viewmodels.training.state import TrainingState
 from attnscope.viewmodels.training.sweeping import SweepState
 from attnscope.widgets.form_parts import column
@@ -130,11 +131,11 @@ class TrainingPage(QWidget):
                 title="Training runs",
                 caption=Caption(note="One colour a run: held-out loss strong, training loss pale."),
             )
-        name = self._state.run_folder.replace("\\", "/").rstrip("/").rpartition("/")[2]
+        name = self._state.run.folder.replace("\\", "/").rstrip("/").rpartition("/")[2]
         return CurvesFigure(
             charts=charts,
             title=f"Training of {name}" if name else "Training",
-            caption=Caption(model=name, step=self._state.step, note=self._state.run_note),
+            caption=Caption(model=name, step=self._state.run.step, note=self._state.run.note),
         )
 
     def _figure_inside(self) -> FigureSpec | None:
@@ -175,7 +176,7 @@ class TrainingPage(QWidget):
         own, films = self._run.last_button.run, paths.resources_folder() / _FILMS
         name = self._state.recipe.name
         kept = films / (name if name and (films / name).is_dir() else _FIRST_RECIPE)
-        self._state.show_film(own or str(kept))
+        self._state.reading.show_film(own or str(kept))
 
     def hideEvent(self, event: QHideEvent) -> None:
         super().hideEvent(event)
@@ -225,7 +226,7 @@ class TrainingPage(QWidget):
         column(self._across, on=self)
 
     def _open_first_recipe(self) -> None:
-        recipes = self._state.recipes
+        recipes = offered_recipes()
         if recipes and not self._state.recipe.text:
             first = next((recipe for recipe in recipes if recipe.name == _FIRST_RECIPE), recipes[0])
             self._state.open_recipe(first.path)
@@ -273,7 +274,7 @@ class TrainingPage(QWidget):
         self._run.show_progress()
         if self._curves is None:
             return
-        self._curves.set_n_steps(self._state.n_steps)
+        self._curves.set_n_steps(self._state.run.n_steps)
         self._curves.redraw()
         checkpoint = self._state.watch.replay.checkpoint
         self._curves.mark_step(checkpoint.step if checkpoint is not None else None)

@@ -27,7 +27,7 @@ from attnscope.figures.style import type_px
 from attnscope.schemes.objectives import OBJECTIVES
 from attnscope.viewmodels.session.recents import Recents
 from attnscope.viewmodels.training.preset_recipe import take_preset
-from attnscope.viewmodels.training.recipe_text import recipe_value
+from attnscope.viewmodels.training.recipe_text import offered_recipes, recipe_value
 from attnscope.viewmodels.training.state import TrainingState
 from attnscope.viewmodels.training.status import several_status
 from attnscope.viewmodels.training.sweeping import SweepState
@@ -89,7 +89,7 @@ class LastRunButton(QPushButton):
     @property
     def _found(self) -> tuple[str, bool]:
         """The folder to open, empty for none, and whether it holds several runs that were left."""
-        if self._state.status.phase != "idle":
+        if self._state.run.status.phase != "idle":
             return "", False
         run = self.run
         sweep, left_at = self._sweep.left if self._sweep.phase == "idle" else ("", 0.0)
@@ -106,7 +106,7 @@ class LastRunButton(QPushButton):
                 return
             self.several_wanted.emit()
         elif folder:
-            self._state.open_run(folder)
+            self._state.reading.open(folder)
 
 
 def _time_of(run: str) -> float:
@@ -147,7 +147,7 @@ class PresetButton(QToolButton):
         when(self, self._show_status, state.changed.status)
 
     def _show_status(self) -> None:
-        self.setEnabled(not self._state.is_active)
+        self.setEnabled(not self._state.run.is_active)
 
     @Slot()
     def _on_opening(self) -> None:
@@ -227,9 +227,9 @@ class LongerDialog(QDialog):
         self._state = state
         self.setWindowTitle("More steps")
         self.setMinimumWidth(round(type_px(_WIDTH_PX)))
-        self.n_more = named(QSpinBox(minimum=1, maximum=max(1, _MOST - state.step)), "More steps")
+        self.n_more = named(QSpinBox(minimum=1, maximum=max(1, _MOST - state.run.step)), "More steps")
         self.n_more.setGroupSeparatorShown(True)
-        self.n_more.setValue(max(state.recipe.n_steps - state.step, 0) or max(1, state.step))
+        self.n_more.setValue(max(state.recipe.n_steps - state.run.step, 0) or max(1, state.run.step))
         self.n_more.selectAll()
         inset_text(self.n_more)
         self._told = PlainLabel("", "muted", wraps=True)
@@ -240,7 +240,7 @@ class LongerDialog(QDialog):
         buttons.addButton(self.go_on, QDialogButtonBox.ButtonRole.AcceptRole)
         column(
             row(
-                PlainLabel(f"{plural(state.step, 'step is', 'steps are')} completed. More steps"),
+                PlainLabel(f"{plural(state.run.step, 'step is', 'steps are')} completed. More steps"),
                 self.n_more,
                 None,
             ),
@@ -264,7 +264,7 @@ class LongerDialog(QDialog):
 
     @Slot()
     def _show_words(self) -> None:
-        self._told.setText(longer_words(self._state.recipe.text, self._state.step, self.n_more.value()))
+        self._told.setText(longer_words(self._state.recipe.text, self._state.run.step, self.n_more.value()))
 
 
 _LEAST_PX, _MOST_FACTOR = 300, 1.5
@@ -285,7 +285,7 @@ class RecipeRow(QWidget):
         self._recipes = narrow_combo("Recipe file", 0)
         self._recipes.setPlaceholderText("Choose a recipe")
         self._recipes.activated.connect(self._on_recipe_chosen)
-        for recipe in state.recipes:
+        for recipe in offered_recipes():
             self._recipes.addItem(recipe.name, recipe.path)
         self.open_action = action_of(parent, "Open recipe…", self._on_open_recipe)
         self.save_action = action_of(parent, "Save recipe as…", self._on_save_recipe)
@@ -312,7 +312,7 @@ class RecipeRow(QWidget):
 
     def show_status(self) -> None:
         """No other recipe is chosen while a run is in progress."""
-        self._recipes.setEnabled(not self._state.is_active)
+        self._recipes.setEnabled(not self._state.run.is_active)
 
     @Slot(int)
     def _on_recipe_chosen(self, index: int) -> None:
@@ -478,33 +478,33 @@ class RunPanel(Dressed):
 
     def show_status(self) -> None:
         """Show how the run stands and what can be done now."""
-        state, phase = self._state, self._state.status.phase
-        status = several_status(self._sweep.what) if self._has_several else state.status
+        state, phase = self._state, self._state.run.status.phase
+        status = several_status(self._sweep.what) if self._has_several else state.run.status
         self._title.setText(status.title)
         self._title.set_role("error" if phase in ("failed", "diverged") else "name")
         self._detail.setText(status.detail)
-        self._warning.setText(state.save_warning)
-        self._warning.setVisible(bool(state.save_warning))
+        self._warning.setText(state.run.save_warning)
+        self._warning.setVisible(bool(state.run.save_warning))
         self.last_button.show_run()
         self._show_start()
         self.hold_action.setText("Resume" if phase == "paused" else "Pause")
         self._hold.setText(self.hold_action.text())
         for control, is_possible in (
-            (self._hold, state.status.can_pause or state.status.can_resume),
-            (self.hold_action, state.status.can_pause or state.status.can_resume),
-            (self._stop, state.status.can_stop),
-            (self.stop_action, state.status.can_stop),
-            (self._open, not state.is_active),
+            (self._hold, state.run.status.can_pause or state.run.status.can_resume),
+            (self.hold_action, state.run.status.can_pause or state.run.status.can_resume),
+            (self._stop, state.run.status.can_stop),
+            (self.stop_action, state.run.status.can_stop),
+            (self._open, not state.run.is_active),
         ):
             control.setEnabled(is_possible)
-        self._editor.setReadOnly(state.is_active)
+        self._editor.setReadOnly(state.run.is_active)
         self.recipe_row.show_status()
         self._places.show_status()
         self.show_progress()
 
     @property
     def _has_several(self) -> bool:
-        return self._sweep.is_active and self._state.status.phase == "idle"
+        return self._sweep.is_active and self._state.run.status.phase == "idle"
 
     def _show_start(self) -> None:
         """What Start does, and why it does nothing."""
@@ -512,7 +512,7 @@ class RunPanel(Dressed):
         for control in (self._start, self.start_action):
             control.setEnabled(state.can_start or state.can_lengthen)
         goes_on = _MORE if state.is_complete else "Continue"
-        self._start.setText(goes_on if state.place.holds_run and not state.is_active else "Start")
+        self._start.setText(goes_on if state.place.holds_run and not state.run.is_active else "Start")
         self._fit_width()
         reason = "Another process writes this run: Start needs a folder of its own."
         if state.recipe.lacks_data:
@@ -523,13 +523,13 @@ class RunPanel(Dressed):
 
     def show_progress(self) -> None:
         """Show how far the run is; cheap enough for a timer."""
-        fraction = self._sweep.fraction if self._has_several else self._state.fraction
-        if self._state.status.phase == "starting":
+        fraction = self._sweep.fraction if self._has_several else self._state.run.fraction
+        if self._state.run.status.phase == "starting":
             self._progress.setRange(0, 0)
         else:
             self._progress.setRange(0, 1000)
             self._progress.setValue(round(1000 * (fraction or 0.0)))
-        self._remaining.setText(self._state.remaining)
+        self._remaining.setText(self._state.run.remaining)
 
     def _show_problem(self) -> None:
         recipe = self._state.recipe
@@ -561,7 +561,7 @@ class RunPanel(Dressed):
 
     @Slot()
     def _on_hold(self) -> None:
-        if self._state.status.can_resume:
+        if self._state.run.status.can_resume:
             self._state.resume()
         else:
             self._state.pause()
@@ -574,7 +574,7 @@ class RunPanel(Dressed):
     def _on_open_run(self) -> None:
         folder = ask_folder(self, "Open run", str(paths.runs_folder()))
         if folder:
-            self._state.open_run(folder)
+            self._state.reading.open(folder)
 
     @Slot()
     def _on_text_changed(self) -> None:

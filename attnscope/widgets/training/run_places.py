@@ -91,20 +91,20 @@ class RunPlaces(QWidget):
         self._device.clear()
         for name in self._state.devices:
             self._device.addItem("Automatic" if name == "auto" else name, name)
-        self._device.setCurrentIndex(max(0, self._device.findData(self._state.device)))
+        self._device.setCurrentIndex(max(0, self._device.findData(self._state.place.device)))
 
     def show_status(self) -> None:
         """Show what the folder holds, and what may be changed while a run is in progress."""
         state = self._state
         problem = state.place.problem
-        self._out_row.setVisible((state.place.holds_run or bool(problem)) and not state.is_active)
+        self._out_row.setVisible((state.place.holds_run or bool(problem)) and not state.run.is_active)
         words = "Holds a complete run." if state.is_complete else "Holds a run that can be continued."
         words = problem or words
-        writer = state.writer if state.is_followed else None
+        writer = state.run.writer if state.is_followed else None
         self._out_note.setText(f"Following, written by process {writer.pid}" if writer else words)
         for field in (self._out, self._device):
-            field.setEnabled(not state.is_active)
-        self._data.setReadOnly(state.is_active)
+            field.setEnabled(not state.run.is_active)
+        self._data.setReadOnly(state.run.is_active)
 
     # What the person wants
 
@@ -142,4 +142,4 @@ class RunPlaces(QWidget):
 
     @Slot(int)
     def _on_device_chosen(self, index: int) -> None:
-        self._state.set_device(str(self._device.itemData(index)))
+        self._state.place.set_device(str(self._device.itemData(index)))

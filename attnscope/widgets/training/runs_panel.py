@@ -313,7 +313,7 @@ class RunsPanel(QWidget):
         """Draw a run strongest and put its recipe into the editor, unless a run is in progress."""
         self._runs.choose(folder)
         recipe = self._runs.recipe_of(folder)
-        if recipe and not self._state.is_active and recipe != self._state.recipe.text:
+        if recipe and not self._state.run.is_active and recipe != self._state.recipe.text:
             self._state.take_recipe(recipe, Path(folder).name)
 
     def _build_bar(self) -> QHBoxLayout:
@@ -331,7 +331,7 @@ class RunsPanel(QWidget):
         return bar
 
     def _on_opened(self, folder: str) -> None:
-        self._state.open_run(folder)
+        self._state.reading.open(folder)
 
     @Slot()
     def _on_add(self) -> None:
@@ -362,8 +362,8 @@ class RunsPanel(QWidget):
         menu = QMenu(self, toolTipsVisible=True)
         menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         open_action = menu.addAction("Open: replay its checkpoints")
-        allow(open_action, "A model is being trained: stop it first" if self._state.is_active else "")
-        open_action.triggered.connect(partial(self._state.open_run, folder))
+        allow(open_action, "A model is being trained: stop it first" if self._state.run.is_active else "")
+        open_action.triggered.connect(partial(self._state.reading.open, folder))
         menu.addAction("Put its recipe into the editor").triggered.connect(partial(self.choose, folder))
         menu.addSeparator()
         menu.addAction("Draw only this").triggered.connect(partial(self._runs.show_only, folder))

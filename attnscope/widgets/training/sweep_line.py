@@ -272,7 +272,7 @@ class SweepLine(QWidget):
         self.words.setText(text)
         self.words.setToolTip(plain_tooltip(state.problem))
         self.best_button.setVisible(state.best is not None)
-        self.best_button.setEnabled(not state.training.is_active)
+        self.best_button.setEnabled(not state.training.run.is_active)
         self.stop_button.setVisible(state.is_active)
         self.stop_button.setEnabled(state.phase != "stopping")
         is_unbegun = state.phase == "failed" and state.best is None

@@ -66,7 +66,7 @@ class FigureCommands:
         offered = self._offer_figures()
         shown = current_figure(self._view, offered)
         if shown is None:
-            self._session.tell_person("There is no figure yet: type a sentence or open a run first.")
+            self._session.notices.tell("There is no figure yet: type a sentence or open a run first.")
             return
         from attnscope.widgets.export.dialog import ExportDialog  # not before the first paint
 
@@ -81,20 +81,20 @@ class FigureCommands:
         offered = self._offer_figures()
         shown = current_figure(self._view, offered)
         if shown is None:
-            self._session.tell_person("There is no figure yet: type a sentence or open a run first.")
+            self._session.notices.tell("There is no figure yet: type a sentence or open a run first.")
             return
         from attnscope.figures.clipboard import to_clipboard  # not before the first paint
 
         try:
             to_clipboard(offered[shown])
         except UserError as error:
-            self._session.tell_person(str(error), is_error=True)
+            self._session.notices.tell(str(error), is_error=True)
         else:
-            self._session.tell_person(f"The figure ({shown}) is on the clipboard.")
+            self._session.notices.tell(f"The figure ({shown}) is on the clipboard.")
 
     def _on_exported(self, path: str) -> None:
         self.folder = str(Path(path).parent)
-        self._session.tell_person(f"Saved {path}.")
+        self._session.notices.tell(f"Saved {path}.")
 
     def _on_chosen(self, kept: KeptChoices) -> None:
         self.choices = kept
@@ -115,15 +115,15 @@ class Openings:
 
     def open_run(self, folder: str) -> None:
         """Show a run on the Train page, and open its newest checkpoint."""
-        self._training.open_run(folder)
-        self._session.load_model(folder)
+        self._training.reading.open(folder)
+        self._session.opening.load(folder)
         self._view.show_page("train")
 
     def open_checkpoint(self, folder: str) -> None:
         """Look at a checkpoint on the sentence that is watched."""
         watch = self._training.watch
         sample = Sample(text=watch.text, target=watch.target) if watch.text.strip() else None
-        self._session.load_model(folder, sample=sample)
+        self._session.opening.load(folder, sample=sample)
         self._view.show_page("explore")
 
     def train_further(self) -> None:
@@ -131,7 +131,7 @@ class Openings:
         model = self._session.model
         why = why_not_finetune(model)
         if model is None or why:
-            self._session.tell_person(why)
+            self._session.notices.tell(why)
             return
         self._training.take_recipe(finetune_recipe(model), finetune_name(model))
         if self._training.place.holds_run:
@@ -216,7 +216,7 @@ class Commands:
         """Open the dialog that makes a smaller model without the heads that are off."""
         session, pruning = self._session, self._pruning
         if session.model is None or not session.gates.off():
-            session.tell_person("No head is off. Switch heads off first, then remove them.")
+            session.notices.tell("No head is off. Switch heads off first, then remove them.")
             return
         pruning.begin(session.gates, session.text, session.target)
         dialog = PruneDialog(
@@ -233,7 +233,7 @@ class Commands:
     def reload_model(self) -> None:
         """Open the files of the open model again."""
         if self._session.model is not None:
-            self._session.load_model(self._session.model.source)
+            self._session.opening.load(self._session.model.source)
 
     def show_shortcuts(self) -> None:
         """Open the sheet of shortcuts."""
@@ -289,7 +289,7 @@ class Commands:
         if model is not None and model.reads == "picture":
             self._view.show_view("picture")
         else:
-            self._session.tell_person("Only a vision model's attention can be overlaid on a picture.")
+            self._session.notices.tell("Only a vision model's attention can be overlaid on a picture.")
 
     def _show_inside(self) -> None:
         self._view.show_view("inside")
@@ -300,12 +300,12 @@ class Commands:
     def _present(self) -> None:
         self._view.present(not self._view.is_presenting)
         if self._view.is_presenting:
-            self._session.tell_person("Presenting. F11 or Esc brings everything back.", about=PRESENTING)
+            self._session.notices.tell("Presenting. F11 or Esc brings everything back.", about=PRESENTING)
 
     def _dismiss(self) -> None:
         if self._view.is_presenting:
             self._view.present(False)
-        elif self._session.notice:
-            self._session.dismiss_notice()
+        elif self._session.notices.shown:
+            self._session.notices.dismiss()
         else:
             self._view.enlarge(False)

@@ -154,7 +154,7 @@ class Undoing:
         words = unseen_words(_TOLD[way], change, self._view.page)
         (session.undo if way == "undo" else session.redo)()
         if words:
-            session.tell_person(words)
+            session.notices.tell(words)
 
 
 # Notices when the files of the open model change on the disk, and offers to read them again.
@@ -206,7 +206,7 @@ class ModelWatch(QObject):
         self._stamp = found
         self._watch()
         what = "have changed" if found else "are gone"
-        self._session.tell_person(
+        self._session.notices.tell(
             f"The files of {self._folder.name} {what} since they were opened. "
             "The window still shows the old version.",
             action="reload-model" if found else "",
@@ -297,7 +297,7 @@ def reasons(session: Session) -> dict[str, str]:
 
 def show_dismiss(action: QAction, session: Session, *, is_enlarged: bool, is_waiting: bool) -> None:
     """Enable Esc while there is a message, something enlarged or presented, or work that it would stop."""
-    is_possible = session.notice is not None or is_enlarged or is_waiting
+    is_possible = session.notices.shown is not None or is_enlarged or is_waiting
     allow(action, "" if is_possible else "There is no message to dismiss, and nothing is enlarged or running")
 
 
@@ -569,9 +569,9 @@ class MainWindow(QMainWindow):
     @Slot(str, str)
     def _on_failed(self, subject: str, why: str) -> None:
         if why:
-            self._session.tell_person(why, is_error=True, about=subject)
+            self._session.notices.tell(why, is_error=True, about=subject)
         else:
-            self._session.drop_notice(subject)
+            self._session.notices.drop(subject)
 
     @Slot(Qt.ColorScheme)
     def _on_system_theme_changed(self, _scheme: Qt.ColorScheme) -> None:

@@ -7,7 +7,12 @@ from attnscope.errors import LoadError, UserError
 from attnscope.figures.views import VIEWS
 from attnscope.viewmodels.palette import Item
 from attnscope.viewmodels.states import States
-from attnscope.viewmodels.training.recipe_text import RecipeFile, read_recipe_text, words_of_recipe
+from attnscope.viewmodels.training.recipe_text import (
+    RecipeFile,
+    offered_recipes,
+    read_recipe_text,
+    words_of_recipe,
+)
 from attnscope.viewmodels.view_state import Page, ViewState
 from attnscope.widgets.offers import Offer
 from attnscope.widgets.side_tabs import SideTabs
@@ -40,7 +45,7 @@ class PlacesOffered:
                     positions.show(name, has_checks=has_checks)
 
                 yield self._offer("positions", "Positions", name.capitalize(), kind.words, show)
-        for recipe in self._states.training.recipes:
+        for recipe in offered_recipes():
             yield self._recipe(recipe)
 
     def _tabs(self, page: Page, tabs: SideTabs) -> Iterable[Offer]:
@@ -81,7 +86,7 @@ class PlacesOffered:
             title=f"Recipe: {recipe.name}",
             detail=about,
             search=whole,
-            is_enabled=not self._states.training.is_active,
+            is_enabled=not self._states.training.run.is_active,
         )
         return Offer(item=item, run=lambda: self._open(recipe))
 
@@ -98,4 +103,4 @@ class PlacesOffered:
         try:
             self._states.training.open_recipe(recipe.path)
         except UserError as error:
-            self._states.session.tell_person(str(error), is_error=True)
+            self._states.session.notices.tell(str(error), is_error=True)

@@ -288,7 +288,7 @@ class AwaitedSession:
         if self.saved is not None:
             setting = self.saved.setting
             sample = Sample(text=setting.text, target=setting.target)
-            self._session.load_model(source, self._device, sample=sample)
+            self._session.opening.load(source, self._device, sample=sample)
 
     def end(self) -> SavedSession | None:
         """Wait no longer; what waited."""
@@ -308,7 +308,7 @@ class AwaitedSession:
                 self.load(folder)
 
     def _on_notice(self) -> None:
-        notice = self._session.notice
+        notice = self._session.notices.shown
         if self.saved is None or notice is None:
             return
         if notice.is_error and notice.request == "LoadModel" and not notice.action:
@@ -317,7 +317,7 @@ class AwaitedSession:
     def _offer(self, saved: SavedSession, reason: str) -> None:
         """Say that the model was not found, and offer what helps."""
         if not self._session.text.strip():
-            self._session.set_text(saved.setting.text)
+            self._session.texts.set_text(saved.setting.text)
         name = on_this_machine(saved.source)
         told = f"The session's model {saved.model or saved.source} was not found. {reason}"
         if is_download(saved.source):
@@ -327,7 +327,7 @@ class AwaitedSession:
                 "first."
             )
         action = "download-model" if is_download(saved.source) else "locate-model"
-        self._session.tell_person(told, is_error=True, action=action, about="Open")
+        self._session.notices.tell(told, is_error=True, action=action, about="Open")
 
 
 class SessionFiles(QObject):
@@ -387,7 +387,7 @@ class SessionFiles(QObject):
     def save(self) -> None:
         """Ask where, and write the session there."""
         if not self.content():
-            self._session.tell_person("There is nothing to save yet: open a model and type a sentence.")
+            self._session.notices.tell("There is nothing to save yet: open a model and type a sentence.")
             return
         from attnscope.figures.file_names import slug_of
 
@@ -413,11 +413,11 @@ class SessionFiles(QObject):
         try:
             replace_file(path, self.content(path.parent))
         except UserError as error:
-            self._session.tell_person(str(error), is_error=True)
+            self._session.notices.tell(str(error), is_error=True)
             return
         self._guard.remember(path)
         self.recents.add_session(str(path))
-        self._session.tell_person(f"The session is saved in {path}.")
+        self._session.notices.tell(f"The session is saved in {path}.")
 
     def ask_and_open(self) -> None:
         start = str(self._guard.path.parent if self._guard.path else Path.home())
@@ -444,7 +444,7 @@ class SessionFiles(QObject):
             self._open_kind(kind, path)
         except LoadError as error:
             self.recents.forget(path)
-            self._session.tell_person(str(error), is_error=True, about="Open")
+            self._session.notices.tell(str(error), is_error=True, about="Open")
 
     def open_session(self, path: Path) -> None:
         """Open a session file; raises LoadError."""
@@ -456,9 +456,9 @@ class SessionFiles(QObject):
 
     def restore(self, saved: SavedSession, *, near: Path | None = None) -> None:
         """Open the session's model, and show everything else once it is there."""
-        notice = self._session.notice
+        notice = self._session.notices.shown
         if notice is not None and not notice.is_error:
-            self._session.dismiss_notice()
+            self._session.notices.dismiss()
         source = saved.source
         if near is not None:
             source = find_moved_model(saved.source, saved.sha256, near) or source
@@ -467,7 +467,7 @@ class SessionFiles(QObject):
     def show(self, saved: SavedSession, label: str) -> None:
         """Bring back what was shown at another time, as a step with this label; notes and kept views stay."""
         model, source = self._session.model, saved.source
-        if model is not None and self._session.busy is None and saved.sha256 == model.sha256:
+        if model is not None and self._session.opening.busy is None and saved.sha256 == model.sha256:
             self.awaited.end()
             self._show(saved, label)
         else:
@@ -491,26 +491,26 @@ class SessionFiles(QObject):
             case "text" | "picture":
                 self._look_at_file(path)
             case "run":
-                self._session.drop_notice(*OPENING)
+                self._session.notices.drop(*OPENING)
                 self._open_run(path)
             case "model":
                 open_and_explore(self._session, self._view, path, self._device)
 
     def _on_exported(self, path: str) -> None:
-        self._session.tell_person(f"Saved {path}.")
+        self._session.notices.tell(f"Saved {path}.")
 
     def _look_at_file(self, path: str) -> None:
         """Read a text file; for a model of pictures or recordings the file's path is the text."""
         self._view.show_page("explore")
-        self._session.drop_notice(*OPENING)
+        self._session.notices.drop(*OPENING)
         model = self._session.model
         if model is not None and model.reads != "text":
-            self._session.set_text(path)
+            self._session.texts.set_text(path)
         elif is_picture(path):
             words = f"{path} is a picture, and the open model reads text. Open a vision model first."
-            self._session.tell_person(words, is_error=True, about="Open")
+            self._session.notices.tell(words, is_error=True, about="Open")
         else:
-            self._session.open_text(path)
+            self._session.texts.open_file(path)
 
     def _on_model(self) -> None:
         if self._session.model is not None:
@@ -544,4 +544,4 @@ class SessionFiles(QObject):
                 "not exist in this model."
             )
         if warnings:
-            self._session.tell_person(" ".join(warnings), is_error=True)
+            self._session.notices.tell(" ".join(warnings), is_error=True)

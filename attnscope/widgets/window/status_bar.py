@@ -57,8 +57,8 @@ class Banner(Dressing, QFrame):
         self._close = tool_button("", "Dismiss the message", role="flat", tip="Dismiss (Esc)")
         self._timer = QTimer(self, singleShot=True, interval=_NOTE_MS)
         row(self._sign, (self._label, 1), self._help, self._close, on=self, margins=(16, 4, 8, 4), spacing=-1)
-        self._close.clicked.connect(session.dismiss_notice)
-        self._timer.timeout.connect(session.dismiss_notice)
+        self._close.clicked.connect(session.notices.dismiss)
+        self._timer.timeout.connect(session.notices.dismiss)
         self.dress()
         when(self, self._show, session.changed.notice)
         when(self, self._leave, session.changed.history, view.changed.page)
@@ -70,7 +70,7 @@ class Banner(Dressing, QFrame):
 
     def _show_sign(self) -> None:
         """A sign besides the colour: not everybody can tell red from blue."""
-        notice, side = self._session.notice, round(type_px(16))
+        notice, side = self._session.notices.shown, round(type_px(16))
         is_error = notice is not None and notice.is_error
         name, colour = ("error", self.theme.error) if is_error else ("note", self.theme.accent)
         self._sign.setPixmap(icon(name, colour, side_px=16).pixmap(QSize(side, side)))
@@ -81,20 +81,20 @@ class Banner(Dressing, QFrame):
         return self._label.text()
 
     def _on_help_clicked(self) -> None:
-        notice = self._session.notice
+        notice = self._session.notices.shown
         action = self._actions.get(notice.action) if notice is not None else None
-        self._session.dismiss_notice()
+        self._session.notices.dismiss()
         if action is not None:
             action.trigger()
 
     def _leave(self) -> None:
         """The person does the next thing: a note that could be read goes."""
-        notice = self._session.notice
+        notice = self._session.notices.shown
         if notice is not None and not notice.is_lasting and self._age.hasExpired(_LEAST_MS):
-            self._session.dismiss_notice()
+            self._session.notices.dismiss()
 
     def _show(self) -> None:
-        notice = self._session.notice
+        notice = self._session.notices.shown
         self._timer.stop()
         self.setVisible(notice is not None)
         if notice is None:

@@ -161,7 +161,7 @@ class ModelMenu(QMenu):
 
     def _on_triggered(self, action: QAction) -> None:
         if action in self._demos:
-            self._session.load_model(str(action.data()))
+            self._session.opening.load(str(action.data()))
 
 
 HEIGHT_PX = 40
@@ -264,7 +264,7 @@ class TopBar(Dressed):
         self.facts.setToolTip(plain_tooltip(_facts(model) if model else ""))
 
     def _show_busy(self) -> None:
-        busy = self._session.busy
+        busy = self._session.opening.busy
         is_shown = busy is not None and self._session.model is not None
         self.busy.setText(shorten(plain_text(busy.what), 48) if busy and is_shown else "")
         self.progress.setVisible(is_shown)
