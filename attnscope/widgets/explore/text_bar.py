@@ -231,6 +231,91 @@ _PAIR_TOOLTIPS = (
 )
 
 
+class TokenLine(QWidget):
+    """One text of a session as tokens, with notes beside them; what is pointed at is lit everywhere."""
+
+    merges_wanted = Signal(str)
+
+    def __init__(self, side: Side, session: Session, view: ViewState) -> None:
+        super().__init__()
+        self.side, self._session, self._view = side, session, view
+        self.strip = TokenStrip("Tokens of the text" if side == "source" else "Tokens of the target")
+        self.area = TokenScroll(self.strip)
+        self.notes = PlainLabel(role="warning")
+        self.strip.token_hovered.connect(self._on_hovered)
+        self.strip.token_clicked.connect(self._on_clicked)
+        self.strip.token_left.connect(self._on_left)
+        self.strip.menu_wanted.connect(self._open_menu)
+
+    @property
+    def tokens(self) -> Tokens | None:
+        """The tokens of the text that was traced."""
+        traced = self._session.traced
+        if traced is None:
+            return None
+        return traced.source if self.side == "source" else traced.target
+
+    @property
+    def known_words(self) -> tuple[str, ...]:
+        """The words that can be typed, where they are few."""
+        model = self._session.model
+        if model is None or is_recorded(model):
+            return ()
+        return model.words[self.side == "target"]
+
+    @Slot(int)
+    def _on_hovered(self, index: int) -> None:
+        self._view.hover_token(self.side, index, _sides(self._session), _n_ahead(self._session))
+
+    @Slot()
+    def _on_left(self) -> None:
+        self._view.hover_token("source", None, _sides(self._session))
+
+    @Slot(int)
+    def _on_clicked(self, index: int) -> None:
+        """A click on an unknown word: its menu, with the nearest known ones."""
+        tokens, chip = self.tokens, self.strip.chip_of(index)
+        if chip is None or tokens is None or index >= len(tokens) or not self.known_words:
+            return
+        if is_unknown(tokens.tokens[index]):
+            self._open_menu(index, self.strip.mapToGlobal(chip.rect.bottomLeft().toPoint()))
+
+    @Slot(int, QPoint)
+    def _open_menu(self, index: int, place: QPoint) -> None:
+        tokens = self.tokens
+        if tokens is None or index >= len(tokens) or self._session.aspect.is_by_word:
+            return
+        own = typed_letters(tokens.tokens[index], tokens.text)
+        offered = nearest_words(self.known_words, own) if own else ()
+        put = partial(self._replace, tokens, index)
+        menu = token_menu(tokens, index, self.merges_wanted.emit, self.strip, offered=offered, put=put)
+        menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        menu.popup(place)
+
+    def _replace(self, tokens: Tokens, index: int, word: str) -> None:
+        """Write a known word in the place of a token, unless the text has changed since."""
+        session, token, is_source = self._session, tokens.tokens[index], self.side == "source"
+        now = session.text if is_source else session.target
+        if now != tokens.text:
+            return
+        text = f"{now[: token.start]}{word}{now[token.end :]}"
+        session.history.close_group()
+        (session.texts.set_text if is_source else session.texts.set_target)(text)
+        session.history.close_group()
+
+
+def _n_ahead(session: Session) -> int:
+    """How far ahead of its query the token stands that a row is called after."""
+    return int(session.aspect.rows == "written" and writes(session))
+
+
+def _sides(session: Session) -> tuple[Axis, Axis]:
+    """What queries and keys of the shown stack are tokens of."""
+    model = session.model
+    sites = model.sites if model else ()
+    return sides_of(session.stack, sites, has_target=bool(model and model.takes_target))
+
+
 class TextBar(Dressed):
     """Shows the session's texts and tokens; typing changes the session at every key.
 
@@ -252,14 +337,10 @@ class TextBar(Dressed):
         self.samples_button = tool_button("Samples ▾", "Sample sentences")
         self.samples_button.setPopupMode(self.samples_button.ToolButtonPopupMode.InstantPopup)
         self.samples_button.setMenu(QMenu(self.samples_button))
-        self.source_strip = TokenStrip("Tokens of the text")
-        self.target_strip = TokenStrip("Tokens of the target")
-        self._source_scroll = TokenScroll(self.source_strip)
-        self._target_scroll = TokenScroll(self.target_strip)
-        self._source_notes = PlainLabel(role="warning")
-        self._target_notes = PlainLabel(role="warning")
+        self._source, self._target = TokenLine("source", session, view), TokenLine("target", session, view)
+        self._lines = (self._source, self._target)
+        self.source_strip, self.target_strip = self._source.strip, self._target.strip
         self.past_button = tool_button("Read past", "Read on past the trained positions", role="status")
-        self._lines = (QWidget(), QWidget())
         self._room: Room = "all"
         self._lay_out()
         self.past_button.clicked.connect(self._on_past_clicked)
@@ -269,14 +350,8 @@ class TextBar(Dressed):
             edit.editingFinished.connect(self._on_typing_finished)
         self.text_edit.textEdited.connect(self._on_text_edited)
         self.target_edit.textEdited.connect(self._on_target_edited)
-        self.source_strip.token_hovered.connect(self._on_source_hovered)
-        self.target_strip.token_hovered.connect(self._on_target_hovered)
-        self.source_strip.token_clicked.connect(self._on_source_clicked)
-        self.target_strip.token_clicked.connect(self._on_target_clicked)
-        for strip in (self.source_strip, self.target_strip):
-            strip.token_left.connect(self._on_token_left)
-        self.source_strip.menu_wanted.connect(self._on_source_menu)
-        self.target_strip.menu_wanted.connect(self._on_target_menu)
+        for line in self._lines:
+            line.merges_wanted.connect(self.merges_wanted)
         self.dress()
         told = session.changed
         when(self, self._on_model, told.model)
@@ -301,8 +376,8 @@ class TextBar(Dressed):
         """Take so much height: all, one line of fields above one of tokens, or the fields alone."""
         if room != self._room:
             self._room = room
-            for scroll in (self._source_scroll, self._target_scroll):
-                scroll.set_max_rows(_MAX_ROWS_LOW if room == "low" else MAX_ROWS)
+            for line in self._lines:
+                line.area.set_max_rows(_MAX_ROWS_LOW if room == "low" else MAX_ROWS)
             self._place()
 
     def _lay_out(self) -> None:
@@ -310,10 +385,9 @@ class TextBar(Dressed):
         grid.setContentsMargins(16, 8, 16, 8)
         grid.setHorizontalSpacing(8)
         grid.setVerticalSpacing(4)
-        strips = ((self._source_scroll, self._source_notes), (self._target_scroll, self._target_notes))
-        for line, (strip, notes) in zip(self._lines, strips, strict=True):
-            beside = (self.past_button,) if line is self._lines[0] else ()
-            row((strip, 1), (notes, 0, Qt.AlignmentFlag.AlignVCenter), *beside, on=line)
+        for line in self._lines:
+            beside = (self.past_button,) if line is self._source else ()
+            row((line.area, 1), (line.notes, 0, Qt.AlignmentFlag.AlignVCenter), *beside, on=line)
         self._place()
 
     def _place(self) -> None:
@@ -338,8 +412,8 @@ class TextBar(Dressed):
         about = _known_words(self._session.model)
         for strip in (self.source_strip, self.target_strip):
             strip.set_vocabulary_words(about)
-        for edit, words in zip((self.text_edit, self.target_edit), self._words(), strict=True):
-            edit.words.set_words(words)
+        for edit, line in zip((self.text_edit, self.target_edit), self._lines, strict=True):
+            edit.words.set_words(line.known_words)
 
     def _on_history(self) -> None:
         self._is_history_newer = True
@@ -351,10 +425,10 @@ class TextBar(Dressed):
     def _show_target_row(self) -> None:
         model = self._session.model
         takes_target = model is not None and model.takes_target
-        for widget in (self._target_label, self.target_edit, self._target_scroll, self._target_notes):
+        for widget in (self._target_label, self.target_edit, self._target.area, self._target.notes):
             widget.setVisible(takes_target)
         if model is not None and model.reads_pairs and not model.labels:
-            self._target_scroll.hide()  # both sentences are one text: its tokens stand above
+            self._target.area.hide()  # both sentences are one text: its tokens stand above
         self._place()
         self._text_label.setText(_text_name(model))
         self._target_label.setText("second" if model is not None and model.reads_pairs else "target")
@@ -423,20 +497,19 @@ class TextBar(Dressed):
         source = traced.source if traced else Tokens(text="", tokens=())
         target = traced.target if traced else None
         is_fixed = is_recorded(self._session.model)
-        self._source_notes.setText(READ_ONLY if is_fixed else text_notes(source, self._session.texts.typed))
-        lost = text_notes(
-            replace(source, n_unknown=source.n_strange, n_copyable=0), self._session.texts.typed
-        )
-        self._source_notes.set_role("warning" if lost and not is_fixed else "hint")
+        typed = self._session.texts.typed
+        self._source.notes.setText(READ_ONLY if is_fixed else text_notes(source, typed))
+        lost = text_notes(replace(source, n_unknown=source.n_strange, n_copyable=0), typed)
+        self._source.notes.set_role("warning" if lost and not is_fixed else "hint")
         unsure = unsure_text(traced.comparison) if traced else ""
         of_target = [text_notes(target) if target else "", unsure]
-        self._target_notes.setText(" ".join(filter(None, of_target)))
+        self._target.notes.setText(" ".join(filter(None, of_target)))
         self._show_past_button(source)
-        for notes in (self._source_notes, self._target_notes):
+        for notes in (self._source.notes, self._target.notes):
             about = READ_ONLY_TIP if is_fixed else _NOTES_TOOLTIP
             notes.setToolTip(plain_tooltip(about if notes.text() else ""))
         if unsure:
-            self._target_notes.setToolTip(plain_tooltip(CERTAINTY_TIP))
+            self._target.notes.setToolTip(plain_tooltip(CERTAINTY_TIP))
 
     def _show_past_button(self, source: Tokens) -> None:
         """Offer to read a long text on, where the model's positions are computed and not learned."""
@@ -457,19 +530,9 @@ class TextBar(Dressed):
         self._session.texts.read_past(not self._session.texts.is_past_trained)
 
     def _show_lit(self) -> None:
-        sides = self._sides()
-        n_ahead = self._n_ahead()
-        self._source_scroll.show_lit(self._view.lit_tokens("source", sides, n_ahead))
-        self._target_scroll.show_lit(self._view.lit_tokens("target", sides, n_ahead))
-
-    def _n_ahead(self) -> int:
-        """How far ahead of its query the token stands that a row is called after."""
-        return int(self._session.aspect.rows == "written" and writes(self._session))
-
-    def _sides(self) -> tuple[Axis, Axis]:
-        model = self._session.model
-        sites = model.sites if model else ()
-        return sides_of(self._session.stack, sites, has_target=bool(model and model.takes_target))
+        sides, n_ahead = _sides(self._session), _n_ahead(self._session)
+        for line in self._lines:
+            line.area.show_lit(self._view.lit_tokens(line.side, sides, n_ahead))
 
     def _on_text_edited(self, text: str) -> None:
         is_full = 2 * len(text) >= MOST_TYPED <= len(text.encode("utf-16-le", "surrogatepass")) // 2
@@ -492,66 +555,6 @@ class TextBar(Dressed):
         return self._is_history_newer and bool(
             session.history.redo_label if is_redo else session.history.undo_label
         )
-
-    def _on_source_hovered(self, index: int) -> None:
-        self._view.hover_token("source", index, self._sides(), self._n_ahead())
-
-    def _on_target_hovered(self, index: int) -> None:
-        self._view.hover_token("target", index, self._sides(), self._n_ahead())
-
-    def _on_source_menu(self, index: int, place: QPoint) -> None:
-        self._open_menu("source", index, place)
-
-    def _on_target_menu(self, index: int, place: QPoint) -> None:
-        self._open_menu("target", index, place)
-
-    def _on_source_clicked(self, index: int) -> None:
-        self._offer_known("source", index)
-
-    def _on_target_clicked(self, index: int) -> None:
-        self._offer_known("target", index)
-
-    def _words(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """The words that can be typed into each field, where they are few."""
-        model = self._session.model
-        return ((), ()) if model is None or is_recorded(model) else model.words
-
-    def _side(self, side: Side) -> tuple[Tokens | None, TokenStrip, tuple[str, ...]]:
-        traced, is_target = self._session.traced, side == "target"
-        tokens = (traced.target if is_target else traced.source) if traced else None
-        return tokens, (self.source_strip, self.target_strip)[is_target], self._words()[is_target]
-
-    def _offer_known(self, side: Side, index: int) -> None:
-        """A click on an unknown word: its menu, with the nearest known ones."""
-        tokens, strip, words = self._side(side)
-        chip = strip.chip_of(index)
-        if words and chip is not None and tokens and index < len(tokens) and is_unknown(tokens.tokens[index]):
-            self._open_menu(side, index, strip.mapToGlobal(chip.rect.bottomLeft().toPoint()))
-
-    def _open_menu(self, side: Side, index: int, place: QPoint) -> None:
-        tokens, strip, words = self._side(side)
-        if tokens is None or index >= len(tokens) or self._session.aspect.is_by_word:
-            return
-        own = typed_letters(tokens.tokens[index], tokens.text)
-        offered = nearest_words(words, own) if own else ()
-        put = partial(self._replace, side, tokens, index)
-        menu = token_menu(tokens, index, self.merges_wanted.emit, strip, offered=offered, put=put)
-        menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        menu.popup(place)
-
-    def _replace(self, side: Side, tokens: Tokens, index: int, word: str) -> None:
-        """Write a known word in the place of a token, unless the text has changed since."""
-        session, token = self._session, tokens.tokens[index]
-        now = session.text if side == "source" else session.target
-        if now != tokens.text:
-            return
-        text = f"{now[: token.start]}{word}{now[token.end :]}"
-        session.history.close_group()
-        (session.texts.set_text if side == "source" else session.texts.set_target)(text)
-        session.history.close_group()
-
-    def _on_token_left(self) -> None:
-        self._view.hover_token("source", None, self._sides())
 
 
 _NOTES_TOOLTIP = (
