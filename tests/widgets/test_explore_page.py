@@ -202,7 +202,7 @@ def test_that_clicks_in_the_grid_become_intents(qtbot):
     grid.head_activated.emit(ref(0, 0, "cross"))
     assert view.is_enlarged
     assert not page.grid_panel.isVisible()
-    qtbot.mouseClick(page.head_panel.back, Qt.MouseButton.LeftButton)
+    qtbot.mouseClick(page.head_panel.heading.back, Qt.MouseButton.LeftButton)
     assert page.grid_panel.isVisible()
 
 

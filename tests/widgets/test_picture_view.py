@@ -86,13 +86,13 @@ def test_that_a_click_and_arrows_choose_the_query(qtbot: QtBot, shown: tuple) ->
 
 def test_that_only_models_of_pictures_have_the_view(shown: tuple, qtbot: QtBot) -> None:  # type: ignore[type-arg]
     panel, state, _asked, view = shown
-    assert panel.picture_button.isVisible()
+    assert panel.heading.picture_button.isVisible()
     text = Desk().open(info("encoder"))
     other = HeadPanel(states_of(text.session), view)
     qtbot.addWidget(other)
     other.show()
-    assert not other.picture_button.isVisible()
-    assert other.heatmap_button.isChecked()
+    assert not other.heading.picture_button.isVisible()
+    assert other.heading.heatmap_button.isChecked()
     assert state.shown is not None
 
 

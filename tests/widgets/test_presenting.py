@@ -82,7 +82,7 @@ def test_that_nothing_of_a_page_lies_below_a_drawer(
 ) -> None:
     explore, panel = window.pages.explore, getattr(window.workspace, name)
     window.actions_by_name[drawer].trigger()
-    ends = (explore.text_bar.samples_button, explore.head_panel.colours)
+    ends = (explore.text_bar.samples_button, explore.head_panel.heading.colours)
 
     def is_beside() -> bool:
         left = panel.mapTo(window, panel.rect().topLeft()).x()

@@ -21,7 +21,7 @@ from attnscope.viewmodels.maps.map_tiles import MapTiles
 from attnscope.viewmodels.maps.map_window import MapWindow
 from attnscope.viewmodels.query import Requests
 from attnscope.viewmodels.view_state import Highlight
-from attnscope.widgets.explore.street_map import StreetMap, reading_words
+from attnscope.widgets.explore.street_map import StreetMap, reading_words, title_words
 from attnscope.widgets.theme import apply_theme
 from attnscope.widgets.token_strip import MAX_CHIPS, TokenStrip
 
@@ -254,11 +254,15 @@ def test_that_nan_is_told_where_the_mask_forbids(view: StreetMap, qtbot: QtBot) 
 def test_that_the_title_speaks_of_the_picture_under_all_others(
     view: StreetMap, posted: list[TileRequest]
 ) -> None:
+    def words() -> str:
+        state = view.state
+        return title_words(state.shown, 1.0, state, state.window, view.devicePixelRatioF())
+
     whole = view.state.painted()[0].sentence
     assert whole != "every cell"
-    assert whole in view._words(view.state.shown)
+    assert whole in words()
     view.state.zoom(1e9, 0.0, 0.0)
     serve(view, posted)
-    assert "every cell" in view._words(view.state.shown)
+    assert "every cell" in words()
     view.state.zoom(1e-9, 0.0, 0.0)  # the exact tile of a corner is still there
-    assert "every cell" not in view._words(view.state.shown)
+    assert "every cell" not in words()

@@ -5,9 +5,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from PySide6.QtCore import QPoint, QRectF, QSize, Qt, Slot
+from PySide6.QtCore import QObject, QPoint, QRectF, QSize, Qt, Slot
 from PySide6.QtGui import QAction, QPainter, QPaintEvent
-from PySide6.QtWidgets import QButtonGroup, QFileDialog, QMenu, QStackedWidget, QWidget
+from PySide6.QtWidgets import (
+    QAbstractButton,
+    QButtonGroup,
+    QFileDialog,
+    QMenu,
+    QStackedWidget,
+    QToolButton,
+    QWidget,
+)
 
 from attnscope.figures.colours import COLOUR_MAPS
 from attnscope.figures.paint_gold import paint_gold_mark
@@ -25,12 +33,14 @@ from attnscope.records.maps import HeadMap
 from attnscope.records.tiles import LongMap
 from attnscope.viewmodels.heads.aligning import ROWS, AligningState
 from attnscope.viewmodels.maps.aggregation import labelled
+from attnscope.viewmodels.maps.map_tiles import MapTiles
+from attnscope.viewmodels.maps.picturing import PictureState
 from attnscope.viewmodels.maps.segments import long_map_of
 from attnscope.viewmodels.session.intervening import knocked_out, of_head, with_or_without
 from attnscope.viewmodels.session.recorded import NO_INSIDE, is_recorded
 from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.states import States
-from attnscope.viewmodels.view_state import SCALES, Cell, Highlight, Scale, ViewState
+from attnscope.viewmodels.view_state import SCALES, Cell, HeadViewKind, Highlight, Scale, ViewState
 from attnscope.widgets.aspect_steps import writes
 from attnscope.widgets.causes.inside_panel import InsidePanel
 from attnscope.widgets.choice_button import ChoiceButton
@@ -258,6 +268,186 @@ class AlignmentBar(QWidget):
 _INSIDE = "The selected head on one query, step by step (I)"
 
 
+class HeadHeading(FlowRow):
+    """Above the picture of a head: back to the grid, what is drawn of the head, what its colours mean."""
+
+    def __init__(
+        self, session: Session, view: ViewState, picturing: PictureState, inside_chooser: QWidget
+    ) -> None:
+        self.back = tool_button(
+            "Show grid", "Show the grid again", role="flat", tip="Show the grid again (Esc)"
+        )
+        self.heatmap_button = _switch_button(
+            "Heatmap", "Show a heatmap", "The selected head as a heatmap (H)"
+        )
+        self.lines_button = _switch_button(
+            "Lines", "Show lines", "The selected heads as lines from queries to keys (L)"
+        )
+        self.picture_button = _switch_button(
+            "Picture",
+            "Show the picture",
+            "Where one patch of the picture looks, overlaid on it (P)",
+        )
+        self.inside_button = _switch_button("Step by step", "Show the head step by step", _INSIDE)
+        self._views: dict[QAbstractButton, HeadViewKind] = {
+            self.heatmap_button: "heatmap",
+            self.lines_button: "lines",
+            self.picture_button: "picture",
+            self.inside_button: "inside",
+        }
+        self._switch = together(*self._views, spacing=0)
+        super().__init__(self.back, self._switch)
+        self._session, self._view, self._picturing = session, view, picturing
+        self._inside_chooser = inside_chooser
+        group = QButtonGroup(self)
+        for button in self._views:
+            group.addButton(button)
+        self.picture_button.setVisible(False)
+        self.scale = ChoiceButton(
+            "Scale", "How colours represent weights", {str(name): text for name, text in SCALES.items()}
+        )
+        self.colours = ChoiceButton("Colours", "Colour map", {name: name for name in COLOUR_MAPS})
+        self.setContentsMargins(8, 4, 8, 0)
+        self.add_stretch()
+        self._looks = together(self.scale, self.colours, spacing=8)
+        self.addWidget(self._looks)
+        self.addWidget(inside_chooser)
+        group.buttonClicked.connect(self._on_view_chosen)
+        self.scale.chosen.connect(self._on_scale_chosen)
+        self.colours.chosen.connect(view.set_colour_map)
+        self.back.clicked.connect(self._on_back_clicked)
+        when(self, self._show_style, view.changed.style)
+        when(self, self._show_back, view.changed.enlarged)
+        self._show_style()
+        self._show_back()
+
+    @property
+    def is_picture_shown(self) -> bool:
+        """Whether the picture is looked at; models of text have none, and show their heatmap."""
+        return self._view.view == "picture" and self._picturing.is_offered
+
+    @property
+    def is_map_shown(self) -> bool:
+        """Whether the heatmap is looked at, or the map of a long text in its place."""
+        return self._view.view in ("heatmap", "picture") and not self.is_picture_shown
+
+    def show_view(self) -> None:
+        """Another way of drawing the head is chosen."""
+        view = self._view.view
+        self.picture_button.setChecked(self.is_picture_shown)
+        self.heatmap_button.setChecked(self.is_map_shown)
+        self.lines_button.setChecked(view == "lines")
+        self.inside_button.setChecked(view == "inside")
+        self.scale.setVisible(self.is_map_shown)
+        self.colours.setVisible(self.is_map_shown or self.is_picture_shown)
+        self._inside_chooser.setVisible(view == "inside")
+
+    def fold(self, is_shown: bool) -> None:
+        """With what chooses how the head is drawn, or without."""
+        self._switch.setVisible(is_shown)
+        self._looks.setVisible(is_shown and (self.is_map_shown or self.is_picture_shown))
+
+    def offer_inside(self) -> None:
+        """Offer to step through the head, where there is a model."""
+        is_fixed = is_recorded(self._session.model)
+        self.inside_button.setEnabled(not is_fixed)
+        self.inside_button.setToolTip(NO_INSIDE if is_fixed else _INSIDE)
+
+    def offer_picture(self) -> bool:
+        """Offer the picture where there is one; whether that is another answer than before."""
+        is_offered = self._picturing.is_offered
+        is_new = self.picture_button.isHidden() == is_offered
+        self.picture_button.setVisible(is_offered)
+        return is_new
+
+    def _show_style(self) -> None:
+        self.scale.show_choice(self._view.scale)
+        self.colours.show_choice(self._view.colour_map)
+
+    def _show_back(self) -> None:
+        self.back.setVisible(self._view.is_enlarged)
+
+    @Slot(QAbstractButton)
+    def _on_view_chosen(self, button: QAbstractButton) -> None:
+        self._view.show_view(self._views[button])
+
+    @Slot(str)
+    def _on_scale_chosen(self, name: str) -> None:
+        scales: dict[str, Scale] = {scale: scale for scale in SCALES}
+        self._view.set_scale(scales[name])
+
+    @Slot()
+    def _on_back_clicked(self) -> None:
+        self._view.enlarge(False)
+
+
+def _switch_button(text: str, name: str, tip: str) -> QToolButton:
+    return tool_button(text, name, role="segment", is_checkable=True, tip=tip)
+
+
+class Pointing(QObject):
+    """Tells the view which query and key the pointer is at, on whatever picture of the head."""
+
+    def __init__(self, session: Session, view: ViewState, long: MapTiles, parent: QObject) -> None:
+        super().__init__(parent)
+        self._session, self._view, self._long = session, view, long
+
+    @Slot(int, int, float)
+    def on_cell(self, query: int, key: int, weight: float) -> None:
+        """The pointer is at a cell of the map."""
+        shown = self._session.maps.of(self._session.primary)
+        if shown is not None and query < len(shown.queries) and key < len(shown.keys):
+            self._tell(shown, (query, key), weight)
+
+    @Slot(int, int, float)
+    def on_long_cell(self, query: int, key: int, weight: float) -> None:
+        """The pointer is at a cell of the map of a long text."""
+        shown = self._long.shown
+        if shown is not None:
+            self._tell(shown, (query, key), weight)
+
+    @Slot(object, object)
+    def on_line_token(self, query: int | None, key: int | None) -> None:
+        """The pointer is at a token of the lines."""
+        lines = self._long.lines
+        if lines.shown:
+            query, key = lines.token(query, key)
+        self._view.set_highlight(Highlight(query=query, key=key))
+
+    @Slot()
+    def on_left(self) -> None:
+        """The pointer is at nothing any more."""
+        self._view.set_highlight(Highlight())
+        self._view.set_cell(None)
+
+    def _tell(self, shown: HeadMap | LongMap, cell: tuple[int, int], weight: float) -> None:
+        query, key = cell
+        row = shown.queries[query]
+        self._view.set_highlight(Highlight(query=query, key=key))
+        self._view.set_cell(
+            Cell(
+                query=query_words(row, is_isolated=False) if row.read else plain_piece(row.label),
+                key=plain_piece(shown.keys[key].label),
+                weight=weight if math.isfinite(weight) else None,
+                is_knocked_out=isinstance(shown, HeadMap) and cell in knocked_out_now(self._session),
+            )
+        )
+
+
+def knocked_out_now(session: Session) -> frozenset[tuple[int, int]]:
+    """The edges that are taken out of the shown head, where its cells are tokens."""
+    shown = session.maps.of(session.primary)
+    if shown is None or not is_whole(session, shown):
+        return frozenset()
+    return knocked_out(session.interventions, shown.head)
+
+
+def is_whole(session: Session, shown: HeadMap) -> bool:
+    """Whether the cells of the shown map are those of one head, token by token."""
+    own = next((m for m in session.maps.raw if m.head == shown.head), None)
+    return own is not None and shown.queries == labelled(own, session.aspect.rows).queries
+
+
 class HeadPanel(QWidget):
     """Shows the session's primary head as a heatmap or the selection as lines."""
 
@@ -270,28 +460,14 @@ class HeadPanel(QWidget):
         self.inside = InsidePanel(states.inside, states.session, view)
         self.picture = PictureView(states.picturing)
         self.alignment = AlignmentBar(states.aligning, states.session)
+        self._pointing = Pointing(states.session, view, states.map_tiles, self)
         self._pages = QStackedWidget()
         for page in (self.heatmap, self.lines, self.inside, self.picture, self.street_map):
             self._pages.addWidget(page)
-        self.heatmap_button = tool_button("Heatmap", "Show a heatmap", role="segment", is_checkable=True)
-        self.lines_button = tool_button("Lines", "Show lines", role="segment", is_checkable=True)
-        self.heatmap_button.setToolTip("The selected head as a heatmap (H)")
-        self.lines_button.setToolTip("The selected heads as lines from queries to keys (L)")
-        self.inside_button = tool_button(
-            "Step by step", "Show the head step by step", role="segment", is_checkable=True, tip=_INSIDE
-        )
-        self.picture_button = tool_button("Picture", "Show the picture", role="segment", is_checkable=True)
-        self.picture_button.setToolTip("Where one patch of the picture looks, overlaid on it (P)")
-        self.picture_button.setVisible(False)
-        self.scale = ChoiceButton(
-            "Scale", "How colours represent weights", {str(name): text for name, text in SCALES.items()}
-        )
-        self.colours = ChoiceButton("Colours", "Colour map", {name: name for name in COLOUR_MAPS})
-        self.back = tool_button("Show grid", "Show the grid again", role="flat")
-        self.back.setToolTip("Show the grid again (Esc)")
+        self.heading = HeadHeading(self._session, view, self._picturing, self.inside.chooser)
         self._lay_out()
         self._connect()
-        for show in (self._show_style, self._show_view, self._show_back, self._show_maps, self._show_gate):
+        for show in (self._show_style, self._show_view, self._show_maps, self._show_gate):
             show()
 
     def gold_cells(self) -> tuple[GoldCell, ...]:
@@ -306,37 +482,21 @@ class HeadPanel(QWidget):
             picture.set_stale(is_stale)
 
     def _lay_out(self) -> None:
-        group = QButtonGroup(self)
-        switch = (self.heatmap_button, self.lines_button, self.picture_button, self.inside_button)
-        for button in switch:
-            group.addButton(button)
-        self._switch, self._below = together(*switch, spacing=0), QWidget()
-        heading = self.heading = FlowRow(self.back, self._switch)
-        heading.setContentsMargins(8, 4, 8, 0)
-        heading.add_stretch()
-        self._looks = together(self.scale, self.colours, spacing=8)
-        heading.addWidget(self._looks)
-        heading.addWidget(self.inside.chooser)
+        self._below = QWidget()
         column(self.alignment, on=self._below)
-        column(heading, (self._pages, 1), self._below, on=self, spacing=0)
+        column(self.heading, (self._pages, 1), self._below, on=self, spacing=0)
 
     def _connect(self) -> None:
-        self.heatmap_button.clicked.connect(self._on_heatmap_clicked)
-        self.lines_button.clicked.connect(self._on_lines_clicked)
-        self.inside_button.clicked.connect(self._on_inside_clicked)
-        self.picture_button.clicked.connect(self._on_picture_clicked)
-        self.scale.chosen.connect(self._on_scale_chosen)
-        self.colours.chosen.connect(self._view.set_colour_map)
-        self.back.clicked.connect(self._on_back_clicked)
-        self.heatmap.cell_hovered.connect(self._on_cell_hovered)
+        pointing = self._pointing
+        self.heatmap.cell_hovered.connect(pointing.on_cell)
         self.heatmap.menu_wanted.connect(self._on_menu_wanted)
         self.heatmap.edge_toggled.connect(self._on_edge_toggled)
         self.heatmap.rows_clicked.connect(self._on_rows_clicked)
         for picture in (self.heatmap, self.picture, self.street_map):
-            picture.left.connect(self._on_left)
-        self.picture.cell_hovered.connect(self._on_cell_hovered)
-        self.street_map.cell_hovered.connect(self._on_long_cell_hovered)
-        self.lines.token_hovered.connect(self._on_line_token_hovered)
+            picture.left.connect(pointing.on_left)
+        self.picture.cell_hovered.connect(pointing.on_cell)
+        self.street_map.cell_hovered.connect(pointing.on_long_cell)
+        self.lines.token_hovered.connect(pointing.on_line_token)
         told, view = self._session.changed, self._view.changed
         when(self, self._show_maps, told.heads, told.selection, told.traced, told.model)
         when(self, self._show_gate, told.gates, told.selection, told.heads)
@@ -344,22 +504,21 @@ class HeadPanel(QWidget):
         when(self, self._show_view, view.view)
         when(self, self._show_highlight, view.highlight)
         when(self, self._fold_looks, view.folded)
-        when(self, self._show_back, view.enlarged)
         picturing = self._picturing.changed
         when(self, self._tell_query, picturing.picture, picturing.query)
-        when(self, self._offer_picture_button, picturing.picture)
+        when(self, self._offer_picture, picturing.picture)
         when(self, self._show_gold, self._aligning.changed.alignment)
         when(self, self._show_long_lines, self._long.lines.changed)
 
     def _show_maps(self) -> None:
         session = self._session
         has_text = bool(session.text.strip())
-        self._offer_inside_button()
+        self.heading.offer_inside()
         head_map = session.maps.of(session.primary) if has_text else None
         if head_map is not None or not has_text or session.traced is None:
             self.heatmap.set_map(head_map)
         self.heatmap.set_renaming(writes(session))
-        self.heatmap.set_knocked_out(self._knocked_out())
+        self.heatmap.set_knocked_out(knocked_out_now(session))
         maps = tuple(m for m in map(session.maps.of, session.selection) if m and has_text)
         if maps or not has_text:
             self.lines.set_empty_text(*NO_HEADS)
@@ -376,11 +535,6 @@ class HeadPanel(QWidget):
             self.heatmap.set_gate(gate)
             self.street_map.set_gate(gate)
 
-    def _offer_inside_button(self) -> None:
-        is_fixed = is_recorded(self._session.model)
-        self.inside_button.setEnabled(not is_fixed)
-        self.inside_button.setToolTip(NO_INSIDE if is_fixed else _INSIDE)
-
     def _show_gold(self) -> None:
         cells = self.gold_cells()
         self.heatmap.set_gold(cells)
@@ -389,25 +543,14 @@ class HeadPanel(QWidget):
     def _show_style(self) -> None:
         for picture in (self.heatmap, self.lines, self.street_map, self.picture):
             picture.set_style(map_style(self._view))
-        self.scale.show_choice(self._view.scale)
-        self.colours.show_choice(self._view.colour_map)
 
     def _show_view(self) -> None:
-        view = self._view.view
-        is_picture = self._is_picture_shown()
-        is_heatmap = view in ("heatmap", "picture") and not is_picture
-        self.picture_button.setChecked(is_picture)
-        self.heatmap_button.setChecked(is_heatmap)
-        self.lines_button.setChecked(view == "lines")
-        self.inside_button.setChecked(view == "inside")
-        if view == "inside":
+        if self._view.view == "inside":
             self.inside.begin_with_lit_query()
         self._ask_long_lines()
         self._show_picture()
-        self.scale.setVisible(is_heatmap)
-        self.colours.setVisible(is_heatmap or is_picture)
+        self.heading.show_view()
         self._fold_looks()
-        self.inside.chooser.setVisible(view == "inside")
 
     def _show_highlight(self) -> None:
         lit = self._view.highlight
@@ -415,15 +558,11 @@ class HeadPanel(QWidget):
         self.lines.set_highlight(*self._line_rows(lit.query, lit.key))
         self.street_map.set_highlight(lit.query, lit.key)
 
-    def _show_back(self) -> None:
-        self.back.setVisible(self._view.is_enlarged)
-
     def _fold_looks(self) -> None:
         """Without what chooses how the head is drawn while that is not to be seen."""
         is_shown = not self._view.hides("looks")
-        self._switch.setVisible(is_shown)
-        self._below.setVisible(is_shown and self.heatmap_button.isChecked())  # gold stands on maps only
-        self._looks.setVisible(is_shown and (self.heatmap_button.isChecked() or self._is_picture_shown()))
+        self.heading.fold(is_shown)
+        self._below.setVisible(is_shown and self.heading.is_map_shown)  # gold stands on maps only
 
     def long_part(self) -> MapPart | None:
         """The part of a long map that is seen, for a figure; None while it is not exact."""
@@ -464,100 +603,30 @@ class HeadPanel(QWidget):
             self._pages.setCurrentWidget(self.lines)
         elif self._view.view == "inside":
             self._pages.setCurrentWidget(self.inside)
-        elif self._is_picture_shown():
+        elif self.heading.is_picture_shown:
             self._pages.setCurrentWidget(self.picture)
         else:
             self._pages.setCurrentWidget(self.street_map if self._long.shown else self.heatmap)
 
-    def _on_heatmap_clicked(self) -> None:
-        self._view.show_view("heatmap")
-
-    def _on_lines_clicked(self) -> None:
-        self._view.show_view("lines")
-
-    def _on_inside_clicked(self) -> None:
-        self._view.show_view("inside")
-
-    def _on_picture_clicked(self) -> None:
-        self._view.show_view("picture")
-
     def _tell_query(self) -> None:
         self._view.picture_query = self._picturing.query
 
-    def _offer_picture_button(self) -> None:
-        is_offered = self._picturing.is_offered
-        if self.picture_button.isVisibleTo(self) != is_offered:
-            self.picture_button.setVisible(is_offered)
+    def _offer_picture(self) -> None:
+        if self.heading.offer_picture():
             self._show_view()
-
-    def _is_picture_shown(self) -> bool:
-        """Whether the picture is looked at; models of text have none, and show their heatmap."""
-        return self._view.view == "picture" and self._picturing.is_offered
-
-    def _on_back_clicked(self) -> None:
-        self._view.enlarge(False)
 
     def _on_rows_clicked(self) -> None:
         aspect = self._session.aspect
         self._session.set_aspect(replace(aspect, rows="read" if aspect.rows == "written" else "written"))
 
-    def _on_scale_chosen(self, name: str) -> None:
-        scales: dict[str, Scale] = {scale: scale for scale in SCALES}
-        self._view.set_scale(scales[name])
-
-    def _on_cell_hovered(self, query: int, key: int, weight: float) -> None:
-        shown = self._session.maps.of(self._session.primary)
-        if shown is not None and query < len(shown.queries) and key < len(shown.keys):
-            self._tell_cell(shown, (query, key), weight)
-
-    def _tell_cell(self, shown: HeadMap | LongMap, cell: tuple[int, int], weight: float) -> None:
-        query, key = cell
-        row = shown.queries[query]
-        self._view.set_highlight(Highlight(query=query, key=key))
-        self._view.set_cell(
-            Cell(
-                query=query_words(row, is_isolated=False) if row.read else plain_piece(row.label),
-                key=plain_piece(shown.keys[key].label),
-                weight=weight if math.isfinite(weight) else None,
-                is_knocked_out=isinstance(shown, HeadMap) and cell in self._knocked_out(),
-            )
-        )
-
-    def _knocked_out(self) -> frozenset[tuple[int, int]]:
-        """The edges that are taken out of the shown head, where its cells are tokens."""
-        shown = self._session.maps.of(self._session.primary)
-        if shown is None or not self._is_whole(shown):
-            return frozenset()
-        return knocked_out(self._session.interventions, shown.head)
-
     def _on_menu_wanted(self, place: QPoint, cell: tuple[int, int] | None) -> None:
         shown = self._session.maps.of(self._session.primary)
         if shown is not None:
-            menu = head_menu(self._session, shown, cell if self._is_whole(shown) else None, (), self)
+            menu = head_menu(self._session, shown, cell if is_whole(self._session, shown) else None, (), self)
             menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
             menu.popup(self.heatmap.mapToGlobal(place))
 
     def _on_edge_toggled(self, query: int, key: int) -> None:
         shown = self._session.maps.of(self._session.primary)
-        if shown is not None and self._is_whole(shown):
+        if shown is not None and is_whole(self._session, shown):
             knock_out(self._session, shown, (query, key))
-
-    def _is_whole(self, shown: HeadMap) -> bool:
-        """Whether the cells of the shown map are those of one head, token by token."""
-        own = next((m for m in self._session.maps.raw if m.head == shown.head), None)
-        return own is not None and shown.queries == labelled(own, self._session.aspect.rows).queries
-
-    def _on_long_cell_hovered(self, query: int, key: int, weight: float) -> None:
-        shown = self._long.shown
-        if shown is not None:
-            self._tell_cell(shown, (query, key), weight)
-
-    def _on_left(self) -> None:
-        self._view.set_highlight(Highlight())
-        self._view.set_cell(None)
-
-    def _on_line_token_hovered(self, query: int | None, key: int | None) -> None:
-        lines = self._long.lines
-        if lines.shown:
-            query, key = lines.token(query, key)
-        self._view.set_highlight(Highlight(query=query, key=key))

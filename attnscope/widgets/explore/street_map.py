@@ -35,8 +35,9 @@ from attnscope.figures.tile_layout import TileLayout, tile_layout
 from attnscope.figures.token_axis import axis_names
 from attnscope.records.alignment import GoldCell
 from attnscope.records.sites import gate_note
-from attnscope.records.tiles import CellReading, LongMap, MapTile
+from attnscope.records.tiles import CellReading, LongMap, MapTile, Part
 from attnscope.viewmodels.maps.map_tiles import MapTiles
+from attnscope.viewmodels.maps.map_window import MapWindow
 from attnscope.widgets.labels import when
 from attnscope.widgets.map_widget import MapWidget
 from attnscope.widgets.panning import ARROWS, ZOOM_KEYS, zoom_factor
@@ -104,11 +105,11 @@ class StreetMap(MapWidget):
         with QPainter(self) as painter:
             rect = QRectF(self.rect())
             painter.fillRect(rect, QColor(self.theme.background))
-            shown, layout = self.state.shown, self.layout_now()
-            if shown is None or layout is None or self.state.window is None:
+            shown, layout, window = self.state.shown, self.layout_now(), self.state.window
+            if shown is None or layout is None or window is None:
                 paint_placeholder(painter, rect, self.theme, "No head chosen", "Click a small map.")
                 return
-            self._paint_map(painter, layout, shown)
+            self._paint_map(painter, layout, shown, window)
             reading = self.state.reading
             if self._cell is not None and reading is not None:
                 _paint_reading(painter, rect, shown, reading, self._cursor, self.theme)
@@ -169,7 +170,7 @@ class StreetMap(MapWidget):
         elif key == Qt.Key.Key_0:
             self.state.fit()
         elif key in ZOOM_KEYS:
-            self.state.zoom(ZOOM_KEYS[key], *self._zoom_centre(layout))
+            self.state.zoom(ZOOM_KEYS[key], *_zoom_centre(layout, self.state.window, self._cell))
         elif key == Qt.Key.Key_Escape and self._cell is not None:
             self._point_at(None)
         else:
@@ -202,11 +203,8 @@ class StreetMap(MapWidget):
         weight = float("nan") if reading.weight is None else reading.weight
         self.cell_hovered.emit(reading.query, reading.key, weight)
 
-    def _paint_map(self, painter: QPainter, layout: TileLayout, shown: LongMap) -> None:
+    def _paint_map(self, painter: QPainter, layout: TileLayout, shown: LongMap, window: MapWindow) -> None:
         state, style, palette = self.state, self._style, self.theme
-        window = state.window
-        if window is None:
-            return
         head_peak = state.head_peak
         paint_tiles(
             painter, layout, window, state.painted(), self._images,
@@ -216,7 +214,8 @@ class StreetMap(MapWidget):
         if state.best is not None:
             paint_cell_values(painter, layout, window, state.best, style=style, head_peak=head_peak)
         paint_gold_on_tiles(painter, layout, window, self._gold)
-        self._paint_marked(painter, layout)
+        marked = _marked_parts(window, self._cell, state.reading, self._highlight)
+        _paint_frames(painter, layout, window, marked, palette)
         lit = self._highlight if self._cell is None else self._cell
         paint_rulers(painter, layout, window, shown.queries, shown.keys, palette=palette, lit=lit)
         paint_ruler_names(painter, layout, window, axis_names(shown.queries, style), palette)
@@ -224,59 +223,13 @@ class StreetMap(MapWidget):
             painter, layout.corner, window, state.overview, self._images,
             style=style, palette=palette, head_peak=head_peak,
         )  # fmt: skip
-        paint_tile_title(painter, layout, shown.head.label, self._words(shown), palette)
+        words = title_words(shown, self._gate, state, window, self.devicePixelRatioF())
+        paint_tile_title(painter, layout, shown.head.label, words, palette)
         overview = state.overview
         has_masked = overview is not None and bool((overview.levels == 0).any())
         paint_tile_bar(painter, layout, style, palette, head_peak, masked=has_masked)
         if self._is_stale or state.is_stale:
             paint_veil(painter, layout.cells, palette)
-
-    def _words(self, shown: LongMap) -> str:
-        parts = [
-            f"{shown.head.stack}{gate_note(self._gate)}",
-            f"{len(shown.queries):,} × {len(shown.keys):,}",
-        ]
-        painted = self.state.painted()
-        if painted:  # the first is under all others: finer ones may lie on a part of it
-            best = painted[0]
-            parts.append(_picture_words(best, self._cells_per_pixel()))
-            if best.is_sampled and self.state.fraction is not None:
-                parts.append("exact soon")
-        return " · ".join(parts)
-
-    def _cells_per_pixel(self) -> float:
-        """How many cells a side of a pixel of the screen stands for; under 1 where cells are larger."""
-        window = self.state.window
-        if window is None:
-            return 1.0
-        return 1.0 / max(min(window.step) * self.devicePixelRatioF(), 1e-9)
-
-    def _paint_marked(self, painter: QPainter, layout: TileLayout) -> None:
-        """Frame the block under the cursor, or the row and column that another view points at."""
-        window, reading = self.state.window, self.state.reading
-        if window is None:
-            return
-        query, key = self._highlight
-        parts = []
-        if self._cell is not None and reading is not None:
-            parts.append((reading.rows, reading.cols))
-        elif self._cell is None:
-            if query is not None:
-                parts.append(((query, query + 1), (0, window.n_keys)))
-            if key is not None:
-                parts.append(((0, window.n_queries), (key, key + 1)))
-        painter.save()
-        painter.setClipRect(layout.cells)
-        painter.setBrush(Qt.BrushStyle.NoBrush)
-        for rows, cols in parts:
-            box = part_rect(layout, window, rows, cols)
-            if min(box.width(), box.height()) < 4.0:
-                box.adjust(-2, -2, 2, 2)
-            painter.setPen(QPen(QColor(self.theme.background), 3.0))
-            painter.drawRect(box)
-            painter.setPen(QPen(QColor(self.theme.accent), 1.5))
-            painter.drawRect(box)
-        painter.restore()
 
     def _point_under(self, position: QPointF) -> None:
         layout, window = self.layout_now(), self.state.window
@@ -306,12 +259,6 @@ class StreetMap(MapWidget):
         self._cursor = layout.cells.topLeft() + QPointF(x, y)
         self._point_at((query, key))
 
-    def _zoom_centre(self, layout: TileLayout) -> tuple[float, float]:
-        """Where the keyboard zooms: at the marked cell, or in the middle."""
-        if self._cell is not None and self.state.window is not None:
-            return self.state.window.place(self._cell[0] + 0.5, self._cell[1] + 0.5)
-        return layout.cells.width() / 2, layout.cells.height() / 2
-
     def _centre_by_small_map(self, position: QPointF, *, is_dragging: bool = False) -> bool:
         """Whether a position is on the small map; the window then moves there."""
         layout, window = self.layout_now(), self.state.window
@@ -326,11 +273,69 @@ class StreetMap(MapWidget):
         return True
 
 
+def title_words(shown: LongMap, gate: float, state: MapTiles, window: MapWindow, pixel_ratio: float) -> str:
+    """What is said beside the name of the head."""
+    parts = [f"{shown.head.stack}{gate_note(gate)}", f"{len(shown.queries):,} × {len(shown.keys):,}"]
+    painted = state.painted()
+    if painted:  # the first is under all others: finer ones may lie on a part of it
+        best = painted[0]
+        cells_per_pixel = 1.0 / max(min(window.step) * pixel_ratio, 1e-9)  # a side; under 1: larger cells
+        parts.append(_picture_words(best, cells_per_pixel))
+        if best.is_sampled and state.fraction is not None:
+            parts.append("exact soon")
+    return " · ".join(parts)
+
+
 def _picture_words(tile: MapTile, cells_per_pixel: float) -> str:
     """What a spot of the picture stands for; exact cells smaller than a pixel are not all to be seen."""
     if tile.is_exact and cells_per_pixel > 1.01:
         return f"a pixel: one of {cells_per_pixel:.1f}×{cells_per_pixel:.1f} cells"
     return tile.sentence
+
+
+def _zoom_centre(
+    layout: TileLayout, window: MapWindow | None, cell: tuple[int, int] | None
+) -> tuple[float, float]:
+    """Where the keyboard zooms: at the marked cell, or in the middle."""
+    if cell is not None and window is not None:
+        return window.place(cell[0] + 0.5, cell[1] + 0.5)
+    return layout.cells.width() / 2, layout.cells.height() / 2
+
+
+def _marked_parts(
+    window: MapWindow,
+    cell: tuple[int, int] | None,
+    reading: CellReading | None,
+    highlight: tuple[int | None, int | None],
+) -> list[tuple[Part, Part]]:
+    """The block under the cursor, or the row and column that another view points at."""
+    if cell is not None:
+        return [] if reading is None else [(reading.rows, reading.cols)]
+    query, key = highlight
+    rows = [] if query is None else [((query, query + 1), (0, window.n_keys))]
+    return rows + ([] if key is None else [((0, window.n_queries), (key, key + 1))])
+
+
+def _paint_frames(
+    painter: QPainter,
+    layout: TileLayout,
+    window: MapWindow,
+    parts: list[tuple[Part, Part]],
+    palette: Palette,
+) -> None:
+    """Frame parts of the map, so that they are seen on any colour."""
+    painter.save()
+    painter.setClipRect(layout.cells)
+    painter.setBrush(Qt.BrushStyle.NoBrush)
+    for rows, cols in parts:
+        box = part_rect(layout, window, rows, cols)
+        if min(box.width(), box.height()) < 4.0:
+            box.adjust(-2, -2, 2, 2)
+        painter.setPen(QPen(QColor(palette.background), 3.0))
+        painter.drawRect(box)
+        painter.setPen(QPen(QColor(palette.accent), 1.5))
+        painter.drawRect(box)
+    painter.restore()
 
 
 def reading_words(shown: LongMap, reading: CellReading) -> tuple[str, str]:

@@ -263,6 +263,87 @@ class _Drawn(Dressed):
                 self._spec.paint(painter, QRectF(self.rect()), self.theme)
 
 
+class PositionColumns(QWidget):
+    """The encodings side by side: the cursor of one map stands in all of them, and all show the same part."""
+
+    hover_text = Signal(str)
+    offset_hovered = Signal(int)
+    """How far apart the two positions under the cursor are; −1: there are none any more."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._columns: dict[str, PositionColumn] = {}
+        self._row = row(on=self, margins=(0, 0, 0, 8), spacing=16)
+
+    def show_tables(
+        self, tables: tuple[PositionTable, ...], titles: tuple[str, ...], colours: tuple[str, ...]
+    ) -> None:
+        """Show these and no others, in this order."""
+        for name in [n for n in self._columns if n not in {t.name for t in tables}]:
+            gone = self._columns.pop(name)
+            self._row.removeWidget(gone)
+            gone.deleteLater()
+        for i, (table, title, colour) in enumerate(zip(tables, titles, colours, strict=True)):
+            shown = self._columns.get(table.name) or self._add(table.name)
+            self._row.removeWidget(shown)
+            self._row.insertWidget(i, shown, 1)
+            shown.show_table(table, title, colour)
+
+    def set_stale(self, is_stale: bool) -> None:
+        for shown in self._columns.values():
+            shown.set_stale(is_stale)
+
+    def even_notes(self, width: int) -> None:
+        """One height for the notes of all columns, and one for their formulas: what the longest needs."""
+        columns = self._columns.values()
+        gaps = self._row.spacing() * max(len(columns) - 1, 0)
+        own = (width - gaps) // max(len(columns), 1)
+        note_px = max((shown.note_height(own) for shown in columns), default=0)
+        formula_px = max((shown.formula_height(own) for shown in columns), default=0)
+        for shown in columns:
+            shown.set_note_height(note_px)
+            shown.set_formula_height(formula_px)
+
+    def _add(self, name: str) -> PositionColumn:
+        shown = self._columns[name] = PositionColumn()
+        shown.matrix_hovered.connect(self._on_matrix_hovered)
+        shown.cosine_hovered.connect(self._on_cosine_hovered)
+        shown.left.connect(self._on_left)
+        shown.matrix_moved.connect(self._on_matrix_moved)
+        shown.cosine_moved.connect(self._on_cosine_moved)
+        return shown
+
+    @Slot(int, int)
+    def _on_matrix_hovered(self, position: int, dimension: int) -> None:
+        for shown in self._columns.values():
+            shown.show_matrix_cursor(position, dimension)
+        self.hover_text.emit(f"position {position} · dimension {dimension}")
+
+    @Slot(int, int)
+    def _on_cosine_hovered(self, first: int, second: int) -> None:
+        for shown in self._columns.values():
+            shown.show_cosine_cursor(first, second)
+        self.offset_hovered.emit(abs(first - second))
+        self.hover_text.emit(f"positions {first} and {second} · offset {abs(first - second)}")
+
+    @Slot()
+    def _on_left(self) -> None:
+        for shown in self._columns.values():
+            shown.clear_cursors()
+        self.offset_hovered.emit(-1)
+        self.hover_text.emit("")
+
+    @Slot(QRectF)
+    def _on_matrix_moved(self, view: QRectF) -> None:
+        for shown in self._columns.values():
+            shown.matrix.set_view(view)
+
+    @Slot(QRectF)
+    def _on_cosine_moved(self, view: QRectF) -> None:
+        for shown in self._columns.values():
+            shown.cosine.set_view(view)
+
+
 class PositionsPage(Dressed):
     """Shows a PositionsState; the cursor of one map stands in all of them and in the plots."""
 
@@ -277,13 +358,13 @@ class PositionsPage(Dressed):
         self.sentence = PlainLabel(role="name", wraps=True)
         layout = column(self._build_controls(), self._note, self.sentence, on=self, margins=12)
         self._card = StateCard()
-        self._columns: dict[str, PositionColumn] = {}
-        self._row = QWidget()
-        self._row_layout = row(on=self._row, margins=(0, 0, 0, 8), spacing=16)
+        self._columns = PositionColumns()
+        self._columns.hover_text.connect(self.hover_text)
+        self._columns.offset_hovered.connect(self._on_columns_hovered)
         self._plots: OffsetPlots | None = None
         self._lower = QWidget()
         self._splitter = QSplitter(Qt.Orientation.Vertical, childrenCollapsible=False, handleWidth=1)
-        self._splitter.addWidget(self._row)
+        self._splitter.addWidget(self._columns)
         self._splitter.addWidget(self._lower)
         self._splitter.setStretchFactor(0, 5)
         self._splitter.setStretchFactor(1, 2)
@@ -339,7 +420,7 @@ class PositionsPage(Dressed):
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
-        self._even_notes()
+        self._columns.even_notes(self._pages.width())
 
     def _add_plots(self) -> None:
         """Build the plots when they are first seen: the plotting library is slow to import."""
@@ -430,18 +511,12 @@ class PositionsPage(Dressed):
             return
         colours = tuple(self._colour(table.name) for table in tables)
         titles = tuple(self._state.title(table.name) for table in tables)
-        for name in [n for n in self._columns if n not in {t.name for t in tables}]:
-            self._remove_column(name)
-        for i, (table, title, colour) in enumerate(zip(tables, titles, colours, strict=True)):
-            shown = self._columns.get(table.name) or self._add_column(table.name)
-            self._row_layout.removeWidget(shown)
-            self._row_layout.insertWidget(i, shown, 1)
-            shown.show_table(table, title, colour)
+        self._columns.show_tables(tables, titles, colours)
         names = tuple(self._state.short_title(table.name) for table in tables)
         if self._plots is not None:
             self._plots.show_tables(tables, names, colours)
         self._show_view()
-        self._even_notes()
+        self._columns.even_notes(self._pages.width())
         self._show_stale()
 
     def _show_view(self) -> None:
@@ -471,21 +546,9 @@ class PositionsPage(Dressed):
         self._pages.setCurrentWidget(self._drawn)
 
     def _show_stale(self) -> None:
-        for shown in self._columns.values():
-            shown.set_stale(self._state.is_stale)
+        self._columns.set_stale(self._state.is_stale)
         if not self._state.tables:
             self._card.show_stage(self._stage())
-
-    def _even_notes(self) -> None:
-        """One height for the notes of all columns, and one for their formulas: what the longest needs."""
-        columns = [self._columns[table.name] for table in self._state.tables if table.name in self._columns]
-        gaps = self._row_layout.spacing() * max(len(columns) - 1, 0)
-        width = (self._pages.width() - gaps) // max(len(columns), 1)
-        note_px = max((shown.note_height(width) for shown in columns), default=0)
-        formula_px = max((shown.formula_height(width) for shown in columns), default=0)
-        for shown in columns:
-            shown.set_note_height(note_px)
-            shown.set_formula_height(formula_px)
 
     def _stage(self) -> Placeholder:
         state = self._state
@@ -506,59 +569,19 @@ class PositionsPage(Dressed):
         series = self.theme.series
         return series[index % len(series)]
 
-    def _add_column(self, name: str) -> PositionColumn:
-        shown = PositionColumn()
-        shown.matrix_hovered.connect(self._on_matrix_hovered)
-        shown.cosine_hovered.connect(self._on_cosine_hovered)
-        shown.left.connect(self._on_left)
-        shown.matrix_moved.connect(self._on_matrix_moved)
-        shown.cosine_moved.connect(self._on_cosine_moved)
-        self._columns[name] = shown
-        return shown
-
-    def _remove_column(self, name: str) -> None:
-        shown = self._columns.pop(name)
-        self._row_layout.removeWidget(shown)
-        shown.deleteLater()
-
     # --- what the person does ---------------------------------------------------------------------
 
     @Slot(bool)
     def _on_box_clicked(self, is_chosen: bool) -> None:
         self._state.choose(str(self.sender().property("scheme")), is_chosen)
 
-    @Slot(int, int)
-    def _on_matrix_hovered(self, position: int, dimension: int) -> None:
-        for shown in self._columns.values():
-            shown.show_matrix_cursor(position, dimension)
-        self.hover_text.emit(f"position {position} · dimension {dimension}")
-
-    @Slot(int, int)
-    def _on_cosine_hovered(self, first: int, second: int) -> None:
-        for shown in self._columns.values():
-            shown.show_cosine_cursor(first, second)
-        if self._plots is not None:
-            self._plots.show_offset(abs(first - second))
-        self.hover_text.emit(f"positions {first} and {second} · offset {abs(first - second)}")
-
     @Slot(int)
     def _on_offset_hovered(self, offset: int) -> None:
         self.hover_text.emit(f"offset {offset}")
 
-    @Slot()
-    def _on_left(self) -> None:
-        for shown in self._columns.values():
-            shown.clear_cursors()
-        if self._plots is not None:
+    @Slot(int)
+    def _on_columns_hovered(self, offset: int) -> None:
+        if self._plots is not None and offset >= 0:
+            self._plots.show_offset(offset)
+        elif self._plots is not None:
             self._plots.clear_cursor()
-        self.hover_text.emit("")
-
-    @Slot(QRectF)
-    def _on_matrix_moved(self, view: QRectF) -> None:
-        for shown in self._columns.values():
-            shown.matrix.set_view(view)
-
-    @Slot(QRectF)
-    def _on_cosine_moved(self, view: QRectF) -> None:
-        for shown in self._columns.values():
-            shown.cosine.set_view(view)
