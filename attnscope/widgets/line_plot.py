@@ -10,7 +10,7 @@ from math import isfinite
 import numpy as np
 import pyqtgraph as pg
 from numpy.typing import NDArray
-from PySide6.QtCore import QEvent, QPointF, Qt, Signal, Slot
+from PySide6.QtCore import QEvent, QObject, QPointF, Qt, Signal, Slot
 from PySide6.QtGui import QColor, QFontMetricsF, QKeyEvent, QMouseEvent
 from PySide6.QtWidgets import QGraphicsSimpleTextItem, QWidget
 
@@ -69,6 +69,142 @@ class Line:
     is_thin: bool = False
 
 
+def _shown(line: Line, is_log: bool) -> Points:
+    """The values as they stand on the axis: themselves, or their logarithms where they have one."""
+    if not is_log:
+        return line.ys
+    positive = np.where(line.ys > 0, line.ys, np.nan)
+    return np.asarray(np.log10(positive), dtype=np.float64)
+
+
+def _ends(arrays: list[Points]) -> tuple[float, float] | None:
+    """The least and the largest number; None where there is none."""
+    lows = [float(np.nanmin(a)) for a in (x[np.isfinite(x)] for x in arrays) if len(a)]
+    highs = [float(np.nanmax(a)) for a in (x[np.isfinite(x)] for x in arrays) if len(a)]
+    ends = (min(lows), max(highs)) if lows else None
+    return ends if ends and isfinite(ends[0]) and isfinite(ends[1]) else None
+
+
+class _DrawnLine:
+    """A line in the picture, and its points."""
+
+    def __init__(self, plot: pg.PlotItem) -> None:
+        self._curve = pg.PlotCurveItem(connect="finite")
+        self._dots = pg.ScatterPlotItem(size=5, pxMode=True, pen=None)
+        for item in (self._curve, self._dots):
+            plot.addItem(item, ignoreBounds=True)
+
+    def hide(self) -> None:
+        self._curve.setVisible(False)
+        self._dots.setVisible(False)
+
+    def draw(self, line: Line, shown: Points, background: str) -> None:
+        """Draw a line with the values `shown`; a pale one in between its colour and the background."""
+        has_points = line.has_points or len(line.xs) == 1  # one alone is no line
+        self._curve.setVisible(True)
+        self._dots.setVisible(has_points)
+        colour = QColor(line.colour)
+        if line.is_pale:
+            colour = _mixed(colour, QColor(background), _PALE_SHARE)
+        style = Qt.PenStyle.DashLine if line.is_dashed else Qt.PenStyle.SolidLine
+        ys = np.where(np.isfinite(line.ys), shown, np.nan)
+        is_thin = line.is_pale or len(line.xs) > _LONG or line.is_thin
+        width = 1.0 if is_thin else 2.4 if line.is_strong else 1.5
+        self._curve.setPen(pg.mkPen(colour, width=width, style=style))
+        self._curve.setData(line.xs, ys, antialias=not line.is_pale, connect="finite")
+        self._curve.setZValue(0 if line.is_pale else 2 if line.is_strong else 1)
+        if has_points:
+            is_finite = np.isfinite(ys)
+            self._dots.setData(line.xs[is_finite], ys[is_finite], brush=pg.mkBrush(colour), pen=None)
+
+
+class _EndLabels(QObject):
+    """The names of lines beside their ends, with the values at the cursor; `width_px` is their room."""
+
+    def __init__(self, plot: pg.PlotItem, width_px: int) -> None:
+        super().__init__(plot)
+        self._plot, self.width_px, self.has_values = plot, width_px, True
+        self._lines: tuple[Line, ...] = ()
+        self._shown: list[Points] = []
+        self._cursor_x = math.nan
+        self._items: list[QGraphicsSimpleTextItem] = []
+
+    def set_lines(self, lines: tuple[Line, ...], shown: list[Points]) -> None:
+        """The lines that are drawn, with their values as they are `shown`; they are placed with the next."""
+        self._lines, self._shown = lines, shown
+        while len(self._items) < len(lines):
+            self._items.append(QGraphicsSimpleTextItem(self._plot))
+            self._items[-1].setFont(font(SMALL_PX))
+
+    def set_cursor(self, x: float | None) -> None:
+        """Write the values there, or none."""
+        self._cursor_x = math.nan if x is None else x
+        self.place()
+
+    def fit_type(self) -> None:
+        """Type has another size."""
+        for item in self._items:
+            item.setFont(font(SMALL_PX))
+
+    @Slot()
+    def place(self) -> None:
+        """Write each beside the end of its line, moved apart where they would overlap."""
+        if self.width_px == 0:
+            return
+        area = self._plot.getViewBox().sceneBoundingRect()
+        ends = sorted(
+            (place.y(), i, place.x())
+            for i, line in enumerate(self._lines)
+            if line.label and (place := self._end_of(i)) is not None
+        )
+        tops = spread([y for y, _, _ in ends], type_px(_LABEL_GAP_PX), area.top(), area.bottom())
+        right = min(area.right(), max((x for _, _, x in ends), default=0.0)) + 6
+        named = {i: (right, y) for (_, i, _), y in zip(ends, tops, strict=True)}
+        for i, item in enumerate(self._items):
+            item.setVisible(i in named)
+            if i in named:
+                item.setText(self._text(self._lines[i]))
+                item.setBrush(QColor(self._lines[i].colour))
+                place = self._plot.mapFromScene(QPointF(*named[i]))
+                item.setPos(place - QPointF(0, item.boundingRect().height() / 2))
+
+    def _end_of(self, i: int) -> QPointF | None:
+        """Where in the scene the visible part of a line ends."""
+        view, xs, shown = self._plot.getViewBox(), self._lines[i].xs, self._shown[i]
+        known = np.flatnonzero(np.isfinite(shown) & (xs <= view.viewRange()[0][1]))
+        if not len(known):
+            return None
+        return QPointF(view.mapViewToScene(QPointF(xs[known[-1]], shown[known[-1]])))
+
+    def _text(self, line: Line) -> str:
+        """The label, with the value under the cursor where it is wanted; cut where both have no room."""
+        x, value = self._cursor_x, ""
+        if self.has_values and len(line.xs) and line.xs[0] <= x <= line.xs[-1]:
+            nearest = int(np.argmin(np.abs(line.xs - x)))
+            value = f" {number_text(float(line.ys[nearest]))}"
+        room = max(24.0, self.width_px - 8 - text_width(value))
+        metrics = QFontMetricsF(font(SMALL_PX))
+        return metrics.elidedText(line.label, Qt.TextElideMode.ElideMiddle, room) + value
+
+
+class _HeldRange:
+    """An axis that stays while the data fill it well enough, so that it does not tremble as they come."""
+
+    _low, _high = math.inf, -math.inf
+
+    def forget(self) -> None:
+        """Other data: the next axis is theirs."""
+        self._low, self._high = math.inf, -math.inf
+
+    def around(self, low: float, high: float) -> tuple[float, float]:
+        """The axis for data from `low` to `high`."""
+        is_inside = self._low <= low and high <= self._high
+        if not is_inside or high - low < _LEAST_FILL * (self._high - self._low):
+            pad = 0.06 * (high - low)
+            self._low, self._high = low - pad, high + pad
+        return self._low, self._high
+
+
 class LinePlot(Dressing, pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has no types
     """Lines that fit the picture until the person zooms; a double click or `0` fits them again.
 
@@ -88,24 +224,20 @@ class LinePlot(Dressing, pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has 
     ) -> None:
         self._along = LevelAxis(orientation="bottom")
         super().__init__(parent, axisItems={"left": UprightAxis(orientation="left"), "bottom": self._along})
-        self._label_px = label_px
-        self._has_values = True
         self._has_x_numbers = True
         self._is_log = False
-        self._cursor_x: float | None = None
         self._pressed_at = QPointF()
         self._lines: tuple[Line, ...] = ()
-        self._items: list[pg.PlotCurveItem] = []
-        self._dots: list[pg.ScatterPlotItem] = []
-        self._labels: list[QGraphicsSimpleTextItem] = []
+        self._drawn: list[_DrawnLine] = []
         self._marks: list[pg.InfiniteLine] = []
         self._x_range: tuple[float, float] | None = None
-        self._held: tuple[float, float] | None = None
+        self._held = _HeldRange()
         self.is_fitted = True
         self.setMouseTracking(True)
         self.setFocusPolicy(Qt.FocusPolicy.ClickFocus)
         self.setFrameShape(self.Shape.NoFrame)
         plot = self.getPlotItem()
+        self._labels = _EndLabels(plot, label_px)
         plot.setMenuEnabled(False)
         plot.hideButtons()
         plot.setContentsMargins(0, 4, label_px, 0)
@@ -117,7 +249,7 @@ class LinePlot(Dressing, pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has 
         view.disableAutoRange()
         view.setMouseMode(view.PanMode)
         view.sigRangeChangedManually.connect(self._on_moved_by_hand)
-        view.sigXRangeChanged.connect(self._on_x_range_changed)
+        view.sigXRangeChanged.connect(self._labels.place)
         self._cursor, self._looked_at = (pg.InfiniteLine(angle=90, movable=False) for _ in range(2))
         for line in (self._cursor, self._looked_at):
             line.hide()
@@ -152,24 +284,18 @@ class LinePlot(Dressing, pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has 
             plot.getAxis(side).setStyle(tickFont=font(SMALL_PX))
         plot.getAxis("left").setWidth(type_px(_AXIS_PX))
         plot.getAxis("bottom").setHeight(type_px(X_NUMBERS_PX) if self._has_x_numbers else 5)
-        for label in self._labels:
-            label.setFont(font(SMALL_PX))
+        self._labels.fit_type()
 
     def set_log(self, is_log: bool) -> None:
         """Draw the logarithm of the values; what is not above 0 breaks its line."""
         if is_log != self._is_log:
             self.set_lines(self._lines, is_log=is_log)
 
-    def _take_log(self, is_log: bool) -> None:
-        self._is_log = is_log
-        self._held = None
-        self.getPlotItem().getAxis("left").setLogMode(y=is_log)
-
     def set_label_px(self, label_px: int, *, has_values: bool = True) -> None:
         """Keep another width free for the labels at the right, with the values at the cursor or without."""
-        self._has_values = has_values
-        if label_px != self._label_px:
-            self._label_px = label_px
+        self._labels.has_values = has_values
+        if label_px != self._labels.width_px:
+            self._labels.width_px = label_px
             self.getPlotItem().setContentsMargins(0, 4, label_px, 0)
 
     def set_whole_x(self, is_whole: bool) -> None:
@@ -196,20 +322,21 @@ class LinePlot(Dressing, pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has 
     def set_lines(self, lines: tuple[Line, ...], *, is_log: bool | None = None) -> None:
         """Draw these lines instead of those before, by their logarithms or not; None leaves that."""
         if is_log is not None and is_log != self._is_log:
-            self._take_log(is_log)
+            self._is_log = is_log
+            self._held.forget()
+            self.getPlotItem().getAxis("left").setLogMode(y=is_log)
         self._lines = lines
-        while len(self._items) < len(lines):
-            self._items.append(pg.PlotCurveItem(connect="finite"))
-            self._dots.append(pg.ScatterPlotItem(size=5, pxMode=True, pen=None))
-            self._labels.append(QGraphicsSimpleTextItem(self.getPlotItem()))
-            self._labels[-1].setFont(font(SMALL_PX))
-            for item in (self._items[-1], self._dots[-1]):
-                self.getPlotItem().addItem(item, ignoreBounds=True)
-        for i in range(len(self._items)):
-            self._draw_line(i, lines[i] if i < len(lines) else None)
+        while len(self._drawn) < len(lines):
+            self._drawn.append(_DrawnLine(self.getPlotItem()))
+        shown = [_shown(line, self._is_log) for line in lines]
+        for drawn, line, values in zip(self._drawn, lines, shown, strict=False):
+            drawn.draw(line, values, self.theme.background)
+        for drawn in self._drawn[len(lines) :]:
+            drawn.hide()
+        self._labels.set_lines(lines, shown)
         if self.is_fitted:
             self.fit()
-        self._place_labels()
+        self._labels.place()
 
     def set_marks(self, xs: tuple[float, ...]) -> None:
         """Vertical lines behind the data."""
@@ -227,10 +354,9 @@ class LinePlot(Dressing, pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has 
 
     def set_cursor(self, x: float | None) -> None:
         """Stand the cursor at `x` and write the values there into the labels, or take it away."""
-        self._cursor_x = x
         self._cursor.setVisible(x is not None)
         self._cursor.setValue(x or 0.0)
-        self._place_labels()
+        self._labels.set_cursor(x)
 
     def set_place(self, x: float | None) -> None:
         """Mark the place that is looked at elsewhere, or none."""
@@ -243,10 +369,8 @@ class LinePlot(Dressing, pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has 
         has_lines = any(len(line.xs) for line in self._lines)
         self.getPlotItem().getAxis("left").setStyle(showValues=has_lines)
         self.getPlotItem().getAxis("bottom").setStyle(showValues=has_lines and self._has_x_numbers)
-        xs, ys = (
-            self._ends([line.xs for line in self._lines]),
-            self._ends([self._shown(n) for n in self._lines]),
-        )
+        xs = _ends([line.xs for line in self._lines])
+        ys = _ends([_shown(line, self._is_log) for line in self._lines])
         left, right = self._x_range or xs or (0.0, 1.0)
         low, high = ys or (0.0, 1.0)
         if right <= left:
@@ -254,17 +378,7 @@ class LinePlot(Dressing, pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has 
         if high - low < 1e-12 * max(1.0, abs(high)):
             low, high = low - 0.5 * (abs(low) or 1.0), high + 0.5 * (abs(high) or 1.0)
         view = self.getPlotItem().getViewBox()
-        view.setRange(xRange=(left, right), yRange=self._held_y(low, high), padding=0)
-
-    def _held_y(self, low: float, high: float) -> tuple[float, float]:
-        """The y axis for data from `low` to `high`: the one before while the data fill it well enough."""
-        if self._held is not None:
-            bottom, top = self._held
-            if bottom <= low and high <= top and high - low >= _LEAST_FILL * (top - bottom):
-                return self._held
-        pad = 0.06 * (high - low)
-        self._held = (low - pad, high + pad)
-        return self._held
+        view.setRange(xRange=(left, right), yRange=self._held.around(low, high), padding=0)
 
     def visible_x(self) -> tuple[float, float]:
         """The x axis as it is shown."""
@@ -273,7 +387,8 @@ class LinePlot(Dressing, pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has 
 
     def n_buckets(self) -> int:
         """How many pairs of extremes across are worth drawing."""
-        return max(50, round(self._plot_width() / 2))
+        width: float = self.width() - type_px(_AXIS_PX) - self._labels.width_px
+        return max(50, round(width / 2))
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
         super().mouseMoveEvent(event)
@@ -316,96 +431,15 @@ class LinePlot(Dressing, pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has 
 
     def resizeEvent(self, event: object) -> None:
         super().resizeEvent(event)
-        if hasattr(self, "_labels") and self.is_fitted:
-            self.fit()
-        if hasattr(self, "_labels"):
-            self._place_labels()
-
-    def _shown(self, line: Line) -> Points:
-        if not self._is_log:
-            return line.ys
-        positive = np.where(line.ys > 0, line.ys, np.nan)
-        return np.asarray(np.log10(positive), dtype=np.float64)
-
-    def _draw_line(self, i: int, line: Line | None) -> None:
-        item, dots = self._items[i], self._dots[i]
-        has_points = line is not None and (line.has_points or len(line.xs) == 1)  # one alone is no line
-        item.setVisible(line is not None)
-        dots.setVisible(has_points)
-        if line is None:
-            return
-        colour = QColor(line.colour)
-        if line.is_pale:
-            colour = _mixed(colour, QColor(self.theme.background), _PALE_SHARE)
-        style = Qt.PenStyle.DashLine if line.is_dashed else Qt.PenStyle.SolidLine
-        ys = np.where(np.isfinite(line.ys), self._shown(line), np.nan)
-        is_long = len(line.xs) > _LONG
-        is_thin = line.is_pale or is_long or line.is_thin
-        width = 1.0 if is_thin else 2.4 if line.is_strong else 1.5
-        item.setPen(pg.mkPen(colour, width=width, style=style))
-        item.setData(line.xs, ys, antialias=not line.is_pale, connect="finite")
-        item.setZValue(0 if line.is_pale else 2 if line.is_strong else 1)
-        if has_points:
-            is_finite = np.isfinite(ys)
-            dots.setData(line.xs[is_finite], ys[is_finite], brush=pg.mkBrush(colour), pen=None)
-
-    def _place_labels(self) -> None:
-        """Write each label beside the end of its line, moved apart where they would overlap."""
-        if self._label_px == 0:
-            return
-        area = self.getPlotItem().getViewBox().sceneBoundingRect()
-        ends = sorted(
-            (place.y(), i, place.x())
-            for i, line in enumerate(self._lines)
-            if line.label and (place := self._end_of(line)) is not None
-        )
-        tops = spread([y for y, _, _ in ends], type_px(_LABEL_GAP_PX), area.top(), area.bottom())
-        right = min(area.right(), max((x for _, _, x in ends), default=0.0)) + 6
-        named = {i: (right, y) for (_, i, _), y in zip(ends, tops, strict=True)}
-        for i, label in enumerate(self._labels):
-            label.setVisible(i in named)
-            if i in named:
-                label.setText(self._label_text(self._lines[i]))
-                label.setBrush(QColor(self._lines[i].colour))
-                place = self.getPlotItem().mapFromScene(QPointF(*named[i]))
-                label.setPos(place - QPointF(0, label.boundingRect().height() / 2))
-
-    def _end_of(self, line: Line) -> QPointF | None:
-        """Where in the scene the visible part of a line ends."""
-        view = self.getPlotItem().getViewBox()
-        shown = self._shown(line)
-        known = np.flatnonzero(np.isfinite(shown) & (line.xs <= view.viewRange()[0][1]))
-        if not len(known):
-            return None
-        return QPointF(view.mapViewToScene(QPointF(line.xs[known[-1]], shown[known[-1]])))
-
-    def _label_text(self, line: Line) -> str:
-        """The label, with the value under the cursor where it is wanted; cut where both have no room."""
-        x, value = self._cursor_x, ""
-        if self._has_values and x is not None and len(line.xs) and line.xs[0] <= x <= line.xs[-1]:
-            nearest = int(np.argmin(np.abs(line.xs - x)))
-            value = f" {number_text(float(line.ys[nearest]))}"
-        room = max(24.0, self._label_px - 8 - text_width(value))
-        metrics = QFontMetricsF(font(SMALL_PX))
-        return metrics.elidedText(line.label, Qt.TextElideMode.ElideMiddle, room) + value
-
-    def _ends(self, arrays: list[Points]) -> tuple[float, float] | None:
-        lows = [float(np.nanmin(a)) for a in (x[np.isfinite(x)] for x in arrays) if len(a)]
-        highs = [float(np.nanmax(a)) for a in (x[np.isfinite(x)] for x in arrays) if len(a)]
-        ends = (min(lows), max(highs)) if lows else None
-        return ends if ends and isfinite(ends[0]) and isfinite(ends[1]) else None
-
-    def _plot_width(self) -> float:
-        return float(max(1, self.width() - type_px(_AXIS_PX) - self._label_px))
+        if hasattr(self, "_labels"):  # not while the parent class is made
+            if self.is_fitted:
+                self.fit()
+            self._labels.place()
 
     @Slot(object)
     def _on_moved_by_hand(self, _mask: object) -> None:
         self.is_fitted = False
         self.view_changed.emit()
-
-    @Slot(object, object)
-    def _on_x_range_changed(self, _view: object, _range: object) -> None:
-        self._place_labels()
 
 
 def spread(places: list[float], gap: float, top: float, bottom: float) -> list[float]:

@@ -617,7 +617,7 @@ def test_that_names_and_values_of_one_run_are_whole_in_large_type(desk: Desk, qt
         for is_over in (False, True):
             if is_over:
                 loss.plot.cursor_moved.emit(20.0)
-            labels = [label.text() for label in loss.plot._labels if label.isVisible()]
+            labels = [label.text() for label in loss.plot._labels._items if label.isVisible()]
             assert sorted(labels) == ["train", "validation"]
             qtbot.waitUntil(lambda: loss._value.text() == loss.values)
             assert "validation 0.001325" in loss.values
