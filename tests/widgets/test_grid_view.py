@@ -118,16 +118,16 @@ def test_that_space_asks_to_toggle_and_enter_to_open(view: GridView, qtbot: QtBo
 def test_that_the_wheel_zooms_at_the_cursor_and_0_fits(view: GridView, qtbot: QtBot) -> None:
     position = QPointF(at(view, 1, 2))
     wheel(view, position, 360)
-    assert view.zoom > 1.5
+    assert view.seen.zoom > 1.5
     assert view.layout_now().hit(position) == ref(1, 2)
     qtbot.keyClick(view, Qt.Key.Key_0)
-    assert view.zoom == 1.0
+    assert view.seen.zoom == 1.0
     wheel(view, position, -360)
-    assert view.zoom == 1.0
+    assert view.seen.zoom == 1.0
 
 
 def test_that_a_drag_pans_and_selects_nothing(view: GridView, qtbot: QtBot) -> None:
-    view.zoom_at(QPointF(240, 200), 4.0)
+    view.seen.zoom_at(QPointF(240, 200), 4.0)
     before = view.layout_now().box(1, 1)
     with qtbot.assertNotEmitted(view.head_selected):
         qtbot.mousePress(view, LEFT, pos=QPoint(200, 200))
@@ -140,9 +140,9 @@ def test_that_a_drag_pans_and_selects_nothing(view: GridView, qtbot: QtBot) -> N
 
 
 def test_that_a_pan_never_leaves_the_grid(view: GridView) -> None:
-    view.zoom_at(QPointF(240, 200), 3.0)
+    view.seen.zoom_at(QPointF(240, 200), 3.0)
     for far in (1e5, -1e5):
-        view.pan_by(QPointF(far, far))
+        view.seen.pan(QPointF(far, far))
         assert view.layout_now().visible()
 
 
@@ -167,11 +167,11 @@ def test_that_themes_gates_and_staleness_are_seen(view: GridView) -> None:
 
 
 def test_that_new_data_is_shown_and_keeps_the_zoom(view: GridView) -> None:
-    view.zoom_at(QPointF(240, 200), 2.0)
+    view.seen.zoom_at(QPointF(240, 200), 2.0)
     view.set_grids(tuple(site_grid(layer, n_heads=4, n=12) for layer in range(3)))
-    assert view.zoom == 2.0
+    assert view.seen.zoom == 2.0
     view.set_grids((site_grid(0, n_heads=2),))
-    assert view.zoom == 1.0
+    assert view.seen.zoom == 1.0
 
 
 def test_that_an_empty_grid_says_what_belongs_there(qtbot: QtBot) -> None:

@@ -51,7 +51,7 @@ def test_that_the_line_about_a_head_begins_with_its_role_once_it_is_known(qtbot)
     state = measured(desk, ref(0, 1))
     assert desk.session.roles == {ref(0, 1): "previous token"}
     assert page.inspector.line.text() == f"previous token · {before}"
-    assert page.grid_panel.grid._marks().roles == desk.session.roles
+    assert page.grid_panel.grid._marks.roles == desk.session.roles
     view.set_hovered_head(ref(0, 1))
     assert bar.cell.full_text().startswith("L0H1 previous token · ")
     details = {offer.item.title: offer.item.detail for offer in head_offers(desk.session, lambda: None)}
@@ -79,7 +79,7 @@ def test_that_the_thumbnail_under_the_pointer_names_its_role_and_a_switch_itself
     for head, words in ((ref(0, 1), "L0H1 · previous token"), (ref(1, 0), "")):
         box = layout.box(*layout.place(head))
         qtbot.mouseMove(grid, QPointF(box.left() + 3, box.bottom() - 3).toPoint())
-        qtbot.waitUntil(lambda head=head: grid._hovered == head)
+        qtbot.waitUntil(lambda head=head: grid._marks.hovered == head)
         assert grid.toolTip() == plain_tooltip(words)
     row, column = layout.place(ref(0, 1))
     qtbot.mouseMove(grid, switch_rect(layout.box(row, column)).center().toPoint())

@@ -1,8 +1,9 @@
 """All heads of one stack as small maps: hover, select, switch off, enlarge, zoom and pan."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 
-from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt, QTimer, Signal
+from PySide6.QtCore import QEvent, QObject, QPointF, QRectF, QSize, Qt, QTimer, Signal
 from PySide6.QtGui import (
     QColor,
     QKeyEvent,
@@ -21,7 +22,7 @@ from attnscope.figures.paint_grid import GridMarks, paint_grid
 from attnscope.figures.raster import ImageCache
 from attnscope.figures.style import SMALL_PX, text_width, type_at, type_px
 from attnscope.records.maps import SiteGrid
-from attnscope.records.sites import NO_GATES, Gates, HeadRef
+from attnscope.records.sites import Gates, HeadRef
 from attnscope.widgets.labels import plain_tooltip
 from attnscope.widgets.map_widget import MapWidget
 from attnscope.widgets.panning import ARROWS, ZOOM_KEYS, zoom_factor
@@ -76,6 +77,68 @@ _NO_TEXT = (
 )
 
 
+class GridZoom(QObject):
+    """Which part of a grid is seen: how many times larger than fitted it is, and by how much it is moved.
+
+    It is never moved past its edges. `layout` lays the grid out at a zoom, unmoved.
+    """
+
+    changed = Signal()
+    zoomed = Signal()
+
+    def __init__(self, layout: Callable[[float], GridLayout], parent: QObject) -> None:
+        super().__init__(parent)
+        self._layout = layout
+        self.zoom, self.offset = 1.0, QPointF(0, 0)
+
+    def fit(self) -> None:
+        """Show everything."""
+        self.zoom, self.offset = 1.0, QPointF(0, 0)
+        self.changed.emit()
+
+    def zoom_at(self, position: QPointF, factor: float) -> None:
+        """Zoom so that what is under `position` stays there."""
+        zoom = min(max(self.zoom * factor, 1.0), MAX_ZOOM)
+        if zoom == 1.0:
+            self.fit()
+            return
+        before, after = self._layout(self.zoom), self._layout(zoom)
+        old, new = before.origin + self.offset, after.origin
+        self.zoom = zoom
+        self.offset = QPointF(
+            _keep(position.x(), old.x(), before.pitch_x, new.x(), after.pitch_x),
+            _keep(position.y(), old.y(), before.layer_pitch, new.y(), after.layer_pitch),
+        )
+        self.limit()
+        self.zoomed.emit()
+        self.changed.emit()
+
+    def pan(self, step: QPointF) -> None:
+        """Move the zoomed grid by `step` pixels."""
+        self.offset += step
+        self.limit()
+        self.changed.emit()
+
+    def bring_into_view(self, box: QRectF, area: QRectF) -> None:
+        """Move the zoomed grid as little as needed for `box` to lie in `area`."""
+        if self.zoom > 1.0:
+            dx = max(0.0, area.left() - box.left()) - max(0.0, box.right() - area.right())
+            dy = max(0.0, area.top() - box.top()) - max(0.0, box.bottom() - area.bottom())
+            self.offset += QPointF(dx, dy)
+            self.limit()
+
+    def limit(self) -> None:
+        """Keep the grid's edges from leaving the widget's."""
+        if self.zoom == 1.0:
+            return
+        layout = self._layout(self.zoom)
+        spare_x = min(0.0, layout.area.width() - layout.n_columns * layout.pitch_x)
+        spare_y = min(0.0, layout.area.height() - layout.height)
+        self.offset = QPointF(
+            min(0.0, max(self.offset.x(), spare_x)), min(0.0, max(self.offset.y(), spare_y))
+        )
+
+
 class GridView(MapWidget):
     """Shows the grids of one stack; reports which head is wanted, never changes anything itself.
 
@@ -102,23 +165,20 @@ class GridView(MapWidget):
         self._has_switches = has_switches
         self._is_on_switch = False
         self._grids: tuple[SiteGrid, ...] = ()
-        self._gates: Gates = NO_GATES
-        self._selection: tuple[HeadRef, ...] = ()
-        self._hovered: HeadRef | None = None
-        self._frames: dict[HeadRef, str] = {}
-        self._roles: dict[HeadRef, str] = {}
-        self._zoom = 1.0
-        self._offset = QPointF(0, 0)
+        self._marks = GridMarks()
         self._cache = ImageCache()
         self._settling = QTimer(self, singleShot=True, interval=_SETTLE_MS)
         self._settling.timeout.connect(self.update)
+        self.seen = GridZoom(self._layout, self)
+        self.seen.zoomed.connect(self._settling.start)
+        self.seen.changed.connect(self.update)
         self._most_px = 0.0
         self.setMinimumSize(160, 120)
 
     def set_grids(self, grids: tuple[SiteGrid, ...]) -> None:
         """Show these sites, one below the other. The zoom stays when the grid keeps its shape."""
         if _shape(grids) != _shape(self._grids):
-            self.fit()
+            self.seen.fit()
         self._grids = grids
         self._cache.clear()
         self._is_stale = False
@@ -131,22 +191,22 @@ class GridView(MapWidget):
 
     def set_gates(self, gates: Gates) -> None:
         """Show these gates."""
-        self._gates = gates
+        self._marks = replace(self._marks, gates=gates)
         self.update()
 
     def set_selection(self, heads: tuple[HeadRef, ...]) -> None:
         """Frame these heads; the last one is where arrow keys start."""
-        self._selection = tuple(heads)
+        self._marks = replace(self._marks, selection=tuple(heads))
         self.update()
 
     def set_frames(self, frames: Mapping[HeadRef, str]) -> None:
         """Frame heads in colours that stand for a number."""
-        self._frames = dict(frames)
+        self._marks = replace(self._marks, frames=dict(frames))
         self.update()
 
     def set_roles(self, roles: Mapping[HeadRef, str]) -> None:
         """Name what heads do beside their labels, where there is room."""
-        self._roles = dict(roles)
+        self._marks = replace(self._marks, roles=dict(roles))
         self.update()
 
     def set_most(self, width_px: float) -> None:
@@ -154,54 +214,15 @@ class GridView(MapWidget):
         self._most_px = width_px
         self.update()
 
-    def fit(self) -> None:
-        """Show everything."""
-        self._zoom, self._offset = 1.0, QPointF(0, 0)
-        self.update()
-
-    @property
-    def zoom(self) -> float:
-        """How many times larger than fitted the grid is."""
-        return self._zoom
-
     def layout_now(self) -> GridLayout:
         """Where everything lies at this moment."""
+        return self._layout(self.seen.zoom, self.seen.offset)
+
+    def _layout(self, zoom: float, offset: QPointF | None = None) -> GridLayout:
+        """Where everything would lie at a zoom, moved by so much."""
         with type_at(self._label_type()):
-            return grid_layout(self._room(), self._grids, zoom=self._zoom, offset=self._offset)
-
-    def zoom_at(self, position: QPointF, factor: float) -> None:
-        """Zoom so that what is under `position` stays there."""
-        zoom = min(max(self._zoom * factor, 1.0), MAX_ZOOM)
-        if zoom == 1.0:
-            self.fit()
-            return
-        before = self.layout_now()
-        after = grid_layout(self._room(), self._grids, zoom=zoom, offset=QPointF(0, 0))
-        self._zoom = zoom
-        self._offset = QPointF(
-            *(
-                _keep(p, o, pitch, new_o, new_pitch)
-                for p, o, pitch, new_o, new_pitch in (
-                    (position.x(), before.origin.x(), before.pitch_x, after.origin.x(), after.pitch_x),
-                    (
-                        position.y(),
-                        before.origin.y(),
-                        before.layer_pitch,
-                        after.origin.y(),
-                        after.layer_pitch,
-                    ),
-                )
-            )
-        )
-        self._limit_offset()
-        self._settling.start()
-        self.update()
-
-    def pan_by(self, step: QPointF) -> None:
-        """Move the zoomed grid by `step` pixels, never past its edges."""
-        self._offset += step
-        self._limit_offset()
-        self.update()
+            room = _room(QRectF(self.rect()), self._grids, self._most_px)
+            return grid_layout(room, self._grids, zoom=zoom, offset=offset)
 
     def sizeHint(self) -> QSize:
         return QSize(480, 420)
@@ -215,13 +236,13 @@ class GridView(MapWidget):
             with type_at(self._label_type()):
                 layout = paint_grid(
                     painter,
-                    self._room(),
+                    _room(QRectF(self.rect()), self._grids, self._most_px),
                     self._grids,
                     style=self._style,
                     palette=self.theme,
-                    marks=self._marks(),
-                    zoom=self._zoom,
-                    offset=None if self._zoom == 1.0 else self._offset,
+                    marks=self._marks,
+                    zoom=self.seen.zoom,
+                    offset=None if self.seen.zoom == 1.0 else self.seen.offset,
                     cache=self._cache,
                     is_rough=self._settling.isActive(),
                 )
@@ -237,9 +258,9 @@ class GridView(MapWidget):
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
         if self._drag.is_down:
             step = self._drag.move(event.position())
-            if self._drag.is_moving and self._zoom > 1.0:
+            if self._drag.is_moving and self.seen.zoom > 1.0:
                 self.setCursor(Qt.CursorShape.ClosedHandCursor)
-                self.pan_by(step)
+                self.seen.pan(step)
             return
         layout, position = self.layout_now(), event.position()
         head = layout.hit(position)
@@ -274,18 +295,18 @@ class GridView(MapWidget):
 
     def wheelEvent(self, event: QWheelEvent) -> None:
         if event.angleDelta().y() and self._grids:
-            self.zoom_at(event.position(), zoom_factor(event.angleDelta().y()))
+            self.seen.zoom_at(event.position(), zoom_factor(event.angleDelta().y()))
         event.accept()
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         key = Qt.Key(event.key())
-        current = self._selection[-1] if self._selection else None
+        current = self._marks.selection[-1] if self._marks.selection else None
         if key in ARROWS and self._grids:
             self._walk(current, ARROWS[key], is_additive=_is_additive(event.modifiers()))
         elif key == Qt.Key.Key_0:
-            self.fit()
+            self.seen.fit()
         elif key in ZOOM_KEYS:
-            self.zoom_at(QRectF(self.rect()).center(), ZOOM_KEYS[key])
+            self.seen.zoom_at(QRectF(self.rect()).center(), ZOOM_KEYS[key])
         elif key == Qt.Key.Key_Space and current is not None:
             self.selection_toggled.emit()
         elif key in (Qt.Key.Key_Return, Qt.Key.Key_Enter) and current is not None:
@@ -297,7 +318,7 @@ class GridView(MapWidget):
         self._hover(None)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
-        self._limit_offset()
+        self.seen.limit()
 
     def _label_type(self) -> float:
         """How large type is: on a stage as large as leaves maps nearly their size and labels whole."""
@@ -316,31 +337,11 @@ class GridView(MapWidget):
                 return label_px / SMALL_PX
         return least
 
-    def _room(self) -> QRectF:
-        """What the grid is laid out in: less than there is where thumbnails would be too large."""
-        room = QRectF(self.rect())
-        whole = grid_layout(room, self._grids) if self._most_px and self._grids else None
-        if whole is None or whole.box_width <= self._most_px:
-            return room
-        share, area = self._most_px / whole.box_width, whole.area
-        right = area.left() + share * area.width() + room.right() - area.right()
-        bottom = area.top() + share * area.height() + room.bottom() - area.bottom()
-        return QRectF(room.topLeft(), QPointF(right, bottom))
-
-    def _marks(self) -> GridMarks:
-        return GridMarks(
-            gates=self._gates,
-            selection=self._selection,
-            hovered=self._hovered,
-            frames=self._frames,
-            roles=self._roles,
-        )
-
     def _hover(self, head: HeadRef | None, *, is_on_switch: bool = False) -> None:
-        is_new = head != self._hovered
+        is_new, roles = head != self._marks.hovered, self._marks.roles
         if is_new or is_on_switch != self._is_on_switch:
-            self._hovered, self._is_on_switch = head, is_on_switch
-            role = f"{head.label} · {self._roles[head]}" if head in self._roles else ""
+            self._marks, self._is_on_switch = replace(self._marks, hovered=head), is_on_switch
+            role = f"{head.label} · {roles[head]}" if head is not None and head in roles else ""
             self.setToolTip("Turn this head off or on (Space)" if is_on_switch else plain_tooltip(role))
             self.update()
         if is_new:
@@ -354,10 +355,11 @@ class GridView(MapWidget):
         return rect is not None and rect.contains(position)
 
     def _paint_switch(self, painter: QPainter, layout: GridLayout) -> None:
-        place = layout.place(self._hovered) if self._has_switches and self._hovered else None
+        head = self._marks.hovered if self._has_switches else None
+        place = layout.place(head) if head is not None else None
         rect = switch_rect(layout.box(*place)) if place is not None else None
-        if rect is not None and self._hovered is not None and layout.area.contains(rect):
-            is_off = self._gates.value(self._hovered) == 0.0
+        if rect is not None and head is not None and layout.area.contains(rect):
+            is_off = self._marks.gates.value(head) == 0.0
             paint_switch(painter, rect, is_off=is_off, is_hot=self._is_on_switch, palette=self.theme)
 
     def _walk(self, current: HeadRef | None, step: tuple[int, int], *, is_additive: bool) -> None:
@@ -365,26 +367,19 @@ class GridView(MapWidget):
         place = layout.place(current) if current is not None else None
         row, column = (0, 0) if place is None else layout.step(place, step)
         if (row, column) != place:
-            self._bring_into_view(layout.box(row, column), layout.area)
+            self.seen.bring_into_view(layout.box(row, column), layout.area)
             self.head_selected.emit(layout.rows[row][column], is_additive)
 
-    def _bring_into_view(self, box: QRectF, area: QRectF) -> None:
-        if self._zoom > 1.0:
-            dx = max(0.0, area.left() - box.left()) - max(0.0, box.right() - area.right())
-            dy = max(0.0, area.top() - box.top()) - max(0.0, box.bottom() - area.bottom())
-            self._offset += QPointF(dx, dy)
-            self._limit_offset()
 
-    def _limit_offset(self) -> None:
-        """Keep the grid's edges from leaving the widget's."""
-        if self._zoom == 1.0 or not self._grids:
-            return
-        layout = grid_layout(self._room(), self._grids, zoom=self._zoom, offset=QPointF(0, 0))
-        spare_x = min(0.0, layout.area.width() - layout.n_columns * layout.pitch_x)
-        spare_y = min(0.0, layout.area.height() - layout.height)
-        self._offset = QPointF(
-            min(0.0, max(self._offset.x(), spare_x)), min(0.0, max(self._offset.y(), spare_y))
-        )
+def _room(room: QRectF, grids: tuple[SiteGrid, ...], most_px: float) -> QRectF:
+    """Where a grid is laid out: in less than `room` where thumbnails would be wider than `most_px`."""
+    whole = grid_layout(room, grids) if most_px and grids else None
+    if whole is None or whole.box_width <= most_px:
+        return room
+    share, area = most_px / whole.box_width, whole.area
+    right = area.left() + share * area.width() + room.right() - area.right()
+    bottom = area.top() + share * area.height() + room.bottom() - area.bottom()
+    return QRectF(room.topLeft(), QPointF(right, bottom))
 
 
 def _keep(position: float, origin: float, pitch: float, new_origin: float, new_pitch: float) -> float:
