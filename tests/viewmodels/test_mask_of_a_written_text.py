@@ -13,7 +13,7 @@ def test_that_a_written_text_of_another_length_leaves_the_mask_alone() -> None:
     desk.answer()
     mask, n_steps = state.mask, session.history.n_done
     written = traced(TraceText(number=99, text="a text that goes on and on"), desk.model)
-    session.show_traced(written)
+    session.tracing.show(written)
     assert session.traced is written
     assert state.mask == mask is not None
     assert session.history.n_done == n_steps

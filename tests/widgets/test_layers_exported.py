@@ -13,7 +13,7 @@ def test_that_a_figure_of_a_part_holds_the_known_layers_and_says_so():
     session = desk.session
     session.select_heads((ref(0, 1),))
     whole = offered_figures(session, ViewState(), {})["grid"]
-    session.show_traced(replace(session.traced, known=frozenset({("encoder", 0)}), measures=()))
+    session.tracing.show(replace(session.traced, known=frozenset({("encoder", 0)}), measures=()))
     part = offered_figures(session, ViewState(), {})["grid"]
     assert [grid.site.layer for grid in whole.grids] == [0, 1]
     assert [grid.site.layer for grid in part.grids] == [0]

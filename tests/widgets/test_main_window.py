@@ -395,7 +395,7 @@ def test_that_a_good_trace_has_one_quiet_mark_and_a_wrong_one_is_loud(qtbot):
     assert traced.check.sentence in bar.badge.toolTip()
     assert bar.badge.property("role") == "good"
     wrong = dataclasses.replace(traced.check, row_sum_error=0.5)
-    desk.session.show_traced(dataclasses.replace(traced, check=wrong))
+    desk.session.tracing.show(dataclasses.replace(traced, check=wrong))
     assert bar.badge.text() == f"⚠ {wrong.sentence}"
     assert bar.badge.property("role") == "alarm"
 

@@ -64,7 +64,7 @@ def test_that_heads_which_allow_different_cells_leave_every_preset_a_drawn_one()
     grid = traced.grids[0]
     levels = grid.levels.copy()
     levels[0, 3, 0] = 0
-    desk.session.show_traced(replace(traced, grids=(replace(grid, levels=levels), *traced.grids[1:])))
+    desk.session.tracing.show(replace(traced, grids=(replace(grid, levels=levels), *traced.grids[1:])))
     state = MaskState(desk.session)
     state.use_preset("full")
     assert isinstance(state.mask, UseMask)
@@ -79,13 +79,13 @@ def test_that_text_the_mask_keeps_from_being_written_is_explained(qtbot):
     MaskState(session).use_preset("itself")
     comparison = session.traced.comparison
     after = replace(comparison.after, generated="")
-    session.show_traced(replace(session.traced, comparison=replace(comparison, after=after)))
+    session.tracing.show(replace(session.traced, comparison=replace(comparison, after=after)))
     assert not panel.unwritten.isHidden()
     assert "the mask covers only this text" in panel.unwritten.text()
     assert panel.texts[1].isHidden()
     nothing = replace(after, predictions=())
     no_number = replace(comparison, before=nothing, after=nothing, kl_nats=(), refused="It is no number.")
-    session.show_traced(replace(session.traced, comparison=no_number))
+    session.tracing.show(replace(session.traced, comparison=no_number))
     assert not panel.unwritten.isHidden()
     assert panel.unwritten.text() == "It is no number."
     assert panel.table.isHidden()

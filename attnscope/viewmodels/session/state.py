@@ -108,12 +108,19 @@ class Tracing:
         session.changed.stale.emit()
         self._requests.post(request)
 
-    def note(self, traced: Traced) -> None:
-        """This trace is shown now."""
+    def show(self, traced: Traced) -> None:
+        """Show a trace: the one asked for, or one made for another part of the window until that comes."""
+        session = self._session
+        session.traced = traced
         self.is_stale = self.is_growing = not traced.is_whole
-
-    def ask_again_if_wanted(self) -> None:
-        """Ask for what was put off while a trace was on its way in a drag."""
+        session.maps.take_all(traced.maps)
+        if not session.selection:
+            session.selection = tuple(filter(None, (session.first_choice(None),)))
+            session.changed.selection.emit()
+        session.notices.drop("TraceText")
+        session.changed.traced.emit()
+        session.head_changes.leave_out_unfit_mask(traced)
+        session.maps.fetch()
         if self._is_wanted_again:
             self.ask()
 
@@ -216,11 +223,6 @@ class Texts:
             self.is_past_trained = is_past_trained
             self._session.changed.text.emit()
             self._session.tracing.ask()
-
-    def note(self, text: str) -> None:
-        """This text is looked at now, whoever has put it there."""
-        if self.typed.text != text:
-            self.typed = clean_typed(text)
 
     def handle(self, reply: TextOpened) -> None:
         """Take a file that was read."""
@@ -372,7 +374,7 @@ class Session:
     def select_stack(self, stack: Stack) -> None:
         """Show another stack, with the head last looked at there."""
         if stack in self.stacks and stack != self.stack:
-            found = self._last_in_stack.get(stack) or self._first_choice(stack)
+            found = self._last_in_stack.get(stack) or self.first_choice(stack)
             self.select_heads((found,) if found else ())
 
     def set_aspect(self, aspect: Aspect) -> None:
@@ -390,20 +392,6 @@ class Session:
     def go_to(self, n_steps: int) -> None:
         """Go back or forward in the history until `n_steps` of its steps are done."""
         self._apply(self.history.go_to(n_steps))
-
-    def show_traced(self, traced: Traced) -> None:
-        """Show a trace: the one asked for, or one made for another part of the window until that comes."""
-        self.traced = traced
-        self.tracing.note(traced)
-        self.maps.take_all(traced.maps)
-        if not self.selection:
-            self.selection = tuple(filter(None, (self._first_choice(None),)))
-            self.changed.selection.emit()
-        self.notices.drop("TraceText")
-        self.changed.traced.emit()
-        self.head_changes.leave_out_unfit_mask(traced)
-        self.maps.fetch()
-        self.tracing.ask_again_if_wanted()
 
     def restore(self, setting: Setting, label: str) -> None:
         """Take over a whole setting, as one step: also with the opening of its model before it."""
@@ -423,7 +411,7 @@ class Session:
             case ModelLoaded():
                 self.opening.handle(reply)
             case Traced() if reply.number == self.tracing.number and reply.model == OPEN_MODEL:
-                self.show_traced(reply)
+                self.tracing.show(reply)
             case OutputWritten() if self.traced and reply.number == self.traced.number:
                 self._take_output(self.traced, reply.comparison)
             case HeadsShown():
@@ -518,7 +506,8 @@ class Session:
             if getattr(before, name) != getattr(setting, name):
                 self.changed[name].emit()
         if is_read:
-            self.texts.note(self.text)
+            if self.texts.typed.text != self.text:
+                self.texts.typed = clean_typed(self.text)
             self.changed.text.emit()
         if before.aspect != setting.aspect:
             self.changed.heads.emit()
@@ -527,7 +516,7 @@ class Session:
             self.tracing.ask(is_drag=is_drag)
         self.maps.fetch()
 
-    def _first_choice(self, stack: Stack | None) -> HeadRef | None:
+    def first_choice(self, stack: Stack | None) -> HeadRef | None:
         """The head that training guided, or the most striking one, of a stack or of the last."""
         guided = self.model.guided if self.model else None
         if guided is not None and stack in (None, guided.stack):

@@ -188,7 +188,7 @@ class GenerationState:
             self._show_own()
         elif self._traced is not None and not self.is_outdated and not self.is_shown:
             self._own_traced = self._session.traced
-            self._session.show_traced(self._traced)
+            self._session.tracing.show(self._traced)
         if step != self.step:
             self.step = step
             self.changed.step.emit()
@@ -243,7 +243,7 @@ class GenerationState:
         """Back to the maps of the text, if they are still those of the text."""
         is_ours = self._session.traced is self._traced and self._traced is not None
         if is_ours and self._own_traced is not None and not self.is_outdated:
-            self._session.show_traced(self._own_traced)
+            self._session.tracing.show(self._own_traced)
         self._own_traced = None
 
     def _on_model(self) -> None:
