@@ -4,6 +4,7 @@ Must not import Qt. Widgets read the attributes, call the intents and connect to
 """
 
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import PurePath
 
 from psygnal import Signal, SignalGroup
@@ -30,7 +31,6 @@ from attnscope.records.messages import ModelLoaded
 from attnscope.records.requests import Reply
 from attnscope.records.roles import HeadCard, RoleName
 from attnscope.records.sites import HeadRef, Site, Stack, once_words
-from attnscope.records.word_tables import AlignmentTable, SyntaxTable
 from attnscope.viewmodels.heads.columns import (
     ALIGNMENT,
     COLUMNS,
@@ -144,7 +144,7 @@ class MeasuredTexts:
         """Whose links count, as people call them."""
         if self.can_link:
             return PurePath(self.links).name if self.links else "none"
-        return "of the task" if self._state.alignment is not None else "the texts' own"
+        return "of the task" if self._state.measured.alignment is not None else "the texts' own"
 
     def choose_texts(self, path: str) -> None:
         """Measure over a file, or over OWN_TEXTS."""
@@ -256,8 +256,16 @@ class TableOrder:
         self._state.changed.order.emit()
 
 
+UNMEASURED = Findings(table=bare_table("", ()), cards=())
+"""What is known of the heads of a model before a pass."""
+
+
 class HeadsState:
-    """Every head of the open model over texts; at most one pass is under way."""
+    """Every head of the open model over texts; at most one pass is under way.
+
+    `measured` is what the pass found. `table` and `cards` are that with the importance, or the importance
+    alone.
+    """
 
     def __init__(
         self,
@@ -271,13 +279,10 @@ class HeadsState:
         self._card.is_watched = True
         self.texts, self.order = MeasuredTexts(self, session), TableOrder(self)
         self.changed = HeadsChanges()
-        self._notes = ""
-        self.table: HeadTable | None = None
+        self.measured = UNMEASURED
         self.importances: tuple[Importance, ...] = ()
-        self._measured: HeadTable | None = None
+        self.table: HeadTable | None = None
         self.cards: tuple[HeadCard, ...] = ()
-        self.syntax: SyntaxTable | None = None
-        self.alignment: AlignmentTable | None = None
         self.card: HeadCard | None = None
         self.first_look = FirstLook(session, lambda: _N_PASSES, lambda: self.phase == "empty", self.run)
         session.changed.selection.connect(self._on_selection, max_args=0)
@@ -292,7 +297,7 @@ class HeadsState:
     @property
     def error(self) -> str:
         """Why the newest pass came to nothing, or what the table lacks."""
-        return "" if self.job.is_running else self.job.error or self._notes
+        return "" if self.job.is_running else self.job.error or " ".join(self.measured.notes)
 
     @property
     def can_run(self) -> bool:
@@ -313,10 +318,11 @@ class HeadsState:
         if self.table is None:
             return ""
         parts = []
-        if self._measured is not None:
-            parts.append(f"{self._measured.corpus}: {self._measured.statement}")
-        if self.alignment is not None:
-            parts.append(statement_of(self.alignment))
+        measured = self.measured
+        if measured is not UNMEASURED:
+            parts.append(f"{measured.table.corpus}: {measured.table.statement}")
+        if measured.alignment is not None:
+            parts.append(statement_of(measured.alignment))
         if self.importances:
             parts.append(f"importance over {plural(self.importances[0].n_texts, 'text')}")
         return "; ".join(parts)
@@ -362,7 +368,7 @@ class HeadsState:
         """Show how much each head matters; without a measured table, that alone."""
         self.importances = importances
         self._join()
-        if self._measured is None:
+        if self.measured is UNMEASURED:
             self.card = None
         self.changed.table.emit()
         self.changed.progress.emit()
@@ -401,9 +407,7 @@ class HeadsState:
     # Inside
 
     def _take(self, found: Findings) -> None:
-        self._measured = with_alignment(found.table, found.alignment)
-        self.cards, self.syntax, self.alignment = found.cards, found.syntax, found.alignment
-        self._notes = " ".join(found.notes)
+        self.measured = replace(found, table=with_alignment(found.table, found.alignment))
         self._join()
         if self.order.stack not in self.order.stacks:
             self.order.stack = None
@@ -414,14 +418,12 @@ class HeadsState:
 
     def _join(self) -> None:
         """Make the table of what was measured over texts and of the importance."""
-        model = self._session.model
-        table = self._measured
-        if table is None and self.importances and model is not None:
+        model, found = self._session.model, self.measured
+        if found is UNMEASURED and self.importances and model is not None:
             heads = tuple(head for site in model.sites for head in site.heads)
-            table, self.cards = bare_table(model.name, heads), bare_cards(heads)
-        self.table = with_importance(table, self.importances) if table is not None else None
-        if self.table is None:
-            self.cards = ()
+            found = Findings(table=bare_table(model.name, heads), cards=bare_cards(heads))
+        self.table = with_importance(found.table, self.importances) if found is not UNMEASURED else None
+        self.cards = found.cards
         self._tell_roles()
 
     def _tell_roles(self) -> None:
@@ -439,9 +441,8 @@ class HeadsState:
         self._cancel_idle()
         self.job.forget()
         self._idle.forget()
-        self._notes = ""
-        self.table, self.cards, self.syntax, self.card, self.order.stack = None, (), None, None, None
-        self._measured, self.alignment, self.importances = None, None, ()
+        self.measured, self.importances, self.order.stack = UNMEASURED, (), None
+        self.table, self.cards, self.card = None, (), None
         self._tell_roles()
         self.changed.table.emit()
         self.changed.progress.emit()
@@ -460,7 +461,7 @@ class HeadsState:
         if self.card is not None and self.card.head == head:
             return
         self.card = self.cards[row]
-        if self._measured is not None:
+        if self.measured is not UNMEASURED:
             self._card.renew()
             self._card.ask(head, ShowCard(head=head))
         self.changed.card.emit()

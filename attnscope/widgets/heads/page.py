@@ -332,7 +332,12 @@ class HeadsPage(QWidget):
         path = self._ask_save(self, "Export the table", "CSV (*.csv);;JSON (*.json)")
         if not path:
             return
-        found = Findings(table=state.table, cards=state.cards, syntax=state.syntax, alignment=state.alignment)
+        found = Findings(
+            table=state.table,
+            cards=state.cards,
+            syntax=state.measured.syntax,
+            alignment=state.measured.alignment,
+        )
         is_json = path.lower().endswith(".json")
         content = json_text(found.to_dict(state.order.rows)) if is_json else found.to_csv(state.order.rows)
         with told_failures(self.failed, "table of heads"):
