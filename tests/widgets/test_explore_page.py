@@ -41,7 +41,8 @@ def mock_session(**values: object) -> MagicMock:
     session = MagicMock(spec=made)
     texts = MagicMock(spec=made.texts, typed=TypedText(), names={}, is_past_trained=False)
     start = {
-        "model": info(), "text": "", "target": None, "texts": texts, "traced": None, "stack": "cross",
+        "model": info(), "text": "", "target": None, "texts": texts, "traced": None,
+        "traced_text": None, "stack": "cross",
         "primary": ref(0, 1), "selection": (ref(0, 1),), "gates": NO_GATES,
         "changed": SessionChanges(),
     }  # fmt: skip

@@ -4,7 +4,7 @@ Asks only while somebody looks, once for each trace and token. Must not import Q
 """
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +33,18 @@ METHOD_TIPS: dict[Method, str] = {
 """What each method is and where it comes from."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChosenToken:
+    """A token that a person chose; it counts as long as the text has the same tokens."""
+
+    place: int = 0
+    tokens: tuple[Token, ...] = ()
+
+    def is_of(self, tokens: tuple[Token, ...]) -> bool:
+        """Whether it was chosen among these."""
+        return bool(self.tokens) and tokens == self.tokens
+
+
 class AcrossChanges(SignalGroup):
     """What of it can change."""
 
@@ -50,8 +62,7 @@ class AcrossState:
         self.changed = AcrossChanges()
         self.query = Query(InfluenceShown, requests)
         self.has_shares = True
-        self._chosen: int | None = None
-        self._of_tokens: tuple[Token, ...] = ()
+        self._chosen = ChosenToken()
         session.changed.model.connect(self._on_model, max_args=0)
         session.changed.traced.connect(self._on_traced, max_args=0)
 
@@ -60,15 +71,15 @@ class AcrossState:
     @property
     def tokens(self) -> tuple[Token, ...]:
         """The output tokens that can be chosen: those of the stack that predicts."""
-        traced = self._traced()
+        traced = self._session.traced_text
         return _predicting(traced).tokens if traced is not None else ()
 
     @property
     def position(self) -> int:
         """The output token chosen; at first one that the model tells something at."""
-        tokens, traced = self.tokens, self._traced()
-        if self._chosen is not None and tokens == self._of_tokens:
-            return self._chosen
+        tokens, traced = self.tokens, self._session.traced_text
+        if self._chosen.is_of(tokens):
+            return self._chosen.place
         if traced is None or not tokens:
             return 0
         told = [prediction.position for prediction in traced.comparison.after.predictions]
@@ -79,7 +90,7 @@ class AcrossState:
     @property
     def whole_at(self) -> int | None:
         """Where the one class of the whole input stands; None for outputs at tokens."""
-        traced = self._traced()
+        traced = self._session.traced_text
         if traced is None or traced.comparison.after.kind != "class":
             return None
         told = traced.comparison.after.predictions
@@ -94,7 +105,7 @@ class AcrossState:
     @property
     def heading(self) -> str:
         """Which output is explained: after a token, or at its place."""
-        tokens, traced = self.tokens, self._traced()
+        tokens, traced = self.tokens, self._session.traced_text
         if traced is None or not tokens:
             return ""
         word = "at" if _is_encoder(traced) else "after"
@@ -103,7 +114,7 @@ class AcrossState:
     @property
     def is_followed(self) -> bool:
         """Whether there is a text, and one short enough to be followed across layers."""
-        traced = self._traced()
+        traced = self._session.traced_text
         return traced is not None and bool(self.tokens) and _n_keys(traced) <= MAX_TOKENS
 
     @property
@@ -114,7 +125,7 @@ class AcrossState:
             return self.query.error
         if not session.text.strip():
             return "Enter a text to see how much each input contributes to an output token."
-        traced = self._traced()
+        traced = self._session.traced_text
         if traced is not None and _n_keys(traced) > MAX_TOKENS:
             return (
                 f"These are {_n_keys(traced):,} tokens; up to {MAX_TOKENS:,} can be followed across layers."
@@ -155,7 +166,7 @@ class AcrossState:
         """Explain another output token."""
         tokens = self.tokens
         if 0 <= position < len(tokens) and position != self.position:
-            self._chosen, self._of_tokens = position, tokens
+            self._chosen = ChosenToken(place=position, tokens=tokens)
             self.changed.choice.emit()
             self._ask()
 
@@ -189,12 +200,8 @@ class AcrossState:
 
     # Inside
 
-    def _traced(self) -> Traced | None:
-        session = self._session
-        return session.traced if session.text.strip() else None
-
     def _on_model(self) -> None:
-        self._chosen = None
+        self._chosen = ChosenToken()
         self.query.forget()
         self.changed.rows.emit()
         self._on_traced()
@@ -205,7 +212,7 @@ class AcrossState:
 
     def _ask(self) -> None:
         """Ask for the trace that is shown, unless that was done already."""
-        session, traced = self._session, self._traced()
+        session, traced = self._session, self._session.traced_text
         if not self.query.is_watched or traced is None or session.tracing.is_stale:
             return
         if _n_keys(traced) > MAX_TOKENS or not self.tokens:

@@ -12,6 +12,7 @@ from attnscope.records.messages import Traced
 from attnscope.records.requests import Reply
 from attnscope.records.sites import HeadRef, Stack
 from attnscope.records.tokens import Token
+from attnscope.viewmodels.causes.across_layers import ChosenToken
 from attnscope.viewmodels.causes.inside_words import STEPS, Step
 from attnscope.viewmodels.maps.segments import stack_tokens
 from attnscope.viewmodels.query import Query, Requests
@@ -42,8 +43,7 @@ class InsideState:
         self.step: Step = "product"
         self.dimension: int | None = None
         self._key: int | None = None
-        self._chosen: int | None = None
-        self._of_tokens: tuple[Token, ...] = ()
+        self._chosen = ChosenToken()
         self._awaited_query: int | None = None
         session.changed.model.connect(self._on_model, max_args=0)
         session.changed.text.connect(self._on_text, max_args=0)
@@ -60,7 +60,7 @@ class InsideState:
     @property
     def tokens(self) -> tuple[Token, ...]:
         """The queries that can be chosen."""
-        traced, head = self._traced(), self._session.primary
+        traced, head = self._session.traced_text, self._session.primary
         if traced is None or head is None:
             return ()
         return stack_tokens(traced, head.stack)[0]
@@ -69,8 +69,8 @@ class InsideState:
     def query(self) -> int:
         """The chosen query; at first the last one that is a token of the text."""
         tokens = self.tokens
-        if self._chosen is not None and tokens == self._of_tokens:
-            return self._chosen
+        if self._chosen.is_of(tokens):
+            return self._chosen.place
         plain = [place for place, token in enumerate(tokens) if not token.is_special]
         return plain[-1] if plain else max(len(tokens) - 1, 0)
 
@@ -117,7 +117,7 @@ class InsideState:
         """Look at another query."""
         tokens = self.tokens
         if 0 <= query < len(tokens) and query != self.query:
-            self._chosen, self._of_tokens = query, tokens
+            self._chosen = ChosenToken(place=query, tokens=tokens)
             self.changed.query.emit()
             self._ask()
 
@@ -179,9 +179,6 @@ class InsideState:
 
     # Inside
 
-    def _traced(self) -> Traced | None:
-        return self._session.traced if self._session.text.strip() else None
-
     def _on_model(self) -> None:
         self._forget()
         self._look_again()
@@ -192,7 +189,8 @@ class InsideState:
 
     def _forget(self) -> None:
         self.asking.forget()
-        self._chosen = self._key = self._awaited_query = self.dimension = None
+        self._chosen = ChosenToken()
+        self._key = self._awaited_query = self.dimension = None
         self.changed.inside.emit()
 
     def _look_again(self) -> None:
@@ -209,7 +207,7 @@ class InsideState:
         """Ask for what is looked at, unless that was done already."""
         if not self.asking.is_watched:
             return
-        session, traced, head = self._session, self._traced(), self._session.primary
+        session, traced, head = self._session, self._session.traced_text, self._session.primary
         if traced is None or head is None or session.tracing.is_stale or not self.tokens:
             return
         about = (traced.number, head, self.query)

@@ -338,6 +338,11 @@ class Session:
         return self.primary.stack if self.primary else next(iter(self.stacks), None)
 
     @property
+    def traced_text(self) -> Traced | None:
+        """The newest trace, as long as there is a text at all."""
+        return self.traced if self.text.strip() else None
+
+    @property
     def measures(self) -> tuple[HeadMeasures, ...]:
         """The measures of every head on the traced text."""
         return self.traced.measures if self.traced else ()

@@ -262,7 +262,7 @@ class GridPanel(Dressed):
         stack = session.stack
         for name, button in self._tabs.items():
             button.setChecked(name == stack)
-        traced = session.traced if session.text.strip() else None
+        traced = session.traced_text
         grids = tuple(session.maps.grid(g) for g in traced.grids if g.site.stack == stack) if traced else ()
         if traced and not traced.is_target_whole:
             grids = tuple(with_room(grid, *self._sizes.get(grid.site.stack, (0, 0))) for grid in grids)

@@ -455,7 +455,7 @@ class TextBar(Dressed):
         return action
 
     def _show_tokens(self) -> None:
-        traced = self._session.traced if self._session.text.strip() else None
+        traced = self._session.traced_text
         aspect = self._session.aspect
         target = traced.target if traced else None
         for strip, side in (
@@ -493,7 +493,7 @@ class TextBar(Dressed):
         self.text_edit.setPlaceholderText(asked if is_line else plain_text(words))
 
     def _show_notes(self) -> None:
-        traced = self._session.traced if self._session.text.strip() else None
+        traced = self._session.traced_text
         source = traced.source if traced else Tokens(text="", tokens=())
         target = traced.target if traced else None
         is_fixed = is_recorded(self._session.model)
