@@ -3,7 +3,7 @@
 import time
 from collections import deque
 from collections.abc import Callable, Generator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from attnscope.errors import UserError
 from attnscope.hub.asking import ask_hub
@@ -29,15 +29,22 @@ NEWS_EVERY_S = 0.1
 Replies = tuple[ShelfReply | Failed, ...]
 
 
+@dataclass(slots=True, kw_only=True)
+class _Download:
+    """What is being downloaded, and when there is something to do again."""
+
+    request: FetchModel
+    steps: Generator[FetchStep, None, None]
+    due_at: float = float("-inf")
+
+
 class FetchDesk:
     """Works on requests step by step; not safe for use from two threads."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._requests: deque[ShelfRequest] = deque()
-        self._job: Generator[FetchStep, None, None] | None = None
-        self._fetching: FetchModel | None = None
-        self._due_at = float("-inf")
+        self._download: _Download | None = None
 
     def take(self, request: ShelfRequest) -> None:
         """Serve a request at the next step; requests keep their order."""
@@ -48,7 +55,7 @@ class FetchDesk:
         """Seconds until `step` would get something done: 0 for at once, None while there is nothing to do."""
         if self._requests:
             return 0.0
-        return None if self._job is None else max(0.0, self._due_at - self._clock())
+        return None if self._download is None else max(0.0, self._download.due_at - self._clock())
 
     def step(self) -> Replies:
         """Answer the oldest request, else go on with the download until there is news to tell."""
@@ -58,14 +65,14 @@ class FetchDesk:
                 return self._serve(request)
             except UserError as error:
                 return (_failed(request, error),)
-        if self._fetching is None or self._job is None or self._clock() < self._due_at:
+        download = self._download
+        if download is None or self._clock() < download.due_at:
             return ()
         try:
-            return self._advance(self._fetching, self._job)
+            return self._advance(download)
         except UserError as error:
-            request = self._fetching
             self._end()
-            return (_failed(request, error), _ended(request))
+            return (_failed(download.request, error), _ended(download.request))
         except BaseException:
             self._end()
             raise
@@ -77,13 +84,12 @@ class FetchDesk:
             case AskModel():
                 return (ModelOffered(number=request.number, offer=ask_hub(request.name)),)
             case FetchModel():
-                if self._fetching is not None:
+                if self._download is not None:
                     raise UserError(
-                        f"{self._fetching.offer.name} is being downloaded.",
+                        f"{self._download.request.offer.name} is being downloaded.",
                         action="Pause or cancel it first.",
                     )
-                self._fetching, self._job = request, fetch(request.offer)
-                self._due_at = float("-inf")
+                self._download = _Download(request=request, steps=fetch(request.offer))
                 return ()
             case StopFetching():
                 return self._stop(request)
@@ -91,32 +97,32 @@ class FetchDesk:
                 raise TypeError(f"unknown request {type(request).__name__}")
 
     def _stop(self, request: StopFetching) -> Replies:
-        fetching = self._fetching
-        if fetching is None or fetching.offer.name != request.name:
+        download = self._download
+        if download is None or download.request.offer.name != request.name:
             if not request.keeps:
                 forget_parts(request.name)
             return (FetchEnded(number=request.number, name=request.name),)
         self._end()
         if not request.keeps:
             forget_parts(request.name)
-        return (_ended(fetching),)
+        return (_ended(download.request),)
 
-    def _advance(self, request: FetchModel, job: Generator[FetchStep, None, None]) -> Replies:
+    def _advance(self, download: _Download) -> Replies:
         """Work until the next news are due."""
         until = self._clock() + NEWS_EVERY_S
-        name = request.offer.name
-        for step in job:
+        number, name = download.request.number, download.request.offer.name
+        for step in download.steps:
             if step.wait_s:
-                self._due_at = self._clock() + step.wait_s
+                download.due_at = self._clock() + step.wait_s
             if step.wait_s or self._clock() >= until:
-                return (FetchNews(number=request.number, name=name, step=step),)
+                return (FetchNews(number=number, name=name, step=step),)
         self._end()
-        return (FetchEnded(number=request.number, name=name, is_whole=True),)
+        return (FetchEnded(number=number, name=name, is_whole=True),)
 
     def _end(self) -> None:
-        if self._job is not None:
-            self._job.close()
-        self._job = self._fetching = None
+        if self._download is not None:
+            self._download.steps.close()
+        self._download = None
 
 
 def _failed(request: ShelfRequest, error: UserError) -> Failed:
