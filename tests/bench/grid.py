@@ -34,7 +34,7 @@ def measure_grid(n_frames: int = N_FRAMES) -> Iterator[Measurement]:
     }
     for name, step in steps.items():
         if name == "pan":
-            view.fit()
+            view.seen.fit()
             turn_wheel(view, 600)
             press(view)
         target_ms = NEW_DATA_MS if name == "new data" else TARGET_MS

@@ -287,6 +287,6 @@ def test_that_links_of_the_help_open_questions_recipes_and_models(program):
     assert program.window.pages.explore.answers.is_shown("Ask")
     learning.follow("recipe:set-anomaly")
     assert (program.window.view.page, states.training.recipe.name) == ("train", "set-anomaly")
-    assert not states.training.is_active
+    assert not states.training.run.is_active
     learning.follow("model:stories")
     assert (program.window.view.page, states.session.opening.busy.source) == ("explore", "stories")

@@ -160,24 +160,34 @@ class LearnPage(QWidget):
         self._make = make
         self.setProperty("role", "page")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
-        self.welcome: WelcomePanel | None = None
-        self.help: HelpPanel | None = None
         self.tabs = SideTabs()
         self._layout = column(self.tabs, on=self, spacing=-1)
 
+    @cached_property
+    def _parts(self) -> tuple[WelcomePanel, HelpPanel]:
+        """What is shown, made when it is first asked for."""
+        welcome, guide = self._make()
+        self.tabs.add("Welcome", welcome)
+        self.tabs.add("Help", guide)
+        guide.link_wanted.connect(self.link_wanted)
+        return welcome, guide
+
+    @property
+    def welcome(self) -> WelcomePanel:
+        return self._parts[0]
+
+    @property
+    def help(self) -> HelpPanel:
+        return self._parts[1]
+
     def build(self) -> None:
         """Make what is shown, unless that has been done."""
-        if self.welcome is None:
-            self.welcome, self.help = self._make()
-            self.tabs.add("Welcome", self.welcome)
-            self.tabs.add("Help", self.help)
-            self.help.link_wanted.connect(self.link_wanted)
+        _ = self._parts
 
     def show_help(self, name: str, heading: str = "") -> None:
         self.build()
         self.tabs.show_panel("Help")
-        if self.help is not None:
-            self.help.show_page(name, heading)
+        self.help.show_page(name, heading)
 
     def showEvent(self, event: QShowEvent) -> None:
         self.build()
