@@ -61,9 +61,9 @@ class PositionMap(Dressed):
         super().__init__()
         self._labels = (x_label, y_label)
         self._is_square = is_square
-        self._values: Matrix | None = None
+        self._values: Matrix = np.zeros((0, 0), np.float32)
         self._limit = 1.0
-        self._image: QImage | None = None
+        self._image = QImage()
         self._scaled: LastMade[QImage] = LastMade()
         self._view = QRectF(_WHOLE)
         self._cursor: tuple[int, int] | None = None
@@ -86,7 +86,7 @@ class PositionMap(Dressed):
         self.update()
 
     def dress(self) -> None:
-        if self._values is not None:
+        if self._values.size:
             self.set_values(self._values, self._limit)
 
     def set_stale(self, is_stale: bool) -> None:
@@ -107,8 +107,6 @@ class PositionMap(Dressed):
 
     def value_at(self, cell: tuple[int, int]) -> float | None:
         """The value of a cell, None outside the matrix."""
-        if self._values is None:
-            return None
         row, column = cell
         n_rows, n_columns = self._values.shape
         inside = 0 <= row < n_rows and 0 <= column < n_columns
@@ -125,7 +123,7 @@ class PositionMap(Dressed):
     def cell_at(self, place: QPointF) -> tuple[int, int] | None:
         """The row and column at a place of the widget."""
         rect = self.plot_rect()
-        if self._values is None or not rect.contains(place):
+        if not self._values.size or not rect.contains(place):
             return None
         n_rows, n_columns = self._values.shape
         x = self._view.left() + (place.x() - rect.left()) / rect.width() * self._view.width()
@@ -138,7 +136,7 @@ class PositionMap(Dressed):
     def paintEvent(self, event: QPaintEvent) -> None:
         with QPainter(self) as painter:
             painter.fillRect(event.rect(), QColor(self.theme.background))
-            if self._image is None or self._values is None:
+            if not self._values.size:
                 return
             rect = self.plot_rect()
             painter.drawImage(rect.toAlignedRect(), self._scaled_image(rect))
@@ -210,8 +208,6 @@ class PositionMap(Dressed):
     def _scaled_image(self, rect: QRectF) -> QImage:
         """The part in view at the screen's resolution: cells crisp when large, averaged when small."""
         image = self._image
-        if image is None:
-            raise ValueError("there is no picture yet")
         ratio = self.devicePixelRatioF()
         size = QSize(max(1, round(rect.width() * ratio)), max(1, round(rect.height() * ratio)))
         key = (self._view.getRect(), size.toTuple(), image.cacheKey())
@@ -224,7 +220,7 @@ class PositionMap(Dressed):
         return self._scaled.of(key, lambda: _resampled(image, source, size))
 
     def _paint_cursor(self, painter: QPainter, rect: QRectF) -> None:
-        if self._cursor is None or self._values is None:
+        if self._cursor is None:
             return
         n_rows, n_columns = self._values.shape
         x = (self._cursor[1] + 0.5) / n_columns
@@ -238,8 +234,6 @@ class PositionMap(Dressed):
             painter.drawLine(QPointF(rect.left(), down), QPointF(rect.right(), down))
 
     def _paint_axes(self, painter: QPainter, rect: QRectF) -> None:
-        if self._values is None:
-            return
         painter.setFont(font(SMALL_PX))
         painter.setPen(QColor(self.theme.muted))
         n_rows, n_columns = self._values.shape

@@ -163,7 +163,7 @@ class _StepsPlot(Dressed):
     def __init__(self) -> None:
         super().__init__()
         self._charts: tuple[Chart, ...] = ()
-        self._picture: QPixmap | None = None
+        self._picture = QPixmap()
         self._layouts: tuple[ChartLayout, ...] = ()
         self._cursor: float | None = None
         self.pointed_title = ""
@@ -187,11 +187,10 @@ class _StepsPlot(Dressed):
     def paintEvent(self, _event: QPaintEvent) -> None:
         if not self._charts:
             return
-        if self._picture is None:
+        if self._picture.isNull():
             self._paint_charts()
         with QPainter(self) as painter:
-            if self._picture is not None:
-                painter.drawPixmap(0, 0, self._picture)
+            painter.drawPixmap(0, 0, self._picture)
             if self._cursor is not None:
                 self._paint_cursor(painter, self._cursor)
             if self.hasFocus():
@@ -229,7 +228,7 @@ class _StepsPlot(Dressed):
             self.moved.emit(by)
 
     def _redraw(self) -> None:
-        self._picture = None
+        self._picture = QPixmap()
         self.update()
 
     def _paint_charts(self) -> None:
