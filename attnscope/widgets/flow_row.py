@@ -1,6 +1,7 @@
 """A row that goes on in a second line where there is no room for all of it in one."""
 
 import itertools
+import sys
 
 from PySide6.QtCore import QPoint, QRect, QSize, Qt
 from PySide6.QtWidgets import QLayout, QLayoutItem, QWidget
@@ -19,7 +20,7 @@ class FlowRow(QLayout):
         super().__init__()
         self._items: list[QLayoutItem] = []
         self._line_spacing = line_spacing
-        self._first_right: int | None = None
+        self._first_right = sys.maxsize  # of those at the right; there are none yet
         self.setSpacing(spacing)
         self.setContentsMargins(0, 0, 0, 0)
         for widget in widgets:
@@ -41,7 +42,7 @@ class FlowRow(QLayout):
     def takeAt(self, index: int) -> QLayoutItem | None:
         if not 0 <= index < len(self._items):
             return None
-        if self._first_right is not None and index < self._first_right:
+        if index < self._first_right:
             self._first_right -= 1
         return self._items.pop(index)
 
@@ -108,9 +109,8 @@ class FlowRow(QLayout):
         widths = [min(item.sizeHint().width(), room) for _index, item in line]
         free = max(room - sum(widths) - self.spacing() * (len(line) - 1), 0)
         starts = itertools.accumulate(widths[:-1], lambda at, width: at + width + self.spacing(), initial=0)
-        first_right = len(self._items) if self._first_right is None else self._first_right
         return [
-            ((start + (free if index >= first_right else 0), width), item)
+            ((start + (free if index >= self._first_right else 0), width), item)
             for start, width, (index, item) in zip(starts, widths, line, strict=True)
         ]
 
