@@ -335,7 +335,7 @@ class Program(QObject):
     @Slot(str)
     def _on_fault_told(self, message: str) -> None:
         if not self._is_ending:
-            self.session.notices.tell(message, is_error=True)
+            self.session.notices.say(message, is_error=True)
 
     def tell_fault(self, message: str) -> None:
         """Show a message about a fault; may be called on any thread, never raises."""

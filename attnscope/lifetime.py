@@ -217,9 +217,9 @@ def tell_at_start(program: Program, warning: str, died: Path | None) -> None:
     if died is not None:
         action = "restore-session" if program.window.workspace.autosave is not None else ""
         message = f"AttnScope ended unexpectedly last time. Its log is {died}."
-        program.session.notices.tell(message, action=action)
+        program.session.notices.say(message, action=action)
     if warning:
-        program.session.notices.tell(warning)
+        program.session.notices.say(warning)
 
 
 def report_smoke(smoke: "Smoke", milestones: dict[str, float], started_s: float, *, is_json: bool) -> int:

@@ -17,7 +17,7 @@ def aspect_handlers(session: Session) -> Mapping[str, Callable[[], None]]:
 
     def by_word() -> None:
         if not (session.aspect.is_by_word or has_words(session)):
-            session.notices.tell("A picture has patches, not words.")
+            session.notices.say("A picture has patches, not words.")
             return
         session.set_aspect(replace(session.aspect, is_by_word=not session.aspect.is_by_word))
 

@@ -30,7 +30,7 @@ class Open:
     def notices(self) -> "Open":
         return self
 
-    def tell(self, message: str, **_: object) -> None:
+    def say(self, message: str, **_: object) -> None:
         self.told.append(message)
 
 

@@ -287,7 +287,7 @@ def test_that_a_model_of_another_kind_of_input_begins_with_its_own_sample():
 @pytest.mark.parametrize(("about", "is_gone"), [("Open", True), ("OpenText", True), ("", False)])
 def test_that_the_message_of_a_failed_open_goes_with_the_next_one(about, is_gone):
     desk = Desk().open()
-    desk.session.notices.tell("cli.py cannot be opened", is_error=True, about=about)
+    desk.session.notices.say("cli.py cannot be opened", is_error=True, about=about)
     desk.open()
     assert (desk.session.notices.shown is None) == is_gone
 

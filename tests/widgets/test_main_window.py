@@ -356,11 +356,11 @@ def test_that_a_note_goes_with_the_next_thing_done_and_a_question_stays(qtbot):
     desk = Desk().open()
     window = make(qtbot, desk)
     window.banner._age = FakeAge()
-    desk.session.notices.tell("Saved.")
+    desk.session.notices.say("Saved.")
     assert window.banner.geometry().top() >= window.pages.explore.geometry().bottom()
     window.view.show_page("labs")
     assert desk.session.notices.shown is None
-    desk.session.notices.tell("Restore it?", action="restore-session")
+    desk.session.notices.say("Restore it?", action="restore-session")
     window.view.show_page("explore")
     desk.session.head_changes.toggle_gate(ref(0, 1))
     assert window.banner.isVisible()

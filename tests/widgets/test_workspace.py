@@ -398,7 +398,7 @@ def test_that_a_message_moves_nothing(qtbot):
     desk = Desk().open()
     window = make(qtbot, desk)
     before = window.pages.explore.head_panel.mapTo(window, QPoint(0, 0))
-    desk.session.notices.tell("Something " * 40, is_error=True)
+    desk.session.notices.say("Something " * 40, is_error=True)
     assert window.banner.isVisible()
     assert window.pages.explore.head_panel.mapTo(window, QPoint(0, 0)) == before
     assert window.rect().contains(window.banner.geometry())

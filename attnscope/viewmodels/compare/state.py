@@ -326,7 +326,7 @@ class CompareState:
         numbers = (*self.traces.give_up(), self.differences.query.give_up())
         self.differences.query.renew()
         self.differences.query.error = "Comparing was stopped."
-        self._session.notices.tell(self.differences.query.error, action="trace-again")
+        self._session.notices.say(self.differences.query.error, action="trace-again")
         self.changed.traced.emit()
         self.changed.compared.emit()
         return numbers

@@ -122,7 +122,7 @@ class HeadChanges:
             return
         left = with_mask(setting.interventions, None)
         session.change("the model's own mask", replace(setting, interventions=left))
-        session.notices.tell(
+        session.notices.say(
             f"The mask is drawn for {plural(mask.n_tokens, 'token')}, this text has {len(traced.source)}: "
             "it is left out."
         )

@@ -35,7 +35,7 @@ class Notices:
     def __init__(self, changed: SignalInstance) -> None:
         self._changed = changed
 
-    def tell(self, message: str, *, is_error: bool = False, action: str = "", about: str = "") -> None:
+    def say(self, message: str, *, is_error: bool = False, action: str = "", about: str = "") -> None:
         """Show a message until it is dismissed or out of date; `about` is the notice's request."""
         self.show(Notice(message=message, is_error=is_error, action=action, request=about))
 

@@ -34,5 +34,5 @@ def possible(session: "Session", after: Setting) -> Setting:
     now = session.setting
     kept = replace(after, text=now.text, target=now.target, gates=now.gates, interventions=now.interventions)
     if kept != after:
-        session.notices.tell(_TOLD, about="Recorded")
+        session.notices.say(_TOLD, about="Recorded")
     return kept

@@ -147,7 +147,7 @@ class Tracing:
         self._session.changed.stale.emit()
         part = self._session.traced if self.is_growing else None
         said = STOPPED_AT.format(part.part_words) if part is not None else STOPPED
-        self._session.notices.tell(said, action="trace-again", about="TraceText")
+        self._session.notices.say(said, action="trace-again", about="TraceText")
         return number
 
     def again(self) -> None:
@@ -256,7 +256,7 @@ class Texts:
         after = replace(session.setting, text=text, target=target, interventions=kept)
         session.change(label, after, group="text")
         if mask_in(before) is not None and mask_in(session.interventions) is None:
-            session.notices.tell(
+            session.notices.say(
                 "The mask was drawn for the previous text; undo restores both.", action="undo"
             )
 
@@ -412,7 +412,7 @@ class Session:
                 self.is_ready, self.devices, self.demo_models = True, reply.devices, reply.demo_models
                 self.changed.ready.emit()
                 if reply.note:
-                    self.notices.tell(reply.note)
+                    self.notices.say(reply.note)
             case ModelLoaded():
                 self.opening.handle(reply)
             case Traced() if reply.number == self.tracing.number and reply.model == OPEN_MODEL:
@@ -422,7 +422,7 @@ class Session:
             case HeadsShown():
                 self.maps.take(reply, self.traced)
             case ModelSaved() if reply.number == self._save_number:
-                self.notices.tell(f"The model is saved in {reply.folder}.")
+                self.notices.say(f"The model is saved in {reply.folder}.")
             case TextOpened():
                 self.texts.handle(reply)
             case Progress() if reply.number == self.opening.number:
@@ -467,7 +467,7 @@ class Session:
         self.changed.text.emit()
         self.tracing.ask()
         if info.note:
-            self.notices.tell(info.note)
+            self.notices.say(info.note)
 
     def _take_output(self, traced: Traced, comparison: Comparison) -> None:
         """What the model writes has come for the trace that is shown."""

@@ -630,9 +630,9 @@ def compare_handlers(
         def run() -> None:
             kept = state.choosing.keep(which)
             if kept is None:
-                session.notices.tell("There is nothing to keep yet: open a model and type a sentence.")
+                session.notices.say("There is nothing to keep yet: open a model and type a sentence.")
             else:
-                session.notices.tell(f"Kept as {which}: {kept.label}. The Compare page shows it.")
+                session.notices.say(f"Kept as {which}: {kept.label}. The Compare page shows it.")
 
         return run
 

@@ -527,7 +527,7 @@ class MaskEditing:
         """Show the editor, and the heads of the stack that its mask is for."""
         stack = self._probe.stack
         if stack is not None and stack != self._session.stack:
-            self._session.notices.tell(f"Masks are drawn for the {stack}: its heads are shown now.")
+            self._session.notices.say(f"Masks are drawn for the {stack}: its heads are shown now.")
             self._session.select_stack(stack)
         if self.dialog is None:
             self.dialog = MaskDialog(self._session, self._window)

@@ -344,13 +344,13 @@ class Learning(QObject):
         training, session = self._training, self._session
         self._view.show_page("train")
         if training.run.is_active:
-            session.notices.tell("A run is in progress. Stop it first, or wait until it finishes.")
+            session.notices.say("A run is in progress. Stop it first, or wait until it finishes.")
             return False
         found = [known.path for known in offered_recipes() if Path(known.path).stem == recipe]
         try:
             training.open_recipe(found[0])
         except UserError as error:
-            session.notices.tell(str(error), is_error=True)
+            session.notices.say(str(error), is_error=True)
             return False
         return True
 

@@ -66,7 +66,7 @@ class FigureCommands:
         offered = self._offer_figures()
         shown = current_figure(self._view, offered)
         if shown is None:
-            self._session.notices.tell("There is no figure yet: type a sentence or open a run first.")
+            self._session.notices.say("There is no figure yet: type a sentence or open a run first.")
             return
         from attnscope.widgets.export.dialog import ExportDialog  # not before the first paint
 
@@ -81,20 +81,20 @@ class FigureCommands:
         offered = self._offer_figures()
         shown = current_figure(self._view, offered)
         if shown is None:
-            self._session.notices.tell("There is no figure yet: type a sentence or open a run first.")
+            self._session.notices.say("There is no figure yet: type a sentence or open a run first.")
             return
         from attnscope.figures.clipboard import to_clipboard  # not before the first paint
 
         try:
             to_clipboard(offered[shown])
         except UserError as error:
-            self._session.notices.tell(str(error), is_error=True)
+            self._session.notices.say(str(error), is_error=True)
         else:
-            self._session.notices.tell(f"The figure ({shown}) is on the clipboard.")
+            self._session.notices.say(f"The figure ({shown}) is on the clipboard.")
 
     def _on_exported(self, path: str) -> None:
         self.folder = str(Path(path).parent)
-        self._session.notices.tell(f"Saved {path}.")
+        self._session.notices.say(f"Saved {path}.")
 
     def _on_chosen(self, kept: KeptChoices) -> None:
         self.choices = kept
@@ -131,7 +131,7 @@ class Openings:
         model = self._session.model
         why = why_not_finetune(model)
         if model is None or why:
-            self._session.notices.tell(why)
+            self._session.notices.say(why)
             return
         self._training.take_recipe(finetune_recipe(model), finetune_name(model))
         if self._training.place.holds_run:
@@ -216,7 +216,7 @@ class Commands:
         """Open the dialog that makes a smaller model without the heads that are off."""
         session, pruning = self._session, self._pruning
         if session.model is None or not session.gates.off():
-            session.notices.tell("No head is off. Switch heads off first, then remove them.")
+            session.notices.say("No head is off. Switch heads off first, then remove them.")
             return
         pruning.begin(session.gates, session.text, session.target)
         dialog = PruneDialog(
@@ -289,7 +289,7 @@ class Commands:
         if model is not None and model.reads == "picture":
             self._view.show_view("picture")
         else:
-            self._session.notices.tell("Only a vision model's attention can be overlaid on a picture.")
+            self._session.notices.say("Only a vision model's attention can be overlaid on a picture.")
 
     def _show_inside(self) -> None:
         self._view.show_view("inside")
@@ -300,7 +300,7 @@ class Commands:
     def _present(self) -> None:
         self._view.present(not self._view.is_presenting)
         if self._view.is_presenting:
-            self._session.notices.tell("Presenting. F11 or Esc brings everything back.", about=PRESENTING)
+            self._session.notices.say("Presenting. F11 or Esc brings everything back.", about=PRESENTING)
 
     def _dismiss(self) -> None:
         if self._view.is_presenting:

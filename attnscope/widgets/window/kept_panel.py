@@ -97,11 +97,11 @@ class KeptPanel(Dressed):
     def keep(self) -> None:
         """Keep what is shown as a view after the present one, or say why not."""
         if self._kept.add():
-            self._session.notices.tell(f"Kept as {self._kept.place}")
+            self._session.notices.say(f"Kept as {self._kept.place}")
         elif self._session.model is None or not self._session.text.strip():
-            self._session.notices.tell("There is nothing to keep yet: open a model and type a sentence.")
+            self._session.notices.say("There is nothing to keep yet: open a model and type a sentence.")
         else:
-            self._session.notices.tell("A session has no room for more views. Remove some first.")
+            self._session.notices.say("A session has no room for more views. Remove some first.")
 
     def event(self, event: QEvent) -> bool:
         """Here undo and redo are of the list."""

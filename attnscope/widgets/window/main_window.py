@@ -154,7 +154,7 @@ class Undoing:
         words = unseen_words(_TOLD[way], change, self._view.page)
         (session.undo if way == "undo" else session.redo)()
         if words:
-            session.notices.tell(words)
+            session.notices.say(words)
 
 
 # Notices when the files of the open model change on the disk, and offers to read them again.
@@ -206,7 +206,7 @@ class ModelWatch(QObject):
         self._stamp = found
         self._watch()
         what = "have changed" if found else "are gone"
-        self._session.notices.tell(
+        self._session.notices.say(
             f"The files of {self._folder.name} {what} since they were opened. "
             "The window still shows the old version.",
             action="reload-model" if found else "",
@@ -569,7 +569,7 @@ class MainWindow(QMainWindow):
     @Slot(str, str)
     def _on_failed(self, subject: str, why: str) -> None:
         if why:
-            self._session.notices.tell(why, is_error=True, about=subject)
+            self._session.notices.say(why, is_error=True, about=subject)
         else:
             self._session.notices.drop(subject)
 

@@ -103,4 +103,4 @@ class PlacesOffered:
         try:
             self._states.training.open_recipe(recipe.path)
         except UserError as error:
-            self._states.session.notices.tell(str(error), is_error=True)
+            self._states.session.notices.say(str(error), is_error=True)

@@ -327,7 +327,7 @@ class AwaitedSession:
                 "first."
             )
         action = "download-model" if is_download(saved.source) else "locate-model"
-        self._session.notices.tell(told, is_error=True, action=action, about="Open")
+        self._session.notices.say(told, is_error=True, action=action, about="Open")
 
 
 class SessionFiles(QObject):
@@ -387,7 +387,7 @@ class SessionFiles(QObject):
     def save(self) -> None:
         """Ask where, and write the session there."""
         if not self.content():
-            self._session.notices.tell("There is nothing to save yet: open a model and type a sentence.")
+            self._session.notices.say("There is nothing to save yet: open a model and type a sentence.")
             return
         from attnscope.figures.file_names import slug_of
 
@@ -413,11 +413,11 @@ class SessionFiles(QObject):
         try:
             replace_file(path, self.content(path.parent))
         except UserError as error:
-            self._session.notices.tell(str(error), is_error=True)
+            self._session.notices.say(str(error), is_error=True)
             return
         self._guard.remember(path)
         self.recents.add_session(str(path))
-        self._session.notices.tell(f"The session is saved in {path}.")
+        self._session.notices.say(f"The session is saved in {path}.")
 
     def ask_and_open(self) -> None:
         start = str(self._guard.path.parent if self._guard.path else Path.home())
@@ -444,7 +444,7 @@ class SessionFiles(QObject):
             self._open_kind(kind, path)
         except LoadError as error:
             self.recents.forget(path)
-            self._session.notices.tell(str(error), is_error=True, about="Open")
+            self._session.notices.say(str(error), is_error=True, about="Open")
 
     def open_session(self, path: Path) -> None:
         """Open a session file; raises LoadError."""
@@ -497,7 +497,7 @@ class SessionFiles(QObject):
                 open_and_explore(self._session, self._view, path, self._device)
 
     def _on_exported(self, path: str) -> None:
-        self._session.notices.tell(f"Saved {path}.")
+        self._session.notices.say(f"Saved {path}.")
 
     def _look_at_file(self, path: str) -> None:
         """Read a text file; for a model of pictures or recordings the file's path is the text."""
@@ -508,7 +508,7 @@ class SessionFiles(QObject):
             self._session.texts.set_text(path)
         elif is_picture(path):
             words = f"{path} is a picture, and the open model reads text. Open a vision model first."
-            self._session.notices.tell(words, is_error=True, about="Open")
+            self._session.notices.say(words, is_error=True, about="Open")
         else:
             self._session.texts.open_file(path)
 
@@ -544,4 +544,4 @@ class SessionFiles(QObject):
                 "not exist in this model."
             )
         if warnings:
-            self._session.notices.tell(" ".join(warnings), is_error=True)
+            self._session.notices.say(" ".join(warnings), is_error=True)

@@ -216,7 +216,7 @@ class PageScripts:
         scripts = self._scripts_now()
         if scripts is not None:
             QGuiApplication.clipboard().setText(scripts.python)
-            self._session.notices.tell("Copied a Python script that draws this figure.")
+            self._session.notices.say("Copied a Python script that draws this figure.")
 
     def copy_command(self) -> None:
         """Put a command line that makes what is shown on the clipboard."""
@@ -225,14 +225,14 @@ class PageScripts:
             QGuiApplication.clipboard().setText(scripts.command)
             lacks = " It leaves out changes to single heads; Copy as Python includes them."
             told = "Copied a command that draws this figure."
-            self._session.notices.tell(told + ("" if scripts.is_command_whole else lacks))
+            self._session.notices.say(told + ("" if scripts.is_command_whole else lacks))
 
     def _scripts_now(self) -> Scripts | None:
         """The scripts of the page that is shown; those of Explore on pages without their own."""
         make = self._scripts.get(self._view.page)
         scripts = make() if make is not None else scripts_now(self._session, self._view)
         if scripts is None:
-            self._session.notices.tell("There is nothing to copy yet: open a model and type a sentence.")
+            self._session.notices.say("There is nothing to copy yet: open a model and type a sentence.")
         return scripts
 
 
@@ -326,7 +326,7 @@ class Workspace(QObject):
         """Keep a copy of what is open in `folder`; offers what a program that died has left there."""
         self.autosave = Autosave(folder, self.files.content, self)
         if self.autosave.start() is not None:
-            self._session.notices.tell(
+            self._session.notices.say(
                 "AttnScope ended unexpectedly last time; what was open has been saved.",
                 action="restore-session",
             )
@@ -372,12 +372,12 @@ class Workspace(QObject):
         """Open what was open when the program ended the last time, or died."""
         path = self.autosave.last() if self.autosave is not None else None
         if path is None:
-            self._session.notices.tell("There is no earlier session to restore.")
+            self._session.notices.say("There is no earlier session to restore.")
             return
         try:
             self.files.restore(read_session(path))
         except LoadError as error:
-            self._session.notices.tell(str(error), is_error=True)
+            self._session.notices.say(str(error), is_error=True)
         if self.autosave is not None:
             self.autosave.forget(path)
 
@@ -458,7 +458,7 @@ class Workspace(QObject):
         wanted = larger[:1] if step > 0 else smaller[-1:]
         if wanted:
             self._view.set_size(wanted[0])
-            self._session.notices.tell(f"Type at {wanted[0]} %.")
+            self._session.notices.say(f"Type at {wanted[0]} %.")
 
     def _keep_copy(self) -> None:
         if self.autosave is not None:
