@@ -8,12 +8,12 @@
 The numbers of the ways are the worker's (`workers/experiments/stepping.py`).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from attnscope.counting import bytes_text, format_number
+from attnscope.counting import format_number
 from attnscope.fields import number, redraw
 from attnscope.labs.lab import BLUE, GREEN, ORANGE, SKY, Lab, LabWords, claimed
 from attnscope.records.charts import Chart, Series
@@ -34,6 +34,7 @@ NAMES: dict[StepWay, str] = {
     "checkpointed": "checkpointed",
     "bfloat16": "bfloat16",
 }
+_SHORT = ("at once", "parts", "ckpt", "bf16")
 _COLOURS: dict[StepWay, int] = {"whole": ORANGE, "parts": BLUE, "checkpointed": GREEN, "bfloat16": SKY}
 CLAIM = "Gradients of k parts add up to that of the batch, for the memory of one part."
 ROUNDED = (1.0, 1.0625)
@@ -119,17 +120,18 @@ def _sentence(choice: StepsChoice, rows: dict[StepWay, StepsRow]) -> str:
     whole, parts, twice, coarse = (rows[way] for way in STEP_WAYS)
     same = "the very same losses" if not _apart(rows, "checkpointed").any() else "nearly the same losses"
     return (
-        f"{choice.n_parts} parts give the gradient of the batch to float precision (error "
-        f"{format_number(parts.gradient_error)}, at once {format_number(whole.gradient_error)}), for "
-        f"{_share(parts, whole)}. Checkpointing gives {same} for {_share(twice, whole)}; bfloat16 a gradient "
-        f"that is off by {100 * coarse.gradient_error:.1f} %, for {_share(coarse, whole)}."
+        f"{choice.n_parts} parts give the gradient of the batch to float precision, for "
+        f"{_share(parts, whole)}; checkpointing {same}, for {_share(twice, whole)}; bfloat16 a gradient "
+        f"that is {100 * coarse.gradient_error:.1f} % off, for {_share(coarse, whole)}."
     )
 
 
 def _share(row: StepsRow, whole: StepsRow) -> str:
     """Memory and time against those of the batch at once."""
-    time = format_number(row.step_ms / whole.step_ms, 2)
-    return f"{bytes_text(row.most_bytes)} of {bytes_text(whole.most_bytes)} and {time} times the time"
+    memory, time = (
+        format_number(value, 2) for value in (row.most_bytes / whole.most_bytes, row.step_ms / whole.step_ms)
+    )
+    return f"{memory} of the memory and {time} of the time"
 
 
 def steps_charts(shown: Steps) -> tuple[Chart, ...]:
@@ -142,7 +144,10 @@ def steps_charts(shown: Steps) -> tuple[Chart, ...]:
             x_label="step",
             y_label="|Δℓ|, nats",
             series=tuple(
-                _line(way, steps, np.where((apart := _apart(shown.rows, way)) > 0, apart, np.nan))
+                replace(
+                    _line(way, steps, np.where((apart := _apart(shown.rows, way)) > 0, apart, np.nan)),
+                    has_points=True,
+                )
                 for way in STEP_WAYS[1:]
             ),
             is_log_y=True,
@@ -167,20 +172,23 @@ def _line(way: StepWay, steps: Numbers, ys: Numbers) -> Series:
 
 
 def _costs(shown: Steps) -> Chart:
+    """Memory and time of each way, as shares of those of the batch at once."""
+    places = np.arange(1.0, len(STEP_WAYS) + 1)
+    memory, time = (np.full(len(STEP_WAYS), np.nan) for _ in range(2))
+    for at, way in enumerate(STEP_WAYS):
+        if way in shown.rows:
+            whole, row = shown.rows["whole"], shown.rows[way]
+            memory[at] = row.most_bytes / whole.most_bytes
+            time[at] = row.step_ms / whole.step_ms
     return Chart(
         title="Memory and time of a step",
-        x_label="MB at the worst moment, weights left out",
-        y_label="ms",
-        series=tuple(
-            Series(
-                name=NAMES[way],
-                xs=np.array([shown.rows[way].most_bytes / 1e6 if way in shown.rows else np.nan]),
-                ys=np.array([shown.rows[way].step_ms if way in shown.rows else np.nan]),
-                colour=_COLOURS[way],
-                style="points",
-            )
-            for way in STEP_WAYS
+        x_label="",
+        y_label="at once: 1",
+        series=(
+            Series(name="memory", xs=places, ys=memory, colour=BLUE, has_points=True),
+            Series(name="time", xs=places, ys=time, colour=ORANGE, has_points=True),
         ),
+        x_names=_SHORT,
     )
 
 
@@ -211,8 +219,8 @@ class PrecisionAndAccumulation(Lab[StepsChoice, Steps]):
     gradients (Chen 2016). bfloat16: products have 8 binary digits, weights and sums those of float32 (mixed
     precision, Micikevicius 2018). The error of g is its distance from the gradient in float64, as a share.
     Memory counts every tensor of a step until nothing needs it, gradients too and weights not; time is the
-    median of twenty steps, on this computer: where nothing multiplies bfloat16 in hardware, it costs time. In
-    a [recipe](help:recipes#training): `accumulate`, `checkpointing`, `precision`.
+    median of twenty steps, on this computer: where nothing multiplies bfloat16 in hardware, it costs time.
+    In a [recipe](help:recipes#training): `accumulate`, `checkpointing`, `precision`.
     """
 
     example = StepsChoice()

@@ -371,8 +371,8 @@ class StepsQuestion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepsRow:
-    """One way: its loss before each step in nats a token, the median time of a step, and the most bytes that
-    are kept at once for gradients.
+    """One way: its loss before each step in nats a token, the median time of a step, and the most bytes
+    that the tensors of a step take at once.
 
     `gradient_error` is ‖g − g₆₄‖ / ‖g₆₄‖ of the first step, where g₆₄ is the gradient in float64.
     """
@@ -386,7 +386,7 @@ class StepsRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepsFinding:
-    """The ways that are done, in order."""
+    """All ways, as far as they have trained."""
 
     question: StepsQuestion
     rows: tuple[StepsRow, ...]

@@ -107,14 +107,16 @@ def test_that_every_way_is_told_and_parts_need_less_memory() -> None:
     first = add_gradients(new_module(SMALL, "whole"), next(batches_of(SMALL)), SMALL, "whole")
     assert whole.losses[0] == first
     shown = compare_steps(StepsChoice(answer=ExperimentAnswer(finding=last.finding, is_exact=True)))
-    assert "Checkpointing gives the very same losses" in shown.words.sentence
+    assert "checkpointing the very same losses" in shown.words.sentence
     lab = LABS["Precision and accumulation"]
     apart, losses, costs, _ = lab.charts(shown)
     of_parts = next(one for one in apart.series if one.name == "accumulated").ys
     expected = np.abs(np.subtract(rows["parts"].losses, whole.losses))
     np.testing.assert_array_equal(np.nan_to_num(of_parts), expected)
     np.testing.assert_array_equal(losses.series[0].ys, whole.losses)
-    assert [series.xs[0] * 1e6 for series in costs.series] == [rows[way].most_bytes for way in STEP_WAYS]
+    memory, time = (series.ys for series in costs.series)
+    np.testing.assert_allclose(memory * whole.most_bytes, [rows[way].most_bytes for way in STEP_WAYS])
+    np.testing.assert_allclose(time * whole.step_ms, [rows[way].step_ms for way in STEP_WAYS])
 
 
 def test_that_before_there_is_an_answer_the_claim_stands_there() -> None:

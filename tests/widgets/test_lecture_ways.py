@@ -37,7 +37,8 @@ _WORDS = (
     "Cordonnier 2020, Chefer, interpretability, oversmoothing, residual connections, 65M, scaling factor, "
     "natural language inference, GNN, input feeding, local-p, RWKV, pretraining, transfer learning, "
     "sorting, bracket matching, DeepNet, weight change by layer, "
-    "fine-tuning instability, dictionary, hidden states, encoder-decoder attention"
+    "fine-tuning instability, dictionary, hidden states, encoder-decoder attention, "
+    "next sentence, NSP, IsNext, gradient accumulation, checkpointing, bfloat16, nested lists"
 ).split(", ")
 
 

@@ -45,17 +45,18 @@ _CHANCE = 0.2
 
 @experiment(StepsQuestion)
 def measure_steps(question: StepsQuestion, number: int = 0) -> Iterator[ExperimentNews]:
-    """News after every way."""
+    """News after every step, which all ways take in turn: what else the computer does slows all alike."""
     exact = gradient_of(question, "whole", torch.float64)
-    rows: list[StepsRow] = []
-    for way in STEP_WAYS:
-        rows.append(_measured(question, way, exact))
+    trained = [_Trained(question, way, exact) for way in STEP_WAYS]
+    for n_done, ids in zip(range(1, N_STEPS + 1), batches_of(question), strict=False):
+        for one in trained:
+            one.step(ids)
         yield ExperimentNews(
             number=number,
-            n_done=len(rows),
-            n_total=len(STEP_WAYS),
-            finding=StepsFinding(question=question, rows=tuple(rows)),
-            is_done=len(rows) == len(STEP_WAYS),
+            n_done=n_done,
+            n_total=N_STEPS,
+            finding=StepsFinding(question=question, rows=tuple(one.row() for one in trained)),
+            is_done=n_done == N_STEPS,
         )
 
 
@@ -111,24 +112,35 @@ def gradient_of(question: StepsQuestion, way: StepWay, dtype: torch.dtype = torc
     return torch.cat([gradient.flatten().double() for gradient in found])
 
 
-def _measured(question: StepsQuestion, way: StepWay, exact: Tensor) -> StepsRow:
-    module = new_module(question, way)
-    optimizer = torch.optim.AdamW(module.parameters(), lr=_RATE)
-    losses, times = [], []
-    for _, ids in zip(range(N_STEPS), batches_of(question), strict=False):
+class _Trained:
+    """A decoder that learns in one way."""
+
+    def __init__(self, question: StepsQuestion, way: StepWay, exact: Tensor) -> None:
+        self._question, self._way = question, way
+        self._error = float((gradient_of(question, way) - exact).norm() / exact.norm())
+        self._most_bytes = _most_bytes(question, way)
+        self._module = new_module(question, way)
+        self._optimizer = torch.optim.AdamW(self._module.parameters(), lr=_RATE)
+        self._losses: list[float] = []
+        self._times: list[float] = []
+
+    def step(self, ids: Tensor) -> None:
+        """Learn from one batch."""
         begin_s = time.perf_counter()
-        losses.append(add_gradients(module, ids, question, way))
-        optimizer.step()
-        optimizer.zero_grad()
-        times.append(1e3 * (time.perf_counter() - begin_s))
-    error = float((gradient_of(question, way) - exact).norm() / exact.norm())
-    return StepsRow(
-        way=way,
-        losses=tuple(losses),
-        step_ms=median(times),
-        most_bytes=_most_bytes(question, way),
-        gradient_error=error,
-    )
+        self._losses.append(add_gradients(self._module, ids, self._question, self._way))
+        self._optimizer.step()
+        self._optimizer.zero_grad()
+        self._times.append(1e3 * (time.perf_counter() - begin_s))
+
+    def row(self) -> StepsRow:
+        """What is known of the way by now."""
+        return StepsRow(
+            way=self._way,
+            losses=tuple(self._losses),
+            step_ms=median(self._times),
+            most_bytes=self._most_bytes,
+            gradient_error=self._error,
+        )
 
 
 def _most_bytes(question: StepsQuestion, way: StepWay) -> int:
