@@ -295,7 +295,7 @@ class Modifications(Lab[ModifyChoice, Modified]):
     and each stands beside its published number. Bars are 95 % intervals over the seeds; a modification is
     called better or worse only where the interval of its difference to the unmodified model of the same
     seed leaves out 0. Published are the losses and BLEU of models of 223 million parameters (Narang 2021,
-    table 1), and for sinusoidal and learned positions the BLEU of Vaswani 2017 (table 3), 25.8 and 25.7:
+    table 1), and for learned against sinusoidal positions the BLEU of Vaswani 2017 (table 3), 25.7 and 25.8:
     points of different papers in one chart are not comparable with each other. The unmodified model has
     norms before, ReLU and T5's relative positions, as theirs has. Gated feed-forwards are narrower by a
     third, so that all have as many weights (Shazeer 2020). The task is a small artificial one and the models

@@ -1,5 +1,6 @@
 """What a lecturer does with the keyboard and on a projector, in a window whose worker never starts."""
 
+from pathlib import Path
 from typing import get_args
 
 import pytest
@@ -9,12 +10,17 @@ from PySide6.QtWidgets import QApplication, QLineEdit, QWidget
 
 from attnscope.app import Program
 from attnscope.crash import CrashLog
+from attnscope.records.inspections import InspectionsShown, ShowInspections
 from attnscope.records.messages import StartTraining
+from attnscope.records.runs import OpenRuns, RunsOpened
 from attnscope.settings import Settings, StartOptions
+from attnscope.training.inspections import InspectionsReader
+from attnscope.training.summaries import RunsReader
 from attnscope.viewmodels.palette import find
 from attnscope.viewmodels.view_state import Page
 from attnscope.widgets.labs.page import lab_offers
 from attnscope.widgets.tours.tour_places import filled
+from attnscope.widgets.training.page import INSIDE
 from attnscope.widgets.training.watch_panel import WatchPanel
 
 pytestmark = pytest.mark.qt
@@ -202,7 +208,14 @@ def test_that_a_word_the_program_has_no_part_for_leads_to_what_it_means(program)
     assert not wrong
 
 
+@pytest.mark.parametrize("word", ["LED", "Funnel"])
+def test_that_a_model_of_the_library_leads_to_what_help_says_of_it(program, word):
+    items = [offer.item for offer in program.window.workspace.palette._gather()]
+    assert find(items, word)[0].item.key == "help:models#led-bigbird-reformer-funnel"
+
+
 _PLACES = {
+    "beam search": ("place:Explore: Generate", "explore"),
     "lens": ("place:Explore: Lens", "explore"),
     "similar heads": ("place:Heads: Similar heads", "heads"),
     "waves": ("place:Positions: Waves", "positions"),
@@ -212,6 +225,7 @@ _PLACES = {
     "Recipe: induction": ("recipe:induction", "train"),
     "sequence reversal": ("recipe:reverse-labels", "train"),
     "runs side by side": ("place:Train: Runs", "train"),
+    "learned against sinusoidal": ("lab:Modifications", "labs"),
 }
 
 
@@ -228,6 +242,36 @@ def test_that_the_palette_turns_to_tabs_views_and_recipes_by_a_word(program):
     assert window.pages.training.lower_tabs.is_shown("Runs")
     assert program.states.positions.view == "checklist"
     assert program.states.training.recipe.name == "reverse-labels"
+
+
+@pytest.mark.parametrize(("word", "choice"), [("DeepNet", "moved"), ("gradient norm", "updates")])
+def test_that_gradients_lead_to_a_kept_run_that_was_looked_into(program, posted, word, choice):
+    window, runs = program.window, program.states.training.runs
+    place = {
+        "moved": "place:Train: Accumulated update, norms",
+        "updates": "place:Train: Gradients and updates",
+    }
+    offers = {offer.item.key: offer for offer in window.workspace.palette._gather()}
+    found = [match.item for match in find((one.item for one in offers.values()), word)]
+    assert place[choice] in [item.key for item in found if item.is_enabled][:3]
+    offers[place[choice]].run()
+    tabs = window.pages.training.upper_tabs
+    assert window.view.page == "train"
+    assert tabs.tabs[INSIDE].isHidden()
+    (asked,) = (request for request in posted if isinstance(request, OpenRuns))
+    *_, (listed, _) = RunsReader().read(asked.folders)
+    runs.handle(RunsOpened(number=asked.number, folders=asked.folders, runs=listed))
+    assert runs.chosen == listed[0].folder
+    runs.tick()
+    wanted = [request for request in posted if isinstance(request, ShowInspections)][-1]
+    reader = InspectionsReader()
+    assert [*reader.read(Path(wanted.folder))]
+    shown = InspectionsShown(
+        number=wanted.number, folder=wanted.folder, version=reader.version, history=reader.history()
+    )
+    runs.handle(shown)
+    assert tabs.is_shown(INSIDE)
+    assert window.pages.training._inside.choice == choice
 
 
 def test_that_a_recipe_is_not_opened_over_a_run_in_progress(program):

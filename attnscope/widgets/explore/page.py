@@ -382,7 +382,7 @@ class ExplorePage(Dressed):
         """A tab for each answer of the model: what it says, and how it came to say it."""
         self.answers.add("Output", self.output)
         self.output.title.setVisible(False)
-        tip = "Generate: let the model continue the text"
+        tip = "Generate: let the model continue the text, greedily, by sampling or by beam search"
         self.answers.add("Write", self.generation, label="Generate", tip=tip)
         tip = "Logit lens: what the model would predict after each layer"
         self.answers.add("Layers", self.lens, label="Lens", tip=tip)

@@ -44,6 +44,14 @@ _MOVED_SHORT = (
     "Then gradients below shrink (DeepNet: Wang et al. 2022)."
 )
 _CHOICES = {"updates": "updates", "moved": "accumulated update, norms"}
+INSIDE_VIEWS: dict[str, tuple[str, str]] = {
+    "updates": ("Gradients and updates", "Gradient norms of each layer, and how large the updates are"),
+    "moved": (
+        "Accumulated update, norms",
+        "How far each layer has come from its first weights, and the inputs of the norms (DeepNet)",
+    ),
+}
+"""Each choice as the palette names it, with what it shows."""
 _OF_CHOICE: dict[str, tuple[str, ...]] = {
     "updates": ("Gradients by layer", "Sizes of updates"),
     "moved": ("Gradients by layer", "Accumulated update", "Inputs of the norms"),

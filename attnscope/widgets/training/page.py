@@ -39,6 +39,8 @@ REDRAW_MS = 40
 
 _FILMS = "films"
 """How runs of some recipes went: shown before there is a run of one's own."""
+_LOOKED_INTO = "reverse-labels"
+"""The kept run that shows its gradients where the one looked at has none: norms stand after the residual."""
 _FIRST_RECIPE = "reverse"
 """What the page opens on: it is small, and its picture is known beforehand."""
 
@@ -66,6 +68,7 @@ class TrainingPage(QWidget):
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         self._run = RunPanel(state, sweep, recents)
         self._curves: CurvesView | None = None
+        self._wanted_inside = ""
         self.sweep_line = SweepLine(sweep)
         self.sweep_line.failed.connect(self.failed)
         self.sweep_line.begun.connect(lambda: self.lower_tabs.show_panel("Runs"))
@@ -152,6 +155,16 @@ class TrainingPage(QWidget):
     def open_cost(self, tab: str) -> None:
         """Open the cost of the recipe in advance, at one of its tabs."""
         self._run.open_cost(tab)
+
+    def open_inside(self, choice: str) -> None:
+        """Turn to gradients and updates, or to what has added up: of the run shown, or of a kept one."""
+        self._inside.choose(choice)
+        runs = self._state.runs
+        self._wanted_inside = runs.inspections.folder
+        if runs.inspections.history is None:
+            self._wanted_inside = str(paths.resources_folder() / _FILMS / _LOOKED_INTO)
+            runs.add(self._wanted_inside)
+        self._show_upper_tabs()
 
     def open_several(self) -> None:
         """Ask which seeds and values to train."""
@@ -247,12 +260,17 @@ class TrainingPage(QWidget):
     def _show_upper_tabs(self) -> None:
         """Scaling is a question only where several runs are listed, Inside where steps were looked at."""
         runs = self._state.runs
+        if self._wanted_inside:
+            runs.choose(self._wanted_inside)
         offered = {SCALING: runs.n_listed > 1, INSIDE: runs.inspections.history is not None}
         self.upper_tabs.show_bar(any(offered.values()))
         for name, is_offered in offered.items():
             self.upper_tabs.tabs[name].setVisible(is_offered)
             if not is_offered and self.upper_tabs.is_shown(name):
                 self.upper_tabs.show_panel("Curves")
+        if offered[INSIDE] and self._wanted_inside == runs.inspections.folder:
+            self._wanted_inside = ""
+            self.upper_tabs.show_panel(INSIDE)
 
     def _loss_at(self, step: float) -> str:
         """The training loss of the run that is looked into, at a step."""

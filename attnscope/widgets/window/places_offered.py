@@ -17,6 +17,8 @@ from attnscope.viewmodels.view_state import Page, ViewState
 from attnscope.widgets.offers import Offer
 from attnscope.widgets.side_tabs import SideTabs
 from attnscope.widgets.training.cost_bar import COST_TABS
+from attnscope.widgets.training.inspections_view import INSIDE_VIEWS
+from attnscope.widgets.training.page import INSIDE
 from attnscope.widgets.window.pages import Pages
 
 
@@ -32,8 +34,10 @@ class PlacesOffered:
         pages, training = self._pages, self._pages.training
         yield from self._tabs("explore", pages.explore.answers)
         yield from self._tabs("heads", pages.heads_tabs.tabs)
-        yield from self._tabs("train", training.upper_tabs)
+        yield from self._tabs("train", training.upper_tabs, left_out=INSIDE)
         yield from self._tabs("train", training.lower_tabs)
+        for choice, (name, words) in INSIDE_VIEWS.items():
+            yield self._offer("train", "Train", name, words, lambda c=choice: training.open_inside(c))  # type: ignore[misc]
         for name, words in COST_TABS.items():
             yield self._offer("train", "Cost", name, words, lambda name=name: training.open_cost(name))  # type: ignore[misc]
         positions = self._states.positions
@@ -48,8 +52,10 @@ class PlacesOffered:
         for recipe in offered_recipes():
             yield self._recipe(recipe)
 
-    def _tabs(self, page: Page, tabs: SideTabs) -> Iterable[Offer]:
+    def _tabs(self, page: Page, tabs: SideTabs, *, left_out: str = "") -> Iterable[Offer]:
         for name, tab in tabs.tabs.items():
+            if name == left_out:
+                continue
             tip = tab.toolTip() if tab.toolTip() != tab.text() else ""
             yield self._offer(
                 page,
