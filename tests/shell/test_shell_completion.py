@@ -24,7 +24,10 @@ CASES = [
     ("attnscope figure grammar --colour", {"--colour-map"}),
     ("attnscope figure grammar -o not", {"notes.txt"}),
     ("attnscope train --resume not", {"notes.txt"}),
-    ("attnscope train rever", {"reverse", "reverse-additive", "reverse-bahdanau", "reverse-labels"}),
+    (
+        "attnscope train rever",
+        {"reverse", "reverse-additive", "reverse-bahdanau", "reverse-labels", "reverse-luong"},
+    ),
     ("attnscope info gpt-2-", {"gpt-2-medium", "gpt-2-large", "gpt-2-xl"}),
     ("attnscope lab 'Scaling by", {"Scaling by √d"}),
     ("attnscope bench ty", {"typing"}),

@@ -201,6 +201,24 @@ def test_that_the_kept_run_of_copy_segments_is_of_its_recipe_and_copies_over_the
     assert max(before) > 0.9 * 7  # some head copies all letters, each of which stands in the first segment
 
 
+def test_that_in_the_kept_run_of_reverse_luong_the_predicted_window_leaves_the_middle_for_the_diagonal() -> (
+    None
+):
+    resources = resources_folder()
+    kept = read_run(resources / "films" / "reverse-luong")
+    asked = parse_recipe((resources / "recipes" / "reverse-luong.toml").read_text(encoding="utf-8"))
+    assert parse_recipe(kept.recipe) == asked
+    assert [event.accuracy for event in kept.events if isinstance(event, Evaluated)][-1] >= 0.99
+    first, last = (load_traces(kept.probes[k][1])[0].weights(("cross", 0), 0) for k in (0, -1))
+    n_seen = np.isfinite(last).sum(axis=1)
+    assert n_seen.max() <= 2 * asked.model.local_reach + 1 < last.shape[1]
+    places = np.arange(last.shape[1])
+    middles = [np.mean(places[np.isfinite(row)]) for row in first]
+    assert np.ptp(middles) <= 1.0, "before training every step predicts the middle"
+    n_letters = len(asked.watch[0].text.split())
+    assert np.nanargmax(last[:n_letters], axis=1).tolist() == list(range(n_letters))[::-1]
+
+
 def test_that_the_run_that_is_shown_first_is_of_the_recipe_that_is_open_then() -> None:
     resources = resources_folder()
     kept = read_run(resources / "films" / "reverse")
