@@ -1,14 +1,15 @@
 """Keeps finished runs among those that the program shows before one is begun (resources/films).
 
 Run from the repository's root with run folders, each named after the recipe it is of:
-python packaging/keep_run.py RUN [RUN …]
-Of a run stay the recipe, the numbers, the watched sentences at every step, and the last model, its weights
-rounded to float16: enough to replay it, to open it in Explore and to ask about it, not to go on training.
+python packaging/keep_run.py RUN [RUN …] [--looks 0,50,150] [--without-model]
+Of a run stay the recipe, the numbers, the watched sentences at every step or at those of --looks, and, unless
+it is as large as the model it was fine-tuned from, the last model, its weights rounded to float16: enough
+to replay it, to open it in Explore and to ask about it, not to go on training.
 """
 
+import argparse
 import dataclasses
 import shutil
-import sys
 from pathlib import Path
 
 import torch
@@ -18,7 +19,7 @@ from attnscope.models import load, write_model_folder
 from attnscope.paths import resources_folder
 
 
-def keep(run: Path, kept: Path) -> None:
+def keep(run: Path, kept: Path, *, looks: str, has_model: bool) -> None:
     """Put a run in the place of the one kept before."""
     shutil.rmtree(kept, ignore_errors=True)
     kept.mkdir(parents=True)
@@ -27,7 +28,12 @@ def keep(run: Path, kept: Path) -> None:
             shutil.copy(run / name, kept / name)
     numbers = (run / "metrics.jsonl").read_text(encoding="utf-8")
     replace_file(kept / "metrics.jsonl", numbers.replace(str(run), run.name).encode())
-    shutil.copytree(run / "probes", kept / "probes")
+    (kept / "probes").mkdir()
+    for look in (run / "probes").iterdir():
+        if not looks or look.stem in looks.split(","):
+            shutil.copy(look, kept / "probes" / look.name)
+    if not has_model:
+        return
     last = max((run / "checkpoints").iterdir(), key=lambda folder: int(folder.name))
     own = load(last).own
     card = dataclasses.replace(own.card, training={**own.card.training, "stored_as": "float16"})
@@ -36,5 +42,11 @@ def keep(run: Path, kept: Path) -> None:
     )
 
 
-for folder in map(Path, sys.argv[1:]):
-    keep(folder, resources_folder() / "films" / folder.name)
+parser = argparse.ArgumentParser()
+parser.add_argument("runs", nargs="+", type=Path)
+parser.add_argument("--looks", default="")
+parser.add_argument("--without-model", action="store_true")
+given = parser.parse_args()
+for folder in given.runs:
+    place = resources_folder() / "films" / folder.name
+    keep(folder, place, looks=given.looks, has_model=not given.without_model)

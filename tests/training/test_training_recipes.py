@@ -219,6 +219,23 @@ def test_that_in_the_kept_run_of_reverse_luong_the_predicted_window_leaves_the_m
     assert np.nanargmax(last[:n_letters], axis=1).tolist() == list(range(n_letters))[::-1]
 
 
+def test_that_in_the_kept_run_of_agreement_lora_heads_turn_to_what_tells_the_number_of_the_subject() -> None:
+    resources = resources_folder()
+    kept = read_run(resources / "films" / "agreement-lora")
+    asked = parse_recipe((resources / "recipes" / "agreement-lora.toml").read_text(encoding="utf-8"))
+    assert parse_recipe(kept.recipe) == asked
+    assert asked.start.lora_rank == 4
+    assert [event.accuracy for event in kept.events if isinstance(event, Evaluated)][-1] == 1.0
+    first, last = (load_traces(kept.probes[k][1])[0] for k in (0, -1))
+    pieces = [token.piece for token in last.source.tokens]
+    assert pieces[2:4] == ["key", "s"]
+    before, after = (
+        np.array([trace.weights(("decoder", layer), head)[-2, 3] for layer in range(4) for head in range(8)])
+        for trace in (first, last)
+    )  # from the word before the verb to the plural ending of the subject
+    assert (after > 0.9).sum() >= 4 > 0 == (before > 0.9).sum()
+
+
 def test_that_the_run_that_is_shown_first_is_of_the_recipe_that_is_open_then() -> None:
     resources = resources_folder()
     kept = read_run(resources / "films" / "reverse")
