@@ -236,6 +236,20 @@ def test_that_in_the_kept_run_of_agreement_lora_heads_turn_to_what_tells_the_num
     assert (after > 0.9).sum() >= 4 > 0 == (before > 0.9).sum()
 
 
+def test_that_in_the_kept_run_of_induction_memory_heads_rest_on_memory_until_the_row_comes_again() -> None:
+    resources = resources_folder()
+    kept = read_run(resources / "films" / "induction-memory")
+    asked = parse_recipe((resources / "recipes" / "induction-memory.toml").read_text(encoding="utf-8"))
+    assert parse_recipe(kept.recipe) == asked
+    assert [event.accuracy for event in kept.events if isinstance(event, Evaluated)][-1] >= 0.98
+    last = load_traces(kept.probes[-1][1])[0]
+    pieces = [token.piece for token in last.source.tokens]
+    assert pieces[:3] == ["<m1>", "<m2>", "<s>"]
+    on_memory = np.array([last.weights(("decoder", 1), head)[3:, :2].sum(axis=1) for head in (0, 1)])
+    assert on_memory[:, :2].min() > 0.5
+    assert on_memory[:, 6:].max() < 0.1
+
+
 def test_that_the_run_that_is_shown_first_is_of_the_recipe_that_is_open_then() -> None:
     resources = resources_folder()
     kept = read_run(resources / "films" / "reverse")
