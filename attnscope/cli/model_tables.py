@@ -101,7 +101,7 @@ def matters(name: str, choices: Mapping[str, object]) -> bool:
         return False
     if (name, choices[name]) in (("mixer", "attention"), ("residual", "plain")):
         return False
-    if name in ("span_kind", "span_ramp"):
+    if name in ("span_kind", "span_ramp", "span_start"):
         return bool(choices.get("span_limit"))
     needed = _only_with(name)
     if not needed:

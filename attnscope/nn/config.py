@@ -68,10 +68,10 @@ class ModelConfig:
     does not use is not looked at.
 
     With a `span_limit` above 0 each head of self-attention learns how many tokens it looks back (and
-    ahead, in an encoder), up to that, and its mask falls to 0 over `span_ramp` tokens more
-    (`nn/spans.py`); with the `span_kind` offsets it learns at which offsets up to that it looks, a hard
-    mask (`nn/spans.py`). A token of span, or an open offset, as the mean over all heads, counts
-    `span_penalty` nats for each scored token.
+    ahead, in an encoder), up to that, beginning with `span_start`, and its mask falls to 0 over
+    `span_ramp` tokens more (`nn/spans.py`); with the `span_kind` offsets it learns at which offsets up to
+    that it looks, a hard mask (`nn/spans.py`). A token of span, or an open offset, as the mean over all
+    heads, counts `span_penalty` nats for each scored token.
 
     With `shared_layers` all layers of a stack have the same weights, as in ALBERT (Lan et al. 2020) and the
     Universal Transformer (Dehghani et al. 2019), whose embedding of the depth and halting are left out.
@@ -148,6 +148,7 @@ class ModelConfig:
     span_limit: Annotated[int, Between(0, 1_048_576)] = 0
     span_kind: SpanKind = "ramp"
     span_ramp: Annotated[int, Between(1, 1_048_576)] = 8
+    span_start: Annotated[int, Between(0, 1_048_576)] = 0
     span_penalty: Annotated[float, Between(0.0, 1_000.0)] = 0.0
     score: Score = "scaled-dot"
     temperature: float = 0.1

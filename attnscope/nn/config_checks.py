@@ -152,7 +152,13 @@ def span_faults(config: "ModelConfig") -> Iterator[tuple[str, str]]:
             yield "span_penalty", "0, unless span_limit lets heads learn a span"
         if config.span_kind != "ramp":
             yield "span_kind", '"ramp", unless span_limit says how many offsets a head may open'
+        if config.span_start:
+            yield "span_start", "0, unless span_limit lets heads learn a span"
         return
+    if config.span_start and config.span_kind != "ramp":
+        yield "span_start", '0 beside span_kind = "offsets", whose offsets all begin open'
+    if config.span_start > config.span_limit:
+        yield "span_start", f"at most span_limit, {config.span_limit}"
     position = POSITIONS[config.position]
     if position.is_of_text and position.n_tables != 2:
         usual = [one.name for one in POSITIONS.values() if not one.is_of_text or one.n_tables == 2]

@@ -84,6 +84,7 @@ class BlockShape:
     span_limit: int = 0
     span_kind: str = "ramp"
     span_ramp: int = 1
+    span_start: int = 0
     max_tokens: int = 0
     segments: Segments | None = None
     mixer: str = "attention"
@@ -110,7 +111,9 @@ class BlockShape:
             d_model=self.d_model,
             positions=self.positions,
             reach=reach,
-            span=SpanChoice(limit=span_limit, kind=self.span_kind, ramp=self.span_ramp),
+            span=SpanChoice(
+                limit=span_limit, kind=self.span_kind, ramp=self.span_ramp, start=self.span_start
+            ),
         )
 
     def make_projection(self, stack: Stack) -> Projection | None:
@@ -151,6 +154,7 @@ def block_shape(config: ModelConfig) -> BlockShape:
         span_limit=config.span_limit,
         span_kind=config.span_kind,
         span_ramp=config.span_ramp,
+        span_start=config.span_start,
         max_tokens=config.max_tokens,
         segments=Segments(size=config.segment_tokens, memory=config.segment_memory)
         if MASKS[config.mask].recalls

@@ -17,8 +17,8 @@ OF_TRANSFORMERS = frozenset(
     "has_feed_forward "
     "activation attention_dropout embedding_norm n_segments has_pooler has_next_sentence n_projected "
     "mixer kernel_width shared_layers n_experts experts_per_token capacity_factor balance_weight "
-    "span_limit span_kind span_ramp span_penalty copies_source slot_kind segment_tokens "
-    "segment_memory memory_tokens residual".split()
+    "span_limit span_kind span_ramp span_start span_penalty copies_source slot_kind "
+    "segment_tokens segment_memory memory_tokens residual".split()
 )
 """Choices that only a Transformer has."""
 _OF_HEAD = ("norm", "norm_epsilon")

@@ -21,12 +21,13 @@ from attnscope.schemes.scores import Score
 class SpanChoice(NamedTuple):
     """How far heads learn to look, up to `limit` tokens, 0: as far as there are any.
 
-    By `kind` the mask falls over `ramp` tokens or opens at offsets (`nn/spans.py`).
+    By `kind` the mask falls over `ramp` tokens or opens at offsets (`nn/spans.py`). Spans begin with `start`.
     """
 
     limit: int = 0
     kind: str = "ramp"
     ramp: int = 1
+    start: int = 0
 
 
 NO_SPAN = SpanChoice()
@@ -52,7 +53,7 @@ class Scoring(nn.Module):
         span: SpanChoice = NO_SPAN,
     ) -> None:
         super().__init__()
-        self.span_limit, self.span_ramp = span.limit, span.ramp
+        self.span_limit, self.span_ramp, self.span_start = span.limit, span.ramp, span.start
         has_gates = span.limit > 0 and span.kind == "offsets"
         self.span = nn.Parameter(torch.empty(n_heads)) if span.limit and not has_gates else None
         self.open_at = nn.Parameter(torch.empty(n_heads, span.limit)) if has_gates else None
@@ -85,7 +86,7 @@ class Scoring(nn.Module):
         if self.reach:
             self.positions.fill_site(self.of_positions, generator)
         if self.span is not None:
-            self.span.zero_()  # heads begin with the ramp alone, as in their code
+            self.span.fill_(self.span_start / self.span_limit)
         if self.open_at is not None:
             self.open_at.fill_(START_LOG_ALPHA / PACE)
 

@@ -180,6 +180,9 @@ def test_that_the_penalty_is_in_the_gradient_and_not_in_the_number() -> None:
         ({"span_limit": -1}, "span_limit"),
         ({"span_ramp": 0}, "span_ramp"),
         ({"span_penalty": -0.1}, "span_penalty"),
+        ({"span_start": 11}, "span_start"),
+        ({"span_limit": 0, "span_start": 1}, "span_start"),
+        ({"span_kind": "offsets", "span_start": 1}, "span_start"),
         ({"span_limit": 0, "span_penalty": 0.1}, "span_penalty"),
         *[({"position": name}, "position") for name in POSITIONS if name not in FITTING],
         ({"form": "encoder", "n_projected": 3}, "n_projected"),
@@ -188,3 +191,10 @@ def test_that_the_penalty_is_in_the_gradient_and_not_in_the_number() -> None:
 )
 def test_that_what_does_not_go_together_is_refused(choices: dict[str, object], key: str) -> None:
     assert_refused({**SIZES, "form": "decoder"}, choices, key)
+
+
+@pytest.mark.parametrize("start", [0, 4, 10])
+def test_that_spans_begin_where_they_are_told(start: int) -> None:
+    model = build_own(config_of(span_start=start), seed=1)
+    for site in sites_with_spans(model).values():
+        torch.testing.assert_close(site.spans(), torch.full_like(site.spans(), float(start)))

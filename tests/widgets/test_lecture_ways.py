@@ -28,7 +28,7 @@ _WORDS = (
     "softmax, sliding window, Bahdanau, Luong, induction, Voita, explanation, RoPE, extrapolation, residual, "
     "LayerNorm, warm-up, masked, temperature, top-p, BPE, KV cache, GQA, linear attention, scaling law, "
     "FLOPs, summarisation, teacher forcing, exposure bias, permutation equivariance, permutation invariance, "
-    "nucleus, saturation, LSTM, weight tying, "
+    "nucleus, saturation, LSTM, weight tying, embedding scale, dropout, "
     "ViT, exercise, reverse, tagging, labels, Transformer-XL, segment recurrence, "
     "inducing points, Set Transformer, Perceiver, bottleneck, adaptive span, "
     "scaled dot-product, Nadaraya-Watson, bilinear, hierarchical attention, premise hypothesis, "
