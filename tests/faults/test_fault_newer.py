@@ -161,7 +161,9 @@ _PARTS = {
     "brackets-experts": (
         "model.n_experts", "model.experts_per_token", "model.capacity_factor", "model.balance_weight",
     ),
-    "copy-spans": ("model.span_limit", "model.span_ramp", "model.span_penalty", "model.span_kind"),
+    "copy-spans": (
+        "model.span_limit", "model.span_ramp", "model.span_start", "model.span_penalty", "model.span_kind",
+    ),
     "copy-offsets": ("model.span_limit", "model.span_penalty", "model.span_kind"),
     "sentiment-latents": ("model.n_projected", "model.slot_kind", "model.max_tokens"),
     "set-anomaly-inducing": ("model.n_projected", "model.d_model", "model.max_tokens"),

@@ -171,22 +171,26 @@ def test_that_some_kept_runs_have_looked_at_gradients_and_updates(name: str) -> 
     assert looks[-1].moved_norms[0] > 0.0
 
 
-def test_that_the_kept_run_of_copy_spans_is_of_its_recipe_and_ends_with_short_spans() -> None:
+def test_that_the_kept_run_of_copy_spans_is_of_its_recipe_and_ends_with_long_and_short_spans() -> None:
     resources = resources_folder()
     kept = read_run(resources / "films" / "copy-spans")
     asked = parse_recipe((resources / "recipes" / "copy-spans.toml").read_text(encoding="utf-8"))
     assert parse_recipe(kept.recipe) == asked
     assert kept.n_bad_lines == 0
-    assert [event.accuracy for event in kept.events if isinstance(event, Evaluated)][-1] == 1.0
-    last = load_traces(kept.probes[-1][1])[0]
-    reach = [
-        np.nansum(last.weights(site, head) * np.tri(last.weights(site, head).shape[0], k=-9))
-        for site in last.sites
-        for head in range(2)
-    ]
-    assert max(reach) < 0.05  # nothing looks further back than the ramp of 8 tokens
-    copies = [np.diagonal(last.weights(site, h), -7)[-7:].min() for site in last.sites for h in range(2)]
-    assert max(copies) > 0.5
+    evaluated = [event for event in kept.events if isinstance(event, Evaluated)]
+    assert evaluated[-1].accuracy == 1.0
+    first, last = (dict(event.spans) for event in (evaluated[0], evaluated[-1]))
+    assert min(first.values()) > 19.0
+    assert all(15.0 < last[f"decoder L0H{head}"] < 16.0 for head in range(2))  # 15 + the ramp of 4 is 19
+    assert all(last[f"decoder L1H{head}"] < 3.0 for head in range(2))
+    shown = load_traces(kept.probes[-1][1])[0]
+    lower, upper = shown.sites
+    for head in range(2):
+        weights = shown.weights(lower, head)
+        copies = [weights[i, i - (3 if k % 2 == 0 else 19)] for k, i in enumerate(range(20, 40, 2))]
+        assert min(copies) > 0.6
+        beyond = np.tri(40, k=-7, dtype=bool)  # 3 tokens of span and 4 of ramp
+        assert np.nansum(np.where(beyond, shown.weights(upper, head), 0.0)) == 0.0
 
 
 def test_that_the_kept_run_of_copy_segments_is_of_its_recipe_and_copies_over_the_border() -> None:
