@@ -56,6 +56,7 @@ from attnscope.widgets.causes.output_strip import OutputStrip
 from attnscope.widgets.choice_button import ChoiceButton
 from attnscope.widgets.export.one_figure import export_one
 from attnscope.widgets.form_parts import column, row
+from attnscope.widgets.formula_button import FormulaButton, Said
 from attnscope.widgets.labels import (
     ElidedLabel,
     PlainLabel,
@@ -523,6 +524,40 @@ _MODES: dict[AcrossMode, str] = {
     "table": "How much each input contributes to the output token, by four methods",
     "graph": "Which tokens of which layers contribute to the output token (Abnar & Zuidema 2020)",
 }
+_ABNAR = "Abnar & Zuidema 2020"
+_SAID: dict[AcrossMode, tuple[Said, ...]] = {
+    "table": (
+        Said(
+            name="raw", formulas=("r = a_L",), symbols="a: weights of a layer, mean over heads; L: the last"
+        ),
+        Said(
+            name="rollout",
+            formulas=("R_l = A_l R_(l−1)", "A_l = ½ a_l + ½ I"),
+            source=f"{_ABNAR}, equation 1",
+        ),
+        Said(
+            name="flow",
+            formulas=("r_j = max flow from the input j to the output",),
+            symbols="A: the capacities between two layers",
+            source=_ABNAR,
+        ),
+        Said(
+            name="relevance",
+            formulas=("R ← R + Ā_l R", "Ā_l = mean_h (∇a ∘ a)⁺", "∇a = ∂y/∂a"),
+            symbols="y: logit of the token shown; R = I at first, which is not shown",
+            source="Chefer, Gur & Wolf 2021, equations 5 and 6",
+        ),
+    ),
+    "graph": (
+        Said(
+            name="graph",
+            formulas=("w_l(i, j) = A_l(i, j) s_l(i)", "s_(l−1)(j) = Σ_i w_l(i, j)", "A_l = ½ a_l + ½ I"),
+            symbols="w: share that a line carries; s: that of a circle, 1 at the output",
+            source=f"{_ABNAR}, figure 1",
+        ),
+    ),
+}
+"""What each view computes, for one stack; what it does with two is in Help."""
 
 
 class AcrossPanel(Dressed):
@@ -636,7 +671,8 @@ class AcrossPanel(Dressed):
         self.export_button = tool_button("Export…", "Export the view, or its numbers", role="flat")
         self.export_button.clicked.connect(self._on_export)
         self._pages = QStackedWidget()
-        modes = row(*self.modes.values(), None, self.export_button, spacing=0)
+        self.formula_button = FormulaButton(lambda: _SAID[self.mode])
+        modes = row(*self.modes.values(), None, self.formula_button, self.export_button, spacing=0)
         column(modes, self._strip_area, (self._pages, 1), on=self, margins=(16, 8, 8, 8), spacing=4)
         table = QWidget()
         self._pages.addWidget(table)

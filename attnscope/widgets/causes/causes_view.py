@@ -48,6 +48,7 @@ from attnscope.widgets.causes.output_strip import OutputStrip
 from attnscope.widgets.choice_button import ChoiceButton
 from attnscope.widgets.export.one_figure import export_one
 from attnscope.widgets.form_parts import column, row
+from attnscope.widgets.formula_button import FormulaButton, Said
 from attnscope.widgets.labels import (
     ElidedLabel,
     PlainLabel,
@@ -430,6 +431,20 @@ _TIPS: dict[CausesMode, str] = {
     "patching": "Activation patching: a piece of one text's run is put into that of another; the map "
     "shows how much of the difference it restores. (Meng et al. 2022, Wang et al. 2022)",
 }
+_SAID: dict[CausesMode, Said] = {
+    "parts": Said(
+        name="Direct logit attribution",
+        formulas=("logit(a) − logit(b) = Σ_p c_p·u", "u = J (W_U[a] − W_U[b])"),
+        symbols="c: what a part adds to the stream; J: the norms on the way, their scales held",
+        source="Elhage et al. 2021",
+    ),
+    "patching": Said(
+        name="Activation patching",
+        formulas=("(Δ_patched − Δ_corrupt) / (Δ_clean − Δ_corrupt)", "Δ = logit(a) − logit(b)"),
+        symbols="1: all of the difference is restored; 0: none",
+        source="Meng et al. 2022; Wang et al. 2022, section 3",
+    ),
+}
 _LOW_PX = 480
 _PATCHES_TIP = (
     "What all heads read at each patch, in logits: a head's output is a sum over the patches it looks at, and"
@@ -562,7 +577,9 @@ class CausesPanel(Dressed):
         self.export_button = tool_button(
             "Export…", "Export the view as a figure, or its numbers", role="flat", clicked=self._on_export
         )
-        outer = column(row(*self.modes.values(), None, self.export_button, spacing=0), spacing=-1)
+        self.formula_button = FormulaButton(lambda: (_SAID[self.mode],))
+        line = row(*self.modes.values(), None, self.formula_button, self.export_button, spacing=0)
+        outer = column(line, spacing=-1)
         return outer
 
     def _build_parts(self) -> QWidget:

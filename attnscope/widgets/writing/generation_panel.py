@@ -40,6 +40,7 @@ from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.view_state import NO_HIGHLIGHT, Highlight, ViewState
 from attnscope.viewmodels.writing.state import GenerationState
 from attnscope.widgets.form_parts import column, inset_text, row, scrolled_column
+from attnscope.widgets.formula_button import FormulaButton, Said
 from attnscope.widgets.labels import PlainLabel, plain_tooltip, rule, tool_button, when, when_seen
 from attnscope.widgets.theme import Dressed
 from attnscope.widgets.token_strip import Chip, place_chips
@@ -313,6 +314,34 @@ _TIPS = {
 }
 
 
+_SAID: dict[WriteMode, tuple[Said, ...]] = {
+    "greedy": (Said(name="Greedy", formulas=("y_t = argmax_i p_i", "p = softmax(z)"), symbols="z: logits"),),
+    "sample": (
+        Said(name="Temperature", formulas=("p_i = e^(z_i/T) / (Σ_j e^(z_j/T))",), symbols="z: logits"),
+        Said(name="Top-k", formulas=("V = the k most probable tokens",), source="Fan et al. 2018"),
+        Said(
+            name="Top-p, nucleus sampling",
+            formulas=("V = the fewest tokens with Σ_(i∈V) p_i ≥ p",),
+            source="Holtzman et al. 2020",
+        ),
+        Said(name="Drawn with", formulas=("p_i / (Σ_(j∈V) p_j)   for i ∈ V",)),
+    ),
+    "beams": (
+        Said(
+            name="Score of a beam with its length penalty",
+            formulas=(
+                "s(y) = log p(y) / lp(n)",
+                "lp(n) = (5 + n)^α / (5 + 1)^α",
+                "log p(y) = Σ_t log p(y_t)",
+            ),
+            symbols="n: tokens of the beam; the penalty without its coverage term",
+            source="Wu et al. 2016, equation 14",
+        ),
+    ),
+}
+"""What each way of writing computes."""
+
+
 class WritingForm(QWidget):
     """Shows and changes the settings of a GenerationState."""
 
@@ -551,7 +580,8 @@ class GenerationPanel(Dressed):
     def _lay_out(self) -> None:
         column = scrolled_column(self)
         column.addWidget(self.form)
-        column.addLayout(row(self.write, self.use, None))
+        self.formula_button = FormulaButton(lambda: _SAID[self._state.settings.mode])
+        column.addLayout(row(self.write, self.use, None, self.formula_button))
         column.addWidget(self.progress)
         told = row(self.summary, self.key)
         told.setStretch(0, 1)
