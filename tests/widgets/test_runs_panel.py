@@ -21,6 +21,7 @@ from attnscope.viewmodels.query import Requests
 from attnscope.viewmodels.session.recents import Recents
 from attnscope.viewmodels.training.state import TrainingState
 from attnscope.viewmodels.training.sweeping import SweepState
+from attnscope.widgets.labels import PlainLabel
 from attnscope.widgets.theme import apply_theme, palette_for
 from attnscope.widgets.training.cost_bar import CostBar
 from attnscope.widgets.training.page import SCALING, TrainingPage
@@ -86,9 +87,46 @@ def desk(qtbot: QtBot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Itera
 def test_that_a_first_visit_shows_neither_scaling_nor_runs(desk: Desk) -> None:
     assert not desk.page.findChild(ScalingView).isVisible()
     assert not desk.page.findChild(RunsPanel).isVisible()
-    assert not desk.page.upper_tabs.tabs[SCALING].isVisible()
+
+
+def test_that_scaling_opens_on_a_kept_sweep_with_the_published_law_until_there_are_runs_of_ones_own(
+    desk: Desk, qtbot: QtBot
+) -> None:
+    qtbot.mouseClick(desk.page.upper_tabs.tabs[SCALING], Qt.MouseButton.LeftButton)
+    view, spec = desk.page.findChild(ScalingView), desk.page.figure_spec()
+    assert spec is not None
+    size = spec.charts[0]
+    points = next(series for series in size.series if series.style == "points")
+    assert len(points.xs) == 5
+    assert "Kaplan 2020" in [series.name for series in size.series]
+    assert "(weak" not in size.y_label
+    assert "R²" in size.y_label
+    assert spec.caption.note.startswith("Runs: d_model=8, d_model=12, d_model=16, d_model=24, d_model=32.")
+    said = next(label for label in view.findChildren(PlainLabel) if "kept sweep" in label.text())
+    assert said.isVisible()
+    view.plot.grab()
+    with qtbot.assertNotEmitted(view.run_clicked):
+        place = QPointF(view.plot._places()[1]).toPoint()
+        qtbot.mouseClick(view.plot, Qt.MouseButton.LeftButton, pos=place)
     desk.list_runs()
-    assert desk.page.upper_tabs.tabs[SCALING].isVisible()
+    spec = desk.page.figure_spec()
+    assert spec is not None
+    assert "Kaplan 2020" not in [series.name for series in spec.charts[0].series]
+    assert spec.caption.note == "Runs: a, b, c."
+    assert not said.isVisible()
+
+
+def test_that_the_published_law_stays_as_a_person_left_it(desk: Desk, qtbot: QtBot) -> None:
+    desk.page.upper_tabs.show_panel(SCALING)
+    view = desk.page.findChild(ScalingView)
+    assert view.published.isChecked()
+    qtbot.mouseClick(view.published, Qt.MouseButton.LeftButton)
+    assert not view.published.isChecked()
+    desk.list_runs()
+    assert not view.published.isChecked()
+    qtbot.mouseClick(view.published, Qt.MouseButton.LeftButton)
+    desk.state.runs.choose("/runs/b")
+    assert view.published.isChecked()
 
 
 def test_that_space_ticks_and_enter_puts_the_recipe_into_the_editor(desk: Desk, qtbot: QtBot) -> None:

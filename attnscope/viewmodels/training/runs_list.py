@@ -11,6 +11,7 @@ from pathlib import Path
 from psygnal import Signal
 
 from attnscope.files import replace_file
+from attnscope.paths import resources_folder
 from attnscope.records.messages import Failed
 from attnscope.records.requests import Reply
 from attnscope.records.runs import OpenRuns, RunNews, RunsOpened, RunSummary
@@ -232,6 +233,12 @@ class RunsState:
     def n_listed(self) -> int:
         """How many runs there are, whatever the filter."""
         return len(self._summaries)
+
+    @property
+    def n_own(self) -> int:
+        """How many of them did not come with the program."""
+        kept = resources_folder()
+        return sum(not Path(folder).is_relative_to(kept) for folder in self._summaries)
 
     @property
     def summaries(self) -> tuple[RunSummary, ...]:

@@ -17,7 +17,7 @@ from attnscope.viewmodels.training.recipe_text import offered_recipes
 from attnscope.viewmodels.training.state import TrainingState
 from attnscope.viewmodels.training.sweeping import SweepState
 from attnscope.widgets.form_parts import column
-from attnscope.widgets.labels import when
+from attnscope.widgets.labels import when, when_seen
 from attnscope.widgets.side_tabs import SideTabs
 from attnscope.widgets.training.inspections_view import MOVED, READING, InspectionsView
 from attnscope.widgets.training.run_panel import RunPanel
@@ -115,12 +115,11 @@ class TrainingPage(QWidget):
             return self._figure_inside()
         if self.upper_tabs.is_shown(SCALING):
             scaling = self._scaling.charts()
-            note = ", ".join(run.name for run in self._state.runs.summaries)
             return (
                 CurvesFigure(
                     charts=scaling,
                     title="Scaling",
-                    caption=Caption(note=f"Runs: {note}. {self._scaling.note}".strip()),
+                    caption=Caption(note=self._scaling.note),
                 )
                 if scaling
                 else None
@@ -253,22 +252,20 @@ class TrainingPage(QWidget):
         when(self, self._run.show_devices, state.changed.devices)
         when(self, self._run.show_plan, state.planning.changed.plan)
         when(self, self._runs.show_runs, runs.changed)
-        when(self, self._scaling.show_runs, runs.changed)
+        when_seen(self._scaling, self._scaling.show_runs, runs.changed)
         when(self, self._inside.show_history, runs.inspections.changed)
         when(self, self._show_upper_tabs, runs.changed, runs.inspections.changed)
 
     def _show_upper_tabs(self) -> None:
-        """Scaling is a question only where several runs are listed, Inside where steps were looked at."""
+        """Inside is offered where steps were looked at."""
         runs = self._state.runs
         if self._wanted_inside:
             runs.choose(self._wanted_inside)
-        offered = {SCALING: runs.n_listed > 1, INSIDE: runs.inspections.history is not None}
-        self.upper_tabs.show_bar(any(offered.values()))
-        for name, is_offered in offered.items():
-            self.upper_tabs.tabs[name].setVisible(is_offered)
-            if not is_offered and self.upper_tabs.is_shown(name):
-                self.upper_tabs.show_panel("Curves")
-        if offered[INSIDE] and self._wanted_inside == runs.inspections.folder:
+        is_inside = runs.inspections.history is not None
+        self.upper_tabs.tabs[INSIDE].setVisible(is_inside)
+        if not is_inside and self.upper_tabs.is_shown(INSIDE):
+            self.upper_tabs.show_panel("Curves")
+        if is_inside and self._wanted_inside == runs.inspections.folder:
             self._wanted_inside = ""
             self.upper_tabs.show_panel(INSIDE)
 

@@ -1,11 +1,12 @@
 """Loss against parameters, data or compute over the listed runs, with the power law through them."""
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import cast
 
 import numpy as np
 from PySide6.QtCore import QEvent, QPointF, QRectF, Qt, Signal, Slot
-from PySide6.QtGui import QColor, QMouseEvent, QPainter, QPaintEvent, QPen
+from PySide6.QtGui import QColor, QMouseEvent, QPainter, QPaintEvent, QPen, QShowEvent
 from PySide6.QtWidgets import QStackedWidget, QWidget
 
 from attnscope.counting import number_text
@@ -13,8 +14,10 @@ from attnscope.figures.colours import series_colour
 from attnscope.figures.paint_chart import ChartLayout, paint_chart
 from attnscope.figures.run_charts import scaling_charts
 from attnscope.records.charts import Chart
+from attnscope.records.runs import RunSummary
 from attnscope.records.training import loss_unit
 from attnscope.viewmodels.placeholder import Placeholder
+from attnscope.viewmodels.training.kept_sweep import KEPT_SWEEP, kept_sweep
 from attnscope.viewmodels.training.runs_list import RunsState
 from attnscope.viewmodels.training.scaling import PUBLISHED_WORDS, SCALES, UNITS, Scale, scaling_points
 from attnscope.widgets.choice_button import ChoiceButton
@@ -34,9 +37,18 @@ _EMPTY = Placeholder(
     ),
 )
 
+_KEPT_WORDS = (
+    f"A kept sweep of the recipe {KEPT_SWEEP} (d_model 8 to 32, characters of Shakespeare); "
+    "two runs of your own replace it."
+)
+
 
 class ScalingView(QWidget):
-    """Draws the shown runs of a RunsState; `run_clicked` carries the folder of the point clicked."""
+    """Draws the shown runs of a RunsState; `run_clicked` carries the folder of the point clicked.
+
+    While a person has listed fewer than two of their own, a kept sweep is drawn in their place, with the
+    published law beside it.
+    """
 
     hover_text = Signal(str)
     run_clicked = Signal(str)
@@ -50,7 +62,9 @@ class ScalingView(QWidget):
         self._choice.chosen.connect(self._on_scale)
         self.published = tool_button("Published", "Published", role="segment", is_checkable=True)
         self.published.setToolTip(plain_tooltip(PUBLISHED_WORDS))
-        self.published.clicked.connect(self.show_runs)
+        self.published.clicked.connect(self._on_published)
+        self._wants_published: bool | None = None
+        self._kept_line = PlainLabel(_KEPT_WORDS, "muted", wraps=True)
         self._law = ElidedLabel(role="small")
         self._card = StateCard()
         self._card.show_stage(_EMPTY)
@@ -63,22 +77,44 @@ class ScalingView(QWidget):
         layout = column(on=self, spacing=4)
         top = row(PlainLabel("Scaling", "section"), self._choice, self.published, (self._law, 1))
         layout.addLayout(top)
+        layout.addWidget(self._kept_line)
         layout.addWidget(self._pages, 1)
+        self._kept_line.setVisible(False)
+
+    def showEvent(self, event: QShowEvent) -> None:
+        super().showEvent(event)
         self.show_runs()
+
+    @cached_property
+    def _kept(self) -> tuple[RunSummary, ...]:
+        """Read when it is first seen."""
+        return kept_sweep()
+
+    @property
+    def _is_kept(self) -> bool:
+        return self._state.n_own < 2 and bool(self._kept)
+
+    @property
+    def _runs(self) -> tuple[RunSummary, ...]:
+        return self._kept if self._is_kept else self._state.fitted
 
     def charts(self) -> tuple[Chart, ...]:
         """All three scales, as an export shows them."""
-        return scaling_charts(self._state.fitted, has_published=self.published.isChecked())
+        return scaling_charts(self._runs, has_published=self.published.isChecked())
 
     @property
     def note(self) -> str:
-        """Where what is drawn beside the runs comes from; empty where they stand alone."""
-        return PUBLISHED_WORDS if self.published.isChecked() else ""
+        """Which runs are drawn, and where what is drawn beside them comes from."""
+        names = ", ".join(run.name for run in (self._kept if self._is_kept else self._state.summaries))
+        parts = [_KEPT_WORDS if self._is_kept else "", PUBLISHED_WORDS if self.published.isChecked() else ""]
+        return " ".join([f"Runs: {names}.", *filter(None, parts)])
 
     @Slot()
     def show_runs(self) -> None:
         """Draw the runs as they are listed now."""
-        runs = self._state.fitted
+        runs, is_kept, wish = self._runs, self._is_kept, self._wants_published
+        self._kept_line.setVisible(is_kept)
+        self.published.setChecked(is_kept if wish is None else wish)
         charts = self.charts()
         self._pages.setCurrentWidget(self.plot if charts else self._card)
         if not charts:
@@ -97,15 +133,20 @@ class ScalingView(QWidget):
                 loss=float(loss),
                 name=name,
                 folder=folders[name],
-                colour=self._state.drawn.colour_of(folders[name]),
-                is_chosen=folders[name] == self._state.chosen,
+                colour=i if is_kept else self._state.drawn.colour_of(folders[name]),
+                is_chosen=not is_kept and folders[name] == self._state.chosen,
             )
-            for name, x, loss in zip(points.names, points.xs, points.losses, strict=True)
+            for i, (name, x, loss) in enumerate(zip(points.names, points.xs, points.losses, strict=True))
         )
         chart = charts[SCALES.index(self._scale)]
         unit = loss_unit(run.objective for run in runs if run.is_converged)
         plain = replace(chart, title="Loss", y_label=unit)
         self.plot.show_chart(plain, dots, UNITS[self._scale])
+
+    @Slot(bool)
+    def _on_published(self, is_wanted: bool) -> None:
+        self._wants_published = is_wanted
+        self.show_runs()
 
     @Slot(str)
     def _on_scale(self, scale: str) -> None:
@@ -116,7 +157,7 @@ class ScalingView(QWidget):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunDot:
-    """One finished run in the plot."""
+    """One finished run in the plot; one without a folder is kept, and nothing to click."""
 
     x: float
     loss: float
@@ -181,13 +222,14 @@ class _ScalingPlot(Dressed):
         near = self._dot_at(event.position())
         if near != self._near:
             self._near = near
-            self.setCursor(Qt.CursorShape.PointingHandCursor if near >= 0 else Qt.CursorShape.ArrowCursor)
+            is_run = near >= 0 and bool(self._dots[near].folder)
+            self.setCursor(Qt.CursorShape.PointingHandCursor if is_run else Qt.CursorShape.ArrowCursor)
             self.hover_text.emit(self._words(near))
             self.update()
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
         at = self._dot_at(event.position())
-        if at >= 0 and event.button() == Qt.MouseButton.LeftButton:
+        if at >= 0 and self._dots[at].folder and event.button() == Qt.MouseButton.LeftButton:
             self.run_clicked.emit(self._dots[at].folder)
 
     def leaveEvent(self, event: QEvent) -> None:

@@ -1,0 +1,36 @@
+"""Keeps a finished sweep as what is seen under Scaling by who has no runs yet (resources/sweeps).
+
+Run from the repository's root with the folder that the sweep wrote:
+python packaging/keep_sweep.py FOLDER
+The training loss of each run becomes some fifty means; models and looks are not kept.
+"""
+
+import re
+import sys
+from dataclasses import replace
+
+from attnscope.files import replace_file
+from attnscope.records.runs import RunLines
+from attnscope.strict_json import json_text
+from attnscope.training.summaries import read_runs, thinned
+from attnscope.viewmodels.training.kept_sweep import SWEEPS, kept_sweep_path
+
+_N_POINTS = 50
+
+runs, _ = read_runs(sys.argv[1:])
+kept = [
+    SWEEPS.write(
+        replace(
+            run,
+            folder="",
+            writer=None,
+            recipe=re.sub(r'(?m)^path = ".*/', 'path = "', run.recipe),
+            training=RunLines(
+                steps=thinned(run.training.steps, _N_POINTS), values=thinned(run.training.values, _N_POINTS)
+            ),
+        )
+    )
+    for run in sorted(runs, key=lambda run: run.n_body)
+]
+kept_sweep_path().parent.mkdir(exist_ok=True)
+replace_file(kept_sweep_path(), json_text({"runs": kept}).encode())
