@@ -299,7 +299,7 @@ class Embeddings(Lab[EmbeddingChoice, Embedded]):
 
     example = EmbeddingChoice()
     dragged = (0, 1)
-    names_px = 112
+    names_px = 105
     figure_mm = (220.0, 130.0)
 
     resolve = staticmethod(embed)

@@ -90,7 +90,7 @@ def _chart(found: Spans) -> Chart:
 
 def _table(found: Spans) -> NumberTable:
     rows: list[tuple[Cell, ...]] = [
-        (f"{stack} L{layer}H{head}", float(z), float(z + found.ramp))
+        (f"{stack} L{layer}H{head}", float(z), float(np.ceil(z + found.ramp)))
         for (stack, layer), of_site in found.of_sites.items()
         for head, z in enumerate(of_site)
     ]

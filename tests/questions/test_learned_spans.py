@@ -41,3 +41,12 @@ def test_that_models_without_spans_and_cross_attention_are_told_so() -> None:
     model, head = tiny_model(form, span_limit=8), HeadRef(stack="cross", layer=0, head=0)
     with pytest.raises(UserError, match="cross L0H0"):
         ask_model(QUESTION, model, SENTENCE, target_of(form), head=head)
+
+
+def test_that_nothing_is_seen_from_a_whole_distance_and_the_one_before_is_seen() -> None:
+    model = tiny_model("decoder", span_limit=8, span_ramp=2)
+    first = next(iter(sites_with_spans(model.own.module).values()))
+    first.span.data.copy_(torch.full_like(first.span, 0.3126))  # 2.5008 tokens
+    row = ask_model(QUESTION, model, SENTENCE).tables[0].rows[0]
+    mask = [max(0.0, min(1.0, (2 + 2.5008 - d) / 2)) for d in range(12)]
+    assert row[2] == mask.index(0.0) == 5
