@@ -43,6 +43,7 @@ _WORDS = (
     "Cordonnier 2020, Chefer, interpretability, oversmoothing, residual connections, 65M, scaling factor, "
     "natural language inference, GNN, input feeding, local-p, RWKV, pretraining, transfer learning, "
     "sorting, bracket matching, DeepNet, weight change by layer, "
+    "low-rank, local attention, scaling laws, "
     "fine-tuning instability, dictionary, hidden states, encoder-decoder attention, "
     "next sentence, NSP, IsNext, gradient accumulation, checkpointing, bfloat16, nested lists"
 ).split(", ")
@@ -223,6 +224,11 @@ _PLACES = {
     "what it reads": ("place:Cost: What it reads", "train"),
     "Turing-NLG": ("place:Cost: Presets", "train"),
     "Recipe: induction": ("recipe:induction", "train"),
+    "memory tokens": ("recipe:induction-memory", "train"),
+    "low-rank": ("recipe:agreement-lora", "train"),
+    "LoRA": ("recipe:agreement-lora", "train"),
+    "local-p": ("recipe:reverse-luong", "train"),
+    "scaling laws": ("place:Train: Scaling", "train"),
     "sequence reversal": ("recipe:reverse-labels", "train"),
     "runs side by side": ("place:Train: Runs", "train"),
     "learned against sinusoidal": ("lab:Modifications", "labs"),
