@@ -40,8 +40,9 @@ def test_that_choices_reach_the_pass_and_it_can_be_cancelled(page: Page, qtbot: 
     widget, state = page.widget, page.desk.curves
     first = page.desk.asked[-1]
     assert isinstance(first, MeasureCurves)  # of itself, as soon as it is seen
-    assert (first.rankings, first.max_texts, first.n_random) == (("gradient", "random"), 20, 1)
-    assert (state.max_texts, state.n_random) == (100, 3)
+    assert (first.rankings, first.max_texts, first.n_random) == (("gradient", "random"), 8, 1)
+    assert not first.is_rescored
+    assert (state.max_texts, state.n_random, state.is_rescored) == (100, 3, True)
     qtbot.mouseClick(widget.stop_button, Qt.MouseButton.LeftButton)
     qtbot.mouseClick(widget.rankings["learned"], Qt.MouseButton.LeftButton, pos=QPoint(8, 10))
     widget._amount.setValue(30)

@@ -32,8 +32,8 @@ from attnscope.viewmodels.query import Job, Requests
 from attnscope.viewmodels.session.state import Session
 
 MAX_TEXTS = 1000
-_FIRST_TEXTS, _PASSES_A_TEXT = 20, 10
-"""A first look reads so few texts, each once for every tenth of the heads of a ranking."""
+_FIRST_TEXTS, _PASSES_A_TEXT = 8, 11
+"""A first look reads so few texts, each once for every tenth of the heads of a ranking, and scores once."""
 METRIC_NAMES: dict[MetricName, str] = {
     "loss": "loss",
     "accuracy": "accuracy",
@@ -69,6 +69,7 @@ class CurvesState:
         self.rankings: tuple[Ranking, ...] = ("gradient", "random")
         self.max_texts, self.n_random = 100, 3
         self.is_rescored = True
+        self.is_first = False
         self.curves: tuple[PruningCurve, ...] = ()
         self.growing: PruningCurve | None = None
         self.importances: tuple[Importance, ...] = ()
@@ -78,7 +79,7 @@ class CurvesState:
             session,
             lambda: _PASSES_A_TEXT * _FIRST_TEXTS * len(self.rankings),
             lambda: self.job.phase == "empty",
-            lambda: self._run(min(_FIRST_TEXTS, self.max_texts), 1),
+            lambda: self._run(is_first=True),
         )
         session.changed.gates.connect(self._on_gates, max_args=0)
 
@@ -174,11 +175,13 @@ class CurvesState:
 
     def run(self) -> None:
         """Begin a pass; the curves before it go."""
-        self._run(self.max_texts, self.n_random)
+        self._run()
 
-    def _run(self, max_texts: int, n_random: int) -> None:
+    def _run(self, *, is_first: bool = False) -> None:
+        """`is_first`: a first look, with few texts, one random order, and heads that are scored once."""
         if not self.can_run:
             return
+        self.is_first = is_first
         self.curves, self.importances, self.hovered, self.chosen = (), (), None, None
         self.growing = None
         self.job.start(
@@ -187,9 +190,9 @@ class CurvesState:
                 metric=self.metric,
                 source=self.source,
                 path=self.path,
-                max_texts=max_texts,
-                n_random=n_random,
-                is_rescored=self.is_rescored,
+                max_texts=min(_FIRST_TEXTS, self.max_texts) if is_first else self.max_texts,
+                n_random=1 if is_first else self.n_random,
+                is_rescored=self.is_rescored and not is_first,
             )
         )
         self.changed.curves.emit()

@@ -212,7 +212,10 @@ class PruningPage(QWidget):
             return ""
         stopped = " · cancelled: only the curves that were whole" if state.job.phase == "stopped" else ""
         n = state.curves[0].n_texts
-        return f"{state.texts or state.texts_name}: {plural(n, 'text')}; {interval_said(n)}{stopped}"
+        first = (
+            f" · a first look, heads scored once: Run reads up to {state.max_texts}" if state.is_first else ""
+        )
+        return f"{state.texts or state.texts_name}: {plural(n, 'text')}; {interval_said(n)}{first}{stopped}"
 
     def _stage_now(self, fraction: float | None) -> Placeholder:
         state = self._state
