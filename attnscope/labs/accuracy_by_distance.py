@@ -235,14 +235,14 @@ def _sentence(choice: FarChoice, found: DelayFinding | None, right: dict[Reader,
     far = {reader: _up_to(furthest(right[reader])) for reader in READERS}
     most = f"{found.question.n_steps:,} steps at most{', in advance' if choice.answer.is_kept else ''}"
     return (
-        f"Nine of ten tokens are told by attention {far['attention']}, by the convolution "
-        f"{far['convolution']} (its field: {reach}), by a GRU {far['gru']}, by retention {far['retention']}, "
-        f"by a state space {far['selective']}. Trained until nothing more was learned, {most}."
+        f"Nine of ten are right with attention {far['attention']}, convolution {far['convolution']} "
+        f"(field {reach}), GRU {far['gru']}, retention {far['retention']}, state space {far['selective']}. "
+        f"Trained until nothing more was learned, {most}."
     )
 
 
 def _up_to(distance: int) -> str:
-    return f"up to {distance} back" if distance else "at no distance"
+    return f"up to {distance}" if distance else "at no distance"
 
 
 def far_charts(shown: Far) -> tuple[Chart, ...]:

@@ -154,10 +154,9 @@ def _sentence(choice: PlacementChoice, by_layer: dict[Place, Numbers], last: dic
     shallow, deep = (format_number(float(last["post"][k]), 2) for k in (0, -1))
     depth = "less in deeper models" if _ALIKE * last["post"][-1] < last["post"][0] else "of any depth"
     return (
-        f"From layer 1 to {len(post)} first gradients {_course(post)} with norms after, {_course(pre)} with "
-        f"norms before. The last layer has {format_number(ratio, 2)} times the gradient with "
-        f"norms after, {depth} "
-        f"({shallow} → {deep}): so those need warm-up.{in_advance(choice.answer)}"
+        f"From layer 1 to {len(post)} first gradients {_course(post)} with norms after, {_course(pre)} "
+        f"before. The last layer has {format_number(ratio, 2)} times the gradient after, {depth} "
+        f"({shallow} → {deep}): warm-up is needed.{in_advance(choice.answer)}"
     )
 
 

@@ -40,8 +40,9 @@ def demo_models() -> list[str]:
 
 def kept_run_folder(name: str) -> Path | None:
     """The folder of a run that comes with the program and kept its last model, by its recipe's name."""
-    folder = resources_folder() / "films" / name
-    return folder if name == folder.name and (folder / "checkpoints").is_dir() else None
+    films = resources_folder() / "films"
+    is_kept = name in {entry.name for entry in films.iterdir()} and (films / name / "checkpoints").is_dir()
+    return films / name if is_kept else None
 
 
 def read_source(source: str | Path, *, has_weights: bool = True) -> tuple[LoadedFolder, Path]:

@@ -331,6 +331,7 @@ def _checked_task(recipe: Recipe, *, is_tokenizer_given: bool) -> Recipe:
             expected=" or ".join(fitting),
             action="Change objective.kind or the task.",
         )
+    _raise_first(OBJECTIVES[objective].task_faults(recipe))
     if is_tokenizer_given and recipe.tokenizer.kind != TOKENIZER_KIND:
         raise RecipeError(
             f'tokenizer.kind is "{recipe.tokenizer.kind}".',
@@ -448,10 +449,14 @@ def _check_choices(recipe: Recipe) -> None:
         _start_faults,
         _gate_faults,
     ):
-        for key, value, expected in faults(recipe):
-            raise RecipeError(
-                f"{key} is {_shown(value)}.", expected=expected, action="Change it or what it goes with."
-            )
+        _raise_first(faults(recipe))
+
+
+def _raise_first(faults: Iterator[_Fault]) -> None:
+    for key, value, expected in faults:
+        raise RecipeError(
+            f"{key} is {_shown(value)}.", expected=expected, action="Change it or what it goes with."
+        )
 
 
 def gated_stacks(part: GatesPart, form: Form) -> tuple[Stack, ...]:

@@ -103,6 +103,10 @@ class PositionsState:
             return f"{self.model.name}'s own"
         return TITLES.get(name, name)
 
+    def heading(self, name: str) -> str:
+        """The encoding above its maps, where a note says the rest."""
+        return self.title(name).partition(" (")[0]
+
     def short_title(self, name: str) -> str:
         """The encoding in one word, for the end of a line."""
         return "Own" if name == "model" else self.title(name).partition(" ")[0]

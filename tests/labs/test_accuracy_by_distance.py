@@ -104,8 +104,8 @@ def test_that_the_sentence_says_how_far_back_nine_of_ten_are_told() -> None:
     )
     answer = ExperimentAnswer(finding=found, is_exact=True, is_kept=True)
     said = look_far(FarChoice(n_steps=300, answer=answer)).words.sentence
-    assert "attention up to 48 back, by the convolution up to 24 back (its field: 30)" in said
-    assert "a GRU up to 2 back, by retention at no distance, by a state space up to 2 back" in said
+    assert "attention up to 48, convolution up to 24 (field 30)" in said
+    assert "GRU up to 2, retention at no distance, state space up to 2" in said
     assert said.endswith("500 steps at most, in advance.")
     assert furthest(np.array([0.95, np.nan, *[0.95] * 6])) == 1
 

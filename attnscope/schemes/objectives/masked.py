@@ -44,14 +44,13 @@ class Masked(ObjectiveScheme):
                 True,
                 f'false, since data.kind is "{data}", not "text" or "task"',
             )
-        if data == "task" and not recipe.objective.next_sentence:
-            yield (
-                "objective.next_sentence",
-                False,
-                'true, since data.kind is "task": it has pairs of sentences',
-            )
         if recipe.objective.next_sentence and n_tokens < 8:
             yield "model.max_tokens", n_tokens, "at least 8, so that two segments fit"
+
+    def task_faults(self, recipe: "Recipe") -> Iterator[Fault]:
+        if not recipe.objective.next_sentence:
+            told = f'true, since data.task is "{recipe.data.task}": it has pairs of sentences'
+            yield "objective.next_sentence", False, told
 
     def scored_share(self, part: "ObjectivePart", n_tokens: int) -> float:
         return part.mask_share

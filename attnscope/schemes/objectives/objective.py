@@ -80,6 +80,10 @@ class ObjectiveScheme(Scheme):
         """Choices of a recipe that do not go with it."""
         yield from ()
 
+    def task_faults(self, recipe: "Recipe") -> Iterator[Fault]:
+        """Choices that do not go with it where the data are of a task that it reads."""
+        yield from ()
+
     def scored_share(self, part: "ObjectivePart", n_tokens: int) -> float:
         """The share of the tokens of a text that are scored."""
         return 1.0

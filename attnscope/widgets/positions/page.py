@@ -510,7 +510,7 @@ class PositionsPage(Dressed):
             self._pages.setCurrentWidget(self._card)
             return
         colours = tuple(self._colour(table.name) for table in tables)
-        titles = tuple(self._state.title(table.name) for table in tables)
+        titles = tuple(self._state.heading(table.name) for table in tables)
         self._columns.show_tables(tables, titles, colours)
         names = tuple(self._state.short_title(table.name) for table in tables)
         if self._plots is not None:
