@@ -186,7 +186,7 @@ def test_that_gradients_are_shown_as_far_as_they_have_come() -> None:
     np.testing.assert_array_equal(shown.last["pre"], [np.nan, 0.5])
     np.testing.assert_allclose(shown.falling, [1.0, 0.5])
     assert "4 times the gradient" in shown.words.sentence
-    assert "grow (1 → 2) with norms after, fall (1 → 0.5) with norms before" in shown.words.sentence
+    assert "grow (1 → 2) with norms after, fall (1 → 0.5) before" in shown.words.sentence
     flat = replace(curves[0], norms=(1.0, 1.1, 0.9, 1.03))
     told = replace(answer, finding=GradientFinding(question=question, curves=(flat, *curves[1:])))
     sentence = place_norms(PlacementChoice(n_layers=4, answer=told)).words.sentence

@@ -29,7 +29,7 @@ from attnscope.viewmodels.positions import D_MODEL_RANGE, POSITIONS_RANGE, SCHEM
 from attnscope.widgets.flow_row import FlowRow, together
 from attnscope.widgets.form_parts import column, inset_text, row
 from attnscope.widgets.formula_label import FormulaLabel
-from attnscope.widgets.labels import ElidedLabel, PlainLabel, named, when
+from attnscope.widgets.labels import ElidedLabel, PlainLabel, named, plain_tooltip, when
 from attnscope.widgets.positions.position_map import PositionMap
 from attnscope.widgets.state_card import StateCard
 from attnscope.widgets.theme import Dressed
@@ -65,6 +65,8 @@ def _cosine(table: PositionTable, offset: int) -> str:
 # One encoding on the positions page: its name, its matrix and its similarity map, one above the other.
 
 _NOTE_LINES, _BELOW_NOTE_PX = 3, 4
+_LEAST_MAP_PX, _LINES_AT_MAP = 110, 3
+"""Height of each of two maps before words above them give way, and lines of its title and axis."""
 
 
 class PositionColumn(QWidget):
@@ -122,6 +124,7 @@ class PositionColumn(QWidget):
         self._source.set_full_text(table.source)
         self._formula.set_formulas(*filter(None, table.formula.split(",   ")))
         self._note.set_full_text(table.note)
+        self._title.setToolTip(plain_tooltip("\n".join(filter(None, (title, table.formula, table.note)))))
         finite = np.abs(table.matrix[np.isfinite(table.matrix)])
         limit = float(finite.max()) if finite.size else 0.0
         self._scale.set_full_text(f"Encoding, to ±{limit:.4g}")
@@ -293,16 +296,26 @@ class PositionColumns(QWidget):
         for shown in self._columns.values():
             shown.set_stale(is_stale)
 
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self.even_notes(event.size().width())
+
     def even_notes(self, width: int) -> None:
-        """One height for the notes of all columns, and one for their formulas: what the longest needs."""
+        """One height for the notes of all columns, and one for their formulas: what the longest needs.
+
+        Where they would leave too little to the maps, notes give way first; the tooltip of the name has both.
+        """
         columns = self._columns.values()
         gaps = self._row.spacing() * max(len(columns) - 1, 0)
         own = (width - gaps) // max(len(columns), 1)
         note_px = max((shown.note_height(own) for shown in columns), default=0)
         formula_px = max((shown.formula_height(own) for shown in columns), default=0)
+        line_px = self.fontMetrics().lineSpacing()
+        room = self.height() - 2 * line_px - 2 * (_LEAST_MAP_PX + _LINES_AT_MAP * line_px)
+        is_note, is_formula = note_px + formula_px <= room, formula_px <= room
         for shown in columns:
-            shown.set_note_height(note_px)
-            shown.set_formula_height(formula_px)
+            shown.set_note_height(note_px if is_note else 0)
+            shown.set_formula_height(formula_px if is_formula else 0)
 
     def _add(self, name: str) -> PositionColumn:
         shown = self._columns[name] = PositionColumn()
