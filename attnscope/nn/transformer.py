@@ -229,7 +229,7 @@ class Transformer(OwnModule):
             raise ValueError(f"memory does not go with the form {self.config.form}")
         if cache is not None and not (self.can_cache and prefix is None and pattern is None):
             raise ValueError(
-                "a text with a prefix, tree positions or a mask of the caller's is read at once, not in parts"
+                "a text with a prefix, tree positions or a given mask is read at once and not read in parts"
             )
         first, n = 0 if cache is None else cache.n_tokens, ids.shape[-1]
         x = self._embed(self.decoder_embedding, ids, None, first)
