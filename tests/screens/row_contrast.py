@@ -22,6 +22,7 @@ _SCALE = 4
 """Letters are drawn so much larger, so that strokes have a core in the colour of the text."""
 _LEAVE = QPoint(-9, -9)
 _MOST_ROWS, _MOST_COLUMNS = 2, 3
+_SUSPECT = 4.5
 STATES = ("plain", "hovered", "selected", "hovered and selected")
 
 
@@ -71,15 +72,25 @@ def contrasts(view: QAbstractItemView) -> Iterator[tuple[str, str, float]]:
     for index in shown_cells(view):
         if not model.flags(index) & Qt.ItemFlag.ItemIsEnabled:
             continue
-        rect = text_rect(view, index)
         for state in STATES:
-            select(view, index if "selected" in state else None)
-            hover(view, rect.center() if "hovered" in state else _LEAVE)
-            yield state, str(index.data()), contrast_of(painted(view.viewport(), rect))
+            contrast = state_contrast(view, index, state)
+            if contrast < _SUSPECT:  # work that ends meanwhile may move the rows: look again where it is now
+                QApplication.processEvents()
+                view.scrollTo(index)
+                contrast = state_contrast(view, index, state)
+            yield state, str(index.data()), contrast
     chosen.select(before, QItemSelectionModel.SelectionFlag.ClearAndSelect)
     chosen.setCurrentIndex(current, QItemSelectionModel.SelectionFlag.NoUpdate)
     chosen.blockSignals(False)
     hover(view, _LEAVE)
+
+
+def state_contrast(view: QAbstractItemView, index: QModelIndex, state: str) -> float:
+    """The contrast of a row in a state, as it is painted now."""
+    rect = text_rect(view, index)
+    select(view, index if "selected" in state else None)
+    hover(view, rect.center() if "hovered" in state else _LEAVE)
+    return contrast_of(painted(view.viewport(), rect))
 
 
 def select(view: QAbstractItemView, index: QModelIndex | None) -> None:
