@@ -8,6 +8,7 @@ import functools
 import importlib
 import json
 import os
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -178,7 +179,6 @@ class Program(QObject):
         self._source, self._handed = options.source, list[str]()
         self._is_remembering, self._is_measuring = is_remembering, is_measuring
         self._is_ending = False
-        self._plotting: threading.Thread | None = None
         self.milestones: dict[str, float] = {}
         views = Views()
         make_engine = make_engine or functools.partial(build_engine, views=views)
@@ -326,11 +326,10 @@ class Program(QObject):
         There it held the window's thread: 0.2 s of its time, four on a machine with other work. It makes
         no object of Qt when it is imported.
         """
-        if self._is_measuring and self._plotting is None:
-            self._plotting = threading.Thread(
+        if self._is_measuring and "pyqtgraph" not in sys.modules:
+            threading.Thread(
                 target=importlib.import_module, args=("pyqtgraph",), name="plotting library", daemon=True
-            )
-            self._plotting.start()
+            ).start()
 
     @Slot(str)
     def _on_fault_told(self, message: str) -> None:

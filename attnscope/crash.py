@@ -12,6 +12,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable
+from contextlib import ExitStack
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
@@ -27,7 +28,7 @@ class CrashLog:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._fatal: TextIO | None = None
+        self._watch = ExitStack()
         self._lock = threading.Lock()
         self._n_written = 0
 
@@ -62,26 +63,17 @@ class CrashLog:
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
             path = self._folder / f"fatal-{os.getpid()}.log"
-            self._fatal = path.open("w", encoding="utf-8")
+            fatal = path.open("w", encoding="utf-8")
         except OSError:
             faulthandler.enable()
             return found
-        faulthandler.enable(self._fatal, all_threads=True)
+        faulthandler.enable(fatal, all_threads=True)
+        self._watch.callback(_end_watch, fatal)
         return found
 
     def close(self) -> None:
         """End the watch of the process, removing its empty log."""
-        if self._fatal is None:
-            return
-        faulthandler.disable()
-        path = Path(self._fatal.name)
-        self._fatal.close()
-        self._fatal = None
-        try:
-            if path.stat().st_size == 0:
-                path.unlink()
-        except OSError:
-            pass
+        self._watch.close()
 
     def _take_fatal(self) -> Path | None:
         """The newest filled log of a process that is gone, renamed; empty ones are removed."""
@@ -164,6 +156,18 @@ def fault_sentence(error: BaseException, log: Path | None) -> str:
     where = f"The log is {log}." if log else "The log could not be written."
     text = " ".join(str(error).split())[:200]
     return f"A fault in AttnScope ({type(error).__name__}: {text}). {where}"
+
+
+def _end_watch(log: TextIO) -> None:
+    """Let nothing write to the log any more; an empty one goes."""
+    faulthandler.disable()
+    log.close()
+    path = Path(log.name)
+    try:
+        if path.stat().st_size == 0:
+            path.unlink()
+    except OSError:
+        pass
 
 
 def _modified(path: Path) -> float:

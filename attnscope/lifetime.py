@@ -215,7 +215,7 @@ def choose_settings(options: StartOptions) -> Remembered:
 def tell_at_start(program: Program, warning: str, died: Path | None) -> None:
     """Show what the person must know about the last time; the more important message last."""
     if died is not None:
-        action = "restore-session" if program.window.workspace.autosave is not None else ""
+        action = "restore-session" if program.window.workspace.autosave.is_on else ""
         message = f"AttnScope ended unexpectedly last time. Its log is {died}."
         program.session.notices.say(message, action=action)
     if warning:

@@ -142,7 +142,7 @@ class _Sweep:
         self._is_stopping = False
         self._signals = TrainingSignals(lambda _number: self.stop())
         self._failed: list[str] = []
-        self._current: TrainingRun | None = None
+        self._own: set[TrainingRun] = set()
         self._children: set[subprocess.Popen[str]] = set()
 
     def train(self, runs: Sequence["SweepRun"], until: int | None = None) -> bool:
@@ -164,9 +164,8 @@ class _Sweep:
         """Let what is in training save, then end; may be called on any thread."""
         self._is_stopping = True
         say_error("attnscope: saving the runs in training, then stopping.")
-        current = self._current
-        if current is not None:
-            current.request_stop()
+        for own in tuple(self._own):
+            own.request_stop()
         for child in tuple(self._children):
             _close_input(child)
 
@@ -228,16 +227,17 @@ class _Sweep:
     def _train_here(self, run: "SweepRun", until: int | None) -> None:
         from attnscope.training.loop import TrainingRun
 
-        self._current = TrainingRun(self._recipes[run.name], self._out / run.name, self._arguments.device)
+        training = TrainingRun(self._recipes[run.name], self._out / run.name, self._arguments.device)
+        self._own.add(training)
         note = ""
-        for event in self._current.events():
+        for event in training.events():
             if self._is_stopping or (until is not None and event.step >= until):
-                self._current.request_stop()
+                training.request_stop()
             values = dataclasses.asdict(event)
             self._tell(run, type(event).__name__, values)
             note = values.get("note", "")
-        is_saved, self._current = self._current.is_saved, None
-        if not is_saved:
+        self._own.remove(training)
+        if not training.is_saved:
             raise UserError(note)
 
     def _train_apart(self, run: "SweepRun", until: int | None) -> None:

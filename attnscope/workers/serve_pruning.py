@@ -17,25 +17,24 @@ class LastPruned:
     """The smaller copy made last, until another one takes its place; by the number of its request."""
 
     def __init__(self) -> None:
-        self._number = 0
-        self._pruned: Pruned | None = None
+        self._kept: dict[int, Pruned] = {}
 
     def keep(self, number: int, pruned: Pruned) -> None:
         """Make this the copy."""
-        self._number, self._pruned = number, pruned
+        self._kept = {number: pruned}
 
     def forget(self) -> None:
         """Let the copy go, and its memory."""
-        self._pruned = None
+        self._kept.clear()
 
     def get(self, number: int) -> Pruned:
         """The copy of a request; raises UserError when there is none any more."""
-        if self._pruned is None or number != self._number:
+        if number not in self._kept:
             raise UserError(
                 "The smaller model is no longer available.",
                 action="Remove the heads again, then save.",
             )
-        return self._pruned
+        return self._kept[number]
 
 
 @serves(TryPruning)

@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Generator, Iterator, Sequence
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
@@ -244,8 +245,7 @@ class _Training:
     """One tokenizer on its way, in a thread that nobody waits for at the end."""
 
     def __init__(self, kind: str, size: int, lines: Sequence[str]) -> None:
-        self._made: Tokenizer | str = ""
-        self._error: BaseException | None = None
+        self._made: Future[Tokenizer | str] = Future()
         self._began_s = time.perf_counter()
         self.train_ms = 0.0
         self._thread = threading.Thread(
@@ -260,13 +260,11 @@ class _Training:
 
     def result(self) -> Tokenizer | str:
         """The tokenizer, or why there is none; raises what the training raised."""
-        if self._error is not None:
-            raise self._error
-        return self._made
+        return self._made.result(timeout=0)
 
     def _train(self, kind: str, size: int, lines: Sequence[str]) -> None:
         try:
-            self._made = train_or_refuse(kind, size, lines)
+            self._made.set_result(train_or_refuse(kind, size, lines))
         except BaseException as error:  # noqa: BLE001  handed to the worker, which tells it
-            self._error = error
+            self._made.set_exception(error)
         self.train_ms = 1e3 * (time.perf_counter() - self._began_s)

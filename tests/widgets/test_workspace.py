@@ -307,26 +307,41 @@ def test_that_recent_sessions_have_a_menu(qtbot):
 
 
 def test_that_a_program_that_died_leaves_its_session_and_a_clean_end_does_not(qtbot, tmp_path: Path, qapp):
-    first = Autosave(tmp_path, lambda: b'{"format": 1, "text": "one"}', qapp)
-    assert first.start() is None
+    first = Autosave(lambda: b'{"format": 1, "text": "one"}', qapp)
+    assert first.start(tmp_path) is None
     first.save_now()
     qtbot.waitUntil(first.path.is_file, timeout=2000)
-    second = Autosave(tmp_path, lambda: b"", qapp)
-    assert second.start() is None  # the first is alive
+    second = Autosave(lambda: b"", qapp)
+    assert second.start(tmp_path) is None  # the first is alive
     first._lock.unlock()  # as if its process had died
-    third = Autosave(tmp_path, lambda: b"", qapp)
-    assert third.start() == first.path
+    third = Autosave(lambda: b"", qapp)
+    assert third.start(tmp_path) == first.path
     assert read_session(first.path).setting.text == "one"
     third.forget(first.path)
     assert third.last() is None
-    fourth = Autosave(tmp_path, lambda: b'{"format": 1, "text": "two"}', qapp)
-    fourth.start()
+    fourth = Autosave(lambda: b'{"format": 1, "text": "two"}', qapp)
+    fourth.start(tmp_path)
     fourth.save_now()
     for autosave in (second, third, fourth):
         autosave.end()
     assert [path.name for path in tmp_path.iterdir()] == ["last.attnscope"]
     for autosave in (first, second, third, fourth):
         autosave.deleteLater()
+
+
+def test_that_before_its_begin_and_after_its_end_no_copy_is_kept_or_found(qtbot, tmp_path: Path, qapp):
+    autosave = Autosave(lambda: b'{"format": 1, "text": "one"}', qapp)
+    autosave.touch()
+    autosave.save_now()
+    assert (autosave.is_on, autosave.last(), autosave.path.exists()) == (False, None, False)
+    autosave.end()
+    assert autosave.start(tmp_path) is None
+    assert autosave.is_on
+    autosave.end()
+    autosave.save_now()
+    assert not autosave.is_on
+    assert [path.name for path in tmp_path.iterdir()] == ["last.attnscope"]
+    autosave.deleteLater()
 
 
 def test_that_the_last_session_can_be_restored(qtbot, tmp_path: Path):

@@ -11,6 +11,7 @@ call is proved on the spot against what the module's own function gave.
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from types import TracebackType
 from typing import Any, SupportsIndex
@@ -458,18 +459,18 @@ class record:
             if is_compiled(part):
                 raise compiled(path or type(part).__name__)
         self._module, self._row, self._heads, self._softmax = module, row, heads, softmax
-        self._recording: Recording | None = None
+        self._under_way = ExitStack()
 
     def __enter__(self) -> Recording:
-        self._recording = Recording(self._module, row=self._row, heads=self._heads, softmax=self._softmax)
-        self._recording._start()
-        return self._recording
+        recording = Recording(self._module, row=self._row, heads=self._heads, softmax=self._softmax)
+        recording._start()
+        self._under_way.callback(recording._stop)
+        return recording
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, stack: TracebackType | None
     ) -> None:
-        if self._recording is not None:
-            self._recording._stop()
+        self._under_way.close()
 
 
 def _test_of(calls: Chosen) -> Callable[[RecordedCall], bool]:

@@ -42,6 +42,7 @@ from attnscope.viewmodels.session.masking import Cell, MaskState
 from attnscope.viewmodels.session.state import Session
 from attnscope.widgets.form_parts import column, inset_text, row
 from attnscope.widgets.labels import PlainLabel, named, plain_tooltip, push_button, tool_button, when
+from attnscope.widgets.open_dialog import dialog_of, open_one
 from attnscope.widgets.panning import ARROWS
 from attnscope.widgets.possible import allow
 from attnscope.widgets.theme import Dressed, Dressing
@@ -515,7 +516,6 @@ class MaskEditing:
     def __init__(self, session: Session, window: QWidget, action: QAction) -> None:
         self._session, self._window = session, window
         self._probe = MaskState(session)
-        self.dialog: MaskDialog | None = None
 
         def show() -> None:
             allow(action, self._probe.refusal)
@@ -529,16 +529,12 @@ class MaskEditing:
         if stack is not None and stack != self._session.stack:
             self._session.notices.say(f"Masks are drawn for the {stack}: its heads are shown now.")
             self._session.select_stack(stack)
-        if self.dialog is None:
-            self.dialog = MaskDialog(self._session, self._window)
-            self.dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-            self.dialog.destroyed.connect(self._on_destroyed)
-        self.dialog.show()
-        self.dialog.raise_()
-        self.dialog.grid.setFocus()
+        open_one(self._window, MaskDialog, lambda: MaskDialog(self._session, self._window)).grid.setFocus()
 
-    def _on_destroyed(self) -> None:
-        self.dialog = None
+    @property
+    def dialog(self) -> MaskDialog | None:
+        """The editor, while it is open."""
+        return dialog_of(self._window, MaskDialog)
 
 
 def _swatch(state: str) -> QFrame:

@@ -1,6 +1,7 @@
 """The tab of pruning curves on the Heads page: what to measure, the curves, the point chosen."""
 
 from collections.abc import Callable
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -55,10 +56,7 @@ _RANKING_TIPS: dict[Ranking, str] = {
 
 
 class PruningPage(QWidget):
-    """Shows a CurvesState; `explore_wanted` and `remove_wanted` ask for a page and a dialog.
-
-    `curves` is made with the first curves: the plotting library is slow to import.
-    """
+    """Shows a CurvesState; `explore_wanted` and `remove_wanted` ask for a page and a dialog."""
 
     failed = Signal(str, str)
     explore_wanted = Signal()
@@ -75,7 +73,6 @@ class PruningPage(QWidget):
         super().__init__()
         self._state, self._table_path = state, table_path
         self._ask_open, self._ask_save = ask_open, ask_save
-        self.curves: PruningView | None = None
         self.setProperty("role", "page")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         column(
@@ -155,16 +152,16 @@ class PruningPage(QWidget):
         self._pages.addWidget(self._stage)
         return self._pages
 
-    def _built_curves(self) -> "PruningView":
-        """The curves; the first time they are made."""
-        if self.curves is None:
-            from attnscope.widgets.heads.pruning_view import PruningView
+    @cached_property
+    def curves(self) -> "PruningView":
+        """The curves, made with the first ones: the plotting library is slow to import."""
+        from attnscope.widgets.heads.pruning_view import PruningView
 
-            self.curves = PruningView(self._state)
-            self.curves.explore_wanted.connect(self.explore_wanted)
-            self.curves.remove_wanted.connect(self.remove_wanted)
-            self._pages.addWidget(self.curves)
-        return self.curves
+        curves = PruningView(self._state)
+        curves.explore_wanted.connect(self.explore_wanted)
+        curves.remove_wanted.connect(self.remove_wanted)
+        self._pages.addWidget(curves)
+        return curves
 
     def _build_bottom_row(self) -> QHBoxLayout:
         self._progress = named(QProgressBar(textVisible=False), "Progress of the pass")
@@ -202,7 +199,7 @@ class PruningPage(QWidget):
         self._statement.setVisible(has_curves)
         if not has_curves:
             self._stage.show_stage(self._stage_now(fraction))
-        self._pages.setCurrentWidget(self._built_curves() if has_curves else self._stage)
+        self._pages.setCurrentWidget(self.curves if has_curves else self._stage)
 
     def _statement_now(self) -> str:
         state = self._state

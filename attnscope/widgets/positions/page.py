@@ -1,6 +1,7 @@
 """The positions page: encodings side by side, and one plot of all of them against the offset."""
 
 from collections.abc import Callable, Iterable
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -374,7 +375,6 @@ class PositionsPage(Dressed):
         self._columns = PositionColumns()
         self._columns.hover_text.connect(self.hover_text)
         self._columns.offset_hovered.connect(self._on_columns_hovered)
-        self._plots: OffsetPlots | None = None
         self._lower = QWidget()
         self._splitter = QSplitter(Qt.Orientation.Vertical, childrenCollapsible=False, handleWidth=1)
         self._splitter.addWidget(self._columns)
@@ -428,23 +428,22 @@ class PositionsPage(Dressed):
 
     def showEvent(self, event: QShowEvent) -> None:
         super().showEvent(event)
-        self._add_plots()
         self._state.open()
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
         self._columns.even_notes(self._pages.width())
 
-    def _add_plots(self) -> None:
-        """Build the plots when they are first seen: the plotting library is slow to import."""
-        if self._plots is None:
-            from attnscope.widgets.positions.offset_plots import OffsetPlots
+    @cached_property
+    def _plots(self) -> "OffsetPlots":
+        """Curves over the offset, made for the first tables: the plotting library is slow to import."""
+        from attnscope.widgets.positions.offset_plots import OffsetPlots
 
-            self._plots = OffsetPlots()
-            self._plots.offset_hovered.connect(self._on_offset_hovered)
-            self._plots.lab_button.clicked.connect(self._on_lab_clicked)
-            column(self._plots, on=self._lower)
-            self._show_tables()
+        plots = OffsetPlots()
+        plots.offset_hovered.connect(self._on_offset_hovered)
+        plots.lab_button.clicked.connect(self._on_lab_clicked)
+        column(plots, on=self._lower)
+        return plots
 
     # --- building ---------------------------------------------------------------------------------
 
@@ -526,8 +525,7 @@ class PositionsPage(Dressed):
         titles = tuple(self._state.heading(table.name) for table in tables)
         self._columns.show_tables(tables, titles, colours)
         names = tuple(self._state.short_title(table.name) for table in tables)
-        if self._plots is not None:
-            self._plots.show_tables(tables, names, colours)
+        self._plots.show_tables(tables, names, colours)
         self._show_view()
         self._columns.even_notes(self._pages.width())
         self._show_stale()
@@ -594,7 +592,7 @@ class PositionsPage(Dressed):
 
     @Slot(int)
     def _on_columns_hovered(self, offset: int) -> None:
-        if self._plots is not None and offset >= 0:
+        if offset >= 0:
             self._plots.show_offset(offset)
-        elif self._plots is not None:
+        else:
             self._plots.clear_cursor()

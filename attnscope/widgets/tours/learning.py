@@ -251,9 +251,6 @@ class Learning(QObject):
         self._pages, self._workspace, self._states, self._view = pages, workspace, states, view
         self._session, self._training = states.session, states.training
         self._seen, self.places = dict(seen), places
-        self.tours: TourState | None = None
-        self.panel: TourPanel | None = None
-        self.pointer: PointerFrame | None = None
         self.page = LearnPage(self._make_parts)
         self.page.link_wanted.connect(self.follow)
         pages.add("learn", self.page)
@@ -261,18 +258,15 @@ class Learning(QObject):
         self.invitation.accepted.connect(lambda: view.show_page("learn"))
         self._later = QTimer(self, singleShot=True, interval=0)
         self._later.timeout.connect(self._point)
-        pages.installEventFilter(self)
         self.bar = QWidget()
         self.bar.setVisible(False)
         self._bar_layout = column(on=self.bar, spacing=-1)
         when(self, self._on_run, states.training.changed.status)
-        when(self, self._on_going, workspace.files.kept.changed.going)
         when(self, self._take_back_invitation, view.changed.page)
 
     def progress(self) -> tuple[tuple[str, int], ...]:
         """How many steps of each tour were seen, to be remembered."""
-        found = self.tours.progress if self.tours is not None else self._seen
-        return tuple(sorted(found.items()))
+        return tuple(sorted(self._seen.items()))
 
     def invite(self) -> None:
         """Show where to begin, at the first start of all."""
@@ -288,10 +282,9 @@ class Learning(QObject):
 
     def start_tour(self, name: str, at: int | None = None) -> None:
         """Begin a tour, or go on with it where it was left, or `at` one of its steps."""
-        tours = self._ready()
         self.invitation.hide()
-        self._build_bar(tours)
-        tours.start(name, at)
+        _ = self.panel
+        self.tours.start(name, at)
 
     def show_help(self, name: str, heading: str = "") -> None:
         """Turn to a help page."""
@@ -356,7 +349,7 @@ class Learning(QObject):
 
     def offers(self) -> Iterable[Offer]:
         """What the command palette offers of this: tours, help pages, and the topics of a lecture."""
-        for tour in self._ready().tours:
+        for tour in self.tours.tours:
             yield Offer(
                 item=Item(
                     key=f"tour:{tour.name}", kind="page", title=f"Tour: {tour.title}", detail=tour.theme
@@ -391,56 +384,61 @@ class Learning(QObject):
 
     # Within
 
-    def _ready(self) -> TourState:
-        """The tours, read when first asked for."""
-        if self.tours is None:
-            found, states = read_tours(paths.resources_folder() / "tours"), self._states
-            give_back = partial(self._workspace.files.show, label="leave the tour")
-            worked_on = TourStates(
-                session=states.session,
-                view=self._view,
-                inside=states.inside,
-                heads=states.heads,
-                curves=states.curves,
-                training=states.training,
-                positions=states.positions,
-                places=self.places,
-            )
-            self.tours = TourState(found, worked_on, give_back, self._seen)
-        return self.tours
+    @cached_property
+    def tours(self) -> TourState:
+        """The tours, read when first asked for; a kept view or a session takes the place of one."""
+        found, states = read_tours(paths.resources_folder() / "tours"), self._states
+        give_back = partial(self._workspace.files.show, label="leave the tour")
+        worked_on = TourStates(
+            session=states.session,
+            view=self._view,
+            inside=states.inside,
+            heads=states.heads,
+            curves=states.curves,
+            training=states.training,
+            positions=states.positions,
+            places=self.places,
+        )
+        tours = TourState(found, worked_on, give_back, self._seen)
+        when(self, partial(tours.leave, is_keeping=True), self._workspace.files.kept.changed.going)
+        self._seen = tours.progress
+        return tours
 
     @cached_property
     def _help_pages(self) -> tuple[HelpPage, ...]:
         return read_help(paths.resources_folder() / "help")
 
-    def _build_bar(self, tours: TourState) -> None:
-        if self.panel is not None:
-            return
-        self.panel = TourPanel(tours, self._view)
-        self.pointer = PointerFrame(self._pages.window())
-        self._bar_layout.addWidget(self.panel)
+    @cached_property
+    def panel(self) -> TourPanel:
+        """The bar of the tours, made with the first one that is begun, as is what points at its places."""
+        tours = self.tours
+        panel = TourPanel(tours, self._view)
+        self._bar_layout.addWidget(panel)
+        self._pages.installEventFilter(self)
         when(self, self._point, tours.changed.tour, tours.changed.step)
-        when(self, partial(self._show_bar, tours), tours.changed.tour)
+        when(self, self._show_bar, tours.changed.tour)
+        return panel
+
+    @cached_property
+    def pointer(self) -> PointerFrame:
+        """The frame around what a step speaks of."""
+        return PointerFrame(self._pages.window())
 
     def _take_back_invitation(self) -> None:
         """Who is on Learn needs no invitation to it."""
         if self._view.page == "learn":
             self.invitation.hide()
 
-    def _on_going(self) -> None:
-        """A kept view or a session takes the place of a tour, whose numbers it does not have."""
-        if self.tours is not None:
-            self.tours.leave(is_keeping=True)
-
     def _on_run(self) -> None:
         if self._training.run.status.phase in ("running", "opened"):
             self._workspace.recents.add_run(self._training.run.folder)
 
-    def _show_bar(self, tours: TourState) -> None:
-        self.bar.setVisible(tours.tour is not None)
-        if tours.tour is None:
+    def _show_bar(self) -> None:
+        is_touring = self.tours.tour is not None
+        self.bar.setVisible(is_touring)
+        if not is_touring:
             self._give_focus()
-        self.toured.emit(tours.tour is not None)
+        self.toured.emit(is_touring)
 
     def _give_focus(self) -> None:
         """To the page: after the bar comes Undo, where one Enter too many would bring the tour back."""
@@ -451,14 +449,12 @@ class Learning(QObject):
 
     def _point(self) -> None:
         """Outline what the step speaks of, once the window is there."""
-        tours, pointer = self.tours, self.pointer
-        if pointer is not None and not isValid(pointer):  # it lay in a window that is gone
-            pointer = self.pointer = PointerFrame(self._pages.window())
-        if tours is not None and pointer is not None:
-            step = tours.step if tours.phase == "shown" else None
-            if step is not None or tours.tour is None:
-                self.places.make_room(step.point if step is not None else None)
-            pointer.point_at(self.places.widget(step.point) if step is not None else None)
+        if not isValid(self.pointer):  # it lay in a window that is gone
+            del self.pointer
+        step = self.tours.step if self.tours.phase == "shown" else None
+        if step is not None or self.tours.tour is None:
+            self.places.make_room(step.point if step is not None else None)
+        self.pointer.point_at(self.places.widget(step.point) if step is not None else None)
 
     def _make_parts(self) -> tuple[WelcomePanel, HelpPanel]:
         doors = Doors(
@@ -469,7 +465,7 @@ class Learning(QObject):
             show_lab=self._pages.show_lab,
         )
         recents = self._workspace.recents
-        welcome = WelcomePanel(self._session, self._training, self._ready(), recents, doors)
+        welcome = WelcomePanel(self._session, self._training, self.tours, recents, doors)
         return welcome, HelpPanel(self._help_pages)
 
     def _open_model(self, name: str) -> None:

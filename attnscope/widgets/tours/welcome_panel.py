@@ -223,7 +223,7 @@ class WelcomePanel(QScrollArea):
         self,
         session: Session,
         training: TrainingState,
-        tours: TourState | None,
+        tours: TourState,
         recents: Recents,
         doors: Doors,
     ) -> None:
@@ -241,8 +241,7 @@ class WelcomePanel(QScrollArea):
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)  # its cards have it, and are scrolled to
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self._lay_out()
-        if tours is not None:
-            when(self, self._show_seen, tours.changed.progress, tours.changed.tour)
+        when(self, self._show_seen, tours.changed.progress, tours.changed.tour)
         when(self, self._show_recent, recents.changed, session.changed.ready)
         when(self, self._show_times, training.planning.times.changed)
         self._fit()
@@ -364,7 +363,7 @@ class WelcomePanel(QScrollArea):
 
     def _make_tour_cards(self) -> None:
         self._tour_grid.addWidget(_section("Tours"), 0, 0)
-        for tour in self._tours.tours if self._tours is not None else ():
+        for tour in self._tours.tours:
             card = TourCard(tour)
             card.clicked.connect(lambda _on=False, name=tour.name: self._doors.start_tour(name, None))
             card.step_wanted.connect(partial(self._doors.start_tour, tour.name))
@@ -436,10 +435,8 @@ class WelcomePanel(QScrollArea):
         self._order()
 
     def _show_seen(self) -> None:
-        tours = self._tours
-        if tours is not None:
-            for tour in tours.tours:
-                self.tour_cards[tour.name].show_seen(tours.steps_seen(tour))
+        for tour in self._tours.tours:
+            self.tour_cards[tour.name].show_seen(self._tours.steps_seen(tour))
 
 
 def _section(title: str) -> PlainLabel:

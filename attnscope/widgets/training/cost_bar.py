@@ -1,6 +1,7 @@
 """One line below the recipe: what it costs, or what is wrong with it."""
 
 from collections.abc import Sequence
+from functools import cached_property
 
 from PySide6.QtCore import QPointF, QRectF, Qt, Slot
 from PySide6.QtGui import (
@@ -342,7 +343,6 @@ class CostBar(QWidget):
     def __init__(self, state: TrainingState, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._state = state
-        self._dialog: CostDialog | None = None
         self._line = ElidedLabel(role="muted")
         self.more = tool_button("Cost…", "Cost of this recipe", role="flat", clicked=self._on_more)
         self.more.setToolTip("Parameters, memory, operations, time and disk of this recipe, and the presets")
@@ -380,10 +380,12 @@ class CostBar(QWidget):
         self._problem.setVisible(bool(problem))
         self._problem.setText(problem)
 
+    @cached_property
+    def _dialog(self) -> CostDialog:
+        return CostDialog(self._state, self.window())
+
     @Slot()
     def _on_more(self) -> None:
-        if self._dialog is None:
-            self._dialog = CostDialog(self._state, self.window())
         self._dialog.show()
         self._dialog.raise_()
 
@@ -394,5 +396,4 @@ class CostBar(QWidget):
     def open_tab(self, name: str) -> None:
         """Open one of the `COST_TABS`."""
         self._on_more()
-        if self._dialog is not None:
-            self._dialog.tabs.show_panel(name)
+        self._dialog.tabs.show_panel(name)

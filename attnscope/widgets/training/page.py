@@ -1,6 +1,7 @@
 """The training page: recipe and controls at the left, curves above, the watched sentence below."""
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Qt, QTimer, Signal, Slot
@@ -67,7 +68,6 @@ class TrainingPage(QWidget):
         self.setProperty("role", "page")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         self._run = RunPanel(state, sweep, recents)
-        self._curves: CurvesView | None = None
         self._wanted_inside = ""
         self.sweep_line = SweepLine(sweep)
         self.sweep_line.failed.connect(self.failed)
@@ -124,7 +124,7 @@ class TrainingPage(QWidget):
                 if scaling
                 else None
             )
-        charts = self._curves.charts() if self._curves is not None else ()
+        charts = self._curves.charts()
         if not charts:
             return None
         if len(self._state.runs.shown) > 1:
@@ -175,7 +175,7 @@ class TrainingPage(QWidget):
 
     def showEvent(self, event: QShowEvent) -> None:
         super().showEvent(event)
-        self._add_curves()
+        _ = self._curves
         self._state.watch.set_watched(True)
         self._show_film()
         self._state.planning.ask_again()
@@ -195,16 +195,17 @@ class TrainingPage(QWidget):
         self._state.watch.set_watched(False)
         self._timer.stop()
 
-    def _add_curves(self) -> None:
-        """Build the plots when they are first seen: the plotting library is slow to import."""
-        if self._curves is None:
-            from attnscope.widgets.training.curves_view import CurvesView
+    @cached_property
+    def _curves(self) -> "CurvesView":
+        """The plots, made when the page is first seen: the plotting library is slow to import."""
+        from attnscope.widgets.training.curves_view import CurvesView
 
-            self._curves = CurvesView(lambda: self._state.runs.shown)
-            self._curves.hover_text.connect(self.hover_text)
-            self._curves.step_pointed.connect(self._inside.stand_at)
-            self._curves.step_chosen.connect(self._state.watch.replay.go_to_step)
-            self._curves_place.addWidget(self._curves)
+        curves = CurvesView(lambda: self._state.runs.shown)
+        curves.hover_text.connect(self.hover_text)
+        curves.step_pointed.connect(self._inside.stand_at)
+        curves.step_chosen.connect(self._state.watch.replay.go_to_step)
+        self._curves_place.addWidget(curves)
+        return curves
 
     def _build(self) -> None:
         run = self._run
@@ -280,15 +281,12 @@ class TrainingPage(QWidget):
 
     @Slot(float)
     def _on_step_pointed(self, step: float) -> None:
-        if self._curves is not None:
-            self._curves.stand_at(step)
+        self._curves.stand_at(step)
 
     @Slot()
     def _on_tick(self) -> None:
         self._state.tick()
         self._run.show_progress()
-        if self._curves is None:
-            return
         self._curves.set_n_steps(self._state.run.n_steps)
         self._curves.redraw()
         checkpoint = self._state.watch.replay.checkpoint

@@ -23,6 +23,7 @@ from attnscope.viewmodels.training.sweeping import SweepState
 from attnscope.widgets.folder_dialog import ask_new_folder
 from attnscope.widgets.form_parts import column, inset_text, narrow_combo, row
 from attnscope.widgets.labels import PlainLabel, named, plain_tooltip, push_button, when
+from attnscope.widgets.open_dialog import dialog_of, open_one
 
 # Several runs of the recipe: which seeds and values, which go on, and where they are written.
 
@@ -226,7 +227,6 @@ class SweepLine(QWidget):
     def __init__(self, state: SweepState) -> None:
         super().__init__()
         self._state = state
-        self.dialog: SweepDialog | None = None
         self.title = PlainLabel(role="name")
         self.words = PlainLabel(role="muted", wraps=True)
         self.best_button = push_button("Open best", clicked=state.open_best)
@@ -243,24 +243,23 @@ class SweepLine(QWidget):
     @Slot()
     def open_dialog(self) -> None:
         """Ask what to vary."""
-        if self.dialog is None:
-            self.dialog = SweepDialog(self._state, self.window())
-            self.dialog.begun.connect(self.begun)
-            self.dialog.finished.connect(self._on_finished)
-        self.dialog.show()
-        self.dialog.raise_()
+        open_one(self.window(), SweepDialog, self._make_dialog)
 
-    @Slot()
-    def _on_finished(self) -> None:
-        if self.dialog is not None:
-            self.dialog.deleteLater()
-            self.dialog = None
+    @property
+    def dialog(self) -> SweepDialog | None:
+        """The dialog that asks, while it is open."""
+        return dialog_of(self.window(), SweepDialog)
+
+    def _make_dialog(self) -> SweepDialog:
+        dialog = SweepDialog(self._state, self.window())
+        dialog.begun.connect(self.begun)
+        return dialog
 
     def _follow(self) -> None:
         if self._state.is_active != self._timer.isActive():
             (self._timer.start if self._state.is_active else self._timer.stop)()
         self._show()
-        if self.dialog is None or not self._state.problem:  # an open dialog tells it itself
+        if not self._state.problem or self.dialog is None:  # an open dialog tells it itself
             self.failed.emit("several runs", self._state.problem)
 
     def _show(self) -> None:

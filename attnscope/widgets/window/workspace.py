@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
 
-from PySide6.QtCore import QLockFile, QMimeData, QObject, Qt, QThreadPool, QTimer, Slot
+from PySide6.QtCore import QLockFile, QMimeData, QObject, QThreadPool, QTimer, Slot
 from PySide6.QtGui import QAction, QGuiApplication
 from PySide6.QtWidgets import QApplication, QDialog, QMainWindow, QMenu, QWidget
 
@@ -33,6 +33,7 @@ from attnscope.widgets.offers import (
     sample_offers,
     session_offers,
 )
+from attnscope.widgets.open_dialog import open_one
 from attnscope.widgets.possible import allow
 from attnscope.widgets.window.command_palette import CommandPalette
 from attnscope.widgets.window.commands import PRESENTING
@@ -50,27 +51,40 @@ LAST_NAME = f"last{ENDING}"
 
 
 class Autosave(QObject):
-    """Writes what `content` gives into `folder`, at most once a second; empty content is not kept."""
+    """Writes what `content` gives into a folder, at most once a second; empty content is not kept.
 
-    def __init__(self, folder: Path, content: Callable[[], bytes], parent: QObject) -> None:
+    Nothing is written or found before it has begun, nor after its end.
+    """
+
+    def __init__(self, content: Callable[[], bytes], parent: QObject) -> None:
         super().__init__(parent)
-        self._folder, self._content = folder, content
-        self._path = folder / f"open-{os.getpid()}-{time.time_ns()}{ENDING}"
-        self._lock = QLockFile(f"{self._path}.lock")
-        self._lock.setStaleLockTime(0)
+        self._content = content
+        self._lie_in(Path(os.devnull))
         self._written = b""
         self._pool = QThreadPool(self)
         self._pool.setMaxThreadCount(1)
         self._timer = QTimer(self, singleShot=True, interval=_PAUSE_MS)
         self._timer.timeout.connect(self.save_now)
 
+    def _lie_in(self, folder: Path) -> None:
+        self._folder = folder
+        self._path = folder / f"open-{os.getpid()}-{time.time_ns()}{ENDING}"
+        self._lock = QLockFile(f"{self._path}.lock")
+        self._lock.setStaleLockTime(0)
+
     @property
     def path(self) -> Path:
         """Where the copy is."""
         return self._path
 
-    def start(self) -> Path | None:
+    @property
+    def is_on(self) -> bool:
+        """Whether copies are kept here."""
+        return self._lock.isLocked()
+
+    def start(self, folder: Path) -> Path | None:
         """Begin; gives the newest copy of a program that died, or None."""
+        self._lie_in(folder)
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
         except OSError:
@@ -81,14 +95,14 @@ class Autosave(QObject):
 
     def touch(self) -> None:
         """Something changed: it will be written within a second."""
-        if not self._timer.isActive():
+        if self.is_on and not self._timer.isActive():
             self._timer.start()
 
     @Slot()
     def save_now(self) -> None:
         """Write what changed, on another thread."""
         content = self._content()
-        if content and content != self._written and self._lock.isLocked():
+        if content and content != self._written and self.is_on:
             self._written = content
             self._pool.start(lambda: _write_quietly(self._path, content))
 
@@ -96,8 +110,9 @@ class Autosave(QObject):
         """The program ends as it should: what was open becomes the last session, the copy goes."""
         self._timer.stop()
         self._pool.waitForDone(2000)
-        content = self._content()
-        if content and self._lock.isLocked():
+        if not self.is_on:
+            return
+        if content := self._content():
             _write_quietly(self._folder / LAST_NAME, content)
         self._path.unlink(missing_ok=True)
         self._lock.unlock()
@@ -189,15 +204,13 @@ class GetModels(QObject):
         """Show the shelf, with a model chosen on it where one is named."""
         from attnscope.widgets.shelf.dialog import ShelfDialog  # not before the first paint
 
-        dialog = self._window.findChild(ShelfDialog)
-        if dialog is None:
+        def make() -> ShelfDialog:
             dialog = ShelfDialog(self.state, self._window)
-            dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
             dialog.open_wanted.connect(self._open_model)
+            return dialog
+
         self.state.show(name)
-        dialog.show()
-        dialog.raise_()
-        dialog.activateWindow()
+        open_one(self._window, ShelfDialog, make).activateWindow()
 
 
 class PageScripts:
@@ -262,7 +275,7 @@ class Workspace(QObject):
         self.getting = GetModels(window, states.shelf, files.open_gotten)
         files.awaited.get_model = self.getting.open
         self.recents = files.recents
-        self.autosave: Autosave | None = None
+        self.autosave = Autosave(files.content, self)
         self._came_from: QWidget | None = None
         self._more_offers: list[Callable[[], Iterable[Offer]]] = [partial(view_offers, files.kept)]
         self.scripts = PageScripts(session, view)
@@ -286,8 +299,8 @@ class Workspace(QObject):
         )
         self.panels = PanelWindows(window, {panel.name: panel for panel in panels})
         told, seen, kept = session.changed, view.changed, files.kept.changed
-        when(window, self._keep_copy, told.history, told.text, told.model)
-        when(window, self._keep_copy, seen.style, seen.view, seen.page, kept.all)
+        when(window, self.autosave.touch, told.history, told.text, told.model)
+        when(window, self.autosave.touch, seen.style, seen.view, seen.page, kept.all)
         when(window, self._on_folded, seen.folded)
 
     def handlers(self) -> Mapping[str, Callable[[], None]]:
@@ -324,8 +337,7 @@ class Workspace(QObject):
 
     def start_autosave(self, folder: Path) -> None:
         """Keep a copy of what is open in `folder`; offers what a program that died has left there."""
-        self.autosave = Autosave(folder, self.files.content, self)
-        if self.autosave.start() is not None:
+        if self.autosave.start(folder) is not None:
             self._session.notices.say(
                 "AttnScope ended unexpectedly last time; what was open has been saved.",
                 action="restore-session",
@@ -338,9 +350,7 @@ class Workspace(QObject):
         for dialog in self._window.findChildren(QDialog):
             dialog.close()
         self.panels.end()
-        if self.autosave is not None:
-            self.autosave.end()
-            self.autosave = None
+        self.autosave.end()
 
     def recent_menu(self) -> RecentMenu:
         """A menu of the sessions opened lately."""
@@ -370,7 +380,7 @@ class Workspace(QObject):
 
     def restore_last(self) -> None:
         """Open what was open when the program ended the last time, or died."""
-        path = self.autosave.last() if self.autosave is not None else None
+        path = self.autosave.last()
         if path is None:
             self._session.notices.say("There is no earlier session to restore.")
             return
@@ -378,8 +388,7 @@ class Workspace(QObject):
             self.files.restore(read_session(path))
         except LoadError as error:
             self._session.notices.say(str(error), is_error=True)
-        if self.autosave is not None:
-            self.autosave.forget(path)
+        self.autosave.forget(path)
 
     def reset_layout(self) -> None:
         """Every panel in its page, every splitter where it was at first, type at its own size."""
@@ -459,10 +468,6 @@ class Workspace(QObject):
         if wanted:
             self._view.set_size(wanted[0])
             self._session.notices.say(f"Type at {wanted[0]} %.")
-
-    def _keep_copy(self) -> None:
-        if self.autosave is not None:
-            self.autosave.touch()
 
     def _on_folded(self) -> None:
         if not self._view.is_presenting:
