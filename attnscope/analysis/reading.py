@@ -49,6 +49,11 @@ def predicting_tokens(inputs: Inputs) -> tuple[Token, ...]:
     return inputs.source.tokens if inputs.target is None else inputs.target.tokens
 
 
+def tokens_of_stack(inputs: Inputs, stack: Stack) -> tuple[Token, ...]:
+    """The tokens that a stack has a row for."""
+    return (inputs.source if stack != "decoder" or inputs.target is None else inputs.target).tokens
+
+
 @contextmanager
 def watched_streams(subject: OwnSubject, stack: Stack) -> Iterator[list[Tensor]]:
     """A list that fills with the streams of a stack, [batch, n_tokens, d], as a pass goes on."""
