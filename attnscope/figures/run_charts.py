@@ -211,9 +211,19 @@ PARTS: tuple[tuple[str, str, Quantity], ...] = (
     ("Open heads", "expected, gates are learned", "heads"),
     ("Span of each head", "tokens", "spans"),
     ("Next sentence", "share of pairs predicted correctly", "pairs"),
+    ("Batch size", "texts a step, warming up", "batch"),
+    ("Length", "most tokens of a text, warming up", "length"),
 )
 """Title, unit and quantity of each chart, in order; what a loss is the mean over, only the runs tell."""
-LINEAR: tuple[Quantity, ...] = ("speed", "accuracy", "heads", "spans", "pairs")
+LINEAR: tuple[Quantity, ...] = (
+    "speed",
+    "accuracy",
+    "heads",
+    "spans",
+    "pairs",
+    "batch",
+    "length",
+)
 """What is never drawn by its logarithm."""
 
 

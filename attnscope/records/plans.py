@@ -33,7 +33,8 @@ class Plan:
     and backward pass at the mean length. `memory` is by parts, for the longest batch. `disk_bytes` is of all
     checkpoints and states at the most. `n_learned` is how many numbers change where not all parameters do:
     beside the parameters, for low-rank changes. `rates` are steps from the first to the last, each with its
-    learning rate.
+    learning rate; `texts` and `lengths` those with the texts of a batch and the most tokens of a text, where
+    a warm-up has them grow. `mean_share` is what a step then costs on average, of one with the largest batch.
     """
 
     name: str
@@ -57,6 +58,9 @@ class Plan:
     notes: tuple[str, ...] = ()
     n_learned: int | None = None
     rates: tuple[tuple[int, float], ...] = ()
+    texts: tuple[tuple[int, int], ...] = ()
+    lengths: tuple[tuple[int, int], ...] = ()
+    mean_share: float = 1.0
 
     @property
     def memory_bytes(self) -> int:
@@ -76,7 +80,7 @@ class Plan:
     @property
     def flops(self) -> float:
         """Of the whole run."""
-        return self.flops_a_step * self.n_steps
+        return self.flops_a_step * self.n_steps * self.mean_share
 
     @property
     def seconds(self) -> tuple[float, float, float] | None:

@@ -31,7 +31,8 @@ class Step:
     """One optimiser step: mean training loss in nats, rate, gradient norm before clipping, speed.
 
     `n_tokens` were read in it, padding included; 0 in what older versions wrote. `open_heads` is the expected
-    number of open heads while gates are learned.
+    number of open heads while gates are learned. `n_texts` and `text_tokens` are the texts that were read and
+    the most tokens of one, each where a warm-up has it grow.
     """
 
     step: int
@@ -41,6 +42,8 @@ class Step:
     tokens_per_s: float
     n_tokens: int = 0
     open_heads: float | None = None
+    n_texts: int | None = None
+    text_tokens: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,7 @@ held once, in flat arrays; a batch is gathered from them.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Generic, Protocol, Self, TypeVar
 
 import numpy as np
@@ -13,9 +13,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from attnscope.errors import RecipeError
 from attnscope.nn.guiding import Guide
 from attnscope.training.objectives import Batch
 from attnscope.training.recipe import Recipe
+from attnscope.training.schedules import growing_steps, texts_at, tokens_at
 
 Ids = NDArray[np.int64]
 Mask = NDArray[np.bool_]
@@ -54,6 +56,16 @@ class BatchMaker(Protocol):
 
     def evaluation(self) -> Sequence[Batch]:
         """The same held-out batches every time; none when nothing is held out."""
+
+    def sized(self, n_texts: int, n_tokens: int) -> "BatchMaker":
+        """The same texts in batches of `n_texts`, of at most `n_tokens` tokens each."""
+
+
+def batches_of_step(batches: BatchMaker, recipe: Recipe, step: int) -> BatchMaker:
+    """What the batches of a step are drawn from: smaller and shorter ones while they grow."""
+    if step > growing_steps(recipe):
+        return batches
+    return batches.sized(texts_at(step, recipe), tokens_at(step, recipe))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,6 +109,10 @@ class TextBatches:
             for some in np.array_split(starts, -(-n_windows // self.batch_size))
         )
 
+    def sized(self, n_texts: int, n_tokens: int) -> Self:
+        """The same text in windows of `n_tokens`, `n_texts` at a time."""
+        return replace(self, batch_size=n_texts, n_tokens=n_tokens)
+
     @property
     def _body_length(self) -> int:
         return self.n_tokens if self.mask_share is None else self.n_tokens - 2
@@ -122,6 +138,10 @@ class Rows(Protocol):
     def total_lengths(self) -> Ids:
         """Tokens of each example, of all its parts together, [n]."""
 
+    @property
+    def longest_lengths(self) -> Ids:
+        """Tokens that the model reads of the longest part of each example, [n]."""
+
     def batch(self, rows: Ids) -> Batch:
         """The examples of these rows, padded to the longest of them."""
 
@@ -131,17 +151,26 @@ R = TypeVar("R", bound=Rows)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExampleBatches(Generic[R]):
-    """Whole examples, whatever is told of them, padded to the longest of the batch."""
+    """Whole examples, whatever is told of them, padded to the longest of the batch.
+
+    Those of the rows `drawn` are trained on, all without them.
+    """
 
     training: R
     held_out: R
     batch_size: int
     n_evaluation: int
     has_similar_lengths: bool = False
+    drawn: Ids | None = None
 
     @classmethod
     def of_recipe(cls, recipe: Recipe, training: R, held_out: R) -> Self:
-        """As many examples in a batch, and batches in an evaluation, as the recipe says."""
+        """As many examples in a batch, and batches in an evaluation, as the recipe says.
+
+        Raises RecipeError for a length warm-up that short examples cannot follow.
+        """
+        if recipe.schedule.length_warmup_steps:
+            _check_short_ones(training.longest_lengths, recipe.schedule.length_start)
         return cls(
             training=training,
             held_out=held_out,
@@ -151,13 +180,21 @@ class ExampleBatches(Generic[R]):
         )
 
     def draw(self, rng: np.random.Generator, progress: float) -> Batch:
-        lengths = self.training.total_lengths
+        lengths, drawn = self.training.total_lengths, self.drawn
         n_chunks = _CHUNKS if self.has_similar_lengths else 1
-        rows = rng.integers(0, len(lengths), size=self.batch_size * n_chunks)
+        n = len(lengths) if drawn is None else len(drawn)
+        rows = rng.integers(0, n, size=self.batch_size * n_chunks)
+        rows = rows if drawn is None else drawn[rows]
         if n_chunks > 1:
             order = np.argsort(lengths[rows], kind="stable")
             rows = np.array_split(rows[order], n_chunks)[int(rng.integers(n_chunks))]
         return self.training.batch(rows)
+
+    def sized(self, n_texts: int, n_tokens: int) -> Self:
+        """The examples that are no longer than `n_tokens`, `n_texts` at a time."""
+        return replace(
+            self, batch_size=n_texts, drawn=np.flatnonzero(self.training.longest_lengths <= n_tokens)
+        )
 
     def evaluation(self) -> Sequence[Batch]:
         """The first held-out examples."""
@@ -166,6 +203,22 @@ class ExampleBatches(Generic[R]):
         return tuple(
             self.held_out.batch(rows[i : i + self.batch_size]) for i in range(0, n_rows, self.batch_size)
         )
+
+
+def _check_short_ones(lengths: Ids, most: int) -> None:
+    """Raise RecipeError where no example has at most `most` tokens, or none has more."""
+    if not len(lengths):
+        return  # what is missing is told where it is read
+    least, longest = int(lengths.min()), int(lengths.max())
+    if least <= most < longest:
+        return
+    raise RecipeError(
+        f"schedule.length_start is {most}, and the examples have {least} to {longest} tokens.",
+        expected=f"a length from {least} to {longest - 1}, so that short examples can come first"
+        if least < longest
+        else "examples of different lengths, or no length warm-up",
+        action="Change schedule.length_start, or set schedule.length_warmup_steps to 0.",
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,6 +242,12 @@ class Examples:
     def total_lengths(self) -> Ids:
         """Tokens of each example, of source and target together."""
         return self.lengths if self.source_lengths is None else self.lengths + self.source_lengths
+
+    @property
+    def longest_lengths(self) -> Ids:
+        """Tokens read of the longer of source and target: the last of a target is only told."""
+        read = self.lengths - 1
+        return read if self.source_lengths is None else np.maximum(read, self.source_lengths)
 
     def batch(self, rows: Ids) -> Batch:
         """The examples of these rows, each read from `<s>` on and ended by `</s>`."""

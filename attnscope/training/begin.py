@@ -31,6 +31,7 @@ from attnscope.training.resume_points import (
 )
 from attnscope.training.run import RunFolder, require_writable
 from attnscope.training.saving import card_of
+from attnscope.training.schedules import texts_at
 from attnscope.training.starting import first_module, read_start, start_note
 from attnscope.training.techniques import Techniques
 
@@ -70,6 +71,7 @@ def begin(
     """
     check_fits(recipe.model, available_bytes(), is_training=True)
     ranks.check_batch(recipe.training.batch_size)
+    ranks.check_batch(texts_at(1, recipe), "schedule.batch_start")
     holds_state = ranks.is_writer and _holds_state(folder)
     if ranks.any(holds_state, device):
         return _resume(recipe, folder, device, ranks, may_lengthen=may_lengthen)

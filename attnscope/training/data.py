@@ -84,6 +84,11 @@ class LabelledRows:
         """Tokens of each example, of both texts together."""
         return self.lengths if self.second_lengths is None else self.lengths + self.second_lengths
 
+    @property
+    def longest_lengths(self) -> Ids:
+        """Tokens of the longer of both texts."""
+        return self.lengths if self.second_lengths is None else np.maximum(self.lengths, self.second_lengths)
+
     def batch(self, rows: Ids) -> Batch:
         ids, valid = part_of(self.ids, self.lengths, rows)
         second = second_valid = None
@@ -280,7 +285,8 @@ def _in_full(recipe: Recipe, tokenizer: Tokenizer | None) -> Prepared:
     n_memory = recipe.model.memory_tokens
     if n_memory:
         room = replace(recipe.model, max_tokens=recipe.model.max_tokens - n_memory, memory_tokens=0)
-        prepared = _prepare(replace(recipe, model=room), tokenizer)
+        behind = replace(recipe.schedule, length_start=recipe.schedule.length_start - n_memory)
+        prepared = _prepare(replace(recipe, model=room, schedule=behind), tokenizer)
         first = prepared.tokenizer.vocab_size
         return replace(
             prepared, batches=BehindMemory(batches=prepared.batches, vocab_size=first, n_memory=n_memory)

@@ -68,11 +68,11 @@ class Ranks:
         """Whether it is so in any process; all of them get the same answer."""
         return is_so if self.n == 1 else self.totals([float(is_so)], device)[0] > 0
 
-    def check_batch(self, batch_size: int) -> None:
+    def check_batch(self, batch_size: int, key: str = "training.batch_size") -> None:
         """Raise RecipeError when there is not one row of each batch for every process."""
         if batch_size < self.n:
             raise RecipeError(
-                f"training.batch_size is {batch_size} for {self.n} processes.",
+                f"{key} is {batch_size} for {self.n} processes.",
                 expected="at least one row for each of them",
                 action="Make the batch larger, or start fewer processes.",
             )

@@ -51,6 +51,10 @@ class PointedRows:
         """Tokens of each text."""
         return self.lengths
 
+    @property
+    def longest_lengths(self) -> Ids:
+        return self.lengths
+
     def batch(self, rows: Ids) -> Batch:
         """The texts of these rows with the places that are meant."""
         ids, valid = part_of(self.ids, self.lengths, rows)
@@ -127,6 +131,10 @@ class PictureRows:
         n_patches = (height // self.patch_size) * (width // self.patch_size)
         return np.full(len(self.pixels), 1 + n_patches, dtype=np.int64)
 
+    @property
+    def longest_lengths(self) -> Ids:
+        return self.total_lengths
+
     def batch(self, rows: Ids) -> Batch:
         """The pictures of these rows with their labels; the class token of each is scored."""
         numbers = patch_numbers(self.pixels[rows], self.patch_size)  # [B, T, n_numbers]
@@ -187,6 +195,10 @@ class TaggedRows:
     @property
     def total_lengths(self) -> Ids:
         """Tokens of each text."""
+        return self.lengths
+
+    @property
+    def longest_lengths(self) -> Ids:
         return self.lengths
 
     def batch(self, rows: Ids) -> Batch:
@@ -258,6 +270,10 @@ class SentencePairRows:
         """Tokens of each pair."""
         return self.lengths
 
+    @property
+    def longest_lengths(self) -> Ids:
+        return self.lengths
+
     def batch(self, rows: Ids) -> Batch:
         """The pairs of these rows, of which no token is hidden yet."""
         ids, valid = part_of(self.ids, self.lengths, rows)
@@ -288,6 +304,10 @@ class SentencePairBatches:
         """The first held-out pairs, the same tokens hidden every time."""
         rng = np.random.default_rng(_PAIRS_SEED)
         return tuple(self._hidden(batch, rng) for batch in self.pairs.evaluation())
+
+    def sized(self, n_texts: int, n_tokens: int) -> "SentencePairBatches":
+        """The pairs that are no longer than `n_tokens`, `n_texts` at a time."""
+        return replace(self, pairs=self.pairs.sized(n_texts, n_tokens))
 
     def _hidden(self, pairs: Batch, rng: np.random.Generator) -> Batch:
         hidden = masked_batch(pairs.ids.numpy(), self.vocabulary, self.mask_share, rng)

@@ -12,6 +12,7 @@ from attnscope.paths import resources_folder
 from attnscope.records.plans import BatchCell, BatchRow, FirstBatch
 from attnscope.schemes.objectives import OBJECTIVES
 from attnscope.text.tokenizer import Tokenizer
+from attnscope.training.batches import batches_of_step
 from attnscope.training.data import prepare
 from attnscope.training.objectives import Batch
 from attnscope.training.recipe import Recipe
@@ -36,7 +37,7 @@ def first_batch(recipe: Recipe, n_rows: int = 4) -> FirstBatch:
     rng = np.random.default_rng((recipe.training.seed, 1))  # as the run draws it
     if recipe.model.dropout or recipe.model.weight_dropout:
         rng.integers(2**63)
-    batch = prepared.batches.draw(rng, 0.0)
+    batch = batches_of_step(prepared.batches, recipe, 1).draw(rng, 0.0)
     hides = OBJECTIVES[recipe.objective.kind].hides_tokens
     told = _told(recipe, batch, prepared.tokenizer, prepared.labels)
     parts = (batch.ids, *(() if batch.target_ids is None else (batch.target_ids,)))

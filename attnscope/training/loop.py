@@ -27,6 +27,7 @@ from attnscope.nn.memory_on_paper import n_turns_of
 from attnscope.nn.norms import running_kept
 from attnscope.records.training import Evaluated, Finished, Started, Step, TrainingEvent
 from attnscope.schemes.norms import NORMS
+from attnscope.training.batches import batches_of_step
 from attnscope.training.begin import Begun, begin
 from attnscope.training.distributed import ALONE, Ranks, SharedLoss, whole_of
 from attnscope.training.evaluation import autocast_of, evaluate
@@ -39,7 +40,7 @@ from attnscope.training.recipe import Recipe
 from attnscope.training.row_workers import RowWorkers, can_divide, shape_of_batch
 from attnscope.training.run import RunFolder
 from attnscope.training.saving import Saver, save_elsewhere
-from attnscope.training.schedules import learning_rate_at
+from attnscope.training.schedules import learning_rate_at, texts_at, tokens_at
 from attnscope.training.tensorboard import TensorBoardMirror
 from attnscope.training.threads import (
     Way,
@@ -290,6 +291,7 @@ class TrainingRun:
                 tokens_per_s=outcome.n_tokens / max(self._clock() - started_at, 1e-9),
                 n_tokens=outcome.n_tokens,
                 open_heads=self._begun.techniques.open_heads,
+                **self._sizes(),
             )
             if self.step % training.evaluate_every == 0 or self.step == training.n_steps:
                 yield from self._evaluate()
@@ -301,6 +303,15 @@ class TrainingRun:
             yield from self._saver.save(self.step, is_last=True)
         yield from self._save_somewhere()
         yield self._finished()
+
+    def _sizes(self) -> dict[str, int]:
+        """The texts of the step that was made and the most tokens of one, where a warm-up has them grow."""
+        schedule, found = self.recipe.schedule, {}
+        if schedule.batch_warmup_steps:
+            found["n_texts"] = texts_at(self.step, self.recipe) * self.recipe.training.accumulate
+        if schedule.length_warmup_steps:
+            found["text_tokens"] = tokens_at(self.step, self.recipe)
+        return found
 
     def _save_somewhere(self) -> Iterator[TrainingEvent]:
         """Hand over what the run folder did not take; where nothing takes it, try again and again."""
@@ -322,7 +333,8 @@ class TrainingRun:
         if recipe.model.dropout or recipe.model.weight_dropout:
             torch.manual_seed((int(rng.integers(2**63)) + self._ranks.index) % 2**63)
         progress = self.step / recipe.training.n_steps
-        batches = [self._begun.data.batches.draw(rng, progress) for _ in range(recipe.training.accumulate)]
+        drawn = batches_of_step(self._begun.data.batches, recipe, self.step + 1)
+        batches = [drawn.draw(rng, progress) for _ in range(recipe.training.accumulate)]
         batches = self._begun.techniques.for_training(batches, rng)
         n_scored = max(1, sum(len(batch.labels) for batch in batches))
         self._begun.loss.module.train()

@@ -9,7 +9,7 @@ estimated from four stretches of it, before any tokenizer has been made.
 
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
@@ -45,7 +45,14 @@ from attnscope.training.parts import WATCHED_STEPS, Value
 from attnscope.training.recipe import Recipe
 from attnscope.training.resume_points import N_KEPT
 from attnscope.training.row_workers import can_divide
-from attnscope.training.schedules import drawn_rates
+from attnscope.training.schedules import (
+    drawn_rates,
+    drawn_texts,
+    drawn_tokens,
+    growing_steps,
+    texts_at,
+    tokens_at,
+)
 from attnscope.training.text_batches import N_AROUND
 from attnscope.training.threads import ways_up_to
 
@@ -156,6 +163,8 @@ PROGRAM_BYTES = 380 * 2**20
 _READ_BYTES = 20
 """Of each byte of a file: 1 MB of Shakespeare and 3 MB of pairs with vocabularies of thousands, measured."""
 _N_SAMPLED = 256
+_N_GROWTHS = 64
+"""At so many steps is counted what a step costs whose batch or texts are still growing."""
 _SAMPLE_SEED = 7
 
 
@@ -186,13 +195,18 @@ def longest_tokens(recipe: Recipe) -> int:
     return most if recipe.data.kind != "task" else min(most, int(_task_lengths(recipe).max()))
 
 
-def mean_tokens(recipe: Recipe) -> float:
-    """Tokens of a text of a batch on average, padding included: of a task's, or of a file's as estimated."""
+def mean_tokens(recipe: Recipe, n_most: int | None = None) -> float:
+    """Tokens of a text of a batch on average, padding included: of a task's, or of a file's as estimated.
+
+    With `n_most` of those that are no longer, while texts grow.
+    """
     most = recipe.model.max_tokens
     lengths = _task_lengths(recipe) if recipe.data.kind == "task" else file_lengths(recipe)
     if lengths is None or recipe.model.patch_size:
-        return float(longest_tokens(recipe))
+        return float(min(longest_tokens(recipe), n_most or most))
     lengths = np.minimum(lengths, most)
+    if n_most is not None and lengths.min() <= n_most:
+        lengths = lengths[lengths <= n_most]
     n = min(recipe.training.batch_size, len(lengths))
     if recipe.data.similar_lengths:
         lengths = np.sort(lengths)
@@ -315,6 +329,20 @@ def step_flops(recipe: Recipe, n_tokens: float) -> float:
     return passes * forward * n_sequences * n_tokens / whole
 
 
+def mean_share(recipe: Recipe) -> float:
+    """What the steps of a run cost on average, of one with all texts of a batch at their whole length."""
+    n_growing, n_steps = growing_steps(recipe), recipe.training.n_steps
+    if not n_growing:
+        return 1.0
+    edges = np.linspace(0, n_growing, min(n_growing, _N_GROWTHS) + 1).astype(np.int64)
+    growing = 0.0
+    for first, last in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
+        step = (first + last + 1) // 2
+        small = replace(recipe, training=replace(recipe.training, batch_size=texts_at(step, recipe)))
+        growing += (last - first) * step_flops(small, mean_tokens(small, tokens_at(step, recipe)))
+    return (growing / step_flops(recipe, mean_tokens(recipe)) + n_steps - n_growing) / n_steps
+
+
 def tokens_a_step(recipe: Recipe, n_tokens: float) -> float:
     """Tokens read in one optimiser step, of source and target together."""
     n_stacks = 2 if recipe.model.form == "encoder-decoder" else 1
@@ -363,6 +391,9 @@ def plan_recipe(
         if recipe.start.lora_rank or recipe.start.prompt_tokens
         else None,
         rates=drawn_rates(recipe),
+        texts=drawn_texts(recipe),
+        lengths=drawn_tokens(recipe),
+        mean_share=mean_share(recipe),
     )
 
 

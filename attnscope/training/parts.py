@@ -111,6 +111,12 @@ class SchedulePart:
 
     A trapezoid stays at the full rate and falls straight to `final_share` over the last `decay_share` of the
     steps (Hägele et al. 2024): until then it is the same for a run of any length.
+
+    Over the first `batch_warmup_steps` a batch grows from `batch_start` texts to all of them (Brown et al.
+    2020, appendix B), over the first `length_warmup_steps` a text from at most `length_start` tokens to all
+    that the model reads: "linear" (Li et al. 2022), or "jump", short until then and long from then on
+    (Devlin et al. 2018, appendix A.2). Running text is cut to the length; of whole examples those that are
+    no longer are drawn.
     """
 
     kind: Literal["noam", "linear", "cosine", "trapezoid", "constant"] = "cosine"
@@ -118,6 +124,11 @@ class SchedulePart:
     factor: Annotated[float, Between(1e-6, 1000.0)] = 1.0
     final_share: Annotated[float, Between(0.0, 1.0)] = 0.0
     decay_share: Annotated[float, Between(0.001, 1.0)] = 0.2
+    batch_warmup_steps: Annotated[int, Between(0, 10_000_000)] = 0
+    batch_start: Annotated[int, Between(1, 65_536)] = 1
+    length_warmup_steps: Annotated[int, Between(0, 10_000_000)] = 0
+    length_start: Annotated[int, Between(1, 1_048_576)] = 8
+    length_rise: Literal["linear", "jump"] = "linear"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

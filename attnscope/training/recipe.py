@@ -20,6 +20,7 @@ from attnscope.nn.config_checks import ID_LISTS
 from attnscope.nn.recurrent_choices import ignored_choices
 from attnscope.records.models import Form
 from attnscope.records.sites import Stack
+from attnscope.schemes.masks import MASKS
 from attnscope.schemes.norms import NORMS
 from attnscope.schemes.objectives import OBJECTIVES
 from attnscope.schemes.optimizers import OPTIMIZERS
@@ -58,6 +59,8 @@ __all__ = [
 ]
 
 _WISHED_LABELS = 2
+_LEAST_TEXT = 8
+"""Tokens of running text, the shortest from which every objective has something to learn."""
 _HIDDEN = re.compile(r"\s*(<mask>|\[MASK\])")
 _STACKS_OF_FORM: dict[Form, tuple[Stack, ...]] = {
     "encoder": ("encoder",),
@@ -448,6 +451,7 @@ def _check_choices(recipe: Recipe) -> None:
         _label_faults,
         _start_faults,
         _gate_faults,
+        _growth_faults,
     ):
         _raise_first(faults(recipe))
 
@@ -571,6 +575,27 @@ def _gate_faults(recipe: Recipe) -> Iterator[_Fault]:
     there = _STACKS_OF_FORM[form]
     if any(word not in there for word in stacks.replace(",", " ").split()):
         yield "gates.stacks", stacks, f"some of {', '.join(there)}, or nothing for all"
+
+
+def _growth_faults(recipe: Recipe) -> Iterator[_Fault]:
+    """What does not go with batches and texts that grow over the first steps."""
+    schedule, model = recipe.schedule, recipe.model
+    start, n_most = schedule.batch_start, recipe.training.batch_size
+    if schedule.batch_warmup_steps and start > n_most:
+        yield "schedule.batch_start", start, f"at most training.batch_size, which is {n_most}"
+    if not schedule.length_warmup_steps:
+        return
+    start = schedule.length_start
+    n_before = model.memory_tokens + model.prefix_tokens * MASKS[model.mask].has_prefix
+    least = n_before + (_LEAST_TEXT if recipe.data.kind == "text" else 1)
+    if model.patch_size:
+        told = "0: pictures are all of one size"
+        yield "schedule.length_warmup_steps", schedule.length_warmup_steps, told
+    elif start > model.max_tokens:
+        yield "schedule.length_start", start, f"at most model.max_tokens, which is {model.max_tokens}"
+    elif start < least:
+        first = f" beside {n_before} in front of it" if n_before else ""
+        yield "schedule.length_start", start, f"at least {least}: some tokens of each text{first}"
 
 
 def _shown(value: object) -> str:

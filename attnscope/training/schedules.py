@@ -1,13 +1,16 @@
-"""Learning rates as functions of the step.
+"""Learning rates, texts of a batch and tokens of a text as functions of the step.
 
 | symbol | meaning                                   |
 |--------|-------------------------------------------|
 | t      | step about to be made, counted from 1     |
 | w      | warm-up steps                             |
 | n      | steps of the whole run                    |
+
+What has the size a at the first step and b from step w + 1 on has ⌊a + (b − a) · (t − 1) / w⌋ at step t.
 """
 
 import math
+from collections.abc import Callable
 
 from attnscope.training.parts import Recipe, SchedulePart
 
@@ -18,6 +21,59 @@ def learning_rate_at(step: int, recipe: Recipe) -> float:
     if schedule.kind == "noam":
         return schedule.factor * noam(step, d_model=recipe.model.d_model, warmup_steps=schedule.warmup_steps)
     return recipe.optimizer.learning_rate * share_at(step, schedule, n_steps=recipe.training.n_steps)
+
+
+def texts_at(step: int, recipe: Recipe) -> int:
+    """How many texts each batch of step `step` has, under the batch-size warm-up (Brown et al. 2020)."""
+    schedule = recipe.schedule
+    return _grown(step, schedule.batch_warmup_steps, schedule.batch_start, recipe.training.batch_size)
+
+
+def tokens_at(step: int, recipe: Recipe) -> int:
+    """The most tokens of a text at step `step`, under the length warm-up (Li et al. 2022)."""
+    schedule, most = recipe.schedule, recipe.model.max_tokens
+    n_warmup = schedule.length_warmup_steps
+    step = 1 if schedule.length_rise == "jump" and step <= n_warmup else step
+    return _grown(step, n_warmup, schedule.length_start, most)
+
+
+def _grown(step: int, n_warmup: int, first: int, last: int) -> int:
+    return last if step > n_warmup else first + (last - first) * (step - 1) // n_warmup
+
+
+def texts_until(step: int, recipe: Recipe) -> int:
+    """How many texts the first `step` steps read, all batches of each together."""
+    n_growing = min(step, recipe.schedule.batch_warmup_steps)
+    n_texts = sum(texts_at(k, recipe) for k in range(1, n_growing + 1))
+    return (n_texts + (step - n_growing) * recipe.training.batch_size) * recipe.training.accumulate
+
+
+def growing_steps(recipe: Recipe) -> int:
+    """How many steps of the run have smaller batches or shorter texts than the later ones."""
+    schedule = recipe.schedule
+    return min(recipe.training.n_steps, max(schedule.batch_warmup_steps, schedule.length_warmup_steps))
+
+
+def drawn_texts(recipe: Recipe) -> tuple[tuple[int, int], ...]:
+    """Steps of a run with the texts of their batches; none without a batch-size warm-up."""
+    return _drawn(recipe, recipe.schedule.batch_warmup_steps, texts_at)
+
+
+def drawn_tokens(recipe: Recipe) -> tuple[tuple[int, int], ...]:
+    """Steps of a run with the most tokens of their texts; none without a length warm-up."""
+    return _drawn(recipe, recipe.schedule.length_warmup_steps, tokens_at)
+
+
+def _drawn(
+    recipe: Recipe, n_warmup: int, value_at: Callable[[int, Recipe], int], n_points: int = 96
+) -> tuple[tuple[int, int], ...]:
+    """Steps in equal distances over what grows, and the last, each with its value."""
+    if not n_warmup:
+        return ()
+    n_steps = recipe.training.n_steps
+    rising = (1 + k * n_warmup // n_points for k in range(n_points))
+    steps = sorted({step for step in (1, *rising, n_warmup, n_warmup + 1, n_steps) if step <= n_steps})
+    return tuple((step, value_at(step, recipe)) for step in steps)
 
 
 def drawn_rates(recipe: Recipe, n_points: int = 96) -> tuple[tuple[int, float], ...]:

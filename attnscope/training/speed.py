@@ -94,6 +94,7 @@ _OF_SPEED = {
     "data": ("kind", "task", "similar_lengths"),
     "objective": ("kind", "mask_share", "next_sentence", "corrupted_share", "mean_span"),
     "optimizer": ("kind",),
+    "schedule": ("batch_warmup_steps", "batch_start", "length_warmup_steps", "length_start", "length_rise"),
     "training": ("batch_size", "accumulate", "precision", "checkpointing", "compile"),
     "start": ("lora_rank", "prompt_tokens"),
 }

@@ -23,6 +23,7 @@ from attnscope.strict_json import as_object, read_json
 from attnscope.training.follow import RunFollower
 from attnscope.training.recipe import Recipe, parse_recipe, tables_of
 from attnscope.training.run import RunFolder
+from attnscope.training.schedules import texts_until
 
 MAX_RUNS = 200
 _MAX_POINTS = 1000
@@ -241,7 +242,7 @@ def _costs(
     count = count_parameters(config)
     n_parameters = started.n_parameters if started else count.total
     n_body = max(0, n_parameters - sum(n for part, n in count.parts if part in _EMBEDDINGS))
-    n_sequences = n_steps * recipe.training.batch_size * recipe.training.accumulate
+    n_sequences = texts_until(n_steps, recipe)
     if not n_sequences or not math.isfinite(n_tokens):
         return n_parameters, n_body, 0.0 if not n_sequences else math.nan
     n_texts = 2 if config.form == "encoder-decoder" else 1  # costs are counted for each token of the source

@@ -96,6 +96,8 @@ def _values_of(event: TrainingEvent) -> tuple[tuple[str, float], ...]:
                 ("gradient_norm", event.gradient_norm),
                 ("tokens_per_s", event.tokens_per_s),
                 ("open_heads", event.open_heads),
+                ("batch_texts", event.n_texts),
+                ("text_tokens", event.text_tokens),
             )
         case Evaluated():
             found = (

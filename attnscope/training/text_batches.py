@@ -170,6 +170,10 @@ class PairBatches:
         parts = np.array_split(np.arange(n_pairs), -(-n_pairs // self.batch_size))
         return tuple(self._batch(self.held_out, starts[p], is_next[p], length, rng) for p in parts)
 
+    def sized(self, n_texts: int, n_tokens: int) -> "PairBatches":
+        """The same text in pairs of `n_tokens`, `n_texts` at a time."""
+        return replace(self, batch_size=n_texts, n_tokens=n_tokens)
+
     def _length(self, ids: Ids) -> int:
         """Tokens of A and B together; half of the text at most, so that B can begin elsewhere."""
         return max(2, min(self.n_tokens - N_AROUND, len(ids) // 2))
@@ -271,6 +275,10 @@ class SpanBatches:
         parts = np.array_split(starts, -(-n_windows // self.batch_size))
         return tuple(self._batch(self.held_out, part, length, rng) for part in parts)
 
+    def sized(self, n_texts: int, n_tokens: int) -> "SpanBatches":
+        """The same text in shorter windows, `n_texts` at a time."""
+        return replace(self, batch_size=n_texts, n_tokens=n_tokens)
+
     @property
     def _length(self) -> int:
         """The most tokens of text whose source and target both fit, with what is put around them."""
@@ -323,6 +331,10 @@ class AfterPrefix:
         """The same held-out batches every time."""
         return tuple(self._cut(batch) for batch in self.batches.evaluation())
 
+    def sized(self, n_texts: int, n_tokens: int) -> "AfterPrefix":
+        """The other maker's batches at this size."""
+        return replace(self, batches=self.batches.sized(n_texts, n_tokens))
+
     def _cut(self, batch: Batch) -> Batch:
         is_open = batch.scored % batch.ids.shape[1] >= self.n_prefix - 1
         return replace(batch, scored=batch.scored[is_open], labels=batch.labels[is_open])
@@ -342,6 +354,10 @@ class BehindMemory:
     def evaluation(self) -> Sequence[Batch]:
         """The same held-out batches every time."""
         return tuple(self._longer(batch) for batch in self.batches.evaluation())
+
+    def sized(self, n_texts: int, n_tokens: int) -> "BehindMemory":
+        """The other maker's batches at this size: memory tokens count among those of a text."""
+        return replace(self, batches=self.batches.sized(n_texts, n_tokens - self.n_memory))
 
     def _longer(self, batch: Batch) -> Batch:
         n_texts, n_tokens = batch.ids.shape

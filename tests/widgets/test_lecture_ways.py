@@ -45,7 +45,8 @@ _WORDS = (
     "sorting, bracket matching, DeepNet, weight change by layer, "
     "low-rank, local attention, scaling laws, "
     "fine-tuning instability, dictionary, hidden states, encoder-decoder attention, "
-    "next sentence, NSP, IsNext, gradient accumulation, checkpointing, bfloat16, nested lists"
+    "next sentence, NSP, IsNext, gradient accumulation, checkpointing, bfloat16, nested lists, "
+    "batch size warm-up, length warm-up, sequence-length warm-up, curriculum, curriculum learning"
 ).split(", ")
 
 

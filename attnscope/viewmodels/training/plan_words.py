@@ -59,14 +59,20 @@ def memory_rows(plan: Plan) -> tuple[Row, ...]:
 
 def work_rows(plan: Plan) -> tuple[Row, ...]:
     """Operations and time."""
+    growing = f" when full; a step costs {plan.mean_share:.0%} on average" if plan.mean_share < 1 else ""
     rows = [
         ("a batch", f"{plural(plan.n_sequences, 'text')} of at most {plural(plan.n_tokens, 'token')}"),
-        ("tokens a step", f"{plan.tokens_a_step:,.0f}"),
+        ("tokens a step", f"{plan.tokens_a_step:,.0f}{growing}"),
         ("operations a step", flops_text(plan.flops_a_step)),
         (f"all {plan.n_steps:,} steps", flops_text(plan.flops)),
     ]
     if plan.rates:
         rows.append(("learning rate", rate_words(plan)))
+    rows += [
+        (name, words)
+        for name, words in (("batch size", texts_words(plan)), ("length", tokens_words(plan)))
+        if words
+    ]
     if plan.seconds is not None and plan.pace is not None:
         low, expected, high = plan.seconds
         least, most = rough_text(low), rough_text(high)
@@ -88,6 +94,28 @@ def rate_words(plan: Plan) -> str:
     last = plan.rates[-1][1]
     whole = f"{peak:.3g}" if first == 1 else f"rises to {peak:.3g} at step {first:,}"
     return whole if last == peak else f"{whole}, falls to {last:.3g} at step {plan.rates[-1][0]:,}"
+
+
+def texts_words(plan: Plan) -> str:
+    """How a batch grows over a batch-size warm-up; empty where it does not."""
+    return _growth(plan.texts, "text")
+
+
+def tokens_words(plan: Plan) -> str:
+    """How texts grow over a length warm-up; empty where they do not."""
+    return _growth(plan.lengths, "token")
+
+
+def _growth(points: Sequence[tuple[int, int]], unit: str) -> str:
+    if not points:
+        return ""
+    values = [value for _, value in points]
+    first, last = values[0], values[-1]
+    if first == last:
+        return plural(first, unit)
+    step = next(step for step, value in points if value == last)
+    is_jump = last > first + 1 and set(values) == {first, last}
+    return f"{'jumps' if is_jump else 'grows'} from {first:,} to {plural(last, unit)} at step {step:,}"
 
 
 def disk_rows(plan: Plan) -> tuple[Row, ...]:

@@ -28,6 +28,8 @@ class RunCurves:
         self.tokens_per_s = CurveData()
         self.step_tokens = CurveData()
         self.open_heads = CurveData()
+        self.batch_texts = CurveData()
+        self.text_tokens = CurveData()
         self.next_sentence = CurveData()
         self.spans: dict[str, CurveData] = {}
         self.resumed_at: tuple[int, ...] = ()
@@ -44,6 +46,8 @@ class RunCurves:
             self.tokens_per_s,
             self.step_tokens,
             self.open_heads,
+            self.batch_texts,
+            self.text_tokens,
             self.next_sentence,
             *self.spans.values(),
         )
@@ -127,7 +131,14 @@ class RunCurves:
         for look in looks:
             for head, z in look.spans or ():
                 self.spans.setdefault(head, CurveData()).extend(np.array([float(look.step)]), np.array([z]))
-        for curve, told in ((self.open_heads, heads), (self.next_sentence, pairs)):
+        sizes = [(s.step, s.n_texts) for s in steps if s.n_texts is not None]
+        lengths = [(s.step, s.text_tokens) for s in steps if s.text_tokens is not None]
+        for curve, told in (
+            (self.open_heads, heads),
+            (self.next_sentence, pairs),
+            (self.batch_texts, sizes),
+            (self.text_tokens, lengths),
+        ):
             if told:
                 table = np.array(told, dtype=np.float64)
                 curve.extend(table[:, 0], table[:, 1])

@@ -1,7 +1,8 @@
 """One line below the recipe: what it costs, or what is wrong with it."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
+from typing import NamedTuple
 
 from PySide6.QtCore import QPointF, QRectF, Qt, Slot
 from PySide6.QtGui import (
@@ -27,6 +28,7 @@ from PySide6.QtWidgets import (
 )
 
 from attnscope.counting import bytes_text, short_count
+from attnscope.figures.colours import series_colour
 from attnscope.figures.style import NORMAL_PX, font, type_px
 from attnscope.records.plans import Plan
 from attnscope.viewmodels.training.plan_words import (
@@ -44,6 +46,8 @@ from attnscope.viewmodels.training.plan_words import (
     rate_words,
     seconds_text,
     size_rows,
+    texts_words,
+    tokens_words,
     work_rows,
 )
 from attnscope.viewmodels.training.preset_recipe import take_preset
@@ -61,8 +65,8 @@ COST_TABS = {
     "Turing-NLG, GPT-3; parameters, data and hardware beside what is counted here",
 }
 """The tabs of the dialog, each with what it shows."""
-_STRIP_PX = 44
-"""The height of the drawn schedule, its words included."""
+_STRIP_PX, _BAND_PX = 44, 34
+"""The height of the drawn learning rate, and of what warms up below it, with their words."""
 
 # What the recipe costs in full, and the table of presets: a window of its own that follows the editor.
 
@@ -287,54 +291,79 @@ def _preset_table() -> QTableWidget:
     return table
 
 
+class _Band(NamedTuple):
+    """One quantity against the step, with its words; `colour` is that of a series, without it the accent."""
+
+    points: Sequence[tuple[int, float]]
+    words: str
+    colour: int | None = None
+
+
 class RateStrip(Dressed):
-    """The learning rate of a plan against the step, small, with where it is largest in words."""
+    """What a plan schedules against the step, small, with words: the learning rate, and below it the batch
+    size and the length of texts where these warm up.
+    """
 
     def __init__(self) -> None:
         super().__init__()
-        self._rates: tuple[tuple[int, float], ...] = ()
-        self._words = ""
+        self._bands: tuple[_Band, ...] = ()
         self.dress()
 
     def dress(self) -> None:
-        self.setFixedHeight(round(type_px(_STRIP_PX)))
+        self._fit_height()
         self.update()
 
     def show_plan(self, plan: Plan | None) -> None:
-        """Draw the schedule of a plan; nothing without one."""
-        self._rates = () if plan is None else plan.rates
-        self._words = "" if plan is None else f"learning rate {rate_words(plan)}"
-        self.setVisible(bool(self._rates))
-        self.setToolTip(self._words)
-        self.setAccessibleName(self._words)
+        """Draw the schedules of a plan; nothing without one."""
+        self._bands = () if plan is None else tuple(band for band in _bands(plan) if band.points)
+        words = "\n".join(band.words for band in self._bands)
+        self.setVisible(bool(self._bands))
+        self.setToolTip(words)
+        self.setAccessibleName(words.replace("\n", "; "))
+        self._fit_height()
         self.update()
 
+    def _fit_height(self) -> None:
+        n_below = max(0, len(self._bands) - 1)
+        self.setFixedHeight(round(type_px(_STRIP_PX)) + n_below * round(type_px(_BAND_PX)))
+
     def paintEvent(self, event: QPaintEvent) -> None:
-        if not self._rates:
+        if not self._bands:
             return
+        last, top = self._bands[0].points[-1][0], 0.0
+        with QPainter(self) as painter:
+            painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+            painter.setFont(font())
+            for band in self._bands:
+                height = round(type_px(_BAND_PX if top else _STRIP_PX))
+                self._paint(painter, band, QRectF(0.0, top, self.width(), height), last)
+                top += height
+
+    def _paint(self, painter: QPainter, band: _Band, room: QRectF, last: int) -> None:
         palette = self.theme
-        line = type_px(NORMAL_PX)
-        box = QRectF(1.0, 2.0, self.width() - 2.0, self.height() - line - 4.0)
-        last, peak = self._rates[-1][0], max(rate for _, rate in self._rates)
+        box = room.adjusted(1.0, 2.0, -1.0, -type_px(NORMAL_PX) - 2.0)
+        peak = max(value for _, value in band.points)
         points = [
             QPointF(
                 box.x() + box.width() * (step - 1) / max(1, last - 1),
-                box.bottom() - box.height() * rate / peak if peak > 0 else box.bottom(),
+                box.bottom() - box.height() * value / peak if peak > 0 else box.bottom(),
             )
-            for step, rate in self._rates
+            for step, value in band.points
         ]
-        with QPainter(self) as painter:
-            painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-            painter.setPen(QPen(QColor(palette.grid), 1.0))
-            painter.drawLine(box.bottomLeft(), box.bottomRight())
-            painter.setPen(QPen(QColor(palette.accent), 1.5))
-            painter.drawPolyline(QPolygonF(points))
-            painter.setPen(QColor(palette.muted))
-            painter.setFont(font())
-            words = QFontMetricsF(painter.font()).elidedText(
-                self._words, Qt.TextElideMode.ElideRight, box.width()
-            )
-            painter.drawText(QPointF(box.x(), self.height() - 3.0), words)
+        painter.setPen(QPen(QColor(palette.grid), 1.0))
+        painter.drawLine(box.bottomLeft(), box.bottomRight())
+        colour = palette.accent if band.colour is None else series_colour(palette, band.colour)
+        painter.setPen(QPen(QColor(colour), 1.5))
+        painter.drawPolyline(QPolygonF(points))
+        painter.setPen(QColor(palette.muted))
+        words = QFontMetricsF(painter.font()).elidedText(band.words, Qt.TextElideMode.ElideRight, box.width())
+        painter.drawText(QPointF(box.x(), room.bottom() - 3.0), words)
+
+
+def _bands(plan: Plan) -> Iterator[_Band]:
+    yield _Band(plan.rates, f"learning rate {rate_words(plan)}")
+    yield _Band(plan.texts, f"batch size {texts_words(plan)}", 5)
+    yield _Band(plan.lengths, f"length {tokens_words(plan)}", 6)
 
 
 class CostBar(QWidget):
