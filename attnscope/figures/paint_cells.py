@@ -166,7 +166,7 @@ def _paint_names(
         above, Qt.AlignmentFlag.AlignLeft, shown.column_title[:1].upper() + shown.column_title[1:]
     )
     painter.save()
-    painter.translate(rect.left() + type_px(10), cells.center().y())
+    painter.translate(rect.left() + high, cells.center().y())
     painter.rotate(-90)
     side = QRectF(-max(cells.height(), 60.0) / 2, -high, max(cells.height(), 60.0), high)
     painter.drawText(side, Qt.AlignmentFlag.AlignCenter, shown.row_title[:1].upper() + shown.row_title[1:])
@@ -222,9 +222,10 @@ def _paint_legend(painter: QPainter, rect: QRectF, shown: CellMap, palette: Pale
         for step in dict.fromkeys((1, max(1, round(shown.limit)))):
             red, green, blue = table[20 + round(225 * (1 - (step - 1) / max(shown.limit, 1)))].tolist()
             entries.append((f"#{red:02x}{green:02x}{blue:02x}", f"{step}"))
-    elif shown.kind == "signed" and not np.isnan(shown.values).all():
-        table, limit = lut(difference_map(palette)), shown.limit
-        for code, value in ((0, -limit), (128, 0.0), (255, limit)):
+    elif not np.isnan(shown.values).all():
+        limit, is_signed = shown.limit, shown.kind == "signed"
+        table = lut(difference_map(palette) if is_signed else "viridis")
+        for code, value in ((0, -limit), (128, 0.0), (255, limit)) if is_signed else ((0, 0.0), (255, limit)):
             red, green, blue = table[code].tolist()
             entries.append((f"#{red:02x}{green:02x}{blue:02x}", f"{value:.3g}".replace("-", "−")))
     if has_hatch:

@@ -262,9 +262,8 @@ def _paint_x_ticks(
 def _x_ticks(layout: ChartLayout, chart: Chart) -> list[tuple[float, str]]:
     if layout.is_log_x:
         return [(math.log10(t), tick_text(t)) for t in log_ticks(10 ** layout.x[0], 10 ** layout.x[1])]
-    ticks = nice_ticks(*layout.x, max(2, round(layout.plot.width() / 80)))
-    if all(np.array_equal(series.xs, np.round(series.xs)) for series in chart.series):
-        ticks = tuple(t for t in ticks if t == round(t)) or ticks  # what is counted, such as steps
+    n_wanted = max(2, round(layout.plot.width() / 80))
+    ticks = nice_ticks(*layout.x, n_wanted, is_counted=chart.is_counted)
     step = ticks[1] - ticks[0] if len(ticks) > 1 else 0.0
     return [(t, tick_text(t, step)) for t in ticks]
 

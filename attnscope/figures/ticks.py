@@ -7,9 +7,9 @@ from attnscope.counting import power_text
 MAX_TICKS = 12
 
 
-def nice_ticks(low: float, high: float, n_wanted: int) -> tuple[float, ...]:
+def nice_ticks(low: float, high: float, n_wanted: int, *, is_counted: bool = False) -> tuple[float, ...]:
     """Round numbers within low…high, about `n_wanted` of them, at most MAX_TICKS steps, and two at least
-    where that can be: steps of 1, 2 or 5 times a power of ten.
+    where that can be: steps of 1, 2 or 5 times a power of ten. Of what is counted the whole ones alone.
     """
     if not (math.isfinite(low) and math.isfinite(high)) or high <= low:
         return (low,) if math.isfinite(low) else ()
@@ -19,7 +19,7 @@ def nice_ticks(low: float, high: float, n_wanted: int) -> tuple[float, ...]:
         ticks = _ticks_of_step(low, high, (high - low) / n)
         if len(ticks) >= 2:
             break
-    return ticks
+    return tuple(t for t in ticks if not is_counted or abs(t - round(t)) < 1e-9) or ticks
 
 
 def _ticks_of_step(low: float, high: float, rough: float) -> tuple[float, ...]:

@@ -93,6 +93,11 @@ class Chart:
     notes: tuple[tuple[float, float, str], ...] = ()
     x_names: tuple[str, ...] = ()
 
+    @property
+    def is_counted(self) -> bool:
+        """Whether what lies along the x axis are whole numbers, such as steps or layers."""
+        return all(np.array_equal(series.xs, np.round(series.xs)) for series in self.series)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CellMap:

@@ -39,6 +39,28 @@ def test_that_kinds_have_the_colours_of_their_legend_and_the_forbidden_has_none(
     assert layout.at(QPointF(0, 0)) is None
 
 
+def test_that_the_title_of_the_rows_lies_within_the_map_s_room() -> None:
+    shown = CellMap(title="", values=np.ones((4, 4)), rows=("a", "b", "c", "d"), row_title="query")
+    image = blank(LIGHT)
+    with QPainter(image) as painter:
+        layout = paint_cells(painter, RECT.adjusted(40, 0, 0, 0), shown, palette=LIGHT)
+    background = image.pixel(0, 0)
+    rows = range(int(layout.cells.top()), int(layout.cells.bottom()))
+    columns = {x for x in range(70) for y in rows if image.pixel(x, y) != background}
+    assert min(columns) >= 40
+
+
+def test_that_a_map_of_weights_says_what_its_colours_mean() -> None:
+    shown = CellMap(title="", values=np.array([[0.0, 0.5]]), limit=0.5)
+    image = blank(LIGHT)
+    with QPainter(image) as painter:
+        layout = paint_cells(painter, RECT, shown, palette=LIGHT)
+    below = range(int(layout.cells.bottom()) + 4, 300)
+    seen = {image.pixelColor(x, y).name() for x in range(300) for y in below}
+    cells = {image.pixelColor(layout.cell(0, j).center().toPoint()).name() for j in (0, 1)}
+    assert cells <= seen
+
+
 def test_that_powers_of_ten_are_equally_far_apart_on_a_logarithmic_axis() -> None:
     (chart,) = lab_charts()
     image = blank(LIGHT)

@@ -199,6 +199,9 @@ def test_that_thinned_curves_keep_their_peaks() -> None:
 def test_that_ticks_are_round_and_inside() -> None:
     assert nice_ticks(0, 1, 5) == pytest.approx((0, 0.2, 0.4, 0.6, 0.8, 1.0))
     assert nice_ticks(3.0, 3.0, 4) == (3.0,)
+    assert nice_ticks(1, 4, 6) == pytest.approx((1, 1.5, 2, 2.5, 3, 3.5, 4))
+    assert nice_ticks(1, 4, 6, is_counted=True) == pytest.approx((1, 2, 3, 4))
+    assert nice_ticks(0.2, 0.8, 3, is_counted=True) == nice_ticks(0.2, 0.8, 3)  # none is whole
     assert nice_ticks(float("nan"), 1, 4) == ()
     assert log_ticks(0.5, 2000) == pytest.approx((1, 10, 100, 1000))
     assert [tick_text(v) for v in (0, 0.25, 1e-4, 20_000, -1)] == ["0", "0.25", "10⁻⁴", "20k", "−1"]

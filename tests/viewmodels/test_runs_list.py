@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from attnscope.records.messages import Failed, Request
-from attnscope.records.plans import PlanRecipe, PresetRow, PresetsShown, Published, RecipePlanned
+from attnscope.records.plans import Pace, PlanRecipe, PresetRow, PresetsShown, Published, RecipePlanned
 from attnscope.records.runs import (
     FollowRun,
     OpenRuns,
@@ -300,6 +300,22 @@ def test_that_a_plan_is_asked_for_once_the_person_pauses(room: Room) -> None:
     assert state.planning.problem == ""
     state.handle(RecipePlanned(number=request.number, plan=plan()))
     assert state.planning.plan == plan()
+
+
+def test_that_the_cost_of_another_recipe_does_not_wait_for_its_time(room: Room) -> None:
+    state = room.state
+    pace = Pace(flops_per_s=1.0, doubt=2.0, words="measured")
+    state.recipe.edit("[model]\n")
+    state.tick()
+    state.handle(RecipePlanned(number=room.newest(PlanRecipe).number, plan=plan(pace=pace)))
+    state.recipe.edit("[model]\n# a\n")
+    room.clock.now += 1.0
+    state.tick()
+    number = room.newest(PlanRecipe).number
+    state.handle(RecipePlanned(number=number, plan=plan(n_parameters=20)))
+    assert state.planning.plan == plan(pace=pace)  # the same recipe: its time does not blink while one types
+    state.handle(RecipePlanned(number=number, plan=plan(n_parameters=20, name="y")))
+    assert state.planning.plan == plan(n_parameters=20, name="y")
 
 
 def test_that_a_recipe_that_was_refused_starts_only_once_it_is_another(room: Room) -> None:

@@ -219,10 +219,10 @@ class PlanState:
             return True
         match reply:
             case RecipePlanned() if reply.number == self._number:
-                pace = self.plan.pace if self.plan is not None and reply.plan is not None else None
-                plan = reply.plan
-                if plan is not None and plan.pace is None and pace is not None:
-                    return True  # the same with its time follows at once
+                plan, shown = reply.plan, self.plan
+                if plan is not None and plan.pace is None and shown is not None:
+                    if shown.pace is not None and shown.name == plan.name:
+                        return True  # while one types: the same with its time follows
                 self._show(plan, reply.problem, is_refused=plan is None)
             case PresetsShown() if reply.number == self._presets_number:
                 self.presets, self.available_bytes = reply.rows, reply.available_bytes

@@ -85,11 +85,15 @@ class LabPlot(LinePlot):
         else:
             upright = _ticks(bottom, top, view.height() / type_px(36), self._chart.is_log_y)
             named = [(float(k), plain_piece(name)) for k, name in enumerate(self._chart.x_names, start=1)]
-            along = named or _ticks(left, right, view.width() / type_px(64), self._chart.is_log_x)
+            along = named or self._ticks_along(left, right, view.width() / type_px(64))
             along = _apart(along, view.width() / (right - left) if right > left else 0.0)
         plot.getAxis("left").setTicks([upright])
         plot.getAxis("bottom").setTicks([along])
         self._place_words()
+
+    def _ticks_along(self, left: float, right: float, n_wanted: float) -> list[tuple[float, str]]:
+        chart = self._chart
+        return _ticks(left, right, n_wanted, chart.is_log_x, is_counted=chart.is_counted)
 
     def sentence(self, x: float) -> str:
         """The values of the curves nearest to a place of the x axis, in words."""
@@ -299,12 +303,14 @@ def _apart(ticks: list[tuple[float, str]], px_each: float) -> list[tuple[float, 
     return kept
 
 
-def _ticks(low: float, high: float, n_wanted: float, is_log: bool) -> list[tuple[float, str]]:
+def _ticks(
+    low: float, high: float, n_wanted: float, is_log: bool, *, is_counted: bool = False
+) -> list[tuple[float, str]]:
     if is_log:
         found = log_ticks(10.0**low, 10.0**high)
         if len(found) > n_wanted + 1:
             found = tuple(t for t in found if abs(np.log10(t) - round(np.log10(t))) < 1e-9)
         return [(float(np.log10(tick)), tick_text(tick)) for tick in found]
-    ticks = nice_ticks(low, high, max(2, round(n_wanted)))
+    ticks = nice_ticks(low, high, max(2, round(n_wanted)), is_counted=is_counted)
     step = ticks[1] - ticks[0] if len(ticks) > 1 else 0.0
     return [(tick, tick_text(tick, step)) for tick in ticks]
