@@ -20,7 +20,7 @@ from attnscope.models.huggingface.writer import takes_argument
 from attnscope.models.inputs import Inputs
 from attnscope.models.model import Model
 from attnscope.models.own import OwnNetwork
-from attnscope.models.passes import evaluating
+from attnscope.models.passes import evaluating_tokens
 from attnscope.nn.attention import Probe
 from attnscope.nn.cancellation import stop_if_unwanted
 from attnscope.nn.own_module import OwnModule
@@ -200,7 +200,7 @@ def run_batch(model: Model, batch: Sequence[NumberedInputs], probe: Probe) -> No
 
 
 def _run_own(module: OwnModule, batch: Sequence[NumberedInputs], probe: Probe) -> None:
-    with evaluating(module):
+    with evaluating_tokens(module, sum(one.inputs.n_tokens for one in batch)):
         ids, valid = _padded([one.inputs.patches or one.inputs.source.ids for one in batch], module)
         if module.config.labels_texts:
             _summarise(module, batch, ids, valid, probe)
@@ -255,7 +255,8 @@ def _run_library(network: HuggingFaceNetwork, batch: Sequence[NumberedInputs], p
         arguments["token_type_ids"] = _stacked(rows, network)
     if takes_argument(network.module, "use_cache"):
         arguments["use_cache"] = False
-    with torch.no_grad(), network.attached.probing(probe):
+    n_tokens = sum(one.n_tokens for one in inputs)
+    with torch.no_grad(), network.attached.probing(probe), network.threads(n_tokens):
         if network.abilities.has_detachable_head:
             run_detached(network.module, arguments)
         else:

@@ -25,6 +25,7 @@ from torch import Tensor
 from attnscope.analysis.token_masks import Facts
 from attnscope.nn.masks import MaskRule
 from attnscope.nn.scores import ScoreRule, log_weights
+from attnscope.nn.threads import map_products, threads_for
 from attnscope.records.measures import OFFSET_REACH
 from attnscope.schemes.measures import MEASURES, TEXT_MEASURES, Measure, RowBlock
 from attnscope.schemes.measures.measure import Reading, share_of
@@ -164,10 +165,11 @@ def sum_site(
     if not n_keys:
         return sums
     n_maps = q.shape[0] * q.shape[1]
-    for rows, cols in _blocks(n_maps, n_queries, n_keys, is_causal=rule.is_causal):
-        logs = log_weights(q, k, lse[:, :, rows], rule=rule, score=score, rows=rows, cols=cols)
-        allowed = rule.allowed(n_queries, n_keys, rows, cols, device=q.device).to(q.device)
-        sums.add(logs, allowed, rows, cols)
+    with threads_for(map_products(min(BLOCK_CELLS, n_maps * n_queries * n_keys))):
+        for rows, cols in _blocks(n_maps, n_queries, n_keys, is_causal=rule.is_causal):
+            logs = log_weights(q, k, lse[:, :, rows], rule=rule, score=score, rows=rows, cols=cols)
+            allowed = rule.allowed(n_queries, n_keys, rows, cols, device=q.device).to(q.device)
+            sums.add(logs, allowed, rows, cols)
     return sums
 
 

@@ -42,6 +42,7 @@ from attnscope.analysis.token_masks import Facts, build_facts, facts_of_site
 from attnscope.errors import of_wrong_kind
 from attnscope.nn.cancellation import stop_if_unwanted
 from attnscope.nn.scores import log_weights
+from attnscope.nn.threads import map_products, threads_for
 from attnscope.records.axes import is_self_attention
 from attnscope.records.maps import HeadMeasures, SiteGrid
 from attnscope.records.sites import HeadRef, Site, SiteKey, Stack
@@ -200,27 +201,30 @@ def measured_grids(trace: Trace, max_px: int) -> tuple[tuple[SiteGrid, ...], tup
     facts: dict[Stack, Facts] = {}
     small: dict[SiteKey, SiteGrid] = {}
     measured: dict[SiteKey, list[HeadMeasures]] = {}
-    for sites in groups:
-        stop_if_unwanted()
-        stack = sites[0].stack
-        heads: list[HeadRef] = []
-        laid_out: list[Tensor] = []
-        if stack not in facts:
-            facts[stack] = _facts_of(trace, sites[0])
-        for site in sites:
-            record = trace.records[site.key]
-            q, k, lse = record.q[None], record.k[None], record.lse[None]
-            laid_out.append(log_weights(q, k, lse, rule=record.rule, score=record.score))
-            heads += site.heads
-        logs = laid_out[0] if len(sites) == 1 else torch.cat(laid_out, dim=1)  # [1, heads of all, Q, T]
-        rule, n_queries, n_keys = record.rule, record.n_queries, record.n_keys
-        small |= grids_of_logs(sites, n_queries, n_keys, logs[0], max_px)
-        allowed = rule.allowed(n_queries, n_keys, device=logs.device).to(logs.device)
-        sums = HeadSums(facts[stack], len(heads), has_offsets=False)
-        sums.add(logs, allowed, slice(0, n_queries), slice(0, n_keys))
-        named = iter(_named(heads, sums.values()))
-        for site in sites:
-            measured[site.key] = [*islice(named, site.n_heads)]
+    records = trace.records.values()
+    most = max((len(record.q) * record.n_queries * record.n_keys for record in records), default=0)
+    with threads_for(map_products(most)):
+        for sites in groups:
+            stop_if_unwanted()
+            stack = sites[0].stack
+            heads: list[HeadRef] = []
+            laid_out: list[Tensor] = []
+            if stack not in facts:
+                facts[stack] = _facts_of(trace, sites[0])
+            for site in sites:
+                record = trace.records[site.key]
+                q, k, lse = record.q[None], record.k[None], record.lse[None]
+                laid_out.append(log_weights(q, k, lse, rule=record.rule, score=record.score))
+                heads += site.heads
+            logs = laid_out[0] if len(sites) == 1 else torch.cat(laid_out, dim=1)  # [1, heads of all, Q, T]
+            rule, n_queries, n_keys = record.rule, record.n_queries, record.n_keys
+            small |= grids_of_logs(sites, n_queries, n_keys, logs[0], max_px)
+            allowed = rule.allowed(n_queries, n_keys, device=logs.device).to(logs.device)
+            sums = HeadSums(facts[stack], len(heads), has_offsets=False)
+            sums.add(logs, allowed, slice(0, n_queries), slice(0, n_keys))
+            named = iter(_named(heads, sums.values()))
+            for site in sites:
+                measured[site.key] = [*islice(named, site.n_heads)]
     grids: list[SiteGrid] = []
     found: list[HeadMeasures] = []
     for site in trace.sites:

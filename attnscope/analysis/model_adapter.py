@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from attnscope.errors import UserError
 from attnscope.models.huggingface.network import HuggingFaceNetwork
 from attnscope.models.model import Model
-from attnscope.models.passes import evaluating
+from attnscope.models.passes import evaluating, own_threads
 from attnscope.nn.attention import Probe
 from attnscope.nn.block import Block
 from attnscope.nn.gating import QuietProbe as QuietProbe
@@ -51,6 +51,13 @@ class Batch:
     @property
     def n_texts(self) -> int:
         return len(self.ids)
+
+    @property
+    def n_tokens(self) -> int:
+        """The tokens of all texts, padding included."""
+        return self.ids.shape[0] * self.ids.shape[1] + (
+            0 if self.target_ids is None else self.target_ids.numel()
+        )
 
 
 class Subject(Protocol):
@@ -106,6 +113,10 @@ class OwnSubject:
 
     def hidden(self, batch: Batch, probe: Probe | None = None) -> Tensor:
         """The stream of the stack that predicts; for labels of texts their row, [batch, 1, d_model]."""
+        with own_threads(self._module, batch.n_tokens):
+            return self._hidden(batch, probe)
+
+    def _hidden(self, batch: Batch, probe: Probe | None) -> Tensor:
         module = self._module
         if module.config.labels_texts:
             row = module.summarise(
@@ -196,7 +207,7 @@ class HuggingFaceSubject:
             arguments["decoder_input_ids"] = batch.target_ids
         if batch.segments is not None and self._network.abilities.has_segments:
             arguments["token_type_ids"] = batch.segments
-        with self._network.attached.probing(probe or QuietProbe()):
+        with self._network.attached.probing(probe or QuietProbe()), self._network.threads(batch.n_tokens):
             logits: Tensor = self._network.module(**arguments).logits
         return logits
 

@@ -43,7 +43,7 @@ from attnscope.models.model import Model
 from attnscope.models.network import Pass, knowing
 from attnscope.models.outputs import finite, log_probabilities
 from attnscope.models.own import OwnNetwork
-from attnscope.models.passes import evaluating, hidden_stream
+from attnscope.models.passes import evaluating_tokens, hidden_stream
 from attnscope.nn.block import Block
 from attnscope.nn.config import ModelConfig
 from attnscope.nn.hard_concrete import open_probability
@@ -392,7 +392,7 @@ class ModelReading:
                 action="Train the recipe reports.",
             )
         n, d = len(target), module.config.d_model
-        with evaluating(module), found_weights(module) as found:
+        with evaluating_tokens(module, self._inputs.n_tokens), found_weights(module) as found:
             hidden = hidden_stream(module, self._inputs, self._probe)[0]
             log_p = log_probabilities(module.logits(hidden)).cpu()
             generator = torch.full_like(log_p, -torch.inf)

@@ -38,6 +38,11 @@ class Inputs:
     segments: tuple[int, ...] = ()
     patches: tuple[tuple[int, ...], ...] = ()
 
+    @property
+    def n_tokens(self) -> int:
+        """The tokens of both texts."""
+        return len(self.source) + (0 if self.target is None else len(self.target))
+
 
 _NEEDED_ROLES: dict[Form, tuple[str, ...]] = {
     "decoder": ("begin",),

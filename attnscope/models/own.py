@@ -21,7 +21,7 @@ from attnscope.models.inputs import (
     with_sentences,
 )
 from attnscope.models.outputs import KINDS, token_positions
-from attnscope.models.passes import continue_text, evaluating, hidden_stream, translate
+from attnscope.models.passes import continue_text, evaluating_tokens, hidden_stream, translate
 from attnscope.models.spans import number_masks
 from attnscope.models.writing.writer import OwnWriter, RecomputingWriter, Writer
 from attnscope.nn.attention import Probe
@@ -300,7 +300,7 @@ class OwnNetwork:
                 expected="no mask of the text",
                 action="Remove the mask, or open a model with attention.",
             )
-        with evaluating(self.module):
+        with evaluating_tokens(self.module, n_copies * inputs.n_tokens):
             hidden = hidden_stream(self.module, inputs, probe, n_copies=n_copies)
         ends = _meanable(inputs.source) if self._points else ()
         return OwnPass(self.module, hidden, is_pair=bool(inputs.segments), may_point_to=ends)
@@ -316,7 +316,7 @@ class OwnNetwork:
     ) -> list[int]:
         """What the model writes greedily."""
         ids = inputs.source.ids
-        with evaluating(self.module):
+        with evaluating_tokens(self.module, len(ids)):
             if self.form == "decoder":
                 end_id = self.vocabulary.end_id if self.vocabulary.has("end") else None
                 n_free = self.max_tokens if n_tokens is None else n_tokens

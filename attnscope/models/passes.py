@@ -9,7 +9,7 @@ A paired pass holds the same text twice, first without gates, then with them.
 """
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 
 import torch
 from torch import Tensor
@@ -19,6 +19,7 @@ from attnscope.models.inputs import Inputs
 from attnscope.models.outputs import best_ids
 from attnscope.nn.attention import Probe
 from attnscope.nn.own_module import OwnModule
+from attnscope.nn.threads import layer_products, threads_for
 
 
 @contextmanager
@@ -36,6 +37,19 @@ def evaluating(module: OwnModule) -> Iterator[None]:
     finally:
         if was_training:
             module.train()
+
+
+@contextmanager
+def evaluating_tokens(module: OwnModule, n_tokens: int) -> Iterator[None]:
+    """Evaluate with as many threads as pay for so many tokens at once, of all texts together."""
+    with evaluating(module), own_threads(module, n_tokens):
+        yield
+
+
+def own_threads(module: OwnModule, n_tokens: int) -> AbstractContextManager[None]:
+    """As many threads as pay for a pass over so many tokens."""
+    d, d_ff = module.config.d_model, module.config.d_ff
+    return threads_for(layer_products((4 * d + 2 * d_ff) * d, n_tokens))
 
 
 def hidden_stream(module: OwnModule, inputs: Inputs, probe: Probe | None, *, n_copies: int = 1) -> Tensor:

@@ -1,12 +1,13 @@
 """A model of the library as a network: what stands behind `Model` for every Hugging Face architecture."""
 
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import torch
+from torch import nn
 
 from attnscope.errors import UserError
 from attnscope.models.generate import HearIds, NextTokens, write_greedily
@@ -20,6 +21,7 @@ from attnscope.models.network import TokensById
 from attnscope.models.outputs import best_ids, token_positions
 from attnscope.models.writing.writer import RecomputingWriter, Writer
 from attnscope.nn.attention import Probe
+from attnscope.nn.threads import layer_products, threads_for
 from attnscope.records.models import Form, ModelInfo
 from attnscope.records.outputs import OutputKind
 from attnscope.records.pictures import Picture
@@ -128,7 +130,7 @@ class HuggingFaceNetwork:
             inputs = self.own_target(inputs, ())
         arguments = self.arguments(inputs, n_copies)
         n_tokens = len(inputs.source if inputs.target is None else inputs.target)
-        with torch.no_grad(), self._watched(probe):
+        with torch.no_grad(), self._watched(probe), self.threads(n_copies * inputs.n_tokens):
             if self.abilities.has_detachable_head:
                 return run_detached(self.module, arguments)
             output = self.module(**arguments)
@@ -149,6 +151,22 @@ class HuggingFaceNetwork:
             arguments = self.arguments(self.own_target(case, ()) if is_open else case)
         with torch.no_grad(), self._watched(probe):
             return said(self.module(**arguments))
+
+    def threads(self, n_tokens: int) -> AbstractContextManager[None]:
+        """As many threads as pay for a pass over so many tokens, of all texts together."""
+        return threads_for(layer_products(self._layer_weights, n_tokens))
+
+    @cached_property
+    def _layer_weights(self) -> float:
+        """The weights in matrices, a layer, its embeddings left out."""
+        n_weights: int = sum(
+            parameter.numel()
+            for part in self.module.modules()
+            if not isinstance(part, nn.Embedding)
+            for parameter in part.parameters(recurse=False)
+            if parameter.ndim == 2
+        )
+        return n_weights / max(1, len({(site.stack, site.layer) for site in self.sites}))
 
     def answer(self, id: int) -> Token:
         if self.output_kind != "class":
@@ -244,7 +262,13 @@ class HuggingFaceNetwork:
 
     def _reading(self, probe: Probe | None) -> CachedReading:
         is_double = self.form == "encoder-decoder"
-        return CachedReading(self.module, lambda: self._watched(probe, is_one_pass=True), is_double=is_double)
+
+        @contextmanager
+        def watch(n_tokens: int) -> Iterator[None]:
+            with self._watched(probe, is_one_pass=True), self.threads(n_tokens):
+                yield
+
+        return CachedReading(self.module, watch, is_double=is_double)
 
     def _has_edits(self, probe: Probe | None) -> bool:
         """Edits name places of a whole map, so they need whole passes."""

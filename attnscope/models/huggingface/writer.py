@@ -25,14 +25,14 @@ from attnscope.nn.cache import Room
 
 _TOLERANCE = 1e-3
 
-Watch = Callable[[], AbstractContextManager[None]]
-"""What every single pass runs in: the probe's context, or nothing."""
+Watch = Callable[[int], AbstractContextManager[None]]
+"""What a single pass over so many tokens runs in: the probe's context, or nothing."""
 
 
 class CachedReading:
     """Texts that are read on, all equally long; keeps what the model computed of them."""
 
-    def __init__(self, model: Any, watch: Watch = nullcontext, *, is_double: bool) -> None:
+    def __init__(self, model: Any, watch: Watch = lambda _: nullcontext(), *, is_double: bool) -> None:
         self._model, self._watch, self._is_double = model, watch, is_double
         library = importlib.import_module("transformers")
         own = library.DynamicCache()
@@ -46,7 +46,7 @@ class CachedReading:
 
     def read_source(self, arguments: Mapping[str, Tensor]) -> None:
         """Run the encoder, once for all that is written."""
-        with torch.no_grad(), self._watch():
+        with torch.no_grad(), self._watch(next(iter(arguments.values())).numel()):
             output = self._model.get_encoder()(**arguments)
         self._memory = output["last_hidden_state"]
         self._has_mask = "attention_mask" in arguments
@@ -84,7 +84,7 @@ class CachedReading:
             arguments["attention_mask"] = torch.ones((len(tokens), n_whole), dtype=torch.int64, device=device)
         if self._keeps_logits:
             arguments["logits_to_keep"] = n_last
-        with torch.no_grad(), self._watch():
+        with torch.no_grad(), self._watch(tokens.numel()):
             logits: Tensor = self._model(**arguments).logits
         self.n_read += tokens.shape[1]
         self._n_texts = len(tokens)

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from attnscope.models.outputs import best_ids
-from attnscope.models.passes import evaluating
+from attnscope.models.passes import evaluating_tokens
 from attnscope.nn.cache import KeyValueCache
 from attnscope.nn.cancellation import stop_if_unwanted
 from attnscope.nn.own_module import OwnModule
@@ -35,7 +35,7 @@ class RightTexts:
 
 def write_rows(module: OwnModule, sources: Tensor, begin_id: int, n_tokens: int) -> Tensor:
     """The likeliest token after those written so far, `n_tokens` times; the module's texts must have room."""
-    with evaluating(module):
+    with evaluating_tokens(module, sources.numel()):
         memory, cache = module.encode(sources), KeyValueCache()
         written = [sources.new_full((len(sources), 1), begin_id)]
         for _ in range(n_tokens):

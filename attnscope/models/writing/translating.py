@@ -20,7 +20,7 @@ from attnscope.models.inputs import Inputs
 from attnscope.models.model import Model
 from attnscope.models.outputs import log_probabilities
 from attnscope.models.own import OwnNetwork
-from attnscope.models.passes import evaluating
+from attnscope.models.passes import evaluating_tokens
 from attnscope.models.writing.beams import BeamSearch
 from attnscope.models.writing.written import what_else
 from attnscope.nn.cache import KeyValueCache
@@ -127,7 +127,7 @@ class _Batch:
     def search(self) -> list[BeamSearch]:
         """Every search, done."""
         module = self._module
-        with evaluating(module):
+        with evaluating_tokens(module, sum(map(len, self._ids))):
             ids, valid = self._sources()
             memory = module.encode(ids, valid=valid, probe=self._probe)
             rows = list(range(len(self._searches)))  # the text of each row

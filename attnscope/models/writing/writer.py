@@ -13,7 +13,7 @@ from torch import Tensor
 
 from attnscope.models.inputs import Inputs
 from attnscope.models.network import Network
-from attnscope.models.passes import evaluating
+from attnscope.models.passes import evaluating_tokens
 from attnscope.nn.attention import Probe
 from attnscope.nn.cache import KeyValueCache
 from attnscope.nn.own_module import OwnModule
@@ -84,7 +84,7 @@ class OwnWriter:
 
     def begin(self, source: Sequence[int], prefix: Sequence[int]) -> Tensor:
         if self._module.config.form == "encoder-decoder":
-            with evaluating(self._module):
+            with evaluating_tokens(self._module, len(source)):
                 self._memory = self._module.encode(self._tensor([source]), probe=self._probe)
         return self._read([prefix])
 
@@ -94,7 +94,7 @@ class OwnWriter:
         return self._read([[id] for id in ids])
 
     def _read(self, ids: Sequence[Sequence[int]]) -> Tensor:
-        with evaluating(self._module):
+        with evaluating_tokens(self._module, sum(map(len, ids))):
             hidden = self._module.decode(
                 self._tensor(ids), memory=self._memory, cache=self._cache, probe=self._probe
             )
