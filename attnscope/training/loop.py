@@ -9,26 +9,25 @@ import gc
 import shutil
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from attnscope.collector import collect_as_usual
 from attnscope.models.device import choose_device
 from attnscope.models.memory import map_large_blocks
 from attnscope.models.model import Model
 from attnscope.nn.config import count_parameters
-from attnscope.nn.dropping import own_dice
-from attnscope.nn.memory_on_paper import n_turns_of
 from attnscope.nn.norms import running_kept
 from attnscope.records.training import Evaluated, Finished, Started, Step, TrainingEvent
 from attnscope.schemes.norms import NORMS
 from attnscope.training.batches import batches_of_step
 from attnscope.training.begin import Begun, begin
+from attnscope.training.descent import Descent
 from attnscope.training.distributed import ALONE, Ranks, SharedLoss, whole_of
 from attnscope.training.evaluation import autocast_of, evaluate
 from attnscope.training.lock import RunLock
@@ -37,7 +36,6 @@ from attnscope.training.objectives import Batch, loss_sum
 from attnscope.training.optimizers import set_learning_rate
 from attnscope.training.paper import has_ever_other_lengths
 from attnscope.training.recipe import Recipe
-from attnscope.training.row_workers import RowWorkers, can_divide, shape_of_batch
 from attnscope.training.run import RunFolder
 from attnscope.training.saving import Saver, save_elsewhere
 from attnscope.training.schedules import learning_rate_at, texts_at, tokens_at
@@ -141,19 +139,21 @@ class TrainingRun:
         self.recipe = recipe
         self.device = choose_device(device) if isinstance(device, str) else device
         torch.set_flush_denormal(True)
-        self._ranks, self._way, self._workers = ranks, Way(), RowWorkers()
-        self._can_divide = can_divide(recipe, self.device, ranks)
+        self._ranks, self._held = ranks, ExitStack()
         if self.device.type == "cpu" and has_ever_other_lengths(recipe):
             map_large_blocks()
-        self._lock = RunLock(out) if ranks.is_writer else None
+        if ranks.is_writer:
+            self._held.callback(RunLock(out).release)
         try:
             folder = RunFolder(out)
             self._begun: Begun = begin(recipe, folder, self.device, ranks, may_lengthen=may_lengthen)
         except BaseException:
-            self._let_go()
+            self._held.close()
             raise
         self.first_step = self.step = self._begun.step
         self._autocast = autocast_of(self._settled_precision(), self.device)
+        self._descent = Descent(recipe, self._begun.loss, self.device, ranks, self._autocast)
+        self._held.callback(self._descent.close)
         self._clock = clock
         self._wait = wait
         self._is_stop_wanted = False
@@ -161,7 +161,6 @@ class TrainingRun:
         self._books: list[Metrics | TensorBoardMirror] = [self._metrics]
         self._handed_over: Path | None = None
         self._saver = Saver(recipe, self._begun, ranks, write_metrics=self._flush_durably, clock=clock)
-        self._parameters = [p for p in self._begun.loss.module.parameters() if p.requires_grad]
 
     @property
     def model(self) -> Model:
@@ -181,7 +180,7 @@ class TrainingRun:
     @property
     def is_saved(self) -> bool:
         """Whether every step that was made is in the run folder."""
-        return self._saver.last_saved == self.step or self.step == self._begun.step
+        return self._saver.last_saved == self.step
 
     def _settled_precision(self) -> str:
         """The recipe's precision; of `auto` on a CPU what the run began with, else what is quick here."""
@@ -203,7 +202,7 @@ class TrainingRun:
         most, folder = torch.get_num_threads(), self._begun.folder.folder
         if self.device.type != "cpu" or self._ranks.n > 1 or self.step >= self.recipe.training.n_steps:
             return Way(most)
-        n_rows = self.recipe.training.batch_size if self._can_divide else 0
+        n_rows = self._descent.n_rows
         way = kept_way(folder)
         if way is None or way.in_products > most or (way.is_by_rows and way.n > n_rows):
             try:
@@ -214,11 +213,11 @@ class TrainingRun:
                     raise
                 return Way(most)  # the first step meets it again, and tells what to do
             finally:
-                self._way = Way()
+                self._descent.way = Way()
                 self._begun.optimizer.zero_grad(set_to_none=True)
             keep_way(folder, way)
         torch.set_num_threads(way.in_products)
-        self._way = way
+        self._descent.way = way
         return way
 
     def request_stop(self) -> None:
@@ -246,7 +245,7 @@ class TrainingRun:
                 yield event
         finally:
             self._flush()
-            self._let_go()
+            self._held.close()
 
     def _flush(self) -> None:
         if not self._saver.is_gone:
@@ -256,11 +255,6 @@ class TrainingRun:
     def _flush_durably(self) -> None:
         self._flush()
         self._metrics.sync()
-
-    def _let_go(self) -> None:
-        self._workers.close()
-        if self._lock is not None:
-            self._lock.release()
 
     # -- inside ---------------------------------------------------------------------------------
 
@@ -299,7 +293,7 @@ class TrainingRun:
                 yield from self._saver.save(self.step)
             elif self._saver.is_watch_due(self.step):
                 yield from self._saver.watch(self.step)
-        if self._agreed(self._saver.last_saved != self.step) and self.step > self._begun.step:
+        if self._agreed(not self.is_saved):
             yield from self._saver.save(self.step, is_last=True)
         yield from self._save_somewhere()
         yield self._finished()
@@ -340,8 +334,8 @@ class TrainingRun:
         self._begun.loss.module.train()
         optimizer.zero_grad()
         with self._begun.techniques.reading(self.step + 1):
-            losses = [self._descend(batch, n_scored, is_last=batch is batches[-1]) for batch in batches]
-        norm = nn.utils.clip_grad_norm_(self._parameters, recipe.training.clip_norm or float("inf"))
+            losses = [self._descent.add(batch, n_scored, is_last=batch is batches[-1]) for batch in batches]
+        norm = nn.utils.clip_grad_norm_(self._descent.parameters, recipe.training.clip_norm or float("inf"))
         both = torch.stack([self._ranks.mean(torch.stack(losses).sum()), whole_of(norm)])
         loss_value, norm_value = both.tolist()  # the only wait for the device in a step
         is_good = bool(np.isfinite(loss_value) and np.isfinite(norm_value))
@@ -355,30 +349,6 @@ class TrainingRun:
             n_tokens=sum(batch.n_tokens for batch in batches),
             is_good=is_good,
         )
-
-    def _descend(self, batch: Batch, n_scored: int, *, is_last: bool) -> Tensor:
-        """Add the gradients of a batch's loss over `n_scored`; gives that loss."""
-        smoothing = self.recipe.objective.label_smoothing
-
-        def loss_of(rows: Batch) -> Tensor:
-            with self._autocast():
-                return self._begun.loss(rows, smoothing, is_last=is_last) / n_scored
-
-        n = self._way.n if self._way.is_by_rows and len(batch.ids) >= self._way.n else 1
-        n_turns = (
-            n_turns_of(
-                self.model.own.config, shape_of_batch(batch, has_bfloat16=self._autocast is not nullcontext)
-            )
-            if self._can_divide
-            else 1
-        )
-        if n > 1 or n_turns > 1:
-            return self._workers.descend(n, loss_of, batch, self._parameters, n_turns)
-        # what is computed again for its gradient must draw the same again: from the dice of torch
-        with nullcontext() if self.recipe.training.checkpointing else own_dice(int(torch.randint(2**62, ()))):
-            loss = loss_of(self._ranks.share(batch).to(self.device))
-            torch.autograd.backward(loss)
-        return loss.detach()
 
     def _evaluate(self) -> Iterator[Evaluated]:
         batches = map(self._begun.techniques.for_evaluation, self._begun.data.batches.evaluation())
@@ -394,9 +364,9 @@ class TrainingRun:
         self._begun.loss.module.train()
 
         def descend(way: Way) -> None:
-            self._way = way
+            self._descent.way = way
             for batch in batches:
-                self._descend(batch, max(1, len(batch.labels)), is_last=True)
+                self._descent.add(batch, max(1, len(batch.labels)), is_last=True)
 
         return descend
 
@@ -431,20 +401,19 @@ class TrainingRun:
         return f"Matrix products use bfloat16, which this {self.device.type} device computes in hardware."
 
     def _diverged(self, rate: float, outcome: _Outcome) -> Finished:
-        kept = self._saver.last_saved if self._saver.last_saved is not None else self._begun.step
         return Finished(
             step=self.step,
             reason="diverged",
             note=f"Step {self.step + 1} was not taken: its loss is {outcome.loss:.4g} and its gradient norm "
-            f"{outcome.gradient_norm:.4g} at the learning rate {rate:.3g}. The checkpoint of step {kept} is "
+            f"{outcome.gradient_norm:.4g} at the learning rate {rate:.3g}. The checkpoint of step "
+            f"{self._saver.last_saved} is "
             "the last good one. Start again with a smaller learning rate, a longer warm-up or a smaller "
             "training.clip_norm.",
         )
 
     def _out_of_memory(self) -> Finished:
         free_memory(self._begun.optimizer, self.device)
-        kept = self._saver.last_saved if self._saver.last_saved is not None else self._begun.step
-        note = _out_of_memory_note(self.recipe, self.step, kept, self.device)
+        note = _out_of_memory_note(self.recipe, self.step, self._saver.last_saved, self.device)
         return Finished(step=self.step, reason="out-of-memory", note=note)
 
     def _finished(self) -> Finished:

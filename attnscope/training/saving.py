@@ -61,7 +61,7 @@ class Saver:
         self._clock = clock
         self._retry_at: float | None = None
         self.pause_s = _FIRST_PAUSE_S
-        self.last_saved: int | None = None
+        self.last_saved = begun.step
 
     def is_due(self, step: int) -> bool:
         """Whether to save after this step: by the recipe, or because a failed save may be tried again.

@@ -5,7 +5,7 @@ Must not import Qt. Requests go out through `requests`; replies come in through 
 
 import dataclasses
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from psygnal import Signal
@@ -194,6 +194,39 @@ class DrawnRuns:
         curves.add(news.events)
 
 
+class ListedFolders:
+    """The folders that were added to the list, and the runs that were taken off it."""
+
+    def __init__(self) -> None:
+        self.added: tuple[str, ...] = ()
+        self.removed: set[str] = set()
+        self._void: set[str] = set()
+
+    def add(self, folder: str) -> None:
+        """One more; those that were found to hold no run are forgotten for it."""
+        self.removed = {run for run in self.removed if run != folder and str(Path(run).parent) != folder}
+        others = (listed for listed in self.added if listed not in self._void)
+        self.added = tuple(dict.fromkeys((*others, folder)))
+
+    def remove(self, run: str) -> None:
+        """Take a run off the list."""
+        self.removed.add(run)
+        self.added = tuple(listed for listed in self.added if listed != run)
+
+    def clear(self) -> None:
+        """Nothing was added."""
+        self.added, self.removed = (), set()
+
+    def holding(self, runs: Iterable[str]) -> tuple[str, ...]:
+        """The folders below which one of these runs is, or one that was taken off."""
+        known = [Path(run) for run in (*runs, *self.removed)]
+        return tuple(folder for folder in self.added if any(run.is_relative_to(folder) for run in known))
+
+    def look_into(self, runs: Iterable[str]) -> None:
+        """These runs were found: a folder that holds none goes when another is added."""
+        self._void = set(self.added) - set(self.holding(runs))
+
+
 class RunsState:
     """`changed`: the list has; curves grow by themselves, look at their versions.
 
@@ -214,10 +247,8 @@ class RunsState:
         self.inspections = InspectionsState(requests, clock)
         self._asked_number = 0
         self._asked_at = -math.inf
-        self._folders: tuple[str, ...] = ()
+        self._listed = ListedFolders()
         self._summaries: dict[str, RunSummary] = {}
-        self._removed: set[str] = set()
-        self._void: set[str] = set()
         self._shown: set[str] = set()
         self._waiting: set[str] = set()
         self._unticked: set[str] = set()
@@ -256,33 +287,30 @@ class RunsState:
 
     def add(self, folder: str) -> None:
         """List a run, or every run of a folder; one that was told to hold none is forgotten for it."""
-        self._removed.discard(folder)
-        self._removed = {run for run in self._removed if str(Path(run).parent) != folder}
-        others = (listed for listed in self._folders if listed not in self._void)
-        self._folders = tuple(dict.fromkeys((*others, folder)))
+        self._listed.add(folder)
         self._ask()
 
     def restore(self, listed: Sequence[str], removed: Sequence[str], unticked: Sequence[str]) -> None:
         """List what `remembered` gave at an earlier time; it is read with the next tick."""
-        self._folders, self._removed, self._unticked = tuple(listed), set(removed), set(unticked)
+        self._listed.added, self._listed.removed = tuple(listed), set(removed)
+        self._unticked = set(unticked)
         self._has_unread = bool(listed)
 
     @property
     def remembered(self) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
         """Folders that were added and still hold runs, runs taken off the list, and runs not drawn."""
+        removed = tuple(sorted(self._listed.removed))
         if self._has_unread:
-            return self._folders, tuple(sorted(self._removed)), tuple(sorted(self._unticked))
-        void = self._find_void()
-        listed = tuple(folder for folder in self._folders if folder not in void)
+            return self._listed.added, removed, tuple(sorted(self._unticked))
+        listed = self._listed.holding(self._summaries)
         unticked = set(self._summaries) - self._shown - self._waiting
-        return listed, tuple(sorted(self._removed)) if listed else (), tuple(sorted(unticked))
+        return listed, removed if listed else (), tuple(sorted(unticked))
 
     def remove(self, folder: str) -> None:
         """Take a run off the list; nothing is deleted. The page's own run stays."""
         if folder == self.drawn.own.folder:
             return
-        self._removed.add(folder)
-        self._folders = tuple(listed for listed in self._folders if listed != folder)
+        self._listed.remove(folder)
         self._forget(folder)
         self._changed()
 
@@ -290,7 +318,7 @@ class RunsState:
         """List nothing but the page's own run."""
         for folder in [folder for folder in self._summaries if folder != self.drawn.own.folder]:
             self._forget(folder)
-        self._folders, self._removed = (), set()
+        self._listed.clear()
         self._changed()
 
     def show(self, folder: str, is_shown: bool) -> None:
@@ -337,7 +365,7 @@ class RunsState:
             self.chosen = folder
             if folder:
                 self._shown.add(folder)
-        if folder and (folder != before.folder or self._folders or has_ended) and curves.last_step:
+        if folder and (folder != before.folder or self._listed.added or has_ended) and curves.last_step:
             self._ask()
         self._changed()
 
@@ -373,7 +401,8 @@ class RunsState:
             case RunsOpened() if reply.number == self._asked_number:
                 self._take(reply)
             case Failed() if reply.number and reply.number == self._asked_number:
-                self.note, self._void = reply.message, self._find_void()
+                self.note = reply.message
+                self._listed.look_into(self._summaries)
                 self.changed.emit()
             case _:
                 return False
@@ -381,7 +410,7 @@ class RunsState:
 
     def _ask(self) -> None:
         own = (self.drawn.own.folder,) if self.drawn.own.folder else ()
-        folders = tuple(dict.fromkeys((*self._folders, *own)))
+        folders = tuple(dict.fromkeys((*self._listed.added, *own)))
         self._has_unread = False
         if folders:
             self._asked_number, self._asked_at = self._requests.next(), self._clock()
@@ -389,7 +418,7 @@ class RunsState:
 
     def _take(self, opened: RunsOpened) -> None:
         before = set(self._summaries)
-        self._summaries = {run.folder: run for run in opened.runs if run.folder not in self._removed}
+        self._summaries = {run.folder: run for run in opened.runs if run.folder not in self._listed.removed}
         for folder in before - set(self._summaries):
             self._forget(folder)
         new = [folder for folder in self._summaries if folder not in before]
@@ -400,13 +429,9 @@ class RunsState:
                 self._shown.add(folder)
             elif folder not in self._unticked:
                 self._waiting.add(folder)
-        self.note, self._void = " ".join(opened.left_out), self._find_void()
+        self.note = " ".join(opened.left_out)
+        self._listed.look_into(self._summaries)
         self._changed()
-
-    def _find_void(self) -> set[str]:
-        """The listed folders below which no run is known."""
-        known = [Path(run) for run in (*self._summaries, *self._removed)]
-        return {folder for folder in self._folders if not any(run.is_relative_to(folder) for run in known)}
 
     def _all_rows(self) -> list[RunRow]:
         rows = []
