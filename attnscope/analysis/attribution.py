@@ -50,10 +50,10 @@ from attnscope.analysis.class_logits import ClassSubject, reads_classes, told_po
 from attnscope.analysis.flow import check_position
 from attnscope.analysis.importance import gate_tensors
 from attnscope.analysis.model_adapter import (
-    Batch,
     OwnSubject,
     Subject,
     TensorGates,
+    TokenBatch,
     own_subject,
     predicting_stack,
     telling_subject,
@@ -305,7 +305,7 @@ Part = Addition | PassedNorm
 
 
 def stream_parts(
-    subject: OwnSubject, batch: Batch, position: int, gates: TensorGates | None = None
+    subject: OwnSubject, batch: TokenBatch, position: int, gates: TensorGates | None = None
 ) -> tuple[list[Part], Tensor]:
     """The parts at one position of a batch of one, and the hidden stream there, [d_model].
 
@@ -378,7 +378,7 @@ def _watched(modules: list[nn.Module], position: int) -> Iterator[dict[nn.Module
 
 def _embedding_parts(
     subject: OwnSubject,
-    batch: Batch,
+    batch: TokenBatch,
     stack: Stack,
     position: int,
     seen: dict[nn.Module, tuple[Tensor, Tensor]],
@@ -508,7 +508,7 @@ def _asked(model: Model, inputs: Inputs, position: int) -> Subject:
 
 
 def _own_parts(
-    subject: OwnSubject, batch: Batch, position: int, choose: Choose, probe: TensorGates
+    subject: OwnSubject, batch: TokenBatch, position: int, choose: Choose, probe: TensorGates
 ) -> PartsFound:
     """See `foreign_parts`, for a Transformer of this program."""
     parts, hidden = stream_parts(subject, batch, position, probe)

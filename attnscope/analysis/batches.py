@@ -17,7 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from attnscope.analysis.gold_links import AlignedPair
-from attnscope.analysis.model_adapter import Batch, Subject
+from attnscope.analysis.model_adapter import Subject, TokenBatch
 from attnscope.errors import UserError
 from attnscope.models.inputs import Inputs
 from attnscope.models.model import Model
@@ -35,7 +35,7 @@ MASK_SEED = 20_190_524
 _FILL = 0
 
 
-def build_batches(model: Model, samples: Sequence[Sample], batch_size: int = 16) -> list[Batch]:
+def build_batches(model: Model, samples: Sequence[Sample], batch_size: int = 16) -> list[TokenBatch]:
     """The samples in batches of texts of like length, on the model's device, in a fixed order.
 
     Raises UserError when there is nothing to score, or a translation model is given single texts.
@@ -68,7 +68,7 @@ def build_batches(model: Model, samples: Sequence[Sample], batch_size: int = 16)
 
 def hidden_batches(
     model: Model, inputs: Sequence[Inputs], hidden: Sequence[Sequence[int]], batch_size: int = 16
-) -> list[Batch]:
+) -> list[TokenBatch]:
     """Texts of a masked model in batches, in their order, with the tokens at some places behind `<mask>`."""
     mask_id = model.network.vocabulary.mask_id
     rows = []
@@ -80,7 +80,7 @@ def hidden_batches(
     return [_pad(rows[part], model.device, is_masked=True) for part in slices_of(len(rows), batch_size)]
 
 
-def label_batches(model: Model, samples: Sequence[Sample], batch_size: int = 16) -> list[Batch]:
+def label_batches(model: Model, samples: Sequence[Sample], batch_size: int = 16) -> list[TokenBatch]:
     """Texts of which a label is told, in batches; raises UserError where a text has none of the model's."""
     rows = [_labelled_row(model, sample) for sample in samples]
     rows.sort(key=lambda row: len(row.ids) + len(row.target_ids or ()))
@@ -88,21 +88,21 @@ def label_batches(model: Model, samples: Sequence[Sample], batch_size: int = 16)
     return [_pad(rows[part], model.device, is_masked=True, is_pair=True) for part in parts]
 
 
-def token_losses(subject: Subject, batch: Batch, probe: Probe | None = None) -> Tensor:
+def token_losses(subject: Subject, batch: TokenBatch, probe: Probe | None = None) -> Tensor:
     """Cross-entropy of each scored token in nats, float32 [batch, n_tokens]; 0 where nothing is scored."""
     logits, labels, is_scored = scored_logits(subject, batch, probe)
     losses = F.cross_entropy(logits, labels, reduction="none")
     return torch.zeros(is_scored.shape, device=losses.device).masked_scatter(is_scored, losses)
 
 
-def text_losses(subject: Subject, batch: Batch, probe: Probe | None = None) -> Tensor:
+def text_losses(subject: Subject, batch: TokenBatch, probe: Probe | None = None) -> Tensor:
     """The loss of each text, [batch]."""
     n_scored = (batch.labels != NOT_SCORED).sum(dim=1)
     return token_losses(subject, batch, probe).sum(dim=1) / n_scored
 
 
 def scored_logits(
-    subject: Subject, batch: Batch, probe: Probe | None = None
+    subject: Subject, batch: TokenBatch, probe: Probe | None = None
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Logits and labels of the scored tokens, row by row, and where they stand, bool [batch, n_tokens].
 
@@ -113,7 +113,7 @@ def scored_logits(
     return finite(subject.logits(hidden)).float(), batch.labels[is_scored], is_scored
 
 
-def count_texts(batches: Sequence[Batch]) -> int:
+def count_texts(batches: Sequence[TokenBatch]) -> int:
     return sum(batch.n_texts for batch in batches)
 
 
@@ -223,12 +223,12 @@ def _masked(model: Model, row: _Row, rng: np.random.Generator) -> _Row:
     return _Row(shown, labels, None, row.segments)
 
 
-def _pad(rows: Sequence[_Row], device: torch.device, *, is_masked: bool, is_pair: bool = False) -> Batch:
+def _pad(rows: Sequence[_Row], device: torch.device, *, is_masked: bool, is_pair: bool = False) -> TokenBatch:
     targets = [list(row.target_ids) for row in rows if row.target_ids is not None]
     ids, valid = _padded([row.ids for row in rows], _FILL, device)
     labels, _ = _padded([row.labels for row in rows], NOT_SCORED, device)
     segments = [row.segments or [0] * len(row.ids) for row in rows]
-    return Batch(
+    return TokenBatch(
         ids=ids,
         labels=labels,
         # A causal model never looks at padding behind the text, and stays quick without a mask.

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from attnscope.analysis.model_adapter import Batch, predicting_stack, refuse_gateless
+from attnscope.analysis.model_adapter import TokenBatch, predicting_stack, refuse_gateless
 from attnscope.analysis.reading import batch_of, first_tensor
 from attnscope.errors import UserError
 from attnscope.models.huggingface.anatomy import anatomy_of
@@ -45,14 +45,14 @@ class ClassSubject:
         return self._network.task.is_pooled
 
     @property
-    def batch(self) -> Batch:
+    def batch(self) -> TokenBatch:
         return batch_of(self._inputs, self.device)
 
     def studying(self) -> AbstractContextManager[None]:
         """No gradients; such a model is always in evaluation mode."""
         return torch.no_grad()
 
-    def hidden(self, batch: Batch, probe: Probe | None = None) -> Tensor:
+    def hidden(self, batch: TokenBatch, probe: Probe | None = None) -> Tensor:
         """The logits, [1, n_positions, n_classes]; one position where a class is told of the whole."""
         network = self._network
         with network.attached.probing(probe or QuietProbe()):

@@ -13,21 +13,21 @@ from torch import Tensor
 
 from attnscope.analysis.batches import text_losses
 from attnscope.analysis.importance import heads_of
-from attnscope.analysis.model_adapter import Batch, Subject, TensorGates
+from attnscope.analysis.model_adapter import Subject, TensorGates, TokenBatch
 from attnscope.nn.hard_concrete import START_LOG_ALPHA, open_probability, sample_gates, settled_gates
-from attnscope.records.importance import HeadScore, Importance, LearnedGates, Progress
+from attnscope.records.importance import HeadScore, Importance, LearnedGates, PartsDone
 from attnscope.records.sites import Gates, HeadRef, SiteKey
 
 
 def learn_gates(
     subject: Subject,
-    batches: Sequence[Batch],
+    batches: Sequence[TokenBatch],
     *,
     penalty: float = 0.02,
     n_steps: int = 200,
     learning_rate: float = 0.1,
     seed: int = 0,
-) -> Iterator[Progress | LearnedGates]:
+) -> Iterator[PartsDone | LearnedGates]:
     """Progress after each step, then the gates; batches are gone through again and again.
 
     `penalty` is λ, in nats per head. A larger one closes more heads. The model is left as it was.
@@ -48,7 +48,7 @@ def learn_gates(
         optimizer.step()
         told, count = torch.stack([loss.detach(), n_open.detach()]).tolist()
         about = f"loss {told:.3f}, {count:.1f} heads open"
-        yield Progress(n_done=step + 1, n_total=n_steps, about=about)
+        yield PartsDone(n_done=step + 1, n_total=n_steps, about=about)
     yield _learned(heads, log_alpha.detach().cpu(), penalty=penalty, n_steps=n_steps)
 
 

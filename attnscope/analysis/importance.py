@@ -26,10 +26,10 @@ from torch import Tensor
 
 from attnscope.analysis.batches import Sample, build_batches, count_texts, text_losses
 from attnscope.analysis.bootstrap import RatioBootstrap
-from attnscope.analysis.model_adapter import Batch, Subject, TensorGates, subject_of
+from attnscope.analysis.model_adapter import Subject, TensorGates, TokenBatch, subject_of
 from attnscope.errors import UserError, of_wrong_kind
 from attnscope.models.model import Model
-from attnscope.records.importance import HeadScore, Importance, Progress, Ranking
+from attnscope.records.importance import HeadScore, Importance, PartsDone, Ranking
 from attnscope.records.sites import NO_GATES, Gates, HeadRef, SiteKey, require_heads
 
 Scores = NDArray[np.float64]
@@ -70,13 +70,13 @@ def importance(
 
 def measure_importance(
     subject: Subject,
-    batches: Sequence[Batch],
+    batches: Sequence[TokenBatch],
     ranking: Ranking = "gradient",
     *,
     gates: Gates = NO_GATES,
     is_normalised: bool = False,
     seed: int = 0,
-) -> Iterator[Progress | Importance]:
+) -> Iterator[PartsDone | Importance]:
     """Progress after each pass, then the importance; stop iterating to cancel."""
     require_heads(subject.sites)
     parts: Iterator[Scores | None]
@@ -98,7 +98,7 @@ def measure_importance(
     for n_done, part in enumerate(parts, start=1):
         if part is not None:
             scores.append(part)
-        yield Progress(n_done=n_done, n_total=n_total, about=ranking)
+        yield PartsDone(n_done=n_done, n_total=n_total, about=ranking)
     heads = heads_of(subject)
     n_texts = count_texts(batches)
     if ranking == "random":
@@ -135,7 +135,7 @@ def random_importance(heads: Sequence[HeadRef], *, seed: int, n_texts: int = 0) 
     return Importance(ranking="random", scores=scores, n_texts=n_texts)
 
 
-def gradient_scores(subject: Subject, batch: Batch, gates: Gates = NO_GATES) -> Tensor:
+def gradient_scores(subject: Subject, batch: TokenBatch, gates: Gates = NO_GATES) -> Tensor:
     """∂L(x)/∂g_h of each text of a batch, with its sign: [batch, n_heads of all sites].
 
     Each text has gates of its own, and texts do not meet in evaluation mode, so one backward pass gives
@@ -166,12 +166,14 @@ def heads_of(subject: Subject) -> tuple[HeadRef, ...]:
     return tuple(head for site in subject.sites for head in site.heads)
 
 
-def _gradient_parts(subject: Subject, batches: Sequence[Batch], gates: Gates) -> Iterator[Scores]:
+def _gradient_parts(subject: Subject, batches: Sequence[TokenBatch], gates: Gates) -> Iterator[Scores]:
     for batch in batches:
         yield gradient_scores(subject, batch, gates).abs().cpu().double().numpy()
 
 
-def _leave_one_out_parts(subject: Subject, batches: Sequence[Batch], gates: Gates) -> Iterator[Scores | None]:
+def _leave_one_out_parts(
+    subject: Subject, batches: Sequence[TokenBatch], gates: Gates
+) -> Iterator[Scores | None]:
     """The rise of each text's loss; None after every pass but a batch's last."""
     heads = heads_of(subject)
     for batch in batches:
@@ -184,7 +186,7 @@ def _leave_one_out_parts(subject: Subject, batches: Sequence[Batch], gates: Gate
             yield None if index + 1 < len(heads) else rises
 
 
-def _losses(subject: Subject, batch: Batch, gates: Gates) -> NDArray[np.float64]:
+def _losses(subject: Subject, batch: TokenBatch, gates: Gates) -> NDArray[np.float64]:
     with subject.studying():
         losses = text_losses(subject, batch, TensorGates(gate_tensors(subject, gates)) if gates else None)
     return losses.cpu().double().numpy()

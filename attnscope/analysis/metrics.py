@@ -27,7 +27,7 @@ from attnscope.analysis.batches import NOT_SCORED, Sample, scored_logits, token_
 from attnscope.analysis.bleu import bleu_of, count_ngrams, require_counter
 from attnscope.analysis.gold_links import AlignedPair, Link
 from attnscope.analysis.importance import gate_tensors
-from attnscope.analysis.model_adapter import Batch, Subject, TensorGates
+from attnscope.analysis.model_adapter import Subject, TensorGates, TokenBatch
 from attnscope.analysis.words import find_spans, word_maps
 from attnscope.errors import UserError
 from attnscope.models.model import Model
@@ -64,7 +64,7 @@ def ratio_of(sums: Counts) -> NDArray[np.float64]:
 
 
 def make_metric(
-    name: MetricName, model: Model, subject: Subject, batches: Sequence[Batch], samples: Sequence[Sample]
+    name: MetricName, model: Model, subject: Subject, batches: Sequence[TokenBatch], samples: Sequence[Sample]
 ) -> Metric:
     """The metric of that name over the texts; raises UserError for one that does not apply to them."""
     match name:
@@ -89,13 +89,13 @@ def make_metric(
             )
 
 
-def _loss(subject: Subject, batch: Batch, gates: Gates) -> Counts:
+def _loss(subject: Subject, batch: TokenBatch, gates: Gates) -> Counts:
     with subject.studying():
         losses = exact(token_losses(subject, batch, gate_probe(subject, gates))).sum(dim=1)
     return np.stack([losses.cpu().numpy(), _n_scored(batch)], axis=1)
 
 
-def _hits(subject: Subject, batch: Batch, gates: Gates, is_whole: bool) -> Counts:
+def _hits(subject: Subject, batch: TokenBatch, gates: Gates, is_whole: bool) -> Counts:
     with subject.studying():
         logits, labels, is_scored = scored_logits(subject, batch, gate_probe(subject, gates))
         is_right = logits.argmax(dim=-1) == labels
@@ -113,7 +113,7 @@ def gate_probe(subject: Subject, gates: Gates) -> TensorGates | None:
     return TensorGates(gate_tensors(subject, gates)) if gates else None
 
 
-def _n_scored(batch: Batch) -> NDArray[np.float64]:
+def _n_scored(batch: TokenBatch) -> NDArray[np.float64]:
     return (batch.labels != NOT_SCORED).sum(dim=1).cpu().double().numpy()
 
 

@@ -33,7 +33,7 @@ from attnscope.records.sites import Site, SiteKey, Stack
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Batch:
+class TokenBatch:
     """Texts of one batch, padded at the end.
 
     `labels` [batch, n_tokens] is the token to be told at each position of the stack that predicts, −1
@@ -73,7 +73,7 @@ class Subject(Protocol):
     def studying(self) -> AbstractContextManager[None]:
         """Evaluation mode without gradients for a while; everything is put back afterwards."""
 
-    def hidden(self, batch: Batch, probe: Probe | None = None) -> Tensor:
+    def hidden(self, batch: TokenBatch, probe: Probe | None = None) -> Tensor:
         """What `logits` makes logits of, at each token of the stack that predicts; see `studying`."""
 
     def logits(self, hidden: Tensor) -> Tensor:
@@ -111,12 +111,12 @@ class OwnSubject:
         """Evaluation mode without gradients; a model in training goes back into it."""
         return evaluating(self._module)
 
-    def hidden(self, batch: Batch, probe: Probe | None = None) -> Tensor:
+    def hidden(self, batch: TokenBatch, probe: Probe | None = None) -> Tensor:
         """The stream of the stack that predicts; for labels of texts their row, [batch, 1, d_model]."""
         with own_threads(self._module, batch.n_tokens):
             return self._hidden(batch, probe)
 
-    def _hidden(self, batch: Batch, probe: Probe | None) -> Tensor:
+    def _hidden(self, batch: TokenBatch, probe: Probe | None) -> Tensor:
         module = self._module
         if module.config.labels_texts:
             row = module.summarise(
@@ -198,7 +198,7 @@ class HuggingFaceSubject:
         """No gradients; such a model is always in evaluation mode."""
         return torch.no_grad()
 
-    def hidden(self, batch: Batch, probe: Probe | None = None) -> Tensor:
+    def hidden(self, batch: TokenBatch, probe: Probe | None = None) -> Tensor:
         """The logits at each token."""
         arguments = {"input_ids": batch.ids}
         if batch.valid is not None:

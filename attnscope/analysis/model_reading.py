@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 from attnscope.analysis.model_adapter import OwnSubject, predicting_stack
 from attnscope.analysis.model_parts import ForeignParts, OwnParts
-from attnscope.analysis.passages import joined
+from attnscope.analysis.passages import joined_parts
 from attnscope.analysis.reading import first_tensor, predicting_tokens, tokens_of_stack
 from attnscope.analysis.watched_pass import (
     found_weights,
@@ -170,7 +170,7 @@ class ModelReading:
             self._run()
         x, after = seen.read(block), seen.given(block)
         known = [(seen.read(one), seen.given(one)) for one in norms if one in seen.given_at]
-        found = joined(
+        found = joined_parts(
             x,
             after,
             [
@@ -309,7 +309,7 @@ class ModelReading:
                 expected="a recurrent model with attention, such as of the recipe reverse-bahdanau",
             )
         asked: list[tuple[Tensor, Tensor]] = []
-        joined: list[Tensor] = []
+        joined_parts: list[Tensor] = []
         contexts: list[Tensor] = []
 
         def attends(_: nn.Module, given: tuple[Any, ...], out: Any) -> None:
@@ -317,7 +317,7 @@ class ModelReading:
             contexts.append(first_tensor(out)[-1])
 
         def reads(_: nn.Module, given: tuple[Any, ...], out: Tensor) -> None:
-            joined.append(given[0][-1].reshape(-1, given[0].shape[-1]))
+            joined_parts.append(given[0][-1].reshape(-1, given[0].shape[-1]))
             sums.append(out[-1].reshape(-1, out.shape[-1]))
 
         sums: list[Tensor] = []
@@ -340,7 +340,7 @@ class ModelReading:
             h=numbers_by_row(asked[-1][1]),
             s=numbers_by_row(torch.cat([state for state, _ in asked])[-n:]),
             c=numbers_by_row(c),
-            joined=numbers_by_row(torch.cat(joined)[-n:]),
+            joined=numbers_by_row(torch.cat(joined_parts)[-n:]),
             t=numbers_by_row((c + torch.cat(sums)[-n:]).tanh()),
             scores=numbers_by_row(scores),
             weights=numbers_by_row(weights),

@@ -30,7 +30,7 @@ class Joined:
     adds_up: bool
 
 
-def joined(
+def joined_parts(
     x: Numbers, after: Numbers, parts: Sequence[PartPath], norms: Sequence[Norm], tolerance: float
 ) -> Joined:
     """The parts of a layer in their order; sums may lie `tolerance` apart, as a share of their length."""

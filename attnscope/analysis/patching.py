@@ -36,7 +36,7 @@ from attnscope.models.outputs import best_ids
 from attnscope.models.places import CallPlace, changed_reads
 from attnscope.nn.attention import Probe
 from attnscope.records.attribution import PatchKind, PatchMap, RunName
-from attnscope.records.importance import Progress
+from attnscope.records.importance import PartsDone
 from attnscope.records.models import Form
 from attnscope.records.sites import NO_GATES, Gates, Site, SiteKey, Stack, require_heads
 from attnscope.trace.probe import GateProbe
@@ -134,7 +134,7 @@ class Patching:
 
 def patch_map(
     model: Model, clean: Texts, corrupt: Texts, wish: Patching, gates: Gates = NO_GATES
-) -> Iterator[Progress | PatchMap]:
+) -> Iterator[PartsDone | PatchMap]:
     """Progress after each pass, then the map of every layer and position, or every layer and head.
 
     `gates` hold in every run; they act on a head's output before it is read or patched. Raises UserError when
@@ -169,7 +169,7 @@ def patch_map(
         differences = _patched(subject, plan, receiver, part, position, answer, other, probe)
         for (row, column), difference in zip(part, differences, strict=True):
             found[row, column] = (difference - low) / (high - low)
-        yield Progress(n_done=cells.index(part[-1]) + 1, n_total=len(cells), about=f"patching {kind}s")
+        yield PartsDone(n_done=cells.index(part[-1]) + 1, n_total=len(cells), about=f"patching {kind}s")
     token = model.network.answer
     yield PatchMap(
         kind=kind,

@@ -16,7 +16,7 @@ from attnscope.analysis.bootstrap import interval_of_sums
 from attnscope.analysis.hard_concrete import importance_of_gates, learn_gates
 from attnscope.analysis.importance import heads_of, measure_importance
 from attnscope.analysis.metrics import Counts, Metric, make_metric
-from attnscope.analysis.model_adapter import Batch, Subject, subject_of
+from attnscope.analysis.model_adapter import Subject, TokenBatch, subject_of
 from attnscope.errors import UserError
 from attnscope.models.model import Model
 from attnscope.records.importance import (
@@ -25,7 +25,7 @@ from attnscope.records.importance import (
     Importance,
     LearnedGates,
     MetricName,
-    Progress,
+    PartsDone,
     PruningCurve,
     Ranking,
 )
@@ -59,7 +59,7 @@ def pruning_curves(
     samples: Sequence[Sample],
     rankings: Sequence[Ranking] = DEFAULT_RANKINGS,
     choices: CurveChoices = AS_USUAL,
-) -> Iterator[Progress | Importance | CurveSoFar | PruningCurve]:
+) -> Iterator[PartsDone | Importance | CurveSoFar | PruningCurve]:
     """Progress, each ranking's first scores, its curve as it grows and when it is whole; stop iterating to
     cancel.
 
@@ -80,7 +80,7 @@ def pruning_curves(
     parts: list[Counts] = []
     for part in measure.count(NO_GATES):
         parts.append(part)
-        yield Progress(n_done=0, n_total=1, about="every head on")
+        yield PartsDone(n_done=0, n_total=1, about="every head on")
     untouched = np.concatenate(parts)
     for ranking in rankings:
         order = _Order(subject, scoring, ranking, choices)
@@ -128,7 +128,7 @@ class _Order:
     """Says which heads go next; scores again where that is wanted and of use."""
 
     def __init__(
-        self, subject: Subject, batches: Sequence[Batch], ranking: Ranking, choices: CurveChoices
+        self, subject: Subject, batches: Sequence[TokenBatch], ranking: Ranking, choices: CurveChoices
     ) -> None:
         self.heads = heads_of(subject)
         self.ranking = ranking
@@ -138,13 +138,13 @@ class _Order:
         self._is_normalised = choices.is_normalised and ranking == "gradient"
         self._found: Importance | None = None
 
-    def score(self, gates: Gates) -> Iterator[Progress | Importance]:
+    def score(self, gates: Gates) -> Iterator[PartsDone | Importance]:
         """Score the heads with the present gates, unless that is known already; the first scores are told."""
         is_first = self._found is None
         if not is_first and not self.is_rescored:
             return
         n_texts = sum(batch.n_texts for batch in self._batches)
-        events: Iterator[Progress | Importance | LearnedGates]
+        events: Iterator[PartsDone | Importance | LearnedGates]
         if self.ranking == "learned":
             events = learn_gates(self._subject, self._batches, seed=self._seed)
         else:
@@ -157,7 +157,7 @@ class _Order:
                 seed=self._seed,
             )
         for event in events:
-            if isinstance(event, Progress):
+            if isinstance(event, PartsDone):
                 yield event
             else:
                 found = importance_of_gates(event, n_texts) if isinstance(event, LearnedGates) else event
@@ -175,13 +175,13 @@ class _Order:
 
 def _removals(
     order: _Order, measure: Metric, step_share: float
-) -> Iterator[Progress | Importance | CurvePoint]:
+) -> Iterator[PartsDone | Importance | CurvePoint]:
     gates = NO_GATES
     steps = removal_steps(len(order.heads), step_share)[1:]
     for index, n_removed in enumerate(steps):
         for event in order.score(gates):
             is_score = isinstance(event, Importance)
-            scoring = Progress(n_done=index, n_total=len(steps), about=f"{order.ranking}: scoring heads")
+            scoring = PartsDone(n_done=index, n_total=len(steps), about=f"{order.ranking}: scoring heads")
             yield event if is_score else scoring
         going = order.next(gates, n_removed - len(gates.off()))
         gates = Gates.of({**dict(gates.values), **dict.fromkeys(going, 0.0)})
@@ -189,9 +189,9 @@ def _removals(
         parts: list[Counts] = []
         for part in measure.count(gates):
             parts.append(part)
-            yield Progress(n_done=index, n_total=len(steps), about=about)
+            yield PartsDone(n_done=index, n_total=len(steps), about=about)
         yield _point(n_removed, gates, np.concatenate(parts), measure)
-        yield Progress(n_done=index + 1, n_total=len(steps), about=about)
+        yield PartsDone(n_done=index + 1, n_total=len(steps), about=about)
 
 
 def _point(n_removed: int, gates: Gates, counts: Counts, measure: Metric) -> CurvePoint:

@@ -17,7 +17,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from attnscope.analysis.model_adapter import Batch, OwnSubject, own_subject, telling_subject
+from attnscope.analysis.model_adapter import OwnSubject, TokenBatch, own_subject, telling_subject
 from attnscope.analysis.reading import batch_of
 from attnscope.errors import UserError
 from attnscope.models.huggingface.network import HuggingFaceNetwork
@@ -91,7 +91,7 @@ def run_block(
     return block.join(x, change, "feed_forward", has_skip=has_skips)
 
 
-def _first_call(subject: OwnSubject, block: Block, batch: Batch) -> tuple[Tensor, dict[str, Any]]:
+def _first_call(subject: OwnSubject, block: Block, batch: TokenBatch) -> tuple[Tensor, dict[str, Any]]:
     """What the first block of a stack reads in a pass: the stream, and what its attention is told."""
     calls: list[tuple[Tensor, dict[str, Any]]] = []
 
@@ -108,7 +108,7 @@ def _first_call(subject: OwnSubject, block: Block, batch: Batch) -> tuple[Tensor
     return calls[0]
 
 
-def _own_ratios(subject: OwnSubject, stack: Stack, batch: Batch) -> Ratios:
+def _own_ratios(subject: OwnSubject, stack: Stack, batch: TokenBatch) -> Ratios:
     blocks = [block for block in subject.blocks(stack) if isinstance(block, Block)]
     if subject.module.config.is_reversible:
         raise UserError(

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from attnscope.analysis.batches import NOT_SCORED
-from attnscope.analysis.model_adapter import Batch, OwnSubject
+from attnscope.analysis.model_adapter import OwnSubject, TokenBatch
 from attnscope.models.inputs import Inputs
 from attnscope.models.model import Model
 from attnscope.nn.block import one_stream
@@ -23,13 +23,13 @@ from attnscope.records.sites import SiteKey, Stack
 from attnscope.records.tokens import Token
 
 
-def read_text(model: Model, text: str, target: str | None = None) -> tuple[Inputs, Batch]:
+def read_text(model: Model, text: str, target: str | None = None) -> tuple[Inputs, TokenBatch]:
     """One text as tokens and as a batch of one in which nothing is scored."""
     inputs = model.encode(text, target)
     return inputs, batch_of(inputs, model.device)
 
 
-def batch_of(inputs: Inputs, device: torch.device, n_copies: int = 1) -> Batch:
+def batch_of(inputs: Inputs, device: torch.device, n_copies: int = 1) -> TokenBatch:
     """Some copies of one text as a batch in which nothing is scored."""
     source = torch.tensor([inputs.patches or inputs.source.ids], device=device)
     ids = source.expand(n_copies, *source.shape[1:])
@@ -41,7 +41,7 @@ def batch_of(inputs: Inputs, device: torch.device, n_copies: int = 1) -> Batch:
         segments = torch.tensor([inputs.segments], device=device).expand(n_copies, -1)
     n_told = len(predicting_tokens(inputs))
     labels = torch.full((n_copies, n_told), NOT_SCORED, device=device)
-    return Batch(ids=ids, labels=labels, target_ids=target, segments=segments)
+    return TokenBatch(ids=ids, labels=labels, target_ids=target, segments=segments)
 
 
 def predicting_tokens(inputs: Inputs) -> tuple[Token, ...]:

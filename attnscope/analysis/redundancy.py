@@ -22,7 +22,7 @@ from attnscope.counting import there_are
 from attnscope.errors import UserError
 from attnscope.models.model import Model
 from attnscope.nn.precision import exact
-from attnscope.records.importance import Progress
+from attnscope.records.importance import PartsDone
 from attnscope.records.redundancy import HeadPairs
 from attnscope.records.sites import HeadRef, Stack
 from attnscope.trace.trace import Trace
@@ -84,7 +84,7 @@ def divergence_sums(a: Tensor) -> Tensor:
 
 def head_pairs(
     model: Model, samples: Sequence[Sample], stack: Stack | None = None
-) -> Iterator[Progress | HeadPairs]:
+) -> Iterator[PartsDone | HeadPairs]:
     """Progress after each text, then how alike the heads of a stack (None: the first) attend.
 
     Raises UserError for a stack with fewer than two heads.
@@ -100,7 +100,7 @@ def head_pairs(
     sums = HeadDivergences(heads)
     for n_done, trace in enumerate(_traces(model, samples), start=1):
         sums.add(trace, stack)
-        yield Progress(n_done=n_done, n_total=len(samples), about="comparing heads")
+        yield PartsDone(n_done=n_done, n_total=len(samples), about="comparing heads")
     yield sums.pairs(stack)
 
 

@@ -28,9 +28,9 @@ from attnscope.analysis.class_logits import ClassSubject, reads_classes, told_po
 from attnscope.analysis.flow import check_position
 from attnscope.analysis.importance import gate_tensors
 from attnscope.analysis.model_adapter import (
-    Batch,
     OwnSubject,
     Subject,
+    TokenBatch,
     require_tokens,
     subject_of,
 )
@@ -112,7 +112,7 @@ def _asked(model: Model, inputs: Inputs, position: int) -> tuple[Subject, int]:
 
 def relevance_maps(
     subject: Subject,
-    batch: Batch,
+    batch: TokenBatch,
     position: int,
     *,
     token_id: int | None = None,

@@ -21,7 +21,7 @@ from attnscope.nn.transformer import Transformer
 from attnscope.questions.question import Numbers
 
 
-class Seen:
+class WatchedPass:
     """What places read and gave in one pass, of the last text of the batch; float64 [n_tokens, n]."""
 
     def __init__(self) -> None:
@@ -51,9 +51,9 @@ class Seen:
 
 
 @contextmanager
-def watched(*, reads: Sequence[CallPlace] = (), gives: Sequence[CallPlace] = ()) -> Iterator[Seen]:
+def watched(*, reads: Sequence[CallPlace] = (), gives: Sequence[CallPlace] = ()) -> Iterator[WatchedPass]:
     """What places read and give in the pass that follows."""
-    seen = Seen()
+    seen = WatchedPass()
     with ExitStack() as stack:
         for module in dict.fromkeys(place.module for place in (*reads, *gives)):
             read = {place.call: place for place in reads if place.module is module}
@@ -65,7 +65,7 @@ def watched(*, reads: Sequence[CallPlace] = (), gives: Sequence[CallPlace] = ())
 
 
 def _hooks(
-    seen: Seen, read: Mapping[int, CallPlace], given: Mapping[int, CallPlace]
+    seen: WatchedPass, read: Mapping[int, CallPlace], given: Mapping[int, CallPlace]
 ) -> tuple[Callable[..., None], Callable[..., None]]:
     calls: Counter[str] = Counter()
 
@@ -90,7 +90,7 @@ def _last_text(x: Tensor) -> Tensor:
     return (x if x.ndim < 3 else x[-1]).detach()
 
 
-def row_by_row(seen: Seen, place: CallPlace | None, n_tokens: int) -> Numbers | None:
+def row_by_row(seen: WatchedPass, place: CallPlace | None, n_tokens: int) -> Numbers | None:
     """What a place read, where that is a row for each token."""
     found = None if place is None else seen.read(place)
     return found if found is not None and len(found) == n_tokens else None
@@ -98,7 +98,7 @@ def row_by_row(seen: Seen, place: CallPlace | None, n_tokens: int) -> Numbers | 
 
 @contextmanager
 def norms_behind(
-    seen: Seen, places: Sequence[CallPlace], norms: Iterable[nn.Module]
+    seen: WatchedPass, places: Sequence[CallPlace], norms: Iterable[nn.Module]
 ) -> Iterator[dict[CallPlace, Tensor]]:
     """A table of what norms make of the very tensors that places give."""
     found: dict[CallPlace, Tensor] = {}

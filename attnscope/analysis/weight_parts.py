@@ -40,7 +40,7 @@ from attnscope.nn.layers import CrossAttention, SelfAttention
 from attnscope.nn.norms import Norm
 from attnscope.nn.precision import exact
 from attnscope.records.head_weights import N_PAIRS, HeadWeightsFound, WeightPart
-from attnscope.records.importance import Progress
+from attnscope.records.importance import PartsDone
 from attnscope.records.redundancy import CircuitKind, HeadCircuit, SiteSpectrum, TokenPair
 from attnscope.records.sites import HeadRef, Site, SiteKey, check_heads, find_site
 from attnscope.schemes.residuals import RESIDUALS
@@ -117,7 +117,7 @@ Pairs = tuple[Tensor, Tensor]
 
 def head_circuit(
     model: Model, head: HeadRef, kind: CircuitKind, top: int = 20
-) -> Iterator[Progress | HeadCircuit]:
+) -> Iterator[PartsDone | HeadCircuit]:
     """Progress block by block, then the strongest and weakest token pairs of a head."""
     check_heads((head,), model.sites)
     left, right = factors_of(model, head, kind)
@@ -127,7 +127,7 @@ def head_circuit(
         values = left[rows] @ right.T  # [rows, vocab]
         largest = _merge(largest, values, rows.start, top)
         smallest = _merge(smallest, -values, rows.start, top)
-        yield Progress(n_done=rows.stop, n_total=len(left), about=f"{head.label} {kind}")
+        yield PartsDone(n_done=rows.stop, n_total=len(left), about=f"{head.label} {kind}")
     if largest is None or smallest is None:
         raise ValueError("the vocabulary is empty")
     yield HeadCircuit(
@@ -283,7 +283,7 @@ KINDS: tuple[CircuitKind, ...] = ("ov", "qk")
 
 def read_head_weights(
     model: Model, head: HeadRef, top: int = N_PAIRS
-) -> Iterator[Progress | HeadWeightsFound]:
+) -> Iterator[PartsDone | HeadWeightsFound]:
     """Progress block by block, and what is known after each part; raises UserError for an unknown head."""
     check_heads((head,), model.sites)
     found = HeadWeightsFound(head=head)
@@ -297,7 +297,7 @@ def read_head_weights(
                 if isinstance(one, HeadCircuit):
                     part = replace(part, circuit=one)
                 else:
-                    yield Progress(n_done=one.n_done, n_total=one.n_total, about=kind.upper())
+                    yield PartsDone(n_done=one.n_done, n_total=one.n_total, about=kind.upper())
         except UserError as error:
             part = replace(part, refusal=str(error))
         found = replace(found, parts=tuple(part if p.kind == kind else p for p in found.parts))

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from attnscope.models import Model
-    from attnscope.records.importance import Progress
+    from attnscope.records.importance import PartsDone
     from attnscope.records.influence import InfluenceMap
     from attnscope.records.sites import Gates
 
@@ -115,14 +115,14 @@ def _follow(model: "Model", arguments: argparse.Namespace, target: str | None) -
 
 def influence_row(
     model: "Model", method: FollowedBy, text: str, target: str | None, position: int, gates: "Gates"
-) -> "Iterator[Progress | InfluenceMap]":
+) -> "Iterator[PartsDone | InfluenceMap]":
     """Progress of what takes long, then the row of one output token by one method."""
     import numpy as np
 
     from attnscope.analysis.flow import flow_values
     from attnscope.analysis.relevance import relevance
     from attnscope.analysis.rollout import rollout, trace_levels
-    from attnscope.records.importance import Progress
+    from attnscope.records.importance import PartsDone
 
     if method == "relevance":
         yield relevance(model, text, target, position=position, gates=gates, keeps_start=False)
@@ -134,7 +134,7 @@ def influence_row(
         values: list[float] = []
         for value in flow_values(trace_levels(trace), position):
             values.append(value)
-            yield Progress(n_done=len(values), n_total=len(found.keys), about="flow")
+            yield PartsDone(n_done=len(values), n_total=len(found.keys), about="flow")
         weights = np.array(values, np.float32)
     queries = found.queries[position : position + 1]
     yield replace(found, method=method, queries=queries, weights=weights[None])

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from attnscope.analysis.gold_links import AlignedPair
     from attnscope.models import Model
     from attnscope.records.charts import Chart
-    from attnscope.records.importance import Progress
+    from attnscope.records.importance import PartsDone
 
 DEFAULT_TEXTS = 256
 _HELD_OUT_SEED = 1
@@ -100,16 +100,16 @@ def save_chart(chart: "Chart", path: Path, model: "Model", *, note: str) -> None
     del application
 
 
-def tell_progress(events: "Iterator[Progress | object]", unit: str = "") -> "Iterator[object]":
+def tell_progress(events: "Iterator[PartsDone | object]", unit: str = "") -> "Iterator[object]":
     """The events that are no progress; of `unit`s, a line of progress on standard error for each new tenth.
 
     A job that is done with its first step tells nothing, and on a terminal no line stays.
     """
-    from attnscope.records.importance import Progress
+    from attnscope.records.importance import PartsDone
 
     told: tuple[str, int] = ("", 0)
     for event in events:
-        if not isinstance(event, Progress):
+        if not isinstance(event, PartsDone):
             yield event
             continue
         part = (event.about.split(":")[0].split(",")[0], 10 * event.n_done // max(1, event.n_total))

@@ -22,7 +22,7 @@ from attnscope.figures.caption import program_version
 from attnscope.figures.figure_checks import check_look
 from attnscope.figures.file_names import ENDINGS
 from attnscope.figures.shown_maps import shown_maps
-from attnscope.figures.spec import BASE_PT, Asked, FigureOrigin, FigureSpec, check_spec
+from attnscope.figures.spec import BASE_PT, FigureOrigin, FigureRequest, FigureSpec, check_spec
 from attnscope.figures.style import MapStyle
 from attnscope.figures.views import VIEWS
 from attnscope.figures.views.panels import ALSO, PanelsFigure
@@ -69,7 +69,7 @@ def what_to_keep(spec: FigureSpec) -> "SavedFigure | FigureSpec":
     return spec if spec.origin is None or asked is None else _question(spec, spec.origin, asked)
 
 
-def _question(spec: FigureSpec, origin: FigureOrigin, asked: Asked) -> SavedFigure:
+def _question(spec: FigureSpec, origin: FigureOrigin, asked: FigureRequest) -> SavedFigure:
     is_blended = origin.aspect.blend != "none" and bool(shown_maps(spec))
     return SavedFigure(
         origin=origin,

@@ -30,7 +30,7 @@ from attnscope.figures.style import (
     type_px,
     value_px,
 )
-from attnscope.figures.token_axis import PAD_PX, Labels, axis_names, paint_columns, paint_rows
+from attnscope.figures.token_axis import PAD_PX, AxisLabels, axis_names, paint_columns, paint_rows
 from attnscope.records.compare import ONLY_A, ONLY_B, Which, pooled_difference
 from attnscope.records.tokens import Token
 from attnscope.viewmodels.compare.difference import ComparedMaps
@@ -211,9 +211,9 @@ def _paint_axes(
     bottom, right = panel.cells.top() - PAD_PX, panel.cells.left() - PAD_PX - 2
     queries, keys = names
     query, key = highlight
-    columns = Labels(tokens=keys, span=panel.columns, width=panel.column_width, highlight=key)
+    columns = AxisLabels(tokens=keys, span=panel.columns, width=panel.column_width, highlight=key)
     paint_columns(painter, columns, bottom, panel.turn, palette)
-    rows = Labels(tokens=queries, span=panel.rows, width=panel.row_width, highlight=query)
+    rows = AxisLabels(tokens=queries, span=panel.rows, width=panel.row_width, highlight=query)
     paint_rows(painter, rows, right, palette)
     paint_axis_names(painter, panel, axis_names(queries, style), palette)
 

@@ -17,7 +17,7 @@ from attnscope.figures.paint_formula import set_formula
 from attnscope.figures.plain import isolated, plain_piece
 from attnscope.figures.raster import cells_image, code_colours, image_size
 from attnscope.figures.style import LARGE_PX, NORMAL_PX, SMALL_PX, font, text_width, type_px
-from attnscope.figures.token_axis import Labels, paint_rows, stride_for
+from attnscope.figures.token_axis import AxisLabels, paint_rows, stride_for
 from attnscope.records.inside import HeadInside
 from attnscope.viewmodels.causes.inside_words import Step, check_words, rest_words, step_words, title_words
 
@@ -64,7 +64,7 @@ def _paint_rows(
             paint_weights(painter, layout, column, inside, palette)
         else:
             paint_numbers(painter, layout, column, inside, palette)
-    labels = Labels(tokens=inside.key_tokens, span=layout.rows, width=layout.label_width, highlight=row)
+    labels = AxisLabels(tokens=inside.key_tokens, span=layout.rows, width=layout.label_width, highlight=row)
     paint_rows(painter, labels, layout.rect.left() + labels.width, palette)
     if row is not None:
         _mark_row(painter, layout, row, palette)

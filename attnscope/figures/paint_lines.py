@@ -17,7 +17,7 @@ from attnscope.figures.lines_field import FieldCache, LinesField, StrongLines, p
 from attnscope.figures.map_layout import MARGIN_PX
 from attnscope.figures.paint_map import Highlight
 from attnscope.figures.style import NORMAL_PX, SMALL_PX, MapStyle, font, text_width, type_px, wrapped
-from attnscope.figures.token_axis import LINE_PX, Labels, Span, axis_names, paint_rows, widest
+from attnscope.figures.token_axis import LINE_PX, AxisLabels, Span, axis_names, paint_rows, widest
 from attnscope.records.maps import HeadMap
 from attnscope.records.tokens import Token
 
@@ -58,9 +58,9 @@ class LinesLayout:
         """The height of the longer column, in sight or not."""
         return max(self.queries.n * self.queries.step, self.keys.n * self.keys.step)
 
-    def labels(self, tokens: tuple[Token, ...], span: Span, highlight: int | None, every: int) -> Labels:
+    def labels(self, tokens: tuple[Token, ...], span: Span, highlight: int | None, every: int) -> AxisLabels:
         """The labels of one of the two columns."""
-        return Labels(tokens=tokens, span=span, width=self.label_width, highlight=highlight, every=every)
+        return AxisLabels(tokens=tokens, span=span, width=self.label_width, highlight=highlight, every=every)
 
     def hit_name(self, position: QPointF) -> int | None:
         """The head whose name is under a position, counted from 0."""

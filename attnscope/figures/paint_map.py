@@ -35,7 +35,7 @@ from attnscope.figures.style import (
 from attnscope.figures.token_axis import (
     LINE_PX,
     PAD_PX,
-    Labels,
+    AxisLabels,
     axis_names,
     column_stride,
     paint_columns,
@@ -295,9 +295,9 @@ def _paint_axes(
     cells, width, every = layout.cells, layout.column_width, style.label_every
     (query, key), span = highlight, layout.columns
     across = every if style.turn is None else column_stride(span.step, style.turn, width, every)
-    columns = Labels(tokens=head_map.keys, span=span, width=width, highlight=key, every=across)
+    columns = AxisLabels(tokens=head_map.keys, span=span, width=width, highlight=key, every=across)
     paint_columns(painter, columns, cells.top() - PAD_PX, layout.turn, palette)
-    rows = Labels(
+    rows = AxisLabels(
         tokens=head_map.queries, span=layout.rows, width=layout.row_width, highlight=query, every=every
     )
     paint_rows(painter, rows, cells.left() - PAD_PX - 2, palette)

@@ -9,7 +9,7 @@ from PySide6.QtGui import QColor, QPainter, QPen
 from attnscope.figures.colours import Palette
 from attnscope.figures.style import SMALL_PX, font, text_width, type_px
 from attnscope.figures.tile_layout import PIECE_STEP_PX, TICK_PX, TileLayout
-from attnscope.figures.token_axis import Labels, Span, column_turn, paint_columns, paint_rows
+from attnscope.figures.token_axis import AxisLabels, Span, column_turn, paint_columns, paint_rows
 from attnscope.records.tokens import Token
 from attnscope.viewmodels.maps.axis_ruler import Mark, ruler_marks, widest_text
 from attnscope.viewmodels.maps.map_window import MapWindow
@@ -61,7 +61,7 @@ def _paint_query_ruler(
             painter.drawText(QPointF(right - TICK_PX - 3 - width, y + type_px(4)), mark.text)
     if has_pieces:
         span = _span(cells.top() + start, window.y, step, cells.top(), cells.bottom(), len(tokens))
-        labels = Labels(tokens=tokens, span=span, width=layout.piece_room - 12, highlight=lit)
+        labels = AxisLabels(tokens=tokens, span=span, width=layout.piece_room - 12, highlight=lit)
         paint_rows(painter, labels, cells.left() - 5, palette)
 
 
@@ -96,7 +96,7 @@ def _paint_key_ruler(
             QRectF(cells.left(), bottom, cells.width() + layout.column_room, cells.top() - bottom)
         )
         width = layout.column_room - 8 if turn == 90 else layout.column_room * 1.2
-        labels = Labels(tokens=tokens, span=span, width=width, highlight=lit)
+        labels = AxisLabels(tokens=tokens, span=span, width=width, highlight=lit)
         paint_columns(painter, labels, cells.top() - 5, turn, palette)
         painter.restore()
 

@@ -81,7 +81,7 @@ Choice = Literal["colours", "scale", "values", "bar", "turn", "every", "plain", 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class FigureRequest:
     """What a trace is asked for to draw a figure again; `also` are the panels beside the heads'."""
 
     heads: tuple[HeadRef, ...] = ()
@@ -253,7 +253,7 @@ class FigureSpec(ABC):
         """The widest text that stands in a cell."""
         return ""
 
-    def asked(self) -> Asked | None:
+    def asked(self) -> FigureRequest | None:
         """What a trace is asked for to draw it again; None where only its numbers say it."""
         return None
 

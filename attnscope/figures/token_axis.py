@@ -148,7 +148,7 @@ def column_stride(step: float, turn: Turn, width: float, every: int = 0) -> int:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Labels:
+class AxisLabels:
     """The labels of one axis, each up to `width` wide; of every n-th token, and of the highlighted one."""
 
     tokens: tuple[Token, ...]
@@ -171,7 +171,7 @@ class Labels:
 
 
 def paint_rows(
-    painter: QPainter, labels: Labels, x: float, palette: Palette, *, is_left_aligned: bool = False
+    painter: QPainter, labels: AxisLabels, x: float, palette: Palette, *, is_left_aligned: bool = False
 ) -> None:
     """Draw labels right-aligned, ending at `x`; left-aligned, starting there, for keys beside lines."""
     align = Qt.AlignmentFlag.AlignLeft if is_left_aligned else Qt.AlignmentFlag.AlignRight
@@ -182,7 +182,7 @@ def paint_rows(
         _paint_label(painter, labels.tokens[i], box, align, palette, i == labels.highlight)
 
 
-def paint_columns(painter: QPainter, labels: Labels, bottom: float, turn: Turn, palette: Palette) -> None:
+def paint_columns(painter: QPainter, labels: AxisLabels, bottom: float, turn: Turn, palette: Palette) -> None:
     """Draw labels ending just above y = `bottom`, turned by `turn` degrees."""
     tokens, span, stride = labels.tokens, labels.span, stride_for(labels.span.step, labels.every)
     _paint_word_links(painter, labels, palette, y=bottom + 2.0)
@@ -251,7 +251,7 @@ def _fitted(piece: str, is_special: bool, room: float, _type: tuple[float, str])
 
 
 def _paint_word_links(
-    painter: QPainter, labels: Labels, palette: Palette, *, x: float | None = None, y: float | None = None
+    painter: QPainter, labels: AxisLabels, palette: Palette, *, x: float | None = None, y: float | None = None
 ) -> None:
     """A thin line beside the pieces of one word joins them."""
     span = labels.span

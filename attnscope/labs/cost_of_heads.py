@@ -85,7 +85,7 @@ def count_products(n_tokens: int, d_model: int, n_heads: int) -> int:
     return 4 * n_tokens * d_model**2 + n_heads * 2 * n_tokens**2 * d_head
 
 
-def measure_heads(sizes: tuple[int, int]) -> Iterator[HeadsPoint]:
+def time_heads(sizes: tuple[int, int]) -> Iterator[HeadsPoint]:
     """Time every number of heads in numpy, one after the other; a thread may stop between two."""
     n_tokens, d_model = sizes
     random = np.random.default_rng(0)
@@ -228,4 +228,4 @@ class CostOfHeads(Lab[HeadsChoice, HeadsCost]):
         return replace(choice, n_heads=min(HEADS, key=lambda h: max(h / x, x / h)))
 
     def completed(self, choice: HeadsChoice) -> HeadsChoice:
-        return replace(choice, points=tuple(measure_heads(choice.sizes)))
+        return replace(choice, points=tuple(time_heads(choice.sizes)))

@@ -39,7 +39,7 @@ MEAN, SPREAD = 0.5, 1.0
 """The numbers that dropout is tried on are drawn from N(MEAN, SPREAD²): with a mean that it could move."""
 
 
-class Published(NamedTuple):
+class TiedModel(NamedTuple):
     """A model whose output layer is tied: the pieces of its vocabulary, its d, and all that it learns."""
 
     name: str
@@ -54,11 +54,11 @@ class Published(NamedTuple):
 
 
 PUBLISHED = (
-    Published("transformer-base", 37_000, 512, 63_082_496),
-    Published("transformer-big", 37_000, 1024, 214_245_376),
-    Published("gpt-2-large", 50_257, 1280, 774_030_080),
-    Published("gpt-2-xl", 50_257, 1600, 1_557_611_200),
-    Published("gpt-3", 50_257, 12_288, 174_604_259_328),
+    TiedModel("transformer-base", 37_000, 512, 63_082_496),
+    TiedModel("transformer-big", 37_000, 1024, 214_245_376),
+    TiedModel("gpt-2-large", 50_257, 1280, 774_030_080),
+    TiedModel("gpt-2-xl", 50_257, 1600, 1_557_611_200),
+    TiedModel("gpt-3", 50_257, 12_288, 174_604_259_328),
 )
 """Presets of the program, with the counts of `attnscope presets`."""
 
@@ -113,7 +113,7 @@ def embed(choice: EmbeddingChoice) -> Embedded:
     )
 
 
-def drop(x: Numbers, chance: Numbers, p: float) -> Numbers:
+def dropped(x: Numbers, chance: Numbers, p: float) -> Numbers:
     """What stays of x, as it is: `chance` are uniform numbers of 0 … 1, and those below p are dropped."""
     return np.where(chance < p, 0.0, x)
 
@@ -134,7 +134,7 @@ def _dropped(seed: int) -> tuple[Dropped, Dropped]:
     """Dropout of the same numbers at each of SHARES: as they are, and divided by 1 − p."""
     random = np.random.default_rng(seed)
     x, chance = MEAN + SPREAD * random.standard_normal(N_DRAWS), random.random(N_DRAWS)
-    kept = np.array([drop(x, chance, p) for p in SHARES])
+    kept = np.array([dropped(x, chance, p) for p in SHARES])
     rescaled = kept / (1.0 - np.array(SHARES)[:, None])
     return (
         Dropped(mean=kept.mean(axis=1), variance=kept.var(axis=1)),

@@ -136,7 +136,7 @@ def collapse(choice: CollapseChoice) -> Collapse:
         choice.has_norm,
         choice.seed,
     )
-    ratios = {setting: measured(stream) for setting, stream in streams.items()}
+    ratios = {setting: told_ratios(stream) for setting, stream in streams.items()}
     layer = min(choice.layer, choice.n_layers)
     stream = streams[choice.setting][layer]
     cubed = cubed_line(ratios[False, False])
@@ -146,7 +146,7 @@ def collapse(choice: CollapseChoice) -> Collapse:
         cubed=cubed,
         layer=layer,
         stream=stream,
-        likeness=cosines(stream),
+        likeness=token_cosines(stream),
         own=choice.answer.of(CollapseFinding),
         words=_words(choice, layer, ratios),
     )
@@ -158,7 +158,7 @@ def residual_ratios(stream: Numbers) -> Numbers:
     return np.asarray(np.linalg.norm(residual, axis=(-2, -1)) / np.linalg.norm(stream, axis=(-2, -1)))
 
 
-def measured(streams: Numbers) -> Numbers:
+def told_ratios(streams: Numbers) -> Numbers:
     """The ratio after each layer; NaN from the first that is only rounding."""
     ratios = residual_ratios(streams)
     low = np.flatnonzero(ratios < FLOOR)
@@ -191,7 +191,7 @@ def growth(ratios: Numbers) -> float:
     return float((known[-1] - known[-2]) / (known[-2] - known[-3]))
 
 
-def cosines(stream: Numbers) -> Numbers:
+def token_cosines(stream: Numbers) -> Numbers:
     """Cosine similarity of each pair of tokens."""
     lengths = np.linalg.norm(stream, axis=1, keepdims=True)
     unit = stream / np.where(lengths > 0, lengths, 1.0)

@@ -189,7 +189,7 @@ def look_at_tree(choice: TreeChoice) -> TreeShown:
             in_row, in_tree = cosines(table), cosines(table[depths.astype(int)])
         case "path":
             in_row = cosines(sinusoidal(n, D_MODEL, BASE))
-            in_tree = cosines(path_encodings(sentence.heads, choice.decay))
+            in_tree = cosines(path_table(sentence.heads, choice.decay))
     return TreeShown(
         choice=choice,
         sentence=sentence,
@@ -247,7 +247,7 @@ def branches_of(heads: Sequence[int]) -> list[int]:
     return found
 
 
-def path_encodings(heads: Sequence[int], decay: float) -> Numbers:
+def path_table(heads: Sequence[int], decay: float) -> Numbers:
     """T, [n, w·k] with d = w·k; the last edge of a path comes first."""
     branches, ways = branches_of(heads), ways_up(heads)
     width, depth = max(1, max(branches) + 1), max(1, max(len(way) for way in ways) - 1)

@@ -13,7 +13,7 @@ from attnscope.nn.config import ModelConfig
 from attnscope.nn.patches import patch_numbers
 from attnscope.records.pictures import Picture
 from attnscope.records.tokens import Token, Tokens
-from attnscope.text.pictures import fitted, read_picture
+from attnscope.text.pictures import fitted_pixels, read_picture
 
 _FIRST_NAMES = ("CLS", "DIST")
 _PATCH = re.compile(r"(\d{1,4}),(\d{1,4})")
@@ -80,7 +80,7 @@ def noise_pictures(config: ModelConfig, n: int, seed: int) -> list[Inputs]:
 
 
 def _seen(config: ModelConfig, text: str) -> NDArray[np.uint8]:
-    return fitted(read_picture(text), config.picture_height, config.picture_width, config.n_channels)
+    return fitted_pixels(read_picture(text), config.picture_height, config.picture_width, config.n_channels)
 
 
 def _inputs(config: ModelConfig, text: str, pixels: NDArray[np.uint8]) -> Inputs:

@@ -37,7 +37,7 @@ from attnscope.schemes.norms import NORMS
 Branch = Literal["attention", "cross", "feed_forward"]
 
 
-class Choices(TypedDict, total=False):
+class BlockArguments(TypedDict, total=False):
     """What a pass tells every block of a stack; `found` is that of `CrossAttention`."""
 
     rule: Required[MaskRule]
@@ -107,7 +107,7 @@ class Block(nn.Module):
         self.cross_end = shape.make_norm() if self.is_sandwich and has_cross else None
         self.feed_forward_end = shape.make_norm() if self.is_sandwich and shape.has_feed_forward else None
 
-    def forward(self, x: Tensor, **choices: Unpack[Choices]) -> Tensor:
+    def forward(self, x: Tensor, **choices: Unpack[BlockArguments]) -> Tensor:
         """The residual stream after this layer, [B, T, d_model]; of reversible layers both, side by side."""
         if self.is_reversible:
             a, b = x.chunk(2, dim=-1)
@@ -118,13 +118,13 @@ class Block(nn.Module):
             x = self.join(x, self._said(branch, self.read(x, branch), choices), branch)
         return x
 
-    def addition(self, branch: Branch, x: Tensor, choices: Choices) -> Tensor:
+    def addition(self, branch: Branch, x: Tensor, choices: BlockArguments) -> Tensor:
         """What a branch adds to a stream when it reads x; drawn anew where it drops."""
         change, end = self._said(branch, self.read(x, branch), choices), getattr(self, f"{branch}_end")
         change = change if end is None else end(change)
         return drop(change, self.dropout) if self.training and self.dropout else change
 
-    def _said(self, branch: Branch, read: Tensor, choices: Choices) -> Tensor:
+    def _said(self, branch: Branch, read: Tensor, choices: BlockArguments) -> Tensor:
         if branch == "feed_forward":
             if isinstance(self.feed_forward, Experts):
                 valid = None if choices.get("cache") is not None else choices["rule"].key_valid

@@ -21,13 +21,13 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from attnscope.nn.block import Block, Branch, Choices
+from attnscope.nn.block import Block, BlockArguments, Branch
 from attnscope.nn.dropping import new_seed, own_dice
 from attnscope.nn.scores import RelativeBias
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Addition:
+class AddedBranch:
     """One branch: `said` gives f of a stream, `reads` are the tensors it learns or reads besides."""
 
     said: Callable[[Tensor], Tensor]
@@ -45,7 +45,7 @@ class Addition:
             return q - self.said(p), p
 
 
-def through_reversible(blocks: Iterable[Block], x: Tensor, choices: Choices) -> Tensor:
+def through_reversible(blocks: Iterable[Block], x: Tensor, choices: BlockArguments) -> Tensor:
     """The sum of both streams after all blocks; for the backward pass only the last two are kept."""
     choices, given, leaves = _let_go(choices)
     additions = additions_of(blocks, choices, leaves)
@@ -58,11 +58,11 @@ def through_reversible(blocks: Iterable[Block], x: Tensor, choices: Choices) -> 
 
 
 def additions_of(
-    blocks: Iterable[Block], choices: Choices, leaves: Sequence[Tensor] = ()
-) -> tuple[Addition, ...]:
+    blocks: Iterable[Block], choices: BlockArguments, leaves: Sequence[Tensor] = ()
+) -> tuple[AddedBranch, ...]:
     """Every branch in the order of a pass; of `leaves` each may read any."""
     return tuple(
-        Addition(
+        AddedBranch(
             said=partial(_said, block, branch, choices),
             reads=(*_learned(block, branch), *leaves),
             name=f"L{block.layer} {branch.replace('_', '-')}",
@@ -72,7 +72,7 @@ def additions_of(
     )
 
 
-def _said(block: Block, branch: Branch, choices: Choices, x: Tensor) -> Tensor:
+def _said(block: Block, branch: Branch, choices: BlockArguments, x: Tensor) -> Tensor:
     return block.addition(branch, x, choices)
 
 
@@ -83,7 +83,7 @@ def _learned(block: Block, branch: Branch) -> Iterator[Tensor]:
             yield from (p for p in module.parameters() if p.requires_grad)
 
 
-def _let_go(choices: Choices) -> tuple[Choices, list[Tensor], list[Tensor]]:
+def _let_go(choices: BlockArguments) -> tuple[BlockArguments, list[Tensor], list[Tensor]]:
     """The choices with leaves in the place of what has a history, which must not be walked twice; both."""
     given: list[Tensor] = []
     leaves: list[Tensor] = []
@@ -121,7 +121,12 @@ class _Reversible(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, a: Tensor, b: Tensor, additions: tuple[Addition, ...], keys: tuple[int, ...], *read: Tensor
+        ctx: Any,
+        a: Tensor,
+        b: Tensor,
+        additions: tuple[AddedBranch, ...],
+        keys: tuple[int, ...],
+        *read: Tensor,
     ) -> tuple[Tensor, Tensor]:
         kind = a.device.type
         ctx.precision = (torch.get_autocast_dtype(kind), torch.is_autocast_enabled(kind))

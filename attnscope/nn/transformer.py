@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from attnscope.nn.attention import Probe
-from attnscope.nn.block import Block, Choices, one_stream
+from attnscope.nn.block import Block, BlockArguments, one_stream
 from attnscope.nn.cache import KeyValueCache
 from attnscope.nn.config import ModelConfig
 from attnscope.nn.copying import as_read, copied_pieces, ids_of, with_ids
@@ -199,7 +199,7 @@ class Transformer(OwnModule):
             memory_rule, valid, n = build_rule(is_causal=False, key_valid=valid), None, x.shape[1]
         rule = self.self_mask.rule(n, n, is_causal=False, key_valid=valid, pattern=pattern, device=x.device)
         rotary, bias = self._rotary(n), self._bias(self.encoder_relative, n, n)
-        choices: Choices = {"rule": rule, "rotary": rotary, "bias": bias, "probe": probe}
+        choices: BlockArguments = {"rule": rule, "rotary": rotary, "bias": bias, "probe": probe}
         x = self._through(self.encoder, x, choices | {"memory": memory, "memory_rule": memory_rule})
         x = x if self.encoder_norm is None else self.encoder_norm(x)
         return with_ids(x, ids) if self.config.copies_source else x
@@ -248,7 +248,7 @@ class Transformer(OwnModule):
         source_ids: Tensor | None = None
         if memory is not None and self.config.copies_source:
             found, source_ids, memory = [], ids_of(memory), memory[..., : self.config.d_model]
-        choices: Choices = {
+        choices: BlockArguments = {
             "rule": rule,
             "rotary": self._rotary(n, first),
             "bias": self._bias(self.decoder_relative, n, first + n),
@@ -317,7 +317,7 @@ class Transformer(OwnModule):
         return self.logits(hidden)
 
     def _through(
-        self, blocks: nn.ModuleList, x: Tensor, choices: Choices, found: list[Tensor] | None = None
+        self, blocks: nn.ModuleList, x: Tensor, choices: BlockArguments, found: list[Tensor] | None = None
     ) -> Tensor:
         """The stream after all layers of a stack; to `found` the last one adds the weights that copy."""
         layers = cast("tuple[Block, ...]", tuple(blocks))

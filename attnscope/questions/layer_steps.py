@@ -59,7 +59,7 @@ class Options:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Step:
+class LayerVector:
     """One vector on the way through a layer; `is_stream` says that it is the stream itself."""
 
     name: str
@@ -115,40 +115,40 @@ def _through(found: Passage, token: int, limits: Limits) -> Answer:
     )
 
 
-def steps_of(found: Passage, token: int) -> Iterator[Step]:
+def steps_of(found: Passage, token: int) -> Iterator[LayerVector]:
     """The vectors in the order of the layer; sums that are not the model's are left out."""
     x = found.x[token]
     is_apart = found.order == "parallel"
-    yield Step(name="stream in, x", vector=x, is_stream=True)
+    yield LayerVector(name="stream in, x", vector=x, is_stream=True)
     stream = x
     for part in found.parts:
         yield from _steps_of_part(part, token, is_reversible=found.order == "reversible")
         stream = stream + part.added[token]
         if found.adds_up and not is_apart:
-            yield Step(name="plus residual", vector=stream, is_stream=True)
+            yield LayerVector(name="plus residual", vector=stream, is_stream=True)
         if part.after is not None:
             stream = part.after[token]
-            yield Step(name="norm of the sum", vector=stream, is_stream=True)
+            yield LayerVector(name="norm of the sum", vector=stream, is_stream=True)
     if found.adds_up and is_apart:
-        yield Step(name="x plus all parts", vector=stream, is_stream=True)
-    yield Step(name="stream out", vector=found.after[token], is_stream=True)
+        yield LayerVector(name="x plus all parts", vector=stream, is_stream=True)
+    yield LayerVector(name="stream out", vector=found.after[token], is_stream=True)
 
 
-def _steps_of_part(part: PartPath, token: int, *, is_reversible: bool) -> Iterator[Step]:
+def _steps_of_part(part: PartPath, token: int, *, is_reversible: bool) -> Iterator[LayerVector]:
     """What a part reads, where it isn't the stream, what is inside it and what it gives."""
     is_feed_forward = part.name == "feed-forward"
     if part.reads is not None and (part.is_normed or is_reversible):
         of_one = "one stream's norm" if part.is_normed else "one stream"
-        yield Step(name=of_one if is_reversible else f"norm for {part.name}", vector=part.reads[token])
+        yield LayerVector(name=of_one if is_reversible else f"norm for {part.name}", vector=part.reads[token])
     if part.inside is None:
-        yield Step(name=f"{part.name} gives", vector=part.gives[token])
+        yield LayerVector(name=f"{part.name} gives", vector=part.gives[token])
     else:
         heads = "z: heads side by side" if part.name == "attention" else f"z of {part.name}"
         inside, product = ("u: units, f(r·W_1)", "u·W_2") if is_feed_forward else (heads, "z·W_O")
-        yield Step(name=inside, vector=part.inside[token])
-        yield Step(name=f"{part.name}: {product}", vector=part.gives[token])
+        yield LayerVector(name=inside, vector=part.inside[token])
+        yield LayerVector(name=f"{part.name}: {product}", vector=part.gives[token])
     if part.end is not None:
-        yield Step(name="norm of what it gives", vector=part.end[token])
+        yield LayerVector(name="norm of what it gives", vector=part.end[token])
 
 
 def units_words(units: Numbers) -> str:
@@ -163,7 +163,7 @@ def units_words(units: Numbers) -> str:
 def _behind(reading: Reading, found: Passage, token: int, limits: Limits) -> Answer:
     """What comes behind the last layer: its norm and the unembedding; nothing of an encoder that is read."""
     at = f"After layer {found.layer}, the last, token {token} ({found.tokens[token].piece})"
-    steps = [Step(name="stream in, x", vector=found.after[token], is_stream=True)]
+    steps = [LayerVector(name="stream in, x", vector=found.after[token], is_stream=True)]
     if found.stack == "encoder" and reading.model.form == "encoder-decoder":
         sentence = f"{at} is read by the decoder's cross-attention; nothing is told from it here."
         return Answer(sentence=sentence, tables=(_table(tuple(steps), steps[0].vector),), limits=limits)
@@ -172,9 +172,9 @@ def _behind(reading: Reading, found: Passage, token: int, limits: Limits) -> Ans
     except UserError as error:
         return Answer(sentence=error.happened, limits=limits)
     if said.normed is not None:
-        steps.append(Step(name="last norm", vector=said.normed))
+        steps.append(LayerVector(name="last norm", vector=said.normed))
     if said.reads is not None and not np.array_equal(said.reads, steps[-1].vector):
-        steps.append(Step(name="the output layer reads", vector=said.reads))
+        steps.append(LayerVector(name="the output layer reads", vector=said.reads))
     piece, first = said.best[0]
     becomes = ", which stands for the whole input, becomes" if said.is_of_whole else " becomes"
     sentence = (
@@ -190,7 +190,7 @@ def _told(said: Said) -> NumberTable:
     return NumberTable(title="Unembedding and softmax", columns=("token", "logit", "probability"), rows=rows)
 
 
-def _chart(steps: tuple[Step, ...]) -> Chart:
+def _chart(steps: tuple[LayerVector, ...]) -> Chart:
     """The norm at each step, of the stream and of everything else."""
     norms = np.array([np.linalg.norm(step.vector) for step in steps])
     at = np.arange(len(steps), dtype=np.float64)
@@ -202,7 +202,7 @@ def _chart(steps: tuple[Step, ...]) -> Chart:
     return Chart(title="Norm at each step", x_label="step", y_label="norm", series=curves)
 
 
-def _table(steps: tuple[Step, ...], x: Numbers) -> NumberTable:
+def _table(steps: tuple[LayerVector, ...], x: Numbers) -> NumberTable:
     rows: list[tuple[Cell, ...]] = []
     for k, step in enumerate(steps):
         v = step.vector

@@ -29,7 +29,7 @@ TEXT_UNITS: dict[MetricName, str] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Progress:
+class PartsDone:
     """How far a long analysis is: `n_done` of `n_total` parts, and what it is doing."""
 
     n_done: int

@@ -8,7 +8,7 @@ from attnscope.analysis.corpus_texts import own_texts, read_corpus
 from attnscope.errors import UserError
 from attnscope.models import Model
 from attnscope.paths import resources_folder
-from attnscope.records.importance import Progress
+from attnscope.records.importance import PartsDone
 from attnscope.records.training import Evaluated, Finished, Step
 from attnscope.studies.study import Choices
 from attnscope.text.tasks import make_task
@@ -43,7 +43,7 @@ def run_folder(choices: Choices, name: str) -> Path:
 
 def train_study(
     name: str, out: Path, *, seed: int, device: str = "auto", changes: Mapping[str, str] | None = None
-) -> Iterator[Progress]:
+) -> Iterator[PartsDone]:
     """Train, or go on with a run that is there, telling the progress; a whole run is left as it is.
 
     Raises UserError when the training does not come to its end.
@@ -53,7 +53,7 @@ def train_study(
     for event in TrainingRun(recipe, out, device).events():
         match event:
             case Step():
-                yield Progress(n_done=event.step, n_total=recipe.training.n_steps, about=about)
+                yield PartsDone(n_done=event.step, n_total=recipe.training.n_steps, about=about)
             case Evaluated():
                 about = f"training {name}: loss {event.loss:.3f}"
             case Finished() if event.reason != "done":

@@ -17,9 +17,9 @@ from attnscope.paths import import_file, resources_folder
 
 if TYPE_CHECKING:
     from attnscope.records.charts import Chart
-    from attnscope.records.importance import Progress
+    from attnscope.records.importance import PartsDone
 
-    Reproduce = Callable[["Choices"], Iterator["Progress | Study"]]
+    Reproduce = Callable[["Choices"], Iterator["PartsDone | Study"]]
 
 Cell = str | float | int | None
 """One entry of a table; a number that does not exist is NaN or None."""

@@ -107,7 +107,7 @@ def _three_channels(pixels: Pixels) -> Pixels:
     return np.array(np.broadcast_to(pixels.reshape(*pixels.shape[:2], -1), (*pixels.shape[:2], 3)))
 
 
-def fitted(pixels: Pixels, height: int, width: int, n_channels: int) -> Pixels:
+def fitted_pixels(pixels: Pixels, height: int, width: int, n_channels: int) -> Pixels:
     """Colours [any height, any width, 3] as [height, width, n_channels]: the middle, resized if need be.
 
     Greys are weighted as in ITU-R BT.601, 0.299 red + 0.587 green + 0.114 blue.

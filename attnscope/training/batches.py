@@ -31,7 +31,7 @@ _CHUNKS = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Vocabulary:
+class VocabularyIds:
     """The ids a batch maker needs; `ordinary` are the ids of tokens that are no specials.
 
     For masking whole words, `continues` and `is_in_word` say of every id whether it goes on with a word that
@@ -78,7 +78,7 @@ class TextBatches:
 
     training: Ids
     held_out: Ids
-    vocabulary: Vocabulary
+    vocabulary: VocabularyIds
     n_tokens: int
     batch_size: int
     mask_share: float | None
@@ -299,7 +299,7 @@ def part_of(ids: Ids, lengths: Ids, rows: Ids) -> tuple[Tensor, Tensor | None]:
 
 
 def repeated_words(
-    vocabulary: Vocabulary, length: int, rng: np.random.Generator, progress: float = 1.0
+    vocabulary: VocabularyIds, length: int, rng: np.random.Generator, progress: float = 1.0
 ) -> tuple[Ids, Mask]:
     """Random words in which some stretches are written twice; and which of them can be known.
 
@@ -321,7 +321,7 @@ def repeated_words(
     return ids, can_know
 
 
-def _pool(vocabulary: Vocabulary, progress: float, rng: np.random.Generator) -> Ids:
+def _pool(vocabulary: VocabularyIds, progress: float, rng: np.random.Generator) -> Ids:
     """The words to draw from: a few until a fifth of the run, every token from the middle of it on."""
     others = np.setdiff1d(vocabulary.ordinary, vocabulary.words)
     ranked = np.concatenate([vocabulary.words, others])
@@ -332,7 +332,7 @@ def _pool(vocabulary: Vocabulary, progress: float, rng: np.random.Generator) -> 
     return ranked[:n]
 
 
-def masked_batch(whole: Ids, vocabulary: Vocabulary, share: float, rng: np.random.Generator) -> Batch:
+def masked_batch(whole: Ids, vocabulary: VocabularyIds, share: float, rng: np.random.Generator) -> Batch:
     """Hide a share of the tokens: 80 % become `<mask>`, 10 % another token, 10 % stay (Devlin et al. 2019).
 
     Specials are never hidden; every sequence has at least one token hidden where it has an ordinary one. A

@@ -44,7 +44,7 @@ from attnscope.training.batches import (
     Examples,
     Ids,
     Mask,
-    Vocabulary,
+    VocabularyIds,
     padded,
     part_of,
 )
@@ -653,7 +653,7 @@ def _from_examples(recipe: Recipe, tokenizer: Tokenizer, training: Examples, hel
     return Prepared(tokenizer=tokenizer, batches=batches, sha256=_hash(*(a for a in arrays if a is not None)))
 
 
-def vocabulary_of(tokenizer: Tokenizer, objective: ObjectivePart) -> Vocabulary:
+def vocabulary_of(tokenizer: Tokenizer, objective: ObjectivePart) -> VocabularyIds:
     """The ids that batches need; −1 for a mask token that there is none of, unless tokens are hidden."""
     tokens = [tokenizer.token(id) for id in range(tokenizer.vocab_size)]
     ordinary = [token.id for token in tokens if not token.is_special]
@@ -662,7 +662,7 @@ def vocabulary_of(tokenizer: Tokenizer, objective: ObjectivePart) -> Vocabulary:
     if objective.whole_words:
         parts["continues"] = np.array([t.joins_previous and is_of_word(t.piece[:1]) for t in tokens])
         parts["is_in_word"] = np.array([not t.is_special and is_of_word(t.piece[-1:]) for t in tokens])
-    return Vocabulary(
+    return VocabularyIds(
         pad_id=tokenizer.pad_id,
         begin_id=tokenizer.begin_id,
         end_id=tokenizer.end_id,

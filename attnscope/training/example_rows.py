@@ -20,7 +20,7 @@ from attnscope.nn.patches import patch_numbers
 from attnscope.records.tokens import Tokens
 from attnscope.text.corpora import split_pairs
 from attnscope.text.examples import Example
-from attnscope.text.pictures import LabelledPictures, fitted, read_labelled_pictures, read_picture
+from attnscope.text.pictures import LabelledPictures, fitted_pixels, read_labelled_pictures, read_picture
 from attnscope.text.pointed import PointedText, may_be_meant, read_spans
 from attnscope.text.tagged import TaggedText, first_pieces, read_tagged
 from attnscope.text.tokenizer import Tokenizer
@@ -28,7 +28,7 @@ from attnscope.training.batches import (
     ExampleBatches,
     Ids,
     Mask,
-    Vocabulary,
+    VocabularyIds,
     masked_batch,
     padded,
     part_of,
@@ -147,7 +147,7 @@ class PictureRows:
 
 def pictures_of_task(examples: Sequence[Example], shape: tuple[int, int, int]) -> LabelledPictures:
     """The pictures that the sources of a task name, all of one `shape` (height, width, channels)."""
-    pixels = np.stack([fitted(read_picture(example.source), *shape) for example in examples])
+    pixels = np.stack([fitted_pixels(read_picture(example.source), *shape) for example in examples])
     return LabelledPictures(pixels=pixels, labels=tuple(example.label for example in examples))
 
 
@@ -293,7 +293,7 @@ class SentencePairBatches:
     """Pairs of sentences with other tokens hidden each time they are drawn (Devlin et al. 2018)."""
 
     pairs: ExampleBatches[SentencePairRows]
-    vocabulary: Vocabulary
+    vocabulary: VocabularyIds
     mask_share: float
 
     def draw(self, rng: np.random.Generator, progress: float) -> Batch:
@@ -324,7 +324,7 @@ class SentencePairBatches:
 def sentence_pair_batches(
     recipe: Recipe,
     tokenizer: Tokenizer,
-    vocabulary: Vocabulary,
+    vocabulary: VocabularyIds,
     training: Sequence[Example],
     held_out: Sequence[Example],
 ) -> SentencePairBatches:
@@ -341,14 +341,14 @@ def _sentence_pair_rows(recipe: Recipe, tokenizer: Tokenizer, pairs: Sequence[Ex
     begin, end = [tokenizer.begin_id], [tokenizer.end_id]
     firsts = tokenizer.encode_lines(pair.source for pair in pairs)
     seconds = tokenizer.encode_lines(pair.target or "" for pair in pairs)
-    fitted = [
+    fitted_pixels = [
         fitted_pair([*begin, *a, *end], [*b, *end], recipe.model.max_tokens)
         for a, b in zip(firsts, seconds, strict=True)
     ]
-    ids, lengths = padded([[*a, *b] for a, b in fitted], tokenizer.pad_id)
+    ids, lengths = padded([[*a, *b] for a, b in fitted_pixels], tokenizer.pad_id)
     return SentencePairRows(
         ids=ids,
         lengths=lengths,
-        segments=padded([[0] * len(a) + [1] * len(b) for a, b in fitted], 1)[0],
+        segments=padded([[0] * len(a) + [1] * len(b) for a, b in fitted_pixels], 1)[0],
         is_next=np.array([bool(pair.is_next) for pair in pairs], dtype=np.int64),
     )

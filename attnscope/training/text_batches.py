@@ -37,7 +37,7 @@ from attnscope.errors import RecipeError
 from attnscope.nn.memory_tokens import memory_ids
 from attnscope.schemes.objectives import OBJECTIVES
 from attnscope.text.tokenizer import Tokenizer
-from attnscope.training.batches import BatchMaker, Ids, Mask, TextBatches, Vocabulary, masked_batch
+from attnscope.training.batches import BatchMaker, Ids, Mask, TextBatches, VocabularyIds, masked_batch
 from attnscope.training.objectives import Batch
 from attnscope.training.parts import Recipe
 
@@ -83,7 +83,7 @@ class TextOfRecipe:
 
     recipe: Recipe
     tokenizer: Tokenizer
-    vocabulary: Vocabulary
+    vocabulary: VocabularyIds
     training: Ids
     held_out: Ids
 
@@ -145,7 +145,7 @@ class PairBatches:
 
     training: Ids
     held_out: Ids
-    vocabulary: Vocabulary
+    vocabulary: VocabularyIds
     n_tokens: int
     batch_size: int
     mask_share: float
@@ -251,7 +251,7 @@ class SpanBatches:
 
     training: Ids
     held_out: Ids
-    vocabulary: Vocabulary
+    vocabulary: VocabularyIds
     sentinels: tuple[int, ...]
     n_tokens: int
     batch_size: int

@@ -11,7 +11,7 @@ from attnscope.widgets.labels import PlainLabel, named
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Said:
+class NamedFormula:
     """One thing by its name: its formulas, what stands for what, and who published it."""
 
     name: str
@@ -23,7 +23,7 @@ class Said:
 class FormulaButton(QToolButton):
     """`said` is asked what the card holds each time it opens; Esc or a click elsewhere closes it."""
 
-    def __init__(self, said: Callable[[], Sequence[Said]]) -> None:
+    def __init__(self, said: Callable[[], Sequence[NamedFormula]]) -> None:
         super().__init__()
         named(self, "Formula and source", "The formula, and where it was published", role="line")
         self.setText("ƒ")

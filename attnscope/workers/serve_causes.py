@@ -25,7 +25,7 @@ from attnscope.records.attribution import (
     PatchTexts,
     TextsPatched,
 )
-from attnscope.records.importance import Progress
+from attnscope.records.importance import PartsDone
 from attnscope.records.lens import LensShown, ShowLens
 from attnscope.records.requests import Reply
 from attnscope.workers.desk import Desk, serves, works
@@ -91,7 +91,7 @@ def _patch(request: PatchTexts, model: Model) -> Generator[Reply, None, None]:
         request.gates,
     )
     for one in found:
-        if isinstance(one, Progress):
+        if isinstance(one, PartsDone):
             yield PatchingNews(number=request.number, n_done=one.n_done, n_total=one.n_total)
         else:
             yield TextsPatched(

@@ -19,7 +19,7 @@ from attnscope.records.importance import (
     HeadsRanked,
     Importance,
     MeasureCurves,
-    Progress,
+    PartsDone,
     PruningCurve,
     Ranking,
     TextSource,
@@ -73,7 +73,7 @@ def _measure(request: MeasureCurves, model: Model) -> Generator[Reply, None, Non
 
 def _follow(
     number: int,
-    events: Iterator[Progress | Importance | CurveSoFar | PruningCurve],
+    events: Iterator[PartsDone | Importance | CurveSoFar | PruningCurve],
     ranking: Ranking,
     begin_s: float,
     *,
@@ -175,7 +175,7 @@ def _compare(request: CompareHeads, model: Model, views: Views) -> Generator[Rep
         return
     samples, name = samples_asked(model, request.source, request.path, request.max_texts)
     for found in head_pairs(model, samples, request.stack):
-        if isinstance(found, Progress):
+        if isinstance(found, PartsDone):
             yield ComparingNews(number=request.number, n_done=found.n_done, n_total=found.n_total)
         else:
             yield HeadsCompared(number=request.number, pairs=found, texts=name)

@@ -8,7 +8,7 @@ from attnscope.analysis.weight_parts import read_head_weights
 from attnscope.last_made import LastMade
 from attnscope.models import Model
 from attnscope.records.head_weights import ShowWeights, WeightsNews, WeightsShown
-from attnscope.records.importance import Progress
+from attnscope.records.importance import PartsDone
 from attnscope.records.inside import InsideShown, ShowInside
 from attnscope.records.messages import ShowHeads
 from attnscope.records.requests import Reply
@@ -68,7 +68,7 @@ def show_weights(request: ShowWeights, desk: Desk) -> Generator[Reply, None, Non
 def _read(request: ShowWeights, model: Model) -> Generator[Reply, None, None]:
     yield WeightsNews(number=request.number, n_done=0, n_total=0)
     for found in read_head_weights(model, request.head, request.top):
-        if isinstance(found, Progress):
+        if isinstance(found, PartsDone):
             yield WeightsNews(
                 number=request.number, n_done=found.n_done, n_total=found.n_total, about=found.about
             )

@@ -25,7 +25,7 @@ from attnscope.nn.config import ModelConfig
 from attnscope.nn.precision import has_double
 from attnscope.nn.transformer import build_transformer
 from attnscope.records.charts import Chart, Series
-from attnscope.records.importance import Progress
+from attnscope.records.importance import PartsDone
 from attnscope.records.models import Form
 from attnscope.records.redundancy import CollapseCurve
 from attnscope.studies.study import Cell, Choices, PaperComparison, Study, StudyCard
@@ -59,7 +59,7 @@ _SHORT = {
 _Found = tuple[str, tuple[CollapseCurve, ...]]
 
 
-def reproduce(choices: Choices) -> Iterator[Progress | Study]:
+def reproduce(choices: Choices) -> Iterator[PartsDone | Study]:
     """Curves of new deep encoders, of a causal one, and of the demo models or the one given.
 
     Raises UserError at once for a model of another library: it is computed in float64 here.
@@ -72,11 +72,11 @@ def reproduce(choices: Choices) -> Iterator[Progress | Study]:
     found: list[_Found] = []
     n_total = len(_NEW) + len(names)
     for name, form, sharpness in _NEW:
-        yield Progress(n_done=len(found), n_total=n_total, about=name)
+        yield PartsDone(n_done=len(found), n_total=n_total, about=name)
         model = new_model(form, choices.seed, sharpness=sharpness)
         found.append((name, mean_curves(model, _new_texts(n_texts, choices.seed))))
     for name in names:
-        yield Progress(n_done=len(found), n_total=n_total, about=name)
+        yield PartsDone(n_done=len(found), n_total=n_total, about=name)
         loaded = given or load(name, device=choices.device)
         found.append((name, mean_curves(loaded, own_texts(loaded, n_texts)[0])))
     info = None if given is None else given.info

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from attnscope.analysis.bootstrap import mean_interval
 from attnscope.analysis.flow import flow_row
-from attnscope.analysis.model_adapter import Batch, subject_of
+from attnscope.analysis.model_adapter import TokenBatch, subject_of
 from attnscope.analysis.reading import read_text
 from attnscope.analysis.relevance import relevance
 from attnscope.analysis.rollout import mean_weights, roll_out, trace_levels
@@ -32,7 +32,7 @@ from attnscope.errors import UserError
 from attnscope.models import Model, load
 from attnscope.nn.precision import exact
 from attnscope.records.charts import Chart, Series
-from attnscope.records.importance import Progress
+from attnscope.records.importance import PartsDone
 from attnscope.studies.runs import QUICK, parameters_said, run_folder, train_study
 from attnscope.studies.study import Cell, Choices, PaperComparison, Study, StudyCard
 from attnscope.text.examples import Example
@@ -96,7 +96,7 @@ class Agreement:
         return float(np.nanstd(self.correlations[:, layer]))
 
 
-def reproduce(choices: Choices) -> Iterator[Progress | Study]:
+def reproduce(choices: Choices) -> Iterator[PartsDone | Study]:
     """Train the model of the agreement task, or open the one given, and compare."""
     if choices.model:
         model = load(choices.model, device=choices.device)
@@ -117,7 +117,7 @@ def reproduce(choices: Choices) -> Iterator[Progress | Study]:
         n_right += p > 0.5
         for method, layers in word_weights(model, decision).items():
             rows.setdefault(method, []).append(_compare_words(decision, importance, layers))
-        yield Progress(n_done=n_done, n_total=len(examples), about="comparing with blank-out")
+        yield PartsDone(n_done=n_done, n_total=len(examples), about="comparing with blank-out")
     for method, texts in rows.items():
         correlations, firsts = (np.array(part) for part in zip(*texts, strict=True))
         found[method] = Agreement(correlations=correlations, is_subject_first=firsts)
@@ -344,7 +344,7 @@ def blank_out(model: Model, decision: Decision) -> tuple[float, NDArray[np.float
     for row, position in enumerate(decision.positions, start=1):
         ids[row, position] = unknown_id(model)
     with subject.studying():
-        hidden = subject.hidden(Batch(ids=ids, labels=torch.full_like(ids, -1)))
+        hidden = subject.hidden(TokenBatch(ids=ids, labels=torch.full_like(ids, -1)))
         logits = exact(subject.logits(hidden[:, -1]))
     p = (logits[:, decision.right_id] - logits[:, decision.wrong_id]).sigmoid().cpu().numpy()
     return float(p[0]), np.abs(p[0] - p[1:])

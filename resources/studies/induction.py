@@ -23,7 +23,7 @@ from attnscope.analysis.importance import heads_of
 from attnscope.analysis.model_adapter import subject_of
 from attnscope.models import Model, load
 from attnscope.records.charts import Chart, Series
-from attnscope.records.importance import Progress
+from attnscope.records.importance import PartsDone
 from attnscope.records.measures import HeadTable
 from attnscope.records.sites import HeadRef
 from attnscope.studies.runs import QUICK, checkpoints_of, parameters_said, run_folder, train_study
@@ -83,7 +83,7 @@ class History:
         return tuple(max(look.previous) for look in self.looks)
 
 
-def reproduce(choices: Choices) -> Iterator[Progress | Study]:
+def reproduce(choices: Choices) -> Iterator[PartsDone | Study]:
     """Train two layers, and one layer as the control; then look at every checkpoint."""
     rows = make_task("induction", **_TASK).examples(
         4 if choices.is_quick else _N_ROWS, seed=_HELD_OUT_SEED, held_out=True
@@ -102,7 +102,7 @@ def reproduce(choices: Choices) -> Iterator[Progress | Study]:
     yield _study(choices, histories[0], histories[1], model)
 
 
-def look_back(run: Path, rows: Sequence[Example], device: str = "auto") -> Iterator[Progress | History]:
+def look_back(run: Path, rows: Sequence[Example], device: str = "auto") -> Iterator[PartsDone | History]:
     """Progress after each checkpoint of a run, then its history."""
     checkpoints = checkpoints_of(run)
     looks: list[Look] = []
@@ -111,7 +111,7 @@ def look_back(run: Path, rows: Sequence[Example], device: str = "auto") -> Itera
         model = load(folder, device=device)
         heads = heads_of(subject_of(model))
         looks.append(look_at(model, rows, step))
-        yield Progress(n_done=len(looks), n_total=len(checkpoints), about=f"looking at {run.name}")
+        yield PartsDone(n_done=len(looks), n_total=len(checkpoints), about=f"looking at {run.name}")
     n_layers = 1 + max(head.layer for head in heads)
     yield History(n_layers=n_layers, heads=heads, looks=tuple(looks))
 

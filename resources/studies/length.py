@@ -22,7 +22,7 @@ from attnscope.models.own import OwnNetwork
 from attnscope.models.writing.greedy import RightTexts, count_right, write_rows
 from attnscope.records.charts import Chart, Series
 from attnscope.records.experiments import Writer
-from attnscope.records.importance import Progress
+from attnscope.records.importance import PartsDone
 from attnscope.records.intervals import Share, difference_of, has_sign, share_over_seeds
 from attnscope.studies.runs import QUICK, run_folder, train_study
 from attnscope.studies.study import Cell, Choices, PaperComparison, Study, StudyCard
@@ -92,7 +92,7 @@ class HeldOut:
     examples: tuple[Example, ...]
 
 
-def reproduce(choices: Choices) -> Iterator[Progress | Study]:
+def reproduce(choices: Choices) -> Iterator[PartsDone | Study]:
     """Train every body from every seed; read each on the same held-out rows."""
     lengths, n_texts = (_QUICK_LENGTHS, 4) if choices.is_quick else (_LENGTHS, N_TEXTS)
     held_out = [held_out_rows(n_words, n_texts) for n_words in lengths]
@@ -109,7 +109,7 @@ def reproduce(choices: Choices) -> Iterator[Progress | Study]:
         for rows in held_out:
             right = read_rows(model, rows.examples)
             readings.append(Reading(body=body, seed=seed, n_words=rows.n_words, right=right))
-        yield Progress(n_done=n_done, n_total=len(runs), about=f"read with {out.name}")
+        yield PartsDone(n_done=n_done, n_total=len(runs), about=f"read with {out.name}")
     yield _study(choices, readings, sizes, n_texts)
 
 

@@ -18,7 +18,7 @@ from attnscope.analysis.model_adapter import subject_of
 from attnscope.analysis.pruning_curve import CurveChoices, pruning_curves, removal_steps
 from attnscope.models import Model, load
 from attnscope.records.charts import Chart, Series
-from attnscope.records.importance import Importance, MetricName, Progress, PruningCurve, Ranking
+from attnscope.records.importance import Importance, MetricName, PartsDone, PruningCurve, Ranking
 from attnscope.records.sites import NO_GATES, Gates, HeadRef, Stack
 from attnscope.studies.runs import DEMO, halves
 from attnscope.studies.study import Cell, Choices, PaperComparison, Study, StudyCard
@@ -64,7 +64,7 @@ class Order:
     seed: int = 0
 
 
-def reproduce(choices: Choices) -> Iterator[Progress | Study]:
+def reproduce(choices: Choices) -> Iterator[PartsDone | Study]:
     """Curves of every order on the grammar demo or the model given, then each stack alone."""
     model = load(choices.model or DEMO, device=choices.device)
     n_texts = 8 if choices.is_quick else _N_TEXTS
@@ -80,7 +80,7 @@ def reproduce(choices: Choices) -> Iterator[Progress | Study]:
     found = importance(model, scoring, "gradient", is_normalised=True)
     stacks: list[Removal] = []
     for stack in dict.fromkeys(site.stack for site in model.sites):
-        yield Progress(n_done=len(stacks), n_total=3, about=f"removing heads of {stack}")
+        yield PartsDone(n_done=len(stacks), n_total=3, about=f"removing heads of {stack}")
         stacks.append(remove_of(model, found, stack, measuring))
     texts = f"{len(scoring)} to score, {len(measuring)} to measure; {source}"
     yield _study(choices, model, removals, stacks, texts)
@@ -100,7 +100,7 @@ def orders(n_seeds: int, seed: int) -> tuple[Order, ...]:
 
 def follow(
     model: Model, order: Order, scoring: Sequence[Sample], measuring: Sequence[Sample], step_share: float
-) -> Iterator[Progress | Removal]:
+) -> Iterator[PartsDone | Removal]:
     """Progress, and the removal in one order: the curve's own losses, and the accuracies of its gates."""
     events = pruning_curves(
         model,
@@ -125,8 +125,8 @@ def follow(
                 accuracies=tuple(measure.of(point.gates) for point in event.points),
                 n_heads=event.n_heads,
             )
-        elif isinstance(event, Progress):
-            yield Progress(n_done=event.n_done, n_total=event.n_total, about=f"{order.name}: {event.about}")
+        elif isinstance(event, PartsDone):
+            yield PartsDone(n_done=event.n_done, n_total=event.n_total, about=f"{order.name}: {event.about}")
 
 
 def remove_of(model: Model, found: Importance, stack: Stack, measuring: Sequence[Sample]) -> Removal:

@@ -28,14 +28,14 @@ from attnscope.analysis.gold_links import AlignedPair
 from attnscope.analysis.hard_concrete import learn_gates
 from attnscope.analysis.importance import heads_of
 from attnscope.analysis.metrics import make_metric
-from attnscope.analysis.model_adapter import Batch, Subject, subject_of
+from attnscope.analysis.model_adapter import Subject, TokenBatch, subject_of
 from attnscope.analysis.roles import find_roles
 from attnscope.analysis.syntax import measure_syntax
 from attnscope.conllu import Tree, read_conllu
 from attnscope.models import Model, load
 from attnscope.nn.attention import Probe
 from attnscope.records.charts import Chart, Series
-from attnscope.records.importance import LearnedGates, MetricName, Progress
+from attnscope.records.importance import LearnedGates, MetricName, PartsDone
 from attnscope.records.intervals import difference_of, has_sign
 from attnscope.records.measures import CorpusProgress, HeadTable
 from attnscope.records.models import Form
@@ -109,7 +109,7 @@ class Found:
         return tuple(dict.fromkeys(one.stack for one in self.closings))
 
 
-def reproduce(choices: Choices) -> Iterator[Progress | Study]:
+def reproduce(choices: Choices) -> Iterator[PartsDone | Study]:
     """Find every head's role, then learn gates under several penalties, stack by stack."""
     model = load(choices.model or DEMO, device=choices.device)
     if _translates(model):
@@ -186,7 +186,7 @@ def _measure_trees(
 
 def _close_all(
     model: Model, learning: Sequence[Sample], measuring: Sequence[Sample], choices: Choices
-) -> Iterator[Progress | Closing]:
+) -> Iterator[PartsDone | Closing]:
     penalties = PENALTIES[2:4] if choices.is_quick else PENALTIES
     n_steps = 4 if choices.is_quick else _N_STEPS
     for stack in dict.fromkeys(site.stack for site in model.sites):
@@ -412,8 +412,8 @@ def _rows(found: Found) -> Iterator[tuple[Cell, ...]]:
         yield (one.stack, "", "", "", "", *numbers)
 
 
-def _told(event: CorpusProgress, about: str) -> Progress:
-    return Progress(n_done=event.n_done, n_total=event.n_total, about=about)
+def _told(event: CorpusProgress, about: str) -> PartsDone:
+    return PartsDone(n_done=event.n_done, n_total=event.n_total, about=about)
 
 
 class StackSubject:
@@ -433,7 +433,7 @@ class StackSubject:
         """As the whole model."""
         return self._subject.studying()
 
-    def hidden(self, batch: Batch, probe: Probe | None = None) -> Tensor:
+    def hidden(self, batch: TokenBatch, probe: Probe | None = None) -> Tensor:
         """As the whole model."""
         return self._subject.hidden(batch, probe)
 
@@ -452,7 +452,7 @@ def _close_gates(
     n_steps: int,
     seed: int = 0,
     has_bleu: bool = False,
-) -> Iterator[Progress | Closing]:
+) -> Iterator[PartsDone | Closing]:
     """Learn the gates of one stack, then measure the model with the closed heads removed."""
     subject = StackSubject(subject_of(model), stack)
     batches = build_batches(model, learning)
@@ -471,7 +471,7 @@ def _close_gates(
             )
         else:
             about = f"{stack}, penalty {penalty:g}: {event.about}"
-            yield Progress(n_done=event.n_done, n_total=event.n_total, about=about)
+            yield PartsDone(n_done=event.n_done, n_total=event.n_total, about=about)
 
 
 def _value_of(model: Model, samples: Sequence[Sample], gates: Gates, name: MetricName) -> float:

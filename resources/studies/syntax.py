@@ -35,7 +35,7 @@ from attnscope.errors import UserError
 from attnscope.models import Model, load
 from attnscope.records.arrays import frozen_array
 from attnscope.records.charts import Chart, Series
-from attnscope.records.importance import Progress
+from attnscope.records.importance import PartsDone
 from attnscope.records.intervals import difference_of, has_sign
 from attnscope.records.measures import CorpusProgress
 from attnscope.records.sites import HeadRef, Stack
@@ -183,7 +183,7 @@ class Seen:
     syntax: SyntaxTable | None = None
 
 
-def reproduce(choices: Choices) -> Iterator[Progress | Study]:
+def reproduce(choices: Choices) -> Iterator[PartsDone | Study]:
     """Train, where a corpus and no model is given; then look at the model, and at its untrained start."""
     most = 4 if choices.is_quick else _N_TREES
     trees = [] if choices.trees is None else read_conllu(choices.trees, most)
@@ -203,13 +203,13 @@ def reproduce(choices: Choices) -> Iterator[Progress | Study]:
     yield _study(choices, models[0], seen[0], seen[1] if len(seen) > 1 else None, trees)
 
 
-def see(model: Model, trees: Sequence[Tree], *, n_texts: int, min_arcs: int) -> Iterator[Progress | Seen]:
+def see(model: Model, trees: Sequence[Tree], *, n_texts: int, min_arcs: int) -> Iterator[PartsDone | Seen]:
     """Look at a model with the sentences of the trees, or with the texts that the program has for it."""
     texts = [tree.text for tree in trees] or [t for t in own_texts(model, n_texts)[0] if isinstance(t, str)]
     syntax = None
     for event in measure_syntax(model, trees, min_arcs=min_arcs, manner="clark") if trees else ():
         if isinstance(event, CorpusProgress):
-            yield Progress(n_done=event.n_done, n_total=event.n_total, about="following trees")
+            yield PartsDone(n_done=event.n_done, n_total=event.n_total, about="following trees")
         else:
             syntax = event
     for one in look(model, texts):
@@ -611,7 +611,7 @@ def _plane_chart(looks: Looks) -> Chart:
     )
 
 
-def look(model: Model, texts: Sequence[str]) -> Iterator[Progress | Looks]:
+def look(model: Model, texts: Sequence[str]) -> Iterator[PartsDone | Looks]:
     """Progress after each text, then the looks of all heads of a model's one stack.
 
     Raises UserError for a model that reads two texts, for one of fewer than three heads, and for texts
@@ -641,7 +641,7 @@ def look(model: Model, texts: Sequence[str]) -> Iterator[Progress | Looks]:
         sums += np.nan_to_num(shares)
         counts += ~np.isnan(shares)
         n_tokens, n_stops = n_tokens + len(tokens), n_stops + sum(_is_stop(token) for token in tokens)
-        yield Progress(n_done=n_done, n_total=len(texts), about="looking at heads")
+        yield PartsDone(n_done=n_done, n_total=len(texts), about="looking at heads")
     if not n_tokens:
         raise UserError(
             "There is no text to look at.", expected="a text of a word", action="Give other texts."

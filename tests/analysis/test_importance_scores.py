@@ -14,7 +14,7 @@ from attnscope.errors import UserError
 from attnscope.models import Model
 from attnscope.nn.edits import Call
 from attnscope.nn.hard_concrete import STRETCH, TEMPERATURE, open_probability, sample_gates, settled_gates
-from attnscope.records.importance import Importance, LearnedGates, Progress
+from attnscope.records.importance import Importance, LearnedGates, PartsDone
 from attnscope.records.sites import Gates, HeadRef
 from attnscope.text.examples import Example
 
@@ -146,7 +146,7 @@ def test_that_order_and_progress_follow_the_scores() -> None:
     subject, batches = subject_of(model), build_batches(model, samples_of("decoder") * 2, batch_size=1)
     events = list(measure_importance(subject, batches, "leave-one-out"))
     assert [e.n_done for e in events[:-1]] == list(range(1, 6 * 9 + 1))
-    assert all(isinstance(e, Progress) and e.n_total == 54 for e in events[:-1])
+    assert all(isinstance(e, PartsDone) and e.n_total == 54 for e in events[:-1])
     found = events[-1]
     assert isinstance(found, Importance)
     values = [found.score(head).value for head in found.order]

@@ -8,7 +8,7 @@ from attnscope.analysis.patching import Patching, patch_map
 from attnscope.errors import UserError
 from attnscope.models import Model
 from attnscope.records.attribution import PatchMap
-from attnscope.records.importance import Progress
+from attnscope.records.importance import PartsDone
 
 CLEAN, CORRUPT = "the cat sat on the mat", "a dog sat on the bird"
 
@@ -116,4 +116,4 @@ def test_that_impossible_pairs_are_refused_and_progress_is_told(monkeypatch: pyt
         list(patch_map(model, (CLEAN, None), (CLEAN, None), Patching()))
     monkeypatch.setattr("attnscope.analysis.patching._COPIES", 3)
     *progress, _ = patch_map(model, (CLEAN, None), (CORRUPT, None), Patching(answer=7, other=5))
-    assert [p.n_done for p in progress if isinstance(p, Progress)] == [3, 6, 7, 10, 13, 14]
+    assert [p.n_done for p in progress if isinstance(p, PartsDone)] == [3, 6, 7, 10, 13, 14]

@@ -11,7 +11,7 @@ from attnscope.analysis.metrics import make_metric
 from attnscope.analysis.model_adapter import subject_of
 from attnscope.analysis.pruning_curve import CurveChoices, pruning_curve, pruning_curves, removal_steps
 from attnscope.errors import UserError
-from attnscope.records.importance import METRICS, RANKINGS, CurveSoFar, Importance, Progress, PruningCurve
+from attnscope.records.importance import METRICS, RANKINGS, CurveSoFar, Importance, PartsDone, PruningCurve
 from attnscope.records.sites import NO_GATES, Gates
 from attnscope.text.examples import Example
 
@@ -51,7 +51,7 @@ def test_that_a_curve_removes_more_and_more_heads(ranking: str) -> None:
     assert np.isnan([(p.low, p.high) for p in curve.points]).all()
     assert (curve.n_texts, curve.n_heads) == (3, 8)
     assert curve.is_rescored == (ranking in ("gradient", "leave-one-out"))
-    others = [event for event in events[:-1] if not isinstance(event, Progress)]
+    others = [event for event in events[:-1] if not isinstance(event, PartsDone)]
     grown = [event.curve for event in others if isinstance(event, CurveSoFar)]
     assert [part.points for part in grown] == [curve.points[: n + 1] for n in range(5)]
     assert [type(event) for event in others if not isinstance(event, CurveSoFar)] == [Importance]

@@ -34,7 +34,7 @@ from attnscope.figures.figure import figure
 from attnscope.figures.figure_file import read_figure_file
 from attnscope.models import load
 from attnscope.models.huggingface.facts import read_special_ids
-from attnscope.models.huggingface.images import prepare, read_preparation
+from attnscope.models.huggingface.images import prepared_pixels, read_preparation
 from attnscope.models.huggingface.sounds import read_extractor
 from attnscope.models.huggingface.tokenizer_files import read_vocabulary
 from attnscope.one_window import read_wanted
@@ -482,7 +482,7 @@ def test_that_hostile_processors_are_refused_or_read(name: str, tmp_path: Path) 
     sound = {"feature_extractor": sounds} if is_joint else sounds
     black = np.zeros((12, 9, 3), np.uint8)
     try_all(
-        lambda _: prepare(black, read_preparation(tmp_path, (8, 8))),
+        lambda _: prepared_pixels(black, read_preparation(tmp_path, (8, 8))),
         place,
         hostile.of_json(picture, 150 * TIMES, SEED),
     )

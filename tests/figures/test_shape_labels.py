@@ -5,7 +5,7 @@ from PySide6.QtCore import QRectF
 from PySide6.QtGui import QColor, QImage, QPainter
 
 from attnscope.figures.colours import LIGHT
-from attnscope.figures.token_axis import LINE_PX, Labels, Span, label_width, paint_rows
+from attnscope.figures.token_axis import LINE_PX, AxisLabels, Span, label_width, paint_rows
 from attnscope.records.tokens import Token
 from attnscope.shapes import outline
 
@@ -19,7 +19,7 @@ def test_that_the_pixels_inside_the_outline_are_inked_and_no_others(qapp: object
     tokens = (Token(id=7, piece="triangle_03"),)
     with QPainter(image) as painter:
         span = Span(origin=0.0, step=LINE_PX, low=0.0, high=LINE_PX, n=1)
-        labels = Labels(tokens=tokens, span=span, width=100.0)
+        labels = AxisLabels(tokens=tokens, span=span, width=100.0)
         paint_rows(painter, labels, 0.0, LIGHT, is_left_aligned=True)
     corners = outline("triangle_03")
     assert corners is not None

@@ -20,7 +20,7 @@ from attnscope.labs.cost_of_heads import (
     cost_heads,
     count_products,
     interval_of,
-    measure_heads,
+    time_heads,
 )
 
 
@@ -100,7 +100,7 @@ def test_that_measured_ratios_are_told_and_unmeasured_ones_are_not() -> None:
 
 
 def test_that_every_number_of_heads_is_measured() -> None:
-    points = list(measure_heads((32, 64)))
+    points = list(time_heads((32, 64)))
     assert [point.n_heads for point in points] == list(HEADS)
     for point in points:
         assert len(point.whole_ms) == len(point.products_ms) == N_RUNS

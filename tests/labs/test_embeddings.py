@@ -14,7 +14,7 @@ from attnscope.labs.embeddings import (
     SIZES,
     EmbeddingChoice,
     Embeddings,
-    drop,
+    dropped,
     embed,
     expected_variance,
 )
@@ -78,7 +78,7 @@ def test_that_what_is_kept_times_the_factor_is_what_torch_gives() -> None:
     x = torch.linspace(-2.0, 3.0, 1001, dtype=torch.float64)
     given = torch.nn.functional.dropout(x, 0.25, training=True)
     chance = torch.where(given == 0.0, 0.0, 1.0).numpy()  # as torch drew
-    np.testing.assert_allclose(drop(x.numpy(), chance, 0.25) / 0.75, given.numpy(), rtol=1e-12)
+    np.testing.assert_allclose(dropped(x.numpy(), chance, 0.25) / 0.75, given.numpy(), rtol=1e-12)
 
 
 def test_that_the_sentence_says_which_of_both_is_longer() -> None:

@@ -23,7 +23,7 @@ from attnscope.labs.tree_positions import (
     cosines,
     depths_of,
     look_at_tree,
-    path_encodings,
+    path_table,
     read_sentences,
     relative_positions,
     tree_distances,
@@ -89,7 +89,7 @@ def test_that_distances_depths_and_paths_equal_slow_ones(heads: list[int]) -> No
             assert found[i, j] == slow_distance(heads, i, j)
     for decay in (0.1, 0.7, 0.95):
         slow = np.array([slow_path(heads, i, decay) for i in range(n)])
-        np.testing.assert_allclose(path_encodings(heads, decay), slow, atol=1e-12)
+        np.testing.assert_allclose(path_table(heads, decay), slow, atol=1e-12)
 
 
 @pytest.mark.parametrize("heads", HEADS, ids=len)
@@ -105,7 +105,7 @@ def test_that_relative_positions_are_those_of_the_paper(heads: list[int]) -> Non
 
 def test_that_one_matrix_takes_every_head_to_its_child() -> None:
     heads = HEADS[3]
-    table, branches, decay = path_encodings(heads, 0.6), branches_of(heads), 0.6
+    table, branches, decay = path_table(heads, 0.6), branches_of(heads), 0.6
     width = max(branches) + 1
     pushed = np.zeros((table.shape[1],) * 2)
     pushed[width:, :-width] = decay * np.eye(table.shape[1] - width)

@@ -14,7 +14,7 @@ from attnscope.errors import LoadError, UserError
 from attnscope.models import load
 from attnscope.models.huggingface.images import (
     Preparation,
-    prepare,
+    prepared_pixels,
     read_preparation,
 )
 from attnscope.models.patches import patch_tokens
@@ -116,12 +116,12 @@ def test_that_pixels_are_resized_cut_and_normalised_as_the_files_say(tmp_path: P
     how = read_preparation(tmp_path, (4, 4))
     assert (how.shortest, how.filter, how.deviation) == (4, Image.Resampling.BICUBIC, (0.25,) * 3)
     flat = np.full((8, 12, 3), 255, dtype=np.uint8)
-    pixels = prepare(flat, how)
+    pixels = prepared_pixels(flat, how)
     assert pixels.shape == (1, 3, 4, 4)
     assert pixels.unique().tolist() == pytest.approx([2.0])
     sides = np.zeros((4, 12, 3), dtype=np.uint8)
     sides[:, 4:8] = 255
-    middle = prepare(sides, Preparation(height=4, width=4, shortest=4, filter=0, mean=(0.0,) * 3))
+    middle = prepared_pixels(sides, Preparation(height=4, width=4, shortest=4, filter=0, mean=(0.0,) * 3))
     assert middle.unique().tolist() == pytest.approx([2.0])
     (tmp_path / "preprocessor_config.json").write_text('{"image_std": [0, 1, 1]}')
     with pytest.raises(LoadError, match="image_std"):
@@ -136,7 +136,7 @@ def test_that_the_longer_side_is_cut_off_to_whole_pixels_as_the_library_does(hei
     size = (int(20 * width / min(height, width)), int(20 * height / min(height, width)))
     whole = np.asarray(Image.fromarray(picture).resize(size, Image.Resampling.BICUBIC), np.float64)
     top, left = (size[1] - 16) // 2, (size[0] - 16) // 2
-    found = prepare(picture, how)[0].permute(1, 2, 0).numpy() * 255
+    found = prepared_pixels(picture, how)[0].permute(1, 2, 0).numpy() * 255
     assert abs(found - whole[top : top + 16, left : left + 16]).max() < 1e-4
 
 
@@ -152,7 +152,7 @@ def test_that_every_filter_of_a_processor_is_the_one_that_pillow_has(
         np.asarray(Image.fromarray(picture).resize((side + 3, side), Image.Resampling(filter)), np.float32)
         / 255
     )
-    found = prepare(picture, read_preparation(tmp_path, (56, 56)))[0].permute(1, 2, 0).numpy()
+    found = prepared_pixels(picture, read_preparation(tmp_path, (56, 56)))[0].permute(1, 2, 0).numpy()
     np.testing.assert_allclose(found, wanted, atol=1e-6)
 
 
@@ -166,7 +166,7 @@ def test_that_a_filter_that_does_not_exist_is_refused(number: object, tmp_path: 
 def test_that_a_picture_that_would_become_too_large_is_refused() -> None:
     line = np.zeros((1, 2_000, 3), dtype=np.uint8)
     with pytest.raises(UserError, match=r"2,000 × 1 pixels.*448,000 × 224"):
-        prepare(line, Preparation(height=224, width=224, shortest=224))
+        prepared_pixels(line, Preparation(height=224, width=224, shortest=224))
 
 
 def test_that_patches_are_named_by_row_and_column_after_the_special_tokens() -> None:
@@ -231,7 +231,7 @@ def test_that_pixels_are_those_of_the_librarys_own_processor(
     picture = (np.sin(3 * rows + np.arange(3)) * np.cos(2 * columns) * 100 + 120).astype(np.uint8)
     wanted = processor(Image.fromarray(picture), return_tensors="pt")["pixel_values"]
     how = read_preparation(tmp_path, (64, 64))
-    found = prepare(picture, how)
+    found = prepared_pixels(picture, how)
     assert found.shape == wanted.shape == (1, 3, 17, 17)
     grey = how.rescale / min(how.deviation)
     assert (found - wanted).abs().max() < 1e-3 * grey

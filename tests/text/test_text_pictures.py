@@ -10,7 +10,7 @@ from PIL import Image
 
 from attnscope.drawn import DRAWN_KINDS, RANGES, SIDE, WORDS, drawn_picture, is_name
 from attnscope.errors import LoadError, UserError
-from attnscope.text.pictures import fitted, read_labelled_pictures, read_picture
+from attnscope.text.pictures import fitted_pixels, read_labelled_pictures, read_picture
 from attnscope.text.tasks import make_task
 
 RAMP = np.arange(5 * 4 * 6, dtype=np.uint8).reshape(5, 4, 6)
@@ -183,9 +183,9 @@ def test_that_greys_are_weighted_and_other_sizes_are_cut_and_resized() -> None:
         [round(sum(share * int(c) for share, c in zip(shares, pixel, strict=True))) for pixel in row]
         for row in colours
     ]
-    assert fitted(colours, 2, 3, 1)[..., 0].tolist() == expected
-    assert fitted(colours, 2, 3, 3) is colours
+    assert fitted_pixels(colours, 2, 3, 1)[..., 0].tolist() == expected
+    assert fitted_pixels(colours, 2, 3, 3) is colours
     wide = np.zeros((4, 12, 3), dtype=np.uint8)
     wide[:, 4:8] = 200
-    assert (fitted(wide, 4, 4, 1) == 200).all(), "the middle square"
-    assert (fitted(wide[:, 4:8], 8, 8, 1) == 200).all()
+    assert (fitted_pixels(wide, 4, 4, 1) == 200).all(), "the middle square"
+    assert (fitted_pixels(wide[:, 4:8], 8, 8, 1) == 200).all()

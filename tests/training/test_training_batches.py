@@ -14,7 +14,7 @@ from attnscope.training.batches import (
     ExampleBatches,
     Examples,
     TextBatches,
-    Vocabulary,
+    VocabularyIds,
     masked_batch,
     padded,
     repeated_words,
@@ -24,7 +24,7 @@ from attnscope.training.objectives import Batch, loss_sum, pack, unpack
 from attnscope.training.parts import ObjectivePart
 from attnscope.training.recipe import parse_recipe
 
-VOCABULARY = Vocabulary(
+VOCABULARY = VocabularyIds(
     pad_id=0, begin_id=2, end_id=3, mask_id=4, ordinary=np.arange(5, 200), words=np.arange(100, 200)
 )
 
@@ -144,7 +144,9 @@ def test_that_the_pool_of_words_grows_from_a_few_words_to_every_token() -> None:
 
 
 def test_that_a_vocabulary_of_one_word_still_repeats() -> None:
-    one = Vocabulary(pad_id=0, begin_id=2, end_id=3, mask_id=4, ordinary=np.array([7]), words=np.array([7]))
+    one = VocabularyIds(
+        pad_id=0, begin_id=2, end_id=3, mask_id=4, ordinary=np.array([7]), words=np.array([7])
+    )
     ids, _ = repeated_words(one, 6, np.random.default_rng(0))
     assert (ids == 7).all()
 

@@ -7,7 +7,7 @@ from PySide6.QtWidgets import QMenu, QWidgetAction
 
 from attnscope.viewmodels.formula_text import parse_formula
 from attnscope.widgets.causes import across_view, causes_view
-from attnscope.widgets.formula_button import FormulaButton, Said
+from attnscope.widgets.formula_button import FormulaButton, NamedFormula
 from attnscope.widgets.formula_label import FormulaLabel
 from attnscope.widgets.labels import PlainLabel
 from attnscope.widgets.writing import generation_panel
@@ -21,7 +21,7 @@ EVERY = [
 
 
 @pytest.mark.parametrize("said", EVERY, ids=lambda said: said.name)
-def test_that_formulas_of_cards_can_be_set_and_words_below_them_need_no_setting(said: Said) -> None:
+def test_that_formulas_of_cards_can_be_set_and_words_below_them_need_no_setting(said: NamedFormula) -> None:
     assert said.formulas
     for formula in said.formulas:
         assert parse_formula(formula).parts
@@ -46,11 +46,13 @@ def test_that_every_published_method_of_the_panels_has_its_source() -> None:
 
 @pytest.mark.qt
 def test_that_a_click_opens_what_is_said_now_and_esc_closes_it(qtbot) -> None:
-    said = [Said(name="first", formulas=("a = b/c",), source="Somebody 2020")]
+    said = [NamedFormula(name="first", formulas=("a = b/c",), source="Somebody 2020")]
     button = FormulaButton(lambda: said)
     qtbot.addWidget(button)
     button.show()
-    said[:] = [Said(name="second", formulas=("q·k / √d", "d = 4"), symbols="d: width", source="Other 2021")]
+    said[:] = [
+        NamedFormula(name="second", formulas=("q·k / √d", "d = 4"), symbols="d: width", source="Other 2021")
+    ]
     seen: dict[str, object] = {}
 
     def look() -> None:

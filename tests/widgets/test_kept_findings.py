@@ -32,9 +32,9 @@ from attnscope.records.messages import Request
 from attnscope.records.modifications import of_group
 from attnscope.viewmodels.labs.experiments import ExperimentsState
 from attnscope.viewmodels.query import Requests
-from attnscope.workers.experiments.delaying import Course as Delay
+from attnscope.workers.experiments.delaying import DelayCourse
 from attnscope.workers.experiments.reaching import read_past
-from attnscope.workers.experiments.writing_lengths import Course
+from attnscope.workers.experiments.writing_lengths import WritingCourse
 from attnscope.workers.serve_experiments import experiment_news
 
 
@@ -165,7 +165,7 @@ def test_that_kept_accuracy_is_flat_with_attention_ends_with_the_field_and_falls
         assert right[reader][-1] < 0.6 * right[reader][0]
     assert shown.words.sentence.endswith("3,000 steps at most, in advance.")
     kept = finding.point("attention", 1)
-    course = Delay("attention", 1, finding.question)
+    course = DelayCourse("attention", 1, finding.question)
     assert list(course.train())
     assert course.point() == kept
 
@@ -192,7 +192,7 @@ def test_that_what_is_kept_is_what_training_finds() -> None:
     assert isinstance(writing, WritingFinding)
     assert isinstance(reach, ReachFinding)
     kept = writing.curves[0]
-    course = Course(kept.writer, writing.question)
+    course = WritingCourse(kept.writer, writing.question)
     for _ in course.train(writing.read_every):
         pass
     assert course.losses[0] == pytest.approx(kept.losses[0], rel=1e-3)

@@ -16,7 +16,7 @@ from attnscope.crash import CrashLog
 from attnscope.records.messages import LoadModel, StartTraining
 from attnscope.records.plans import Pace, PlanRecipe, RecipePlanned
 from attnscope.settings import SETTINGS_NAME, Settings, StartOptions, settings_from_json, settings_to_json
-from attnscope.widgets.tours.tour_places import RichText, filled, html_of
+from attnscope.widgets.tours.tour_places import RichText, html_of, with_numbers
 
 sys.path.append(str(Path(__file__).parents[1] / "viewmodels"))
 from training_fakes import plan
@@ -236,7 +236,7 @@ def test_that_numbers_from_texts_are_never_markup():
     assert "<img" not in shown
     assert "&lt;img" in shown
     assert shown.count("<p") == 2
-    assert filled("{key} {other}", {"key": None}) == "– –"
+    assert with_numbers("{key} {other}", {"key": None}) == "– –"
 
 
 def test_that_cards_of_one_line_can_be_seen(program, qtbot):

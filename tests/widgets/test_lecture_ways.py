@@ -19,7 +19,7 @@ from attnscope.training.summaries import RunsReader
 from attnscope.viewmodels.palette import find
 from attnscope.viewmodels.view_state import Page
 from attnscope.widgets.labs.page import lab_offers
-from attnscope.widgets.tours.tour_places import filled
+from attnscope.widgets.tours.tour_places import with_numbers
 from attnscope.widgets.training.page import INSIDE
 from attnscope.widgets.training.watch_panel import WatchPanel
 
@@ -123,9 +123,9 @@ def test_that_in_a_low_window_the_half_of_train_that_is_spoken_of_has_all_the_he
 
 
 def test_that_numbers_of_several_lines_stay_in_lines():
-    shown = filled("{lab}", {"lab": "T: 4\nd: <b>"})
+    shown = with_numbers("{lab}", {"lab": "T: 4\nd: <b>"})
     assert [line.strip("\u2068\u2069") for line in shown.split("\n")] == ["T: 4", "d: <b>"]
-    assert filled("{lab}", {}, is_waiting=True) == "…"
+    assert with_numbers("{lab}", {}, is_waiting=True) == "…"
 
 
 def test_that_tab_goes_through_learn_as_one_reads_it(program):

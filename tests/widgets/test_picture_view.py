@@ -26,7 +26,7 @@ from attnscope.figures.style import MapStyle
 from attnscope.figures.views import VIEWS
 from attnscope.figures.views.head import HeadFigure
 from attnscope.figures.views.picture import PictureFigure, PicturePart
-from attnscope.models.huggingface.images import Preparation, prepare, seen_pixels
+from attnscope.models.huggingface.images import Preparation, prepared_pixels, seen_pixels
 from attnscope.records.maps import HeadMap
 from attnscope.records.pictures import Picture, PictureShown, ShowPicture
 from attnscope.records.sites import HeadRef
@@ -244,7 +244,7 @@ def test_that_a_figure_holds_the_row_of_its_query(qapp: object) -> None:
 
 def test_that_what_the_model_sees_is_prepared_pixels_taken_back() -> None:
     how = Preparation(height=12, width=18, filter=0, mean=(0.1, 0.5, 0.9), deviation=(0.2, 0.5, 1.0))
-    assert (seen_pixels(prepare(PIXELS, how), how) == PIXELS).all()
+    assert (seen_pixels(prepared_pixels(PIXELS, how), how) == PIXELS).all()
 
 
 def test_that_the_command_line_lays_a_head_over_a_picture(

@@ -10,7 +10,7 @@ from attnscope.workers.experiments.delaying import (
     N_READ,
     PATIENCE,
     SCORED,
-    Course,
+    DelayCourse,
     Gru,
     compare_readers,
     has_settled,
@@ -75,7 +75,7 @@ def test_that_training_ends_when_nothing_more_is_learned() -> None:
 
 def test_that_equal_questions_are_trained_alike_and_the_easiest_stops_before_its_last_step() -> None:
     question = DelayQuestion(n_steps=1000)
-    courses = [Course("attention", 1, question) for _ in range(2)]
+    courses = [DelayCourse("attention", 1, question) for _ in range(2)]
     for course in courses:
         assert list(course.train())
     assert courses[0].point() == courses[1].point()

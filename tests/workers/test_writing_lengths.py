@@ -10,7 +10,7 @@ from attnscope.workers.experiments.writing_lengths import (
     BEGIN,
     END,
     N_ROWS,
-    Course,
+    WritingCourse,
     compare_writers,
     draw_rows,
     mean_target_loss,
@@ -60,7 +60,7 @@ def test_that_every_model_is_trained_and_read_and_all_are_of_a_size() -> None:
 
 
 def test_that_equal_questions_are_trained_alike() -> None:
-    courses = [Course("dot", TINY) for _ in range(2)]
+    courses = [WritingCourse("dot", TINY) for _ in range(2)]
     for course in courses:
         assert len(list(course.train(2))) == 1
     assert courses[0].losses == courses[1].losses

@@ -16,7 +16,7 @@ from attnscope.figures.grid_layout import natural_grid_height
 from attnscope.figures.map_layout import MARGIN_PX
 from attnscope.figures.numbers import exact_number_text
 from attnscope.figures.paint_grid import GridMarks, paint_grid
-from attnscope.figures.spec import Asked, FigureSpec
+from attnscope.figures.spec import FigureRequest, FigureSpec
 from attnscope.figures.traced import Wanted
 from attnscope.records.maps import SiteGrid
 from attnscope.records.sites import HeadRef
@@ -136,8 +136,8 @@ class GridFigure(FigureSpec):
     def fits_together(self) -> bool:
         return all(map(_is_whole, self.grids))
 
-    def asked(self) -> Asked:
-        return Asked(heads=self.selection, stack=self.grids[0].site.stack)
+    def asked(self) -> FigureRequest:
+        return FigureRequest(heads=self.selection, stack=self.grids[0].site.stack)
 
 
 def weights_of_grid(grid: SiteGrid) -> NDArray[np.float32]:

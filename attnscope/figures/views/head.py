@@ -17,7 +17,7 @@ from attnscope.figures.paint_gold import paint_gold, paint_gold_on_tiles
 from attnscope.figures.paint_map import paint_head_map
 from attnscope.figures.paint_part import MapPart, paint_map_part, part_layout
 from attnscope.figures.shown_maps import without_special_links
-from attnscope.figures.spec import Asked
+from attnscope.figures.spec import FigureRequest
 from attnscope.figures.style import widest_value
 from attnscope.figures.token_axis import axis_names
 from attnscope.figures.traced import Wanted
@@ -179,11 +179,11 @@ class HeadFigure(MapsFigure):
             for g in self.gold
         )
 
-    def asked(self) -> Asked | None:
+    def asked(self) -> FigureRequest | None:
         if self.part is not None and not self.part.is_whole:
             return None
         head = self.maps[0].head if self.part is None else self.part.tile.head
-        return Asked(heads=(head,), stack=head.stack, gold=self.gold)
+        return FigureRequest(heads=(head,), stack=head.stack, gold=self.gold)
 
 
 def widest_of(maps: Iterable[HeadMap]) -> str:

@@ -15,7 +15,7 @@ from attnscope.figures.paint_lines import (
     paint_lines,
     strong_lines,
 )
-from attnscope.figures.spec import Asked
+from attnscope.figures.spec import FigureRequest
 from attnscope.figures.traced import Wanted
 from attnscope.figures.whole_maps import MapsFigure, heads_words
 
@@ -75,6 +75,6 @@ class LinesFigure(MapsFigure):
         n = len(drawn.weights)
         return f"{n:,} lines, --n-strongest 2 draws fewer" if n > _MANY_LINES else ""
 
-    def asked(self) -> Asked:
+    def asked(self) -> FigureRequest:
         heads = tuple(head_map.head for head_map in self.maps)
-        return Asked(heads=heads, stack=heads[0].stack)
+        return FigureRequest(heads=heads, stack=heads[0].stack)

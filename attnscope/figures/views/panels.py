@@ -24,7 +24,7 @@ from attnscope.figures.paint_lines import comparable
 from attnscope.figures.plain import plain_text, shorten
 from attnscope.figures.raster import NO_DATA, NOT_ALLOWED, codes_from_weights
 from attnscope.figures.shown_maps import as_drawn, common_peak, map_key, shown_maps
-from attnscope.figures.spec import Asked, FigureSpec
+from attnscope.figures.spec import FigureRequest, FigureSpec
 from attnscope.figures.style import LARGE_PX, NORMAL_PX, SMALL_PX, MapStyle, Scale, font, text_width
 from attnscope.figures.traced import Wanted
 from attnscope.figures.views.grid import GridFigure
@@ -197,12 +197,12 @@ class PanelsFigure(FigureSpec):
     def fits_together(self) -> bool:
         return len(self.panels) <= _MAX_IN_FILE
 
-    def asked(self) -> Asked:
+    def asked(self) -> FigureRequest:
         heads = tuple(head_map.head for head_map in shown_maps(self))
         grids = self.grids()
         also = tuple(name for name, has_it in zip(ALSO, (self.lines(), grids), strict=True) if has_it)
         stack = grids[0].site.stack if grids else heads[0].stack if heads else None
-        return Asked(heads=heads, stack=stack, also=also, columns=self.columns)
+        return FigureRequest(heads=heads, stack=stack, also=also, columns=self.columns)
 
 
 def panels_figure(

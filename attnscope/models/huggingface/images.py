@@ -100,7 +100,7 @@ def read_preparation(folder: Path, image_size: tuple[int, int]) -> Preparation:
     )
 
 
-def prepare(picture: NDArray[np.uint8], how: Preparation) -> Tensor:
+def prepared_pixels(picture: NDArray[np.uint8], how: Preparation) -> Tensor:
     """Pixels of a picture: resized, cut out of the middle, rescaled, normalised; float32 [1, 3, H, W].
 
     Raises UserError for one so long and narrow that it would become too large.

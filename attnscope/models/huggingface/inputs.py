@@ -13,7 +13,7 @@ from attnscope.errors import UserError
 from attnscope.models.huggingface.facts import SpecialIds
 from attnscope.models.huggingface.images import (
     Preparation,
-    prepare,
+    prepared_pixels,
     seen_pixels,
 )
 from attnscope.models.huggingface.vocabulary import HuggingFaceVocabulary
@@ -243,7 +243,7 @@ class PictureReader:
 @lru_cache(maxsize=2)
 def _prepared(text: str, changed: int, how: Preparation) -> Tensor:
     """The pixels of a picture, kept while the file stays as it was (`changed` is its time)."""
-    return prepare(read_picture(text), how)
+    return prepared_pixels(read_picture(text), how)
 
 
 def _rows(ids: Sequence[int], device: torch.device, n_copies: int) -> Tensor:

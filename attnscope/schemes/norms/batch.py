@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _MOMENTUM = 0.1
 
 
-class Batch(NormScheme):
+class BatchNorm(NormScheme):
     name, title, order = "batch", "batch norm", 3
     words = "each column to mean 0 and variance 1 over all tokens of a batch; a poor choice for text"
     source = "Ioffe and Szegedy 2015"

@@ -1,9 +1,9 @@
 """Objectives, a file each: `OBJECTIVES` has them by name, in the order in which messages list them."""
 
-from attnscope.schemes.objectives.objective import Asked, ObjectiveScheme
+from attnscope.schemes.objectives.objective import NeededKeys, ObjectiveScheme
 from attnscope.schemes.registry import schemes_of
 
-__all__ = ["OBJECTIVES", "Asked", "ObjectiveScheme", "usual_objective"]
+__all__ = ["OBJECTIVES", "NeededKeys", "ObjectiveScheme", "usual_objective"]
 
 OBJECTIVES = schemes_of(__name__, ObjectiveScheme)
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from attnscope.schemes.objectives.objective import Asked, Fault, ObjectiveScheme
+from attnscope.schemes.objectives.objective import Fault, NeededKeys, ObjectiveScheme
 
 if TYPE_CHECKING:
     from attnscope.training.parts import ObjectivePart, Recipe
@@ -17,8 +17,8 @@ class Labels(ObjectiveScheme):
     labels = "token"
     over = "labelled token"
 
-    def asked_of_model(self, part: "ObjectivePart") -> Asked:
-        return Asked(
+    def asked_of_model(self, part: "ObjectivePart") -> NeededKeys:
+        return NeededKeys(
             keys={"pooling": "none"},
             cause='objective.kind is "labels"',
             reason="as labels of single tokens ask for",

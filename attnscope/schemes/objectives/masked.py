@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from attnscope.schemes.objectives.objective import Asked, Fault, ObjectiveScheme, RunningText
+from attnscope.schemes.objectives.objective import Fault, NeededKeys, ObjectiveScheme, RunningText
 
 if TYPE_CHECKING:
     from attnscope.text.examples import Task
@@ -26,10 +26,10 @@ class Masked(ObjectiveScheme):
     def reads_task(self, task: "Task") -> bool:
         return bool(getattr(task, "tells_next", False))
 
-    def asked_of_model(self, part: "ObjectivePart") -> Asked | None:
+    def asked_of_model(self, part: "ObjectivePart") -> NeededKeys | None:
         if not part.next_sentence:
             return None
-        return Asked(
+        return NeededKeys(
             keys=_OF_PAIRS,
             cause="objective.next_sentence is true",
             reason="as two segments of text ask for",

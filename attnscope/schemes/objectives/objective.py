@@ -18,7 +18,7 @@ Fault = tuple[str, object, str]
 """The key of a recipe, the value found, and what was expected."""
 
 
-class Asked(NamedTuple):
+class NeededKeys(NamedTuple):
     """Keys that [model] has to have: why, what asks for it, and what to do where it has others."""
 
     keys: Mapping[str, object]
@@ -72,7 +72,7 @@ class ObjectiveScheme(Scheme):
         told = next((kind for kind, name in kinds if getattr(task, name, ())), "")
         return task.form in self.forms[:1] and told == self.labels
 
-    def asked_of_model(self, part: "ObjectivePart") -> Asked | None:
+    def asked_of_model(self, part: "ObjectivePart") -> NeededKeys | None:
         """What it asks of [model] beside the form."""
         return None
 

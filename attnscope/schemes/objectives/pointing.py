@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from attnscope.schemes.objectives.objective import Asked, Fault, ObjectiveScheme
+from attnscope.schemes.objectives.objective import Fault, NeededKeys, ObjectiveScheme
 
 if TYPE_CHECKING:
     from attnscope.training.parts import ObjectivePart, Recipe
@@ -18,8 +18,8 @@ class Pointing(ObjectiveScheme):
     labels = "place"
     over = "place"
 
-    def asked_of_model(self, part: "ObjectivePart") -> Asked:
-        return Asked(
+    def asked_of_model(self, part: "ObjectivePart") -> NeededKeys:
+        return NeededKeys(
             keys={"pooling": "pointer"},
             cause='objective.kind is "pointing"',
             reason="as places in the text ask for",

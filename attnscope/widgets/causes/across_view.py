@@ -56,7 +56,7 @@ from attnscope.widgets.causes.output_strip import OutputStrip
 from attnscope.widgets.choice_button import ChoiceButton
 from attnscope.widgets.export.one_figure import export_one
 from attnscope.widgets.form_parts import column, row
-from attnscope.widgets.formula_button import FormulaButton, Said
+from attnscope.widgets.formula_button import FormulaButton, NamedFormula
 from attnscope.widgets.labels import (
     ElidedLabel,
     PlainLabel,
@@ -525,23 +525,23 @@ _MODES: dict[AcrossMode, str] = {
     "graph": "Which tokens of which layers contribute to the output token (Abnar & Zuidema 2020)",
 }
 _ABNAR = "Abnar & Zuidema 2020"
-_SAID: dict[AcrossMode, tuple[Said, ...]] = {
+_SAID: dict[AcrossMode, tuple[NamedFormula, ...]] = {
     "table": (
-        Said(
+        NamedFormula(
             name="raw", formulas=("r = a_L",), symbols="a: weights of a layer, mean over heads; L: the last"
         ),
-        Said(
+        NamedFormula(
             name="rollout",
             formulas=("R_l = A_l R_(l−1)", "A_l = ½ a_l + ½ I"),
             source=f"{_ABNAR}, equation 1",
         ),
-        Said(
+        NamedFormula(
             name="flow",
             formulas=("r_j = max flow from the input j to the output",),
             symbols="A: the capacities between two layers",
             source=_ABNAR,
         ),
-        Said(
+        NamedFormula(
             name="relevance",
             formulas=("R ← R + Ā_l R", "Ā_l = mean_h (∇a ∘ a)⁺", "∇a = ∂y/∂a"),
             symbols="y: logit of the token shown; R = I at first, which is not shown",
@@ -549,7 +549,7 @@ _SAID: dict[AcrossMode, tuple[Said, ...]] = {
         ),
     ),
     "graph": (
-        Said(
+        NamedFormula(
             name="graph",
             formulas=("w_l(i, j) = A_l(i, j) s_l(i)", "s_(l−1)(j) = Σ_i w_l(i, j)", "A_l = ½ a_l + ½ I"),
             symbols="w: share that a line carries; s: that of a circle, 1 at the output",

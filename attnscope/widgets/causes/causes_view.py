@@ -48,7 +48,7 @@ from attnscope.widgets.causes.output_strip import OutputStrip
 from attnscope.widgets.choice_button import ChoiceButton
 from attnscope.widgets.export.one_figure import export_one
 from attnscope.widgets.form_parts import column, row
-from attnscope.widgets.formula_button import FormulaButton, Said
+from attnscope.widgets.formula_button import FormulaButton, NamedFormula
 from attnscope.widgets.labels import (
     ElidedLabel,
     PlainLabel,
@@ -431,14 +431,14 @@ _TIPS: dict[CausesMode, str] = {
     "patching": "Activation patching: a piece of one text's run is put into that of another; the map "
     "shows how much of the difference it restores. (Meng et al. 2022, Wang et al. 2022)",
 }
-_SAID: dict[CausesMode, Said] = {
-    "parts": Said(
+_SAID: dict[CausesMode, NamedFormula] = {
+    "parts": NamedFormula(
         name="Direct logit attribution",
         formulas=("logit(a) − logit(b) = Σ_p c_p·u", "u = J (W_U[a] − W_U[b])"),
         symbols="c: what a part adds to the stream; J: the norms on the way, their scales held",
         source="Elhage et al. 2021",
     ),
-    "patching": Said(
+    "patching": NamedFormula(
         name="Activation patching",
         formulas=("(Δ_patched − Δ_corrupt) / (Δ_clean − Δ_corrupt)", "Δ = logit(a) − logit(b)"),
         symbols="1: all of the difference is restored; 0: none",

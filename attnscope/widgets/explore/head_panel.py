@@ -385,7 +385,7 @@ def _switch_button(text: str, name: str, tip: str) -> QToolButton:
     return tool_button(text, name, role="segment", is_checkable=True, tip=tip)
 
 
-class Pointing(QObject):
+class CellPointing(QObject):
     """Tells the view which query and key the pointer is at, on whatever picture of the head."""
 
     def __init__(self, session: Session, view: ViewState, long: MapTiles, parent: QObject) -> None:
@@ -460,7 +460,7 @@ class HeadPanel(QWidget):
         self.inside = InsidePanel(states.inside, states.session, view)
         self.picture = PictureView(states.picturing)
         self.alignment = AlignmentBar(states.aligning, states.session)
-        self._pointing = Pointing(states.session, view, states.map_tiles, self)
+        self._pointing = CellPointing(states.session, view, states.map_tiles, self)
         self._pages = QStackedWidget()
         for page in (self.heatmap, self.lines, self.inside, self.picture, self.street_map):
             self._pages.addWidget(page)

@@ -7,7 +7,7 @@ from typing import Any
 from PySide6.QtCore import QObject, QThread, Signal, Slot
 
 from attnscope.labs.cost import MEASURED, measure_costs
-from attnscope.labs.cost_of_heads import HEADS, measure_heads
+from attnscope.labs.cost_of_heads import HEADS, time_heads
 from attnscope.labs.lab import AnyLab
 from attnscope.widgets.labels import when
 from attnscope.widgets.labs.lab_view import LabView
@@ -118,7 +118,7 @@ def make_cost_view(entry: AnyLab, measure: Measure = measure_costs) -> LabView[A
     return metered(entry, measure, len(MEASURED), tip)
 
 
-def make_heads_view(entry: AnyLab, measure: Measure = measure_heads) -> LabView[Any, Any]:
+def make_heads_view(entry: AnyLab, measure: Measure = time_heads) -> LabView[Any, Any]:
     """The lab of the cost of heads, as `metered`."""
     tip = "Time every number of heads on this computer with numpy, nine runs each"
     return metered(entry, measure, len(HEADS), tip)

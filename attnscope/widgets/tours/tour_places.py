@@ -199,7 +199,7 @@ _STRONG, _CODE = re.compile(r"\*\*(.+?)\*\*"), re.compile(r"`(.+?)`")
 _STRESSED = re.compile(r"\*(.+?)\*")
 
 
-def filled(text: str, numbers: Mapping[str, str | None], *, is_waiting: bool = False) -> str:
+def with_numbers(text: str, numbers: Mapping[str, str | None], *, is_waiting: bool = False) -> str:
     """The text with its numbers, plain; `…` for what is on its way, `–` for what is not there.
 
     Numbers of several lines stay in lines.
@@ -403,11 +403,11 @@ class TourPanel(Dressed):
         self.place.setText(f"{tour.title}  ·  step {state.index + 1} of {len(tour.steps)}")
         self.title.setText(step.title)
         self.text.set_html(html_of(step.text, numbers, is_waiting=is_waiting))
-        self.formula.set_formulas(*filled(step.formula, numbers, is_waiting=is_waiting).split("\n"))
+        self.formula.set_formulas(*with_numbers(step.formula, numbers, is_waiting=is_waiting).split("\n"))
         self.formula.setVisible(bool(step.formula))
         self._asked.setVisible(step.ask is not None)
         tick = "✓ " if state.is_task_done else ""
-        self.task.setText(f"{tick}{filled(step.task, numbers, is_waiting=is_waiting)}")
+        self.task.setText(f"{tick}{with_numbers(step.task, numbers, is_waiting=is_waiting)}")
         self.task.set_role("good" if state.is_task_done else "name")
         self.do_button.setVisible(not state.is_task_done)
         self.do_button.setEnabled(state.phase == "shown")
@@ -419,7 +419,7 @@ class TourPanel(Dressed):
         self.next_button.setToolTip(
             "Finish the tour and restore what was open before" if state.is_last else "Next step (→, Enter)"
         )
-        self._say(filled(step.text, numbers, is_waiting=is_waiting))
+        self._say(with_numbers(step.text, numbers, is_waiting=is_waiting))
 
     def _say(self, text: str) -> None:
         """Tell those who cannot see the panel."""

@@ -40,7 +40,7 @@ from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.view_state import NO_HIGHLIGHT, Highlight, ViewState
 from attnscope.viewmodels.writing.state import GenerationState
 from attnscope.widgets.form_parts import column, inset_text, row, scrolled_column
-from attnscope.widgets.formula_button import FormulaButton, Said
+from attnscope.widgets.formula_button import FormulaButton, NamedFormula
 from attnscope.widgets.labels import PlainLabel, plain_tooltip, rule, tool_button, when, when_seen
 from attnscope.widgets.theme import Dressed
 from attnscope.widgets.token_strip import Chip, place_chips
@@ -314,20 +314,24 @@ _TIPS = {
 }
 
 
-_SAID: dict[WriteMode, tuple[Said, ...]] = {
-    "greedy": (Said(name="Greedy", formulas=("y_t = argmax_i p_i", "p = softmax(z)"), symbols="z: logits"),),
+_SAID: dict[WriteMode, tuple[NamedFormula, ...]] = {
+    "greedy": (
+        NamedFormula(name="Greedy", formulas=("y_t = argmax_i p_i", "p = softmax(z)"), symbols="z: logits"),
+    ),
     "sample": (
-        Said(name="Temperature", formulas=("p_i = e^(z_i/T) / (Σ_j e^(z_j/T))",), symbols="z: logits"),
-        Said(name="Top-k", formulas=("V = the k most probable tokens",), source="Fan et al. 2018"),
-        Said(
+        NamedFormula(
+            name="Temperature", formulas=("p_i = e^(z_i/T) / (Σ_j e^(z_j/T))",), symbols="z: logits"
+        ),
+        NamedFormula(name="Top-k", formulas=("V = the k most probable tokens",), source="Fan et al. 2018"),
+        NamedFormula(
             name="Top-p, nucleus sampling",
             formulas=("V = the fewest tokens with Σ_(i∈V) p_i ≥ p",),
             source="Holtzman et al. 2020",
         ),
-        Said(name="Drawn with", formulas=("p_i / (Σ_(j∈V) p_j)   for i ∈ V",)),
+        NamedFormula(name="Drawn with", formulas=("p_i / (Σ_(j∈V) p_j)   for i ∈ V",)),
     ),
     "beams": (
-        Said(
+        NamedFormula(
             name="Score of a beam with its length penalty",
             formulas=(
                 "s(y) = log p(y) / lp(n)",

@@ -48,7 +48,7 @@ def compare_readers(question: DelayQuestion, number: int = 0) -> Iterator[Experi
     for distance in DISTANCES:
         for reader in READERS:
             n_before = len(points) * question.n_steps
-            course = Course(reader, distance, question)
+            course = DelayCourse(reader, distance, question)
             for n_done in course.train():
                 yield _news(number, question, points, n_before + n_done, n_total)
             points.append(course.point())
@@ -116,7 +116,7 @@ def new_reader(reader: Reader, distance: int, question: DelayQuestion) -> nn.Mod
     return build_transformer(config, question.seed)
 
 
-class Course:
+class DelayCourse:
     """One model for one distance: `shares` are those of its readings, `n_done` its steps."""
 
     def __init__(self, reader: Reader, distance: int, question: DelayQuestion) -> None:

@@ -46,7 +46,7 @@ def read_past(question: ReachQuestion, number: int = 0) -> Iterator[ExperimentNe
     n_total = len(SCHEMES) * question.n_steps
     n_parameters = 0
     for k, scheme in enumerate(SCHEMES):
-        model = new_reader(scheme, question)
+        model = untrained_decoder(scheme, question)
         n_parameters = max(n_parameters, sum(p.numel() for p in model.parameters()))
         for step in train_scheme(model, question):
             if step == question.n_steps:
@@ -66,7 +66,7 @@ def read_past(question: ReachQuestion, number: int = 0) -> Iterator[ExperimentNe
             )
 
 
-def new_reader(scheme: str, question: ReachQuestion) -> Transformer:
+def untrained_decoder(scheme: str, question: ReachQuestion) -> Transformer:
     """An untrained decoder with one kind of positions."""
     return tiny_decoder(
         scheme,

@@ -85,7 +85,7 @@ def fine_tune(question: TuneQuestion, number: int = 0) -> Iterator[ExperimentNew
         module = first_of(begun, question, init, is_anew=is_anew)
         first = {name: p.detach().clone() for name, p in module.named_parameters()}
         n_parameters = sum(p.numel() for p in first.values())
-        for step in descend(module, begun, question, order):
+        for step in tuning_steps(module, begun, question, order):
             if step == question.n_steps:
                 moved = moved_by_layer(module, first)
                 layers = tuple(moved)
@@ -125,7 +125,7 @@ def first_of(begun: SharedStart, question: TuneQuestion, init: int, *, is_anew: 
     return first_module(drawn, begun.data.fitted(recipe.model), begun.start)
 
 
-def descend(module: OwnModule, begun: SharedStart, question: TuneQuestion, order: int) -> Iterator[int]:
+def tuning_steps(module: OwnModule, begun: SharedStart, question: TuneQuestion, order: int) -> Iterator[int]:
     """Train with Adam, a warm-up and a straight line to 0; gives the number of steps done after each."""
     optimizer = torch.optim.Adam(module.parameters(), lr=_RATE)
     n_warmup = max(1, round(_WARMUP_SHARE * question.n_steps))

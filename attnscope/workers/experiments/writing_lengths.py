@@ -42,7 +42,7 @@ _READ_SEED = 10_007
 @experiment(WritingQuestion)
 def compare_writers(question: WritingQuestion, number: int = 0) -> Iterator[ExperimentNews]:
     """News after every few steps and every length that is read; the models take turns, and grow together."""
-    courses = [Course(writer, question) for writer in WRITERS]
+    courses = [WritingCourse(writer, question) for writer in WRITERS]
     found: dict[Writer, WritingCurve] = {}
     n_total = len(courses) * question.n_steps
     every = steps_a_reading(question.n_steps)
@@ -60,7 +60,7 @@ def compare_writers(question: WritingQuestion, number: int = 0) -> Iterator[Expe
 
 def _news(
     number: int,
-    courses: "list[Course]",
+    courses: "list[WritingCourse]",
     found: dict[Writer, WritingCurve],
     n_total: int,
     *,
@@ -119,7 +119,7 @@ def draw_rows(n_rows: int, n_tokens: int, task: WritingTask, generator: Generato
     return torch.cat((ids, end), dim=1), torch.cat((ids.flip(1) if task == "reverse" else ids, end), dim=1)
 
 
-class Course:
+class WritingCourse:
     """One model on its way: `n_done` steps, the mean loss before each reading."""
 
     def __init__(self, writer: Writer, question: WritingQuestion) -> None:
