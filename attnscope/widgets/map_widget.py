@@ -1,12 +1,15 @@
 """What every painted view of attention is told: its style and colours, and what is stale or missing."""
 
 import math
+from abc import abstractmethod
 
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QRectF, Qt
+from PySide6.QtGui import QColor, QPainter, QPaintEvent
 from PySide6.QtWidgets import QWidget
 
-from attnscope.figures.style import SMALL_PX, MapStyle, type_px
+from attnscope.figures.style import SMALL_PX, MapStyle, type_at, type_px
 from attnscope.widgets.panning import Drag
+from attnscope.widgets.placeholder import paint_focus, paint_placeholder, paint_veil
 from attnscope.widgets.theme import Dressed
 
 _STAGE_SHARE, _MOST_SHARE, _CELL_SHARE = 0.025, 0.045, 0.16
@@ -33,6 +36,30 @@ class MapWidget(Dressed):
         self.setAttribute(Qt.WidgetAttribute.WA_OpaquePaintEvent)
         self.setAccessibleName(name)
         self.setMinimumSize(200, 160)
+
+    @abstractmethod
+    def paint_shown(self, painter: QPainter, room: QRectF) -> bool:
+        """Paint what is shown; False where there is nothing, which is then said in words."""
+
+    @property
+    def words_when_empty(self) -> tuple[str, str]:
+        """A title and a sentence."""
+        return self._empty
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        with QPainter(self) as painter:
+            room = QRectF(self.rect())
+            painter.fillRect(room, QColor(self.theme.background))
+            if not self.paint_shown(painter, room):
+                with type_at(self.type_factor()):
+                    paint_placeholder(painter, room, self.theme, *self.words_when_empty)
+            elif self.hasFocus():
+                paint_focus(painter, self.rect(), self.theme)
+
+    def veil(self, painter: QPainter, *parts: QRectF) -> None:
+        """Dim parts of what is painted while something newer is on its way."""
+        for part in parts if self._is_stale else ():
+            paint_veil(painter, part, self.theme)
 
     def set_on_stage(self, is_on_stage: bool) -> None:
         """Write labels so large that they are read from the back of a room."""

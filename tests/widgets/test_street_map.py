@@ -21,7 +21,7 @@ from attnscope.viewmodels.maps.map_tiles import MapTiles
 from attnscope.viewmodels.maps.map_window import MapWindow
 from attnscope.viewmodels.query import Requests
 from attnscope.viewmodels.view_state import Highlight
-from attnscope.widgets.explore.street_map import StreetMap, reading_words, title_words
+from attnscope.widgets.explore.street_map import StreetMap, map_title, reading_words
 from attnscope.widgets.theme import apply_theme
 from attnscope.widgets.token_strip import MAX_CHIPS, TokenStrip
 
@@ -256,7 +256,7 @@ def test_that_the_title_speaks_of_the_picture_under_all_others(
 ) -> None:
     def words() -> str:
         state = view.state
-        return title_words(state.shown, 1.0, state, state.window, view.devicePixelRatioF())
+        return map_title(state.shown, 1.0, state, state.window, view.devicePixelRatioF())
 
     whole = view.state.painted()[0].sentence
     assert whole != "every cell"

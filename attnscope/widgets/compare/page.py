@@ -5,12 +5,10 @@ from dataclasses import replace
 
 from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt, QTimer, Signal
 from PySide6.QtGui import (
-    QColor,
     QHideEvent,
     QKeyEvent,
     QMouseEvent,
     QPainter,
-    QPaintEvent,
     QShowEvent,
 )
 from PySide6.QtWidgets import (
@@ -67,7 +65,6 @@ from attnscope.widgets.labels import ElidedLabel, rule, tool_button, when, when_
 from attnscope.widgets.map_style import map_style
 from attnscope.widgets.map_widget import MapWidget
 from attnscope.widgets.panning import ARROWS
-from attnscope.widgets.placeholder import paint_focus, paint_placeholder, paint_veil
 from attnscope.widgets.state_card import StateCard
 from attnscope.widgets.theme import Dressed
 
@@ -129,33 +126,26 @@ class CompareMaps(CellMapWidget):
     def sizeHint(self) -> QSize:
         return QSize(1100, 360)
 
-    def paintEvent(self, event: QPaintEvent) -> None:
-        with QPainter(self) as painter:
-            rect = QRectF(self.rect())
-            painter.fillRect(rect, QColor(self.theme.background))
-            shown, style, layout = self._shown, self._style, self.layout_now()
-            if shown is None or layout is None or 0 in shown.delta.shape:
-                paint_placeholder(painter, rect, self.theme, *self._empty)
-                return
-            paint_difference(
-                painter,
-                layout,
-                shown,
-                style=style,
-                palette=self.theme,
-                highlight=self._cell or (None, None),
-                cache=self._cache,
-                codes=self._codes.of(style, lambda: difference_codes(shown, style)),
-            )
-            if self._is_stale:
-                for cells in layout.cells:
-                    paint_veil(painter, cells, self.theme)
-            if self._cell is not None:
-                painter.setRenderHint(QPainter.RenderHint.Antialiasing, True)
-                value, names = (plain_text(words) for words in cell_words(shown, *self._cell))
-                paint_note(painter, rect, value, names, self._cursor, self.theme)
-            if self.hasFocus():
-                paint_focus(painter, self.rect(), self.theme)
+    def paint_shown(self, painter: QPainter, room: QRectF) -> bool:
+        shown, style, layout = self._shown, self._style, self.layout_now()
+        if shown is None or layout is None or 0 in shown.delta.shape:
+            return False
+        paint_difference(
+            painter,
+            layout,
+            shown,
+            style=style,
+            palette=self.theme,
+            highlight=self._cell or (None, None),
+            cache=self._cache,
+            codes=self._codes.of(style, lambda: difference_codes(shown, style)),
+        )
+        self.veil(painter, *layout.cells)
+        if self._cell is not None:
+            painter.setRenderHint(QPainter.RenderHint.Antialiasing, True)
+            value, names = (plain_text(words) for words in cell_words(shown, *self._cell))
+            paint_note(painter, room, value, names, self._cursor, self.theme)
+        return True
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -229,33 +219,27 @@ class CompareGrid(MapWidget):
     def sizeHint(self) -> QSize:
         return QSize(480, 280)
 
-    def paintEvent(self, event: QPaintEvent) -> None:
-        with QPainter(self) as painter:
-            rect = QRectF(self.rect())
-            painter.fillRect(rect, QColor(self.theme.background))
-            if not self._grids:
-                paint_placeholder(painter, rect, self.theme, *self._empty)
-                return
-            layout = self.layout_now()
-            marks = GridMarks(
-                gates=Gates.of(dict.fromkeys(self._off, 0.0)),
-                current=self._selected,
-                hovered=self._hovered.head if self._hovered else None,
-            )
-            paint_changes(
-                painter,
-                layout,
-                self._grids,
-                palette=self.theme,
-                colour_map=self._style.colour_map,
-                end=self._end,
-                marks=marks,
-                cache=self._cache,
-            )
-            if self._is_stale:
-                paint_veil(painter, layout.area, self.theme)
-            if self.hasFocus():
-                paint_focus(painter, self.rect(), self.theme)
+    def paint_shown(self, painter: QPainter, room: QRectF) -> bool:
+        if not self._grids:
+            return False
+        layout = self.layout_now()
+        marks = GridMarks(
+            gates=Gates.of(dict.fromkeys(self._off, 0.0)),
+            current=self._selected,
+            hovered=self._hovered.head if self._hovered else None,
+        )
+        paint_changes(
+            painter,
+            layout,
+            self._grids,
+            palette=self.theme,
+            colour_map=self._style.colour_map,
+            end=self._end,
+            marks=marks,
+            cache=self._cache,
+        )
+        self.veil(painter, layout.area)
+        return True
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
         self._hover(self.layout_now().hit(event.position()))

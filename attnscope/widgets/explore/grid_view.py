@@ -9,7 +9,6 @@ from PySide6.QtGui import (
     QKeyEvent,
     QMouseEvent,
     QPainter,
-    QPaintEvent,
     QPen,
     QResizeEvent,
     QWheelEvent,
@@ -26,7 +25,6 @@ from attnscope.records.sites import Gates, HeadRef
 from attnscope.widgets.labels import plain_tooltip
 from attnscope.widgets.map_widget import MapWidget
 from attnscope.widgets.panning import ARROWS, ZOOM_KEYS, zoom_factor
-from attnscope.widgets.placeholder import paint_focus, paint_placeholder, paint_veil
 
 # The small switch on a head's thumbnail: one click turns the head off, another turns it on again.
 
@@ -227,30 +225,25 @@ class GridView(MapWidget):
     def sizeHint(self) -> QSize:
         return QSize(480, 420)
 
-    def paintEvent(self, event: QPaintEvent) -> None:
-        with QPainter(self) as painter:
-            painter.fillRect(self.rect(), QColor(self.theme.background))
-            if not self._grids:
-                paint_placeholder(painter, QRectF(self.rect()), self.theme, *self._empty)
-                return
-            with type_at(self._label_type()):
-                layout = paint_grid(
-                    painter,
-                    _room(QRectF(self.rect()), self._grids, self._most_px),
-                    self._grids,
-                    style=self._style,
-                    palette=self.theme,
-                    marks=self._marks,
-                    zoom=self.seen.zoom,
-                    offset=None if self.seen.zoom == 1.0 else self.seen.offset,
-                    cache=self._cache,
-                    is_rough=self._settling.isActive(),
-                )
-            self._paint_switch(painter, layout)
-            if self._is_stale:
-                paint_veil(painter, layout.area, self.theme)
-            if self.hasFocus():
-                paint_focus(painter, self.rect(), self.theme)
+    def paint_shown(self, painter: QPainter, room: QRectF) -> bool:
+        if not self._grids:
+            return False
+        with type_at(self._label_type()):
+            layout = paint_grid(
+                painter,
+                _room(room, self._grids, self._most_px),
+                self._grids,
+                style=self._style,
+                palette=self.theme,
+                marks=self._marks,
+                zoom=self.seen.zoom,
+                offset=None if self.seen.zoom == 1.0 else self.seen.offset,
+                cache=self._cache,
+                is_rough=self._settling.isActive(),
+            )
+        self._paint_switch(painter, layout)
+        self.veil(painter, layout.area)
+        return True
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
         self._drag.press(event)

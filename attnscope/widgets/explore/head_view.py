@@ -2,12 +2,10 @@
 
 from PySide6.QtCore import QPointF, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import (
-    QColor,
     QContextMenuEvent,
     QKeyEvent,
     QMouseEvent,
     QPainter,
-    QPaintEvent,
 )
 from PySide6.QtWidgets import QWidget
 
@@ -21,7 +19,6 @@ from attnscope.records.alignment import GoldCell
 from attnscope.records.maps import HeadMap
 from attnscope.widgets.cell_map import CellMapWidget
 from attnscope.widgets.labels import plain_tooltip
-from attnscope.widgets.placeholder import paint_focus, paint_placeholder, paint_veil
 
 _RENAMING = (
     "Written: a row is named after the word written there.\nQuery: after the word read last. (Shift+R)"
@@ -152,16 +149,13 @@ class HeadView(CellMapWidget):
     def sizeHint(self) -> QSize:
         return QSize(560, 480)
 
-    def paintEvent(self, event: QPaintEvent) -> None:
-        with QPainter(self) as painter, type_at(self._factor_now()):
-            rect = QRectF(self.rect())
-            painter.fillRect(rect, QColor(self.theme.background))
-            if self._map is None or 0 in self._map.weights.shape:
-                paint_placeholder(painter, rect, self.theme, *self._empty)
-                return
+    def paint_shown(self, painter: QPainter, room: QRectF) -> bool:
+        if self._map is None or 0 in self._map.weights.shape:
+            return False
+        with type_at(self._factor_now()):
             layout = paint_head_map(
                 painter,
-                rect,
+                room,
                 self._map,
                 style=self._style,
                 palette=self.theme,
@@ -175,21 +169,19 @@ class HeadView(CellMapWidget):
             )
             if self._gold:
                 paint_gold(painter, layout, self._gold)
-            if self._is_stale:
-                paint_veil(painter, layout.cells, self.theme)
+            self.veil(painter, layout.cells)
             if self._cell is not None:
                 painter.setRenderHint(QPainter.RenderHint.Antialiasing, True)
                 paint_readout(
                     painter,
-                    rect,
+                    room,
                     self._map,
                     self._cell,
                     self._cursor,
                     self.theme,
                     is_knocked_out=self._cell in self._knocked_out,
                 )
-            if self.hasFocus():
-                paint_focus(painter, self.rect(), self.theme)
+        return True
 
     def panel_at(self, position: QPointF | None = None) -> MapLayout | None:
         return self.layout_now()

@@ -2,11 +2,9 @@
 
 from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt, QTimer, Signal
 from PySide6.QtGui import (
-    QColor,
     QKeyEvent,
     QMouseEvent,
     QPainter,
-    QPaintEvent,
     QResizeEvent,
     QWheelEvent,
 )
@@ -33,7 +31,6 @@ from attnscope.widgets.labels import when
 from attnscope.widgets.map_style import map_style
 from attnscope.widgets.map_widget import MapWidget
 from attnscope.widgets.panning import ARROWS, ZOOM_KEYS, zoom_factor
-from attnscope.widgets.placeholder import paint_focus, paint_placeholder, paint_veil
 
 # Token-to-token lines of the selected heads; pointing at a token or a head's name leaves only its lines.
 
@@ -139,16 +136,13 @@ class LinesView(MapWidget):
     def sizeHint(self) -> QSize:
         return QSize(560, 480)
 
-    def paintEvent(self, event: QPaintEvent) -> None:
-        with QPainter(self) as painter, type_at(self.type_factor()):
-            rect = QRectF(self.rect())
-            painter.fillRect(rect, QColor(self.theme.background))
-            if not self._maps:
-                paint_placeholder(painter, rect, self.theme, *self._empty)
-                return
+    def paint_shown(self, painter: QPainter, room: QRectF) -> bool:
+        if not self._maps:
+            return False
+        with type_at(self.type_factor()):
             paint_lines(
                 painter,
-                rect,
+                room,
                 self._maps,
                 palette=self.theme,
                 highlight=self._pointed if self._pointed != _NOWHERE else self._highlight,
@@ -159,10 +153,8 @@ class LinesView(MapWidget):
                 cache=self._cache,
                 is_rough=self._zooming.isActive(),
             )
-            if self._is_stale:
-                paint_veil(painter, rect, self.theme)
-            if self.hasFocus():
-                paint_focus(painter, self.rect(), self.theme)
+        self.veil(painter, room)
+        return True
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
         self._drag.press(event)

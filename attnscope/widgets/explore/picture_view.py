@@ -1,7 +1,7 @@
 """A vision model's picture with the attention of one query over it."""
 
 from PySide6.QtCore import QEvent, QPointF, QRectF, Qt, Signal
-from PySide6.QtGui import QColor, QKeyEvent, QMouseEvent, QPainter, QPaintEvent
+from PySide6.QtGui import QKeyEvent, QMouseEvent, QPainter
 
 from attnscope.figures.paint_map import paint_readout
 from attnscope.figures.paint_picture import paint_picture
@@ -11,7 +11,6 @@ from attnscope.figures.views.picture import PicturePart
 from attnscope.viewmodels.maps.picturing import ShowsPicture
 from attnscope.widgets.labels import watch_seen, when
 from attnscope.widgets.map_widget import MapWidget
-from attnscope.widgets.placeholder import paint_focus, paint_placeholder, paint_veil
 
 _WALKS = {
     Qt.Key.Key_Up: (-1, 0),
@@ -54,33 +53,30 @@ class PictureView(MapWidget):
         names = tuple(plain_piece(token.piece) for token in head_map.queries[: picture.n_first])
         return picture_layout(QRectF(self.rect()), picture, names, has_bar=self._style.has_bar)
 
-    def paintEvent(self, _event: QPaintEvent) -> None:
-        with QPainter(self) as painter:
-            room = QRectF(self.rect())
-            painter.fillRect(room, QColor(self.theme.background))
-            shown = self._state.shown
-            if shown is None:
-                paint_placeholder(painter, room, self.theme, "Attention on a picture", self._state.note)
-                return
-            picture, head_map = shown
-            query, pointed = self._state.query, self._pointed
-            paint_picture(
-                painter,
-                room,
-                picture,
-                head_map,
-                query,
-                style=self._style,
-                palette=self.theme,
-                pointed=pointed,
-            )
-            if self._is_stale:
-                paint_veil(painter, room, self.theme)
-            elif pointed is not None:
-                cell = (query, pointed[1])
-                paint_readout(painter, room, head_map, cell, self._cursor, self.theme)
-            if self.hasFocus():
-                paint_focus(painter, self.rect(), self.theme)
+    @property
+    def words_when_empty(self) -> tuple[str, str]:
+        return "Attention on a picture", self._state.note
+
+    def paint_shown(self, painter: QPainter, room: QRectF) -> bool:
+        shown = self._state.shown
+        if shown is None:
+            return False
+        picture, head_map = shown
+        query, pointed = self._state.query, self._pointed
+        paint_picture(
+            painter,
+            room,
+            picture,
+            head_map,
+            query,
+            style=self._style,
+            palette=self.theme,
+            pointed=pointed,
+        )
+        self.veil(painter, room)
+        if pointed is not None and not self._is_stale:
+            paint_readout(painter, room, head_map, (query, pointed[1]), self._cursor, self.theme)
+        return True
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
         self._cursor = event.position()

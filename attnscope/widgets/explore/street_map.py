@@ -7,7 +7,6 @@ from PySide6.QtGui import (
     QKeyEvent,
     QMouseEvent,
     QPainter,
-    QPaintEvent,
     QPen,
     QResizeEvent,
     QShowEvent,
@@ -41,10 +40,13 @@ from attnscope.viewmodels.maps.map_window import MapWindow
 from attnscope.widgets.labels import when
 from attnscope.widgets.map_widget import MapWidget
 from attnscope.widgets.panning import ARROWS, ZOOM_KEYS, zoom_factor
-from attnscope.widgets.placeholder import paint_focus, paint_placeholder, paint_veil
+from attnscope.widgets.placeholder import paint_veil
 
 _PAN_SHARE = 0.4
 _DOUBLE_CLICK_ZOOM = 4.0
+
+
+_NO_HEAD = ("No head chosen", "Click a small map.")
 
 
 class StreetMap(MapWidget):
@@ -60,7 +62,7 @@ class StreetMap(MapWidget):
     """The cursor is over no cell any more."""
 
     def __init__(self, state: MapTiles, parent: QWidget | None = None) -> None:
-        super().__init__("Attention of one head over a long text", parent=parent)
+        super().__init__("Attention of one head over a long text", parent=parent, empty=_NO_HEAD)
         self.state = state
         self._gate = 1.0
         self._highlight: tuple[int | None, int | None] = (None, None)
@@ -101,20 +103,15 @@ class StreetMap(MapWidget):
     def sizeHint(self) -> QSize:
         return QSize(560, 480)
 
-    def paintEvent(self, event: QPaintEvent) -> None:
-        with QPainter(self) as painter:
-            rect = QRectF(self.rect())
-            painter.fillRect(rect, QColor(self.theme.background))
-            shown, layout, window = self.state.shown, self.layout_now(), self.state.window
-            if shown is None or layout is None or window is None:
-                paint_placeholder(painter, rect, self.theme, "No head chosen", "Click a small map.")
-                return
-            self._paint_map(painter, layout, shown, window)
-            reading = self.state.reading
-            if self._cell is not None and reading is not None:
-                _paint_reading(painter, rect, shown, reading, self._cursor, self.theme)
-            if self.hasFocus():
-                paint_focus(painter, self.rect(), self.theme)
+    def paint_shown(self, painter: QPainter, room: QRectF) -> bool:
+        shown, layout, window = self.state.shown, self.layout_now(), self.state.window
+        if shown is None or layout is None or window is None:
+            return False
+        self._paint_map(painter, layout, shown, window)
+        reading = self.state.reading
+        if self._cell is not None and reading is not None:
+            _paint_reading(painter, room, shown, reading, self._cursor, self.theme)
+        return True
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
@@ -223,7 +220,7 @@ class StreetMap(MapWidget):
             painter, layout.corner, window, state.overview, self._images,
             style=style, palette=palette, head_peak=head_peak,
         )  # fmt: skip
-        words = title_words(shown, self._gate, state, window, self.devicePixelRatioF())
+        words = map_title(shown, self._gate, state, window, self.devicePixelRatioF())
         paint_tile_title(painter, layout, shown.head.label, words, palette)
         overview = state.overview
         has_masked = overview is not None and bool((overview.levels == 0).any())
@@ -273,7 +270,7 @@ class StreetMap(MapWidget):
         return True
 
 
-def title_words(shown: LongMap, gate: float, state: MapTiles, window: MapWindow, pixel_ratio: float) -> str:
+def map_title(shown: LongMap, gate: float, state: MapTiles, window: MapWindow, pixel_ratio: float) -> str:
     """What is said beside the name of the head."""
     parts = [f"{shown.head.stack}{gate_note(gate)}", f"{len(shown.queries):,} × {len(shown.keys):,}"]
     painted = state.painted()

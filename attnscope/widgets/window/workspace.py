@@ -95,7 +95,7 @@ class Autosave(QObject):
 
     def touch(self) -> None:
         """Something changed: it will be written within a second."""
-        if self.is_on and not self._timer.isActive():
+        if self._lock.isLocked() and not self._timer.isActive():
             self._timer.start()
 
     @Slot()
