@@ -2,11 +2,11 @@
 
 import io
 import sys
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any, Unpack
+from typing import Annotated, Any, TypeVar, Unpack
 
 import numpy as np
 from PySide6.QtGui import QGuiApplication
@@ -254,54 +254,28 @@ def figure(trace: DrawnTrace, view: str = "grid", **options: Unpack[FigureOption
         trace=trace,
         heads=tuple(head_named(h, trace.sites) for h in named),
         stack=given["stack"],
-        aspect=_aspect(given),
+        aspect=_record_of(Aspect, given, _ASPECT),
         also=given["also"],
         columns=given["columns"],
-        other=_other_side(given),
+        other=_record_of(OtherSide, given, _OTHER_SIDE),
     )
     about = (given["title"], given["caption"], given["origin"])
-    return draw_wanted(wanted, view, _style(given), *about, **picked(PaperOptions, options))
-
-
-def _style(given: FigureOptions) -> MapStyle:
-    return MapStyle(
-        colour_map=given["colour_map"],
-        scale=given["scale"],
-        show_values=given["show_values"],
-        least_weight=given["least_weight"],
-        n_strongest=given["n_strongest"],
-        turn=given["turn"],
-        label_every=given["label_every"],
-        has_bar=given["has_bar"],
-        is_plain=given["plain"],
-        has_badge=given["badge"],
-        has_special=given["special_tokens"],
-        key_name=given["key_name"],
-        query_name=given["query_name"],
-        font=given["font"],
+    return draw_wanted(
+        wanted, view, _record_of(MapStyle, given, _STYLE), *about, **picked(PaperOptions, options)
     )
 
 
-def _aspect(given: FigureOptions) -> Aspect:
-    return Aspect(
-        blend=given["blend"],
-        over=given["over"],
-        hidden=given["hidden"],
-        is_renormalised=given["renormalised"],
-        is_by_word=given["by_word"],
-        block=given["block"],
-        rows=given["rows"],
-    )
+_Record = TypeVar("_Record", MapStyle, Aspect, OtherSide)
+_STYLE = {"is_plain": "plain", "has_badge": "badge", "has_special": "special_tokens"}
+_ASPECT = {"is_renormalised": "renormalised", "is_by_word": "by_word"}
+_OTHER_SIDE = {"trace": "other", "head": "other_head"}
+"""Fields that an option of another name fills."""
 
 
-def _other_side(given: FigureOptions) -> OtherSide:
-    return OtherSide(
-        trace=given["other"],
-        head=given["other_head"],
-        names=given["names"],
-        align=given["align"],
-        delta_end=given["delta_end"],
-    )
+def _record_of(kind: type[_Record], given: FigureOptions, called: Mapping[str, str]) -> _Record:
+    """A record of options: each field from the one of its name, or what that is `called`."""
+    options: Mapping[str, Any] = {**given}
+    return kind(**{one.name: options[called.get(one.name, one.name)] for one in fields(kind)})
 
 
 def draw_wanted(
