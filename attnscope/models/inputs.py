@@ -99,6 +99,11 @@ def check_string(given: object, name: str) -> None:
         raise of_wrong_kind(given, name, "one string", 'Join words: " ".join(words).')
 
 
+def joined_text(first: str, second: str) -> str:
+    """What two texts that are read as one are called together."""
+    return f"{first}\n{second}"
+
+
 def join_segments(first: Tokens, second: Tokens, max_tokens: int) -> Inputs:
     """Two texts as one source, `<s>` first `</s>` second `</s>`, cut to `max_tokens`, the longer first."""
     offset = len(first.text) + 1
@@ -106,7 +111,7 @@ def join_segments(first: Tokens, second: Tokens, max_tokens: int) -> Inputs:
     head, tail = fitted_pair(first.tokens, added, max_tokens)
     tokens = replace(
         first,
-        text=f"{first.text}\n{second.text}",
+        text=joined_text(first.text, second.text),
         tokens=(*head, *tail),
         n_dropped=first.n_dropped + second.n_dropped + len(first) + len(added) - len(head) - len(tail),
         n_unknown=first.n_unknown + second.n_unknown,

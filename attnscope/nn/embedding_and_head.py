@@ -100,8 +100,8 @@ class Head(nn.Module):
 # | p      | softmax of a column over the tokens        | [n_tokens]         |
 
 
-ANSWER, NOT_MEANT = "answer", "–"
-"""What a token is called that lies between start and end, and one that is not pointed to."""
+ANSWER = "answer"
+"""What a token is called that lies between start and end."""
 
 
 def pointed(told: Tensor, may_point_to: Sequence[int]) -> Tensor:

@@ -7,6 +7,8 @@ from attnscope.records.requests import Reply
 from attnscope.records.tokens import Token
 
 OutputKind = Literal["next-token", "masked-token", "translation", "class", "nothing"]
+NOT_MEANT = "–"
+"""The label of a token that is not pointed to."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

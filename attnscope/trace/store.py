@@ -44,7 +44,7 @@ _MAX_NAME, _MAX_NOTE, _MAX_NOTES = 200, 1000, 20
 def save_records(path: str | Path, texts: Sequence[TextRecord], *, has_logits: bool = True) -> None:
     """Write records of texts to one file; without logits it is much smaller and shows maps only.
 
-    Of what the model said the last prediction and what is written are kept.
+    Of what the model said the last prediction is kept, what is written, and of labels the first of each token.
     """
     tensors: dict[str, Tensor] = {}
     described = []
@@ -139,6 +139,12 @@ def _said_as_json(said: Output) -> dict[str, object]:
         "place": place,
         "candidates": words,
     }
+    if said.kind == "class" and len(said.predictions) > 1:
+        told["labels"] = [
+            [one.position, _writable(one.context), *_token_as_json(first.token), first.probability]
+            for one in said.predictions
+            for first in one.candidates[:1]
+        ]
     return told if said.follows is None else {**told, "follows": said.follows}
 
 
@@ -147,16 +153,17 @@ def _said_from_json(values: dict[str, Any] | None) -> Output | None:
         return None
     if values["kind"] not in get_args(OutputKind):
         raise ValueError(f"unknown output {str(values['kind'])[:20]!r}")
+    last = [(*values["place"], values["candidates"])] if values["place"] else []
+    each = [(position, context, [first]) for position, context, *first in values.get("labels", ())]
     found = [
         Prediction(
             position=int(position),
             context=str(context),
             candidates=tuple(
-                Candidate(token=_following(*token), probability=_share(p))
-                for *token, p in values["candidates"]
+                Candidate(token=_following(*token), probability=_share(p)) for *token, p in candidates
             ),
         )
-        for position, context in ([values["place"]] if values["place"] else [])
+        for position, context, candidates in each or last
     ]
     follows = _share(values["follows"]) if "follows" in values else None
     return Output(

@@ -2,10 +2,11 @@
 
 import difflib
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from attnscope.counting import probability_text
-from attnscope.records.outputs import Comparison, Output, OutputKind, Prediction
+from attnscope.records.outputs import NOT_MEANT, Comparison, Output, OutputKind, Prediction
 from attnscope.records.tokens import Token
 
 KIND_WORDS: dict[OutputKind, str] = {
@@ -48,6 +49,8 @@ class Segment:
 _LEAST_SHOWN = 0.0005
 _N_ROWS_KEPT = 3
 _LEAST_MOVED_NATS = 1e-4
+_MOST_LABELS = 60
+"""Characters of the labels that are written out."""
 
 
 def candidate_rows(before: Prediction, after: Prediction, n_rows: int = 8) -> tuple[CandidateRow, ...]:
@@ -81,6 +84,18 @@ def token_labels(output: Output) -> dict[int, str]:
     if output.kind != "class" or len(output.predictions) < 2:
         return {}
     return {one.position: one.candidates[0].token.piece for one in output.predictions if one.candidates}
+
+
+def labels_text(output: Output, tokens: Sequence[Token]) -> str:
+    """The labels of a text's tokens in a row; of a pointer the tokens that it points to, and as what."""
+    labels = token_labels(output)
+    if not output.predictions or NOT_MEANT not in {*labels.values()}:
+        return f"says “{_cut(' '.join(labels.values()))}”" if labels else ""
+    meant = {place: label for place, label in labels.items() if label != NOT_MEANT}
+    if not meant:
+        return "points to no token yet"
+    pieces = " ".join(tokens[place].piece for place in meant if place < len(tokens))
+    return f"points to “{_cut(pieces)}” ({next(iter(meant.values()))})"
 
 
 def kl_text(comparison: Comparison, index: int) -> str:
@@ -149,10 +164,15 @@ def unsure_text(comparison: Comparison) -> str:
 
 
 def most_changed_position(comparison: Comparison) -> int:
-    """The prediction that the gates moved most, by KL; the first one when none moved."""
+    """The prediction that the gates moved most, by KL; when none moved that of the first token that is meant
+    where a model points, else the first.
+    """
     values = [value if value == value else 0.0 for value in comparison.kl_nats]
     largest = max(values, default=0.0)
-    return values.index(largest) if largest >= _LEAST_MOVED_NATS else 0
+    if largest >= _LEAST_MOVED_NATS:
+        return values.index(largest)
+    labels = [*token_labels(comparison.before).values()]
+    return next((k for k, label in enumerate(labels) if NOT_MEANT in labels and label != NOT_MEANT), 0)
 
 
 def text_difference(before: str, after: str) -> tuple[tuple[Segment, ...], tuple[Segment, ...]]:
@@ -172,6 +192,10 @@ def text_difference(before: str, after: str) -> tuple[tuple[Segment, ...], tuple
 
 def _largest(row: CandidateRow) -> float:
     return max(row.before or 0.0, row.after or 0.0)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _MOST_LABELS else f"{text[: _MOST_LABELS - 1]}…"
 
 
 def _words(text: str) -> list[str]:

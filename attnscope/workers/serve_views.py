@@ -12,6 +12,7 @@ from attnscope.analysis.position_checks import position_checks
 from attnscope.analysis.positions import position_tables
 from attnscope.counting import plural
 from attnscope.errors import UserError
+from attnscope.models.inputs import joined_text
 from attnscope.models.model import N_CONTINUE, Look, Model
 from attnscope.models.pictures import picture, picture_of_tokens, picture_under
 from attnscope.nn.cancellation import stop_if_unwanted
@@ -106,8 +107,7 @@ def show_kept(request: TraceText, models: OpenModels) -> Iterator[Reply]:
     """What a run kept of a sentence it watches, without the model that it had then."""
     begin_s = time.perf_counter()
     for trace in load_traces(request.model):
-        given = "" if trace.target is None else trace.target.text
-        if trace.source.text == request.text and request.target in (None, given):
+        if _is_of(trace, request):
             break
     else:
         raise UserError(
@@ -133,6 +133,14 @@ def show_kept(request: TraceText, models: OpenModels) -> Iterator[Reply]:
         step=models.step(request.model),
         picture=picture_of_tokens(trace.source),
     )
+
+
+def _is_of(trace: Trace, request: TraceText) -> bool:
+    """Whether a kept trace is of the texts that are asked for, two that are read as one among them."""
+    if trace.target is None and request.target:
+        return trace.source.text == joined_text(request.text, request.target)
+    given = "" if trace.target is None else trace.target.text
+    return trace.source.text == request.text and request.target in (None, given)
 
 
 def _fitting(request: TraceText, model: Model) -> Interventions:

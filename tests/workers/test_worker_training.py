@@ -8,6 +8,7 @@ import pytest
 from worker_tools import ask, train_to_end
 
 from attnscope.drawn import drawn_picture
+from attnscope.paths import resources_folder
 from attnscope.records.messages import (
     TRAINING_MODEL,
     ControlTraining,
@@ -21,6 +22,8 @@ from attnscope.records.messages import (
     TrainingNews,
 )
 from attnscope.records.training import Finished, Saved, Started, Step, TrainingEvent
+from attnscope.training.recipe import parse_recipe
+from attnscope.viewmodels.comparison_rows import token_labels
 from attnscope.workers.handlers import Engine
 from attnscope.workers.training_job import TrainingJob
 
@@ -294,3 +297,40 @@ precision = "float32"
 [[watch]]
 text = "star x12 y20"
 """
+
+
+@pytest.mark.parametrize("run", sorted((resources_folder() / "films").iterdir()), ids=lambda run: run.name)
+def test_that_a_kept_run_shows_its_watched_sentence_at_its_first_step(engine: Engine, run: Path) -> None:
+    """Two texts that are read as one are found as the window asks for them."""
+    (opened,) = ask(engine, OpenRun(number=4, folder=str(run)))
+    assert isinstance(opened, RunOpened), opened
+    sentence = parse_recipe((run / "recipe.toml").read_text("utf-8"), needs_data=False).watch[0]
+    wanted = TraceText(
+        number=5, text=sentence.text, target=sentence.target or None, model=dict(opened.probes)[0]
+    )
+    (traced,) = ask(engine, wanted)
+    assert isinstance(traced, Traced), traced
+    assert traced.step == 0
+
+
+TAGGING = PICTURES.replace('"drawn-shapes"', '"tagging"').replace('"classification"', '"labels"')
+
+
+def test_that_the_label_of_every_token_is_kept_with_a_step(engine: Engine, tmp_path: Path) -> None:
+    recipe = TAGGING.replace('patch_size = 8\npooling = "first"\n', "").partition("[[watch]]")[0]
+    out, text = tmp_path / "run", "the old man the boats ."
+    watching = f'{recipe}[[watch]]\ntext = "{text}"\n'
+    replies = [
+        *ask(engine, StartTraining(number=3, recipe=watching, out=str(out), device="cpu")),
+        *train_to_end(engine),
+    ]
+    assert not [reply for reply in replies if isinstance(reply, Failed)], replies
+    (opened,) = ask(engine, OpenRun(number=4, folder=str(out)))
+    assert isinstance(opened, RunOpened)
+    said = []
+    for number, model in enumerate((dict(opened.probes)[2], opened.checkpoints[-1][1]), start=5):
+        (traced,) = ask(engine, TraceText(number=number, text=text, model=model))
+        assert isinstance(traced, Traced), traced
+        said.append(token_labels(traced.comparison.after))
+    assert len(said[0]) == 6
+    assert said[0] == said[1]

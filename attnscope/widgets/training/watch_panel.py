@@ -1,6 +1,6 @@
 """The lower part of the training page: the attention of one sentence as the model learns."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from PySide6.QtCore import QEvent, QObject, Qt, Signal, Slot
 from PySide6.QtWidgets import (
@@ -14,11 +14,12 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from attnscope.figures.plain import query_words, shorten
+from attnscope.figures.plain import query_words
 from attnscope.figures.style import MapStyle
 from attnscope.records.outputs import Output
 from attnscope.records.sites import STACKS, HeadRef
-from attnscope.viewmodels.comparison_rows import next_verdict, token_labels
+from attnscope.records.tokens import Token
+from attnscope.viewmodels.comparison_rows import labels_text, next_verdict
 from attnscope.viewmodels.maps.picturing import WatchedPicture
 from attnscope.viewmodels.placeholder import Placeholder
 from attnscope.viewmodels.training.recipe_text import recipe_value
@@ -41,8 +42,6 @@ _NO_ATTENTION = Placeholder(
 
 # The slider over saved checkpoints: play, drag, and open one in Explore.
 
-_MOST_LABELS = 60
-"""Characters of the labels that are written out."""
 _OPEN = "Open this checkpoint as the model of the Explore page"
 _NO_MODEL = "For this step only the attention of the watched sentence was kept, not the model"
 
@@ -272,7 +271,7 @@ class WatchPanel(QWidget):
         if watch.traced is None:
             return ""
         step = watch.traced.step
-        parts = [_answer_words(watch.traced.comparison.after)]
+        parts = [_answer_words(watch.traced.comparison.after, watch.traced.source.tokens)]
         parts.append(f"{watch.head.label} {watch.head.stack}" if watch.head else "")
         parts.append(f"at step {step:,}" if step is not None else "")
         parts.append("" if watch.traced.check.is_good else watch.traced.check.sentence)
@@ -319,13 +318,13 @@ class WatchPanel(QWidget):
         self.hover_text.emit("")
 
 
-def _answer_words(output: Output) -> str:
+def _answer_words(output: Output, tokens: Sequence[Token]) -> str:
     """What the model makes of the sentence: its verdict on a second one, what it writes, or says first."""
     if output.follows is not None:
         return f"says “{next_verdict(output.follows)}” {max(output.follows, 1.0 - output.follows):.0%}"
     if output.kind == "translation":
         return f"writes “{output.generated}”" if output.generated else ""
-    if labels := token_labels(output):
-        return f"says “{shorten(' '.join(labels.values()), _MOST_LABELS)}”"
+    if labels := labels_text(output, tokens):
+        return labels
     first = next(iter(output.predictions[-1].candidates), None) if output.predictions else None
     return f"says “{first.token.piece}” {first.probability:.0%}" if first is not None else ""
