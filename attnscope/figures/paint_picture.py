@@ -158,7 +158,9 @@ def _paint_heading(painter: QPainter, place: QRectF, title: str, words: str, pal
     painter.setPen(QColor(palette.text))
     painter.drawText(QPointF(place.left(), baseline), title)
     left = place.left() + text_width(title, is_bold=True) + 8
-    shown = QFontMetricsF(font(SMALL_PX)).elidedText(words, Qt.TextElideMode.ElideRight, place.right() - left)
+    room = place.right() - left
+    words = words if text_width(words) <= room else words.partition(" on ")[0]  # rather than a cut word
+    shown = QFontMetricsF(font(SMALL_PX)).elidedText(words, Qt.TextElideMode.ElideRight, room)
     painter.setFont(font(SMALL_PX))
     painter.setPen(QColor(palette.muted))
     painter.drawText(QPointF(left, baseline), shown)

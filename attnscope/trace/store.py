@@ -44,7 +44,7 @@ _MAX_NAME, _MAX_NOTE, _MAX_NOTES = 200, 1000, 20
 def save_records(path: str | Path, texts: Sequence[TextRecord], *, has_logits: bool = True) -> None:
     """Write records of texts to one file; without logits it is much smaller and shows maps only.
 
-    Of what the model said the last prediction is kept, what is written, and of labels the first of each token.
+    Of what the model said the last prediction and what is written are kept, and the label of each token.
     """
     tensors: dict[str, Tensor] = {}
     described = []

@@ -105,7 +105,8 @@ class ViewState:
     """What the person chose to see, and where the cursor is; setting what is already so does nothing."""
 
     page: Page = "explore"
-    view: HeadViewKind = "heatmap"
+    view: HeadViewKind = "picture"
+    """Of a model of text a picture is its heatmap; one that reads pictures is looked at over them first."""
     colour_map: str = "viridis"
     scale: Scale = "fixed"
     least_weight: float = 0.0

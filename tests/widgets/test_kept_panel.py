@@ -50,7 +50,7 @@ def test_that_presenting_steps_through_what_was_kept(qtbot: QtBot, window: MainW
     assert session.gates.off() == (ref(0, 1),)
     qtbot.keyClick(window, Qt.Key.Key_PageUp)
     desk.answer()
-    assert (window.view.view, session.gates.off()) == ("heatmap", ())
+    assert (window.view.view, session.gates.off()) == ("picture", ())
     assert session.primary != ref(0, 1)
     session.undo()  # a view is a step of the history
     assert session.gates.off() == (ref(0, 1),)

@@ -148,7 +148,9 @@ class AspectBar(QWidget):
             return "this text is too long to blend so many heads at once"
         if shown is None:
             return ""
-        even = even_words(shown) if self._view.scale == "fixed" and self._view.view == "heatmap" else ""
+        is_picture = session.model is not None and session.model.reads == "picture"
+        is_map = self._view.view == "heatmap" or (self._view.view == "picture" and not is_picture)
+        even = even_words(shown) if self._view.scale == "fixed" and is_map else ""
         return " · ".join(filter(None, (shown.note, even and f"{even}; try Scale: per head")))
 
 
