@@ -136,11 +136,11 @@ class _Order:
         self.is_rescored = choices.is_rescored and ranking in ("gradient", "leave-one-out")
         self._subject, self._batches, self._seed = subject, batches, choices.seed
         self._is_normalised = choices.is_normalised and ranking == "gradient"
-        self._found: Importance | None = None
+        self._order: tuple[HeadRef, ...] = ()
 
     def score(self, gates: Gates) -> Iterator[PartsDone | Importance]:
         """Score the heads with the present gates, unless that is known already; the first scores are told."""
-        is_first = self._found is None
+        is_first = not self._order
         if not is_first and not self.is_rescored:
             return
         n_texts = sum(batch.n_texts for batch in self._batches)
@@ -161,16 +161,14 @@ class _Order:
                 yield event
             else:
                 found = importance_of_gates(event, n_texts) if isinstance(event, LearnedGates) else event
-                self._found = found
+                self._order = tuple(found.order)
                 if is_first:
                     yield found
 
     def next(self, removed: Gates, n: int) -> tuple[HeadRef, ...]:
         """The `n` least important heads that are still on."""
-        if self._found is None:
-            raise ValueError("the heads were not scored yet")
         gone = set(removed.off())
-        return tuple(head for head in self._found.order if head not in gone)[:n]
+        return tuple(head for head in self._order if head not in gone)[:n]
 
 
 def _removals(

@@ -5,7 +5,7 @@ log-sum-exp (`weights.py`). A trace never changes, needs no model, and may be re
 """
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import SupportsIndex
@@ -66,9 +66,14 @@ class Trace:
             self._kept, self._follows = replace(self._kept, target=target), None
         return self._kept.target
 
+    @property
+    def _texts(self) -> Mapping[str, Tokens]:
+        """Every text, by what it is called."""
+        texts = {"Tokens": self.source, "Target": self.target}
+        return {what: text for what, text in texts.items() if text is not None}
+
     def __repr__(self) -> str:
         """What it holds, in one line: `Trace of 9 tokens (1 unknown): encoder 3 layers × 4 heads`."""
-        n_target = f" and {len(self.target)}" if self.target is not None else ""
         stacks = dict.fromkeys(site.stack for site in self.sites)
         parts = []
         for stack in stacks:
@@ -76,9 +81,10 @@ class Trace:
             sizes = list(dict.fromkeys(site.n_heads for site in sites))
             heads = plural(sizes[0], "head") if len(sizes) == 1 else f"{'/'.join(map(str, sizes))} heads"
             parts.append(f"{stack} {plural(len(sites), 'layer')} × {heads}")
-        n_source = len(self.source)
-        source = f"{n_source}{n_target} tokens" if n_target else plural(n_source, "token")
-        read = [self.source, *([self.target] if self.target is not None else ())]
+        read = list(self._texts.values())
+        n_tokens = [len(text) for text in read]
+        many = f"{' and '.join(map(str, n_tokens))} tokens"
+        source = plural(n_tokens[0], "token") if len(n_tokens) == 1 else many
         counts = (
             (sum(text.n_dropped for text in read), "more cut"),
             (sum(text.n_strange for text in read), "unknown"),
@@ -101,8 +107,10 @@ class Trace:
         if any(names):
             columns.append("module")
             rows = [[*row, name] for row, name in zip(rows, names, strict=True)]
-        texts = [("Tokens", self.source), *([("Target", self.target)] if self.target is not None else ())]
-        read = [[what, " ".join(token.label for token in text.tokens[:_MOST_TOKENS])] for what, text in texts]
+        read = [
+            [what, " ".join(token.label for token in text.tokens[:_MOST_TOKENS])]
+            for what, text in self._texts.items()
+        ]
         return html_table(columns, rows, title=repr(self)) + html_table([], read)
 
     @property

@@ -16,7 +16,7 @@ def test_that_every_tab_of_heads_fills_by_itself(start: Callable[..., Program], 
     tabs = program.window.pages.heads_tabs
     assert program.heads.phase == "empty"  # nothing is measured that nobody looks at
     program.window.view.show_page("heads")
-    qtbot.waitUntil(lambda: program.heads.table is not None, timeout=30_000)
+    qtbot.waitUntil(lambda: bool(program.heads.table.heads), timeout=30_000)
     tabs.tabs.tabs["Pruning"].click()
     qtbot.waitUntil(lambda: bool(program.states.curves.curves), timeout=30_000)
     tabs.tabs.tabs["Alike"].click()

@@ -82,7 +82,7 @@ def test_that_idle_measuring_is_the_page_s_own_and_shows_nothing_until_it_is_don
     (request,) = idle.posted
     assert request == MeasureHeads(number=request.number, is_idle=True)
     idle.heads.handle(MeasuringNews(number=request.number, what="Measuring", n_done=1, n_total=2))
-    assert (idle.heads.phase, idle.heads.job.news, idle.heads.table) == ("empty", None, None)
+    assert (idle.heads.phase, idle.heads.job.news, idle.heads.table.heads) == ("empty", None, ())
     idle.heads.handle(idle.measured())
     assert idle.heads.phase == "done"
     assert list(idle.desk.session.roles.values()) == ["previous token"]

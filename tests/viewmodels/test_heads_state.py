@@ -72,13 +72,13 @@ def test_that_a_failure_is_told_and_the_table_before_it_stays(fixture: HeadsDesk
     number = fixture.newest(MeasureHeads).number  # type: ignore[attr-defined]
     fixture.state.handle(Failed(number=number, request="MeasureHeads", message="no such file"))
     assert (fixture.state.phase, fixture.state.error) == ("failed", "no such file")
-    assert fixture.state.table is not None
+    assert fixture.state.table.heads
 
 
 def test_that_a_part_that_is_missing_is_told_beside_the_table(fixture: HeadsDesk) -> None:
     state = fixture.state
     fixture.measure()
-    assert state.table is not None
+    assert state.table.heads
     found = Findings(table=state.table, cards=state.cards, notes=("The relations are missing.",))
     state.run()
     number = fixture.newest(MeasureHeads).number  # type: ignore[attr-defined]
@@ -86,14 +86,14 @@ def test_that_a_part_that_is_missing_is_told_beside_the_table(fixture: HeadsDesk
     assert (state.phase, state.error) == ("done", "The relations are missing.")
     state.handle(Failed(number=number, request="MeasureHeads", message="a fault"))
     assert (state.phase, state.error) == ("done", "The relations are missing.")
-    assert state.table is not None
+    assert state.table.heads
 
 
 def test_that_rows_are_sorted_and_filtered(fixture: HeadsDesk) -> None:
     state = fixture.state
     fixture.measure()
     table = state.table
-    assert table is not None
+    assert table.heads
     assert state.order.rows == tuple(range(len(table.heads)))
     state.order.sort_by("entropy")
     column = table.column("entropy")[list(state.order.rows)]
@@ -123,7 +123,7 @@ def test_that_columns_without_a_number_are_left_out(fixture: HeadsDesk) -> None:
 def test_that_the_selected_head_gets_its_card_with_texts(fixture: HeadsDesk) -> None:
     state, session = fixture.state, fixture.session
     fixture.measure()
-    assert state.table is not None
+    assert state.table.heads
     state.select(3)
     assert session.primary == state.table.heads[3]
     assert state.selected_row == 3
@@ -149,4 +149,5 @@ def test_that_another_model_forgets_the_numbers_of_the_one_before(fixture: Heads
     fixture.state.run()
     fixture.open()
     assert fixture.newest(StopWork).work == "MeasureHeads"
-    assert (fixture.state.table, fixture.state.phase, fixture.state.order.rows) == (None, "empty", ())
+    state = fixture.state
+    assert (state.table.heads, state.phase, state.order.rows) == ((), "empty", ())

@@ -110,7 +110,7 @@ def test_that_a_curve_is_drawn_as_it_grows_and_only_whole_ones_stay(desk: Curves
     take(2, is_whole=False)  # another order of the same ranking: a mean over some would jump
     assert [len(group.means) for group in state.groups] == [len(whole.points)]
     state.stop()
-    assert state.growing is None
+    assert state.growing == ()
     assert state.curves == (whole,)
 
 
@@ -130,7 +130,7 @@ def test_that_importance_is_a_column_with_or_without_a_measured_table(desk: Curv
     heads.rank((importance(), importance("random")))
     assert [measure.title for measure in heads.order.measures] == ["importance, gradient"]
     heads.order.sort_by("importance_gradient")
-    assert heads.table is not None
+    assert heads.table.heads
     assert heads.table.heads[heads.order.rows[0]] == HEADS[-1]
     assert heads.statement == "importance over 7 texts"
     learned = Importance(
@@ -139,7 +139,7 @@ def test_that_importance_is_a_column_with_or_without_a_measured_table(desk: Curv
     heads.rank((importance(), learned))
     assert [m.name for m in heads.order.measures] == ["importance_gradient", "importance_learned"]
     heads.rank(())
-    assert heads.table is None
+    assert not heads.table.heads
     assert heads.order.rows == ()
 
 

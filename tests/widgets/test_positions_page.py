@@ -59,7 +59,7 @@ class Desk:
         return "\n".join(label.text() for label in self.page.findChildren(QLabel))
 
     def columns(self) -> list[PositionColumn]:
-        return [c for c in self.page.findChildren(PositionColumn) if c.table is not None]
+        return self.page.findChildren(PositionColumn)
 
     def box(self, name: str) -> QCheckBox:
         return next(b for b in self.page.findChildren(QCheckBox) if b.property("scheme") == name)
@@ -79,7 +79,7 @@ def test_that_tables_are_asked_for_when_the_page_is_seen(qtbot: QtBot) -> None:
     hidden.page.show()
     assert "Computing" in hidden.texts()
     hidden.answer()
-    assert [c.table.name for c in hidden.columns() if c.table] == list(hidden.state.names)
+    assert [c.table.name for c in hidden.columns()] == list(hidden.state.names)
     hidden.page.hide()
 
 
@@ -258,7 +258,7 @@ def test_that_ticks_are_round_and_inside() -> None:
 
 
 def test_that_new_tables_take_the_last_read_out_away(qtbot: QtBot) -> None:
-    column = PositionColumn()
+    column = PositionColumn(position_table("two"), "two", "#993366")
     qtbot.addWidget(column)
     names = {label.text() for label in column.findChildren(QLabel)}
     column.show_table(position_table("one"), "one", "#336699")

@@ -71,7 +71,7 @@ class CurvesState:
         self.is_rescored = True
         self.is_first = False
         self.curves: tuple[PruningCurve, ...] = ()
-        self.growing: PruningCurve | None = None
+        self.growing: tuple[PruningCurve, ...] = ()
         self.importances: tuple[Importance, ...] = ()
         self.hovered: PointRef | None = None
         self.chosen: PointRef | None = None
@@ -116,9 +116,8 @@ class CurvesState:
     @property
     def groups(self) -> tuple[CurveGroup, ...]:
         """The curves as they are drawn: the whole ones, and what is there of one of another ranking."""
-        growing = self.growing
-        is_first = growing is not None and all(c.ranking != growing.ranking for c in self.curves)
-        return grouped((*self.curves, growing) if growing is not None and is_first else self.curves)
+        whole = {curve.ranking for curve in self.curves}
+        return grouped((*self.curves, *(curve for curve in self.growing if curve.ranking not in whole)))
 
     @property
     def point(self) -> PointRef | None:
@@ -182,8 +181,8 @@ class CurvesState:
         if not self.can_run:
             return
         self.is_first = is_first
-        self.curves, self.importances, self.hovered, self.chosen = (), (), None, None
-        self.growing = None
+        self.curves, self.growing, self.importances = (), (), ()
+        self.hovered = self.chosen = None
         self.job.start(
             MeasureCurves(
                 rankings=self.rankings,
@@ -235,9 +234,9 @@ class CurvesState:
                 self.changed.importance.emit()
             case CurveMeasured() if self.job.owns(reply):
                 if reply.is_whole:
-                    self.curves, self.growing = (*self.curves, reply.curve), None
+                    self.curves, self.growing = (*self.curves, reply.curve), ()
                 else:
-                    self.growing = reply.curve
+                    self.growing = (reply.curve,)
                 self.changed.curves.emit()
             case _ if self.job.take(reply):
                 if self.job.phase == "failed":
@@ -250,8 +249,8 @@ class CurvesState:
 
     def _drop_growing(self) -> None:
         """A curve that stays a part of one is not shown as one."""
-        if self.growing is not None:
-            self.growing = self.hovered = None
+        if self.growing:
+            self.growing, self.hovered = (), None
             self.changed.curves.emit()
             self.changed.point.emit()
 

@@ -23,7 +23,6 @@ from attnscope.records.importance import Importance
 from attnscope.records.measures import (
     SPECIAL_TOKENS,
     CorpusMeasure,
-    HeadTable,
     SpecialTokens,
     order_heads,
 )
@@ -192,8 +191,6 @@ class TableOrder:
     def measures(self) -> tuple[CorpusMeasure, ...]:
         """The columns shown, without those that have no number for any head."""
         table = self._state.table
-        if table is None:
-            return ()
         shown = (m for m in COLUMNS if m.name in table.names)
         shown = (m for m in shown if self.has_all_measures or m.name not in _FEWER)
         return tuple(m for m in shown if table.counts[:, table.names.index(m.name)].any())
@@ -201,15 +198,12 @@ class TableOrder:
     @property
     def stacks(self) -> tuple[Stack, ...]:
         """The stacks that were measured."""
-        table = self._state.table
-        return tuple(dict.fromkeys(head.stack for head in table.heads)) if table else ()
+        return tuple(dict.fromkeys(head.stack for head in self._state.table.heads))
 
     @property
     def rows(self) -> tuple[int, ...]:
         """The rows of the table as they are to be shown, by number."""
         table = self._state.table
-        if table is None:
-            return ()
         if self.sorted_by in table.names:
             order = order_heads(table, self.sorted_by, is_descending=self.is_descending)
         else:
@@ -264,7 +258,7 @@ class HeadsState:
     """Every head of the open model over texts; at most one pass is under way.
 
     `measured` is what the pass found. `table` and `cards` are that with the importance, or the importance
-    alone.
+    alone; they hold no head before.
     """
 
     def __init__(
@@ -281,7 +275,7 @@ class HeadsState:
         self.changed = HeadsChanges()
         self.measured = UNMEASURED
         self.importances: tuple[Importance, ...] = ()
-        self.table: HeadTable | None = None
+        self.table = UNMEASURED.table
         self.cards: tuple[HeadCard, ...] = ()
         self.card: HeadCard | None = None
         self.first_look = FirstLook(session, lambda: _N_PASSES, lambda: self.phase == "empty", self.run)
@@ -315,8 +309,6 @@ class HeadsState:
     @property
     def statement(self) -> str:
         """What the numbers of the table are of."""
-        if self.table is None:
-            return ""
         parts = []
         measured = self.measured
         if measured is not UNMEASURED:
@@ -330,8 +322,7 @@ class HeadsState:
     def role(self, row: int) -> str:
         """What the head of a row does, in a word or two."""
         card, sites = self.cards[row], self._session.model.sites if self._session.model is not None else ()
-        offset = self.table.heaviest_offset(card.head) if self.table is not None else None
-        return role_words(card, offset, sites)
+        return role_words(card, self.table.heaviest_offset(card.head), sites)
 
     def full_name(self, head: HeadRef) -> str:
         """Stack and name of a head, and the name it had before others were removed."""
@@ -342,7 +333,7 @@ class HeadsState:
     def selected_row(self) -> int | None:
         """The row of the head that the session has selected last."""
         head = self._session.primary
-        return self.table.heads.index(head) if self.table and head in self.table.heads else None
+        return self.table.heads.index(head) if head in self.table.heads else None
 
     # Intents
 
@@ -376,7 +367,7 @@ class HeadsState:
 
     def select(self, row: int) -> None:
         """Select the head of a row for the whole window."""
-        if self.table is not None and self.table.heads[row] != self._session.primary:
+        if self.table.heads[row] != self._session.primary:
             self._session.select_heads((self.table.heads[row],))
 
     def look_at(self, index: int) -> None:
@@ -422,7 +413,8 @@ class HeadsState:
         if found is UNMEASURED and self.importances and model is not None:
             heads = tuple(head for site in model.sites for head in site.heads)
             found = Findings(table=bare_table(model.name, heads), cards=bare_cards(heads))
-        self.table = with_importance(found.table, self.importances) if found is not UNMEASURED else None
+        known = found is not UNMEASURED
+        self.table = with_importance(found.table, self.importances) if known else UNMEASURED.table
         self.cards = found.cards
         self._tell_roles()
 
@@ -442,7 +434,7 @@ class HeadsState:
         self.job.forget()
         self._idle.forget()
         self.measured, self.importances, self.order.stack = UNMEASURED, (), None
-        self.table, self.cards, self.card = None, (), None
+        self.table, self.cards, self.card = UNMEASURED.table, (), None
         self._tell_roles()
         self.changed.table.emit()
         self.changed.progress.emit()

@@ -62,8 +62,8 @@ class TintState:
             for kind in (MEASURES if self._session.measures else ())
         ]
         table = self._heads.table
-        for measure in COLUMNS if table is not None else ():
-            if table is not None and measure.name in table.names:
+        for measure in COLUMNS:
+            if measure.name in table.names:
                 group = "importance" if is_importance(measure.name) else f"over {table.corpus}"
                 found.append(
                     TintChoice(
@@ -119,7 +119,7 @@ class TintState:
         table, name = self._heads.table, self.key.removeprefix(_TABLE).removeprefix(_TEXT)
         if self.key.startswith(_TEXT):
             return {m.head: float(getattr(m, name)) for m in self._session.measures}
-        if table is None or name not in table.names:
+        if name not in table.names:
             return {}
         return dict(zip(table.heads, table.column(name).astype(float).tolist(), strict=True))
 

@@ -263,7 +263,7 @@ def _measure(states: TourStates) -> None:
 def _is_measured(states: TourStates) -> bool:
     if states.heads.phase == "failed":
         raise UserError(states.heads.error)
-    return states.heads.phase == "done" and states.heads.table is not None
+    return states.heads.phase == "done" and bool(states.heads.table.heads)
 
 
 def _prune(states: TourStates) -> None:

@@ -153,7 +153,7 @@ def _best(measure: str, *, is_value: bool) -> Read:
 
     def words(spot: Spot) -> str | None:
         table = spot.states.heads.table
-        if table is None or measure not in table.names or not np.isfinite(table.column(measure)).any():
+        if measure not in table.names or not np.isfinite(table.column(measure)).any():
             return None
         column = table.column(measure)
         best = int(np.nanargmax(column))
@@ -164,7 +164,7 @@ def _best(measure: str, *, is_value: bool) -> Read:
 
 def _n_measured(spot: Spot) -> str | None:
     table = spot.states.heads.table
-    return f"{table.n_texts:,}" if table is not None else None
+    return f"{table.n_texts:,}" if table.heads else None
 
 
 def _curve(read: Callable[[TourStates], float]) -> Read:

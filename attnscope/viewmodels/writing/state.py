@@ -23,7 +23,7 @@ from attnscope.records.generation import (
 from attnscope.records.messages import Failed, Traced
 from attnscope.records.outputs import Candidate
 from attnscope.records.requests import Reply
-from attnscope.records.sites import Gates, Stack
+from attnscope.records.sites import NO_GATES, Stack
 from attnscope.viewmodels.query import Requests
 from attnscope.viewmodels.session.state import Session
 
@@ -63,7 +63,7 @@ class GenerationState:
         self._whole = ""
         self._traced: Traced | None = None
         self._own_traced: Traced | None = None
-        self._written_for: tuple[str, Gates] | None = None
+        self._written_for = ("", NO_GATES)
         session.changed.model.connect(self._on_model, max_args=0)
         session.changed.text.connect(self._on_text_or_gates, max_args=0)
         session.changed.gates.connect(self._on_text_or_gates, max_args=0)
@@ -86,10 +86,9 @@ class GenerationState:
     @property
     def is_outdated(self) -> bool:
         """Whether text or gates have changed since it was written; to use it as the text changes nothing."""
-        if self._written_for is None:
-            return False
         text, gates = self._written_for
-        return self._session.gates != gates or self._session.text not in (text, self._whole)
+        is_other = self._session.gates != gates or self._session.text not in (text, self._whole)
+        return is_other and (self.is_writing or bool(self.tokens))
 
     @property
     def is_shown(self) -> bool:
@@ -250,7 +249,7 @@ class GenerationState:
         self.stop()
         self.phase, self.error, self._number, self._whole = "empty", "", 0, ""
         self.tokens, self.written, self.step, self._traced = (), None, None, None
-        self._own_traced = self._written_for = None
+        self._own_traced = None
         self.changed.writing.emit()
         self.changed.step.emit()
 

@@ -60,7 +60,7 @@ class HeadTableModel(QAbstractTableModel):
         self.rows = state.order.rows
         measures = state.order.measures
         self.names = tuple(measure.name for measure in measures)
-        if state.table is not None:
+        if state.table.heads:
             columns = [state.table.names.index(name) for name in self.names]
             most = np.array([-np.inf if measure.unit in _OPEN_UNITS else 1.0 for measure in measures])
             self._shares = bar_shares(state.table.values[:, columns].astype(np.float64), most)
@@ -122,8 +122,6 @@ class HeadTableModel(QAbstractTableModel):
 
     def _number_text(self, row: int, name: str, role: int) -> object:
         table = self._state.table
-        if table is None:
-            return None
         found = table.estimate(table.heads[row], name)
         if role == Qt.ItemDataRole.ToolTipRole:
             return plain_tooltip(cell_tip(found))

@@ -248,7 +248,7 @@ class HeadsPage(QWidget):
 
     def _show_all(self) -> None:
         state = self._state
-        is_running, has_table = state.phase == "running", state.table is not None
+        is_running, has_table = state.phase == "running", bool(state.table.heads)
         self._texts.setText(f"Texts: {state.texts.corpus_name} ▾")
         self._links.setVisible(state.texts.has_cross)
         self._links.setEnabled(state.texts.can_link)
@@ -271,7 +271,7 @@ class HeadsPage(QWidget):
         self._count.setText(f"{n_shown} of {heads}" if n_shown != n_all else heads)
         self._count.setVisible(has_table)
         self._statement.set_full_text(state.statement)
-        if state.table is None:
+        if not has_table:
             self._stage.show_stage(self._stage_now())
         self._pages.setCurrentWidget(self._splitter if has_table else self._stage)
 
@@ -327,7 +327,7 @@ class HeadsPage(QWidget):
     @Slot()
     def _on_export(self) -> None:
         state = self._state
-        if state.table is None:
+        if not state.table.heads:
             return
         path = self._ask_save(self, "Export the table", "CSV (*.csv);;JSON (*.json)")
         if not path:

@@ -4,6 +4,7 @@ Where the page is narrow for its type, as on a projector, the list is a box abov
 """
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any, cast
 
 from PySide6.QtCore import QEvent, QObject, Qt, Signal
@@ -27,7 +28,7 @@ from attnscope.viewmodels.labs.states import LabStates
 from attnscope.viewmodels.palette import Item
 from attnscope.viewmodels.view_state import ViewState
 from attnscope.widgets.form_parts import column, row
-from attnscope.widgets.labels import ElidedLabel, PlainLabel, named, plain_tooltip
+from attnscope.widgets.labels import ElidedLabel, PlainLabel, named, plain_tooltip, when
 from attnscope.widgets.labs.catalogue import HasControls, LabWidget, LinksToPages, make_lab
 from attnscope.widgets.offers import Offer
 from attnscope.widgets.theme import Dressed
@@ -53,7 +54,6 @@ class LabsPage(Dressed):
         super().__init__()
         self._entries, self._make_lab = LABS, make
         self._states = states
-        self._followed: LabControls[Any] | None = None
         self.setProperty("role", "page")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         self.labs: dict[str, QWidget] = {}
@@ -112,7 +112,7 @@ class LabsPage(Dressed):
         if name not in self.labs:
             self.labs[name] = self._make(entry)
         self._stack.setCurrentWidget(self.labs[name])
-        self._follow()
+        self._tell()
 
     def dress(self) -> None:
         self._fit_list()
@@ -126,19 +126,13 @@ class LabsPage(Dressed):
         super().showEvent(event)
         self.show_lab(self.shown)
 
-    def _follow(self) -> None:
-        """Tell of what is set in the lab that is looked at now, and no longer of another."""
-        controls = self.controls
-        if controls is not self._followed:
-            if self._followed is not None:
-                self._followed.changed.disconnect(self._tell)
-            if controls is not None:
-                controls.changed.connect(self._tell)
-            self._followed = controls
-        self._tell()
-
     def _tell(self) -> None:
         self.controls_changed.emit()
+
+    def _tell_of(self, lab: str) -> None:
+        """What is set in a lab has changed: told while it is looked at."""
+        if lab == self.shown:
+            self._tell()
 
     # Building
 
@@ -149,6 +143,8 @@ class LabsPage(Dressed):
         lab.export_wanted.connect(self.export_wanted)
         if isinstance(widget, LinksToPages):
             widget.page_wanted.connect(self.page_wanted)
+        if isinstance(widget, HasControls):
+            when(self, partial(self._tell_of, entry.name), widget.controls.changed)
         self._stack.addWidget(widget)
         for field in widget.findChildren(QLineEdit):
             field.installEventFilter(self)

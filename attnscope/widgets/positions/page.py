@@ -79,9 +79,8 @@ class PositionColumn(QWidget):
     matrix_moved = Signal(QRectF)
     cosine_moved = Signal(QRectF)
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self.table: PositionTable | None = None
+    def __init__(self, table: PositionTable, title: str, colour: str) -> None:
+        super().__init__()
         self._swatch = _Swatch()
         self._title = PlainLabel(role="name")
         self._source = ElidedLabel(role="muted")
@@ -98,13 +97,13 @@ class PositionColumn(QWidget):
         self._maps = QBoxLayout(QBoxLayout.Direction.TopToBottom)
         self._maps.setSpacing(8)
         cosine_title = ElidedLabel("Cosine similarity, to ±1", "muted")
-        for title, value, shown in (
+        for name, value, shown in (
             (self._scale, self._matrix_value, self.matrix),
             (cosine_title, self._cosine_value, self.cosine),
         ):
             part = QWidget()
             inside = column(on=part, spacing=0)
-            heading = row((title, 1), value)
+            heading = row((name, 1), value)
             inside.addLayout(heading)
             inside.addWidget(shown, 1)
             self._maps.addWidget(part, 1)
@@ -115,6 +114,7 @@ class PositionColumn(QWidget):
         self.cosine.view_moved.connect(self.cosine_moved)
         self.matrix.left.connect(self.left)
         self.cosine.left.connect(self.left)
+        self.show_table(table, title, colour)
 
     def show_table(self, table: PositionTable, title: str, colour: str) -> None:
         """Show another table; what was read out of the last one is gone."""
@@ -288,10 +288,13 @@ class PositionColumns(QWidget):
             self._row.removeWidget(gone)
             gone.deleteLater()
         for i, (table, title, colour) in enumerate(zip(tables, titles, colours, strict=True)):
-            shown = self._columns.get(table.name) or self._add(table.name)
+            if table.name in self._columns:
+                self._columns[table.name].show_table(table, title, colour)
+            else:
+                self._add(PositionColumn(table, title, colour))
+            shown = self._columns[table.name]
             self._row.removeWidget(shown)
             self._row.insertWidget(i, shown, 1)
-            shown.show_table(table, title, colour)
 
     def set_stale(self, is_stale: bool) -> None:
         for shown in self._columns.values():
@@ -318,14 +321,13 @@ class PositionColumns(QWidget):
             shown.set_note_height(note_px if is_note else 0)
             shown.set_formula_height(formula_px if is_formula else 0)
 
-    def _add(self, name: str) -> PositionColumn:
-        shown = self._columns[name] = PositionColumn()
+    def _add(self, shown: PositionColumn) -> None:
+        self._columns[shown.table.name] = shown
         shown.matrix_hovered.connect(self._on_matrix_hovered)
         shown.cosine_hovered.connect(self._on_cosine_hovered)
         shown.left.connect(self._on_left)
         shown.matrix_moved.connect(self._on_matrix_moved)
         shown.cosine_moved.connect(self._on_cosine_moved)
-        return shown
 
     @Slot(int, int)
     def _on_matrix_hovered(self, position: int, dimension: int) -> None:
