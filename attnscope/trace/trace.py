@@ -66,12 +66,6 @@ class Trace:
             self._kept, self._follows = replace(self._kept, target=target), None
         return self._kept.target
 
-    @property
-    def _texts(self) -> Mapping[str, Tokens]:
-        """Every text, by what it is called."""
-        texts = {"Tokens": self.source, "Target": self.target}
-        return {what: text for what, text in texts.items() if text is not None}
-
     def __repr__(self) -> str:
         """What it holds, in one line: `Trace of 9 tokens (1 unknown): encoder 3 layers × 4 heads`."""
         stacks = dict.fromkeys(site.stack for site in self.sites)
@@ -81,7 +75,7 @@ class Trace:
             sizes = list(dict.fromkeys(site.n_heads for site in sites))
             heads = plural(sizes[0], "head") if len(sizes) == 1 else f"{'/'.join(map(str, sizes))} heads"
             parts.append(f"{stack} {plural(len(sites), 'layer')} × {heads}")
-        read = list(self._texts.values())
+        read = list(_texts_of(self).values())
         n_tokens = [len(text) for text in read]
         many = f"{' and '.join(map(str, n_tokens))} tokens"
         source = plural(n_tokens[0], "token") if len(n_tokens) == 1 else many
@@ -109,7 +103,7 @@ class Trace:
             rows = [[*row, name] for row, name in zip(rows, names, strict=True)]
         read = [
             [what, " ".join(token.label for token in text.tokens[:_MOST_TOKENS])]
-            for what, text in self._texts.items()
+            for what, text in _texts_of(self).items()
         ]
         return html_table(columns, rows, title=repr(self)) + html_table([], read)
 
@@ -381,3 +375,9 @@ def tile_of(
         row_peaks=padded.view(-1, b).amax(dim=1).numpy(),
         weights=weights.numpy() if b == 1 else None,
     )
+
+
+def _texts_of(trace: Trace) -> Mapping[str, Tokens]:
+    """Every text that a trace is of, by what it is called."""
+    texts = {"Tokens": trace.source, "Target": trace.target}
+    return {what: text for what, text in texts.items() if text is not None}

@@ -1,6 +1,6 @@
 """A model of the library as a network: what stands behind `Model` for every Hugging Face architecture."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
@@ -231,7 +231,7 @@ class HuggingFaceNetwork:
 
     def writer(self, probe: Probe | None = None) -> Writer:
         """A writer for one prompt: with the library's cache, or reading every text again."""
-        if not self.has_cache or self._has_edits(probe):
+        if not self.has_cache or _has_edits(probe, self.sites):
             return RecomputingWriter(self, probe)
         is_double = self.form == "encoder-decoder"
         return HuggingFaceWriter(
@@ -244,7 +244,7 @@ class HuggingFaceNetwork:
         return self._reader.source_arguments(ids, self.device)
 
     def _guess_reader(self, inputs: Inputs, probe: Probe | None) -> NextTokens:
-        if self.has_cache and not self._has_edits(probe):
+        if self.has_cache and not _has_edits(probe, self.sites):
             reading = self._reading(probe)
             if self.form == "encoder-decoder":
                 reading.read_source(self._encoder_arguments(inputs.source.ids))
@@ -270,9 +270,10 @@ class HuggingFaceNetwork:
 
         return CachedReading(self.module, watch, is_double=is_double)
 
-    def _has_edits(self, probe: Probe | None) -> bool:
-        """Edits name places of a whole map, so they need whole passes."""
-        return probe is not None and any(probe.edits(site.key) is not None for site in self.sites)
-
     def _watched(self, probe: Probe | None, *, is_one_pass: bool = False) -> AbstractContextManager[None]:
         return nullcontext() if probe is None else self.attached.probing(probe, is_one_pass=is_one_pass)
+
+
+def _has_edits(probe: Probe | None, sites: Iterable[Site]) -> bool:
+    """Edits name places of a whole map, so they need whole passes."""
+    return probe is not None and any(probe.edits(site.key) is not None for site in sites)

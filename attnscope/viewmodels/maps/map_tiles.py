@@ -31,7 +31,7 @@ from attnscope.records.tiles import (
 )
 from attnscope.records.tokens import Token
 from attnscope.viewmodels.maps.map_window import MapWindow
-from attnscope.viewmodels.query import Requests
+from attnscope.viewmodels.query import Query, Requests
 
 # Lines of long maps: only the strongest weights, and of the tokens only those at their ends.
 
@@ -167,8 +167,9 @@ class MapTiles:
         self._area_px = (640.0, 480.0)
         self._ratio = 1.0
         self._wanted: ShowTile | None = None
-        self._overview_number = self._cell_number = 0
-        self._cell_asked: tuple[Part, Part] | None = None
+        self._overview_number = 0
+        self._cell = Query(CellRead, requests)
+        self._cell.is_watched = True
 
     @property
     def head_peak(self) -> float:
@@ -212,7 +213,8 @@ class MapTiles:
         before, self.shown = self.shown, long_map
         if long_map == before:
             return
-        self._wanted, self._overview_number, self._cell_asked, self.reading = None, 0, None, None
+        self._wanted, self._overview_number, self.reading = None, 0, None
+        self._cell.renew()
         if long_map is None:
             self.window, self.overview, self.tiles, self.fraction = None, None, (), None
             self.changed.map.emit()
@@ -263,24 +265,19 @@ class MapTiles:
         """The cursor is on a cell, or on the block of cells that a pixel stands for, or on none."""
         if cell is None or self.shown is None or self.window is None:
             self._set_reading(None)
-            self._cell_asked = None
+            self._cell.renew()
             return
         rows, cols = self._block_of(cell)
         exact = self._exact(cell) if rows[1] - rows[0] == 1 and cols[1] - cols[0] == 1 else None
         if exact is not None:
-            self._cell_asked = None
+            self._cell.renew()
             self._set_reading(exact)
-        elif self._cell_asked != (rows, cols):
-            self._cell_asked = (rows, cols)
-            self._cell_number = self._requests.send(
-                ReadCell(
-                    model=self.shown.model,
-                    trace=self.shown.trace,
-                    head=self.shown.head,
-                    rows=rows,
-                    cols=cols,
-                )
-            )
+            return
+        shown = self.shown
+        self._cell.ask(
+            (rows, cols),
+            ReadCell(model=shown.model, trace=shown.trace, head=shown.head, rows=rows, cols=cols),
+        )
 
     # Replies
 
@@ -289,7 +286,7 @@ class MapTiles:
         match reply:
             case TileShown() if self._is_of_map(reply.tile.trace, reply.tile.head):
                 self._take_tile(reply)
-            case CellRead() if reply.number == self._cell_number and self._cell_asked is not None:
+            case CellRead() if self._cell.take(reply):
                 self._set_reading(reply.reading)
             case EdgesShown():
                 self.lines.handle(reply)
