@@ -219,7 +219,7 @@ class SelfAttention(nn.Module):
             score = self.scoring.rule(q, bias)
         elif bias is not None:
             score = ScoreRule(scale=1.0 / math.sqrt(self.d_head), bias=bias)
-        k, v = for_each_head(k, self.layout), for_each_head(v, self.layout)
+        k, v = for_each_head(k, v, self.layout)
         if cache is not None:
             k, v = cache.extend(self.site, k, v)
         out = attend(
@@ -335,7 +335,7 @@ class CrossAttention(nn.Module):
         k, v = kv.split(self.n_kv_heads, dim=1)
         if self.scoring is not None:
             k = self.scoring.keys(k)
-        k, v = for_each_head(k, self.layout), for_each_head(v, self.layout)
+        k, v = for_each_head(k, v, self.layout)
         if cache is not None:
             cache.keep(self.site, k, v)
         return k, v
@@ -366,13 +366,16 @@ class NoHeads(nn.Module):
         return torch.zeros_like(x) if self.bias is None else self.bias.expand_as(x)
 
 
-def for_each_head(kv: Tensor, layout: HeadLayout) -> Tensor:
-    """Keys or values as `attend` reads them, [B, K, T, D].
+def for_each_head(k: Tensor, v: Tensor, layout: HeadLayout) -> tuple[Tensor, Tensor]:
+    """Keys and values as `attend` reads them, [B, K, T, D].
 
     Where key-value heads serve unequal numbers of query heads, since some of those were removed, each
     query head gets its own view of them and K becomes H; otherwise nothing is done.
     """
-    return kv if layout.is_even else torch.stack([kv[:, group] for group in layout.groups], dim=1)
+    if layout.is_even:
+        return k, v
+    k, v = (torch.stack([kv[:, group] for group in layout.groups], dim=1) for kv in (k, v))
+    return k, v
 
 
 class FeedForward(nn.Module):

@@ -29,10 +29,12 @@ def test_that_key_value_heads_stay_while_a_head_reads_them():
 
 
 def test_that_each_head_left_of_uneven_groups_gets_the_keys_of_its_group():
-    k = torch.randn(3, 2, 5, 4)
-    own = for_each_head(k, build_layout((0, 2, 3), n_heads=4, n_kv_heads=2))
-    assert torch.equal(own, k[:, [0, 1, 1]])
-    assert for_each_head(k, build_layout((1, 2), n_heads=4, n_kv_heads=2)) is k
+    k, v = torch.randn(2, 3, 2, 5, 4)
+    own = for_each_head(k, v, build_layout((0, 2, 3), n_heads=4, n_kv_heads=2))
+    assert all(map(torch.equal, own, (k[:, [0, 1, 1]], v[:, [0, 1, 1]])))
+    same = for_each_head(k, v, build_layout((1, 2), n_heads=4, n_kv_heads=2))
+    assert same[0] is k
+    assert same[1] is v
 
 
 def test_that_kept_heads_survive_json():

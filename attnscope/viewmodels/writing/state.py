@@ -88,7 +88,7 @@ class GenerationState:
         """Whether text or gates have changed since it was written; to use it as the text changes nothing."""
         text, gates = self._written_for
         is_other = self._session.gates != gates or self._session.text not in (text, self._whole)
-        return is_other and (self.is_writing or bool(self.tokens))
+        return is_other and (self.phase == "writing" or bool(self.tokens))
 
     @property
     def is_shown(self) -> bool:
