@@ -23,6 +23,7 @@ from attnscope.nn.experts import Experts
 from attnscope.nn.layers import CrossAttention, FeedForward, SelfAttention
 from attnscope.records.sites import HeadRef, SiteKey, Stack
 from attnscope.schemes.mixers import MIXERS
+from attnscope.schemes.mixers.mixer import Mixer
 
 ATTENTION, CROSS, FEED_FORWARD = "attention", "cross-attention", "feed-forward"
 Rows = list[int]
@@ -132,8 +133,8 @@ class OwnParts:
             raise _no_experts()
         return found
 
-    def unrolled(self, run: Callable[[], object]) -> tuple[str, list[tuple[Tensor, Tensor | None]]]:
-        """The title of the mixer, and of each layer its weights on the last text, and those of a softmax."""
+    def unrolled(self, run: Callable[[], object]) -> tuple[Mixer, list[tuple[Tensor, Tensor | None]]]:
+        """The mixer, and of each layer its weights on the last text, and those of a softmax."""
         mixer = MIXERS[self._subject.module.config.mixer]
         if mixer.is_attention:
             raise _has_attention()
@@ -146,7 +147,7 @@ class OwnParts:
             for block in self._blocks("decoder"):
                 stack.callback(block.attention.register_forward_pre_hook(note, with_kwargs=True).remove)
             run()
-        return mixer.title, found
+        return mixer, found
 
     def _blocks(self, stack: Stack) -> tuple[Block, ...]:
         found = tuple(block for block in self._subject.blocks(stack) if isinstance(block, Block))
@@ -272,7 +273,7 @@ class ForeignParts:
             raise _no_experts()
         return found
 
-    def unrolled(self, run: Callable[[], object]) -> tuple[str, list[tuple[Tensor, Tensor | None]]]:
+    def unrolled(self, run: Callable[[], object]) -> tuple[Mixer, list[tuple[Tensor, Tensor | None]]]:
         raise _has_attention()
 
     @cached_property

@@ -358,7 +358,8 @@ class ModelReading:
         found = self._parts.unrolled(self._run)
         return Mixing(
             tokens=self.tokens,
-            mixer=found[0],
+            mixer=found[0].title,
+            formula=found[0].formula,
             weights=tuple(numbers_of_text(weights) for weights, _ in found[1]),
             softmax=tuple(None if softmax is None else numbers_of_text(softmax) for _, softmax in found[1]),
         )

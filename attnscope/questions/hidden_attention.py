@@ -15,13 +15,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from attnscope.counting import format_number, share_words
+from attnscope.counting import format_number, plural, share_words
 from attnscope.fields import number
 from attnscope.questions.question import Mixing, Numbers, Question, Reading
 from attnscope.records.asking import Answer, Cell, NumberTable
 from attnscope.records.charts import CellMap, Chart, Series
 
 _MOST = 0.9
+_SUM = "o_i = Σ w_ij·v_j"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +47,7 @@ class HiddenAttention(Question):
     source = "Ali et al. 2024; Sun et al. 2023; Dao and Gu 2024"
     needs = "a model of ours whose `mixer` is not attention (recipe induction-selective)"
     kept_run = "induction-retention"
-    formula = "o_i = Σ w_ij·v_j,   w_ij = q_i·k_j·b_j·exp(a_(j+1) + … + a_i)"
+    formula = f"{_SUM},   w_ij = q_i·k_j·b_j·exp(a_(j+1) + … + a_i)"
     search = (
         "retention",
         "retnet",
@@ -80,6 +81,7 @@ class HiddenAttention(Question):
             cells=tuple(maps),
             charts=tuple(charts),
             tables=(_table(found),),
+            formula=f"{_SUM},   w_ij = {found.formula}",
             note="The weights are those of the values, before the norm of each head and its gate.",
         )
 
@@ -123,9 +125,9 @@ def share_below_0(weights: Numbers) -> float:
 def _sentence(mixer: str, name: str, weights: Numbers, share: Numbers) -> str:
     below = share_below_0(weights)
     sign = f"{share_words(below)} of it below 0" if below else "none of it below 0"
-    largest = int(np.argmax(np.abs(weights[-1])))
+    largest, reach = int(np.argmax(np.abs(weights[-1]))), plural(reach_of(share), "token")
     return (
-        f"{mixer.capitalize()} {name}: 90 % of |w| lies within {reach_of(share)} tokens back, {sign}. "
+        f"{mixer.capitalize()} {name}: 90 % of |w| lies within {reach} back, {sign}. "
         f"The last token reads {n_read(weights)} of {len(weights)} tokens, most of all number {largest} "
         f"(w {format_number(float(weights[-1, largest]))})."
     )
@@ -171,7 +173,7 @@ def _field(layers: Numbers, found: Mixing) -> Chart:
         x_label="layers",
         y_label="tokens reached",
         series=(
-            Series(name=found.mixer, xs=after, ys=reached, has_points=True),
+            Series(name="this model", xs=after, ys=reached, has_points=True),
             Series(name="attention", xs=after, ys=attention, colour=1, has_points=True, is_dashed=True),
         ),
     )

@@ -179,12 +179,13 @@ class Attended:
 class Mixing:
     """The weights by which layers without attention add values up: their recurrence or convolution, unrolled.
 
-    `weights[l]` [n_heads, n_tokens, n_tokens] may be below 0 and need not add up to 1. `softmax[l]` is what a
-    softmax makes of the same products of queries and keys, None where there are none.
+    `formula` is of a weight. `weights[l]` [n_heads, n_tokens, n_tokens] may be below 0 and need not add up to
+    1. `softmax[l]` is what a softmax makes of the same products of queries and keys, None without them.
     """
 
     tokens: tuple[Token, ...]
     mixer: str
+    formula: str
     weights: tuple[Numbers, ...]
     softmax: tuple[Numbers | None, ...]
 

@@ -36,7 +36,8 @@ class NumberTable:
 class Answer:
     """What a question found: `sentence` states it in numbers, `note` says what else to know of them.
 
-    `limits` are options by name with the largest value that this model and text have.
+    `limits` are options by name with the largest value that this model and text have. `formula` is that of
+    this model, where the question's is of any.
     """
 
     sentence: str
@@ -45,6 +46,7 @@ class Answer:
     tables: tuple[NumberTable, ...] = ()
     note: str = ""
     limits: tuple[tuple[str, float], ...] = ()
+    formula: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

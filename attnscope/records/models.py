@@ -27,7 +27,8 @@ class Sample:
 class ModelInfo:
     """A loaded model in words and numbers; `sha256` is of its weights file.
 
-    `body` names the cells of a recurrent model ("GRU"), and is empty for every other.
+    `body` names the cells of a recurrent model ("GRU"), and is empty for every other; `mixer` is what moves
+    numbers between tokens in the place of attention ("retention").
     `architecture` is the library's class for a model of another library, `licence` what its files name.
     `gates` are those the model is opened with, since its training may have closed heads. `reads_pairs` says
     that two sentences may be read together, `reads` what the text is or names; what reads "attention" is
@@ -55,6 +56,7 @@ class ModelInfo:
     can_read_past: bool = False
     architecture: str = ""
     body: str = ""
+    mixer: str = ""
     licence: str = ""
     reads_pairs: bool = False
     reads: Literal["text", "picture", "recording", "attention"] = "text"

@@ -100,6 +100,22 @@ def test_that_the_answer_is_shown_with_all_its_parts(made: tuple[AskPanel, AskSt
     assert view.tables == []
 
 
+def test_that_two_maps_stand_beside_each_other_where_there_is_room_and_wide_ones_alone(
+    qtbot: QtBot, made: tuple[AskPanel, AskState, list[Ask]]
+) -> None:
+    panel, state, asked = made
+    square, wide = (CellMap(title=t, values=np.eye(3), is_wide=t == "wide") for t in ("square", "wide"))
+    tell(state, asked, Answer(sentence="Two.", cells=(square, square, wide)))
+    first, second, third = panel.answer.cells
+    qtbot.waitUntil(lambda: second.y() >= first.y() + first.height())
+    panel.resize(900, 400)
+    qtbot.waitUntil(lambda: second.y() == first.y() and second.x() >= first.x() + first.width())
+    assert third.y() >= first.y() + first.height()
+    assert third.width() > 1.8 * first.width()
+    panel.resize(280, 400)
+    qtbot.waitUntil(lambda: second.x() == first.x() and second.y() >= first.y() + first.height())
+
+
 def test_that_options_are_asked_for_and_another_question_has_its_own(
     made: tuple[AskPanel, AskState, list[Ask]],
 ) -> None:

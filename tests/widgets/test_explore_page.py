@@ -312,6 +312,28 @@ def test_that_a_model_without_heads_leaves_the_side_to_its_answers(qtbot):
     assert page.inspector.isVisible()
 
 
+def test_that_a_model_with_something_in_the_place_of_attention_opens_on_the_map_that_it_hides(qtbot):
+    desk = Desk().open()
+    page, view = make(qtbot, desk)
+    desk.session.model = dataclasses.replace(desk.session.model, sites=(), mixer="retention")
+    desk.session.changed.model.emit()
+    assert page.ask.isVisible()
+    assert page.ask.questions.currentData() == "hidden-attention"
+    assert page.answers.width() >= page.width() - 2
+    assert page.text_bar.isVisible()
+    assert not page.aspect_bar.isVisible()
+    assert not page.card.isVisible()
+    view.fold(frozenset({"answers"}))
+    assert page.card.isVisible()
+    view.fold(frozenset())
+    page.answers.show_panel("Output")
+    desk.session.model = info()
+    desk.session.changed.model.emit()
+    assert page.grid_panel.isVisible()
+    assert page.aspect_bar.isVisible()
+    assert page.answers.width() < page.width() / 2
+
+
 def test_that_an_answer_takes_the_place_of_the_head_until_another_tab_is_shown(qtbot):
     page, view = make(qtbot, Desk().open())
     page.show_question("surprise")

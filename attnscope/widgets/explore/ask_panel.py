@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Qt, Signal, Slot
 from PySide6.QtGui import QIntValidator, QKeyEvent, QResizeEvent
-from PySide6.QtWidgets import QLineEdit, QScrollArea, QWidget
+from PySide6.QtWidgets import QGridLayout, QLineEdit, QScrollArea, QWidget
 
 from attnscope.fields import Field, Number, OneOf, Switch, Value, fields_of
 from attnscope.figures.page import sized
@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 
 _CHART_PX, _MOST_LINES, _LINE_PX, _HEAD_PX = 190, 16, 24, 30
 _MEASURED_ROWS, _CELL_PADDING_PX, _WIDEST_PX = 100, 22, 260
+_PART_PX, _MOST_ACROSS = 280, 3
+"""The least width of each of the maps or charts that stand beside each other, and how many do at most."""
 _WORD_PX, _NUMBER_PX, _COUNT_PX = 96, 72, 36
 
 
@@ -173,13 +175,20 @@ class OptionsRow(QWidget):
 
 
 class AnswerView(QWidget):
-    """Maps, charts and tables of an answer, one above the other; `hover_text` tells what is pointed at."""
+    """Maps, charts and tables of an answer; `hover_text` tells what is pointed at.
+
+    They stand one above the other, where there is room up to three maps or charts beside each other.
+    """
 
     hover_text = Signal(str)
 
     def __init__(self) -> None:
         super().__init__()
-        self._layout = column(on=self, margins=(0, 4, 8, 0), spacing=12)
+        self._layout = QGridLayout(self)
+        self._layout.setContentsMargins(0, 4, 8, 0)
+        self._layout.setSpacing(12)
+        self._shown: Answer | None = None
+        self._n_across = 1
         self.cells: list[CellPanel] = []
         self.charts: list[ChartPanel] = []
         self.tables: list[_TablePart] = []
@@ -207,14 +216,47 @@ class AnswerView(QWidget):
                 old.hide()
                 old.deleteLater()
             self.tables = [_TablePart(table) for table in tables]
-            for part in self.tables:
-                self._layout.addWidget(part)
         for part, table in zip(self.tables, tables, strict=True):
             part.show_table(table)
+        self._shown = answer
+        self._arrange()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        n_across = min(max(int(self.width() / type_px(_PART_PX)), 1), _MOST_ACROSS)
+        if n_across != self._n_across:
+            self._n_across = n_across
+            self._arrange()
+
+    def _arrange(self) -> None:
+        """Put every part where it belongs; maps that are wide have a row to themselves, as tables do."""
+        while self._layout.count():
+            self._layout.takeAt(0)
+        maps = self._shown.cells if self._shown is not None else ()
+        wide = [shown.is_wide or shown.values.shape[1] > 2 * shown.values.shape[0] for shown in maps]
+        n_charts = len(self._shown.charts) if self._shown is not None else 0
+        n_across, row = min(self._n_across, max(len(maps), n_charts, 1)), 0
+        for panels, is_wide in (
+            (self.cells[: len(maps)], wide),
+            (self.charts[:n_charts], [False] * n_charts),
+        ):
+            place = 0
+            for panel, spans in zip(panels, is_wide, strict=True):
+                if place and (spans or place == n_across):
+                    row, place = row + 1, 0
+                n = n_across if spans or len(panels) == 1 else 1
+                self._layout.addWidget(panel, row, place, 1, n, Qt.AlignmentFlag.AlignTop)
+                place += n
+            row += bool(place)
+        for part in self.tables:
+            self._layout.addWidget(part, row, 0, 1, n_across)
+            row += 1
+        for k in range(_MOST_ACROSS):
+            self._layout.setColumnStretch(k, int(k < n_across))
 
     def _new_cells(self) -> CellPanel:
         panel = CellPanel()
-        self._layout.insertWidget(len(self.cells), panel)
+        panel.setParent(self)
         panel.hovered.connect(lambda i, j: self._on_hovered(panel, i, j))
         return panel
 
@@ -222,7 +264,7 @@ class AnswerView(QWidget):
         from attnscope.widgets.labs.lab_plot import ChartPanel  # its plotting library is slow to import
 
         panel = ChartPanel()
-        self._layout.insertWidget(len(self.cells) + len(self.charts), panel)
+        panel.setParent(self)
         panel.hover_text.connect(self.hover_text)
         return panel
 
@@ -384,8 +426,9 @@ class AskPanel(Dressed):
         self.questions.setCurrentIndex(self.questions.findData(question.name))
         self.words.setText(question.words)
         self.words.setToolTip(plain_tooltip(f"Needs {question.needs}."))
-        self.formula.set_formulas(*filter(None, question.formula.split(",   ")))
-        self.formula.setVisible(bool(question.formula))
+        formula = (answer.formula if answer is not None else "") or question.formula
+        self.formula.set_formulas(*filter(None, formula.split(",   ")))
+        self.formula.setVisible(bool(formula))
         self.source.setText(question.source)
         self.source.setVisible(bool(question.source))
         self.options.show_options(state.options, answer.limits if answer is not None else ())

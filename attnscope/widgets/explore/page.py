@@ -285,6 +285,7 @@ class ExplorePage(Dressed):
         self._is_answer_large = False
         self._had_heads = True
         self._fitted_heading = QSize()
+        self._columns_before = DEFAULT_SIZES["explore.columns"]
         self._lay_out()
         for part in (self.columns, self.head_panel):
             part.installEventFilter(self)
@@ -294,6 +295,7 @@ class ExplorePage(Dressed):
         self._stale = StaleWatch(self._is_late, self._show_stale, self)
         told = session.changed
         when(self, self._stale.check, told.traced, told.stale)
+        when(self, self._show_mixer, told.model)
         when(self, self._show_stage, told.ready, told.model, told.text, told.traced, told.busy, told.notice)
         when(self, self._show_pictures, view.changed.enlarged, view.changed.folded)
         when(self, self._fold, view.changed.folded)
@@ -360,17 +362,17 @@ class ExplorePage(Dressed):
         self.pictures.setStretchFactor(1, 3)
         self._stages.addWidget(self.card)
         self._stages.addWidget(self.pictures)
-        left = QWidget()
+        self._left = QWidget()
         self._layout = column(on=self, spacing=0)
         self._bars = (self.text_bar, rule(), self.aspect_bar, rule())
         column(*self._bars, on=self.bars, spacing=0)
-        self._column = column(self.bars, (self._stages, 1), on=left, spacing=0)
+        self._column = column(self.bars, (self._stages, 1), on=self._left, spacing=0)
         for panel in (self.inspector, self.answers):
             panel.setProperty("role", "panel")
             panel.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
             self.side.addWidget(panel)
         self.side.setStretchFactor(1, 1)
-        self.columns.addWidget(left)
+        self.columns.addWidget(self._left)
         self.columns.addWidget(self.side)
         self.columns.setStretchFactor(0, 1)
         for splitter in (self.pictures, self.side, self.columns):
@@ -443,6 +445,8 @@ class ExplorePage(Dressed):
         self._was_stage = is_stage
         self.inspector.fold_measures(hides("measures") or (is_arranged and not is_stage) or is_large)
         self._fold_side(is_stage)
+        has_answers = self.answers.parentWidget() is self.side and not self.answers.isHidden()
+        self._leave_to_answers(self._is_of_mixer() and has_answers)
         if self._presented.is_on:
             self._fit_stage()
         elif hides("measures") or is_large:
@@ -452,6 +456,21 @@ class ExplorePage(Dressed):
             self.columns.setSizes([grid, self.columns.width() - grid])
         if not is_folded and not self._sizes.give_back() and has_moved:
             self.share_out()
+
+    def _leave_to_answers(self, is_all: bool) -> None:
+        """Without maps the answers have the page below the texts; otherwise the maps come back."""
+        if is_all and not self._left.isHidden():
+            self._columns_before = self.columns.sizes()
+        was_all = self._left.isHidden()
+        self._left.setVisible(not is_all)
+        self.ask.enlarge_button.setVisible(not is_all)
+        self.aspect_bar.setVisible(not is_all and not self._view.hides("texts"))
+        top = self._layout if is_all or self._presented.is_on else self._column
+        if top.indexOf(self.bars) < 0:
+            top.insertWidget(0, self.bars)
+            self.bars.show()
+        if was_all and not is_all:
+            self.columns.setSizes(self._columns_before)
 
     def share_out(self) -> None:
         """The splitters as they are at first, in the room that there is."""
@@ -471,6 +490,17 @@ class ExplorePage(Dressed):
             panel.setVisible(panel.parentWidget() is not self.side or not is_hidden)
         shown = (self.side.widget(k) for k in range(self.side.count()))
         self.side.setVisible(any(part is not None and not part.isHidden() for part in shown))
+
+    def _show_mixer(self) -> None:
+        """Where something else stands in the place of attention, the map that it hides is what there is."""
+        if self._is_of_mixer() and not self.ask.isVisible():
+            self.ask.choose("hidden-attention")
+            self.answers.show_panel("Ask")
+        self._fold()
+
+    def _is_of_mixer(self) -> bool:
+        model = self._session.model
+        return model is not None and bool(model.mixer)
 
     def _show_stage(self) -> None:
         stage = stage_of(self._session)

@@ -36,8 +36,8 @@ from attnscope.widgets.theme import Dressed
 _NO_ATTENTION = Placeholder(
     kind="empty",
     title="This model has no attention",
-    hint="A recurrence or a convolution stands in its place. Open in Explore, and ask there for the Hidden "
-    "attention: the map that it would be.",
+    hint="A recurrence or a convolution stands in its place. Open in Explore: there it shows its hidden "
+    "attention, the map that it would be.",
 )
 
 # The slider over saved checkpoints: play, drag, and open one in Explore.
