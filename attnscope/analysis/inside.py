@@ -59,9 +59,10 @@ def inside_of_record(
     row = site_weights(record, slice(head.head, head.head + 1), slice(query, query + 1))[0, 0]
     row = row.cpu().double()
     chosen = _chosen_keys(row)
-    facts = _Row(record, head.head, query, chosen)
+    steps = _steps(record, head.head, query, chosen)
+    numbers: dict[str, Any] = {name: _numbers(step) for name, step in steps.items()}
     lse = float(record.lse[head.head, query])
-    weight = (facts.score - lse).exp().masked_fill(facts.score.isneginf(), math.nan)
+    weight = (steps["score"] - lse).exp().masked_fill(steps["score"].isneginf(), math.nan)
     sink = None if record.score.sinks is None else float(record.score.sinks[head.head])
     total = float(row.nansum())
     places = tuple(chosen.tolist())
@@ -80,7 +81,7 @@ def inside_of_record(
         sink=sink,
         lse=lse,
         gate=gate,
-        **facts.numbers(),
+        **numbers,
         weight=_numbers(weight),
         **_output_numbers(row, v, _wide(own[head.head, query]), weight, chosen),
         row_sum_error=_row_sum_error(total, lse, sink),
@@ -88,37 +89,28 @@ def inside_of_record(
     )
 
 
-class _Row:
-    """One row of scores, step by step, for the chosen keys; float64 on the CPU."""
+def _steps(record: SiteRecord, head: int, query: int, chosen: Tensor) -> dict[str, Tensor]:
+    """One row of scores for the chosen keys, each step that there is by its name in `HeadInside`.
 
-    def __init__(self, record: SiteRecord, head: int, query: int, chosen: Tensor) -> None:
-        score, rows = record.score, slice(query, query + 1)
-        n_queries, n_keys = record.n_queries, record.n_keys
-        self.q = _wide(record.q[head, query])
-        group = record.q.shape[0] // record.k.shape[0]
-        self.k = _wide(record.k[head // group, chosen.to(record.k.device)])
-        self.logged: Tensor | None = None
-        self.capped: Tensor | None = None
-        self.bias: Tensor | None = None
-        if score.vector is None:
-            self.products = self.q * self.k
-        else:
-            self.products = _wide(score.vector[head]) * torch.tanh(self.q + self.k)
-        self.dot = self.products.sum(dim=-1)
-        self.scaled = s = score.scale * self.dot
-        if score.is_kernel:
-            self.logged = s = s.clamp(min=torch.finfo(torch.float32).tiny).log()
-        if score.softcap is not None:
-            self.capped = s = score.softcap * torch.tanh(s / score.softcap)
-        if score.bias is not None:
-            bias = score.bias.part(n_queries, n_keys, rows, ALL)[-1]  # [n_heads or 1, 1, n_keys]
-            self.bias = _wide(bias[head if len(bias) > 1 else 0, 0])[chosen]
-            s = s + self.bias
-        self.score = s.masked_fill(~_allowed(record, head, query)[chosen], -math.inf)
-
-    def numbers(self) -> dict[str, Any]:
-        """Every tensor by its name in `HeadInside`."""
-        return {name: None if part is None else _numbers(part) for name, part in vars(self).items()}
+    float64 on the CPU.
+    """
+    score, group = record.score, record.q.shape[0] // record.k.shape[0]
+    q, k = _wide(record.q[head, query]), _wide(record.k[head // group, chosen.to(record.k.device)])
+    products = q * k if score.vector is None else _wide(score.vector[head]) * torch.tanh(q + k)
+    dot = products.sum(dim=-1)
+    s = score.scale * dot
+    found = {"q": q, "k": k, "products": products, "dot": dot, "scaled": s}
+    if score.is_kernel:
+        found["logged"] = s = s.clamp(min=torch.finfo(torch.float32).tiny).log()
+    if score.softcap is not None:
+        found["capped"] = s = score.softcap * torch.tanh(s / score.softcap)
+    if score.bias is not None:
+        rows = slice(query, query + 1)
+        bias = score.bias.part(record.n_queries, record.n_keys, rows, ALL)[-1]  # [n_heads or 1, 1, n_keys]
+        found["bias"] = _wide(bias[head if len(bias) > 1 else 0, 0])[chosen]
+        s = s + found["bias"]
+    found["score"] = s.masked_fill(~_allowed(record, head, query)[chosen], -math.inf)
+    return found
 
 
 def _values_of(record: SiteRecord, head: HeadRef, query: int) -> tuple[Tensor, Tensor]:

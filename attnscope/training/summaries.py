@@ -118,6 +118,9 @@ def differing(recipes: Sequence[Recipe]) -> list[tuple[tuple[str, str], ...]]:
     return [tuple((name, one[name]) for name in differ if name in one) for one in flat]
 
 
+_NOT_STARTED = Started(folder="", step=0, n_steps=0, n_parameters=0, device="")
+
+
 class _Tally:
     """What one run has told so far, a few numbers a step."""
 
@@ -128,7 +131,7 @@ class _Tally:
         self._follower = RunFollower(folder)
         self._text = ""
         self._writer: RunWriter | None = None
-        self._started: Started | None = None
+        self._started = _NOT_STARTED
         self._finished: Finished | None = None
         self._steps: list[tuple[float, float, float, float]] = []  # step, loss, tokens, seconds
         self._looks: list[tuple[float, float, float]] = []  # step, held-out loss and accuracy
@@ -151,7 +154,7 @@ class _Tally:
             yield news
 
     def _restart(self, text: str) -> None:
-        self._steps, self._looks, self._started, self._finished = [], [], None, None
+        self._steps, self._looks, self._started, self._finished = [], [], _NOT_STARTED, None
         self._text = text
         try:
             self.recipe = parse_recipe(text)
@@ -195,8 +198,8 @@ class _Tally:
             folder=str(self.folder),
             name=name,
             end=self._end(),
-            step=int(max([started.step if started else 0, *steps[-1:, 0]])),
-            n_steps=started.n_steps if started else self.known_recipe.training.n_steps,
+            step=int(max([started.step, *steps[-1:, 0]])),
+            n_steps=started.n_steps or self.known_recipe.training.n_steps,
             n_parameters=n_parameters,
             n_body=n_body,
             last_loss=float(looks[-1, 1]) if len(looks) else math.nan,
@@ -210,8 +213,8 @@ class _Tally:
             validation=RunLines(steps=thinned(looks[:, 0]), values=thinned(looks[:, 1])),
             recipe=self._text,
             settings=settings,
-            note=finished.note if finished else (started.note if started else ""),
-            device=started.device if started else "",
+            note=(finished or started).note,
+            device=started.device,
             writer=self._writer,
             objective=self.known_recipe.objective.kind,
         )
@@ -235,12 +238,12 @@ def thinned(values: NDArray[np.float64], most: int = _MAX_POINTS) -> NDArray[np.
 
 
 def _costs(
-    recipe: Recipe, folder: Path, started: Started | None, n_tokens: float, n_steps: int
+    recipe: Recipe, folder: Path, started: Started, n_tokens: float, n_steps: int
 ) -> tuple[int, int, float]:
     """Parameters, those without embeddings, and operations of the training so far."""
     config = replace(recipe.model, vocab_size=_vocab_size(folder, recipe.model.vocab_size))
     count = count_parameters(config)
-    n_parameters = started.n_parameters if started else count.total
+    n_parameters = started.n_parameters or count.total
     n_body = max(0, n_parameters - sum(n for part, n in count.parts if part in _EMBEDDINGS))
     n_sequences = texts_until(n_steps, recipe)
     if not n_sequences or not math.isfinite(n_tokens):

@@ -33,7 +33,7 @@ def test_that_an_old_replay_is_dropped_and_the_newest_begins_with_its_first_merg
     state.set_text("abc ab")
     assert [type(p) for p in posted] == [ReplaySplits, ReplaySplits]
     state.handle(SplitsReplayed(number=posted[0].number, replay=replay_of_ab()))
-    assert state.replay is None
+    assert state.replay.start == ()
     state.handle(SplitsReplayed(number=posted[1].number, replay=replay_of_ab()))
     assert (state.step, state.n_steps, state.counts()) == (1, 2, (5, 3, 2))
     assert state.sentence.startswith("9 pieces from 4 merges; “abc” is made by merge 3. Merge 0: a + b")
@@ -74,7 +74,7 @@ def test_that_a_replay_that_failed_leaves_no_steps_of_the_one_before():
     state.set_source("model")
     assert state.n_steps == 2
     state.handle(Failed(number=posted[-1].number, request="ReplaySplits", message="It has no tokenizer."))
-    assert (state.replay, state.n_steps, state.step, state.words.numbers) == (None, 0, 0, ())
+    assert (state.replay.start, state.n_steps, state.step, state.words.numbers) == ((), 0, 0, ())
 
 
 def test_that_bytes_get_a_vocabulary_that_holds_them():

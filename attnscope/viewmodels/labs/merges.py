@@ -33,6 +33,9 @@ SOURCES: dict[SplitSource, str] = {
 VOCAB_SIZES = (60, 80, 100, 150, 200, 270, 300, 400, 600, 800, 1200, 1600)
 
 
+_NOT_SPLIT = SplitReplay(kind="merges", tokenizer="", vocab_size=0, text="", start=(), steps=())
+
+
 class MergesChanges(SignalGroup):
     """What of the lab can change."""
 
@@ -101,30 +104,31 @@ class MergesState:
     # What is shown
 
     @property
-    def replay(self) -> SplitReplay | None:
-        """Every step, when it is known."""
-        return self.query.answer.replay if self.query.answer is not None else None
+    def replay(self) -> SplitReplay:
+        """Every step; of no word while it is not known."""
+        answer = self.query.answer
+        return _NOT_SPLIT if answer is None else answer.replay
 
     @property
     def n_steps(self) -> int:
         """The steps of the replay."""
-        return len(self.replay.steps) if self.replay is not None else 0
+        return len(self.replay.steps)
 
     @property
     def present(self) -> SplitStep | None:
         """The step that has just been taken; None before the first."""
-        return self.replay.steps[self.step - 1] if self.replay is not None and self.step else None
+        return self.replay.steps[self.step - 1] if self.step else None
 
     @property
     def tokens(self) -> tuple[Token, ...]:
         """The words after the present step, as tokens whose pieces join."""
-        return tokens_of(self.replay.words_at(self.step)) if self.replay is not None else ()
+        return tokens_of(self.replay.words_at(self.step))
 
     @property
     def marked(self) -> frozenset[int]:
         """Which of `tokens` the present step made."""
         present = self.present
-        if self.replay is None or present is None:
+        if present is None:
             return frozenset()
         starts, n = [], 0
         for word in self.replay.words_at(self.step):
@@ -136,7 +140,7 @@ class MergesState:
     def rule(self) -> MergeRule | None:
         """The rule of the present step."""
         present = self.present
-        if self.replay is None or present is None or present.rank is None:
+        if present is None or present.rank is None:
             return None
         return next((rule for rule in self.replay.rules if rule.rank == present.rank), None)
 
@@ -145,7 +149,7 @@ class MergesState:
         if self.query.error:
             return self.query.error
         replay = self.replay
-        if replay is None:
+        if replay is _NOT_SPLIT:
             return "Analysing the tokenizer…" if self.query.is_busy else ""
         if not replay.text.strip():
             return "Type a text to see how it is split."
@@ -157,8 +161,8 @@ class MergesState:
     def words(self) -> LabWords:
         """The formula and the live numbers."""
         replay = self.replay
-        formula = _FORMULA[replay.kind if replay is not None else "merges"]
-        if replay is None:
+        formula = _FORMULA[replay.kind]
+        if replay is _NOT_SPLIT:
             return LabWords(formula=formula, numbers=(), sentence=self.sentence)
         n_now = sum(len(word.pieces) for word in replay.words_at(self.step))
         numbers = [
@@ -175,8 +179,6 @@ class MergesState:
 
     def counts(self) -> tuple[int, ...]:
         """The number of pieces after each step, from none to all."""
-        if self.replay is None:
-            return ()
         return tuple(
             sum(len(word.pieces) for word in self.replay.words_at(k)) for k in range(self.n_steps + 1)
         )

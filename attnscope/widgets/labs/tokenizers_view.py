@@ -414,11 +414,7 @@ class MergesView(LabFrame):
             marks=((float(state.step), "shown"),),
         )  # fmt: skip
         words = state.words
-        split = (
-            " ".join("·".join(word.pieces) for word in state.replay.words_at(state.step))
-            if state.replay
-            else ""
-        )
+        split = " ".join("·".join(word.pieces) for word in state.replay.words_at(state.step))
         note = " · ".join((*words.formula, f"step {state.step}: {split}")) + ". " + words.sentence
         return LabFigure(
             charts=(chart,),
@@ -498,7 +494,7 @@ class MergesView(LabFrame):
     def _show_replay(self) -> None:
         state = self.state
         self._step_rows.show_rows(state.n_steps)
-        self._rule_rows.show_rows(len(state.replay.rules) if state.replay else 0)
+        self._rule_rows.show_rows(len(state.replay.rules))
         self.slider.setRange(0, max(1, state.n_steps))
         self.slider.setEnabled(state.n_steps > 0)
 
@@ -519,18 +515,17 @@ class MergesView(LabFrame):
         self.sentence.setText(plain_text(words.sentence))
         self.sentence.set_role("error" if state.query.error else "name")
         self.show_words(words.formula, words.numbers)
-        unknown = state.replay.unknown_id if state.replay is not None else None
-        self.chips.show_tokens(state.tokens, marked=state.marked, unknown_id=unknown)
+        self.chips.show_tokens(state.tokens, marked=state.marked, unknown_id=state.replay.unknown_id)
         self.slider.setValue(state.step)
         self.place.setText(f"step {state.step} of {state.n_steps}")
         self.back.setEnabled(state.step > 0)
         self.forward.setEnabled(state.step < state.n_steps)
         self.steps.choose_row(state.step - 1)
         replay, rule = state.replay, state.rule
-        has_rules = replay is not None and bool(replay.rules)
+        has_rules = bool(replay.rules)
         self.rules.setVisible(has_rules)
         self._rules_title.setVisible(has_rules)
-        if replay is not None and has_rules:
+        if has_rules:
             n = len(replay.rules)
             all_words = f"All {n:,} rules" if n == replay.n_rules else f"{n:,} of {replay.n_rules:,} rules"
             self._rules_title.setText(all_words)
@@ -544,10 +539,7 @@ class MergesView(LabFrame):
         self.play.setIcon(play_icon(self.theme.text, is_playing=self._timer.isActive()))
 
     def _step_cells(self, k: int) -> tuple[str, ...]:
-        replay = self.state.replay
-        if replay is None:
-            return ("",) * len(_STEP_COLUMNS)
-        step = replay.steps[k]
+        step = self.state.replay.steps[k]
         what = f"{step.left} + {step.right} → {step.made}" if step.left else step.made or "looked up"
         if step.alternatives:
             what = f"{step.made}: log p {fixed(step.alternatives[0].log_p)}"
@@ -560,10 +552,7 @@ class MergesView(LabFrame):
         return (str(k + 1), plain_text(what), rank, str(len(step.changed) or ""), plain_text(words))
 
     def _rule_cells(self, k: int) -> tuple[str, ...]:
-        replay = self.state.replay
-        if replay is None:
-            return ("", "", "")
-        rule = replay.rules[k]
+        rule = self.state.replay.rules[k]
         count = f"{rule.count:,}" if rule.count is not None else "–"
         return (f"{rule.rank:,}", plain_text(f"{rule.left} + {rule.right} → {rule.made}"), count)
 

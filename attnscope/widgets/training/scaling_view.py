@@ -173,48 +173,45 @@ class _ScalingPlot(Dressed):
 
     def __init__(self) -> None:
         super().__init__()
-        self._chart: Chart | None = None
+        self._chart = Chart(title="", x_label="", y_label="", series=())
         self._dots: tuple[RunDot, ...] = ()
         self._unit = ""
-        self._layout: ChartLayout | None = None
+        self._places: list[QPointF] = []
         self._near = -1
         self.setMouseTracking(True)
         self.setMinimumHeight(120)
 
     def show_chart(self, chart: Chart, dots: tuple[RunDot, ...], unit: str) -> None:
         self._chart, self._dots, self._unit, self._near = chart, dots, unit, -1
+        self._places = []
         facts = ", ".join(f"{dot.name} {dot.loss:.4g} at {dot.x:.4g}" for dot in dots)
         self.setAccessibleName(f"Loss against {unit}: {facts}")
         self.update()
 
     def paintEvent(self, _event: QPaintEvent) -> None:
-        if self._chart is None:
-            return
         with QPainter(self) as painter:
-            self._layout = paint_chart(
+            layout = paint_chart(
                 painter, QRectF(self.rect()).adjusted(0, 0, -8, -2), self._chart, palette=self.theme
             )
             painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-            places = self._places()
-            for i, place in enumerate(places):
+            self._places = self._places_in(layout)
+            for i, place in enumerate(self._places):
                 dot = self._dots[i]
-                n_above = sum(_are_one(place, other) for other in places[i + 1 :])
+                n_above = sum(_are_one(place, other) for other in self._places[i + 1 :])
                 size = _DOT_PX * (1 + 0.6 * n_above) + (1.0 if i == self._near else 0.0)
                 ink = self.theme.text if dot.is_chosen else self.theme.background
                 painter.setPen(QPen(QColor(ink), 1.5))
                 painter.setBrush(QColor(series_colour(self.theme, dot.colour)))
                 painter.drawEllipse(place, size, size)
 
-    def _places(self) -> list[QPointF]:
-        if self._layout is None or not self._dots:
-            return []
+    def _places_in(self, layout: ChartLayout) -> list[QPointF]:
         xs = np.array([dot.x for dot in self._dots])
         ys = np.array([dot.loss for dot in self._dots])
-        px, py = self._layout.place(xs, ys)
+        px, py = layout.place(xs, ys)
         return [QPointF(x, y) for x, y in zip(px.tolist(), py.tolist(), strict=True)]
 
     def _dot_at(self, place: QPointF) -> int:
-        apart = [QPointF(dot - place).manhattanLength() for dot in self._places()]
+        apart = [QPointF(dot - place).manhattanLength() for dot in self._places]
         nearest = min(range(len(apart)), key=apart.__getitem__, default=-1)
         return nearest if nearest >= 0 and apart[nearest] <= _NEAR_PX else -1
 

@@ -19,16 +19,15 @@ class SteadyFocus(QObject):
 
     def __init__(self, parent: QObject) -> None:
         super().__init__(parent)
-        self._left: QWidget | None = None
-        """The control that the focus was taken from, as long as nobody has put it anywhere else."""
-        self._refuge: QWidget | None = None
+        self._waiting: tuple[QWidget, QWidget] | None = None
+        """The control that the focus was taken from, until somebody puts it elsewhere, and its refuge."""
         application = QApplication.instance()
         if isinstance(application, QApplication):
             application.focusChanged.connect(self._on_focus_changed)
 
     @Slot(QWidget, QWidget)
     def _on_focus_changed(self, old: QWidget | None, now: QWidget | None) -> None:
-        if now is not None and now is self._refuge:
+        if self._waiting is not None and now is self._waiting[1]:
             return
         self._forget()
         if old is None or not isValid(old) or _can_hold(old) or not old.window().isVisible():
@@ -48,27 +47,26 @@ class SteadyFocus(QObject):
         self._wait(wanted, window)
 
     def _wait(self, left: QWidget, refuge: QWidget) -> None:
-        self._left, self._refuge = left, refuge
+        self._waiting = left, refuge
         left.installEventFilter(self)
         refuge.installEventFilter(self)
         refuge.setFocus()
 
     def _forget(self) -> None:
-        for watched in (self._left, self._refuge):
-            if watched is not None and isValid(watched):
-                watched.removeEventFilter(self)
-        self._left = self._refuge = None
+        for watched in filter(isValid, self._waiting or ()):
+            watched.removeEventFilter(self)
+        self._waiting = None
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         """Go back to the control; until then, what would press it presses nothing else."""
-        left = self._left
-        if left is None:
+        if self._waiting is None:
             return False
+        left, refuge = self._waiting
         if watched is left and event.type() in (QEvent.Type.EnabledChange, QEvent.Type.Show):
             if _can_hold(left):
                 self._forget()
                 left.setFocus()
-        elif watched is self._refuge and isinstance(left, QAbstractButton) and isinstance(event, QKeyEvent):
+        elif watched is refuge and isinstance(left, QAbstractButton) and isinstance(event, QKeyEvent):
             if event.key() in _PRESSING and not event.modifiers():
                 event.accept()
                 return True
