@@ -1,7 +1,8 @@
-"""Works out the examples of the labs that train for longer than a lecture waits, and keeps what was found.
+"""Works out the examples of the labs that take longer than a lecture waits, and keeps what was found.
 
 Run from the repository's root after a change of those experiments, with the kinds that changed, all without:
 python packaging/make_lab_findings.py [reach] [writing] [modifications] [tuning] [gradients] [warmup] [delay]
+[steps] [store]
 What is not named stays as it was.
 """
 
@@ -19,6 +20,8 @@ from attnscope.records.experiments import (
     ModifyQuestion,
     Question,
     ReachQuestion,
+    StepsQuestion,
+    StoreQuestion,
     TuneQuestion,
     WarmupQuestion,
     WritingQuestion,
@@ -35,6 +38,8 @@ QUESTIONS: dict[str, tuple[Question, ...]] = {
     "gradients": (GradientQuestion(),),
     "warmup": (WarmupQuestion(),),
     "delay": (DelayQuestion(),),
+    "steps": (StepsQuestion(),),
+    "store": (StoreQuestion(),),
 }
 
 

@@ -57,7 +57,7 @@ def layout_cells(rect: QRectF, shown: CellMap) -> CellLayout:
         side = min((rect.width() - 2) / n_columns, max(20.0, rect.height() - top - bottom) / n_rows)
         cells = QRectF(rect.left() + 1, rect.top() + top, side * n_columns, side * n_rows)
         return CellLayout(cells=cells, n_rows=n_rows, n_columns=n_columns)
-    left = _names_px(tuple(shown.row_name(i) for i in range(n_rows))) + type_px(14)
+    left = _names_px(tuple(shown.row_name(i) for i in range(n_rows))) + type_px(16)
     top, bottom = type_px(40) + 16, type_px(22)
     width, height = max(20.0, rect.width() - left - 4), max(20.0, rect.height() - top - bottom)
     side = min(width / n_columns, height / n_rows)

@@ -267,7 +267,7 @@ def far_charts(shown: Far) -> tuple[Chart, ...]:
         Chart(
             title="Training",
             x_label="distance d in tokens",
-            y_label=f"steps until nothing more was learned, {shown.most_steps:,} at most",
+            y_label=f"steps taken, {shown.most_steps:,} at most",
             series=_lines(distances, shown.steps),
             marks=bare,
         ),

@@ -1,4 +1,4 @@
-"""What the labs' examples found, for those that train longer than a lecture waits: there at once."""
+"""What the labs' examples found, for those that take longer than a lecture waits: there at once."""
 
 from pathlib import Path
 
@@ -12,6 +12,8 @@ from attnscope.records.experiments import (
     ModifyFinding,
     Question,
     ReachFinding,
+    StepsFinding,
+    StoreFinding,
     TuneFinding,
     WarmupFinding,
     WritingFinding,
@@ -27,6 +29,8 @@ KEPT: dict[str, type[Finding]] = {
     "gradients": GradientFinding,
     "warmup": WarmupFinding,
     "delay": DelayFinding,
+    "steps": StepsFinding,
+    "store": StoreFinding,
 }
 """The kinds that are kept, by their keys in the file: a list of findings each."""
 

@@ -246,7 +246,7 @@ def _words(
     return LabWords(
         formula=(
             "∂h_T/∂h_t = Π diag(1 − h²) W",
-            "∂c_T/∂c_t = Π f + paths through h",
+            "∂c_T/∂c_t = Π f + via h",
             "∂o_T/∂x_t ≈ aₜ V",
         ),
         numbers=numbers,

@@ -141,3 +141,8 @@ def in_advance(answer: ExperimentAnswer) -> str:
 def where_trained(answer: ExperimentAnswer) -> str:
     """Where the models of an answer were trained, as the label of how they were."""
     return "trained before: steps" if answer.is_kept else "trained here: steps each"
+
+
+def measured_before(answer: ExperimentAnswer) -> str:
+    """Where times came with the program, that they are of another computer, as a sentence after others."""
+    return " Measured in advance, on another computer." if answer.is_kept else ""

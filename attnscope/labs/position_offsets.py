@@ -205,7 +205,8 @@ def _words(
         formula=(
             "θᵢ = 10000^(−2i/d)",
             "PE(t+Δ)ᵢ = R(Δ·θᵢ) PE(t)ᵢ",
-            "rotary: (R_s q)·(R_t k) = q·R_(t−s) k",
+            "rotary: (R_s q)·(R_t k)",
+            "= q·R_(t−s) k",
             "ALiBi: s − m·Δ",
             "T5: s + b[bucket Δ]",
         ),
@@ -319,7 +320,7 @@ def _turns(shown: Offsets) -> Chart:
     return Chart(
         title="Turns in training",
         x_label="pair: the quickest at 0, the slowest at 1",
-        y_label="in L positions; below 1: new angles",
+        y_label="below 1: new angles",
         series=(
             Series(name="one turn", xs=ends, ys=np.ones(2), colour=SKY, is_quiet=True),
             line("sinusoidal", shown.sinusoidal_turns, BLUE),

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from attnscope.counting import format_number
 from attnscope.fields import number, redraw
-from attnscope.labs.lab import BLUE, GREEN, ORANGE, SKY, Lab, LabWords, claimed
+from attnscope.labs.lab import BLUE, GREEN, ORANGE, SKY, Lab, LabWords, claimed, measured_before
 from attnscope.records.charts import Chart, Series
 from attnscope.records.experiments import (
     NO_ANSWER,
@@ -119,19 +119,23 @@ def _sentence(choice: StepsChoice, rows: dict[StepWay, StepsRow]) -> str:
         return claimed(CLAIM, choice.answer)
     whole, parts, twice, coarse = (rows[way] for way in STEP_WAYS)
     same = "the very same losses" if not _apart(rows, "checkpointed").any() else "nearly the same losses"
+    memory, time = _shares_of(parts, whole)
     return (
-        f"{choice.n_parts} parts give the gradient of the batch to float precision, for "
-        f"{_share(parts, whole)}; checkpointing {same}, for {_share(twice, whole)}; bfloat16 a gradient "
-        f"that is {100 * coarse.gradient_error:.1f} % off, for {_share(coarse, whole)}."
+        f"{choice.n_parts} parts give the gradient of the batch to float precision, for {memory} of its "
+        f"memory and {time} of its time; checkpointing {same}, for {_shares(twice, whole)}; bfloat16 a "
+        f"gradient that is {100 * coarse.gradient_error:.1f} % off, for {_shares(coarse, whole)}."
+        f"{measured_before(choice.answer)}"
     )
 
 
-def _share(row: StepsRow, whole: StepsRow) -> str:
-    """Memory and time against those of the batch at once."""
-    memory, time = (
-        format_number(value, 2) for value in (row.most_bytes / whole.most_bytes, row.step_ms / whole.step_ms)
-    )
-    return f"{memory} of the memory and {time} of the time"
+def _shares_of(row: StepsRow, whole: StepsRow) -> tuple[str, str]:
+    """Memory and time as shares of those of the batch at once."""
+    memory, time = row.most_bytes / whole.most_bytes, row.step_ms / whole.step_ms
+    return format_number(memory, 2), format_number(time, 2)
+
+
+def _shares(row: StepsRow, whole: StepsRow) -> str:
+    return " and ".join(_shares_of(row, whole))
 
 
 def steps_charts(shown: Steps) -> tuple[Chart, ...]:
@@ -219,7 +223,8 @@ class PrecisionAndAccumulation(Lab[StepsChoice, Steps]):
     gradients (Chen 2016). bfloat16: products have 8 binary digits, weights and sums those of float32 (mixed
     precision, Micikevicius 2018). The error of g is its distance from the gradient in float64, as a share.
     Memory counts every tensor of a step until nothing needs it, gradients too and weights not; time is the
-    median of twenty steps, on this computer: where nothing multiplies bfloat16 in hardware, it costs time.
+    median of twenty steps; the example was measured on another computer, other choices are measured on
+    this one: where nothing multiplies bfloat16 in hardware, it costs time.
     In a [recipe](help:recipes#training): `accumulate`, `checkpointing`, `precision`.
     """
 

@@ -356,7 +356,7 @@ def collapse_charts(shown: Collapse) -> tuple[Chart, ...]:
         Chart(
             title="How fast it falls",
             x_label="layer",
-            y_label="−ln r; straight: doubly exponential",
+            y_label="−ln r, straight if ×3 a layer",
             series=(straight, *falls),
             is_log_y=True,
             marks=mark,

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from attnscope.counting import bytes_text, format_number
 from attnscope.fields import number, redraw
-from attnscope.labs.lab import BLUE, GREEN, ORANGE, Lab, LabWords, asked, claimed
+from attnscope.labs.lab import BLUE, GREEN, ORANGE, Lab, LabWords, asked, claimed, measured_before
 from attnscope.records.charts import Chart, Series
 from attnscope.records.experiments import (
     KEEPINGS,
@@ -106,7 +106,7 @@ def _sentence(answer: ExperimentAnswer, rows: dict[Keeping, tuple[StoreRow, ...]
     return (
         f"Of {plain.n_layers} layers the plain decoder keeps {bytes_text(plain.kept_bytes)}, the reversible "
         f"one {bytes_text(again.kept_bytes)}, and {bytes_text(again.most_bytes)} at its worst moment, for "
-        f"{format_number(again.step_ms / plain.step_ms, 2)} times the time."
+        f"{format_number(again.step_ms / plain.step_ms, 2)} times the time.{measured_before(answer)}"
     )
 
 
@@ -160,9 +160,10 @@ class ReversibleLayers(Lab[StoreChoice, Stores]):
     depth. A reversible layer has two streams (RevNet, Gomez 2017; Reformer, Kitaev 2020): what it read
     follows from what it gave, and nothing between is kept; each part is computed once more on the way back.
     Decoders of growing depth are run here on eight texts: bytes that autograd holds when the loss is known
-    and at the worst moment of the backward pass, weights left out, and the median time of three steps. The
-    third chart works back from the last layer and compares what is found with what was read: only rounding
-    differs. In a [recipe](help:recipes#model), `residual = "reversible"`.
+    and at the worst moment of the backward pass, weights left out, and the median time of three steps
+    (of the example on another computer, of other choices on this one). The third chart works back from the
+    last layer and compares what is found with what was read: only rounding differs. In a
+    [recipe](help:recipes#model), `residual = "reversible"`.
     """
 
     example = StoreChoice()

@@ -219,7 +219,7 @@ def _weight_chart(shown: Saturation) -> Chart:
     return Chart(
         title="One query",
         x_label="keys, strongest first",
-        y_label=f"its weights at d = {shown.choice.d_k}",
+        y_label="its weights",
         series=(
             Series(name="q·k", xs=xs, ys=shown.plain_weights, colour=ORANGE, has_points=True),
             Series(name="q·k / √d", xs=xs, ys=shown.scaled_weights, colour=BLUE, has_points=True),

@@ -401,6 +401,7 @@ def _tree(shown: TreeShown) -> Chart:
             ys += [-depths[i], -depths[head], np.nan]
     places = np.arange(1.0, len(heads) + 1)
     here = np.array([shown.word + 1.0])
+    chosen_first = sorted(range(len(heads)), key=lambda i: (i != shown.word, depths[i]))
     return Chart(
         title="Tree",
         x_label="",
@@ -417,7 +418,8 @@ def _tree(shown: TreeShown) -> Chart:
                 has_label=False,
             ),
         ),
-        y_range=(-float(depths.max()) - 0.4, 0.4),
+        y_range=(-float(depths.max()) - 0.7, 0.4),
+        notes=tuple((i + 1.0, -depths[i] - 0.3, shown.sentence.words[i]) for i in chosen_first),
         x_names=shown.sentence.words,
     )
 

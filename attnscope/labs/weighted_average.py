@@ -190,13 +190,13 @@ def _plane(shown: Average) -> Chart:
         xs, ys = points[:, 0], points[:, 1]
         return Series(name=name, xs=xs, ys=ys, colour=colour, style="points", has_label=False)
 
-    places = [*shown.values, shown.query, mean, shown.output]
+    places = [*shown.values, shown.output, shown.query, mean]
     names = [f"v{lowered(k + 1)} {w:.0%}" for k, w in enumerate(shown.weights)]
     if shown.choice.keys == "fixed":
         places += list(shown.keys)
-        names += ["query", "mean", "output", *(f"k{lowered(k + 1)}" for k in range(len(shown.keys)))]
+        names += ["output", "query", "mean", *(f"k{lowered(k + 1)}" for k in range(len(shown.keys)))]
     else:
-        names += ["query", "mean", "output"]
+        names += ["output", "query", "mean"]
     keys = shown.keys if shown.choice.keys == "fixed" else shown.keys[:0]
     frame = np.array([-LIMIT - 0.3, LIMIT + 0.3])
     return Chart(
@@ -229,12 +229,13 @@ def _plane(shown: Average) -> Chart:
 
 
 def _beside(places: list[Numbers], mean: Numbers, n_values: int) -> list[Numbers]:
-    """Where the names stand: those of values away from the mean, others above."""
+    """Where the names stand: those of values away from the mean, the query's below, others above."""
     found = []
     for k, place in enumerate(places):
-        away = place - mean if k < n_values else np.array([0.0, 1.0])
+        upright = np.array([0.0, -1.0 if k == n_values + 1 else 1.0])
+        away = place - mean if k < n_values else upright
         length = float(np.linalg.norm(away))
-        found.append(place + 0.32 * (away / length if length else np.array([0.0, 1.0])))
+        found.append(place + 0.32 * (away / length if length else upright))
     return found
 
 
@@ -263,7 +264,7 @@ def _evenness(shown: Average) -> Chart:
     return Chart(
         title="By temperature",
         x_label="temperature τ",
-        y_label="from one value to the mean of all",
+        y_label="from one value to all",
         series=(
             Series(name="largest weight", xs=temperatures, ys=shown.largest, colour=ORANGE),
             Series(name="effective n / n", xs=temperatures, ys=shown.evenness, colour=BLUE),

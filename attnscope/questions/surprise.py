@@ -43,7 +43,7 @@ class Surprise(Question):
     words = "how surprising each token is after those before it, and how unsure the model was"
     source = "Shannon 1951"
     needs = "a model that predicts the next token"
-    formula = "s_t = −log p(x_t | x_<t),   H_t = −Σ p log p"
+    formula = "s_t = −log p(x_t | x_(<t)),   H_t = −Σ p log p"
     search = ("surprisal", "perplexity", "entropy", "cross-entropy", "bits per character", "log probability")
     options = Options()
 

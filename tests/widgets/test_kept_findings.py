@@ -15,6 +15,8 @@ from attnscope.labs.length_quality import QualityChoice, judge_lengths
 from attnscope.labs.longer_texts import LongerChoice, read_longer
 from attnscope.labs.modifications import ModifyChoice, compare, gain_ends
 from attnscope.labs.norm_placement import PlacementChoice, place_norms
+from attnscope.labs.precision_and_accumulation import StepsChoice, compare_steps
+from attnscope.labs.reversible_layers import StoreChoice, compare_stores
 from attnscope.labs.warmup import WarmupChoice, warm_up
 from attnscope.records.experiments import (
     DISTANCES,
@@ -24,6 +26,8 @@ from attnscope.records.experiments import (
     ModifyFinding,
     Question,
     ReachFinding,
+    StepsFinding,
+    StoreFinding,
     TuneFinding,
     WarmupFinding,
     WritingFinding,
@@ -168,6 +172,39 @@ def test_that_kept_accuracy_is_flat_with_attention_ends_with_the_field_and_falls
     course = DelayCourse("attention", 1, finding.question)
     assert list(course.train())
     assert course.point() == kept
+
+
+def test_that_precision_and_reversible_layers_are_known_at_once_and_say_whose_times_they_are() -> None:
+    state, posted = make()
+    for choice, resolve in ((StepsChoice(), compare_steps), (StoreChoice(), compare_stores)):
+        state.ask(question_of(choice))
+        answer = state.answer(question_of(choice))
+        words = resolve(type(choice)(answer=answer)).words  # type: ignore[operator]
+        assert words.sentence.endswith("Measured in advance, on another computer.")
+        assert "–" not in dict(words.numbers).values()
+        here = resolve(type(choice)(answer=replace(answer, is_kept=False))).words  # type: ignore[operator]
+        assert "another computer" not in here.sentence
+    assert posted == []
+
+
+@pytest.mark.slow
+def test_that_the_kept_bytes_losses_and_errors_are_what_the_worker_finds() -> None:
+    kept = kept_findings()
+    steps, store = kept[question_of(StepsChoice())], kept[question_of(StoreChoice())]
+    assert isinstance(steps, StepsFinding)
+    assert isinstance(store, StoreFinding)
+    *_, last = experiment_news(steps.question)
+    assert isinstance(last.finding, StepsFinding)
+    for row, told in zip(last.finding.rows, steps.rows, strict=True):
+        assert (row.way, row.most_bytes) == (told.way, told.most_bytes)
+        assert row.losses == pytest.approx(told.losses, rel=0.02)  # products may be of bfloat16
+    *_, last = experiment_news(store.question)
+    assert isinstance(last.finding, StoreFinding)
+    for made, seen in zip(last.finding.rows, store.rows, strict=True):
+        assert (made.keeping, made.n_layers) == (seen.keeping, seen.n_layers)
+        assert (made.kept_bytes, made.most_bytes) == (seen.kept_bytes, seen.most_bytes)
+    assert max(store.errors) < 1e-5
+    assert max(store.wide_errors) < 1e-12
 
 
 def test_that_another_choice_is_asked_of_the_worker() -> None:

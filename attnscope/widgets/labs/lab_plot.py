@@ -19,6 +19,8 @@ from attnscope.widgets.line_plot import Line, LinePlot
 from attnscope.widgets.theme import Dressed
 
 _NAMES_SHARE = 0.46
+_BEYOND_PX = 48
+"""So far the first and the last word below an axis may reach beyond it."""
 _NO_CHART = Chart(title="", x_label="", y_label="", series=())
 
 
@@ -39,8 +41,8 @@ class LabPlot(LinePlot):
         self._notes: list[QGraphicsSimpleTextItem] = []
         super().__init__(label_px=label_px)
         self.getPlotItem().getViewBox().setMouseEnabled(False, False)
-        for side in ("left", "bottom"):
-            self.getPlotItem().getAxis(side).setStyle(hideOverlappingLabels=False)
+        for side, beyond in (("left", False), ("bottom", _BEYOND_PX)):
+            self.getPlotItem().getAxis(side).setStyle(hideOverlappingLabels=beyond)
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
 
     def dress(self) -> None:
@@ -256,10 +258,10 @@ class ChartPanel(Dressed):
         super().__init__()
         self._names_px = names_px
         self.plot = LabPlot(label_px=round(type_px(names_px)))
-        self._title, self._unit = PlainLabel("", "name"), ElidedLabel("", "muted")
+        self._title, self.caption = PlainLabel("", "name"), ElidedLabel("", "muted")
         self._below = PlainLabel("", "muted")
         self._below.setAlignment(Qt.AlignmentFlag.AlignHCenter)
-        head = row(self._title, (self._unit, 1))
+        head = row(self._title, (self.caption, 1))
         column(head, (self.plot, 1), self._below, on=self, spacing=0)
         self.plot.cursor_moved.connect(self._on_moved)
         self.plot.cursor_left.connect(self._on_left)
@@ -269,7 +271,7 @@ class ChartPanel(Dressed):
     def show_chart(self, chart: Chart) -> None:
         """Draw another chart."""
         self._title.setText(chart.title)
-        self._unit.set_full_text(chart.y_label)
+        self.caption.set_full_text(chart.y_label)
         self._below.setText(chart.x_label)
         self._below.setVisible(bool(chart.x_label))
         self.plot.setAccessibleName(f"{chart.title} {chart.y_label}")
