@@ -105,6 +105,8 @@ class FigureSpec(ABC):
     """The name of the view: on the command line, in Python, in files."""
     words: ClassVar[str] = ""
     """Its name in the export dialog."""
+    search: ClassVar[str] = ""
+    """Further words of lectures that find it."""
     order: ClassVar[int] = 0
     """Its place among the views."""
     least_px: ClassVar[float] = 0.0

@@ -319,6 +319,7 @@ class AccuracyByDistance(Lab[FarChoice, Far]):
         "Attention, a dilated convolution and recurrences, trained to say again the token d positions back"
     )
     source = "Vaswani et al. 2017, table 1; van den Oord et al. 2016; Bai et al. 2018"
+    search = ("long-range dependencies", "receptive field", "maximum path length")
     help = """Two tokens that belong together may stand far apart. Attention joins them in one step; a
     convolution needs a layer for every doubling of the distance when its places stand 1, 2, 4 and 8 apart
     (dilation), and reads nothing beyond its receptive field; a recurrence passes through every token in

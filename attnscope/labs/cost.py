@@ -297,6 +297,7 @@ class CostByLength(Lab[CostChoice, LengthCosts]):
     order = 3
     shows = "Time and memory against the length of the text, measured here and on paper"
     source = "Vaswani et al. 2017, table 1"
+    search = ("O(n²)", "O(n^2)", "O(T²)", "quadratic", "complexity", "FlashAttention")
     help = """Time and memory against the length: $T² · d$ for attention, $T · d²$ for a recurrent network,
     on paper and measured on this computer: time by the clock, memory as the most bytes held at a time.
     """

@@ -311,6 +311,7 @@ class GradientByDistance(Lab[ReachChoice, GradientReach]):
     order = 1
     shows = "How much gradient is left many tokens back: tanh network, LSTM and attention"
     source = "Hochreiter and Schmidhuber 1997, Pascanu et al. 2013"
+    search = ("vanishing gradients", "exploding gradients", "long-range dependencies", "BPTT")
     help = """How much of the gradient at distance 1 is left many tokens back, in a tanh network, an LSTM
     and attention. A recurrent network multiplies $‖∂h_T / ∂h_t‖$ by a factor at each of T steps; in an LSTM
     the factor depends on the forget gates. Attention is one step away from every token, and its gradient is

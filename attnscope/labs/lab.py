@@ -51,6 +51,8 @@ class LabEntry(Scheme):
     """What it shows, in one line."""
     source: ClassVar[str] = ""
     """Where that comes from: authors and year."""
+    search: ClassVar[tuple[str, ...]] = ()
+    """Further words of lectures that find it."""
     help: ClassVar[str] = ""
     """Its part of the help page, in Markdown."""
 

@@ -308,6 +308,14 @@ class MaskStructure(Lab[MaskChoice, MaskShown]):
     order = 1
     shows = "Causal, windowed, dilated and sparse masks, and how many layers it takes to reach a token"
     source = "Liu et al. 2018; Beltagy et al. 2020, section 3.1; Zaheer et al. 2020, section 2"
+    search = (
+        "look-ahead mask",
+        "padding mask",
+        "sliding window",
+        "sparse attention",
+        "masked self-attention",
+        "local attention",
+    )
     help = """Which keys each query sees under causal, prefix, windowed, dilated, global and random masks,
     what share of T² is computed, and how many layers it takes to reach a token.
     """

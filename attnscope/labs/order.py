@@ -234,6 +234,7 @@ class OrderBlindness(Lab[OrderChoice, Order]):
     order = 1
     shows = "Without positions a sentence is a set of words: the same outputs in any order"
     source = "Vaswani et al. 2017, section 3.5"
+    search = ("permutation equivariance", "permutation invariance", "bag of words", "word order", "set")
     help = """Without positions a sentence is a set: the same words in two orders give the same outputs,
     reordered. The numbers show the largest difference. Switch positions on, and the outputs differ.
     """

@@ -234,6 +234,7 @@ class Scaling(Lab[SaturationChoice, Saturation]):
     order = 2
     shows = "Why scores are divided by √d: without it the softmax saturates and nothing is learned"
     source = "Vaswani et al. 2017, section 3.2.1"
+    search = ("scaled dot-product attention", "scaling factor", "sqrt(d_k)", "sqrt d", "variance of q·k")
     help = """The variance of q · k grows as d. Without $1 / √d$ the softmax saturates: one weight goes to
     1, and the gradient ‖∂softmax‖ to 0. The lab plots both for any d.
     """

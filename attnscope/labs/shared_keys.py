@@ -146,6 +146,7 @@ class SharedKeysLab(Lab[SharingChoice, Sharing]):
     order = 30
     shows = "Many heads cost what one wide head costs; sharing keys among them makes the cache small"
     source = "Vaswani et al. 2017, Shazeer 2019, Ainslie et al. 2023"
+    search = ("GQA", "MQA", "grouped-query attention", "multi-query attention", "KV cache")
     help = """A layer splits its width among its heads, so that many narrow heads cost as many
     multiplications as one wide head; only the exponentials of the softmax grow with their
     number. While a model writes, the keys and values of every earlier token are kept, and this

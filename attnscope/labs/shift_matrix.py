@@ -140,6 +140,7 @@ class ShiftMatrix(Lab[ShiftChoice, Shifted]):
         "PE(t + Δ) = A PE(t): the matrix of a shift, the same for every position, and encodings without one"
     )
     source = "Vaswani et al. 2017, section 3.5"
+    search = ("PE(t+Δ)", "linear transformation of PE", "linear function of PE", "rotation matrix")
     help = """For every shift Δ there is one matrix A that takes the sinusoidal encoding of any position t to
     that of t + Δ: each pair of dimensions is turned by a fixed angle. The left map is A, the right one shows
     PE(t), A·PE(t) and PE(t + Δ). The chart asks of three encodings for the best such matrix, fitted to half

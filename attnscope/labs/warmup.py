@@ -224,6 +224,7 @@ class WarmUp(Lab[WarmupChoice, Warmup]):
     order = 3
     shows = "Sizes of Adam's first updates with and without warm-up and with RAdam, and what follows"
     source = "Liu et al. 2020"
+    search = ("inverse square root", "Noam", "learning-rate schedule")
     help = """The sizes of Adam's first updates with and without warm-up, and with RAdam, and their effect
     on the loss (Liu 2019). In the first steps the running mean of squared gradients rests on few samples,
     so the updates vary wildly. A tiny Transformer is trained here in each of the three ways. For a run of

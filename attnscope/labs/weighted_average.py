@@ -331,6 +331,7 @@ class WeightedAverage(Lab[AverageChoice, Average]):
         "The output is a weighted mean of values: mean pooling, soft lookup or hard lookup, by temperature"
     )
     source = "Bahdanau et al. 2014, section 3.1; Vaswani et al. 2017, section 3.2"
+    search = ("weighted sum", "dictionary lookup", "soft attention", "hard attention")
     help = """Values are points of a plane, and attention's output is their weighted mean: it never leaves
     their convex hull. Drag the values or the query. A large temperature τ makes all weights equal (mean
     pooling), a small one gives all weight to the key with the largest score (hard lookup); the line shows

@@ -79,7 +79,8 @@ class LayerSteps(Question):
     formula = "pre-norm: x + f(norm(x)),   post-norm: norm(x + f(x))"
     search = (
         *("block", "residual connection", "add & norm", "add and norm", "layer norm", "feed-forward", "W_O"),
-        *("pre-norm", "post-norm", "parallel", "concatenation", "concat", "unembedding", "logits"),
+        *("pre-norm", "post-norm", "parallel", "concatenation", "concatenate", "concat"),
+        *("unembedding", "logits"),
     )
     options = Options()
 

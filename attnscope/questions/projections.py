@@ -36,7 +36,7 @@ class HeadProjections(Question):
     source = "Vaswani et al. 2017, section 3.2"
     needs = "heads whose matrices can be found"
     formula = "q = x·W_Q + b_Q,   k = x·W_K + b_K,   v = x·W_V + b_V"
-    search = ("query", "key", "value", "W_Q", "W_K", "W_V", "linear map")
+    search = ("query", "key", "value", "W_Q", "W_K", "W_V", "linear map", "projection matrices")
     is_of_head = True
     options = Options()
 

@@ -15,13 +15,17 @@ MENUS: tuple[Menu, ...] = ("File", "Edit", "View", "Model", "Window", "Help")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActionSpec:
-    """One action; `menu` empty: in no menu. `is_after_rule` puts a line above it."""
+    """One action; `menu` empty: in no menu. `is_after_rule` puts a line above it.
+
+    `search` are further words that find it in the command palette.
+    """
 
     name: str
     text: str
     menu: Menu
     shortcuts: tuple[str, ...] = ()
     tip: str = ""
+    search: str = ""
     is_after_rule: bool = False
 
 
@@ -60,6 +64,7 @@ ACTIONS: tuple[ActionSpec, ...] = (
         text="Custom mask…",
         menu="Model",
         tip="Draw which tokens see which, or read it from an edge list",
+        search="graph edges adjacency chain ring star tree graph neural network attention mask",
     ),
     ActionSpec(
         name="open-text",
@@ -177,7 +182,13 @@ ACTIONS: tuple[ActionSpec, ...] = (
         shortcuts=("Ctrl+2",),
         tip="Any two things side by side: texts, models, checkpoints, before and after a change",
     ),
-    ActionSpec(name="page-heads", text="Heads", menu="View", shortcuts=("Ctrl+3",)),
+    ActionSpec(
+        name="page-heads",
+        text="Heads",
+        menu="View",
+        shortcuts=("Ctrl+3",),
+        search="analysis of heads what heads do head roles positional syntactic rare words Voita 2019",
+    ),
     ActionSpec(name="page-positions", text="Positions", menu="View", shortcuts=("Ctrl+4",)),
     ActionSpec(name="page-train", text="Train", menu="View", shortcuts=("Ctrl+5",)),
     ActionSpec(

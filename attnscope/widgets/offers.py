@@ -28,7 +28,7 @@ class Offer:
 
 def action_offers(actions: Mapping[str, QAction]) -> Iterable[Offer]:
     """One offer for each action that can be seen; what cannot be done now is greyed."""
-    menus = {spec.name: spec.menu for spec in ACTIONS}
+    specs = {spec.name: spec for spec in ACTIONS}
     for name, action in actions.items():
         if name == "palette" or not action.isVisible():
             continue
@@ -39,8 +39,9 @@ def action_offers(actions: Mapping[str, QAction]) -> Iterable[Offer]:
                 key=f"action:{name}",
                 kind="page" if name.startswith("page-") else "action",
                 title=text,
-                detail=tip if tip != text else menus.get(name, ""),
+                detail=tip if tip != text else specs[name].menu if name in specs else "",
                 keys=shortcut_text(action),
+                search=specs[name].search if name in specs else "",
                 is_enabled=action.isEnabled(),
             ),
             run=action.trigger,
@@ -52,11 +53,27 @@ def shortcut_text(action: QAction) -> str:
     return action.shortcut().toString(QKeySequence.SequenceFormat.NativeText)
 
 
+_DEMO_SEARCH = {
+    "english-french": "translation encoder-decoder cross-attention seq2seq",
+    "grammar": "translation encoder-decoder alignment gold links",
+    "stories": "GPT causal language model decoder autoregressive next token",
+    "stories-masked": "BERT masked language model MLM encoder bidirectional cloze fill in the blank",
+    "shakespeare-masked": "BERT masked language model learned positions",
+}
+"""Further words of lectures that find a demo model."""
+
+
 def model_offers(session: Session, recent: Iterable[str]) -> Iterable[Offer]:
     """Demo models, then models opened before."""
     for name in session.demo_models:
         yield Offer(
-            item=Item(key=f"model:{name}", kind="model", title=plain_text(name), detail="demo model"),
+            item=Item(
+                key=f"model:{name}",
+                kind="model",
+                title=plain_text(name),
+                detail="demo model",
+                search=_DEMO_SEARCH.get(name, ""),
+            ),
             run=lambda source=name: session.opening.load(source),  # type: ignore[misc]
         )
     for source in recent:

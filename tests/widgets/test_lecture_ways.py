@@ -160,6 +160,38 @@ def test_that_a_word_of_a_lecture_leads_to_a_place_to_show_it(program):
         assert keys[0].startswith(("help:topics#", "lab:", "tour:")), (word, keys)
 
 
+_LEADS = {
+    "projection matrices": "ask:projections",
+    "concatenate": "ask:layer-steps",
+    "sqrt(d_k)": "lab:Scaling by √d",
+    "GQA": "lab:Heads and their keys",
+    "look-ahead mask": "lab:Masks as structure",
+    "graph neural network": "action:custom-mask",
+    "bag of words": "lab:Order blindness",
+    "O(n²)": "lab:Cost by length",
+    "binary": "place:Positions: Positions",
+    "sine waves": "place:Positions: Waves",
+    "desiderata": "place:Positions: Checklist",
+    "PE(t+Δ)": "lab:A shift is one matrix",
+    "token uniformity": "lab:Rank collapse",
+    "ResNet": "lab:Loss landscape",
+    "vanishing gradient": "lab:Gradient by distance",
+    "analysis of heads": "action:page-heads",
+    "Cordonnier": "place:Heads: Weights",
+    "Wiegreffe": "place:Explore: Rollout",
+    "inverse square root": "lab:Why warm-up",
+    "weighted sum": "lab:A weighted average",
+    "lottery ticket": "help:lecture-words#lottery-ticket-hypothesis",
+    "value zeroing": "help:lecture-words#value-zeroing-ablation",
+}
+
+
+def test_that_a_lecture_s_own_words_lead_to_where_the_thing_is_shown(program):
+    items = [offer.item for offer in program.window.workspace.palette._gather()]
+    for word, key in _LEADS.items():
+        assert key in [match.item.key for match in find(items, word)][:3], word
+
+
 _EXPLAINED = {
     "ImageNet": "imagenet",
     "image captioning": "image-captioning-soft-attention-hard-attention",

@@ -45,6 +45,7 @@ class ChecklistFigure(FigureSpec):
 
     view = "checklist"
     words = "what an encoding is asked for"
+    search = "desiderata criteria deterministic distinct unique extrapolate bounded relative"
     order = 96
     least_px = 560.0
     reads_positions = True

@@ -46,6 +46,9 @@ class PositionsFigure(FigureSpec):
 
     view = "positions"
     words = "positional encodings"
+    search = (
+        "sinusoidal learned rotary binary encoding embedding similarity of positions dot product of positions"
+    )
     order = 9
     least_px = 250.0
     reads_positions = True

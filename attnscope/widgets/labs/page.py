@@ -247,6 +247,6 @@ def lab_offers(page: LabsPage, view: ViewState) -> Iterable[Offer]:
             kind="page",
             title=f"Lab: {entry.name}",
             detail=entry.shows,
-            search=f"{entry.source} {entry.help}",
+            search=" ".join((entry.source, *entry.search, entry.help)),
         )
         yield Offer(item=item, run=run)

@@ -21,6 +21,15 @@ from attnscope.widgets.training.inspections_view import INSIDE_VIEWS
 from attnscope.widgets.training.page import INSIDE
 from attnscope.widgets.window.pages import Pages
 
+_TAB_SEARCH: dict[tuple[Page, str], str] = {
+    ("heads", "Weights"): "rank of heads redundancy low rank Cordonnier 2020 singular values QK OV",
+    ("heads", "Alike"): "redundancy redundant heads Clark 2019 Jensen-Shannon",
+    ("heads", "Pruning"): "importance of heads Michel 2019 Voita 2019 are sixteen heads better than one",
+    ("explore", "Across"): "attention flow graph relevance Abnar 2020 Chefer 2021 Jain 2019 Wiegreffe 2019",
+    ("explore", "Causes"): "causal intervention activation patching ablation",
+}
+"""Further words of lectures that find a tab."""
+
 
 class PlacesOffered:
     """Offers what is on the pages of one window; the recipes' texts are read once, when first asked for."""
@@ -48,7 +57,9 @@ class PlacesOffered:
                 def show(name: str = name, has_checks: bool = has_checks) -> None:
                     positions.show(name, has_checks=has_checks)
 
-                yield self._offer("positions", "Positions", name.capitalize(), kind.words, show)
+                yield self._offer(
+                    "positions", "Positions", name.capitalize(), kind.words, show, search=kind.search
+                )
         for recipe in offered_recipes():
             yield self._recipe(recipe)
 
@@ -63,6 +74,7 @@ class PlacesOffered:
                 tab.text(),
                 tip,
                 lambda name=name: tabs.show_panel(name),  # type: ignore[misc]
+                search=_TAB_SEARCH.get((page, name), ""),
                 is_enabled=not tab.isHidden() or len(tabs.tabs) == 1,
             )
 
@@ -74,6 +86,7 @@ class PlacesOffered:
         words: str,
         show: Callable[[], None],
         *,
+        search: str = "",
         is_enabled: bool = True,
     ) -> Offer:
         def run() -> None:
@@ -81,7 +94,14 @@ class PlacesOffered:
             show()
 
         title = f"{place}: {name}"
-        item = Item(key=f"place:{title}", kind="page", title=title, detail=words, is_enabled=is_enabled)
+        item = Item(
+            key=f"place:{title}",
+            kind="page",
+            title=title,
+            detail=words,
+            search=search,
+            is_enabled=is_enabled,
+        )
         return Offer(item=item, run=run)
 
     def _recipe(self, recipe: RecipeFile) -> Offer:
