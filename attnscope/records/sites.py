@@ -193,6 +193,19 @@ class GateTable(MutableMapping[tuple[Stack, int, int], float]):
         return head_named(key, self.sites)
 
 
+def is_head_label(text: str) -> bool:
+    """Whether a text reads as the name of a head, whatever model has one like it."""
+    return _LABEL.fullmatch(text) is not None
+
+
+def labelled_head(text: str, sites: Iterable[Site]) -> HeadRef | None:
+    """The head of `sites` that a text names, such as `cross:L0H1`; None where it names none of them."""
+    try:
+        return head_named(text, sites) if is_head_label(text) else None
+    except UserError:
+        return None
+
+
 def head_named(name: HeadName, sites: Iterable[Site]) -> HeadRef:
     """The head of `sites` that `name` means; raises UserError where there is none, or more than one."""
     sites = tuple(sites)

@@ -195,10 +195,14 @@ WATCHED_STEPS = frozenset(n * 10**k for k in range(9) for n in (1, 2, 5))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watch:
-    """A sentence whose attention is kept at every checkpoint, and after each of `WATCHED_STEPS`."""
+    """A sentence whose attention is kept at every checkpoint, and after each of `WATCHED_STEPS`.
+
+    `head` is the one to look at first, such as `cross:L1H0`.
+    """
 
     text: Annotated[str, AtMost(100_000)]
     target: Annotated[str, AtMost(100_000)] = ""
+    head: Annotated[str, AtMost(60)] = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

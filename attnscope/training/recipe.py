@@ -19,7 +19,7 @@ from attnscope.nn.config import ModelConfig
 from attnscope.nn.config_checks import ID_LISTS
 from attnscope.nn.recurrent_choices import ignored_choices
 from attnscope.records.models import Form
-from attnscope.records.sites import Stack
+from attnscope.records.sites import Stack, is_head_label
 from attnscope.schemes.masks import MASKS
 from attnscope.schemes.norms import NORMS
 from attnscope.schemes.objectives import OBJECTIVES
@@ -253,6 +253,13 @@ def _read_watch(entries: object, objective: ObjectivePart) -> tuple[Watch, ...]:
             action="Double its brackets.",
         )
     watched = tuple(read_section(Watch, "watch", entry) for entry in entries)
+    for one in watched:
+        if one.head and not is_head_label(one.head):
+            raise RecipeError(
+                f"watch.head is {one.head!r}.",
+                expected="stack, layer and head, such as cross:L1H0 or encoder:L0H2",
+                action="Correct it, or leave it out.",
+            )
     return tuple(map(_without_hidden, watched)) if OBJECTIVES[objective.kind].labels else watched
 
 
@@ -373,7 +380,9 @@ def tables_of(recipe: Recipe) -> dict[str, dict[str, Value]]:
 def write_recipe(recipe: Recipe) -> str:
     """The recipe as TOML, every value written out; reading it back gives the same recipe."""
     blocks = [(f"[{name}]", table) for name, table in tables_of(recipe).items()]
-    blocks += [("[[watch]]", {"text": w.text, "target": w.target}) for w in recipe.watch]
+    for one in recipe.watch:
+        head: dict[str, Value] = {"head": one.head} if one.head else {}
+        blocks.append(("[[watch]]", {"text": one.text, "target": one.target, **head}))
     lines = []
     for heading, table in blocks:
         lines += [heading, *(f"{name} = {toml_text(value)}" for name, value in table.items()), ""]

@@ -6,6 +6,7 @@ import pytest
 
 from attnscope.errors import RecipeError
 from attnscope.training.recipe import Recipe, differences, parse_recipe, tables_of, write_recipe
+from attnscope.viewmodels.training.recipe_text import watched_head
 
 SMALL = '[data]\nkind = "task"\ntask = "copy"\n[objective]\nkind = "translation"\n[training]\nn_steps = 5\n'
 
@@ -160,3 +161,29 @@ def test_that_every_value_of_a_recipe_is_in_its_tables() -> None:
     assert set(tables) == set(sections.split())
     assert tables["start"]["from"] == ""
     assert tables["training"]["n_steps"] == 5
+
+
+HEADED = """
+[data]
+kind = "task"
+task = "copy"
+
+[objective]
+kind = "translation"
+
+[training]
+n_steps = 1
+
+[[watch]]
+text = "a b"
+head = "cross:L1H0"
+"""
+
+
+def test_that_a_watched_sentence_names_the_head_to_look_at_first() -> None:
+    recipe = parse_recipe(HEADED)
+    assert recipe.watch[0].head == watched_head(HEADED) == "cross:L1H0"
+    assert parse_recipe(write_recipe(recipe)) == recipe
+    assert watched_head(HEADED.partition("[[watch]]")[0]) == watched_head("[[watch]") == ""
+    with pytest.raises(RecipeError, match=r"'L one'.*such as cross:L1H0"):
+        parse_recipe(HEADED.replace("cross:L1H0", "L one"))

@@ -10,10 +10,12 @@ import pytest
 from attnscope.models import load
 from attnscope.models.pictures import picture_of_tokens
 from attnscope.paths import resources_folder
+from attnscope.records.sites import labelled_head
 from attnscope.records.training import Evaluated, Finished, Step
 from attnscope.trace import load_traces
 from attnscope.training import parse_recipe, read_run, train
 from attnscope.training.inspections import read_inspections
+from attnscope.viewmodels.training.recipe_text import watched_head
 
 RECIPES = sorted((resources_folder() / "recipes").glob("*.toml"), key=lambda path: path.stem)
 NAMES = {
@@ -124,6 +126,14 @@ def test_that_every_kept_run_is_of_its_recipe_and_whole(name: str) -> None:
     assert isinstance(kept.events[-1], Finished)
     right = [event.accuracy for event in kept.events if isinstance(event, Evaluated)]
     assert right[-1] >= max(right) - 0.02, "what is shown last is what was learned"
+
+
+@pytest.mark.parametrize("name", sorted(path.name for path in (resources_folder() / "films").iterdir()))
+def test_that_the_head_that_a_kept_run_opens_on_is_one_of_its_model(name: str) -> None:
+    kept = read_run(resources_folder() / "films" / name)
+    head = watched_head(kept.recipe)
+    sites = load_traces(kept.probes[-1][1])[0].sites
+    assert not head or labelled_head(head, sites) is not None
 
 
 @pytest.mark.parametrize("name", ["shared", "retention", "selective", "reversible"])

@@ -379,3 +379,28 @@ def test_that_a_run_that_is_over_opens_on_its_telling_head_until_the_person_choo
     watch.replay.go_to(0)
     answer()
     assert watch.head == HeadRef(stack="cross", layer=1, head=0)
+
+
+@pytest.mark.parametrize(
+    ("named", "head"),
+    [
+        ("cross:L1H1", HeadRef(stack="cross", layer=1, head=1)),
+        ("encoder:L0H1", HeadRef(stack="encoder", layer=0, head=1)),
+        ("cross:L9H0", HeadRef(stack="cross", layer=1, head=0)),  # no such layer: what tells most
+        ("", HeadRef(stack="cross", layer=1, head=0)),
+    ],
+)
+def test_that_a_run_opens_on_the_head_that_its_recipe_names(desk: Desk, named: str, head: HeadRef) -> None:
+    watch = desk.watch
+    watch.begin_run(is_live=False)
+    watch.open_on(named)
+    watch.set_watched(True)
+    watch.replay.add_told(
+        RunOpened(number=1, folder="run", recipe=RECIPE, events=(), checkpoints=((1, "run/1"),))
+    )
+    watch.replay.go_to(0)
+    desk.state.handle(traced(desk.traces[-1]))
+    assert watch.head == head
+    assert watch.stack == head.stack
+    watch.begin_run(is_live=False)
+    assert watch._first_head == ""

@@ -333,9 +333,13 @@ def test_that_a_checkpoint_opens_on_the_watched_sentence(qtbot):
     desk = Desk().open()
     window = make(qtbot, desk)
     window._training.watch.set_text("three two one")
+    window._training.watch.head = ref(0, 1)
     window.openings.open_checkpoint("runs/x/checkpoints/7")
     desk.answer()
     assert desk.session.text == "three two one"
+    assert desk.session.primary == ref(0, 1)
+    desk.open()
+    assert desk.session.primary != ref(0, 1)  # another model has its own
     assert window.view.page == "explore"
 
 

@@ -8,6 +8,7 @@ from psygnal import SignalInstance
 from attnscope.records.messages import LoadModel, ModelLoaded, Progress
 from attnscope.records.models import ModelInfo, Sample
 from attnscope.records.requests import Reply
+from attnscope.records.sites import HeadRef
 from attnscope.viewmodels.query import Requests
 from attnscope.viewmodels.session.notices import OPENING, Notices
 
@@ -32,11 +33,12 @@ def short_name(source: str) -> str:
 class SampleKept:
     """The samples that count: those of the open model, and the one that was `given` last.
 
-    `to_come` is what the model that is being opened is to begin with.
+    `to_come` is what the model that is being opened is to begin with, `head_to_come` the head.
     """
 
     given: Sample | None = None
     to_come: Sample | None = None
+    head_to_come: HeadRef | None = None
 
     def take(self, sample: Sample | None) -> None:
         """The program shows this sample, or what a person made; nothing else is to come."""
@@ -77,9 +79,16 @@ class Opening:
         self._requests, self._notices, self._samples = requests, notices, samples
         self._take, self._changed = take, changed
 
-    def load(self, source: str, device: str = "auto", *, sample: Sample | None = None) -> None:
-        """Open a model, on `sample` when given; the present one stays until the new one is complete."""
-        self._samples.to_come = sample
+    def load(
+        self,
+        source: str,
+        device: str = "auto",
+        *,
+        sample: Sample | None = None,
+        head: HeadRef | None = None,
+    ) -> None:
+        """Open a model, on `sample` and `head` when given; the present one stays until it is complete."""
+        self._samples.to_come, self._samples.head_to_come = sample, head
         self.busy = Busy(source=source, what=f"Loading {short_name(source)}…")
         self.number = self._requests.send(LoadModel(source=source, device=device))
         self._notices.drop(*OPENING)

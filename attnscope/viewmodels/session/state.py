@@ -522,7 +522,12 @@ class Session:
         self.maps.fetch()
 
     def first_choice(self, stack: Stack | None) -> HeadRef | None:
-        """The head that training guided, or the most striking one, of a stack or of the last."""
+        """The head that was asked for with the model, or that training guided, or the most striking one, of a
+        stack or of the last.
+        """
+        asked, sites = self.texts.samples.head_to_come, self.model.sites if self.model else ()
+        if asked is not None and stack is None and any(asked in site.heads for site in sites):
+            return asked
         guided = self.model.guided if self.model else None
         if guided is not None and stack in (None, guided.stack):
             return guided
@@ -530,4 +535,4 @@ class Session:
             "read-in" if "latents" in self.stacks else None
         )  # what they read tells most
         wanted = stack or of_latents or next(reversed(self.stacks), None)
-        return first_choice(wanted, self.traced, self.model.sites if self.model else ())
+        return first_choice(wanted, self.traced, sites)

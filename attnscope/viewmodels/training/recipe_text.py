@@ -105,17 +105,25 @@ def recipe_value(text: str, section: str, key: str) -> object | None:
 
 def watched_sentences(text: str) -> tuple[tuple[str, str | None], ...]:
     """The sentences that a recipe watches, each with its target, where it has one."""
-    try:
-        watches = parse_toml(text).get("watch")
-    except tomllib.TOMLDecodeError:
-        return ()
-    tables = [watch for watch in watches if isinstance(watch, dict)] if isinstance(watches, list) else []
-    found = ((table.get("text"), table.get("target")) for table in tables)
+    found = ((table.get("text"), table.get("target")) for table in _watches(text))
     return tuple(
         (sentence, target if isinstance(target, str) and target.strip() else None)
         for sentence, target in found
         if isinstance(sentence, str)
     )
+
+
+def watched_head(text: str) -> str:
+    """The head that a recipe wants to be looked at first, such as `cross:L1H0`; empty where it names none."""
+    return next((str(table.get("head", "")) for table in _watches(text)), "")
+
+
+def _watches(text: str) -> list[dict[str, object]]:
+    try:
+        watches = parse_toml(text).get("watch")
+    except tomllib.TOMLDecodeError:
+        return []
+    return [watch for watch in watches if isinstance(watch, dict)] if isinstance(watches, list) else []
 
 
 def with_recipe_value(text: str, section: str, key: str, value: str) -> str:

@@ -30,7 +30,7 @@ from attnscope.viewmodels.query import Requests
 from attnscope.viewmodels.training.follower import Follower
 from attnscope.viewmodels.training.planning import PlanState, Wish
 from attnscope.viewmodels.training.recipe_draft import RecipeDraft
-from attnscope.viewmodels.training.recipe_text import fresh_folder, watched_sentences
+from attnscope.viewmodels.training.recipe_text import fresh_folder, watched_head, watched_sentences
 from attnscope.viewmodels.training.runs_list import RunsState
 from attnscope.viewmodels.training.status import (
     IDLE,
@@ -175,6 +175,7 @@ class ReadRuns:
         page.clear_run()
         run.folder = reply.folder
         watch.replay.keep(watched_sentences(reply.recipe))
+        watch.open_on(watched_head(reply.recipe))
         if is_film:
             watch.suggest_text(watched_sentences(reply.recipe))
         else:
@@ -314,6 +315,7 @@ class TrainingState:
             self.clear_run()
         self.watch.take_suggestion()
         self.watch.replay.keep(self.recipe.watched)
+        self.watch.open_on(watched_head(self.recipe.text))
         wish = dataclasses.asdict(self.place.wish)
         self._run_number = self._requests.send(StartTraining(**wish, may_lengthen=may_lengthen))
         self.run.folder, self.run.save_failure = out, None

@@ -17,7 +17,7 @@ from attnscope.records.messages import TRAINING_MODEL, Failed, RunOpened, Traced
 from attnscope.records.outputs import OutputWritten
 from attnscope.records.requests import Reply
 from attnscope.records.runs import RunNews
-from attnscope.records.sites import HeadRef, Stack
+from attnscope.records.sites import HeadRef, Stack, labelled_head
 from attnscope.viewmodels.maps.aggregation import labelled
 from attnscope.viewmodels.maps.aspect import PLAIN
 from attnscope.viewmodels.query import Requests
@@ -313,6 +313,7 @@ class WatchState:
         self._suggested: Sentences = ()
         self._is_model_known = False
         self._is_opening = True
+        self._first_head = ""
         self._freshness = 0
         self._shown = self._answered = NO_PICTURE
         self._answered_at = 0.0
@@ -352,6 +353,10 @@ class WatchState:
         self._suggested = sentences[:1] or (("", None),)
         if not self.replay.is_live and not self.replay.checkpoints:
             self.take_suggestion()
+
+    def open_on(self, head: str) -> None:
+        """Look at this head first, named as `cross:L1H0`, where the model of the run has it."""
+        self._first_head = head
 
     def take_suggestion(self) -> None:
         """Watch what was suggested last, unless the person has typed a sentence: a run is about to begin."""
@@ -431,7 +436,7 @@ class WatchState:
         """Forget the run before; the picture stays until a new one has come."""
         self.replay.clear()
         self._pending, self._shown, self._answered = _Asked(), NO_PICTURE, NO_PICTURE
-        self.note, self._is_model_known, self._is_opening = "", False, True
+        self.note, self._is_model_known, self._is_opening, self._first_head = "", False, True, ""
         self.replay.set_live(is_live)
         self.take_suggestion()
 
@@ -476,7 +481,10 @@ class WatchState:
         self._answered_at = self._clock()
         known = {head for grid in traced.grids for head in grid.site.heads}
         is_kept = self._is_opening and wish.model != TRAINING_MODEL
-        if is_kept or self.stack not in self.stacks or self.head not in known:
+        first = labelled_head(self._first_head, [grid.site for grid in traced.grids])
+        if self._is_opening and first is not None:
+            self.stack, self.head = first.stack, first
+        elif is_kept or self.stack not in self.stacks or self.head not in known:
             self.stack = telling_stack(traced.grids)
             last = self.grids[-1].site if self.grids else None
             self.head = telling_head(self.grids) if is_kept else last.heads[0] if last else None

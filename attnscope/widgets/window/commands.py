@@ -123,7 +123,7 @@ class Openings:
         """Look at a checkpoint on the sentence that is watched."""
         watch = self._training.watch
         sample = Sample(text=watch.text, target=watch.target) if watch.text.strip() else None
-        self._session.opening.load(folder, sample=sample)
+        self._session.opening.load(folder, sample=sample, head=watch.head)
         self._view.show_page("explore")
 
     def train_further(self) -> None:
