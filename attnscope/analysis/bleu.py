@@ -11,6 +11,8 @@ a mean over texts: an interval comes from drawing texts again and counting anew.
 are smoothed as sacrebleu does by default (`exp`). Case counts; words are split as by mteval-v13a.
 """
 
+import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -33,7 +35,8 @@ _ORDER = 4
 class BleuScore:
     """BLEU of a corpus, 0…100, with the ends of its 95 % interval.
 
-    `brevity` is the factor for hypotheses that are shorter than their references, 1 when they are not.
+    `brevity` is the factor for hypotheses that are shorter than their references, 1 when they are not:
+    `n_words` and `n_right_words` are their words, c and r.
     `signature` names sacrebleu's version and settings, as a paper has to.
     """
 
@@ -44,12 +47,16 @@ class BleuScore:
     brevity: float
     n_texts: int
     signature: str
+    n_words: int = 0
+    n_right_words: int = 0
 
 
-def bleu(hypotheses: Sequence[str], references: Sequence[str | Sequence[str]]) -> BleuScore:
+def bleu(
+    hypotheses: Sequence[str], references: Sequence[str | Sequence[str]], *, has_interval: bool = True
+) -> BleuScore:
     """BLEU of texts against one reference each, or several, of which each n-gram may stand in any.
 
-    Raises UserError without sacrebleu or for no texts.
+    Without an interval its ends are NaN. Raises UserError without sacrebleu or for no texts.
     """
     if len(hypotheses) != len(references) or not references:
         raise UserError(
@@ -58,12 +65,14 @@ def bleu(hypotheses: Sequence[str], references: Sequence[str | Sequence[str]]) -
             action="Give a reference for each text.",
         )
     right = [[one] if isinstance(one, str) else list(one) for one in references]
-    pairs = zip(hypotheses, right, strict=True)
-    counts = np.stack([count_ngrams(text, *several) for text, several in pairs])
+    low = high = math.nan
     counter = _counter(is_whole=True)
     streams = list(zip_longest(*right))  # sacrebleu's order, None where a text has no more references
     whole = counter.corpus_score(list(hypotheses), streams)
-    low, high = interval_of_sums(counts, bleu_of, limits=(0.0, 100.0))
+    if has_interval:
+        pairs = zip(hypotheses, right, strict=True)
+        counts = np.stack([count_ngrams(text, *several) for text, several in pairs])
+        low, high = interval_of_sums(counts, bleu_of, limits=(0.0, 100.0))
     return BleuScore(
         value=float(whole.score),
         low=low,
@@ -72,6 +81,8 @@ def bleu(hypotheses: Sequence[str], references: Sequence[str | Sequence[str]]) -
         brevity=float(whole.bp),
         n_texts=len(references),
         signature=str(counter.get_signature()),
+        n_words=int(whole.sys_len),
+        n_right_words=int(whole.ref_len),
     )
 
 
@@ -84,6 +95,55 @@ def count_ngrams(hypothesis: str, *references: str) -> Counts:
     """What one text adds to the sums, [10]; its length is held against the reference nearest in length."""
     scored = _counter().sentence_score(hypothesis, list(references))
     return np.array([*scored.counts, *scored.totals, scored.sys_len, scored.ref_len], dtype=np.float64)
+
+
+def by_length(
+    sources: Sequence[str],
+    hypotheses: Sequence[str],
+    references: Sequence[Sequence[str]],
+    n_words: int,
+) -> list[tuple[int, int, BleuScore]]:
+    """The BLEU of texts whose sources have from 1 to `n_words` words, and so on: least, most, score.
+
+    Words are what stands between spaces. Texts without a reference, and parts without a text, are left out
+    (Bahdanau et al. 2014, figure 2).
+    """
+    parts: dict[int, list[int]] = {}
+    for index, (source, right) in enumerate(zip(sources, references, strict=True)):
+        if any(one.strip() for one in right):
+            parts.setdefault((max(1, len(source.split())) - 1) // n_words, []).append(index)
+    found = []
+    for part, own in sorted(parts.items()):
+        told = [[one for one in references[index] if one.strip()] for index in own]
+        score = bleu([hypotheses[index] for index in own], told)
+        found.append((part * n_words + 1, (part + 1) * n_words, score))
+    return found
+
+
+def matched_ngrams(
+    hypothesis: str, references: Sequence[str]
+) -> tuple[tuple[str, ...], tuple[tuple[bool, ...], ...]]:
+    """The words of a text as they are counted, and for n = 1 … 4 which n-gram that begins at each is matched.
+
+    An n-gram counts as often as a reference has it, from the left (Papineni et al. 2002, section 2.1).
+    """
+    split = _counter().tokenizer
+    words, others = split(hypothesis).split(), [split(one).split() for one in references]
+    found = []
+    for n in range(1, _ORDER + 1):
+        left: Counter[tuple[str, ...]] = Counter()
+        for other in others:
+            left |= Counter(_ngrams(other, n))
+        row = []
+        for gram in _ngrams(words, n):
+            row.append(left[gram] > 0)
+            left[gram] -= row[-1]
+        found.append(tuple(row))
+    return tuple(words), tuple(found)
+
+
+def _ngrams(words: Sequence[str], n: int) -> list[tuple[str, ...]]:
+    return [tuple(words[i : i + n]) for i in range(len(words) - n + 1)]
 
 
 def bleu_of(sums: Counts) -> NDArray[np.float64]:

@@ -85,6 +85,8 @@ def run(arguments: argparse.Namespace) -> int:
         sources, lines = _held_out(sources, lines, arguments.held_out)
     references: list[tuple[str, ...]] = [(line,) for line in lines] if any(lines) else []
     if arguments.all_references:
+        from attnscope.text.corpora import sources_once
+
         sources, references = sources_once(sources, references)
     if arguments.by_length is not None and not references:
         raise UserError(
@@ -106,6 +108,8 @@ def run(arguments: argparse.Namespace) -> int:
                 say(line)
         found.score = _score(found.lines, references)
         if arguments.by_length is not None:
+            from attnscope.analysis.bleu import by_length
+
             found.parts = by_length(sources, found.lines, references, arguments.by_length)
     finally:
         _hand_over(found, arguments)
@@ -229,16 +233,6 @@ def sources_of(columns: list[list[str]], where: str) -> tuple[list[str], list[st
     return sources, [line[1] if len(line) > 1 else "" for line in columns] if n_both else []
 
 
-def sources_once(
-    sources: list[str], references: list[tuple[str, ...]]
-) -> tuple[list[str], list[tuple[str, ...]]]:
-    """Each source once, in the order of its first line, with all its references where there are any."""
-    found: dict[str, list[str]] = {source: [] for source in sources}
-    for source, several in zip(sources, references, strict=bool(references)):
-        found[source] += several
-    return list(found), [tuple(several) for several in found.values()] if references else []
-
-
 def score_sentence(score: "BleuScore") -> str:
     """The score as a paper states it."""
     parts = "/".join(f"{p:.1f}" for p in score.precisions)
@@ -251,25 +245,6 @@ def length_sentence(score: "BleuScore") -> str:
 
     told = Estimate(value=score.value, low=score.low, high=score.high, n=score.n_texts)
     return f"BLEU {with_interval(score.value, score.low, score.high)}, {told.basis}"
-
-
-def by_length(
-    sources: list[str], lines: list[str], references: list[tuple[str, ...]], n_words: int
-) -> "list[tuple[int, int, BleuScore]]":
-    """The BLEU of texts whose sources have from 1 to `n_words` words, and so on: least, most, score.
-
-    Words are what stands between spaces. Parts without a text are left out (Bahdanau et al. 2014, figure 2).
-    """
-    parts: dict[int, list[int]] = {}
-    for index, (source, right) in enumerate(zip(sources, references, strict=True)):
-        if any(one.strip() for one in right):
-            parts.setdefault((max(1, len(source.split())) - 1) // n_words, []).append(index)
-    found = []
-    for part, own in sorted(parts.items()):
-        score = _score([lines[index] for index in own], [references[index] for index in own])
-        if score is not None:
-            found.append((part * n_words + 1, (part + 1) * n_words, score))
-    return found
 
 
 def _translate(

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar, get_args
 
 from attnscope.fields import fields_of, values_of
 from attnscope.records.charts import CellMap, Chart
-from attnscope.records.experiments import CollapseQuestion, ExperimentAnswer, Question
+from attnscope.records.experiments import ExperimentAnswer, OpenModel, Question
 from attnscope.schemes.registry import Scheme
 
 LabGroup = Literal["Scores", "Masks", "Positions", "Depth and training", "Attention or recurrence", "Tokens"]
@@ -96,8 +96,8 @@ class Lab(LabEntry, Generic[C, S]):
         """The choice when a cell of one of its maps is clicked."""
         return choice
 
-    def question(self, choice: C, of_model: CollapseQuestion | None) -> Question | None:
-        """What the worker is asked; `of_model` is what can be asked of the open model."""
+    def question(self, choice: C, opened: OpenModel | None) -> Question | None:
+        """What the worker is asked; `opened` is the open model, None without a window."""
         return None if self.asks is None else asked(self.asks, choice)
 
     def completed(self, choice: C) -> C:

@@ -25,6 +25,7 @@ from attnscope.records.experiments import (
     CollapseFinding,
     CollapseQuestion,
     ExperimentAnswer,
+    OpenModel,
     Question,
 )
 
@@ -448,5 +449,7 @@ class RankCollapse(Lab[CollapseChoice, Collapse]):
         """The layer nearest to the place dragged to."""
         return replace(choice, layer=min(max(round(x), 0), choice.n_layers))
 
-    def question(self, choice: CollapseChoice, of_model: CollapseQuestion | None) -> Question | None:
-        return of_model
+    def question(self, choice: CollapseChoice, opened: OpenModel | None) -> Question | None:
+        if opened is None or not opened.text:
+            return None
+        return CollapseQuestion(model=opened.key, text=opened.text, target=opened.target)

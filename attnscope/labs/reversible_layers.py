@@ -175,5 +175,5 @@ class ReversibleLayers(Lab[StoreChoice, Stores]):
     resolve = staticmethod(compare_stores)
     charts = staticmethod(store_charts)
 
-    def question(self, choice: StoreChoice, of_model: object) -> StoreQuestion:
+    def question(self, choice: StoreChoice, opened: object) -> StoreQuestion:
         return asked(StoreQuestion, choice)

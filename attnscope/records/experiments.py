@@ -40,6 +40,20 @@ DISTANCES: tuple[int, ...] = (1, 2, 4, 8, 16, 24, 32, 48)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OpenModel:
+    """The open model as labs may ask about it: `key` tells it from others, `text` is what it has read.
+
+    `translates` says that it writes one text after another, `is_toy` that it knows a few whole words.
+    """
+
+    key: str
+    text: str = ""
+    target: str | None = None
+    translates: bool = False
+    is_toy: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CollapseQuestion:
     """How the tokens of a text become alike in the open model; `model` is its hash."""
 
@@ -392,6 +406,85 @@ class StepsFinding:
     rows: tuple[StepsRow, ...]
 
 
+WritingWay = Literal["greedy", "beams"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BleuQuestion:
+    """The BLEU of a translator on pairs of sentences: the first `n_pairs` of a file, or those that come with
+    the program.
+
+    `model` is the open one, else english-french. `stamp` tells the file from what it was before. With a
+    `held_out` share only pairs that this share kept from training by their checksums are read.
+    """
+
+    model: str = ""
+    way: WritingWay = "greedy"
+    n_beams: int = 4
+    file: str = ""
+    stamp: str = ""
+    held_out: float = 0.0
+    n_pairs: int = 60
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BleuText:
+    """One translation: the `words` that are counted, and for n = 1 … 4 which n-grams a reference has.
+
+    `index` is its place among the texts. `matches[n - 1]` has the n-gram that begins at each word.
+    """
+
+    index: int
+    source: str
+    written: str
+    references: tuple[str, ...]
+    words: tuple[str, ...]
+    matches: tuple[tuple[bool, ...], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BleuNumbers:
+    """BLEU of some texts, 0…100, with the ends of its 95 % interval, NaN while it is not drawn.
+
+    `n_words` have the translations, `n_right_words` the references that they are held against.
+    """
+
+    value: float
+    low: float
+    high: float
+    precisions: tuple[float, ...]
+    brevity: float
+    n_texts: int
+    n_words: int
+    n_right_words: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BleuPart:
+    """BLEU of the texts whose sources have from `first` to `last` words."""
+
+    first: int
+    last: int
+    score: BleuNumbers
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BleuFinding:
+    """The translations that are made, short sources first, and their score; parts by length at the end.
+
+    `n_cut` were cut before they ended. `signature` names sacrebleu's version and settings.
+    """
+
+    question: BleuQuestion
+    name: str
+    pairs: str
+    texts: tuple[BleuText, ...]
+    score: BleuNumbers
+    parts: tuple[BleuPart, ...]
+    n_cut: int
+    signature: str
+
+
 Question = (
     CollapseQuestion
     | GradientQuestion
@@ -403,6 +496,7 @@ Question = (
     | DelayQuestion
     | StoreQuestion
     | StepsQuestion
+    | BleuQuestion
 )
 Finding = (
     CollapseFinding
@@ -415,6 +509,7 @@ Finding = (
     | DelayFinding
     | StoreFinding
     | StepsFinding
+    | BleuFinding
 )
 F = TypeVar("F", bound=Finding)
 

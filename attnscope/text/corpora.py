@@ -86,6 +86,16 @@ def columns_of_lines(lines: Iterable[str], where: str | Path) -> list[list[str]]
     return [columns_of(line, number, where) for number, line in enumerate(lines, start=1)]
 
 
+def sources_once(
+    sources: Sequence[str], references: Sequence[tuple[str, ...]]
+) -> tuple[list[str], list[tuple[str, ...]]]:
+    """Each source once, in the order of its first line, with all its references where there are any."""
+    found: dict[str, list[str]] = {source: [] for source in sources}
+    for source, several in zip(sources, references, strict=bool(references)):
+        found[source] += several
+    return list(found), [tuple(several) for several in found.values()] if references else []
+
+
 def split(items: Sequence[Item], validation_share: float) -> tuple[list[Item], list[Item]]:
     """Training items and validation items: the last ones, because neighbours in a text resemble each other.
 

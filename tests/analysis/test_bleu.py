@@ -8,7 +8,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from attnscope.analysis.bleu import bleu, bleu_of, count_ngrams
+from attnscope.analysis.bleu import bleu, bleu_of, count_ngrams, matched_ngrams
 from attnscope.errors import UserError
 
 WRITTEN = ("the cat sat on the mat today", "a dog runs fast on the road now", "we saw two men , both old")
@@ -68,3 +68,44 @@ def test_that_without_the_library_it_is_said_how_to_get_it() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert 'pip install "sacrebleu' in done.stdout
+
+
+def _slow_matches(words: list[str], references: list[list[str]], n: int) -> list[bool]:
+    """Each n-gram from the left; it is matched while a reference has it more often than it was matched."""
+    found: list[bool] = []
+    for i in range(len(words) - n + 1):
+        gram = words[i : i + n]
+        most = max(sum(other[k : k + n] == gram for k in range(len(other) - n + 1)) for other in references)
+        used = sum(hit and words[k : k + n] == gram for k, hit in enumerate(found))
+        found.append(used < most)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("hypothesis", "references"),
+    [
+        ("the the the the the the the", ["the cat is on the mat", "there is a cat on the mat"]),
+        ("Le chat, s'il te plaît.", ["Le chat dort, s'il te plaît."]),
+        ("a b a b a b", ["b a b a", "a b c"]),
+        ("", ["a b"]),
+        ("x", ["y"]),
+    ],
+)
+def test_that_matched_n_grams_are_those_that_sacrebleu_counts(hypothesis: str, references: list[str]) -> None:
+    words, matches = matched_ngrams(hypothesis, references)
+    split = [list(matched_ngrams(one, ["x"])[0]) for one in references]
+    assert len(matches) == 4
+    for n, row in enumerate(matches, start=1):
+        assert list(row) == _slow_matches(list(words), split, n)
+    counts = count_ngrams(hypothesis, *references)
+    assert [sum(row) for row in matches] == counts[:4].tolist()
+    assert [len(row) for row in matches] == counts[4:8].tolist()
+
+
+def test_that_the_words_of_a_score_make_its_brevity_and_that_an_interval_may_be_left_out() -> None:
+    texts, right = ["a b c d e"] * 6, ["a b c d e f g"] * 6
+    scored, quick = bleu(texts, right), bleu(texts, right, has_interval=False)
+    assert (scored.n_words, scored.n_right_words) == (30, 42)
+    assert scored.brevity == pytest.approx(math.exp(1 - 42 / 30))
+    assert quick.value == scored.value
+    assert math.isnan(quick.low)

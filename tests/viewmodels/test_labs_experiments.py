@@ -76,8 +76,10 @@ def test_that_a_failure_is_told_and_a_stop_forgets() -> None:
 
 def test_that_another_model_is_another_question_and_begins_again_what_it_ended() -> None:
     state, posted, told = make()
-    own = state.own_question()
-    assert isinstance(own, CollapseQuestion)
+    opened = state.open_model()
+    assert opened is not None
+    own = CollapseQuestion(model=opened.key, text=opened.text, target=opened.target)
+    assert own.text
     state.ask(own)
     finding = CollapseFinding(question=own, name="tiny", stack="encoder", curves=())
     state.handle(ExperimentNews(number=posted[0].number, n_done=1, n_total=1, finding=finding, is_done=True))

@@ -12,10 +12,12 @@ from psygnal import Signal, SignalGroup
 
 from attnscope.records.experiments import (
     NO_ANSWER,
+    BleuQuestion,
     CollapseQuestion,
     ExperimentAnswer,
     ExperimentNews,
     Finding,
+    OpenModel,
     Question,
     RunExperiment,
 )
@@ -75,14 +77,18 @@ class ExperimentsState:
         """What came with the program, read when it is first asked for."""
         return self._read_kept()
 
-    def own_question(self) -> CollapseQuestion | None:
-        """What can be asked of the open model on its text; None without both."""
-        session = self._session
-        if session.model is None or session.traced is None or not session.text.strip():
+    def open_model(self) -> OpenModel | None:
+        """The open model, and the text that it has read; None without one."""
+        session, info = self._session, self._session.model
+        if info is None:
             return None
-        info = session.model
-        return CollapseQuestion(
-            model=f"{info.source} {info.sha256}", text=session.text, target=session.target
+        has_read = session.traced is not None and bool(session.text.strip())
+        return OpenModel(
+            key=f"{info.source} {info.sha256}",
+            text=session.text if has_read else "",
+            target=session.target if has_read else None,
+            translates=info.form == "encoder-decoder" and info.objective == "translation",
+            is_toy=any(info.words),
         )
 
     def answer(self, question: Question) -> ExperimentAnswer:
@@ -91,7 +97,9 @@ class ExperimentsState:
             return ExperimentAnswer(finding=self._known[question], is_exact=True)
         if question in self._kept:
             return ExperimentAnswer(finding=self._kept[question], is_exact=True, is_kept=True)
-        is_of_model = isinstance(question, CollapseQuestion)  # another model's finding would mislead
+        is_of_model = isinstance(
+            question, CollapseQuestion | BleuQuestion
+        )  # another model's finding would mislead
         latest = None if is_of_model else self._latest.get(type(question))
         if question in self._refused:
             return ExperimentAnswer(error=self._refused[question])

@@ -68,7 +68,7 @@ class ExperimentDesk(QObject, Generic[C]):
         self._show()
 
     def _question(self) -> Question | None:
-        return self._plan.question(self._lab.choice, self._state.own_question())
+        return self._plan.question(self._lab.choice, self._state.open_model())
 
     def _answer(self) -> ExperimentAnswer | None:
         question = self._question()
