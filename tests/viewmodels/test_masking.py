@@ -48,6 +48,7 @@ def test_that_special_tokens_and_closing_signs_stay_with_their_sentence():
 
 def test_that_example_graphs_are_edge_lists():
     assert graph_text("ring", 3) == "0 2\n1 0\n2 1"
+    assert graph_text("tree", 6) == "1 0\n2 0\n3 1\n4 1\n5 2"
     assert graph_text("star", 3) == "1 0\n2 0"
 
 
@@ -136,7 +137,7 @@ def test_that_a_mask_goes_with_its_text_and_into_sessions_scripts_and_commands()
     )
     assert "'rows': ['0-1', '1', '2', '3']" in python_script(shown)
     assert "'--mask-rows=0-1;1;2;3'" in command_line(shown)
-    drawn = mask_of(setting.interventions[0].cells, "encoder", "of an edge list")
+    drawn = mask_of(setting.interventions[0].cells, "encoder", "edge list")
     desk.session.texts.set_text("another text")
     assert state.mask is None
     desk.answer()

@@ -25,6 +25,16 @@ def centre(dialog, row, column):
     return dialog.grid.cell_rect((row, column)).center().toPoint()
 
 
+def test_that_the_editor_is_no_larger_than_the_window_on_a_projector(qtbot):
+    desk = Desk().open()
+    window = MainWindow(states_of(desk.session), Settings(theme="projector"))
+    qtbot.addWidget(window)
+    window.resize(1280, 800)
+    dialog = MaskDialog(desk.session, window)
+    assert dialog.height() <= 800
+    assert dialog.minimumSizeHint().height() <= 800
+
+
 def test_that_a_drag_paints_every_cell_on_its_way_as_one_step(qtbot):
     desk = Desk().open()
     dialog = dialog_of(qtbot, desk)
@@ -63,6 +73,27 @@ def test_that_presets_are_taken_marked_and_given_up(qtbot):
     dialog.own_button.click()
     assert dialog.state.mask is None
     assert not dialog.own_button.isEnabled()
+
+
+@pytest.mark.parametrize(
+    ("graph", "keys"),
+    [
+        ("chain", ((0,), (0, 1), (1, 2), (2, 3))),
+        ("ring", ((0, 3), (0, 1), (1, 2), (2, 3))),
+        ("star", ((0,), (0, 1), (0, 2), (0, 3))),
+        ("tree", ((0,), (0, 1), (0, 2), (1, 3))),
+    ],
+)
+def test_that_an_example_graph_is_used_at_once_and_its_list_can_be_changed(qtbot, graph, keys):
+    desk = Desk().open()
+    dialog = dialog_of(qtbot, desk)
+    dialog.use_graph(graph)
+    assert [tuple(row.nonzero()[0].tolist()) for row in dialog.state.cells] == list(keys)
+    assert dialog.count.text() == f"{sum(map(len, keys))} of 16 cells allowed · {graph}"
+    dialog.edges.appendPlainText("0 2")
+    dialog.use_button.click()
+    assert dialog.state.cells[0, 2]
+    assert dialog.count.text().endswith("· edge list")
 
 
 def test_that_an_edge_list_comes_from_a_file_and_wrong_ones_are_told(qtbot, tmp_path):

@@ -73,8 +73,18 @@ def _same(keys: Sequence[object]) -> Cells:
     return np.asarray(codes[:, None] == codes[None, :])
 
 
-def graph_text(kind: Literal["chain", "ring", "star"], n_tokens: int) -> str:
-    """An edge list to begin with: each token and the one before, closed to a ring, or all and the first."""
+Graph = Literal["chain", "ring", "star", "tree"]
+GRAPHS: dict[Graph, str] = {
+    "chain": "Chain: each and the one before",
+    "ring": "Ring: a chain that is closed",
+    "star": "Star: all and the first",
+    "tree": "Tree: each and its parent, two children a parent",
+}
+"""Graphs to begin with, in words."""
+
+
+def graph_text(kind: Graph, n_tokens: int) -> str:
+    """The edge list of a graph over so many tokens."""
     match kind:
         case "chain":
             return "\n".join(f"{i} {i - 1}" for i in range(1, n_tokens))
@@ -82,5 +92,7 @@ def graph_text(kind: Literal["chain", "ring", "star"], n_tokens: int) -> str:
             return "\n".join(f"{i} {(i - 1) % n_tokens}" for i in range(n_tokens))
         case "star":
             return "\n".join(f"{i} 0" for i in range(1, n_tokens))
+        case "tree":
+            return "\n".join(f"{i} {(i - 1) // 2}" for i in range(1, n_tokens))
         case _:
             raise TypeError(f"no graph {kind}")

@@ -35,12 +35,12 @@ Cell = tuple[int, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MaskedCells:
-    """Which token may see which, bool [n_tokens, n_tokens], in words; `is_drawn`: not by the model itself."""
+    """Which token may see which, bool [n_tokens, n_tokens], in words; `name` is that of a mask in use."""
 
     cells: Cells
     tokens: tuple[Token, ...]
     is_causal: bool
-    is_drawn: bool
+    name: str
 
     @property
     def blind(self) -> tuple[int, ...]:
@@ -54,7 +54,7 @@ class MaskedCells:
         n = len(cells)
         seen = np.tril(cells) if self.is_causal else cells
         n_most = n * (n + 1) // 2 if self.is_causal else n * n
-        whose = "drawn" if self.is_drawn else "the model's own mask"
+        whose = self.name or "the model's own mask"
         return f"{int(seen.sum()):,} of {n_most:,} cells allowed · {whose}"
 
     @property
@@ -106,7 +106,7 @@ class EdgeLists:
         self.has_loops = has_loops
         self._tell()
 
-    def use(self, text: str, name: str = "of an edge list") -> bool:
+    def use(self, text: str, name: str = "edge list") -> bool:
         """Take the cells of an edge list; False, and `error`, when it is not understood."""
         try:
             edges = edges_from_text(text, self._tokens())
@@ -274,7 +274,7 @@ class MaskState:
             cells=self.cells,
             tokens=self.tokens,
             is_causal=self.is_causal,
-            is_drawn=self.mask is not None,
+            name=self.mask.name if self.mask is not None else "",
         )
 
     @property

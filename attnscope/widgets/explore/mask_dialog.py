@@ -37,7 +37,7 @@ from PySide6.QtWidgets import (
 
 from attnscope.figures.plain import isolated, plain_piece, plain_text
 from attnscope.figures.style import SMALL_PX, font, text_width, type_px
-from attnscope.viewmodels.session.mask_presets import PRESETS, Preset, graph_text
+from attnscope.viewmodels.session.mask_presets import GRAPHS, PRESETS, Graph, Preset, graph_text
 from attnscope.viewmodels.session.masking import Cell, MaskState
 from attnscope.viewmodels.session.state import Session
 from attnscope.widgets.form_parts import column, inset_text, row
@@ -271,7 +271,8 @@ class MaskDialog(Dressing, QDialog):
     ) -> None:
         super().__init__(parent)
         self.setWindowTitle("Custom mask")
-        self.resize(round(type_px(940)), round(type_px(680)))
+        wanted = QSize(round(type_px(940)), round(type_px(680)))
+        self.resize(wanted if parent is None else wanted.boundedTo(parent.window().size()))
         self._session, self._choose_file = session, choose_file
         self._pointed = (-1, -1)
         self.state = MaskState(session)
@@ -395,20 +396,12 @@ class MaskDialog(Dressing, QDialog):
         return grid
 
     def _build_edges(self, layout: QVBoxLayout) -> None:
-        graphs = tool_button("Example", "Example edge lists")
+        graphs = tool_button("Example ▾", "Example edge lists")
         graphs.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
         menu = QMenu(graphs)
-        for kind, text in (
-            ("chain", "Chain: each and the one before"),
-            ("ring", "Ring: a chain that is closed"),
-            ("star", "Star: all and the first"),
-        ):
+        for kind, text in GRAPHS.items():
             action = QAction(text, menu)
-            action.triggered.connect(
-                lambda _checked=False, wanted=kind: self.edges.setPlainText(
-                    graph_text(wanted, len(self.state.tokens))
-                )
-            )
+            action.triggered.connect(lambda _checked=False, wanted=kind: self.use_graph(wanted))
             menu.addAction(action)
         graphs.setMenu(menu)
         layout.addLayout(row(PlainLabel("Edge list", "section"), None, graphs))
@@ -488,6 +481,11 @@ class MaskDialog(Dressing, QDialog):
 
     def _on_own(self) -> None:
         self.state.drop()
+
+    def use_graph(self, kind: Graph) -> None:
+        """Write the edge list of a graph, to be changed from there, and use it."""
+        self.edges.setPlainText(graph_text(kind, len(self.state.tokens)))
+        self.state.edges.use(self.edges.toPlainText(), kind)
 
     def _on_use(self) -> None:
         self.state.edges.use(self.edges.toPlainText())
