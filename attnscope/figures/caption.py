@@ -7,14 +7,28 @@ import numpy as np
 
 from attnscope.figures.plain import plain_text, shorten
 from attnscope.figures.shown_maps import common_peak, shown_maps
-from attnscope.figures.spec import FigureSpec
+from attnscope.figures.spec import Caption, FigureSpec
 from attnscope.records.interventions import Interventions
 from attnscope.records.maps import HeadMap
+from attnscope.records.messages import Traced
+from attnscope.records.models import ModelInfo
 from attnscope.records.sites import Gates
 from attnscope.viewmodels.maps.evenness import even_words
 
 _SCALE_WORDS = {"fixed": "0–{:.3g}", "head": "to each head's maximum", "row": "to each row's maximum"}
 _MAX_TEXT = 400
+
+
+def caption_of(model: ModelInfo, traced: Traced, note: str = "") -> Caption:
+    """The caption of what a model gave on a text."""
+    return Caption(
+        model=model.name,
+        sha256=model.sha256,
+        text=traced.source.read_text,
+        target=traced.target_text,
+        step=traced.step,
+        note=note,
+    )
 
 
 def caption_lines(spec: FigureSpec) -> tuple[str, ...]:

@@ -182,6 +182,11 @@ class Traced(Reply):
     picture: Picture | None = None
 
     @property
+    def target_text(self) -> str | None:
+        """The second text, where there is one."""
+        return None if self.target is None else self.target.text
+
+    @property
     def is_whole(self) -> bool:
         """Whether this is all, so that no other trace follows under its number."""
         return self.known is None and self.is_target_whole

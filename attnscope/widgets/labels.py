@@ -87,6 +87,15 @@ class _Seen(QObject):
         return super().eventFilter(watched, event)
 
 
+def ground(widget: _Widget, role: str, edge: str = "") -> _Widget:
+    """`widget` with the background of a role, which the style sheet paints, and a line along an `edge`."""
+    widget.setProperty("role", role)
+    if edge:
+        widget.setProperty("edge", edge)
+    widget.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+    return widget
+
+
 def plain_tooltip(text: str) -> str:
     """`text` as a tooltip that shows it letter by letter, whatever it holds."""
     return f"<div style='white-space: pre-wrap'>{html.escape(text)}</div>" if text else ""

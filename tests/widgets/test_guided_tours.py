@@ -74,7 +74,7 @@ def _take(qtbot, program, tour) -> None:
             _settle(qtbot, learning.tours)
             assert learning.tours.is_task_done, f"{tour.name}, step {k + 1}: the task is not done"
         learning.tours.next()
-    assert learning.tours.tour is None
+    assert not learning.tours.is_on
     assert not learning.bar.isVisible()
     assert learning.tours.steps_seen(tour) == len(tour.steps)
     program.training.stop()
@@ -107,7 +107,7 @@ def test_that_on_a_projector_what_is_pointed_at_is_large_enough_and_afterwards_a
     assert not explore.inspector.measures.isVisible()  # they leave their room to the map, in large type
     window.learning.start_tour("attention")
     tours = window.learning.tours
-    while tours.tour is not None:
+    while tours.is_on:
         _settle(qtbot, tours)
         target = window.learning.places.widget(tours.step.point)
         if tours.step.point in _POINTED:
@@ -148,16 +148,16 @@ def test_that_a_kept_view_and_a_session_end_a_tour_and_are_not_taken_back_with_i
     learning.start_tour("alignment")
     _settle(qtbot, learning.tours)
     window.actions_by_name["keep-view"].trigger()  # a step can be kept, and the tour goes on
-    assert learning.tours.tour is not None
+    assert learning.tours.is_on
     kept_views.go(0)
-    assert learning.tours.tour is None
+    assert not learning.tours.is_on
     assert not learning.bar.isVisible()
     qtbot.waitUntil(lambda: session.opening.busy is None and session.setting == kept, timeout=60_000)
     window.workspace.files.save_to(tmp_path / "talk.attnscope")
     learning.start_tour("heads")
     _settle(qtbot, learning.tours)
     window.workspace.files.open_path(str(tmp_path / "talk.attnscope"))
-    qtbot.waitUntil(lambda: learning.tours.tour is None, timeout=60_000)
+    qtbot.waitUntil(lambda: not learning.tours.is_on, timeout=60_000)
     qtbot.waitUntil(lambda: session.opening.busy is None and session.setting == kept, timeout=60_000)
     learning.tours.leave()
     assert session.setting == kept
@@ -174,10 +174,10 @@ def test_that_another_model_ends_a_tour_and_stays_and_the_tours_own_do_not(qtbot
     other = next(name for name in session.demo_models if name != own)
     session.opening.load("no such model")  # nothing is opened: the tour goes on
     qtbot.waitUntil(lambda: session.opening.busy is None, timeout=60_000)
-    assert tours.tour is not None
+    assert tours.is_on
     session.notices.dismiss()
     session.opening.load(other)
-    qtbot.waitUntil(lambda: tours.tour is None, timeout=60_000)
+    qtbot.waitUntil(lambda: not tours.is_on, timeout=60_000)
     assert not learning.bar.isVisible()
     qtbot.waitUntil(lambda: session.traced is not None, timeout=60_000)
     assert session.model.name == other

@@ -149,7 +149,7 @@ def test_that_a_tour_goes_on_where_it_was_left_and_keys_walk_it(program):
     assert tours.index == 3
     assert panel.accessibleName().startswith("Cross-attention and alignment")
     QTest.keyClick(panel.next_button, Qt.Key.Key_Escape)
-    assert tours.tour is None
+    assert not tours.is_on
     assert not learning.bar.isVisible()
     assert program.window.view.page == "learn", "the page comes back"
     assert dict(program.window.settings_snapshot().tours) == {"alignment": 5}
@@ -161,7 +161,7 @@ def test_that_keeping_leaves_the_window_as_it_is(program):
     assert program.window.view.page == "labs"
     learning.panel.keep_button.click()
     assert program.window.view.page == "labs"
-    assert learning.tours.tour is None
+    assert not learning.tours.is_on
 
 
 def test_that_help_here_turns_to_the_page_that_is_shown(program):

@@ -225,7 +225,7 @@ class AcrossState:
             trace=traced.number,
             position=self.position,
             text=session.text,
-            target=session.target or (traced.target.text if traced.target is not None else None),
+            target=session.target or traced.target_text,
             gates=traced.gates,
             interventions=traced.interventions,
         )

@@ -211,7 +211,7 @@ class AttributingState:
         request = AttributeOutput(
             position=self.position,
             text=session.text,
-            target=session.target or (traced.target.text if traced.target is not None else None),
+            target=session.target or traced.target_text,
             answer=self.answer,
             other=self.other,
             gates=traced.gates,

@@ -293,7 +293,7 @@ class PatchingState:
             PatchTexts(
                 clean=session.text,
                 corrupt=self.corrupt.strip(),
-                target=session.target or (traced.target.text if traced.target is not None else None),
+                target=session.target or traced.target_text,
                 kind="head" if what == "head" else "stream",
                 stack=None if what == "head" else what,
                 position=self._position,

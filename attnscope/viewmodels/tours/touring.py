@@ -5,6 +5,7 @@ Must not import Qt.
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal
 
@@ -19,7 +20,7 @@ from attnscope.schemes.measures import TEXT_MEASURES
 from attnscope.viewmodels.session.file import SavedSession
 from attnscope.viewmodels.tours.spot import Read, SceneJob, Spot, holds, jobs_of
 from attnscope.viewmodels.tours.states import TourStates
-from attnscope.viewmodels.tours.tours import Tour, TourStep
+from attnscope.viewmodels.tours.tours import NO_TOUR, Tour, TourStep
 from attnscope.viewmodels.training.recipe_text import recipe_value
 
 # The numbers that a tour's text may name, read from what is on the screen. Must not import Qt.
@@ -438,6 +439,39 @@ class TourChanges(SignalGroup):
     progress = Signal()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Before:
+    """What was open before a tour, to come back to."""
+
+    saved: SavedSession
+    recipe: str
+
+    @classmethod
+    def of(cls, states: TourStates) -> "_Before":
+        """What is open now."""
+        session, model = states.session, states.session.model
+        saved = SavedSession(
+            source=model.source if model else "",
+            model=model.name if model else "",
+            sha256=model.sha256 if model else "",
+            setting=session.setting,
+            look=states.view.look,
+        )
+        return cls(saved=saved, recipe=states.training.recipe.path)
+
+    def restore(self, states: TourStates, bring_back: Callable[[SavedSession], None]) -> None:
+        """Open it again, with `bring_back` where its model has gone."""
+        training, model, saved = states.training, states.session.model, self.saved
+        if self.recipe and not training.run.is_active and training.recipe.path != self.recipe:
+            training.open_recipe(self.recipe)
+        is_same = model is not None and model.source == saved.source and states.session.opening.busy is None
+        if is_same:
+            states.session.restore(saved.setting, "leave the tour")
+        elif saved.source:
+            bring_back(saved)
+        states.view.show_saved(saved.look)
+
+
 class TourState:
     """At most one tour at a time. `bring_back` opens what was open before, when its model has gone.
 
@@ -455,13 +489,12 @@ class TourState:
         self.changed = TourChanges()
         known = {tour.name: len(tour.steps) for tour in tours}
         self.progress = {name: min(max(n, 0), known[name]) for name, n in progress.items() if name in known}
-        self.tour: Tour | None = None
+        self.tour = NO_TOUR
         self.index = 0
         self.phase: Phase = "off"
         self.error = ""
         self.is_task_done = False
-        self._before: SavedSession | None = None
-        self._recipe_before = ""
+        self._before = _Before.of(states)
         self._jobs: list[SceneJob] = []
         self._is_working = False
         self._own_source = ""
@@ -477,14 +510,19 @@ class TourState:
     # What can be read
 
     @property
+    def is_on(self) -> bool:
+        """Whether there is a tour."""
+        return self.tour is not NO_TOUR
+
+    @property
     def step(self) -> TourStep | None:
         """The step that is shown."""
-        return self.tour.steps[self.index] if self.tour is not None else None
+        return next(iter(self.tour.steps[self.index :]), None)
 
     @property
     def is_last(self) -> bool:
         """Whether no step follows."""
-        return self.tour is not None and self.index == len(self.tour.steps) - 1
+        return self.index == len(self.tour.steps) - 1
 
     @property
     def doing(self) -> str:
@@ -508,7 +546,7 @@ class TourState:
         return tuple(f"{c.name} {c.sign} {c.value}: it is {is_}" for c, is_ in found if not c.is_met(is_))
 
     def _spot(self) -> Spot | None:
-        if self.tour is None:
+        if not self.is_on:
             return None
         scene = self.tour.scene(self.index)
         return Spot(states=self._states, query=scene.query, key=scene.key)
@@ -527,9 +565,9 @@ class TourState:
         tour = self.find(name)
         if tour is None:
             return
-        if self.tour is None:
+        if not self.is_on:
             self._own_source = ""
-            self._remember()
+            self._before = _Before.of(self._states)
         seen = self.steps_seen(tour)
         first = max(seen - 1, 0) if seen < len(tour.steps) else 0
         self.tour = tour
@@ -538,37 +576,36 @@ class TourState:
 
     def next(self) -> None:
         """Go to the next step; after the last one the tour is over."""
-        if self.tour is not None and self.is_last:
+        if self.is_last:
             self.leave()
-        elif self.tour is not None:
+        else:
             self._go(self.index + 1)
 
     def back(self) -> None:
         """Go to the step before."""
-        if self.tour is not None and self.index > 0:
+        if self.index > 0:
             self._go(self.index - 1)
 
     def do_task(self) -> None:
         """Do what the person is asked to do."""
         step = self.step
-        if self.tour is not None and step is not None and step.ask is not None:
+        if step is not None and step.ask is not None:
             scene = self.tour.scene(self.index).then(step.ask)
             self._begin(list(jobs_of(scene, self._states, f"tour: {step.title}")))
 
     def leave(self, *, is_keeping: bool = False) -> None:
         """End the tour; what was there before comes back, unless the person keeps what there is."""
-        before, self._before = self._before, None
-        if self.tour is None:
+        if not self.is_on:
             return
-        self.tour, self.index, self.phase, self.error, self._jobs = None, 0, "off", "", []
-        if before is not None and not is_keeping:
-            self._restore(before)
+        self.tour, self.index, self.phase, self.error, self._jobs = NO_TOUR, 0, "off", "", []
+        if not is_keeping:
+            self._before.restore(self._states, self._bring_back)
         self.changed.tour.emit()
 
     # Within
 
     def _go(self, index: int) -> None:
-        if self.tour is None:
+        if not self.is_on:
             return
         self.index, self.is_task_done = index, False
         if index + 1 > self.progress.get(self.tour.name, 0):
@@ -611,7 +648,7 @@ class TourState:
             self.leave(is_keeping=True)
 
     def _on_changed(self) -> None:
-        if self.tour is None or self._is_working:
+        if not self.is_on or self._is_working:
             return
         phase = self.phase
         self._work()
@@ -624,27 +661,3 @@ class TourState:
         if busy is not None and self._is_working:
             self._own_source = busy.source
         self._is_other_coming = busy is not None and busy.source != self._own_source
-
-    def _remember(self) -> None:
-        session, view = self._states.session, self._states.view
-        self._recipe_before = self._states.training.recipe.path
-        model = session.model
-        self._before = SavedSession(
-            source=model.source if model else "",
-            model=model.name if model else "",
-            sha256=model.sha256 if model else "",
-            setting=session.setting,
-            look=view.look,
-        )
-
-    def _restore(self, before: SavedSession) -> None:
-        states = self._states
-        training, model = states.training, states.session.model
-        if self._recipe_before and not training.run.is_active and training.recipe.path != self._recipe_before:
-            training.open_recipe(self._recipe_before)
-        is_same = model is not None and model.source == before.source and states.session.opening.busy is None
-        if is_same:
-            states.session.restore(before.setting, "leave the tour")
-        elif before.source:
-            self._bring_back(before)
-        states.view.show_saved(before.look)

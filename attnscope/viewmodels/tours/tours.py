@@ -138,6 +138,10 @@ class Tour:
         return scene.then(self.steps[index].do)
 
 
+NO_TOUR = Tour(name="", title="", theme="", order=0, steps=())
+"""What is on while no tour is."""
+
+
 def read_tours(folder: Path) -> tuple[Tour, ...]:
     """Every tour of a folder, in its order; raises LoadError naming the file and what is wrong in it."""
     tours = (tour_from_toml(_content(path), name=path.stem) for path in sorted(folder.glob("*.toml")))

@@ -30,6 +30,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from attnscope.figures.caption import caption_of
 from attnscope.figures.cause_maps import influence_cells, table_cells
 from attnscope.figures.graph_layout import GraphLayout, graph_layout, natural_graph_height
 from attnscope.figures.page import sized
@@ -41,7 +42,7 @@ from attnscope.figures.paint_graph import (
     paint_marked,
 )
 from attnscope.figures.plain import isolated, plain_piece, plain_text
-from attnscope.figures.spec import Caption, FigureSpec
+from attnscope.figures.spec import FigureSpec
 from attnscope.figures.style import NORMAL_PX, SMALL_PX, font, text_width, type_px
 from attnscope.figures.views.graph import GraphFigure
 from attnscope.figures.views.lab import LabFigure
@@ -607,17 +608,11 @@ class AcrossPanel(Dressed):
         shown, graph = self._state.query.answer, self._graph.graph
         if model is None or traced is None:
             return None
+        note = f"{self._state.heading}." if self.mode == "table" else ""
         page = LabFigure(
             gates=traced.gates,
             interventions=traced.interventions,
-            caption=Caption(
-                model=model.name,
-                sha256=model.sha256,
-                text=traced.source.read_text,
-                target=traced.target.text if traced.target else None,
-                step=traced.step,
-                note=f"{self._state.heading}." if self.mode == "table" else "",
-            ),
+            caption=caption_of(model, traced, note),
         )
         if self.mode == "graph":
             return None if graph is None else sized(page.as_view(GraphFigure, graph=graph))

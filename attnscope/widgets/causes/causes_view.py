@@ -31,10 +31,11 @@ from PySide6.QtWidgets import (
 )
 
 from attnscope.counting import number_text, short_change
+from attnscope.figures.caption import caption_of
 from attnscope.figures.cause_maps import attribution_cells, patch_cells, reads_cells
 from attnscope.figures.colours import difference_map, lut
 from attnscope.figures.plain import plain_piece, plain_text
-from attnscope.figures.spec import Caption, FigureSpec
+from attnscope.figures.spec import FigureSpec
 from attnscope.figures.style import SMALL_PX, font, text_width, type_px
 from attnscope.figures.views.lab import LabFigure
 from attnscope.records.attribution import Contribution, WishedToken
@@ -506,16 +507,9 @@ class CausesPanel(Dressed):
         model, traced = self._session.model, self._session.traced
         if model is None or traced is None:
             return None
-        caption = Caption(
-            model=model.name,
-            sha256=model.sha256,
-            text=traced.source.read_text,
-            target=traced.target.text if traced.target else None,
-            step=traced.step,
-            note=f"{self._attributing.heading}."
-            if self.mode == "parts"
-            else f"{self._patching.found.about(self._patching.corrupt)}.",
-        )
+        is_of_parts, patching = self.mode == "parts", self._patching
+        heading = self._attributing.heading if is_of_parts else patching.found.about(patching.corrupt)
+        caption = caption_of(model, traced, f"{heading}.")
         found, patched = self._attributing.found, self._patching.found.patched
         cells = []
         if self.mode == "parts" and found is not None:

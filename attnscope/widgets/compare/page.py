@@ -61,7 +61,7 @@ from attnscope.widgets.cell_map import CellMapWidget
 from attnscope.widgets.choice_button import ChoiceButton
 from attnscope.widgets.compare.side import CompareMeasures, CompareOutput, CompareSide, OfferModels
 from attnscope.widgets.form_parts import column, row
-from attnscope.widgets.labels import ElidedLabel, rule, tool_button, when, when_seen
+from attnscope.widgets.labels import ElidedLabel, ground, rule, tool_button, when, when_seen
 from attnscope.widgets.map_style import map_style
 from attnscope.widgets.map_widget import MapWidget
 from attnscope.widgets.panning import ARROWS
@@ -354,8 +354,7 @@ class ComparePage(Dressed):
     ) -> None:
         super().__init__()
         self._state, self._session, self._view = state, session, view
-        self.setProperty("role", "page")
-        self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+        ground(self, "page")
         self.sides = tuple(CompareSide(which, state, session, offer_models=offer_models) for which in WHICH)
         self.swap_button = tool_button("⇅ Swap", "Swap A and B", tip="A becomes B and B becomes A (S)")
         self.aligned = ElidedLabel(role="muted")
@@ -449,8 +448,7 @@ class ComparePage(Dressed):
         self._columns = QSplitter(Qt.Orientation.Horizontal)
         self._columns.addWidget(self._build_grid_panel())
         for panel in (self.measures, self.output):
-            panel.setProperty("role", "panel")
-            panel.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+            ground(panel, "panel")
             self._columns.addWidget(panel)
         self._columns.setStretchFactor(0, 1)
         self._columns.setSizes([620, 270, 320])

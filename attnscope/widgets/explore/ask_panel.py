@@ -9,9 +9,10 @@ from PySide6.QtGui import QIntValidator, QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import QGridLayout, QLineEdit, QScrollArea, QWidget
 
 from attnscope.fields import Field, Number, OneOf, Switch, Value, fields_of
+from attnscope.figures.caption import caption_of
 from attnscope.figures.page import sized
 from attnscope.figures.plain import plain_text
-from attnscope.figures.spec import Caption, FigureSpec
+from attnscope.figures.spec import FigureSpec
 from attnscope.figures.style import type_px
 from attnscope.figures.views.answer import AnswerFigure, cell_text, cells_px
 from attnscope.records.asking import Answer, NumberTable
@@ -380,14 +381,7 @@ class AskPanel(Dressed):
         model, traced, answer = self._session.model, self._session.traced, self._state.answer
         if model is None or traced is None or answer is None or not self.isVisible():
             return None
-        caption = Caption(
-            model=model.name,
-            sha256=model.sha256,
-            text=traced.source.read_text,
-            target=traced.target.text if traced.target else None,
-            step=traced.step,
-            note=" ".join(filter(None, (answer.sentence, answer.note))),
-        )
+        caption = caption_of(model, traced, " ".join(filter(None, (answer.sentence, answer.note))))
         spec = AnswerFigure(
             charts=answer.charts,
             cells=answer.cells,

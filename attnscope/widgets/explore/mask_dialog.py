@@ -41,7 +41,7 @@ from attnscope.viewmodels.session.mask_presets import GRAPHS, PRESETS, Graph, Pr
 from attnscope.viewmodels.session.masking import Cell, MaskState
 from attnscope.viewmodels.session.state import Session
 from attnscope.widgets.form_parts import column, inset_text, row
-from attnscope.widgets.labels import PlainLabel, named, plain_tooltip, push_button, tool_button, when
+from attnscope.widgets.labels import PlainLabel, ground, named, plain_tooltip, push_button, tool_button, when
 from attnscope.widgets.open_dialog import dialog_of, open_one
 from attnscope.widgets.panning import ARROWS
 from attnscope.widgets.possible import allow
@@ -342,9 +342,7 @@ class MaskDialog(Dressing, QDialog):
             shortcut.activated.connect(run)
 
     def _build_side(self) -> QWidget:
-        side = named(QWidget(), role="panel")
-        side.setProperty("edge", "right")
-        side.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+        side = ground(QWidget(), "panel", edge="right")
         self.scope.setWordWrap(True)
         self.symmetric = QCheckBox("Both directions")
         self.symmetric.setToolTip("A cell is painted with its mirror image; edges go both ways")

@@ -44,7 +44,7 @@ from attnscope.widgets.explore.output_panel import OutputPanel
 from attnscope.widgets.explore.text_bar import TextBar
 from attnscope.widgets.folded_sizes import FoldedSizes
 from attnscope.widgets.form_parts import column
-from attnscope.widgets.labels import ElidedLabel, plain_tooltip, rule, tool_button, when
+from attnscope.widgets.labels import ElidedLabel, ground, plain_tooltip, rule, tool_button, when
 from attnscope.widgets.side_tabs import SideTabs
 from attnscope.widgets.stale_watch import StaleWatch
 from attnscope.widgets.state_card import StateCard
@@ -256,8 +256,7 @@ class ExplorePage(Dressed):
         super().__init__()
         self._session, self._view = states.session, view
         session = states.session
-        self.setProperty("role", "page")
-        self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+        ground(self, "page")
         self.text_bar = TextBar(session, view)
         self.grid_panel = GridPanel(session, view, states.tints, head_actions)
         self.text_bar.left.connect(self.grid_panel.grid.setFocus)
@@ -368,8 +367,7 @@ class ExplorePage(Dressed):
         column(*self._bars, on=self.bars, spacing=0)
         self._column = column(self.bars, (self._stages, 1), on=self._left, spacing=0)
         for panel in (self.inspector, self.answers):
-            panel.setProperty("role", "panel")
-            panel.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+            ground(panel, "panel")
             self.side.addWidget(panel)
         self.side.setStretchFactor(1, 1)
         self.columns.addWidget(self._left)

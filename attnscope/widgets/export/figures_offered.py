@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from attnscope.errors import UserError
+from attnscope.figures.caption import caption_of
 from attnscope.figures.inside_layout import paper_height_mm
 from attnscope.figures.page import sized
 from attnscope.figures.paint_part import MapPart
@@ -105,16 +106,8 @@ def _session_figures(
     traced = session.traced
     if traced is None or session.model is None or not session.text.strip():
         return {}
-    caption = Caption(
-        model=session.model.name,
-        sha256=session.model.sha256,
-        text=traced.source.read_text,
-        target=traced.target.text if traced.target else None,
-        step=traced.step,
-        note="; ".join(
-            filter(None, (traced.source.cut_words, traced.part_words, session.model.picture_words))
-        ),
-    )
+    notes = filter(None, (traced.source.cut_words, traced.part_words, session.model.picture_words))
+    caption = caption_of(session.model, traced, "; ".join(notes))
     origin = _origin(session, session.model, caption)
     style = map_style(view)
     found: dict[str, FigureSpec] = {}

@@ -23,7 +23,15 @@ from attnscope.widgets.choice_button import ChoiceButton
 from attnscope.widgets.form_parts import column, dress_table, row
 from attnscope.widgets.heads.head_table import SHARE_ROLE, BarDelegate
 from attnscope.widgets.heads.page import AskPath, ask_open_path
-from attnscope.widgets.labels import ElidedLabel, named, push_button, tool_button, watch_seen, when_seen
+from attnscope.widgets.labels import (
+    ElidedLabel,
+    ground,
+    named,
+    push_button,
+    tool_button,
+    watch_seen,
+    when_seen,
+)
 from attnscope.widgets.state_card import StateCard
 from attnscope.widgets.theme import Dressed
 
@@ -45,8 +53,7 @@ class AlikePage(Dressed):
         super().__init__()
         self._state, self._bars = state, BarDelegate(self)
         self._table_path, self._ask_open = table_path, ask_open
-        self.setProperty("role", "page")
-        self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+        ground(self, "page")
         layout = column(self._build_run_row(), on=self, margins=12)
         self._stage = StateCard()
         self.table = QTableWidget(0, len(_COLUMNS))

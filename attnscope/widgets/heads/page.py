@@ -33,6 +33,7 @@ from attnscope.widgets.heads.head_table import HeadTableView
 from attnscope.widgets.labels import (
     ElidedLabel,
     PlainLabel,
+    ground,
     named,
     push_button,
     rule,
@@ -63,8 +64,7 @@ class HeadCardPanel(QScrollArea):
         self._show()
 
     def _show(self) -> None:
-        inner = named(QWidget(), role="panel")
-        inner.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+        inner = ground(QWidget(), "panel")
         self._layout = column(on=inner, margins=12, spacing=8)
         self._fill()
         before = self.takeWidget()
@@ -157,8 +157,7 @@ class HeadsPage(QWidget):
     ) -> None:
         super().__init__()
         self._state, self._ask_open, self._ask_save = state, ask_open, ask_save
-        self.setProperty("role", "page")
-        self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+        ground(self, "page")
         layout = column(self._build_run_row(), self._build_filter_row(), on=self, margins=12)
         self._stage = StateCard()
         self.table = HeadTableView(state)

@@ -5,7 +5,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import Qt, Signal, Slot
+from PySide6.QtCore import Signal, Slot
 from PySide6.QtWidgets import (
     QCheckBox,
     QHBoxLayout,
@@ -35,6 +35,7 @@ from attnscope.widgets.heads.page import AskPath, ask_open_path, ask_save_path
 from attnscope.widgets.labels import (
     ElidedLabel,
     PlainLabel,
+    ground,
     named,
     plain_tooltip,
     push_button,
@@ -73,8 +74,7 @@ class PruningPage(QWidget):
         super().__init__()
         self._state, self._table_path = state, table_path
         self._ask_open, self._ask_save = ask_open, ask_save
-        self.setProperty("role", "page")
-        self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+        ground(self, "page")
         column(
             self._build_run_row(),
             self._build_ranking_row(),

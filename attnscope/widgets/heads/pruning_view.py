@@ -23,7 +23,7 @@ from attnscope.records.sites import STACKS, HeadRef, Stack
 from attnscope.viewmodels.heads.curve_groups import RANKING_NAMES, CurveGroup, PointRef
 from attnscope.viewmodels.heads.pruning_curves import METRIC_NAMES, CurvesState, pruning_label
 from attnscope.widgets.form_parts import column, row
-from attnscope.widgets.labels import PlainLabel, named, plain_tooltip, push_button, rule, when
+from attnscope.widgets.labels import PlainLabel, ground, named, plain_tooltip, push_button, rule, when
 from attnscope.widgets.line_plot import Line, LinePlot
 
 # Points of pruning curves in words. Pure functions.
@@ -249,8 +249,7 @@ class PointPanel(QWidget):
     def __init__(self, state: CurvesState) -> None:
         super().__init__()
         self._state = state
-        self.setProperty("role", "panel")
-        self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+        ground(self, "panel")
         self.setMinimumWidth(216)
         self.title, self.ranking = PlainLabel(role="large"), PlainLabel(role="hint")
         self.value, self.unit = PlainLabel(role="name"), PlainLabel(role="muted")

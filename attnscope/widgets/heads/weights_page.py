@@ -44,6 +44,7 @@ from attnscope.widgets.heads.page import AskPath, ask_save_path
 from attnscope.widgets.labels import (
     ElidedLabel,
     PlainLabel,
+    ground,
     named,
     plain_tooltip,
     tool_button,
@@ -227,8 +228,7 @@ class WeightsPage(QWidget):
     def __init__(self, state: WeightsState, *, ask_save: AskPath = ask_save_path) -> None:
         super().__init__()
         self._state, self._ask_save = state, ask_save
-        self.setProperty("role", "page")
-        self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+        ground(self, "page")
         self._statement = ElidedLabel(role="muted", n_lines=2)
         column(self._build_top_row(), (self._build_pages(), 1), self._statement, on=self, margins=12)
         watch_seen(self, state.watch)

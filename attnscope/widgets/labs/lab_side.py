@@ -5,7 +5,7 @@ from PySide6.QtWidgets import QFrame, QScrollArea, QWidget
 
 from attnscope.figures.style import type_px
 from attnscope.widgets.form_parts import column
-from attnscope.widgets.labels import named
+from attnscope.widgets.labels import ground
 
 
 def lab_side(inside: QWidget, foot: QWidget) -> QWidget:
@@ -15,9 +15,7 @@ def lab_side(inside: QWidget, foot: QWidget) -> QWidget:
     area.setFrameShape(QFrame.Shape.NoFrame)
     area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
     area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-    side = named(QWidget(), role="panel")
-    side.setProperty("edge", "right")
-    side.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+    side = ground(QWidget(), "panel", edge="right")
     column((area, 1), foot, on=side, margins=(0, 0, 1, 0), spacing=0)
     return side
 

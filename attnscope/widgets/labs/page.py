@@ -28,7 +28,7 @@ from attnscope.viewmodels.labs.states import LabStates
 from attnscope.viewmodels.palette import Item
 from attnscope.viewmodels.view_state import ViewState
 from attnscope.widgets.form_parts import column, row
-from attnscope.widgets.labels import ElidedLabel, PlainLabel, named, plain_tooltip, when
+from attnscope.widgets.labels import ElidedLabel, PlainLabel, ground, named, plain_tooltip, when
 from attnscope.widgets.labs.catalogue import HasControls, LabWidget, LinksToPages, make_lab
 from attnscope.widgets.offers import Offer
 from attnscope.widgets.theme import Dressed
@@ -54,8 +54,7 @@ class LabsPage(Dressed):
         super().__init__()
         self._entries, self._make_lab = LABS, make
         self._states = states
-        self.setProperty("role", "page")
-        self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+        ground(self, "page")
         self.labs: dict[str, QWidget] = {}
         self.list = self._build_list()
         self.box, self._shows = self._build_box(), ElidedLabel(role="muted")
@@ -179,9 +178,7 @@ class LabsPage(Dressed):
         return box
 
     def _build_side(self) -> QWidget:
-        side = named(QWidget(), role="panel")
-        side.setProperty("edge", "right")
-        side.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+        side = ground(QWidget(), "panel", edge="right")
         layout = column(self.list, on=side, margins=(0, 4, 1, 4), spacing=0)
         self._above = QWidget()
         row(

@@ -15,7 +15,7 @@ from attnscope.records.charts import Chart, Series
 from attnscope.records.vocabulary import MAX_QUERY, PIECE_KINDS, PieceDetail, SortKey
 from attnscope.viewmodels.labs.vocabulary import MODES, VocabularyState
 from attnscope.widgets.form_parts import column, row
-from attnscope.widgets.labels import PlainLabel, named, tool_button, when
+from attnscope.widgets.labels import PlainLabel, ground, tool_button, when
 from attnscope.widgets.labs.chip_flow import ChipFlow
 from attnscope.widgets.labs.lab_foot import LabFoot
 from attnscope.widgets.labs.text_table import TextTable, TextTableModel
@@ -147,9 +147,7 @@ class VocabularyView(Dressed):
         row((left, 1), self._side, on=self, spacing=0)
 
     def _build_side(self) -> QWidget:
-        side = named(QWidget(), role="panel")
-        side.setProperty("edge", "left")
-        side.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+        side = ground(QWidget(), "panel", edge="left")
         area = QScrollArea(widgetResizable=True)
         area.setWidget(self.detail)
         area.setFrameShape(QFrame.Shape.NoFrame)

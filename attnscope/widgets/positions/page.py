@@ -30,7 +30,7 @@ from attnscope.viewmodels.positions import D_MODEL_RANGE, POSITIONS_RANGE, SCHEM
 from attnscope.widgets.flow_row import FlowRow, together
 from attnscope.widgets.form_parts import column, inset_text, row
 from attnscope.widgets.formula_label import FormulaLabel
-from attnscope.widgets.labels import ElidedLabel, PlainLabel, named, plain_tooltip, when
+from attnscope.widgets.labels import ElidedLabel, PlainLabel, ground, named, plain_tooltip, when
 from attnscope.widgets.positions.position_map import PositionMap
 from attnscope.widgets.state_card import StateCard
 from attnscope.widgets.theme import Dressed
@@ -369,8 +369,7 @@ class PositionsPage(Dressed):
     def __init__(self, state: PositionsState) -> None:
         super().__init__()
         self._state = state
-        self.setProperty("role", "page")
-        self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+        ground(self, "page")
         self.sentence = PlainLabel(role="name", wraps=True)
         layout = column(self._build_controls(), self._note, self.sentence, on=self, margins=12)
         self._card = StateCard()

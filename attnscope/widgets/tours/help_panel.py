@@ -37,7 +37,7 @@ from attnscope.viewmodels.help_pages import HelpFound, HelpPage, find_in_help, h
 from attnscope.viewmodels.palette import match_letters
 from attnscope.widgets.actions import ACTIONS, HANDS, MENUS
 from attnscope.widgets.form_parts import column, row
-from attnscope.widgets.labels import PlainLabel, named, plain_tooltip, tool_button
+from attnscope.widgets.labels import PlainLabel, ground, named, plain_tooltip, tool_button
 from attnscope.widgets.theme import Dressed
 
 # Formulas within the text of a document: `$q · k / √d$` becomes one, set as in a textbook.
@@ -159,10 +159,8 @@ class HelpPanel(Dressed):
             self.show_page(name)
 
     def _lay_out(self) -> None:
-        self._side = named(QWidget(), role="panel")
+        self._side = ground(QWidget(), "panel", edge="right")
         column(self.search, (self.list, 1), on=self._side, margins=(12, 12, 8, 8))
-        self._side.setProperty("edge", "right")
-        self._side.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         row(
             self._side,
             (

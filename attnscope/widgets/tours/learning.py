@@ -33,7 +33,7 @@ from attnscope.viewmodels.training.recipe_text import offered_recipes
 from attnscope.viewmodels.view_state import ViewState, page_named
 from attnscope.widgets.form_parts import column, row
 from attnscope.widgets.icons import icon
-from attnscope.widgets.labels import PlainLabel, push_button, tool_button, when
+from attnscope.widgets.labels import PlainLabel, ground, push_button, tool_button, when
 from attnscope.widgets.offers import Offer
 from attnscope.widgets.side_tabs import SideTabs
 from attnscope.widgets.theme import Dressed
@@ -158,8 +158,7 @@ class LearnPage(QWidget):
     def __init__(self, make: MakeParts) -> None:
         super().__init__()
         self._make = make
-        self.setProperty("role", "page")
-        self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+        ground(self, "page")
         self.tabs = SideTabs()
         self._layout = column(self.tabs, on=self, spacing=-1)
 
@@ -204,9 +203,7 @@ class Invitation(Dressed):
 
     def __init__(self) -> None:
         super().__init__()
-        self.setProperty("role", "panel")
-        self.setProperty("edge", "bottom")
-        self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+        ground(self, "panel", edge="bottom")
         self.setAccessibleName("Invitation to the tours")
         self.open_button = push_button("Open Learn", clicked=self._on_open)
         self.close_button = tool_button("", "Dismiss the invitation", role="flat", clicked=self.hide)
@@ -434,7 +431,7 @@ class Learning(QObject):
             self._workspace.recents.add_run(self._training.run.folder)
 
     def _show_bar(self) -> None:
-        is_touring = self.tours.tour is not None
+        is_touring = self.tours.is_on
         self.bar.setVisible(is_touring)
         if not is_touring:
             self._give_focus()
@@ -452,7 +449,7 @@ class Learning(QObject):
         if not isValid(self.pointer):  # it lay in a window that is gone
             del self.pointer
         step = self.tours.step if self.tours.phase == "shown" else None
-        if step is not None or self.tours.tour is None:
+        if step is not None or not self.tours.is_on:
             self.places.make_room(step.point if step is not None else None)
         self.pointer.point_at(self.places.widget(step.point) if step is not None else None)
 

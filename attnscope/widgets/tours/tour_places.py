@@ -28,7 +28,7 @@ from attnscope.viewmodels.view_state import Part, ViewState
 from attnscope.widgets.form_parts import column, row
 from attnscope.widgets.formula_label import FormulaLabel
 from attnscope.widgets.icons import icon
-from attnscope.widgets.labels import PlainLabel, tool_button, when
+from attnscope.widgets.labels import PlainLabel, ground, tool_button, when
 from attnscope.widgets.side_tabs import SideTabs
 from attnscope.widgets.theme import Dressed
 from attnscope.widgets.training.recipe_editor import RecipeEditor
@@ -297,9 +297,7 @@ class TourPanel(Dressed):
     def __init__(self, state: TourState, view: ViewState) -> None:
         super().__init__()
         self._state, self._view = state, view
-        self.setProperty("role", "panel")
-        self.setProperty("edge", "top")
-        self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+        ground(self, "panel", edge="top")
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Maximum)
         self.place = PlainLabel(role="section")
@@ -390,14 +388,14 @@ class TourPanel(Dressed):
     # Showing
 
     def _show_tour(self) -> None:
-        self.setVisible(self._state.tour is not None)
-        if self._state.tour is not None:
+        self.setVisible(self._state.is_on)
+        if self._state.is_on:
             self.next_button.setFocus()
 
     def _show_step(self) -> None:
         state = self._state
         tour, step = state.tour, state.step
-        if tour is None or step is None:
+        if step is None:
             return
         numbers, is_waiting = state.numbers, state.phase == "moving"
         self.place.setText(f"{tour.title}  ·  step {state.index + 1} of {len(tour.steps)}")

@@ -32,7 +32,7 @@ from attnscope.viewmodels.training.plan_words import seconds_text
 from attnscope.viewmodels.training.recipe_text import offered_recipes
 from attnscope.viewmodels.training.state import TrainingState
 from attnscope.widgets.form_parts import column, row
-from attnscope.widgets.labels import PlainLabel, plain_tooltip, tool_button, when
+from attnscope.widgets.labels import PlainLabel, ground, plain_tooltip, tool_button, when
 
 # A row or card that can be chosen: a title, a line or two below it, and a word at its right.
 
@@ -42,8 +42,7 @@ class CardButton(QAbstractButton):
 
     def __init__(self, title: str, detail: str = "", side: str = "", parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.setProperty("role", "card")
-        self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+        ground(self, "card")
         self.setAttribute(Qt.WidgetAttribute.WA_Hover)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setCursor(Qt.CursorShape.PointingHandCursor)

@@ -18,7 +18,7 @@ from attnscope.viewmodels.training.recipe_text import offered_recipes
 from attnscope.viewmodels.training.state import TrainingState
 from attnscope.viewmodels.training.sweeping import SweepState
 from attnscope.widgets.form_parts import column
-from attnscope.widgets.labels import when, when_seen
+from attnscope.widgets.labels import ground, when, when_seen
 from attnscope.widgets.side_tabs import SideTabs
 from attnscope.widgets.training.inspections_view import MOVED, READING, InspectionsView
 from attnscope.widgets.training.run_panel import RunPanel
@@ -65,8 +65,7 @@ class TrainingPage(QWidget):
     ) -> None:
         super().__init__()
         self._state = state
-        self.setProperty("role", "page")
-        self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+        ground(self, "page")
         self._run = RunPanel(state, sweep, recents)
         self._wanted_inside = ""
         self.sweep_line = SweepLine(sweep)

@@ -37,6 +37,7 @@ from attnscope.widgets.form_parts import column, inset_text, narrow_combo, row
 from attnscope.widgets.labels import (
     ElidedLabel,
     PlainLabel,
+    ground,
     named,
     plain_tooltip,
     push_button,
@@ -362,8 +363,7 @@ class RunPanel(Dressed):
         self, state: TrainingState, sweep: SweepState, recents: Recents, parent: QWidget | None = None
     ) -> None:
         super().__init__(parent)
-        self.setProperty("role", "panel")
-        self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+        ground(self, "panel")
         self._state, self._sweep = state, sweep
         self.last_button = LastRunButton(state, sweep, recents)
         self._shown_path: str | None = None

@@ -14,7 +14,7 @@ from attnscope.figures.style import font
 from attnscope.viewmodels.session.state import Session
 from attnscope.widgets.form_parts import column, row
 from attnscope.widgets.icons import icon
-from attnscope.widgets.labels import PlainLabel, named, plain_tooltip, tool_button, when
+from attnscope.widgets.labels import PlainLabel, ground, named, plain_tooltip, tool_button, when
 from attnscope.widgets.theme import Dressed
 from attnscope.widgets.window.right_edge import RightEdge
 
@@ -28,9 +28,7 @@ class HistoryPanel(Dressed):
         super().__init__(over)
         self._session = session
         self._edge = RightEdge(self, over, _WIDTH_PX)
-        self.setProperty("role", "panel")
-        self.setProperty("edge", "left")
-        self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+        ground(self, "panel", edge="left")
         self.steps = named(QListWidget(), "Steps you can go back to")
         self.steps.setWordWrap(True)
         self.steps.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)

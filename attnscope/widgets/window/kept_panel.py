@@ -24,7 +24,7 @@ from attnscope.viewmodels.view_state import ViewState
 from attnscope.widgets.flow_row import FlowRow, together
 from attnscope.widgets.form_parts import column, row
 from attnscope.widgets.icons import icon
-from attnscope.widgets.labels import ElidedLabel, PlainLabel, named, plain_tooltip, tool_button, when
+from attnscope.widgets.labels import ElidedLabel, PlainLabel, ground, named, plain_tooltip, tool_button, when
 from attnscope.widgets.offers import Offer
 from attnscope.widgets.possible import allow
 from attnscope.widgets.theme import Dressed
@@ -53,9 +53,7 @@ class KeptPanel(Dressed):
         super().__init__(over)
         self._kept, self._session = kept, session
         self._edge = RightEdge(self, over, _WIDTH_PX)
-        self.setProperty("role", "panel")
-        self.setProperty("edge", "left")
-        self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+        ground(self, "panel", edge="left")
         self.list = _ViewList()
         self.hint = PlainLabel("", "muted", wraps=True)
         self.keep_button = QPushButton("Keep this view")

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
-from PySide6.QtCore import QSize, Qt, Signal, Slot
+from PySide6.QtCore import QSize, Signal, Slot
 from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QSplitter, QStackedWidget, QWidget
 
@@ -19,7 +19,7 @@ from attnscope.widgets.heads.alike_page import AlikePage
 from attnscope.widgets.heads.page import HeadsPage
 from attnscope.widgets.heads.pruning_page import PruningPage
 from attnscope.widgets.heads.weights_page import WeightsPage
-from attnscope.widgets.labels import when
+from attnscope.widgets.labels import ground, when
 from attnscope.widgets.labs.page import LabsPage
 from attnscope.widgets.map_style import map_style
 from attnscope.widgets.positions.page import PositionsPage
@@ -38,8 +38,7 @@ class HeadsTabs(QWidget):
 
     def __init__(self, table: HeadsPage, states: States) -> None:
         super().__init__()
-        self.setProperty("role", "page")
-        self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+        ground(self, "page")
         self.table = table
         self.pruning = PruningPage(states.curves, table_path=lambda: states.heads.texts.path)
         self.alike = AlikePage(states.alike, table_path=lambda: states.heads.texts.path)

@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QMainWindow, QSplitter, QWidget
 
 from attnscope.settings import Settings
 from attnscope.widgets.form_parts import column
-from attnscope.widgets.labels import PlainLabel, push_button
+from attnscope.widgets.labels import PlainLabel, ground, push_button
 
 # Remembering where things stand, and bringing it back whatever the settings hold.
 
@@ -137,8 +137,7 @@ class PanelWindow(QWidget):
         super().__init__(main, Qt.WindowType.Window)
         self._name = panel.name
         self.setWindowTitle(f"{panel.title} – AttnScope")
-        self.setProperty("role", "page")
-        self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+        ground(self, "page")
         self.content = content
         column(content, on=self, spacing=-1)
         content.show()
@@ -154,8 +153,7 @@ class Gap(QWidget):
 
     def __init__(self, title: str, bring_back: Callable[[], None]) -> None:
         super().__init__()
-        self.setProperty("role", "panel")
-        self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+        ground(self, "panel")
         label = PlainLabel(f"{title} is in its own window", "muted", wraps=True)
         self.button = push_button("Bring back", clicked=bring_back)
         column(label, self.button, None, on=self, margins=8, spacing=-1)

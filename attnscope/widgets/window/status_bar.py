@@ -19,6 +19,7 @@ from attnscope.widgets.icons import icon
 from attnscope.widgets.labels import (
     ElidedLabel,
     PlainLabel,
+    ground,
     named,
     plain_tooltip,
     push_button,
@@ -163,8 +164,7 @@ class WorkList(QFrame):
     def __init__(self, work: WorkState, parent: QWidget) -> None:
         super().__init__(parent, Qt.WindowType.Popup)
         self._work = work
-        self.setProperty("role", "panel")
-        self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+        ground(self, "panel")
         self.setFrameShape(QFrame.Shape.StyledPanel)
         self.setAccessibleName("Background tasks")
         self.empty = PlainLabel(
@@ -275,9 +275,7 @@ class StatusBar(Dressed):
     def __init__(self, session: Session, view: ViewState, *, undo: QAction, redo: QAction) -> None:
         super().__init__()
         self._session, self._view = session, view
-        self.setProperty("role", "bar")
-        self.setProperty("edge", "top")
-        self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+        ground(self, "bar", edge="top")
         self.badge = PlainLabel(role="good")
         self.duration = PlainLabel(role="muted")
         self.cell = ElidedLabel(role="value")

@@ -17,7 +17,7 @@ from attnscope.widgets.actions import ACTIONS, MENUS
 from attnscope.widgets.choice_button import ChoiceButton
 from attnscope.widgets.form_parts import column, row
 from attnscope.widgets.icons import icon
-from attnscope.widgets.labels import PlainLabel, named, plain_tooltip, tool_button, when
+from attnscope.widgets.labels import PlainLabel, ground, named, plain_tooltip, tool_button, when
 from attnscope.widgets.theme import Dressed
 
 # The bar at the left: one button for each page there is.
@@ -37,9 +37,7 @@ class PageBar(Dressed):
     ) -> None:
         super().__init__()
         self._view = view
-        self.setProperty("role", "bar")
-        self.setProperty("edge", "right")
-        self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+        ground(self, "bar", edge="right")
         self.setMinimumHeight(1)  # so that the buttons follow the height, and never the height the buttons
         self.buttons: dict[Page, QToolButton] = {}
         layout = column(on=self, margins=(0, 8, 1, 8), spacing=0)
@@ -182,9 +180,7 @@ class TopBar(Dressed):
     ) -> None:
         super().__init__()
         self._session, self._view = session, view
-        self.setProperty("role", "bar")
-        self.setProperty("edge", "bottom")
-        self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+        ground(self, "bar", edge="bottom")
         self._brand = PlainLabel()
         self.theme_button = ChoiceButton("", "Theme", {str(name): text for name, text in THEME_NAMES.items()})
         self.theme_button.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonIconOnly)
