@@ -1,6 +1,7 @@
 """A map whose cells are zoomed, dragged, pointed at and walked, as one head's and a comparison's are."""
 
 from abc import abstractmethod
+from typing import Generic, TypeVar
 
 from PySide6.QtCore import QEvent, QPointF, QRectF, Qt
 from PySide6.QtGui import QKeyEvent, QMouseEvent, QWheelEvent
@@ -12,6 +13,9 @@ from attnscope.widgets.panning import ARROWS, ZOOM_KEYS, zoom_factor
 # The part of a map that is looked at, in cells (x counts keys, y queries), as it is zoomed and moved.
 
 _MIN_CELLS = 2.0
+
+
+Shown = TypeVar("Shown")
 
 
 def zoomed(view: QRectF, whole: QRectF, cells: QRectF, position: QPointF, factor: float) -> QRectF | None:
@@ -45,20 +49,21 @@ def holding(view: QRectF, cell: tuple[int, int]) -> QRectF:
     return QRectF(x, y, view.width(), view.height())
 
 
-class CellMapWidget(MapWidget):
+class CellMapWidget(MapWidget, Generic[Shown]):
     """Wheel and + and − zoom, drag pans, `0` fits, arrows walk; `_cell` is the (query, key) pointed at.
 
-    A subclass says how many cells there are, where they lie, and what happens when another is pointed at.
+    A subclass says how many cells what is `shown` has, where they lie, and what happens when another is
+    pointed at.
     """
 
+    shown: Shown | None = None
     _view: QRectF | None = None
     _cell: tuple[int, int] | None = None
     _cursor = QPointF(0, 0)
 
-    @property
     @abstractmethod
-    def shape(self) -> tuple[int, int]:
-        """How many queries and keys there are; zeros when nothing is shown."""
+    def shape_of(self, shown: Shown) -> tuple[int, int]:
+        """How many queries and keys it has."""
 
     @abstractmethod
     def panel_at(self, position: QPointF | None = None) -> MapLayout | None:
@@ -67,6 +72,19 @@ class CellMapWidget(MapWidget):
     @abstractmethod
     def _tell_cell(self) -> None:
         """Another cell is pointed at, or none."""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """How many queries and keys there are; zeros when nothing is shown."""
+        return (0, 0) if self.shown is None else self.shape_of(self.shown)
+
+    def show_cells(self, shown: Shown | None) -> None:
+        """Show something else. The zoom stays when the axes keep their size."""
+        before, self.shown = self.shape, shown
+        if self.shape != before:
+            self._view, self._cell = None, None
+        self._tell_cell()
+        self.update()
 
     @property
     def view(self) -> QRectF:

@@ -179,7 +179,7 @@ def test_that_labels_are_read_from_the_back_of_a_room_and_grow_with_the_cells(
     large = head.heatmap.layout_now()
     assert large.row_width > 1.5 * min(small.row_width, 54)
     with type_at(head.heatmap.type_factor()):
-        assert large.row_width >= widest(head.heatmap._map.queries)
+        assert large.row_width >= widest(head.heatmap.shown.queries)
     assert type_px(1.0) == 1.0  # elsewhere type is as before
 
 

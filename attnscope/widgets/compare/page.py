@@ -73,7 +73,7 @@ from attnscope.widgets.theme import Dressed
 # The maps of both sides and their difference with one zoom, one cursor and one highlight for all three.
 
 
-class CompareMaps(CellMapWidget):
+class CompareMaps(CellMapWidget[ComparedMaps]):
     """Shows a ComparedMaps; wheel zooms, drag pans, `0` fits, arrows walk the cells of all three at once."""
 
     cell_pointed = Signal(str)
@@ -81,28 +81,19 @@ class CompareMaps(CellMapWidget):
 
     def __init__(self) -> None:
         super().__init__("Attention of A, of B, and B minus A")
-        self._shown: ComparedMaps | None = None
         self._codes: LastMade[DifferenceCodes] = LastMade()
         self._cache = ImageCache()
         self._layout: LastMade[DifferenceLayout] = LastMade()
         self.setMinimumSize(360, 160)
 
-    @property
-    def shown(self) -> ComparedMaps | None:
-        return self._shown
-
     def set_maps(self, shown: ComparedMaps | None) -> None:
         """Show another comparison. The zoom stays when the axes keep their size."""
-        if shown is self._shown:
+        if shown is self.shown:
             return
-        if shown is None or self._shown is None or shown.delta.shape != self._shown.delta.shape:
-            self._view, self._cell = None, None
-        self._shown = shown
         self._codes.forget()
         self._layout.forget()
         self._cache.clear()
-        self._tell_cell()
-        self.update()
+        self.show_cells(shown)
 
     def set_style(self, style: MapStyle) -> None:
         """Draw the weights with this colour map and scale."""
@@ -116,7 +107,7 @@ class CompareMaps(CellMapWidget):
 
     def layout_now(self) -> DifferenceLayout | None:
         """Where everything lies at this moment; None without maps."""
-        shown = self._shown
+        shown = self.shown
         if shown is None:
             return None
         view = self._view.getRect() if self._view is not None else None
@@ -127,7 +118,7 @@ class CompareMaps(CellMapWidget):
         return QSize(1100, 360)
 
     def paint_shown(self, painter: QPainter, room: QRectF) -> bool:
-        shown, style, layout = self._shown, self._style, self.layout_now()
+        shown, style, layout = self.shown, self._style, self.layout_now()
         if shown is None or layout is None or 0 in shown.delta.shape:
             return False
         paint_difference(
@@ -147,10 +138,9 @@ class CompareMaps(CellMapWidget):
             paint_note(painter, room, value, names, self._cursor, self.theme)
         return True
 
-    @property
-    def shape(self) -> tuple[int, int]:
+    def shape_of(self, shown: ComparedMaps) -> tuple[int, int]:
         """How many slots of queries and of keys the three maps have."""
-        return self._shown.delta.shape if self._shown is not None else (0, 0)
+        return shown.delta.shape
 
     def panel_at(self, position: QPointF | None = None) -> MapLayout | None:
         """The map under a position, else that of the difference."""
@@ -162,8 +152,8 @@ class CompareMaps(CellMapWidget):
 
     def _tell_cell(self) -> None:
         words = ""
-        if self._cell is not None and self._shown is not None:
-            value, names = cell_words(self._shown, *self._cell)
+        if self._cell is not None and self.shown is not None:
+            value, names = cell_words(self.shown, *self._cell)
             words = plain_text(f"{names}   {value}")
         self.setAccessibleDescription(words)
         self.cell_pointed.emit(words)

@@ -26,7 +26,7 @@ _RENAMING = (
 _NO_HEAD = ("No head chosen", "Click a small map to see it here with its tokens and exact weights.")
 
 
-class HeadView(CellMapWidget):
+class HeadView(CellMapWidget[HeadMap]):
     """Shows one HeadMap; the cell under the cursor, or walked to with the arrows, is read out."""
 
     cell_hovered = Signal(int, int, float)
@@ -42,7 +42,6 @@ class HeadView(CellMapWidget):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__("Attention of one head", parent=parent, empty=_NO_HEAD)
-        self._map: HeadMap | None = None
         self._gate = 1.0
         self._highlight: tuple[int | None, int | None] = (None, None)
         self._knocked_out: frozenset[tuple[int, int]] = frozenset()
@@ -50,21 +49,14 @@ class HeadView(CellMapWidget):
         self._cache = ImageCache()
         self._is_compact = self._can_rename = False
 
-    @property
-    def shape(self) -> tuple[int, int]:
-        """How many queries and keys the map has."""
-        return self._map.weights.shape if self._map is not None else (0, 0)
+    def shape_of(self, shown: HeadMap) -> tuple[int, int]:
+        return shown.weights.shape
 
     def set_map(self, head_map: HeadMap | None) -> None:
         """Show this head. The zoom stays when the number of tokens does."""
-        shape = head_map.weights.shape if head_map is not None else None
-        if self._map is None or self._map.weights.shape != shape:
-            self._view, self._cell = None, None
-        self._map = head_map
         self._cache.clear()
         self._is_stale = False
-        self._tell_cell()
-        self.update()
+        self.show_cells(head_map)
 
     def set_renaming(self, can_rename: bool) -> None:
         """Let the name of the rows be clicked."""
@@ -98,17 +90,17 @@ class HeadView(CellMapWidget):
 
     def layout_now(self) -> MapLayout | None:
         """Where everything lies at this moment; None without a map."""
-        if self._map is None:
+        if self.shown is None:
             return None
         with type_at(self._factor_now()):
-            return self._layout_of(self._map)
+            return self._layout_of(self.shown)
 
     def _factor_now(self) -> float:
         """How large type is beside the cells that are shown."""
-        if self._map is None or not self._is_on_stage:
+        if self.shown is None or not self._is_on_stage:
             return self.type_factor()
         with type_at(self.type_factor()):
-            layout = self._layout_of(self._map)
+            layout = self._layout_of(self.shown)
         return self.type_factor(min(layout.rows.step, layout.columns.step))
 
     def _layout_of(self, shown: HeadMap) -> MapLayout:
@@ -150,13 +142,13 @@ class HeadView(CellMapWidget):
         return QSize(560, 480)
 
     def paint_shown(self, painter: QPainter, room: QRectF) -> bool:
-        if self._map is None or 0 in self._map.weights.shape:
+        if self.shown is None or 0 in self.shown.weights.shape:
             return False
         with type_at(self._factor_now()):
             layout = paint_head_map(
                 painter,
                 room,
-                self._map,
+                self.shown,
                 style=self._style,
                 palette=self.theme,
                 gate=self._gate,
@@ -175,7 +167,7 @@ class HeadView(CellMapWidget):
                 paint_readout(
                     painter,
                     room,
-                    self._map,
+                    self.shown,
                     self._cell,
                     self._cursor,
                     self.theme,
@@ -201,8 +193,8 @@ class HeadView(CellMapWidget):
             super().keyPressEvent(event)
 
     def _tell_cell(self) -> None:
-        if self._cell is not None and self._map is not None:
+        if self._cell is not None and self.shown is not None:
             query, key = self._cell
-            self.cell_hovered.emit(query, key, float(self._map.weights[query, key]))
+            self.cell_hovered.emit(query, key, float(self.shown.weights[query, key]))
         else:
             self.left.emit()
