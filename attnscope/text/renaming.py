@@ -23,6 +23,13 @@ _SIGNS = [chr(code) for code in (*range(0x1F330, 0x1F6C0), *range(0x2600, 0x2700
 _FIRSTS = "B Br C Ch D Dr F Fl G Gr H J K L M N P Pr Qu R S Sh St T Tr V W Y Z".split()
 _VOWELS = "a e i o u".split()
 _MIDDLES = "b bb d dd f g l ll lm m mm n nd nn p r rn rr s ss st t tt v x z".split()
+_WITH_MARK = 0.4
+_MARKED = {
+    "a": "áàâäãåăąæ", "c": "çćč", "d": "ďđð", "e": "éèêëěęė", "g": "ğģ", "i": "íìîïıī", "k": "ķ",
+    "l": "łľļ", "n": "ñńňņ", "o": "óòôöõøőœ", "r": "řŕ", "s": "šśşșß", "t": "ťțþ", "u": "úùûüůűū", "y": "ýÿ",
+    "z": "žźż",
+}  # fmt: skip
+"""Letters of the alphabets of Europe that are not in the English one."""
 _ENDS = ["a", "e", "o", "y", "in", "el", "us", "an", "ie", "on", "er", "ick", "it"]
 
 
@@ -81,17 +88,36 @@ def _shared(pair: tuple[str, str], names: frozenset[str]) -> list[str]:
 
 
 def _another(word: str, words: Sequence[str], rng: np.random.Generator) -> str:
-    """A number of up to four digits for a number; for a name a made-up one, or parts of words in a row."""
+    """A number of up to four digits for a number; for a name a made-up one, or parts of words in a row.
+
+    Four names in ten have a letter or two that English does not have: "Drílly".
+    """
     if word.isdigit():
         return str(int(rng.integers(10 ** int(rng.integers(1, 5)))))
-    if rng.random() < 0.5 or not words:
-        return made_up_name(rng)
+    name = made_up_name(rng) if rng.random() < 0.5 or not words else _in_parts(words, rng)
+    return _marked(name, rng) if rng.random() < _WITH_MARK else name
+
+
+def _in_parts(words: Sequence[str], rng: np.random.Generator) -> str:
     parts = []
     for _ in range(int(rng.integers(2, 4))):
         of = words[int(rng.integers(len(words)))]
         start = int(rng.integers(max(1, len(of) - 2)))
         parts.append(of[start : start + int(rng.integers(2, 6))])
     return "".join(parts).capitalize()
+
+
+def _marked(name: str, rng: np.random.Generator) -> str:
+    """The name with one or two of its letters exchanged for like ones of other alphabets."""
+    letters = list(name)
+    for _ in range(int(rng.integers(1, 3))):
+        k = int(rng.integers(len(letters)))
+        like = _MARKED.get(letters[k].lower())
+        if like is not None:
+            mark = like[int(rng.integers(len(like)))]
+            is_capital = letters[k].isupper() and len(mark.upper()) == 1
+            letters[k] = mark.upper() if is_capital else mark
+    return "".join(letters)
 
 
 def made_up_name(rng: np.random.Generator) -> str:

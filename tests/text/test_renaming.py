@@ -110,3 +110,18 @@ def test_that_a_recipe_reads_more_pairs_with_other_names(tmp_path: Path) -> None
     batches = prepare(recipe).batches
     assert len(batches.training.lengths) == 45  # type: ignore[attr-defined]
     assert len(batches.held_out.lengths) == 10  # type: ignore[attr-defined]
+
+
+def test_that_four_names_in_ten_have_letters_that_english_does_not_have() -> None:
+    pairs = [("So Tom is here.", "Alors Tom est ici."), ("So we saw Tom.", "Alors on a vu Tom.")]
+    other = renamed_pairs(pairs, 1_000.0, np.random.default_rng(0))
+    names = []
+    for source, target in other:
+        found = re.search(r"So (\w+) is here|saw (\w+)\.", source)
+        assert found is not None
+        names.append(found[1] or found[2])
+        assert names[-1] in target  # the same in both
+    assert all(name[0].isupper() and name.isalpha() for name in names)
+    assert (
+        0.3 < sum(not name.isascii() for name in names) / len(names) < 0.4
+    )  # some letters have none like them
