@@ -117,6 +117,16 @@ def ticks_apart(
     return kept
 
 
+def words_apart(ticks: list[tuple[float, str]], px_each: float) -> list[tuple[float, str]]:
+    """Those of ascending ticks whose words do not touch the one before, at `px_each` pixels for 1."""
+    kept: list[tuple[float, str]] = []
+    for at, word in ticks:
+        half = (text_width(word) + (text_width(kept[-1][1]) if kept else 0.0)) / 2 + type_px(6)
+        if not kept or (at - kept[-1][0]) * px_each >= half:
+            kept.append((at, word))
+    return kept
+
+
 def equal_ranges(
     x: tuple[float, float], y: tuple[float, float], width: float, height: float
 ) -> tuple[tuple[float, float], tuple[float, float]]:
@@ -243,7 +253,8 @@ def _paint_x_ticks(
     if chart.x_names:
         places = np.arange(1.0, len(chart.x_names) + 1)
         paint_x_names(painter, plot, layout.place(places, places)[0], chart.x_names, palette)
-    for value, text in () if chart.is_geometric or chart.x_names else _x_ticks(layout, chart):
+    ticks = [] if chart.is_geometric or chart.x_names else _x_ticks(layout, chart)
+    for value, text in words_apart(ticks, plot.width() / max(layout.x[1] - layout.x[0], 1e-9)):
         x = plot.left() + (value - layout.x[0]) / (layout.x[1] - layout.x[0]) * plot.width()
         painter.setPen(QPen(QColor(palette.line), 1.0))
         painter.drawLine(QPointF(x, plot.bottom()), QPointF(x, plot.bottom() + 4))

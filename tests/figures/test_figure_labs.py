@@ -9,7 +9,7 @@ from PySide6.QtGui import QColor, QImage, QPainter
 from attnscope.figures.colours import DARK, LIGHT, Palette
 from attnscope.figures.export import render
 from attnscope.figures.paint_cells import paint_cells
-from attnscope.figures.paint_chart import paint_chart
+from attnscope.figures.paint_chart import paint_chart, words_apart
 from attnscope.figures.views.lab import picture_places, row_sizes
 from attnscope.labs.rank_collapse import CollapseChoice, collapse, collapse_cells
 from attnscope.records.charts import CellMap
@@ -69,6 +69,13 @@ def test_that_powers_of_ten_are_equally_far_apart_on_a_logarithmic_axis() -> Non
     xs, _ = layout.place(np.array([1.0, 10.0, 100.0]), np.ones(3))
     assert xs[1] - xs[0] == pytest.approx(xs[2] - xs[1])
     assert layout.x_at(float(xs[1])) == pytest.approx(10.0)
+
+
+def test_that_numbers_along_an_axis_do_not_touch() -> None:
+    ticks = [(200.0, "200"), (400.0, "400"), (600.0, "600")]
+    assert words_apart(ticks, 1.0) == ticks
+    assert words_apart(ticks, 0.1) == [ticks[0], ticks[2]]
+    assert words_apart(ticks, 0.001) == [ticks[0]]
 
 
 def test_that_every_value_of_a_map_is_in_the_table_and_the_forbidden_are_empty() -> None:

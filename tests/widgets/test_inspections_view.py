@@ -108,6 +108,7 @@ def test_that_the_tab_comes_with_inspections_and_its_cursor_moves_by_key(
     state.handle(InspectionsShown(number=asked[0].number, folder=str(tmp_path), version=9, history=history()))
     assert not page.upper_tabs.tabs[INSIDE].isHidden()
     page.upper_tabs.show_panel(INSIDE)
+    assert page._inside.run_name.text().startswith("Run test_that_the_tab")
     said: list[str] = []
     page.hover_text.connect(said.append)
     plot = page._inside.plot
@@ -128,6 +129,8 @@ def test_that_the_tab_comes_with_inspections_and_its_cursor_moves_by_key(
     assert '"Inputs of the norms","encoder L0 attention","20","3","step","root mean square"' in lines
     assert render(spec, "svg").startswith(b"<?xml")
     page._inside.choose("moved")
+    names = [[series.name for series in chart.series] for chart in page._inside.plot._charts]
+    assert names == [["tokens", "L0"], ["tokens", "L0"], ["L0 attention"]]  # there is one stack alone
     assert page._inside.plot.toolTip().count("DeepNet") == 1
     plot.grab()
     for k, told in enumerate(("gradient norm tokens 1", "accumulated update tokens 2", "input of the norm")):

@@ -8,9 +8,9 @@ from PySide6.QtWidgets import QGraphicsSimpleTextItem
 
 from attnscope.counting import number_text
 from attnscope.figures.colours import series_colour
-from attnscope.figures.paint_chart import equal_ranges
+from attnscope.figures.paint_chart import equal_ranges, words_apart
 from attnscope.figures.plain import plain_piece
-from attnscope.figures.style import SMALL_PX, font, text_width, type_px
+from attnscope.figures.style import SMALL_PX, font, type_px
 from attnscope.figures.ticks import log_ticks, nice_ticks, tick_text
 from attnscope.records.charts import Chart, Series
 from attnscope.widgets.form_parts import column, row
@@ -88,7 +88,7 @@ class LabPlot(LinePlot):
             upright = _ticks(bottom, top, view.height() / type_px(36), self._chart.is_log_y)
             named = [(float(k), plain_piece(name)) for k, name in enumerate(self._chart.x_names, start=1)]
             along = named or self._ticks_along(left, right, view.width() / type_px(64))
-            along = _apart(along, view.width() / (right - left) if right > left else 0.0)
+            along = words_apart(along, view.width() / (right - left) if right > left else 0.0)
         plot.getAxis("left").setTicks([upright])
         plot.getAxis("bottom").setTicks([along])
         self._place_words()
@@ -293,16 +293,6 @@ class ChartPanel(Dressed):
 
     def _on_left(self) -> None:
         self.hover_text.emit("")
-
-
-def _apart(ticks: list[tuple[float, str]], px_each: float) -> list[tuple[float, str]]:
-    """The ticks whose words do not touch the one before, at `px_each` pixels for a step of 1."""
-    kept: list[tuple[float, str]] = []
-    for at, word in ticks:
-        half = (text_width(word) + (text_width(kept[-1][1]) if kept else 0.0)) / 2 + type_px(6)
-        if not kept or (at - kept[-1][0]) * px_each >= half:
-            kept.append((at, word))
-    return kept
 
 
 def _ticks(

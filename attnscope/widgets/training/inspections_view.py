@@ -1,6 +1,8 @@
 """Inside the steps of the chosen run: gradients by layer beside updates and inputs of norms, one cursor."""
 
 from collections.abc import Callable
+from dataclasses import replace
+from pathlib import PurePath
 
 import numpy as np
 from PySide6.QtCore import QEvent, QPointF, QRectF, Qt, Signal, Slot
@@ -9,9 +11,11 @@ from PySide6.QtWidgets import QWidget
 
 from attnscope.counting import number_text
 from attnscope.figures.paint_chart import ChartLayout, paint_chart
+from attnscope.figures.plain import plain_text, shorten
 from attnscope.figures.run_charts import inspection_charts
 from attnscope.records.charts import Chart
 from attnscope.records.inspections import InspectionHistory, Numbers
+from attnscope.records.sites import STACKS
 from attnscope.viewmodels.training.run_inspections import (
     InspectionsState,
     nearest_step,
@@ -57,6 +61,7 @@ _OF_CHOICE: dict[str, tuple[str, ...]] = {
     "moved": ("Gradients by layer", "Accumulated update", "Inputs of the norms"),
 }
 _GAP_PX = 24.0
+_LONGEST_NAME = 24
 
 
 class InspectionsView(QWidget):
@@ -73,6 +78,7 @@ class InspectionsView(QWidget):
         self._state, self._loss_at = state, loss_at
         self._shown: InspectionHistory | None = None
         self._step = float("inf")
+        self.run_name = PlainLabel(role="section")
         self._values = ElidedLabel(role="value")
         self._values.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
         self.plot = _StepsPlot()
@@ -81,7 +87,7 @@ class InspectionsView(QWidget):
         self._choice = ChoiceButton("gradients and", "What is drawn beside the gradients", _CHOICES)
         self._choice.chosen.connect(self.choose)
         self._reading = PlainLabel(_SHORT, "small", wraps=True, tip=READING)
-        top = row(PlainLabel("Gradients and updates", "section"), self._choice, (self._values, 1))
+        top = row(self.run_name, self._choice, (self._values, 1))
         column(top, (self.plot, 1), self._reading, on=self, spacing=4)
         self.choose("updates")
 
@@ -103,9 +109,15 @@ class InspectionsView(QWidget):
     def show_history(self) -> None:
         """Draw what is known now."""
         self._shown = self._state.history
+        name = PurePath(self._state.folder.replace("\\", "/")).name
+        self.run_name.setText(
+            f"Run {shorten(plain_text(name), _LONGEST_NAME)}" if name else "Gradients and updates"
+        )
+        self.run_name.setToolTip(plain_tooltip(plain_text(self._state.folder)))
         charts = self.charts()
         self._choice.setVisible(len(charts) > len(_OF_CHOICE["updates"]))
-        self.plot.show_charts(tuple(chart for chart in charts if chart.title in _OF_CHOICE[self.choice]))
+        shown = (chart for chart in charts if chart.title in _OF_CHOICE[self.choice])
+        self.plot.show_charts(tuple(_of_one_stack(chart) for chart in shown))
         self.stand_at(self._step)
 
     def stand_at(self, step: float) -> None:
@@ -123,11 +135,11 @@ class InspectionsView(QWidget):
         step = float(history.steps[i])
         typical = typical_updates(history)[i]
         parts = (
-            f"at step {step:,.0f}",
+            f"step {step:,.0f}",
             self._loss_at(step),
             f"rate {number_text(float(history.learning_rates[i]))}",
             f"median update {number_text(float(typical))}" if np.isfinite(typical) else "",
-            f"{still_shares(history)[i]:.0%} of the weights did not change",
+            f"{still_shares(history)[i]:.0%} unchanged",
         )
         return " · ".join(part for part in parts if part)
 
@@ -160,6 +172,15 @@ class InspectionsView(QWidget):
         if history is not None:
             i = nearest_step(history, self._step) if np.isfinite(self._step) else len(history.steps) - 1
             self._on_pointed(float(history.steps[min(max(0, i + by), len(history.steps) - 1)]))
+
+
+def _of_one_stack(chart: Chart) -> Chart:
+    """The chart with the stack left out of its names, where there is but one."""
+    named = [stack for series in chart.series for stack in STACKS if series.name.startswith(f"{stack} ")]
+    if len(set(named)) != 1:
+        return chart
+    series = (replace(one, name=one.name.removeprefix(f"{named[0]} ")) for one in chart.series)
+    return replace(chart, series=tuple(series))
 
 
 class _StepsPlot(Dressed):
