@@ -115,8 +115,8 @@ def _marked(name: str, rng: np.random.Generator) -> str:
         like = _MARKED.get(letters[k].lower())
         if like is not None:
             mark = like[int(rng.integers(len(like)))]
-            is_capital = letters[k].isupper() and len(mark.upper()) == 1
-            letters[k] = mark.upper() if is_capital else mark
+            other = mark.upper() if letters[k].isupper() else mark
+            letters[k] = other if len(other) == 1 else letters[k]  # ß has no capital
     return "".join(letters)
 
 
