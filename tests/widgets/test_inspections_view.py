@@ -108,7 +108,7 @@ def test_that_the_tab_comes_with_inspections_and_its_cursor_moves_by_key(
     state.handle(InspectionsShown(number=asked[0].number, folder=str(tmp_path), version=9, history=history()))
     assert not page.upper_tabs.tabs[INSIDE].isHidden()
     page.upper_tabs.show_panel(INSIDE)
-    assert page._inside.run_name.text().startswith("Run test_that_the_tab")
+    assert page._inside.run_name.text().startswith("Run test_th")
     said: list[str] = []
     page.hover_text.connect(said.append)
     plot = page._inside.plot
