@@ -10,11 +10,11 @@ from attnscope.analysis.measures import measured_grids
 from attnscope.nn.attention import Probe
 from attnscope.nn.threads import layer_products, map_products, threads_for
 
-MOST = 4
+MOST = 8
 
 
 @pytest.fixture(autouse=True)
-def four_threads():
+def eight_threads():
     before = torch.get_num_threads()
     torch.set_num_threads(MOST)
     yield
@@ -24,9 +24,11 @@ def four_threads():
 
 @pytest.mark.parametrize(
     ("n_products", "n_threads"),
-    [(0, 1), (1, 1), (119e6, 1), (120e6, 2), (239e6, 3), (240e6, 4), (1e15, 4)],
+    [(0, 1), (1, 1), (119e6, 1), (120e6, 4), (149e6, 4), (150e6, 5), (240e6, 8), (1e15, 8)],
 )
-def test_that_there_is_a_thread_for_each_sixty_million_multiplications(n_products, n_threads):
+def test_that_there_is_one_thread_for_little_work_and_one_for_each_thirty_million_multiplications_of_much(
+    n_products, n_threads
+):
     with threads_for(n_products):
         assert torch.get_num_threads() == n_threads
 
@@ -48,7 +50,7 @@ def test_that_other_threads_keep_theirs():
 
 @pytest.mark.parametrize(
     ("d_model", "n_tokens", "n_threads"),
-    [(64, 65, 1), (128, 65, 1), (256, 30, 1), (256, 512, 4), (768, 1, 2), (768, 65, 4), (64, 4096, 4)],
+    [(64, 65, 1), (128, 65, 1), (256, 30, 1), (256, 512, 8), (768, 1, 5), (768, 65, 8), (64, 4096, 8)],
 )
 def test_that_small_layers_have_one_thread_and_large_ones_more(d_model, n_tokens, n_threads):
     with threads_for(layer_products(12 * d_model**2, n_tokens)):
@@ -84,7 +86,7 @@ def test_that_a_long_text_is_read_with_all_threads():
     assert set(probe.seen) == {MOST}
 
 
-def test_that_measures_are_the_same_with_one_thread_and_with_four():
+def test_that_measures_are_the_same_with_one_thread_and_with_eight():
     model = at.load("english-french")
     trace = model.trace("Anna forgot her hat in the kitchen.")
     grids, measures = measured_grids(trace, 96)
@@ -95,9 +97,11 @@ def test_that_measures_are_the_same_with_one_thread_and_with_four():
     assert len(grids) == len(again)
 
 
-def test_that_maps_of_half_a_million_cells_pay_for_a_second_thread():
+def test_that_maps_of_half_a_million_cells_pay_for_more_threads():
+    with threads_for(map_products(460_000)):
+        assert torch.get_num_threads() == 1
     with threads_for(map_products(500_000)):
-        assert torch.get_num_threads() == 2
+        assert torch.get_num_threads() == 4
 
 
 def test_that_a_model_of_the_library_counts_its_matrices_without_embeddings(tmp_path):
