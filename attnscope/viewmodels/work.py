@@ -284,13 +284,16 @@ def experiment_jobs(experiments: ExperimentsState) -> FindTasks:
             what = f"{n_done:,} of {n_total:,}" if n_total else _WAITING
             fraction = n_done / n_total if n_total else None
             yield BackgroundTask(
-                name=f"Lab: {_words(kind)}", what=what, fraction=fraction, stop=stopper(kind)
+                name=f"Lab: {_lab_asking(kind)}", what=what, fraction=fraction, stop=stopper(kind)
             )
 
     return find
 
 
-def _words(kind: type) -> str:
-    """The name of a kind of question in words: `GradientQuestion` becomes `gradient`."""
-    name = kind.__name__.removesuffix("Question")
-    return "".join(f" {letter.lower()}" if letter.isupper() else letter for letter in name).strip()
+def _lab_asking(kind: type) -> str:
+    """The name of the lab that asks a kind of question; of one with a widget of its own the kind in words."""
+    from attnscope.labs import LABS, Lab  # who asks has them already; the start of the window need not
+
+    named = (lab.name for lab in LABS.values() if isinstance(lab, Lab) and lab.asks is kind)
+    words = "".join(f" {letter.lower()}" if letter.isupper() else letter for letter in kind.__name__)
+    return next(named, words.removesuffix(" question").strip())

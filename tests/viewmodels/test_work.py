@@ -1,12 +1,14 @@
 """What is under way: collected from every state, in the order it began, and stopped one by one."""
 
 import time
+from types import SimpleNamespace
 
 import pytest
 from PySide6.QtCore import Qt
 from pytestqt.qtbot import QtBot
 from session_samples import Desk
 
+from attnscope.records.experiments import BleuQuestion, GradientQuestion
 from attnscope.records.findings import MeasureHeads, MeasuringNews
 from attnscope.records.messages import LoadModel, ModelLoaded, Progress, Request
 from attnscope.records.requests import StopWork
@@ -14,7 +16,7 @@ from attnscope.viewmodels.heads.alike import AlikeState
 from attnscope.viewmodels.heads.pruning_curves import CurvesState
 from attnscope.viewmodels.heads.state import HeadsState
 from attnscope.viewmodels.query import Requests
-from attnscope.viewmodels.work import WorkState, watch_heads, watch_session
+from attnscope.viewmodels.work import WorkState, experiment_jobs, watch_heads, watch_session
 from attnscope.widgets.window.status_bar import WorkLine
 
 
@@ -132,3 +134,9 @@ def test_that_a_bar_stands_in_the_line_while_a_long_text_is_traced(qtbot: QtBot)
     assert "layer 3 of 4" in line.button.text()
     bench.desk.answer()
     assert line.isHidden()
+
+
+def test_that_an_experiment_has_the_name_of_its_lab() -> None:
+    experiments = SimpleNamespace(under_way=((BleuQuestion, 3, 60), (GradientQuestion, 0, 0)))
+    names = [job.name for job in experiment_jobs(experiments)()]  # type: ignore[arg-type]
+    assert names == ["Lab: BLEU", "Lab: Norms before or after"]
