@@ -211,19 +211,10 @@ PARTS: tuple[tuple[str, str, Quantity], ...] = (
     ("Open heads", "expected, gates are learned", "heads"),
     ("Span of each head", "tokens", "spans"),
     ("Next sentence", "share of pairs predicted correctly", "pairs"),
-    ("Batch size", "texts a step, warming up", "batch"),
-    ("Length", "most tokens of a text, warming up", "length"),
+    ("Batch and length", "texts a step, most tokens of a text", "sizes"),
 )
 """Title, unit and quantity of each chart, in order; what a loss is the mean over, only the runs tell."""
-LINEAR: tuple[Quantity, ...] = (
-    "speed",
-    "accuracy",
-    "heads",
-    "spans",
-    "pairs",
-    "batch",
-    "length",
-)
+LINEAR: tuple[Quantity, ...] = ("speed", "accuracy", "heads", "spans", "pairs", "sizes")
 """What is never drawn by its logarithm."""
 
 

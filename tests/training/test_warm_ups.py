@@ -403,6 +403,18 @@ def test_that_the_command_plans_and_trains_with_a_warm_up(
     assert told["mean_share"] < 1
 
 
+def test_that_the_kept_run_of_induction_warmup_reads_less_until_it_has_learned() -> None:
+    kept = read_run(RECIPES.parent / "films" / "induction-warmup")
+    recipe = parse_recipe((RECIPES / "induction-warmup.toml").read_text(encoding="utf-8"))
+    assert parse_recipe(kept.recipe) == recipe
+    steps = [event for event in kept.events if isinstance(event, Step)]
+    assert [(e.n_texts, e.text_tokens) for e in steps] == [
+        (_slow_size(k, 300, 8, 64), _slow_size(k, 300, 32, 64)) for k in range(1, 601)
+    ]
+    learned = next(e.step for e in kept.events if isinstance(e, Evaluated) and e.accuracy > 0.93)
+    assert sum(e.n_tokens for e in steps if e.step <= learned) < 740_000
+
+
 def _growing(*, n_steps: int, batch_size: int, **schedule: object) -> Recipe:
     keys = {f"schedule.{key}": str(value) for key, value in schedule.items()}
     source = (RECIPES / "shakespeare.toml").read_text()

@@ -16,7 +16,7 @@ from attnscope.viewmodels.training.recipe_differences import told_apart
 from attnscope.viewmodels.training.run_axes import UNKNOWN_SCALE, Axis, RunAxis, RunScale
 from attnscope.viewmodels.training.run_curves import RunCurves
 
-Quantity = Literal["loss", "rate", "norm", "speed", "accuracy", "heads", "spans", "pairs", "batch", "length"]
+Quantity = Literal["loss", "rate", "norm", "speed", "accuracy", "heads", "spans", "pairs", "sizes"]
 Losses = Literal["both", "training", "validation"]
 Window = tuple[float, float, int]
 """The places at both ends of the picture, and how many pairs of extremes across are worth drawing."""
@@ -109,10 +109,8 @@ def curves_of(run: ShownRun, quantity: Quantity) -> tuple[tuple[str, CurveData, 
             return tuple((head, curve, k) for k, (head, curve) in enumerate(curves.spans.items()))
         case "pairs":
             return (("pairs", curves.next_sentence, 6),)
-        case "batch":
-            return (("texts", curves.batch_texts, 5),)
-        case "length":
-            return (("tokens", curves.text_tokens, 6),)
+        case "sizes":
+            return (("texts", curves.batch_texts, 5), ("tokens", curves.text_tokens, 6))
 
 
 def end_of(shown: tuple[ShownRun, ...], axis: Axis) -> float:
