@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from attnscope.counting import plural
 from attnscope.errors import LoadError
 from attnscope.fields import file_line, number, one_of
-from attnscope.labs.lab import BLUE, ORANGE, PURPLE, Lab, LabWords, asked, claimed
+from attnscope.labs.lab import BLUE, OLIVE, ORANGE, PURPLE, Lab, LabWords, asked, claimed
 from attnscope.records.charts import CellMap, Chart, Series
 from attnscope.records.experiments import (
     NO_ANSWER,
@@ -213,10 +213,9 @@ def _beside(shown: Scored) -> Chart:
     first, xs = np.array([1.0]), np.arange(2.0, len(PUBLISHED) + 2)
     value, low, high = (known.value, known.low, known.high) if known is not None else (np.nan,) * 3
     german, french = (np.array([row[k] for row in PUBLISHED]) for k in (1, 2))
-    values = [
-        (1.0, value),
-        *((x, float(ys[k])) for ys in (french, german) for k, x in enumerate(xs.tolist())),
-    ]
+    notes = [(1.22, value, value)]
+    notes += [(x, y + 9.0, y) for x, y in zip(xs.tolist(), french.tolist(), strict=True)]
+    notes += [(x, y - 9.0, y) for x, y in zip(xs.tolist(), german.tolist(), strict=True)]
     return Chart(
         title="Here, and published",
         x_label="",
@@ -229,9 +228,7 @@ def _beside(shown: Scored) -> Chart:
             Series(name="en–de", xs=xs, ys=german, colour=PURPLE, has_points=True),
         ),
         y_range=(0.0, 100.0),
-        notes=tuple(
-            (x + 0.22 * (x == 1.0), y + 7.0 * (x > 1.0), f"{y:.4g}") for x, y in values if np.isfinite(y)
-        ),
+        notes=tuple((x, at, f"{y:.4g}") for x, at, y in notes if np.isfinite(y)),
         x_names=("here", *(row[0] for row in PUBLISHED)),
     )
 
@@ -247,7 +244,7 @@ def _precisions(shown: Scored) -> Chart:
         y_label="% of the n-grams that a reference has",
         series=(
             _room(_ORDER),
-            Series(name="BLEU", xs=ns[[0, -1]], ys=level, is_reference=True),
+            Series(name="BLEU", xs=ns[[0, -1]], ys=level, colour=OLIVE, is_dashed=True),
             Series(name="pₙ", xs=ns, ys=values, colour=BLUE, has_points=True, has_label=False),
         ),
         y_range=(0.0, 100.0),
