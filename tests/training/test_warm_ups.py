@@ -17,7 +17,8 @@ from attnscope.cli.main import main
 from attnscope.errors import RecipeError
 from attnscope.models import read_model_folder
 from attnscope.records.training import Evaluated, Step
-from attnscope.training import parse_recipe, read_run, train
+from attnscope.training import loop, parse_recipe, read_run, train
+from attnscope.training.batches import BatchMaker, batches_of_step
 from attnscope.training.data import prepare
 from attnscope.training.first_batch import first_batch
 from attnscope.training.loop import TrainingRun
@@ -435,12 +436,17 @@ def _inner(batches: object) -> object:
 def _batches_of(recipe: Recipe, folder: Path, monkeypatch: pytest.MonkeyPatch) -> list[Batch]:
     """The batches that the steps of a run read, in order."""
     read: list[Batch] = []
-    descend = TrainingRun._descend
 
-    def recorded(run: TrainingRun, batch: Batch, n_scored: int, *, is_last: bool) -> torch.Tensor:
-        read.append(batch)
-        return descend(run, batch, n_scored, is_last=is_last)
+    class Recorded:
+        """Another maker, whose batches are kept."""
 
-    monkeypatch.setattr(TrainingRun, "_descend", recorded)
-    list(TrainingRun(recipe, folder / "run", "cpu").events())
+        def __init__(self, batches: BatchMaker) -> None:
+            self.batches = batches
+
+        def draw(self, rng: np.random.Generator, progress: float) -> Batch:
+            read.append(self.batches.draw(rng, progress))
+            return read[-1]
+
+    monkeypatch.setattr(loop, "batches_of_step", lambda *given: Recorded(batches_of_step(*given)))
+    list(loop.TrainingRun(recipe, folder / "run", "cpu").events())
     return read
