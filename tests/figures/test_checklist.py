@@ -11,6 +11,7 @@ import attnscope as at
 from attnscope.analysis.position_checks import N_VECTORS, WIDTH, position_checks
 from attnscope.analysis.positions import position_tables
 from attnscope.cli.main import main
+from attnscope.figures.views.checklist import checklist_point
 from attnscope.records.messages import PositionsShown
 from attnscope.records.positions import PositionCheck
 from attnscope.schemes.positions import POSITIONS
@@ -21,6 +22,16 @@ from attnscope.widgets.positions.page import PositionsPage
 CHECKS = {check.name: check for check in position_checks()}
 IN_SCORES = ("rotary", "t5", "alibi", "shaw", "kerple", "transformer-xl")
 """Schemes by which scores of equal tokens are those of the distance."""
+
+
+def test_that_the_sentence_names_the_schemes_that_have_all_that_is_asked() -> None:
+    checks = tuple(CHECKS.values())
+    whole = [c for c in checks if c.seed_change < 1e-3 and c.least_apart > 0 and c.by_distance > 0.999]
+    assert [c.name for c in whole if not np.isnan(c.past_change)] == ["rotary", "alibi"]
+    said = f"2 of {len(checks)} schemes have the first four, of these rotary and ALiBi learn nothing."
+    assert checklist_point(checks).endswith(said)
+    assert checklist_point((CHECKS["learned"],)).endswith("None of 1 schemes have the first four.")
+    assert checklist_point(()).endswith("Every scheme is measured now…")
 
 
 def test_that_every_scheme_is_measured() -> None:

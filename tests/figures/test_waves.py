@@ -20,6 +20,14 @@ from attnscope.widgets.positions.page import PositionsPage
 WAVES = VIEWS["waves"]
 
 
+def test_that_each_chart_says_the_formula_of_its_encoding_with_its_source() -> None:
+    tables = position_tables(("sinusoidal", "binary"), n_positions=8, d_model=4)
+    first, second = WAVES.of_positions(tables).charts()
+    assert first.y_label.startswith("PE(t, 2i) = sin(t/10000^(2i/d)), PE(t, 2i+1)")
+    assert first.y_label.endswith("(Vaswani et al. 2017)")
+    assert "mod 2" in second.y_label
+
+
 def test_that_curves_are_the_sines_and_cosines_of_the_formula(tmp_path) -> None:
     made = at.positions_figure(
         encodings=("sinusoidal",), n_positions=30, d_model=12, view="waves", only="0, 5, 10-11"

@@ -29,6 +29,10 @@ _HEADS = (
     "A with PE(t+1) = A·PE(t)",
     "learned",
 )
+_ASKED = (
+    "An encoding should be the same each time, tell every two positions apart, go on past the trained "
+    "length, know distances, and be simple."
+)
 _SHARES = (0.16, 0.15, 0.12, 0.12, 0.10, 0.25, 0.10)
 _NOTE = (
     "Measured on scores of an untrained encoder (width 32, 4 heads, 32 tokens) for one token repeated. "
@@ -117,6 +121,20 @@ class ChecklistFigure(FigureSpec):
 
     def fits_together(self) -> bool:
         return all(check.shift.shape == (2, 2) for check in self.checks)
+
+
+def checklist_point(checks: tuple[PositionCheck, ...]) -> str:
+    """What is asked of an encoding, and which schemes have all of it; A is asked of tables alone."""
+    if not checks:
+        return f"{_ASKED} Every scheme is measured now…"
+    whole = [check.title for check in checks if all(is_good for _, is_good in _cells(check)[:5])]
+    simple = [check.title for check in checks if check.title in whole and not check.n_parameters]
+    nothing = f", of these {_listed(simple)} learn nothing" if simple else ""
+    return f"{_ASKED} {len(whole) or 'None'} of {len(checks)} schemes have the first four{nothing}."
+
+
+def _listed(names: list[str]) -> str:
+    return " and ".join((", ".join(names[:-1]), names[-1])) if len(names) > 1 else names[0]
 
 
 def _cells(check: PositionCheck) -> tuple[tuple[str, bool], ...]:

@@ -101,7 +101,7 @@ def _chart(table: PositionTable, dimensions: tuple[int, ...]) -> Chart:
     return Chart(
         title=table.name,
         x_label=row,
-        y_label="value",
+        y_label=_said(table),
         series=tuple(
             Series(
                 name=f"{column} {k}",
@@ -112,6 +112,12 @@ def _chart(table: PositionTable, dimensions: tuple[int, ...]) -> Chart:
             for k in _held(table, dimensions)
         ),
     )
+
+
+def _said(table: PositionTable) -> str:
+    """The formula of an encoding and where it comes from; that there are values, without one."""
+    source = f" ({table.source})" if table.source else ""
+    return f"{table.formula.replace(',   ', ', ')}{source}" if table.formula else "value"
 
 
 def _held(table: PositionTable, dimensions: tuple[int, ...]) -> list[int]:

@@ -24,6 +24,7 @@ from attnscope.figures.colours import lut_argb
 from attnscope.figures.spec import Caption, FigureSpec
 from attnscope.figures.style import SMALL_PX, font, text_width, type_px
 from attnscope.figures.views import VIEWS
+from attnscope.figures.views.checklist import checklist_point
 from attnscope.records.positions import PositionTable
 from attnscope.viewmodels.placeholder import Placeholder
 from attnscope.viewmodels.positions import D_MODEL_RANGE, POSITIONS_RANGE, SCHEMES, PositionsState
@@ -66,8 +67,9 @@ def _cosine(table: PositionTable, offset: int) -> str:
 # One encoding on the positions page: its name, its matrix and its similarity map, one above the other.
 
 _NOTE_LINES, _BELOW_NOTE_PX = 3, 4
-_LEAST_MAP_PX, _LINES_AT_MAP = 110, 3
-"""Height of each of two maps before words above them give way, and lines of its title and axis."""
+_LEAST_MAP_PX, _LINES_AT_MAP = (110, 84), 3
+"""Height of each of two maps before the note above them gives way, before the formula does; lines of its
+title and axis."""
 
 
 class PositionColumn(QWidget):
@@ -92,7 +94,7 @@ class PositionColumn(QWidget):
         self.matrix = PositionMap("dimension", "position")
         self.cosine = PositionMap("position", "position", is_square=True)
         self._scale = ElidedLabel(role="muted")
-        heading = row(self._swatch, self._title, (self._source, 1))
+        heading = row(self._swatch, self._title, (self._source, 1), spacing=4)
         layout = column(heading, self._formula, self._note, on=self, spacing=2)
         self._maps = QBoxLayout(QBoxLayout.Direction.TopToBottom)
         self._maps.setSpacing(8)
@@ -315,8 +317,10 @@ class PositionColumns(QWidget):
         note_px = max((shown.note_height(own) for shown in columns), default=0)
         formula_px = max((shown.formula_height(own) for shown in columns), default=0)
         line_px = self.fontMetrics().lineSpacing()
-        room = self.height() - 2 * line_px - 2 * (_LEAST_MAP_PX + _LINES_AT_MAP * line_px)
-        is_note, is_formula = note_px + formula_px <= room, formula_px <= room
+        rooms = (self.height() - 2 * line_px - 2 * (px + _LINES_AT_MAP * line_px) for px in _LEAST_MAP_PX)
+        is_note, is_formula = (
+            px <= room for px, room in zip((note_px + formula_px, formula_px), rooms, strict=True)
+        )
         for shown in columns:
             shown.set_note_height(note_px if is_note else 0)
             shown.set_formula_height(formula_px if is_formula else 0)
@@ -515,10 +519,8 @@ class PositionsPage(Dressed):
 
     def _show_tables(self) -> None:
         tables = self._state.tables
-        point = position_point(tables, self._state.short_title)
-        self.sentence.setText(point)
-        self.sentence.setVisible(bool(point))
         if not tables:
+            self._show_sentence()
             self._card.show_stage(self._stage())
             self._pages.setCurrentWidget(self._card)
             return
@@ -536,6 +538,7 @@ class PositionsPage(Dressed):
         state = self._state
         kind = VIEWS[state.view]
         self._views.setCurrentIndex(self._views.findData(state.view))
+        self._show_sentence()
         self._bar.setVisible(state.view == "positions")
         self._only.setVisible(bool(kind.asks))
         self._only.setPlaceholderText(kind.asks)
@@ -556,6 +559,16 @@ class PositionsPage(Dressed):
         if spec is not None:
             self._drawn.show_spec(spec)
         self._pages.setCurrentWidget(self._drawn)
+
+    def _show_sentence(self) -> None:
+        """The point of the view, with the numbers of what it shows."""
+        state = self._state
+        has_checks = VIEWS[state.view].reads_checks and bool(state.tables)
+        said = (
+            checklist_point(state.checks) if has_checks else position_point(state.tables, state.short_title)
+        )
+        self.sentence.setText(said)
+        self.sentence.setVisible(bool(said))
 
     def _show_stale(self) -> None:
         self._columns.set_stale(self._state.is_stale)
