@@ -198,11 +198,11 @@ class Traced(Reply):
     @property
     def part_words(self) -> str:
         """How much of it is there, where that is not all."""
-        if self.known is not None and len(self.known) == len(self.grids):
+        if self.known is None:
+            return "" if self.is_target_whole else "the translation is not complete yet"
+        if len(self.known) == len(self.grids):
             return "heads are not measured yet"
-        if self.known is not None:
-            return f"only {len(self.known)} of {len(self.grids)} layers are known"
-        return "" if self.is_target_whole else "the translation is not complete yet"
+        return f"only {len(self.known)} of {len(self.grids)} layers are known"
 
     @property
     def place(self) -> str:

@@ -1,6 +1,5 @@
 """The frame of a lab that is no plain plan: controls and numbers at the left, anything at the right."""
 
-from collections.abc import Sequence
 from typing import Any
 
 from PySide6.QtCore import Qt, Signal
@@ -8,11 +7,9 @@ from PySide6.QtGui import QResizeEvent, QShowEvent
 from PySide6.QtWidgets import QHBoxLayout, QWidget
 
 from attnscope.figures.style import type_px
-from attnscope.labs import LABS
 from attnscope.viewmodels.labs.controls import LabControls
 from attnscope.widgets.form_parts import column, row
 from attnscope.widgets.labels import PlainLabel
-from attnscope.widgets.labs.controls import WordsPanel
 from attnscope.widgets.labs.lab_foot import LabFoot
 from attnscope.widgets.labs.lab_side import lab_side, sentence_px
 from attnscope.widgets.theme import Dressed
@@ -30,19 +27,15 @@ class LabFrame(Dressed):
     hover_text = Signal(str)
     looked_at = Signal()
 
-    def __init__(self, title: str, controls: LabControls[Any], *, has_words: bool = True) -> None:
+    def __init__(self, title: str, controls: LabControls[Any]) -> None:
         super().__init__()
         self.controls = controls
-        self.words = WordsPanel(LABS[title].source) if has_words else None
         self.sentence = PlainLabel(role="name", wraps=True)
         self.sentence.setAlignment(Qt.AlignmentFlag.AlignTop)
         inside = QWidget()
         whole = column(PlainLabel(title, "name"), 4, on=inside, margins=12, spacing=6)
         self.side = column(spacing=6)
         whole.addLayout(self.side)
-        if self.words is not None:
-            whole.addSpacing(8)
-            whole.addWidget(self.words)
         whole.addStretch(1)
         self.foot = LabFoot()
         self.foot.work_on(controls)
@@ -66,11 +59,6 @@ class LabFrame(Dressed):
         """Make room for the present size of type."""
         self._side.setFixedWidth(round(type_px(_SIDE_PX)))
         self.sentence.setFixedHeight(sentence_px(self.width() - self._side.width()))
-
-    def show_words(self, formula: tuple[str, ...], numbers: Sequence[tuple[str, str]]) -> None:
-        """The formula and the live numbers."""
-        if self.words is not None:
-            self.words.show_words(formula, tuple(numbers))
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)

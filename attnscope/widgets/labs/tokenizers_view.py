@@ -28,6 +28,7 @@ from attnscope.figures.plain import plain_text
 from attnscope.figures.spec import Caption, FigureSpec
 from attnscope.figures.style import type_px
 from attnscope.figures.views.lab import LabFigure
+from attnscope.labs import LABS
 from attnscope.records.charts import Chart, Series
 from attnscope.records.tokenizers import KINDS, SIZES, TokenizerRow
 from attnscope.viewmodels.labs.merges import MAX_TEXT, SOURCES, TRAINED_KINDS, VOCAB_SIZES, MergesState
@@ -36,6 +37,7 @@ from attnscope.widgets.form_parts import column, play_icon, row
 from attnscope.widgets.jump_slider import JumpSlider
 from attnscope.widgets.labels import PlainLabel, named, plain_tooltip, tool_button, when
 from attnscope.widgets.labs.chip_flow import ChipFlow
+from attnscope.widgets.labs.controls import WordsPanel
 from attnscope.widgets.labs.lab_frame import LabFrame
 from attnscope.widgets.labs.lab_plot import ChartPanel
 from attnscope.widgets.labs.text_table import TextTable, TextTableModel
@@ -65,7 +67,7 @@ class TokenizersView(LabFrame):
         choose_file: ChooseFile = _ask_file,
         ask_text: AskText = _ask_text,
     ) -> None:
-        super().__init__("Tokenizers compared", state.controls, has_words=False)
+        super().__init__("Tokenizers compared", state.controls)
         self._choose_file, self._ask_text = choose_file, ask_text
         self.state = state
         self.text_name = PlainLabel("the sample text", "small")
@@ -356,12 +358,16 @@ _RULE_COLUMNS = (
 )
 
 
+_MERGES = "Merges replayed"
+
+
 class MergesView(LabFrame):
     """Shows a MergesState."""
 
     def __init__(self, state: MergesState) -> None:
-        super().__init__("Merges replayed", state.controls)
+        super().__init__(_MERGES, state.controls)
         self.state = state
+        self.words = WordsPanel(LABS[_MERGES].source)
         self.text = named(QLineEdit(maxLength=MAX_TEXT), "Text to split")
         self.source, self.kind = QComboBox(), QComboBox()
         self.pieces, self.slider = (
@@ -460,6 +466,8 @@ class MergesView(LabFrame):
             for k, part in enumerate(parts):
                 layout.addWidget(part, 1 if k == 1 else 0)
         self.add_to_side(self.source, self._kind_row, self._size_row)
+        self.side.addSpacing(8)
+        self.add_to_side(self.words)
 
     def _build_picture(self) -> None:
         self.text.textEdited.connect(self._on_text)
@@ -514,7 +522,7 @@ class MergesView(LabFrame):
         state, words = self.state, self.state.words
         self.sentence.setText(plain_text(words.sentence))
         self.sentence.set_role("error" if state.query.error else "name")
-        self.show_words(words.formula, words.numbers)
+        self.words.show_words(words.formula, words.numbers)
         self.chips.show_tokens(state.tokens, marked=state.marked, unknown_id=state.replay.unknown_id)
         self.slider.setValue(state.step)
         self.place.setText(f"step {state.step} of {state.n_steps}")
