@@ -4,7 +4,7 @@ from abc import abstractmethod
 from typing import Generic, TypeVar
 
 from PySide6.QtCore import QEvent, QPointF, QRectF, Qt
-from PySide6.QtGui import QKeyEvent, QMouseEvent, QWheelEvent
+from PySide6.QtGui import QKeyEvent, QMouseEvent, QPainter, QWheelEvent
 
 from attnscope.figures.map_layout import MapLayout, whole_view
 from attnscope.widgets.map_widget import MapWidget
@@ -72,6 +72,16 @@ class CellMapWidget(MapWidget, Generic[Shown]):
     @abstractmethod
     def _tell_cell(self) -> None:
         """Another cell is pointed at, or none."""
+
+    @abstractmethod
+    def paint_cell(self, painter: QPainter, room: QRectF, shown: Shown, cell: tuple[int, int]) -> None:
+        """Read the cell that is pointed at out, beside the cursor."""
+
+    def paint_pointed(self, painter: QPainter, room: QRectF) -> None:
+        """What is read out of the cell that is pointed at, if one is."""
+        if self.shown is not None and self._cell is not None:
+            painter.setRenderHint(QPainter.RenderHint.Antialiasing, True)
+            self.paint_cell(painter, room, self.shown, self._cell)
 
     @property
     def shape(self) -> tuple[int, int]:

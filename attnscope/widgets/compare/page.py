@@ -110,8 +110,7 @@ class CompareMaps(CellMapWidget[ComparedMaps]):
         shown = self.shown
         if shown is None:
             return None
-        view = self._view.getRect() if self._view is not None else None
-        key = (self.width(), self.height(), self.theme.type_factor, view)
+        key = (self.width(), self.height(), self.theme.type_factor, self.view.getRect())
         return self._layout.of(key, lambda: difference_layout(QRectF(self.rect()), shown, view=self._view))
 
     def sizeHint(self) -> QSize:
@@ -132,11 +131,12 @@ class CompareMaps(CellMapWidget[ComparedMaps]):
             codes=self._codes.of(style, lambda: difference_codes(shown, style)),
         )
         self.veil(painter, *layout.cells)
-        if self._cell is not None:
-            painter.setRenderHint(QPainter.RenderHint.Antialiasing, True)
-            value, names = (plain_text(words) for words in cell_words(shown, *self._cell))
-            paint_note(painter, room, value, names, self._cursor, self.theme)
+        self.paint_pointed(painter, room)
         return True
+
+    def paint_cell(self, painter: QPainter, room: QRectF, shown: ComparedMaps, cell: tuple[int, int]) -> None:
+        value, names = (plain_text(words) for words in cell_words(shown, *cell))
+        paint_note(painter, room, value, names, self._cursor, self.theme)
 
     def shape_of(self, shown: ComparedMaps) -> tuple[int, int]:
         """How many slots of queries and of keys the three maps have."""

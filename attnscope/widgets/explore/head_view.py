@@ -162,18 +162,12 @@ class HeadView(CellMapWidget[HeadMap]):
             if self._gold:
                 paint_gold(painter, layout, self._gold)
             self.veil(painter, layout.cells)
-            if self._cell is not None:
-                painter.setRenderHint(QPainter.RenderHint.Antialiasing, True)
-                paint_readout(
-                    painter,
-                    room,
-                    self.shown,
-                    self._cell,
-                    self._cursor,
-                    self.theme,
-                    is_knocked_out=self._cell in self._knocked_out,
-                )
+            self.paint_pointed(painter, room)
         return True
+
+    def paint_cell(self, painter: QPainter, room: QRectF, shown: HeadMap, cell: tuple[int, int]) -> None:
+        is_off = cell in self._knocked_out
+        paint_readout(painter, room, shown, cell, self._cursor, self.theme, is_knocked_out=is_off)
 
     def panel_at(self, position: QPointF | None = None) -> MapLayout | None:
         return self.layout_now()
