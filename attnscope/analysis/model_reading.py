@@ -13,7 +13,7 @@ precision, handed on as float64.
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -45,11 +45,10 @@ from attnscope.models.outputs import finite, log_probabilities
 from attnscope.models.own import OwnNetwork
 from attnscope.models.passes import evaluating_tokens, hidden_stream
 from attnscope.nn.block import Block
-from attnscope.nn.config import ModelConfig
 from attnscope.nn.hard_concrete import open_probability
 from attnscope.nn.precision import exact
 from attnscope.nn.recurrent import Recurrent
-from attnscope.nn.scoring import Scoring
+from attnscope.nn.scoring import OffsetScoring, RampScoring
 from attnscope.nn.transformer import Transformer
 from attnscope.questions import (
     Attended,
@@ -81,6 +80,7 @@ from attnscope.trace.record import SiteRecord
 from attnscope.trace.weights import site_weights
 
 _N_BEST = 8
+SpanSite = TypeVar("SpanSite", RampScoring, OffsetScoring)
 _SUM_TOLERANCES = {torch.float32: 1e-4, torch.float64: 1e-8}
 """How far a layer's output may lie from the sum of its parts, as a share of its largest number."""
 
@@ -366,13 +366,14 @@ class ModelReading:
 
     def spans(self) -> Spans:
         head = self._asked_head()
-        config, found = _learned_sites(self._model, head, "ramp", "learned no span", "copy-spans")
+        found = _learned_sites(self._model, head, RampScoring, "learned no span", "copy-spans")
+        own = found[head.site_key]
         spans = {key: learned_numbers(site.spans()) for key, site in found.items()}
-        return Spans(head=head, limit=config.span_limit, ramp=float(config.span_ramp), of_sites=spans)
+        return Spans(head=head, limit=own.span_limit, ramp=float(own.span_ramp), of_sites=spans)
 
     def open_offsets(self) -> OpenOffsets:
         head = self._asked_head()
-        _, found = _learned_sites(self._model, head, "offsets", "learned no mask", "copy-offsets")
+        found = _learned_sites(self._model, head, OffsetScoring, "learned no mask", "copy-offsets")
         masks: dict[SiteKey, Numbers] = {}
         p_open: dict[SiteKey, Numbers] = {}
         for key, site in found.items():
@@ -476,25 +477,24 @@ def _first_head(model: Model) -> HeadRef | None:
 
 
 def _learned_sites(
-    model: Model, head: HeadRef, kind: str, lacks: str, recipe: str
-) -> tuple[ModelConfig, dict[SiteKey, Scoring]]:
+    model: Model, head: HeadRef, kind: type[SpanSite], lacks: str, recipe: str
+) -> dict[SiteKey, SpanSite]:
     """Every site whose heads learned where to look; raises UserError where `head` is at none of them."""
     network = model.network
-    config = network.config if isinstance(network, OwnNetwork) else None
-    found: dict[SiteKey, Scoring] = {}
-    if isinstance(network, OwnNetwork) and network.config.span_limit and network.config.span_kind == kind:
+    found: dict[SiteKey, SpanSite] = {}
+    if isinstance(network, OwnNetwork) and network.config.span_limit:
         for site in model.sites:
             if site.stack in ("encoder", "decoder"):
                 module = OwnSubject(network.module).block(site.key).attention.get_submodule("scoring")
-                if isinstance(module, Scoring):
+                if isinstance(module, kind):
                     found[site.key] = module
-    if head.site_key not in found or config is None:
+    if head.site_key not in found:
         raise UserError(
             f"{head.stack} {head.label} of this model {lacks}.",
-            expected=f'a self-attention head of a model with span_limit and span_kind = "{kind}"',
+            expected=f'a self-attention head of a model with span_limit and span_kind = "{kind.name}"',
             action=f"Train the recipe {recipe}.",
         )
-    return config, found
+    return found
 
 
 def _is_sum(x: Numbers, given: Mapping[str, Numbers], dtype: torch.dtype) -> bool:

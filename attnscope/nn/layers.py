@@ -103,7 +103,7 @@ class BlockShape:
         span_limit = self.span_limit if stack in ("encoder", "decoder") else 0
         if self.score.is_plain and not reach and not span_limit:
             return None
-        return Scoring(
+        return Scoring.made(
             self.score,
             scale=self.score_scale,
             n_heads=n_heads,

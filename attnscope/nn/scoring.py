@@ -6,7 +6,7 @@ vectors to the values as well; that part is left out (their table 3 finds no gai
 longer be a mean of values. Letters: B batch, H heads, K key-value heads, T tokens, D d_head.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Generator, Tensor, nn
@@ -36,8 +36,8 @@ NO_SPAN = SpanChoice()
 class Scoring(nn.Module):
     """One site's score, and what it learns for it.
 
-    `reach` is the distance up to which queries score `positions` besides keys, 0 where they do not. With a
-    limit of its `span` each head learns how far it looks, up to that, or at which offsets.
+    `reach` is the distance up to which queries score `positions` besides keys, 0 where they do not. `made` is
+    one whose heads learn how far they look, or at which offsets, where its `span` has a limit.
     """
 
     def __init__(
@@ -54,9 +54,7 @@ class Scoring(nn.Module):
     ) -> None:
         super().__init__()
         self.span_limit, self.span_ramp, self.span_start = span.limit, span.ramp, span.start
-        has_gates = span.limit > 0 and span.kind == "offsets"
-        self.span = nn.Parameter(torch.empty(n_heads)) if span.limit and not has_gates else None
-        self.open_at = nn.Parameter(torch.empty(n_heads, span.limit)) if has_gates else None
+        self.learn_spans(n_heads)
         self.kind, self.scale, self.reach = kind, scale, reach
         self.positions = PositionScheme() if positions is None else positions
         if kind.learned:
@@ -67,6 +65,15 @@ class Scoring(nn.Module):
         self._of_positions = tuple(shapes)
         for name, shape in shapes.items():
             self.register_parameter(name, nn.Parameter(torch.empty(shape)))
+
+    @classmethod
+    def made(cls, kind: Score, *, span: SpanChoice, **sizes: Any) -> "Scoring":
+        """The scoring whose heads look as `span` says."""
+        of_span = {one.name: one for one in (RampScoring, OffsetScoring)}
+        return (of_span[span.kind] if span.limit else cls)(kind, span=span, **sizes)
+
+    def learn_spans(self, n_heads: int) -> None:
+        """Make what heads learn of how far they look."""
 
     @property
     def learned(self) -> Tensor | None:
@@ -85,37 +92,15 @@ class Scoring(nn.Module):
             self.kind.fill(self.learned, generator)
         if self.reach:
             self.positions.fill_site(self.of_positions, generator)
-        if self.span is not None:
-            self.span.fill_(self.span_start / self.span_limit)
-        if self.open_at is not None:
-            self.open_at.fill_(START_LOG_ALPHA / PACE)
 
     def spans(self) -> Tensor:
         """The span z of each head in tokens, or how many offsets are open as far as a penalty counts them,
         [H]; raises ValueError where none is learned.
         """
-        if self.open_at is not None:
-            return open_probability(self.log_alpha()).sum(dim=1)
-        if self.span is None:
-            raise ValueError("the heads of this site learn no span")
-        return self.span_limit * self.span.clamp(0.0, 1.0)
+        raise ValueError("the heads of this site learn no span")
 
-    def mask(self) -> Tensor:
-        """The mask m at the offsets 0 … limit, [H, limit + 1]: a draw where it learns, else hard."""
-        is_drawn = self.training and torch.is_grad_enabled()
-        return drawn_mask(self.log_alpha()) if is_drawn else hard_mask(self.log_alpha())
-
-    def log_alpha(self) -> Tensor:
-        """What decides on the offsets 1 … limit, [H, limit]; raises ValueError where none is learned."""
-        if self.open_at is None:
-            raise ValueError("the heads of this site learn no offsets")
-        return PACE * self.open_at.to(torch.promote_types(self.open_at.dtype, torch.float32))
-
-    @torch.no_grad()
     def keep_spans(self) -> None:
         """Put what the optimiser pushed out of the range back to its end, from where it may return."""
-        if self.span is not None:
-            self.span.clamp_(0.0, 1.0)
 
     def turn(self, q: Tensor) -> Tensor:
         """Queries [B, H, T, D] through the site's own matrix, where there is one; before any rotation."""
@@ -131,23 +116,78 @@ class Scoring(nn.Module):
         """Keys [B, K, T, D] as `attend` reads them."""
         return self.kind.keys(k)
 
+    def bias(self, q: Tensor, bias: Bias | None) -> Bias | None:
+        """What is added to scores: scored distances or a span in the place of the stack's `bias`."""
+        if not self.reach:
+            return bias
+        products = self.positions.score_distances(self.of_positions, q, self.reach)
+        return OffsetBias(values=self.scale * products)  # [B, H, T, 2 · reach + 1]
+
     def rule(self, q: Tensor, bias: Bias | None = None) -> ScoreRule:
-        """The rule for queries as `queries` gives them; scored distances stand in for the stack's `bias`."""
-        if self.reach:
-            products = self.positions.score_distances(self.of_positions, q, self.reach)
-            bias = OffsetBias(values=self.scale * products)  # [B, H, T, 2 · reach + 1]
-        if self.span is not None:
-            z = self.spans().to(torch.promote_types(q.dtype, torch.float32))
-            bias = SpanBias(values=torch.stack((z, torch.full_like(z, self.span_ramp)), dim=1))
-        if self.open_at is not None:
-            bias = GateBias(values=self.mask())
+        """The rule for queries as `queries` gives them."""
         comparison = self.kind.comparison
         return ScoreRule(
             scale=self.scale,
-            bias=bias,
+            bias=self.bias(q, bias),
             vector=self.learned if comparison == "additive" else None,
             is_kernel=comparison == "kernel",
         )
+
+
+class RampScoring(Scoring):
+    """Each head learns how far back it looks; the mask falls over `span_ramp` tokens (`nn/spans.py`)."""
+
+    name = "ramp"
+    span: nn.Parameter
+
+    def learn_spans(self, n_heads: int) -> None:
+        self.span = nn.Parameter(torch.empty(n_heads))
+
+    @torch.no_grad()
+    def fill(self, generator: Generator) -> None:
+        super().fill(generator)
+        self.span.fill_(self.span_start / self.span_limit)
+
+    def spans(self) -> Tensor:
+        return self.span_limit * self.span.clamp(0.0, 1.0)
+
+    @torch.no_grad()
+    def keep_spans(self) -> None:
+        self.span.clamp_(0.0, 1.0)
+
+    def bias(self, q: Tensor, bias: Bias | None) -> Bias | None:
+        z = self.spans().to(torch.promote_types(q.dtype, torch.float32))
+        return SpanBias(values=torch.stack((z, torch.full_like(z, self.span_ramp)), dim=1))
+
+
+class OffsetScoring(Scoring):
+    """Each head learns at which offsets it looks, up to `span_limit` (`nn/spans.py`)."""
+
+    name = "offsets"
+    open_at: nn.Parameter
+
+    def learn_spans(self, n_heads: int) -> None:
+        self.open_at = nn.Parameter(torch.empty(n_heads, self.span_limit))
+
+    @torch.no_grad()
+    def fill(self, generator: Generator) -> None:
+        super().fill(generator)
+        self.open_at.fill_(START_LOG_ALPHA / PACE)
+
+    def spans(self) -> Tensor:
+        return open_probability(self.log_alpha()).sum(dim=1)
+
+    def mask(self) -> Tensor:
+        """The mask m at the offsets 0 … limit, [H, limit + 1]: a draw where it learns, else hard."""
+        is_drawn = self.training and torch.is_grad_enabled()
+        return drawn_mask(self.log_alpha()) if is_drawn else hard_mask(self.log_alpha())
+
+    def log_alpha(self) -> Tensor:
+        """What decides on the offsets 1 … limit, [H, limit]."""
+        return PACE * self.open_at.to(torch.promote_types(self.open_at.dtype, torch.float32))
+
+    def bias(self, q: Tensor, bias: Bias | None) -> Bias | None:
+        return GateBias(values=self.mask())
 
 
 def sites_with_spans(module: nn.Module) -> dict[str, Scoring]:
