@@ -92,6 +92,26 @@ def test_that_the_points_of_largest_inducing_choose_what_they_read() -> None:
     assert np.mean(weights) > 0.5
 
 
+def test_that_the_kept_run_of_reverse_deep_shows_gradients_of_six_layers_that_a_warm_up_keeps_alike() -> None:
+    first = read_inspections(resources_folder() / "films" / "reverse-deep")[0]
+    named = dict(zip(first.layers, first.gradient_norms, strict=True))
+    norms = [norm for name, norm in named.items() if name.startswith("encoder")]
+    assert (first.step, len(norms)) == (20, 6)
+    assert max(norms) / min(norms) < 2.0
+    kept = read_run(resources_folder() / "films" / "reverse-deep")
+    assert [event.accuracy for event in kept.events if isinstance(event, Evaluated)][1:] == [1.0] * 3
+
+
+@pytest.mark.parametrize(
+    "name", ["tagging", "questions", "set-anomaly", "set-anomaly-inducing", "reverse-labels", "nested-lists"]
+)
+def test_that_kept_runs_of_labels_have_one_for_every_token_at_every_step(name: str) -> None:
+    for _, path in read_run(resources_folder() / "films" / name).probes:
+        trace = load_traces(path)[0]
+        assert trace.said is not None
+        assert len(trace.said.predictions) == len(trace.source.text.split())
+
+
 CLASSIFIERS = ["sentiment-pooling", "entailment", "reviews-hierarchical"]
 
 

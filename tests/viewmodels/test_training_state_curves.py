@@ -5,6 +5,8 @@ import pytest
 
 from attnscope.records.training import Evaluated, Finished, Saved, Started, Step
 from attnscope.viewmodels.heads.curve_data import CurveData, decimated, extreme_indices, running_mean, sampled
+from attnscope.viewmodels.training.overlaid_curves import ShownRun, curves_of
+from attnscope.viewmodels.training.run_axes import RunAxis
 from attnscope.viewmodels.training.run_curves import RunCurves
 
 
@@ -141,3 +143,17 @@ def test_that_the_nearest_point_is_found() -> None:
     assert curve.nearest(3.0) is None
     curve.extend(np.array([1.0, 10.0, 20.0]), np.zeros(3))
     assert [curve.nearest(x) for x in (-5.0, 5.0, 6.0, 16.0, 99.0)] == [0, 0, 1, 2, 2]
+
+
+@pytest.mark.parametrize(
+    ("heads", "names"),
+    [
+        (("decoder L0H0", "decoder L1H1"), ["L0H0", "L1H1"]),
+        (("encoder L0H0", "decoder L0H0"), ["encoder L0H0", "decoder L0H0"]),
+    ],
+)
+def test_that_the_spans_of_one_stack_are_named_without_it(heads: tuple[str, ...], names: list[str]) -> None:
+    curves = RunCurves()
+    curves.spans.update({head: CurveData() for head in heads})
+    run = ShownRun(folder="", name="", colour=0, curves=curves, axis=RunAxis(curves))
+    assert [name for name, _, _ in curves_of(run, "spans")] == names

@@ -242,7 +242,7 @@ def test_that_a_word_the_program_has_no_part_for_leads_to_what_it_means(program)
     assert not wrong
 
 
-@pytest.mark.parametrize("word", ["LED", "Funnel"])
+@pytest.mark.parametrize("word", ["BigBird", "LED", "Funnel"])
 def test_that_a_model_of_the_library_leads_to_what_help_says_of_it(program, word):
     items = [offer.item for offer in program.window.workspace.palette._gather()]
     assert find(items, word)[0].item.key == "help:models#led-bigbird-reformer-funnel"
@@ -283,7 +283,10 @@ def test_that_the_palette_turns_to_tabs_views_and_recipes_by_a_word(program):
     assert program.states.training.recipe.name == "reverse-labels"
 
 
-@pytest.mark.parametrize(("word", "choice"), [("DeepNet", "moved"), ("gradient norm", "updates")])
+@pytest.mark.parametrize(
+    ("word", "choice"),
+    [("DeepNet", "moved"), ("gradient norm", "updates"), ("gradients by depth", "updates")],
+)
 def test_that_gradients_lead_to_a_kept_run_that_was_looked_into(program, posted, word, choice):
     window, runs = program.window, program.states.training.runs
     place = {
@@ -311,6 +314,9 @@ def test_that_gradients_lead_to_a_kept_run_that_was_looked_into(program, posted,
     runs.handle(shown)
     assert tabs.is_shown(INSIDE)
     assert window.pages.training._inside.choice == choice
+    assert len([layer for layer in shown.history.layers if layer.startswith("encoder")]) == 6
+    assert program.states.training.recipe.name == Path(wanted.folder).name == "reverse-deep"
+    assert window.pages.training._inside._values.full_text().startswith("reverse-deep · step")
 
 
 def test_that_a_recipe_is_not_opened_over_a_run_in_progress(program):

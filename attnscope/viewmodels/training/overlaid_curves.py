@@ -106,7 +106,11 @@ def curves_of(run: ShownRun, quantity: Quantity) -> tuple[tuple[str, CurveData, 
         case "heads":
             return (("open heads", curves.open_heads, 5),)
         case "spans":
-            return tuple((head, curve, k) for k, (head, curve) in enumerate(curves.spans.items()))
+            is_one_stack = len({head.partition(" ")[0] for head in curves.spans}) == 1
+            return tuple(
+                (head.partition(" ")[2] if is_one_stack else head, curve, k)
+                for k, (head, curve) in enumerate(curves.spans.items())
+            )
         case "pairs":
             return (("pairs", curves.next_sentence, 6),)
         case "sizes":

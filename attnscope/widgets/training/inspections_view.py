@@ -49,7 +49,10 @@ _MOVED_SHORT = (
 )
 _CHOICES = {"updates": "updates", "moved": "accumulated update, norms"}
 INSIDE_VIEWS: dict[str, tuple[str, str]] = {
-    "updates": ("Gradients and updates", "Gradient norms of each layer, and how large the updates are"),
+    "updates": (
+        "Gradients and updates",
+        "Gradients by depth: the gradient norm of each layer, and how large the updates are",
+    ),
     "moved": (
         "Accumulated update, norms",
         "How far each layer has come from its first weights, and the inputs of the norms (DeepNet)",
@@ -135,6 +138,7 @@ class InspectionsView(QWidget):
         step = float(history.steps[i])
         typical = typical_updates(history)[i]
         parts = (
+            self._state.folder.replace("\\", "/").rstrip("/").rpartition("/")[2],
             f"step {step:,.0f}",
             self._loss_at(step),
             f"rate {number_text(float(history.learning_rates[i]))}",

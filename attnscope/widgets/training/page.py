@@ -40,8 +40,8 @@ REDRAW_MS = 40
 
 _FILMS = "films"
 """How runs of some recipes went: shown before there is a run of one's own."""
-_LOOKED_INTO = "reverse-labels"
-"""The kept run that shows its gradients where the one looked at has none: norms stand after the residual."""
+_LOOKED_INTO = "reverse-deep"
+"""The kept run whose gradients are shown where the one looked at has none: six layers, norms after them."""
 _FIRST_RECIPE = "reverse"
 """What the page opens on: it is small, and its picture is known beforehand."""
 
@@ -155,11 +155,16 @@ class TrainingPage(QWidget):
         self._run.open_cost(tab)
 
     def open_inside(self, choice: str) -> None:
-        """Turn to gradients and updates, or to what has added up: of the run shown, or of a kept one."""
+        """Turn to gradients and updates, or to what has added up: of the run shown, or of a kept one.
+
+        Where no run of one's own is shown, the recipe of the kept one stands beside it.
+        """
         self._inside.choose(choice)
         runs = self._state.runs
         self._wanted_inside = runs.inspections.folder
         if runs.inspections.history is None:
+            if not (self._state.run.is_active or self._run.last_button.run):
+                self._state.open_recipe(str(paths.resources_folder() / "recipes" / f"{_LOOKED_INTO}.toml"))
             self._wanted_inside = str(paths.resources_folder() / _FILMS / _LOOKED_INTO)
             runs.add(self._wanted_inside)
         self._show_upper_tabs()

@@ -36,7 +36,7 @@ from attnscope.widgets.theme import Dressed
 _NO_ATTENTION = Placeholder(
     kind="empty",
     title="This model has no attention",
-    hint="A recurrence or a convolution stands in its place. Open in Explore: there it shows its hidden "
+    hint="A recurrence or a convolution stands in its place. Open in Explore: there it shows its Hidden "
     "attention, the map that it would be.",
 )
 
