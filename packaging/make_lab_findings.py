@@ -13,6 +13,7 @@ from collections.abc import Iterator
 import torch
 
 from attnscope.files import replace_file
+from attnscope.labs import LABS
 from attnscope.labs.findings import FINDINGS, KEPT, findings_path
 from attnscope.records.experiments import (
     DelayQuestion,
@@ -30,10 +31,20 @@ from attnscope.records.modifications import GROUPS
 from attnscope.strict_json import json_text
 from attnscope.workers.serve_experiments import experiment_news
 
+
+def asked_of(lab: str) -> Question:
+    """What the example of a lab asks."""
+    entry = LABS[lab]
+    return entry.question(entry.example, None)
+
+
 QUESTIONS: dict[str, tuple[Question, ...]] = {
     "reach": (ReachQuestion(),),
     "writing": (WritingQuestion(),),
-    "modifications": tuple(ModifyQuestion(group=group) for group in GROUPS),
+    "modifications": (
+        *(ModifyQuestion(group=group) for group in GROUPS),
+        asked_of("Learned positions, row E"),
+    ),
     "tuning": (TuneQuestion(),),
     "gradients": (GradientQuestion(),),
     "warmup": (WarmupQuestion(),),

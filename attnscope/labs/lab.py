@@ -100,6 +100,10 @@ class Lab(LabEntry, Generic[C, S]):
         """What the worker is asked; `opened` is the open model, None without a window."""
         return None if self.asks is None else asked(self.asks, choice)
 
+    def asks_it(self, question: Question) -> bool:
+        """Whether a question is one of this lab's."""
+        return type(question) is self.asks
+
     def completed(self, choice: C) -> C:
         """The choice with what the window measures by and by, for a figure without one."""
         return choice

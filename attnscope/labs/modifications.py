@@ -28,6 +28,7 @@ from attnscope.records.experiments import (
     ModifyFinding,
     ModifyQuestion,
     ModifyRow,
+    Question,
 )
 from attnscope.records.intervals import student_t
 from attnscope.records.modifications import BASE, NARANG, VASWANI, Group, Modification, of_group
@@ -311,3 +312,6 @@ class Modifications(Lab[ModifyChoice, Modified]):
 
     resolve = staticmethod(compare)
     charts = staticmethod(modify_charts)
+
+    def asks_it(self, question: Question) -> bool:
+        return isinstance(question, ModifyQuestion) and not question.only

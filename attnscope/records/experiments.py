@@ -214,12 +214,15 @@ class WritingFinding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModifyQuestion:
-    """The unmodified small Transformer and its modifications of a group, each trained `n_seeds` times."""
+    """The unmodified small Transformer and its modifications of a group, each trained `n_seeds` times; only
+    some of them where these are named.
+    """
 
     group: Group = "activation"
     n_steps: int = 500
     n_seeds: int = 3
     seed: int = 0
+    only: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -240,7 +243,7 @@ class ModifyRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModifyFinding:
-    """The rows that have at least one seed, the unmodified model first."""
+    """The rows that have at least one seed, in the order of the list."""
 
     question: ModifyQuestion
     rows: tuple[ModifyRow, ...]

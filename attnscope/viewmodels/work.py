@@ -12,6 +12,7 @@ from typing import Any, Protocol
 from psygnal import Signal, SignalGroup, SignalInstance
 
 from attnscope.counting import plural
+from attnscope.records.experiments import Question
 from attnscope.viewmodels.causes.across_layers import AcrossState
 from attnscope.viewmodels.compare.state import CompareState
 from attnscope.viewmodels.heads.alike import AlikeState
@@ -280,20 +281,24 @@ def experiment_jobs(experiments: ExperimentsState) -> FindTasks:
         return lambda: experiments.stop(kind)
 
     def find() -> Iterator[BackgroundTask]:
-        for kind, n_done, n_total in experiments.under_way:
+        for question, n_done, n_total in experiments.under_way:
             what = f"{n_done:,} of {n_total:,}" if n_total else _WAITING
             fraction = n_done / n_total if n_total else None
             yield BackgroundTask(
-                name=f"Lab: {_lab_asking(kind)}", what=what, fraction=fraction, stop=stopper(kind)
+                name=f"Lab: {_lab_asking(question)}",
+                what=what,
+                fraction=fraction,
+                stop=stopper(type(question)),
             )
 
     return find
 
 
-def _lab_asking(kind: type) -> str:
-    """The name of the lab that asks a kind of question; of one with a widget of its own the kind in words."""
+def _lab_asking(question: Question) -> str:
+    """The name of the lab that asks a question; of one with a widget of its own the question in words."""
     from attnscope.labs import LABS, Lab  # who asks has them already; the start of the window need not
 
-    named = (lab.name for lab in LABS.values() if isinstance(lab, Lab) and lab.asks is kind)
-    words = "".join(f" {letter.lower()}" if letter.isupper() else letter for letter in kind.__name__)
+    named = (lab.name for lab in LABS.values() if isinstance(lab, Lab) and lab.asks_it(question))
+    kind = type(question).__name__
+    words = "".join(f" {letter.lower()}" if letter.isupper() else letter for letter in kind)
     return next(named, words.removesuffix(" question").strip())

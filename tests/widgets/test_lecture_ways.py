@@ -192,6 +192,20 @@ def test_that_a_lecture_s_own_words_lead_to_where_the_thing_is_shown(program):
         assert key in [match.item.key for match in find(items, word)][:3], word
 
 
+@pytest.mark.parametrize(
+    "words",
+    ["learned vs sinusoidal", "learned against sinusoidal", "learned positions", "row E", "25.7"],
+)
+def test_that_row_e_of_the_table_leads_to_the_lab_that_repeats_it(program, words):
+    items = [offer.item for offer in program.window.workspace.palette._gather()]
+    assert find(items, words)[0].item.key == "lab:Learned positions, row E"
+
+
+def test_that_bleu_leads_to_the_lab_that_measures_it(program):
+    items = [offer.item for offer in program.window.workspace.palette._gather()]
+    assert find(items, "BLEU")[0].item.key == "lab:BLEU"
+
+
 _EXPLAINED = {
     "ImageNet": "imagenet",
     "image captioning": "image-captioning-soft-attention-hard-attention",

@@ -113,3 +113,15 @@ def test_that_models_of_a_seed_are_the_same_in_every_group_and_news_count_to_the
     assert isinstance(other.finding, ModifyFinding)
     assert other.finding.rows[0].finals[0] == found.rows[0].finals[0]
     assert found.rows[0].finals[0] != found.rows[0].finals[1]
+
+
+def test_that_only_the_named_rows_are_trained_and_as_among_the_others() -> None:
+    whole = ModifyQuestion(group="norm", n_steps=2, n_seeds=1)
+    *_, every = try_modifications(whole)
+    *_, some = try_modifications(replace(whole, only=("rms",)))
+    assert isinstance(every.finding, ModifyFinding)
+    assert isinstance(some.finding, ModifyFinding)
+    (one,) = some.finding.rows
+    (same,) = [row for row in every.finding.rows if row.name == "rms"]
+    assert (one.name, one.finals, one.earlies) == (same.name, same.finals, same.earlies)
+    assert some.n_total == 2

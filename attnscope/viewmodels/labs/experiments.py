@@ -67,10 +67,10 @@ class ExperimentsState:
         self.changed.model.emit()
 
     @property
-    def under_way(self) -> tuple[tuple[type, int, int], ...]:
-        """Each kind of question that is worked out, how much of it is done, of how much (0: waiting)."""
-        found = ((kind, pending.job.answer) for kind, pending in self._pending.items())
-        return tuple((kind, news.n_done, news.n_total) if news else (kind, 0, 0) for kind, news in found)
+    def under_way(self) -> tuple[tuple[Question, int, int], ...]:
+        """Each question that is worked out, how much of it is done, of how much (0: waiting)."""
+        found = ((pending.question, pending.job.answer) for pending in self._pending.values())
+        return tuple((asked, news.n_done, news.n_total) if news else (asked, 0, 0) for asked, news in found)
 
     @cached_property
     def _kept(self) -> Mapping[Question, Finding]:

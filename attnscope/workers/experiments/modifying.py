@@ -88,7 +88,8 @@ def try_modifications(
     """
     recipe = parse_recipe(_RECIPE)
     data = prepare(recipe)
-    rows = [_Row(one, data.fitted(modified(recipe.model, one))) for one in of_group(question.group)]
+    wanted = [one for one in of_group(question.group) if not question.only or one.name in question.only]
+    rows = [_Row(one, data.fitted(modified(recipe.model, one))) for one in wanted]
     n_total, n_done = len(rows) * question.n_seeds * question.n_steps, 0
     for k in range(question.n_seeds):
         for row in rows:
