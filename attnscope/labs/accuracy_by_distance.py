@@ -307,6 +307,7 @@ def far_cells(shown: Far) -> tuple[CellMap, ...]:
             columns=tuple(str(back) for back in range(n - 1, -1, -1)),
             row_title="",
             column_title="tokens back",
+            is_wide=True,
         ),
     )
 

@@ -241,7 +241,7 @@ def _precisions(shown: Scored) -> Chart:
     return Chart(
         title="n-gram precisions",
         x_label="n",
-        y_label="% of the n-grams that a reference has",
+        y_label="% of n-grams in a reference",
         series=(
             _room(_ORDER),
             Series(name="BLEU", xs=ns[[0, -1]], ys=level, colour=OLIVE, is_dashed=True),

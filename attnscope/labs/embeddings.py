@@ -248,7 +248,13 @@ def _tied_chart() -> Chart:
         x_label="parameters",
         y_label="share",
         series=tuple(
-            Series(name=one.name, xs=tied[k : k + 1], ys=saved[k : k + 1], colour=BLUE, has_points=True)
+            Series(
+                name=one.name.removeprefix("transformer-"),
+                xs=tied[k : k + 1],
+                ys=saved[k : k + 1],
+                colour=BLUE,
+                has_points=True,
+            )
             for k, one in enumerate(PUBLISHED)
         ),
         is_log_x=True,

@@ -68,6 +68,24 @@ def test_that_choices_reach_the_pass_and_it_can_be_cancelled(page: Page, qtbot: 
     assert state.path == "/data/trees.conllu"
 
 
+def test_that_a_first_look_says_that_it_is_one_and_a_run_is_none(page: Page, qtbot: QtBot) -> None:
+    widget, state = page.widget, page.desk.curves
+    page.desk.measure(curve(), curve("random", slope=2.0))
+    assert state.is_first
+    assert "a first look, heads scored once: Run reads up to 100" in widget._statement_now()
+    spec = widget.figure_spec()
+    assert spec is not None
+    assert spec.caption is not None
+    assert "a first look" in spec.caption.note
+    qtbot.mouseClick(widget.run_button, Qt.MouseButton.LeftButton)
+    asked = page.desk.asked[-1]
+    assert isinstance(asked, MeasureCurves)
+    assert (asked.max_texts, asked.n_random, asked.is_rescored) == (100, 3, True)
+    page.desk.measure(curve())
+    assert not state.is_first
+    assert "first look" not in widget._statement_now()
+
+
 def test_that_a_point_tells_about_itself_and_a_click_loads_it(page: Page, qtbot: QtBot) -> None:
     widget, desk = page.widget, page.desk
     desk.measure(curve(), curve("random", slope=2.0), curve("random", seed=1, slope=3.0))
