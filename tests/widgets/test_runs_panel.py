@@ -106,7 +106,7 @@ def test_that_scaling_opens_on_a_kept_sweep_with_the_published_law_until_there_a
     assert said.isVisible()
     view.plot.grab()
     with qtbot.assertNotEmitted(view.run_clicked):
-        place = QPointF(view.plot._places()[1]).toPoint()
+        place = QPointF(view.plot._places[1]).toPoint()
         qtbot.mouseClick(view.plot, Qt.MouseButton.LeftButton, pos=place)
     desk.list_runs()
     spec = desk.page.figure_spec()
@@ -147,7 +147,7 @@ def test_that_a_point_of_the_scaling_plot_is_a_run(desk: Desk, qtbot: QtBot) -> 
     desk.page.upper_tabs.show_panel(SCALING)
     view = desk.page.findChild(ScalingView)
     view.plot.grab()
-    place = view.plot._places()[1]
+    place = view.plot._places[1]
     with qtbot.waitSignal(view.run_clicked) as heard:
         qtbot.mouseClick(view.plot, Qt.MouseButton.LeftButton, pos=QPointF(place).toPoint())
     assert heard.args == ["/runs/b"]
