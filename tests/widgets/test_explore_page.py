@@ -161,6 +161,24 @@ def test_that_lost_characters_and_tokens_are_counted_on_screen(qtbot):
     assert not any("unknown" in note for note in notes)
 
 
+@pytest.mark.parametrize(
+    ("n_unknown", "n_copyable", "role"), [(2, 2, "hint"), (2, 1, "warning"), (1, 0, "warning")]
+)
+def test_that_words_that_can_be_copied_are_no_warning_in_either_text(qtbot, n_unknown, n_copyable, role):
+    desk = Desk().open(info("encoder-decoder"))
+    page, _ = make(qtbot, desk)
+    desk.session.texts.set_text("a b")
+    reply = traced(desk.traces()[-1], desk.model)
+    told = Tokens(text="a b", tokens=tokens("a b").tokens, n_unknown=n_unknown, n_copyable=n_copyable)
+    desk.session.handle(dataclasses.replace(reply, source=told, target=told))
+    shown = [
+        label
+        for label in page.text_bar.findChildren(type(page.inspector.place))
+        if "can be copied" in label.text() or "unknown" in label.text()
+    ]
+    assert [label.property("role") for label in shown] == [role, role]
+
+
 @pytest.mark.parametrize("text", ["", "   ", "</s>", "a"])
 def test_that_short_and_empty_texts_have_a_designed_state(qtbot, text):
     """F31."""

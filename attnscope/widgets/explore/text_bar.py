@@ -504,6 +504,8 @@ class TextBar(Dressed):
         unsure = unsure_text(traced.comparison) if traced else ""
         of_target = [text_notes(target) if target else "", unsure]
         self._target.notes.setText(" ".join(filter(None, of_target)))
+        lost = text_notes(replace(target, n_unknown=target.n_strange, n_copyable=0)) if target else ""
+        self._target.notes.set_role("warning" if lost or unsure else "hint")
         self._show_past_button(source)
         for notes in (self._source.notes, self._target.notes):
             about = READ_ONLY_TIP if is_fixed else _NOTES_TOOLTIP

@@ -138,7 +138,6 @@ class InspectionsView(QWidget):
         step = float(history.steps[i])
         typical = typical_updates(history)[i]
         parts = (
-            self._state.folder.replace("\\", "/").rstrip("/").rpartition("/")[2],
             f"step {step:,.0f}",
             self._loss_at(step),
             f"rate {number_text(float(history.learning_rates[i]))}",
