@@ -362,7 +362,7 @@ def test_that_a_model_without_attention_says_where_its_hidden_map_is(desk: Desk)
     request = [r for r in desk.posted if isinstance(r, TraceText)][-1]
     desk.state.handle(replace(traced(request, step=3), grids=(), maps=()))
     assert "This model has no attention" in desk.texts()
-    assert "hidden attention" in desk.texts()
+    assert "Hidden attention" in desk.texts()
     assert not desk.page.findChild(WatchPanel)._maps.isVisible()
 
 
