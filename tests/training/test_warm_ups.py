@@ -19,13 +19,16 @@ from attnscope.models import read_model_folder
 from attnscope.records.training import Evaluated, Step
 from attnscope.training import loop, parse_recipe, read_run, train
 from attnscope.training.batches import BatchMaker, batches_of_step
+from attnscope.training.begin import begin
 from attnscope.training.data import prepare
+from attnscope.training.distributed import Ranks
 from attnscope.training.first_batch import first_batch
 from attnscope.training.loop import TrainingRun
 from attnscope.training.objectives import Batch
 from attnscope.training.paper import mean_tokens, plan_recipe, step_flops
 from attnscope.training.parts import Recipe
 from attnscope.training.recipe import write_recipe
+from attnscope.training.run import RunFolder
 from attnscope.training.schedules import drawn_texts, drawn_tokens, texts_at, texts_until, tokens_at
 from attnscope.training.summaries import read_runs
 from attnscope.viewmodels.training.plan_words import texts_words, tokens_words, work_rows
@@ -326,6 +329,14 @@ def test_that_a_warm_up_that_cannot_be_is_refused(
 ) -> None:
     with pytest.raises(RecipeError, match=rf"(?s){key}.*{told}"):
         parse_recipe(tiny_recipe, overrides=wishes)
+
+
+def test_that_processes_that_train_together_each_need_a_row_from_the_first_step_on(
+    tiny_recipe: str, tmp_path: Path
+) -> None:
+    recipe = parse_recipe(tiny_recipe, overrides={"schedule.batch_warmup_steps": "5"})
+    with pytest.raises(RecipeError, match=r"schedule\.batch_start is 1 for 2 processes"):
+        begin(recipe, RunFolder(tmp_path / "run"), CPU, Ranks(n=2))
 
 
 def test_that_pictures_are_not_drawn_by_length() -> None:
