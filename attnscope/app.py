@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from operator import attrgetter
 from pathlib import Path
 
 from PySide6.QtCore import QEvent, QObject, Qt, QTimer, Signal, Slot
@@ -317,7 +318,7 @@ class Program(QObject):
 
     def _refine(self, traced: Traced) -> None:
         """Have the rough thumbnails of a long text made exact when there is time."""
-        if not traced.view and traced.is_whole and any(grid.is_sampled for grid in traced.grids):
+        if not traced.view and traced.is_whole and any(map(attrgetter("is_sampled"), traced.grids)):
             self.tiles.post(RefineGrids(number=traced.number, model=traced.model, trace=traced.number))
 
     def _prepare_plots(self) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 
 from attnscope.counting import plural
 
@@ -71,7 +72,7 @@ class Tokens:
     @property
     def ids(self) -> tuple[int, ...]:
         """The token ids in order."""
-        return tuple(token.id for token in self.tokens)
+        return tuple(map(attrgetter("id"), self.tokens))
 
     @property
     def pieces(self) -> tuple[str, ...]:

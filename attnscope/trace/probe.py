@@ -1,6 +1,7 @@
 """Probes: recording what attention did, changing single heads, multiplying head outputs by gates."""
 
 from collections.abc import Callable, Mapping
+from operator import attrgetter, itemgetter
 
 import torch
 from torch import Tensor
@@ -29,7 +30,7 @@ class GateProbe:
         is_paired: bool = False,
         edits: Mapping[SiteKey, Edits] | None = None,
     ) -> None:
-        check_heads((head for head, _ in gates.values), sites)
+        check_heads(map(itemgetter(0), gates.values), sites)
         self._edits = dict(edits or {})
         self._gates: dict[SiteKey, Tensor] = {}
         for site in sites if gates else ():
@@ -72,7 +73,7 @@ class TraceProbe(GateProbe):
     ) -> None:
         super().__init__(sites, gates, is_paired=is_paired, edits=edits)
         self._hear = hear
-        self._wanted = frozenset(site.key for site in sites) if wanted is None else wanted
+        self._wanted = frozenset(map(attrgetter("key"), sites)) if wanted is None else wanted
         self._pending = Pending(keep_values=keep_values)
         self._records: dict[SiteKey, SiteRecord] = {}
 

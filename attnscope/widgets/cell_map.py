@@ -52,18 +52,15 @@ def holding(view: QRectF, cell: tuple[int, int]) -> QRectF:
 class CellMapWidget(MapWidget, Generic[Shown]):
     """Wheel and + and − zoom, drag pans, `0` fits, arrows walk; `_cell` is the (query, key) pointed at.
 
-    A subclass says how many cells what is `shown` has, where they lie, and what happens when another is
-    pointed at.
+    A subclass says where the cells lie, and what happens when another is pointed at. `shape` is how many
+    queries and keys what is `shown` has, zeros for nothing.
     """
 
     shown: Shown | None = None
+    shape = (0, 0)
     _view: QRectF | None = None
     _cell: tuple[int, int] | None = None
     _cursor = QPointF(0, 0)
-
-    @abstractmethod
-    def shape_of(self, shown: Shown) -> tuple[int, int]:
-        """How many queries and keys it has."""
 
     @abstractmethod
     def panel_at(self, position: QPointF | None = None) -> MapLayout | None:
@@ -83,16 +80,11 @@ class CellMapWidget(MapWidget, Generic[Shown]):
             painter.setRenderHint(QPainter.RenderHint.Antialiasing, True)
             self.paint_cell(painter, room, self.shown, self._cell)
 
-    @property
-    def shape(self) -> tuple[int, int]:
-        """How many queries and keys there are; zeros when nothing is shown."""
-        return (0, 0) if self.shown is None else self.shape_of(self.shown)
-
-    def show_cells(self, shown: Shown | None) -> None:
-        """Show something else. The zoom stays when the axes keep their size."""
-        before, self.shown = self.shape, shown
-        if self.shape != before:
+    def show_cells(self, shown: Shown | None, shape: tuple[int, int]) -> None:
+        """Show something else, of so many queries and keys. The zoom stays when these do."""
+        if shape != self.shape:
             self._view, self._cell = None, None
+        self.shown, self.shape = shown, shape
         self._tell_cell()
         self.update()
 

@@ -58,7 +58,7 @@ class MapWidget(Dressed):
 
     def veil(self, painter: QPainter, *parts: QRectF) -> None:
         """Dim parts of what is painted while something newer is on its way."""
-        for part in parts if self._is_stale else ():
+        for part in parts:
             paint_veil(painter, part, self.theme)
 
     def set_on_stage(self, is_on_stage: bool) -> None:

@@ -5,6 +5,7 @@ Widgets read the attributes (never write them), call the intents and connect to 
 
 from collections.abc import Mapping
 from dataclasses import replace
+from operator import attrgetter
 from types import MappingProxyType
 
 from psygnal import Signal, SignalGroup
@@ -330,7 +331,7 @@ class Session:
     @property
     def stacks(self) -> tuple[Stack, ...]:
         """The stacks of the open model, in its order."""
-        return tuple(dict.fromkeys([site.stack for site in self.model.sites])) if self.model else ()
+        return tuple(dict.fromkeys(map(attrgetter("stack"), self.model.sites))) if self.model else ()
 
     @property
     def stack(self) -> Stack | None:

@@ -93,7 +93,7 @@ class CompareMaps(CellMapWidget[ComparedMaps]):
         self._codes.forget()
         self._layout.forget()
         self._cache.clear()
-        self.show_cells(shown)
+        self.show_cells(shown, (0, 0) if shown is None else shown.delta.shape)
 
     def set_style(self, style: MapStyle) -> None:
         """Draw the weights with this colour map and scale."""
@@ -130,17 +130,14 @@ class CompareMaps(CellMapWidget[ComparedMaps]):
             cache=self._cache,
             codes=self._codes.of(style, lambda: difference_codes(shown, style)),
         )
-        self.veil(painter, *layout.cells)
+        if self._is_stale:
+            self.veil(painter, *layout.cells)
         self.paint_pointed(painter, room)
         return True
 
     def paint_cell(self, painter: QPainter, room: QRectF, shown: ComparedMaps, cell: tuple[int, int]) -> None:
         value, names = (plain_text(words) for words in cell_words(shown, *cell))
         paint_note(painter, room, value, names, self._cursor, self.theme)
-
-    def shape_of(self, shown: ComparedMaps) -> tuple[int, int]:
-        """How many slots of queries and of keys the three maps have."""
-        return shown.delta.shape
 
     def panel_at(self, position: QPointF | None = None) -> MapLayout | None:
         """The map under a position, else that of the difference."""
@@ -228,7 +225,8 @@ class CompareGrid(MapWidget):
             marks=marks,
             cache=self._cache,
         )
-        self.veil(painter, layout.area)
+        if self._is_stale:
+            self.veil(painter, layout.area)
         return True
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:

@@ -242,7 +242,8 @@ class GridView(MapWidget):
                 is_rough=self._settling.isActive(),
             )
         self._paint_switch(painter, layout)
-        self.veil(painter, layout.area)
+        if self._is_stale:
+            self.veil(painter, layout.area)
         return True
 
     def mousePressEvent(self, event: QMouseEvent) -> None:

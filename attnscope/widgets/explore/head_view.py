@@ -49,14 +49,11 @@ class HeadView(CellMapWidget[HeadMap]):
         self._cache = ImageCache()
         self._is_compact = self._can_rename = False
 
-    def shape_of(self, shown: HeadMap) -> tuple[int, int]:
-        return shown.weights.shape
-
     def set_map(self, head_map: HeadMap | None) -> None:
         """Show this head. The zoom stays when the number of tokens does."""
         self._cache.clear()
         self._is_stale = False
-        self.show_cells(head_map)
+        self.show_cells(head_map, (0, 0) if head_map is None else head_map.weights.shape)
 
     def set_renaming(self, can_rename: bool) -> None:
         """Let the name of the rows be clicked."""
@@ -161,8 +158,10 @@ class HeadView(CellMapWidget[HeadMap]):
             )
             if self._gold:
                 paint_gold(painter, layout, self._gold)
-            self.veil(painter, layout.cells)
-            self.paint_pointed(painter, room)
+            if self._is_stale:
+                self.veil(painter, layout.cells)
+            if self._cell:
+                self.paint_pointed(painter, room)
         return True
 
     def paint_cell(self, painter: QPainter, room: QRectF, shown: HeadMap, cell: tuple[int, int]) -> None:

@@ -153,7 +153,8 @@ class LinesView(MapWidget):
                 cache=self._cache,
                 is_rough=self._zooming.isActive(),
             )
-        self.veil(painter, room)
+        if self._is_stale:
+            self.veil(painter, room)
         return True
 
     def mousePressEvent(self, event: QMouseEvent) -> None:

@@ -73,7 +73,8 @@ class PictureView(MapWidget):
             palette=self.theme,
             pointed=pointed,
         )
-        self.veil(painter, room)
+        if self._is_stale:
+            self.veil(painter, room)
         if pointed is not None and not self._is_stale:
             paint_readout(painter, room, head_map, (query, pointed[1]), self._cursor, self.theme)
         return True
