@@ -121,9 +121,9 @@ def _sentence(choice: StepsChoice, rows: dict[StepWay, StepsRow]) -> str:
     same = "the very same losses" if not _apart(rows, "checkpointed").any() else "nearly the same losses"
     memory, time = _shares_of(parts, whole)
     return (
-        f"{choice.n_parts} parts give the gradient of the batch to float precision, for {memory} of its "
-        f"memory and {time} of its time; checkpointing {same}, for {_shares(twice, whole)}; bfloat16 a "
-        f"gradient that is {100 * coarse.gradient_error:.1f} % off, for {_shares(coarse, whole)}."
+        f"{choice.n_parts} parts give the batch's gradient for {memory} of its memory and {time} of its "
+        f"time, checkpointing {same} for {_shares(twice, whole)}, bfloat16 a gradient "
+        f"{100 * coarse.gradient_error:.1f} % off for {_shares(coarse, whole)}."
         f"{measured_before(choice.answer)}"
     )
 
