@@ -174,7 +174,7 @@ class OwnNetwork:
             note=" ".join(filter(None, (self._note, closed_note(self.first_gates)))),
             can_read_past=self.can_read_past,
             body=config.body.upper() if config.is_recurrent else "",
-            mixer="" if config.has_sites else config.mixer,
+            mixer="" if config.mixer == "attention" else config.mixer,
             reads_pairs=self.config.reads_pair or self.config.joins_texts,
             labels=self.card.labels,
             guided=self._guided_head,

@@ -171,6 +171,8 @@ def most_changed_position(comparison: Comparison) -> int:
     largest = max(values, default=0.0)
     if largest >= _LEAST_MOVED_NATS:
         return values.index(largest)
+    if comparison.before.kind != "class":
+        return 0
     labels = [*token_labels(comparison.before).values()]
     return next((k for k, label in enumerate(labels) if NOT_MEANT in labels and label != NOT_MEANT), 0)
 
