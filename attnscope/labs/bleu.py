@@ -229,7 +229,7 @@ def _beside(shown: Scored) -> Chart:
         ),
         y_range=(0.0, 100.0),
         notes=tuple((x, at, f"{y:.4g}") for x, at, y in notes if np.isfinite(y)),
-        x_names=("here", *(row[0] for row in PUBLISHED)),
+        x_names=("here", *(row[0].replace("Transformer", "Transf.") for row in PUBLISHED)),
     )
 
 
@@ -248,7 +248,7 @@ def _precisions(shown: Scored) -> Chart:
             Series(name="pₙ", xs=ns, ys=values, colour=BLUE, has_points=True, has_label=False),
         ),
         y_range=(0.0, 100.0),
-        x_names=tuple(f"{n}-grams" for n in range(1, _ORDER + 1)),
+        x_names=tuple(str(n) for n in range(1, _ORDER + 1)),
     )
 
 
