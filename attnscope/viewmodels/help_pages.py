@@ -121,7 +121,10 @@ def heading_slug(heading: str) -> str:
 
 
 def find_in_help(pages: tuple[HelpPage, ...], query: str) -> tuple[HelpFound, ...]:
-    """Places that hold every word of the query, one a section: titles first, then headings, then text."""
+    """Places that hold every word of the query, one a section: titles, then headings, then text.
+
+    Of texts those come first that have them as whole words: "knock" rather than "knocked".
+    """
     words = query.lower().split()
     if not words:
         return ()
@@ -135,7 +138,8 @@ def find_in_help(pages: tuple[HelpPage, ...], query: str) -> tuple[HelpFound, ..
                 is_own = any(word in f"{heading} {text}".lower() for word in words) or not heading
                 if not is_own or (in_title and heading and not in_heading):
                     continue
-                rank = 0 if in_title else 1 if in_heading else 2
+                are_whole = set(words) <= set(re.findall(r"\w+", whole))
+                rank = 0 if in_title else 1 if in_heading else 2 if are_whole else 3
                 found = HelpFound(page=page, heading=heading, excerpt=_excerpt(text, words))
                 ranked.append((rank, number, found))
     return tuple(found for _rank, _number, found in sorted(ranked, key=lambda entry: entry[:2]))

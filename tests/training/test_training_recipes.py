@@ -54,6 +54,8 @@ def test_that_a_recipe_makes_two_tiny_steps(path: Path, text_file: Path, tmp_pat
         "schedule.warmup_steps": "1",
     }
     text = path.read_text(encoding="utf-8")
+    if "batch_warmup_steps" in text:
+        changes |= {"schedule.batch_start": "1"}
     if 'kind = "pairs"' in text:
         pairs = tmp_path / "pairs.tsv"
         lines = (f"{n} red cats see a dog\t{n} rote Katzen sehen einen Hund\n" for n in range(40))

@@ -338,7 +338,7 @@ def test_that_a_checkpoint_opens_on_the_watched_sentence(qtbot):
     desk.answer()
     assert desk.session.text == "three two one"
     assert desk.session.primary == ref(0, 1)
-    desk.open()
+    desk.open(dataclasses.replace(desk.model, name="other", sha256="b" * 64))
     assert desk.session.primary != ref(0, 1)  # another model has its own
     assert window.view.page == "explore"
 

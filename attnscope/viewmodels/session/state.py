@@ -458,7 +458,8 @@ class Session:
         self.target = (self.texts.target_of(sample) if sample else kept) if info.takes_target else None
         self.texts.typed = clean_typed(self.text)
         self.history = self._histories.of(info)
-        self.selection = self.history.reopen(f"open {info.name}", self.setting)
+        selected = self.history.reopen(f"open {info.name}", self.setting)
+        self.selection = selected if samples.head_to_come is None else ()
         self.changed.model.emit()
         self.changed.busy.emit()
         self.changed.gates.emit()
