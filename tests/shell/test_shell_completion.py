@@ -26,7 +26,14 @@ CASES = [
     ("attnscope train --resume not", {"notes.txt"}),
     (
         "attnscope train rever",
-        {"reverse", "reverse-additive", "reverse-bahdanau", "reverse-labels", "reverse-luong"},
+        {
+            "reverse",
+            "reverse-additive",
+            "reverse-bahdanau",
+            "reverse-deep",
+            "reverse-labels",
+            "reverse-luong",
+        },
     ),
     ("attnscope info gpt-2-", {"gpt-2-medium", "gpt-2-large", "gpt-2-xl"}),
     ("attnscope lab 'Scaling by", {"Scaling by √d"}),
