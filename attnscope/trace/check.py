@@ -21,6 +21,7 @@ from torch import Tensor
 from attnscope.codec import At
 from attnscope.nn.masks import MaskRule
 from attnscope.nn.scores import DenseBias, ScoreRule, log_weights, scores
+from attnscope.nn.threads import map_products, threads_for
 from attnscope.records.maps import SelfCheck
 
 MAX_CELLS = 16_000
@@ -63,28 +64,41 @@ class SiteTensors:
     out: Tensor | None = None
 
 
-@torch.no_grad()
-def prove(sites: SiteTensors, *, is_causal_site: bool, is_training: bool) -> list[SiteProof]:
-    """Check sites that share their rules, with values and outputs; the tensors have an axis of sites first.
+OfSites = Tensor | tuple[Tensor, ...]
+"""One tensor whose first axis is that of sites, or a tensor for each site."""
 
-    What cannot be computed counts as infinite.
+
+@torch.no_grad()
+def prove(
+    sites: SiteTensors,
+    *,
+    is_causal_site: bool,
+    is_training: bool,
+    seen: tuple[OfSites, OfSites] | None = None,
+) -> list[SiteProof]:
+    """Check sites that share their rules; the tensors have an axis of sites first.
+
+    Values and outputs are those of `sites`, or `seen`. What cannot be computed counts as infinite.
     """
-    q, k, v = sites.q, sites.k, sites.v
-    if v is None or sites.out is None:
+    q, k = sites.q, sites.k
+    v, out = (sites.v, sites.out) if seen is None else seen
+    if v is None or out is None:
         raise ValueError("sites are checked with their values and outputs")
     n_heads, n_queries, n_keys = q.shape[1], q.shape[2], k.shape[2]
     step = max(1, -(-n_heads * n_queries * n_keys // MAX_CELLS))
     rows = slice((n_queries - 1) % step if n_queries else 0, n_queries, step)  # the last row among them
-    numbers = _prove_rows(sites, v, sites.out, rows, is_causal_site=is_causal_site)
+    n_rows = len(range(n_queries)[rows])
+    with threads_for(map_products(len(q) * n_heads * n_rows * n_keys)):
+        numbers = _prove_rows(sites, v, out, rows, is_causal_site=is_causal_site)
     return [
         SiteProof(
             row_sum_error=_finite(row_sum),
             forbidden_weight=_finite(forbidden),
             output_error=_finite(output),
-            n_rows=len(range(n_queries)[rows]),
+            n_rows=n_rows,
             n_queries=n_queries,
             is_training=is_training,
-            is_given=not v.shape[-1],
+            is_given=not v[0].shape[-1],
         )
         for row_sum, forbidden, output in numbers.T.tolist()
     ]
@@ -173,7 +187,20 @@ def _not_less(claim: float) -> float:
     return claim if claim >= 0.0 else math.inf
 
 
-def _prove_rows(sites: SiteTensors, v: Tensor, out: Tensor, rows: slice, *, is_causal_site: bool) -> Tensor:
+def _values(v: Tensor, n_groups: int, dtype: torch.dtype) -> Tensor:
+    """The values [n_heads, n_keys, d_head] of every head of a site whose heads may share them."""
+    v = v.to(dtype)
+    return v if n_groups == 1 else v.repeat_interleave(n_groups, dim=0)
+
+
+def _prove_rows(
+    sites: SiteTensors,
+    v: OfSites,
+    out: OfSites,
+    rows: slice,
+    *,
+    is_causal_site: bool,
+) -> Tensor:
     """The three numbers of each site, [3, n_sites]; NaN where something could not be computed."""
     q, k, rule, score = sites.q, sites.k, sites.rule, sites.score
     n_queries, n_keys = q.shape[2], k.shape[2]
@@ -187,15 +214,15 @@ def _prove_rows(sites: SiteTensors, v: Tensor, out: Tensor, rows: slice, *, is_c
         sums = sums + (score.sinks.to(sums)[:, None] - own_lse).exp()
     if blind is not None:
         sums = sums.masked_fill(blind, 1.0)
-    n_groups = q.shape[1] // v.shape[1]
-    values = v.to(weights.dtype)
-    if n_groups > 1:
-        values = values.repeat_interleave(n_groups, dim=1)
-    difference = weights @ values - out[:, :, rows]
+    n_groups = q.shape[1] // v[0].shape[0]
+    worst = [
+        _worst((of_site @ _values(own_v, n_groups, weights.dtype) - own_out[:, rows])[None])
+        for of_site, own_v, own_out in zip(weights, v, out, strict=True)
+    ]
     forbidden = sums.new_zeros(len(q))
     if is_causal_site and not rule.is_causal and rule.pattern is None:
         forbidden = _weight_on_the_future(weights, rows, n_queries)
-    return torch.stack([_worst(sums - 1.0), forbidden, _worst(difference)])
+    return torch.stack([_worst(sums - 1.0), forbidden, torch.cat(worst)])
 
 
 def _may_be_blind(rule: MaskRule, n_queries: int, n_keys: int) -> bool:

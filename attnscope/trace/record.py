@@ -145,12 +145,10 @@ def _records_of(group: list[_Seen], *, keep_values: bool) -> dict[SiteKey, SiteR
     """Records that hold no more memory than their own: queries and keys are often cut from one product."""
     first = group[0]
     q, k, lse = (torch.stack([getattr(call, name) for call in group]) for name in ("q", "k", "lse"))
-    if len(group) == 1 and not keep_values:  # only looked at
-        v, out = first.v[None], first.out[None]
-    else:
-        v, out = (torch.stack([getattr(call, name) for call in group]) for name in ("v", "out"))
-    sites = SiteTensors(q=q, k=k, v=v, lse=lse, out=out, rule=first.rule, score=first.score)
-    proofs = prove(sites, is_causal_site=first.site[0] == "decoder", is_training=first.is_training)
+    v, out = (tuple(getattr(call, name) for call in group) for name in ("v", "out"))  # only looked at
+    sites = SiteTensors(q=q, k=k, lse=lse, rule=first.rule, score=first.score)
+    is_causal_site = first.site[0] == "decoder"
+    proofs = prove(sites, is_causal_site=is_causal_site, is_training=first.is_training, seen=(v, out))
     return {
         call.site: SiteRecord(
             q=q[index],
@@ -159,8 +157,8 @@ def _records_of(group: list[_Seen], *, keep_values: bool) -> dict[SiteKey, SiteR
             rule=call.rule,
             score=call.score,
             proof=proofs[index],
-            v=v[index] if keep_values else None,
-            out=out[index] if keep_values else None,
+            v=v[index].clone() if keep_values else None,
+            out=out[index].clone() if keep_values else None,
         )
         for index, call in enumerate(group)
     }
