@@ -244,7 +244,7 @@ class PositionMap(Dressed):
             painter.drawText(place, Qt.AlignmentFlag.AlignHCenter, str(i))
         for i, share in ticks(n_rows, self._view.top(), self._view.bottom(), rect.height() / 24):
             y = rect.top() + share * rect.height()
-            place = QRectF(rect.left() - left + line, y - line / 2, left - line - 4, line)
+            place = QRectF(rect.left() - left + line, max(0.0, y - line / 2), left - line - 4, line)
             painter.drawText(place, Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter, str(i))
         below = QRectF(rect.left(), rect.bottom() + 2 + line, rect.width(), line)
         painter.drawText(below, Qt.AlignmentFlag.AlignHCenter, self._labels[0])
