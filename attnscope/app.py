@@ -50,7 +50,7 @@ from attnscope.viewmodels.work import (
 from attnscope.widgets.labels import when
 from attnscope.widgets.window.main_window import MainWindow
 from attnscope.workers.fetch_thread import fetch_thread
-from attnscope.workers.thread import BuildEngine, WorkerThread, build_engine
+from attnscope.workers.thread import PAINT_WITHIN_S, BuildEngine, WorkerThread, build_engine
 from attnscope.workers.tile_thread import tile_thread
 from attnscope.workers.views import Views
 
@@ -183,7 +183,7 @@ class Program(QObject):
         self.milestones: dict[str, float] = {}
         views = Views()
         make_engine = make_engine or functools.partial(build_engine, views=views)
-        self.worker = WorkerThread(make_engine, crash_log.write, self)
+        self.worker = WorkerThread(make_engine, crash_log.write, self, paint_within_s=PAINT_WITHIN_S)
         self.tiles = tile_thread(views, crash_log.write, self)
         self.fetches = fetch_thread(crash_log.write, self)
         posts = Posts(
@@ -292,6 +292,7 @@ class Program(QObject):
                 self._reach("traced")
                 self._refine(reply)
                 self._prepare_plots()
+                QTimer.singleShot(0, self.worker, self.worker.maps_painted)
             case _:
                 pass
 

@@ -3,6 +3,7 @@
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from types import MappingProxyType
 
 from PySide6.QtCore import QEvent, QPoint, QRect, QRectF, QSize, Qt, Signal
@@ -125,7 +126,6 @@ class TokenStrip(Dressed):
         self._stretch = Stretch()
         self._text = self._vocabulary_words = ""
         self._chips: tuple[Chip, ...] = ()
-        self._outlines: dict[int, QPainterPath] = {}
         self._n_rows = 1
         self.row_px = round(type_px(ROW_PX))
         """The height of a row, which is higher with answers under its tokens."""
@@ -302,7 +302,6 @@ class TokenStrip(Dressed):
         first = self._stretch.first_index
         answers = {k - first: answer for k, answer in self._answers.items()} if first else self._answers
         self._chips, n_rows = place_chips(self._stretch.shown, max(self.width() - 2, 40), self._text, answers)
-        self._outlines.clear()
         if n_rows != self._n_rows:
             self._n_rows, self.row_px = n_rows, round(type_px(ROW_PX + (ANSWER_PX if answers else 0)))
             self.setFixedHeight(n_rows * self.row_px)
@@ -312,11 +311,7 @@ class TokenStrip(Dressed):
     def _paint_chip(self, painter: QPainter, index: int, chip: Chip) -> None:
         palette = self.theme
         is_key, is_query = index == self._lit.key, index == self._lit.query
-        shape = self._outlines.get(index)
-        if shape is None:
-            shape = chip_outline(chip)
-            if index >= 0:
-                self._outlines[index] = shape
+        shape = chip_outline(chip)
         if is_key:
             painter.fillPath(shape, QColor(palette.accent))
         elif not chip.token.is_special:
@@ -363,13 +358,21 @@ def _painted(chip: Chip) -> QRect:
 
 def chip_outline(chip: Chip) -> QPainterPath:
     """The shape of a chip: round corners only where no other chip joins it."""
-    rect = chip.rect.adjusted(0.5, 0.5, -0.5 if not chip.joins_next else 0.5, -0.5)
+    rect = chip.rect
+    shape = _outline(rect.width(), rect.height(), chip.token.joins_previous, chip.joins_next)
+    return shape.translated(rect.topLeft())
+
+
+@lru_cache(maxsize=2_000)
+def _outline(width: float, height: float, joins_previous: bool, joins_next: bool) -> QPainterPath:
+    """The shape of a chip at the origin, kept from one text to the next."""
+    rect = QRectF(0.5, 0.5, width - (0 if joins_next else 1), height - 1)
     path = QPainterPath()
     path.setFillRule(Qt.FillRule.WindingFill)
     path.addRoundedRect(rect, 4, 4)
     half = rect.width() / 2
-    if chip.joins_next:
+    if joins_next:
         path.addRect(rect.adjusted(half, 0, 0, 0))
-    if chip.token.joins_previous:
+    if joins_previous:
         path.addRect(rect.adjusted(0, 0, -half, 0))
-    return path.simplified()
+    return path.simplified() if joins_previous or joins_next else path

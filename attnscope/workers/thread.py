@@ -19,7 +19,7 @@ from PySide6.QtCore import QObject, QThread, Signal
 
 from attnscope.nn.cancellation import stoppable
 from attnscope.nn.progress import progress_heard
-from attnscope.records.messages import Failed, Progress, Ready
+from attnscope.records.messages import Failed, Progress, Ready, Traced
 from attnscope.records.requests import Reply, Request
 from attnscope.workers.mailbox import Mailbox
 from attnscope.workers.views import Views
@@ -75,6 +75,11 @@ SWITCH_S = 0.0005
 """How long the window waits for the interpreter while another thread computes in Python.
 
 It waits at each call of Qt: with Python's 5 ms, painting takes a tenth of a second while libraries load.
+"""
+PAINT_WITHIN_S = 0.1
+"""How long the rest of a request waits for the window to paint the maps that it has sent.
+
+What a model writes after a text is computed in Python: beside it the same painting takes half as long again.
 """
 CrashWriter = Callable[[BaseException, str], Path | None]
 
@@ -137,10 +142,18 @@ class WorkerThread(QThread):
     replied = Signal(object)
 
     def __init__(
-        self, build_engine: BuildEngine, write_crash: CrashWriter, parent: QObject | None = None
+        self,
+        build_engine: BuildEngine,
+        write_crash: CrashWriter,
+        parent: QObject | None = None,
+        *,
+        paint_within_s: float = 0.0,
     ) -> None:
+        """`paint_within_s` is how long maps that were sent are waited for; `maps_painted` ends the wait."""
         super().__init__(parent)
         self.setObjectName("worker")
+        self._paint_within_s = paint_within_s
+        self._is_painted = True
         self._build_engine = build_engine
         self._write_crash = write_crash
         self._mailbox = Mailbox()
@@ -158,6 +171,13 @@ class WorkerThread(QThread):
         """Forget a request, or give it up: at its next yield, or between two layers of a pass."""
         with self._changed:
             self._mailbox.cancel(number)
+            self._changed.notify()
+
+    def maps_painted(self) -> None:
+        """Go on with a request whose maps the window has painted."""
+        with self._changed:
+            self._is_painted = True
+            self._changed.notify()
 
     def request_stop(self) -> None:
         """Ask the thread to end: what waits is forgotten, a run in training saves and finishes."""
@@ -208,10 +228,21 @@ class WorkerThread(QThread):
             for reply in replies:
                 if self._is_unwanted(request):
                     break
+                self._is_painted = not (isinstance(reply, Traced) and reply.comparison.is_writing)
                 self.replied.emit(reply)
+                if self._is_given_up_while_painted(request):
+                    break
         del replies  # closes the generator here, on this thread
         with self._changed:
             self._mailbox.finish(request)
+
+    def _is_given_up_while_painted(self, request: Request) -> bool:
+        """Leave the interpreter to the window until its maps are painted; whether it was given up then."""
+        with self._changed:
+            self._changed.wait_for(
+                lambda: self._is_painted or self._is_unwanted(request), self._paint_within_s
+            )
+            return self._is_unwanted(request)
 
     def _is_unwanted(self, request: Request) -> bool:
         with self._changed:

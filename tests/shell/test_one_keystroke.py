@@ -60,7 +60,10 @@ class Inline(QObject):
 
 
 class InlineWorker(Inline):
-    def __init__(self, build_engine: BuildEngine, write_crash: CrashWriter, parent: QObject) -> None:
+    def __init__(
+        self, build_engine: BuildEngine, write_crash: CrashWriter, parent: QObject, *, paint_within_s: float
+    ) -> None:
+        assert paint_within_s > 0
         self.engine = build_engine(write_crash)
         super().__init__(self.engine.handle, parent)
 
@@ -69,6 +72,8 @@ class InlineWorker(Inline):
 
     def start(self) -> None:
         self.replied.emit(self.engine.ready())
+
+    def maps_painted(self) -> None: ...
 
 
 def inline_tiles(views: Views, write_crash: CrashWriter, parent: QObject) -> Inline:
