@@ -21,7 +21,15 @@ from attnscope.records.axes import tokens_of_site
 from attnscope.records.interventions import Interventions
 from attnscope.records.maps import SiteGrid
 from attnscope.records.masks import UseMask
-from attnscope.records.messages import OPEN_MODEL, PositionsShown, Progress, ShowPositions, Traced, TraceText
+from attnscope.records.messages import (
+    OPEN_MODEL,
+    TRAINING_MODEL,
+    PositionsShown,
+    Progress,
+    ShowPositions,
+    Traced,
+    TraceText,
+)
 from attnscope.records.outputs import Comparison, Output, OutputWritten
 from attnscope.records.pictures import PictureShown, ShowPicture
 from attnscope.records.requests import Reply
@@ -93,7 +101,8 @@ def trace_text(request: TraceText, desk: Desk) -> Iterator[Reply]:
         picture=None if request.model == OPEN_MODEL else picture_under(model, request.text),
     )
     stop_if_unwanted()  # a trace that was given up is not to take the place of the one that is shown
-    views.keep(request.place, trace, request.number)
+    is_checkpoint = not request.view and request.model not in (OPEN_MODEL, TRAINING_MODEL)
+    views.keep(request.place, trace, request.number, is_checkpoint=is_checkpoint)
     if request.view:
         desk.kept(Answers).keep(
             request.view, ViewAnswer(number=request.number, model=model, log_p=look.log_p)

@@ -18,25 +18,29 @@ from attnscope.records.tiles import is_long
 if TYPE_CHECKING:
     from attnscope.trace import Trace
 
-N_TRACES_KEPT = 6
+N_CHECKPOINTS_KEPT = 6
+"""How many checkpoints keep their trace; the open model and what a view looks at always do."""
 
 
 class Views:
     """The newest trace by the name its request gave the model, and the number of that request."""
 
     def __init__(self) -> None:
-        self._traces: OrderedDict[str, tuple[int, Trace]] = OrderedDict()
+        self._traces: dict[str, tuple[int, Trace]] = {}
+        self._checkpoints: OrderedDict[str, None] = OrderedDict()
         self._parts: dict[str, tuple[int, Trace]] = {}
         self._lock = threading.Lock()
 
-    def keep(self, model: str, trace: "Trace", number: int = 0) -> None:
-        """Make `trace` the newest of `model`."""
+    def keep(self, model: str, trace: "Trace", number: int = 0, *, is_checkpoint: bool = False) -> None:
+        """Make `trace` the newest of `model`; of a checkpoint only until enough others were looked at."""
         with self._lock:
             self._parts.pop(model, None)
             self._traces[model] = (number, trace)
-            self._traces.move_to_end(model)
-            while len(self._traces) > N_TRACES_KEPT:
-                self._traces.popitem(last=False)
+            if is_checkpoint:
+                self._checkpoints[model] = None
+                self._checkpoints.move_to_end(model)
+            while len(self._checkpoints) > N_CHECKPOINTS_KEPT:
+                self._traces.pop(self._checkpoints.popitem(last=False)[0], None)
 
     def keep_part(self, model: str, trace: "Trace", number: int) -> None:
         """Keep the layers of a pass under way that are known; tiles alone are made of them."""
@@ -54,6 +58,7 @@ class Views:
         with self._lock:
             self._traces.pop(model, None)
             self._parts.pop(model, None)
+            self._checkpoints.pop(model, None)
 
     def find(self, model: str, number: int) -> "Trace | None":
         """The trace that the request `number` made, unless a newer one has taken its place."""

@@ -8,6 +8,7 @@ from worker_tools import traced_whole
 
 from attnscope.models.huggingface.library import library_faults
 from attnscope.nn.cancellation import Stopped, stoppable
+from attnscope.paths import resources_folder
 from attnscope.records.messages import (
     HeadsShown,
     LoadModel,
@@ -22,7 +23,7 @@ from attnscope.workers import serve_views
 from attnscope.workers.handlers import Engine
 from attnscope.workers.serve_tiles import TileServer
 from attnscope.workers.tile_thread import TileDesk
-from attnscope.workers.views import Views
+from attnscope.workers.views import N_CHECKPOINTS_KEPT, Views
 
 HEAD = HeadRef(stack="decoder", layer=0, head=0)
 
@@ -54,7 +55,7 @@ def test_that_a_trace_given_up_at_its_very_end_takes_no_place(monkeypatch: pytes
     engine = opened()
     list(engine.handle(TraceText(number=2, text="to be or not")))
     kept, is_made = list[int](), list[bool]()
-    monkeypatch.setattr(Views, "keep", lambda _self, _place, _trace, number=0: kept.append(number))
+    monkeypatch.setattr(Views, "keep", lambda _self, _place, _trace, number=0, **_how: kept.append(number))
     made = serve_views.Traced
 
     def make(**values: object) -> Traced:
@@ -66,6 +67,24 @@ def test_that_a_trace_given_up_at_its_very_end_takes_no_place(monkeypatch: pytes
         assert [*engine.handle(TraceText(number=3, text="the king"))] == []
     assert is_made == [True]
     assert kept == []
+
+
+def test_that_the_open_model_keeps_its_trace_however_many_checkpoints_are_looked_at() -> None:
+    engine = opened()
+    list(engine.handle(TraceText(number=2, text="to be or not")))
+    list(engine.handle(TraceText(number=3, text="the king", view="A")))
+    films = sorted((resources_folder() / "films").glob("induction*/checkpoints/*"))[: N_CHECKPOINTS_KEPT + 1]
+    for number, film in enumerate(films, start=4):
+        assert traced_whole(engine.handle(TraceText(number=number, text="q w e q w", model=str(film))))
+    (open_head,) = engine.handle(ShowHeads(number=90, heads=(HEAD,), trace=2))
+    (view_head,) = engine.handle(ShowHeads(number=91, heads=(HEAD,), view="A", trace=3))
+    assert isinstance(open_head, HeadsShown)
+    assert isinstance(view_head, HeadsShown)
+    of_films = {
+        str(film): [*engine.handle(ShowHeads(number=92, heads=(), model=str(film), trace=number))]
+        for number, film in enumerate(films, start=4)
+    }
+    assert [bool(replies) for replies in of_films.values()] == [False, *[True] * N_CHECKPOINTS_KEPT]
 
 
 def test_that_a_session_asks_for_heads_of_the_trace_that_it_shows() -> None:
