@@ -57,7 +57,7 @@ def facts(info: ModelInfo, start: str = "") -> str:
         "licence": info.licence or licence_in_card(Path(info.source)) or "not named in its files",
         "note": info.note,
     }
-    return "\n".join(f"{name:<14}{one_line(value)}" for name, value in rows.items() if value)
+    return "\n".join(f"{name:<15}{one_line(value)}" for name, value in rows.items() if value)
 
 
 def _cells(info: ModelInfo) -> str:

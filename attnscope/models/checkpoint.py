@@ -1,7 +1,8 @@
 """Model folders: reading one from anybody safely, and writing one in one step.
 
     config.json          {"format": 1, "name", "objective", "model": {…}, "training": {…}, "labels": […]}
-    model.safetensors    the weights
+                         with "format": 2 there is "base": {…}, too (models/differences.py)
+    model.safetensors    the weights, or of them what differs from the base
     tokenizer.json       the tokenizer
     card.md              what the model is, for people
     state.safetensors    in a run's last checkpoints: what a resume needs (training/resume_points.py)
@@ -20,9 +21,10 @@ import torch
 from attnscope.errors import LoadError, RecipeError
 from attnscope.files import check_manifest, replace_folder, sha256_of
 from attnscope.models.card import ModelCard, check_labels, check_objective
+from attnscope.models.differences import NO_CHANGES, Base, LowRankChanges, put_together, take_apart
 from attnscope.models.inputs import check_roles
 from attnscope.models.memory import refuse_too_large
-from attnscope.models.weights import fill_own
+from attnscope.models.weights import WEIGHTS, fill_own
 from attnscope.nn.building import unfilled_own
 from attnscope.nn.config import ModelConfig
 from attnscope.nn.own_module import OwnModule
@@ -32,8 +34,8 @@ from attnscope.text.tokenizer import Tokenizer
 from attnscope.trace.sniff import refuse_foreign
 from attnscope.trace.tensor_file import read_tensors, require_regular_file, write_tensors
 
-FORMAT = 1
-CONFIG, WEIGHTS, TOKENIZER, CARD = "config.json", "model.safetensors", "tokenizer.json", "card.md"
+FORMAT, FORMAT_OF_DIFFERENCE = 1, 2
+CONFIG, TOKENIZER, CARD = "config.json", "tokenizer.json", "card.md"
 STATE = "state.safetensors"
 _KNOWN_KEYS = {"format", "name", "objective", "model", "training", "labels"}
 _PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt")
@@ -64,7 +66,7 @@ def read_model_folder(folder: Path, *, has_weights: bool = True) -> LoadedFolder
     for name in (CONFIG, WEIGHTS, TOKENIZER):
         _require(folder, name)
     check_manifest(folder, leaving_out=frozenset({STATE}))  # the model is whole without it
-    config, card, note = _read_config(folder)
+    config, card, base, note = _read_config(folder)
     refuse_too_large(config, str(folder / CONFIG))
     tokenizer = Tokenizer.load(folder)
     check_roles(tokenizer, config.form)
@@ -72,7 +74,10 @@ def read_model_folder(folder: Path, *, has_weights: bool = True) -> LoadedFolder
     if has_weights:
         file = read_tensors(folder / WEIGHTS)
         stored_as = str(card.training.get("stored_as", ""))
-        module, weights_note = fill_own(config, file.tensors, folder / WEIGHTS, stored_as=stored_as)
+        tensors = file.tensors
+        if base is not None:
+            tensors = put_together(base, tensors, unfilled_own(config).state_dict(), folder)
+        module, weights_note = fill_own(config, tensors, folder / WEIGHTS, stored_as=stored_as)
         sha256 = file.sha256()
     else:
         module, weights_note, sha256 = unfilled_own(config), "", sha256_of(folder / WEIGHTS)
@@ -89,7 +94,7 @@ def read_model_config(folder: Path) -> tuple[ModelConfig, ModelCard]:
     """What a model folder says of its model, without its weights and tokenizer; raises LoadError."""
     for name in (CONFIG, WEIGHTS, TOKENIZER):
         _require(folder, name)
-    config, card, _ = _read_config(folder)
+    config, card, *_ = _read_config(folder)
     return config, card
 
 
@@ -101,15 +106,19 @@ def write_model_folder(
     card: ModelCard,
     *,
     dtype: torch.dtype = torch.float32,
+    base: str = "",
+    changes: LowRankChanges = NO_CHANGES,
 ) -> str:
     """Write a model folder in one step and return the SHA-256 of its weights, which are rounded to `dtype`.
 
-    Raises SaveError; an older folder is then untouched.
+    With `base`, the name of a model that comes with the program, only what differs from it is written: a
+    matrix as its low-rank change where `changes` has that. Raises SaveError; an older folder is then
+    untouched.
     """
     digests: list[str] = []
 
     def fill(temporary: Path) -> None:
-        fill_model_folder(temporary, module, config, tokenizer, card, dtype=dtype)
+        fill_model_folder(temporary, module, config, tokenizer, card, dtype=dtype, base=base, changes=changes)
         digests.append(sha256_of(temporary / WEIGHTS))
 
     replace_folder(folder, fill)
@@ -124,10 +133,16 @@ def fill_model_folder(
     card: ModelCard,
     *,
     dtype: torch.dtype = torch.float32,
+    base: str = "",
+    changes: LowRankChanges = NO_CHANGES,
 ) -> None:
-    """Write the files of a model folder, but for the manifest, into an empty folder."""
-    described = {
-        "format": FORMAT,
+    """Write the files of a model folder, but for the manifest, into an empty folder.
+
+    `base` and `changes` as in `write_model_folder`.
+    """
+    weights = {name: weight.to(dtype) for name, weight in module.state_dict().items()}
+    described: dict[str, object] = {
+        "format": FORMAT_OF_DIFFERENCE if base else FORMAT,
         "name": card.name,
         "objective": card.objective,
         "model": config.to_dict(),
@@ -135,8 +150,10 @@ def fill_model_folder(
     }
     if card.labels:
         described["labels"] = list(card.labels)
+    if base:
+        difference, weights = take_apart(base, weights, changes)
+        described["base"] = difference.to_dict()
     text = json.dumps(described, indent=1, allow_nan=False, ensure_ascii=False)
-    weights = {name: weight.to(dtype) for name, weight in module.state_dict().items()}
     write_tensors(folder / WEIGHTS, weights, {"format": "pt"})
     (folder / CONFIG).write_text(text + "\n", encoding="utf-8")
     (folder / CARD).write_text(card.text, encoding="utf-8", errors="replace")
@@ -161,7 +178,7 @@ def _require(folder: Path, name: str) -> None:
     )
 
 
-def _read_config(folder: Path) -> tuple[ModelConfig, ModelCard, str]:
+def _read_config(folder: Path) -> tuple[ModelConfig, ModelCard, Base | None, str]:
     path = folder / CONFIG
     values = as_object(read_json(path), what=str(path))
     if "format" not in values:
@@ -171,11 +188,12 @@ def _read_config(folder: Path) -> tuple[ModelConfig, ModelCard, str]:
             expected=f'"format": {FORMAT} and "model"',
             action="Open a folder that AttnScope saved.",
         )
-    if isinstance(values["format"], bool) or values["format"] != FORMAT:
+    found = values["format"]
+    if isinstance(found, bool) or found not in (FORMAT, FORMAT_OF_DIFFERENCE):
         raise LoadError(
-            f"{path} has the format {str(values['format'])[:20]}.",
+            f"{path} has the format {str(found)[:20]}.",
             kind="newer",
-            expected=str(FORMAT),
+            expected=f"{FORMAT} or {FORMAT_OF_DIFFERENCE}",
             action="Open it with the version of AttnScope that saved it.",
         )
     config = _model_config(as_object(values.get("model"), what=f"{path}, model", kind="config"), path)
@@ -187,9 +205,10 @@ def _read_config(folder: Path) -> tuple[ModelConfig, ModelCard, str]:
         text=_read_card(folder),
         labels=check_labels(values.get("labels", []), config.n_labels, str(path)),
     )
-    ignored = sorted(set(values) - _KNOWN_KEYS)
+    base = Base.of(values.get("base"), str(path)) if found == FORMAT_OF_DIFFERENCE else None
+    ignored = sorted(set(values) - _KNOWN_KEYS - ({"base"} if base else set()))
     note = f"Ignored in config.json: {', '.join(ignored)[:200]}." if ignored else ""
-    return config, card, note
+    return config, card, base, note
 
 
 def _model_config(values: dict[str, Any], path: Path) -> ModelConfig:

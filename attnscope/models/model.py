@@ -425,10 +425,14 @@ class Model:
         read = self.encode(text, target) if text.strip() else None
         return Model(prune(self.network, gates, read, has_speed=False).network)
 
-    def save(self, folder: str | Path) -> None:
-        """Save as a model folder; on any fault raises SaveError and leaves an older folder untouched."""
+    def save(self, folder: str | Path, *, base: str = "") -> None:
+        """Save as a model folder; on any fault raises SaveError and leaves an older folder untouched.
+
+        With `base`, the name of a model that comes with the program, only what differs from its weights is
+        written, and opening puts both together. Raises LoadError for another name.
+        """
         own = self.own
-        write_model_folder(Path(folder), own.module, own.config, own.vocabulary, own.card)
+        write_model_folder(Path(folder), own.module, own.config, own.vocabulary, own.card, base=base)
 
     # -- inside ---------------------------------------------------------------------------------
 

@@ -5,12 +5,12 @@ from pathlib import Path
 from attnscope.errors import LoadError
 from attnscope.hub.shelf import is_model_id, shelf_entries
 from attnscope.models.checkpoint import (
-    WEIGHTS,
     LoadedFolder,
     is_model_folder,
     read_model_config,
     read_model_folder,
 )
+from attnscope.models.weights import WEIGHTS
 from attnscope.nn.config import ModelConfig
 from attnscope.outside import unreadable
 from attnscope.paths import gone_demo, resources_folder

@@ -11,6 +11,7 @@ from attnscope.nn.building import empty_own, unfilled_own
 from attnscope.nn.config import ModelConfig
 from attnscope.nn.own_module import OwnModule
 
+WEIGHTS = "model.safetensors"
 MAX_ROWS = 12
 _EMBEDDING = "tokens.weight"
 

@@ -20,8 +20,9 @@ from attnscope.counting import plural
 from attnscope.errors import SaveError, UserError
 from attnscope.files import replace_folder, sha256_of
 from attnscope.models.card import CLOSED_HEADS, ModelCard, closed_names
-from attnscope.models.checkpoint import STATE, WEIGHTS, fill_model_folder
+from attnscope.models.checkpoint import STATE, fill_model_folder
 from attnscope.models.model import Model
+from attnscope.models.weights import WEIGHTS
 from attnscope.records.sites import HeadRef
 from attnscope.records.training import Saved, SaveFailed, Watched
 from attnscope.schemes.objectives import OBJECTIVES

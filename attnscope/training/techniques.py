@@ -26,6 +26,7 @@ from torch import Generator, Tensor, nn
 from torch.nn.utils import parametrize
 
 from attnscope.errors import LoadError, RecipeError
+from attnscope.models.differences import LowRankChanges, low_rank_sum
 from attnscope.nn.hard_concrete import START_LOG_ALPHA, open_probability, sample_gates, settled_gates
 from attnscope.nn.layers import CrossAttention, SelfAttention
 from attnscope.nn.own_module import OwnModule
@@ -172,6 +173,10 @@ class LowRank(nn.Module):
         """W + (α / r) · B A."""
         return weight + self.scale * (self.b @ self.a)
 
+    def merged(self, weight: Tensor) -> Tensor:
+        """The same for keeping: the bits that opening finds."""
+        return low_rank_sum(weight.detach(), self.a.detach(), self.b.detach(), self.scale)
+
 
 def adapt(module: nn.Module, part: StartPart, seed: int) -> None:
     """Give every attention of the module adapters and let nothing else of the trained model learn."""
@@ -216,6 +221,18 @@ def restore_adapters(module: nn.Module, tensors: Mapping[str, Tensor]) -> None:
         parameter.copy_(found)
 
 
+def low_rank_changes(tensors: Mapping[str, Tensor], part: StartPart) -> LowRankChanges:
+    """What `adapter_tensors` gave, as a model folder that keeps a difference has it."""
+    end = ".parametrizations.weight.0.a"
+    found = {
+        f"{name.removeprefix(_PREFIX).removesuffix(end)}.weight": (a, tensors[name[:-1] + "b"])
+        for name, a in tensors.items()
+        if is_of_adapters(name) and name.endswith(end)
+    }
+    scale = part.lora_alpha / part.lora_rank if part.lora_rank else 1.0
+    return LowRankChanges(scale=scale, factors=found)
+
+
 def is_of_adapters(name: str) -> bool:
     """Whether a tensor of a saved state is one of `adapter_tensors`."""
     return name.startswith(_PREFIX)
@@ -240,8 +257,11 @@ def _merge(module: nn.Module, state: dict[str, Any], prefix: str, _local: object
     for name in names:
         del state[name]
     for name, inner in module.named_modules():
-        if isinstance(inner, nn.Linear) and parametrize.is_parametrized(inner):
-            state[f"{prefix}{name}.weight"] = inner.weight.detach()
+        if isinstance(inner, parametrize.ParametrizationList):
+            for change in inner:
+                if isinstance(change, LowRank):
+                    name = name.replace("parametrizations.", "")
+                    state[prefix + name] = change.merged(inner.original)
 
 
 class Techniques:

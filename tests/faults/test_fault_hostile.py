@@ -167,6 +167,26 @@ def test_that_hostile_weights_are_refused_or_read(folder: Path) -> None:
         try_all(door, place, contents if door is not _open_and_trace else contents[:40], folder)
 
 
+def test_that_hostile_differences_from_a_model_that_comes_along_are_refused_or_open(tmp_path: Path) -> None:
+    kept = resources_folder() / "films" / "agreement-prompt" / "checkpoints" / "150"
+    for name in ("config.json", "tokenizer.json", "model.safetensors"):
+        (tmp_path / name).write_bytes((kept / name).read_bytes())
+    base = json.loads((tmp_path / "config.json").read_text())["base"]
+    config, weights = tmp_path / "config.json", tmp_path / "model.safetensors"
+    before = config.read_text()
+
+    def open_only(path: Path) -> None:
+        load(path.parent, "cpu")
+
+    described = (
+        before.replace(json.dumps(base, indent=1).replace("\n", "\n "), changed.decode("utf-8", "replace"))
+        for changed in hostile.of_json(base, 60 * TIMES, SEED)
+    )
+    try_all(open_only, config, (text.encode() for text in described), tmp_path)
+    config.write_text(before)
+    try_all(open_only, weights, hostile.of_safetensors(weights.read_bytes(), 30 * TIMES, SEED), tmp_path)
+
+
 def test_that_hostile_manifests_are_refused_or_hold(model_folder: Path, tmp_path: Path) -> None:
     files.replace_folder(tmp_path / "new", lambda new: (new / "a").write_text("content") and None)
     place = tmp_path / "new" / files.MANIFEST_NAME
