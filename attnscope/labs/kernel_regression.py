@@ -463,11 +463,12 @@ class KernelRegression(Lab[RegressionChoice, Regression]):
     order = 1
     shows = "Attention is kernel regression: a movable query, the weight of each sample, the fitted curve"
     source = "Nadaraya 1964, Watson 1964"
+    search = ("score functions", "bilinear score", "general score", "dot product", "cosine", "additive")
     help = """With a Gaussian score attention is Nadaraya–Watson regression: $ŷ(q) = Σ w v$, $w =
     softmax(−(q − k)² / 2σ²)$. Drag the query along the axis. A wide kernel averages everything, a narrow
     one copies the nearest sample. For comparison there are other scores: dot, scaled dot and cosine, and
     the two that must be learned, general (Luong 2015) and additive (Bahdanau 2014), whose parameters are
-    fitted by predicting each sample from the others. Under *own*, type samples of your own, such as
+    fitted by predicting each sample from the others. Under *yours*, type samples of your own, such as
     `1:2, 2:2.5, 4:1, 5:3`, and read off what they say at 4.25.
     """
 

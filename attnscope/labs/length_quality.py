@@ -242,7 +242,14 @@ class QualityByLength(Lab[QualityChoice, Quality]):
     order = 2
     shows = "How well longer rows are written with one vector, and with attention: trained and read here"
     source = "Bahdanau et al. 2014, figure 2"
-    search = ("fixed-length vector", "bottleneck", "seq2seq", "RNN translation", "encoder-decoder")
+    search = (
+        "fixed-length vector",
+        "bottleneck",
+        "seq2seq",
+        "long sentences",
+        "RNN translation",
+        "encoder-decoder",
+    )
     help = """A recurrent encoder without attention passes a single vector to the decoder, and the longer
     the row, the more is lost on the way; with attention the decoder reads every state of the encoder
     (Bahdanau 2014, figure 2). Four small models are trained, all on the same rows of 3 to L tokens, and

@@ -195,7 +195,7 @@ class LongerTexts(Lab[LongerChoice, Longer]):
     order = 3
     shows = "Tiny models trained here, one for each kind of positions, read past the trained length"
     source = "Press et al. 2022"
-    search = ("length generalisation",)
+    search = ("length generalisation", "length extrapolation")
     help = """Tiny models, one for each kind of positions, are trained and then read texts longer than any
     they were trained on. The curves are measured, not derived: those of the example were measured in
     advance and appear at once; all others are measured on your machine. *Other models* trains them while

@@ -302,7 +302,7 @@ class LossLandscape(Lab[LandscapeChoice, Landscape]):
     order = 5
     shows = "The loss in a plane around a trained network, with skips and without: wide, or steep and narrow"
     source = "Li et al. 2018"
-    search = ("skip connections", "residual connections", "ResNet", "sharp and flat minima")
+    search = ("skip connections", "residual connections", "ResNet", "loss surface", "sharp and flat minima")
     help = """Two small networks, identical except for their skips, learn to separate two spirals, and the
     loss is then computed in a plane through their weights, along two random directions. A change matters
     by its size relative to the weights, so each filter of a direction is made as long as the network's

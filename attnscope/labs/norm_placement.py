@@ -205,7 +205,7 @@ class NormPlacement(Lab[PlacementChoice, Placement]):
     order = 2
     shows = "Gradients of each layer at the first step, with pre-LN and post-LN, against the depth"
     source = "Xiong et al. 2020"
-    search = ("LayerNorm", "pre-LN", "post-LN", "pre-norm", "post-norm")
+    search = ("LayerNorm", "pre-LN", "post-LN", "pre-norm", "post-norm", "layer normalisation")
     help = """The gradient of each layer at the first step, with LayerNorm after the sum (post-LN) or before
     the sublayer (pre-LN), against the depth (Xiong 2020). The model is the decoder of an encoder–decoder,
     as in the paper, or an encoder alone. With post-LN the layers next to the output have large gradients at

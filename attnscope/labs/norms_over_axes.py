@@ -276,6 +276,7 @@ class NormsOverAxes(Lab[NormChoice, NormShown]):
     order = 4
     shows = "Layer, batch, RMS and group norm on a block: which numbers share a mean and a variance"
     source = "Ioffe and Szegedy 2015, Ba et al. 2016, Wu and He 2018, Zhang and Sennrich 2019"
+    search = ("layer normalisation", "batch normalisation", "LayerNorm", "BatchNorm")
     help = """A block of texts × tokens × features before and after a norm, without its learned gain and
     bias. Click a number: the map in the middle shows which others are counted with it. Layer norm and RMS
     norm normalise over the features of one token, so that nothing depends on other tokens or texts. Batch

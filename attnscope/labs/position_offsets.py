@@ -353,7 +353,7 @@ class PastTrainedLength(Lab[OffsetChoice, Offsets]):
     order = 2
     shows = "What sinusoidal, rotary, learned, T5 and ALiBi positions do at offsets never trained"
     source = "Vaswani et al. 2017, Raffel et al. 2020, Su et al. 2021, Press et al. 2022"
-    search = ("length generalisation",)
+    search = ("length generalisation", "length extrapolation")
     help = """What sinusoidal, rotary, learned, T5 and ALiBi positions do at offsets never seen in training.
     The trained length can be set; everything beyond it is marked.
     """

@@ -426,7 +426,7 @@ class RankCollapse(Lab[CollapseChoice, Collapse]):
     order = 1
     shows = "Without skips all tokens become the same vector, doubly exponentially with depth"
     source = "Dong, Cordonnier and Loukas 2021"
-    search = ("token uniformity", "oversmoothing")
+    search = ("token uniformity", "oversmoothing", "pure attention loses rank")
     help = """Without skips and feed-forward layers, all token vectors converge to the same one, doubly
     exponentially with depth (Dong 2021). The plot shows $‖res(X)‖ / ‖X‖$ after each layer, with skips and
     feed-forward layers switched on and off. It is the skips that prevent the collapse: feed-forward layers

@@ -2,9 +2,12 @@
 
 A query matches when each of its words stands in the text, as a whole or as letters in order. Letters
 that follow each other or begin a word weigh more, so that `pab` finds “Prune all but selected”. Where
-letters lie within words, words that stand somewhere as they were typed come first.
+letters lie within words, words that stand somewhere as they were typed come first. Where nothing but
+help has every word, what has the rarest of them follows: `hierarchical attention network`.
 """
 
+import math
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
@@ -35,6 +38,9 @@ _KIND_WEIGHT: dict[Kind, float] = {
 N_SHOWN = 60
 _START, _FOLLOWING, _LETTER, _GAP = 8.0, 6.0, 1.0, 0.15
 _WHOLE_WORD, _LATER = 12.0, 0.02
+_ISE, _IZE = re.compile(r"(?<=\w\w)is(?=$|[aei])"), re.compile(r"(?<=\w\w)iz(?=$|[aei])")
+_ALL_WORDS = 300.0
+"""What every word of a query that nothing has wholly is worth; to have some of them is worth a share."""
 _MOST_SCATTERED = 4.0
 """What letters in order are worth at most when one of them neither begins a word nor follows another."""
 _DISABLED = 12.0
@@ -81,14 +87,56 @@ def find(
         shown = [item for item in items if item.kind != "head"]
         shown.sort(key=lambda item: ranks.get(item.key, 1_000_000))
         return tuple(ItemMatch(item=item) for item in shown[:n_shown])
+    items = tuple(items)
+    found = [match for item in items if (match := match_item(item, words)) is not None]
+    ranked = sorted(found, key=lambda match: -_of_use(match, ranks))
+    if all(match.item.kind == "help" for match in found):
+        known = {match.item.key for match in found}
+        others = [match for match in _with_rarest(items, words) if match.item.key not in known]
+        ranked += sorted(others, key=lambda match: -_of_use(match, ranks))
+    return tuple(ranked[:n_shown])
+
+
+def _of_use(match: ItemMatch, ranks: Mapping[str, int]) -> float:
+    rank = ranks.get(match.item.key)
+    return match.score if rank is None else match.score + 4.0 / rank
+
+
+def _with_rarest(items: tuple[Item, ...], words: list[str]) -> list[ItemMatch]:
+    """What has most of the words, where nothing but help has all; a word that few items have counts for more.
+
+    A word counts where it stands as it was typed or in the other spelling, from its beginning on.
+    """
+    parts = [part for word in words for part in word.split("-")]
+    long = [part for part in parts if len(part) >= _LEAST_LETTERS]
+    if len(parts) == 1:
+        return []
+    having = {
+        word: {item.key: match for item in items if (match := _match_whole(item, word))} for word in long
+    }
+    worth = {word: math.log(1.0 + len(items) / len(of)) for word, of in having.items() if of}
     found = []
     for item in items:
-        match = match_item(item, words)
-        if match is not None:
-            bonus = 4.0 / ranks[item.key] if item.key in ranks else 0.0
-            found.append(ItemMatch(item=item, places=match.places, score=match.score + bonus))
-    found.sort(key=lambda match: -match.score)
-    return tuple(found[:n_shown])
+        matches = {word: having[word][item.key] for word in worth if item.key in having[word]}
+        if matches:
+            share = sum(worth[word] for word in matches) / sum(worth.values())
+            places = sorted({place for match in matches.values() for place in match.places})
+            score = _ALL_WORDS * share + max(match.score for match in matches.values())
+            found.append(ItemMatch(item=item, places=tuple(places), score=score))
+    most = max((match.score for match in found), default=0.0)
+    return [match for match in found if match.score > most - _ALL_WORDS / 2]
+
+
+def _match_whole(item: Item, word: str) -> ItemMatch | None:
+    """How well an item fits one word that begins a word of it; None where none begins so."""
+    title = _plain(item.title)
+    texts = (title, _plain(f"{item.detail} {KIND_NAMES[item.kind]}"), _plain(item.search))
+    begins = (
+        any(_is_start(text, i) for i in _occurrences(text, spelt, text.find(spelt)))
+        for spelt in _spellings(word)
+        for text in texts
+    )
+    return match_item(item, [word]) if any(begins) else None
 
 
 def match_item(item: Item, words: list[str]) -> ItemMatch | None:
@@ -97,9 +145,11 @@ def match_item(item: Item, words: list[str]) -> ItemMatch | None:
     aside, search = _plain(f"{item.detail} {KIND_NAMES[item.kind]}"), _plain(item.search)
     score, places = _KIND_WEIGHT[item.kind], set[int]()
     for word in words:
-        found = match_letters(title, word)
-        beside = _beside(aside, search, word)
-        if found is None and beside is None:
+        for spelt in _spellings(word):
+            found, beside = match_letters(title, spelt), _beside(aside, search, spelt)
+            if found is not None or beside is not None:
+                break
+        else:
             return None
         if found is None or (beside is not None and beside > found[0]):
             score += beside or 0.0
@@ -108,6 +158,13 @@ def match_item(item: Item, words: list[str]) -> ItemMatch | None:
         places.update(found[1])
     score -= 0.05 * len(title) + (0.0 if item.is_enabled else _DISABLED)
     return ItemMatch(item=item, places=tuple(sorted(places)), score=score)
+
+
+def _spellings(word: str) -> tuple[str, ...]:
+    """A word as it was typed, and with the other of -ise and -ize: normalisation, normalization."""
+    other = _ISE.sub(lambda found: found[0].replace("s", "z"), word)
+    other = other if other != word else _IZE.sub(lambda found: found[0].replace("z", "s"), word)
+    return (word,) if other == word else (word, other)
 
 
 def _plain(text: str) -> str:

@@ -123,7 +123,13 @@ ACTIONS: tuple[ActionSpec, ...] = (
         shortcuts=("Shift+F5",),
         tip="Read the text again after that was stopped or failed",
     ),
-    ActionSpec(name="export", text="Export figure…", menu="File", shortcuts=("Ctrl+E",)),
+    ActionSpec(
+        name="export",
+        text="Export figure…",
+        menu="File",
+        shortcuts=("Ctrl+E",),
+        search="save as PDF SVG PNG picture image figure for a paper slides CSV NPZ",
+    ),
     ActionSpec(name="copy-figure", text="Copy figure", menu="File", shortcuts=("Ctrl+Shift+C",)),
     ActionSpec(name="quit", text="Quit", menu="File", shortcuts=("Ctrl+Q",), is_after_rule=True),
     ActionSpec(name="undo", text="Undo", menu="Edit", shortcuts=("Ctrl+Z", "Z")),
@@ -181,6 +187,7 @@ ACTIONS: tuple[ActionSpec, ...] = (
         menu="View",
         shortcuts=("Ctrl+2",),
         tip="Any two things side by side: texts, models, checkpoints, before and after a change",
+        search="minimal pair two sentences difference of attention",
     ),
     ActionSpec(
         name="page-heads",

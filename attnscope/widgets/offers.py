@@ -11,7 +11,7 @@ from attnscope.viewmodels.maps.aspect import BLENDS, BLOCKS, HIDDEN, OVERS, ROW_
 from attnscope.viewmodels.palette import Item
 from attnscope.viewmodels.session.gating import every_head
 from attnscope.viewmodels.session.state import Session
-from attnscope.viewmodels.view_state import COLOUR_MAP_NAMES, LINES, SCALES, THEME_NAMES, ViewState
+from attnscope.viewmodels.view_state import COLOUR_MAP_NAMES, LINES, SCALES, THEME_NAMES, Page, ViewState
 from attnscope.widgets.actions import ACTIONS
 from attnscope.widgets.aspect_steps import has_two_texts, writes
 
@@ -63,8 +63,28 @@ _DEMO_SEARCH = {
 """Further words of lectures that find a demo model."""
 
 
-def model_offers(session: Session, recent: Iterable[str]) -> Iterable[Offer]:
+_SHOW_MODEL: tuple[Page, ...] = ("explore", "compare", "heads", "positions")
+"""Pages on which one sees that another model is open; from the others its offer turns to Explore."""
+_SHOW_MAPS: tuple[Page, ...] = ("explore", "compare")
+
+
+def _seen(view: ViewState, pages: tuple[Page, ...], run: Callable[[], None]) -> Callable[[], None]:
+    """What does `run` where one sees what comes of it."""
+
+    def turn_and_run() -> None:
+        if view.page not in pages:
+            view.show_page("explore")
+        run()
+
+    return turn_and_run
+
+
+def model_offers(session: Session, view: ViewState, recent: Iterable[str]) -> Iterable[Offer]:
     """Demo models, then models opened before."""
+
+    def load(source: str) -> Callable[[], None]:
+        return _seen(view, _SHOW_MODEL, lambda: session.opening.load(source))
+
     for name in session.demo_models:
         yield Offer(
             item=Item(
@@ -74,14 +94,14 @@ def model_offers(session: Session, recent: Iterable[str]) -> Iterable[Offer]:
                 detail="demo model",
                 search=_DEMO_SEARCH.get(name, ""),
             ),
-            run=lambda source=name: session.opening.load(source),  # type: ignore[misc]
+            run=load(name),
         )
     for source in recent:
         if source not in session.demo_models:
             short = short_path(plain_text(source), 60)
             yield Offer(
                 item=Item(key=f"recent:{source}", kind="recent", title=short, detail="opened before"),
-                run=lambda source=source: session.opening.load(source),  # type: ignore[misc]
+                run=load(source),
             )
 
 
@@ -124,9 +144,10 @@ def head_offers(session: Session, show_explore: Callable[[], None]) -> Iterable[
 
 def choice_offers(session: Session, view: ViewState) -> Iterable[Offer]:
     """Every choice that a menu holds, by name."""
-    yield from _aspect_offers(session)
+    yield from _aspect_offers(session, view)
     for key, text in LINES.items():
-        yield _choice("Lines", text, view.lines == key, lambda k=key: view.choose_lines(k))  # type: ignore[misc]
+        run = _seen(view, _SHOW_MAPS, lambda k=key: view.choose_lines(k))  # type: ignore[misc]
+        yield _choice("Lines", text, view.lines == key, run)
     for name, text in COLOUR_MAP_NAMES.items():
         is_so = view.colour_map == name
         yield _choice("Colour map", text, is_so, lambda n=name: view.set_colour_map(n))  # type: ignore[misc]
@@ -136,7 +157,7 @@ def choice_offers(session: Session, view: ViewState) -> Iterable[Offer]:
         yield _choice("Theme", text, view.theme == theme, lambda t=theme: view.set_theme(t))  # type: ignore[misc]
 
 
-def _aspect_offers(session: Session) -> Iterable[Offer]:
+def _aspect_offers(session: Session, view: ViewState) -> Iterable[Offer]:
     aspect = session.aspect
     for title, field, texts in (
         ("Show", "blend", BLENDS),
@@ -149,7 +170,8 @@ def _aspect_offers(session: Session) -> Iterable[Offer]:
             wanted = replace(aspect, **{field: value})
             if field == "over" and aspect.blend == "none":
                 wanted = replace(wanted, blend="mean")
-            yield _choice(title, text, wanted == aspect, lambda w=wanted: session.set_aspect(w))  # type: ignore[misc]
+            run = _seen(view, _SHOW_MAPS, lambda w=wanted: session.set_aspect(w))  # type: ignore[misc]
+            yield _choice(title, text, wanted == aspect, run)
 
 
 def _choice(title: str, text: str, is_so: bool, run: Callable[[], None]) -> Offer:

@@ -2,7 +2,7 @@
 
 import time
 
-from attnscope.viewmodels.palette import Item, find
+from attnscope.viewmodels.palette import Item, find, match_item
 
 ITEMS = (
     Item(key="a", kind="action", title="Prune all but selected", keys="Ctrl+P"),
@@ -81,9 +81,9 @@ def test_that_a_word_that_stands_somewhere_comes_before_its_letters_scattered_ov
 
 
 def test_that_a_short_word_among_longer_ones_must_stand_whole_in_the_words_not_shown():
-    items = (Item(key="a", kind="help", title="Waves", search="the similarity of positions"),)
-    assert find(items, "similarity of positions")
-    assert not find(items, "similarity po")
+    item = Item(key="a", kind="help", title="Waves", search="the similarity of positions")
+    assert match_item(item, ["similarity", "of", "positions"])
+    assert not match_item(item, ["similarity", "po"])
 
 
 def test_that_what_cannot_be_done_now_comes_after_what_can_unless_its_name_is_typed():
@@ -93,3 +93,42 @@ def test_that_what_cannot_be_done_now_comes_after_what_can_unless_its_name_is_ty
     )
     assert [match.item.key for match in find(items, "deepnet")] == ["b", "a"]
     assert find(items, "updates")[0].item.key == "a"
+
+
+_LECTURE = (
+    Item(
+        key="a",
+        kind="recipe",
+        title="Recipe: reviews",
+        search="words, then sentences (hierarchical, Yang 2016)",
+    ),
+    Item(
+        key="b", kind="page", title="Lab: Norms over axes", search="layer normalisation, batch normalisation"
+    ),
+    Item(key="c", kind="help", title="Help: Layer normalisation", search="attention"),
+    Item(key="d", kind="page", title="Lab: Masks of attention", search="network"),
+    Item(key="e", kind="page", title="Lab: Heads of attention", search="network"),
+    *(Item(key=f"h{i}", kind="head", title=f"L{i}H0 attention network") for i in range(20)),
+)
+
+
+def test_that_where_nothing_has_every_word_the_rarest_one_decides():
+    assert find(_LECTURE, "hierarchical attention network")[0].item.key == "a"
+    assert find(_LECTURE, "hierarchical")[0].item.key == "a"
+    assert [match.item.key for match in find(_LECTURE, "hierarchical xyzzy")] == ["a"]
+    assert find(_LECTURE, "xyzzy plugh") == ()
+
+
+def test_that_help_which_has_every_word_is_followed_by_what_has_the_rarest():
+    found = [match.item.key for match in find(_LECTURE, "layer normalisation attention")]
+    assert found[:2] == ["c", "b"]
+
+
+def test_that_words_with_a_hyphen_are_looked_for_by_their_parts_where_nothing_has_them_whole():
+    assert find(_LECTURE, "post-normalisation")[0].item.key in {"b", "c"}
+
+
+def test_that_ise_and_ize_are_one_spelling():
+    assert {match.item.key for match in find(_LECTURE, "layer normalization")} == {"b", "c"}
+    assert find((Item(key="a", kind="page", title="Tokenizers"),), "tokeniser")
+    assert find(_LECTURE, "masks")[0].item.key == "d"

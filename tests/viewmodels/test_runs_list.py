@@ -250,6 +250,9 @@ def test_that_tokens_time_and_operations_are_sums_over_steps(room: Room) -> None
         at = run.axis.places(run.curves.validation_loss, axis, run.scale)
         np.testing.assert_allclose(at, places[3:4])
     assert value_at(run, run.curves.train_loss, "tokens", 55.0) == pytest.approx(1 / 3)
+    places = (-math.inf, 0.0, 44.0, 149.0, 151.0, math.inf)  # the newest is asked for by infinity
+    found = [value_at(run, run.curves.train_loss, "tokens", place) for place in places]
+    np.testing.assert_allclose(found, [1 / n for n in (1, 1, 2, 5, 5, 5)])
     again = run.axis.places(run.curves.validation_loss, "tokens", run.scale)
     assert again is run.axis.places(run.curves.validation_loss, "tokens", run.scale)  # not worked out twice
     run.curves.add((Evaluated(step=5, loss=0.4, accuracy=0.5),))

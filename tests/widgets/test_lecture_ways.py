@@ -332,6 +332,49 @@ def test_that_gradients_lead_to_a_kept_run_that_was_looked_into(program, posted,
     assert program.states.training.recipe.name == Path(wanted.folder).name == "reverse-deep"
 
 
+@pytest.mark.parametrize(
+    ("key", "pages"),
+    [
+        ("model:stories", {"train": "explore", "labs": "explore", "heads": "heads", "compare": "compare"}),
+        ("Show: mean of heads", {"train": "explore", "heads": "explore", "compare": "compare"}),
+        ("Lines: the strongest of each query", {"labs": "explore", "explore": "explore"}),
+        ("action:inside", {"labs": "explore", "learn": "explore"}),
+        ("action:heatmap", {"train": "explore"}),
+    ],
+)
+def test_that_what_is_chosen_in_the_palette_turns_to_where_it_is_seen(program, key, pages):
+    window = program.window
+    program.session.demo_models = ("stories",)
+    for page, seen in pages.items():
+        window.view.show_page(page)
+        offers = {offer.item.key: offer for offer in window.workspace.palette._gather()}
+        offers[key].run()
+        assert window.view.page == seen, (key, page)
+
+
+_SAID = {
+    "attention heatmap": "action:heatmap",
+    "hierarchical attention network": "recipe:reviews-hierarchical",
+    "layer normalization": "lab:Norms over axes",
+    "loss surface": "lab:Loss landscape",
+    "neural scaling laws": "place:Train: Scaling",
+    "training FLOPs": "place:Cost: This recipe",
+    "minimal pair": "action:page-compare",
+    "save as PDF": "action:export",
+    "prune heads": "place:Heads: Pruning",
+    "nucleus sampling": "place:Explore: Generate",
+    "Switch Transformer": "recipe:brackets-experts",
+    "extractive question answering": "recipe:questions",
+    "masked tokens 80 10 10": "place:Cost: What it reads",
+}
+
+
+@pytest.mark.parametrize(("words", "key"), _SAID.items(), ids=lambda word: str(word).replace(" ", "-"))
+def test_that_a_lecturers_own_words_find_the_thing_and_not_help_alone(program, words, key):
+    items = [offer.item for offer in program.window.workspace.palette._gather()]
+    assert key in [match.item.key for match in find(items, words)[:4]]
+
+
 def test_that_a_recipe_is_not_opened_over_a_run_in_progress(program):
     window = program.window
     name = "recipe:reverse"

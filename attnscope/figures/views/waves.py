@@ -29,7 +29,7 @@ class WavesFigure(FigureSpec):
 
     view = "waves"
     words = "single dimensions"
-    search = "sine waves frequencies wavelength sin cos"
+    search = "sine and cosine waves frequencies wavelength sin cos"
     order = 95
     least_px = 210.0
     reads_positions = True

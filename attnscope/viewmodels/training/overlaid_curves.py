@@ -146,10 +146,10 @@ def nearest_place(shown: tuple[ShownRun, ...], place: float, axis: Axis) -> floa
 
 
 def _nearest(places: Numbers1D, place: float) -> int:
-    """The index of the nearest of ascending places, the first of two as near."""
+    """The index of the nearest of ascending places, the first of two as near, the last one for infinity."""
     after = min(int(places.searchsorted(place)), len(places) - 1)
     before = max(0, after - 1)
-    return before if abs(places[before] - place) <= abs(places[after] - place) else after
+    return before if place - places[before] <= places[after] - place else after
 
 
 def _alone(run: ShownRun, quantity: Quantity, drawing: Drawing, window: Window) -> tuple[CurveLine, ...]:

@@ -59,8 +59,9 @@ from attnscope.widgets.side_tabs import SideTabs
 from attnscope.widgets.theme import Dressed
 
 COST_TABS = {
-    "This recipe": "Parameters, memory, operations and time of the recipe, counted before it runs",
-    "What it reads": "The batch that the run begins with: masked tokens, spans, pairs, packing and padding",
+    "This recipe": "Parameters, memory, operations (FLOPs) and time of the recipe, counted before it runs",
+    "What it reads": "The batch that the run begins with: masked tokens (80, 10, 10 %), spans, pairs, "
+    "packing and padding",
     "Presets": "Published models: Transformer base and big, BERT, GPT, T5, XLNet, RoBERTa, Megatron-LM, "
     "Turing-NLG, GPT-3; parameters, data and hardware beside what is counted here",
 }

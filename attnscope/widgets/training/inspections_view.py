@@ -55,7 +55,7 @@ INSIDE_VIEWS: dict[str, tuple[str, str]] = {
     ),
     "moved": (
         "Accumulated update, norms",
-        "How far each layer has come from its first weights, and the inputs of the norms (DeepNet)",
+        "How far each layer has come from its first weights, and the inputs of the norms (DeepNet, DeepNorm)",
     ),
 }
 """Each choice as the palette names it, with what it shows."""

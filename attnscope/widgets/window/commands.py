@@ -20,7 +20,7 @@ from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.training.preset_recipe import finetune_name, finetune_recipe, why_not_finetune
 from attnscope.viewmodels.training.recipe_text import fresh_folder
 from attnscope.viewmodels.training.state import TrainingState
-from attnscope.viewmodels.view_state import Page, ViewState
+from attnscope.viewmodels.view_state import HeadViewKind, Page, ViewState
 from attnscope.widgets.export.dialog import KeptChoices
 from attnscope.widgets.export.figures_offered import current_figure
 from attnscope.widgets.folder_dialog import ask_folder, ask_new_folder
@@ -278,21 +278,25 @@ class Commands:
 
         return run
 
+    def _show_head_as(self, kind: HeadViewKind) -> None:
+        self._view.show_page("explore")
+        self._view.show_view(kind)
+
     def _show_heatmap(self) -> None:
-        self._view.show_view("heatmap")
+        self._show_head_as("heatmap")
 
     def _show_lines(self) -> None:
-        self._view.show_view("lines")
+        self._show_head_as("lines")
 
     def _show_on_picture(self) -> None:
         model = self._session.model
         if model is not None and model.reads == "picture":
-            self._view.show_view("picture")
+            self._show_head_as("picture")
         else:
             self._session.notices.say("Only a vision model's attention can be overlaid on a picture.")
 
     def _show_inside(self) -> None:
-        self._view.show_view("inside")
+        self._show_head_as("inside")
 
     def _enlarge(self) -> None:
         self._view.enlarge(not self._view.is_enlarged)

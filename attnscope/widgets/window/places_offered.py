@@ -24,9 +24,21 @@ from attnscope.widgets.window.pages import Pages
 _TAB_SEARCH: dict[tuple[Page, str], str] = {
     ("heads", "Weights"): "rank of heads redundancy low rank Cordonnier 2020 singular values QK OV",
     ("heads", "Alike"): "redundancy redundant heads Clark 2019 Jensen-Shannon",
-    ("heads", "Pruning"): "importance of heads Michel 2019 Voita 2019 are sixteen heads better than one",
+    (
+        "heads",
+        "Table",
+    ): "roles of heads syntactic positional induction alignment error rate AER Voita 2019 Clark 2019",
+    (
+        "heads",
+        "Pruning",
+    ): "prune heads importance of heads Michel 2019 Voita 2019 are sixteen heads better than one",
+    (
+        "explore",
+        "Write",
+    ): "decoding greedy beam search sampling temperature top-k top-p nucleus Holtzman 2020",
     ("explore", "Across"): "attention flow graph relevance Abnar 2020 Chefer 2021 Jain 2019 Wiegreffe 2019",
-    ("explore", "Causes"): "causal intervention activation patching ablation",
+    ("explore", "Causes"): "causal intervention activation patching ablation logit attribution saliency",
+    ("train", "Curves"): "training loss curve validation loss accuracy learning curve perplexity",
 }
 """Further words of lectures that find a tab."""
 

@@ -443,7 +443,7 @@ class Workspace(QObject):
         yield from action_offers(self._actions)
         for make in self._more_offers:
             yield from make()
-        yield from model_offers(session, self.recents.models)
+        yield from model_offers(session, view, self.recents.models)
         yield from session_offers(self.recents.sessions, self.files.open_path)
         yield from choice_offers(session, view)
         yield from sample_offers(session, self._show_explore)
