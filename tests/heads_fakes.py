@@ -5,9 +5,16 @@ from session_samples import info
 from told import names_told
 
 from attnscope.records.findings import Findings, HeadsMeasured, MeasureHeads
-from attnscope.records.measures import MEASURE_NAMES, N_TELLING, OFFSET_REACH, Estimate, HeadTable
+from attnscope.records.measures import (
+    MEASURE_NAMES,
+    N_TELLING,
+    OFFSET_REACH,
+    Estimate,
+    HeadCard,
+    HeadTable,
+    Role,
+)
 from attnscope.records.messages import ModelLoaded
-from attnscope.records.roles import HeadCard, Role
 from attnscope.viewmodels.heads.state import HeadsState
 from attnscope.viewmodels.query import Requests
 from attnscope.viewmodels.session.state import Session

@@ -18,7 +18,7 @@ from attnscope.models.model import Model
 from attnscope.records.sites import HeadRef, check_heads
 from attnscope.records.tokenizers import TokenizerRow
 from attnscope.text.examples import is_held_out
-from attnscope.text.tokenizer_comparison import (
+from attnscope.text.tokenizer_tables import (
     described,
     full_lines,
     measure_tokenizer,

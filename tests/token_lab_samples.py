@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from attnscope.records.splits import MergeRule, SplitReplay, SplitStep, SplitWord
-from attnscope.records.vocabulary import VocabularyTable
+from attnscope.records.tokenizers import MergeRule, SplitReplay, SplitStep, SplitWord, VocabularyTable
 
 
 def word(*pieces):

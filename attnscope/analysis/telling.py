@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from attnscope.analysis.corpus_texts import Text
 from attnscope.models.model import Model
-from attnscope.records.measures import N_TELLING
-from attnscope.records.roles import TellingText
+from attnscope.records.measures import N_TELLING, TellingText
 from attnscope.records.sites import HeadRef
 
 SHORT = 5

@@ -39,9 +39,16 @@ from attnscope.models.model import Model
 from attnscope.nn.layers import CrossAttention, SelfAttention
 from attnscope.nn.norms import Norm
 from attnscope.nn.precision import exact
-from attnscope.records.head_weights import N_PAIRS, HeadWeightsFound, WeightPart
 from attnscope.records.importance import PartsDone
-from attnscope.records.redundancy import CircuitKind, HeadCircuit, SiteSpectrum, TokenPair
+from attnscope.records.redundancy import (
+    N_PAIRS,
+    CircuitKind,
+    HeadCircuit,
+    HeadWeightsFound,
+    SiteSpectrum,
+    TokenPair,
+    WeightPart,
+)
 from attnscope.records.sites import HeadRef, Site, SiteKey, check_heads, find_site
 from attnscope.schemes.residuals import RESIDUALS
 

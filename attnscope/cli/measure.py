@@ -114,7 +114,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _check_sort(arguments: argparse.Namespace) -> None:
     """Raise UserError, before anything is measured, when no column has that name."""
     from attnscope.cli.measure_tables import check_column
-    from attnscope.records.head_tables import COLUMNS
+    from attnscope.records.findings import COLUMNS
     from attnscope.records.measures import MEASURE_NAMES
     from attnscope.viewmodels.heads.columns import ALIGNMENT_COLUMNS
 
@@ -128,7 +128,7 @@ def _check_sort(arguments: argparse.Namespace) -> None:
 def _measure_text(arguments: argparse.Namespace) -> int:
     from attnscope.analysis.measures import MAX_CELLS, measure
     from attnscope.cli.measure_tables import sort_measures, table_of_text
-    from attnscope.records.head_tables import csv_of_text
+    from attnscope.records.findings import csv_of_text
     from attnscope.text.corpora import read_lines
 
     if arguments.file is not None:
@@ -181,7 +181,7 @@ def _measure_corpus(arguments: argparse.Namespace) -> int:
 def _hand_over(arguments: argparse.Namespace, found: "Findings", stack: Stack | None) -> None:
     """Write and print what a pass found."""
     from attnscope.cli import measure_tables as tables
-    from attnscope.records.head_tables import csv_of_alignment
+    from attnscope.records.findings import csv_of_alignment
     from attnscope.records.measures import order_heads
     from attnscope.viewmodels.heads.columns import with_alignment
 

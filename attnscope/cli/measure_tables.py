@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from attnscope.errors import UserError
-from attnscope.records.head_tables import COLUMNS
+from attnscope.records.findings import COLUMNS
 from attnscope.records.intervals import with_interval
 from attnscope.records.word_tables import ALIGNMENT_NUMBERS
 from attnscope.schemes.measures import ESTIMATED, MEASURES
@@ -14,8 +14,7 @@ from attnscope.viewmodels.session.head_measures import MEASURES as TEXT_KINDS
 
 if TYPE_CHECKING:
     from attnscope.records.maps import HeadMeasures
-    from attnscope.records.measures import HeadTable
-    from attnscope.records.roles import HeadCard
+    from attnscope.records.measures import HeadCard, HeadTable
     from attnscope.records.word_tables import AlignmentTable, SyntaxTable
 
 _SHOWN = tuple(

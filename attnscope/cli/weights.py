@@ -14,7 +14,7 @@ from attnscope.records.sites import HeadRef, Site, check_heads
 
 if TYPE_CHECKING:
     from attnscope.models import Model
-    from attnscope.records.head_weights import HeadWeightsFound, WeightPart
+    from attnscope.records.redundancy import HeadWeightsFound, WeightPart
 
 _MAX_PAIRS = 1000
 _N_READ = 2000
@@ -43,7 +43,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 def run(arguments: argparse.Namespace) -> int:
     """Read the weights, print, write."""
     from attnscope.analysis.weight_parts import read_head_weights
-    from attnscope.records.head_weights import HeadWeightsFound
+    from attnscope.records.redundancy import HeadWeightsFound
 
     model = open_model(arguments)
     head = _head(arguments.head, model.sites)

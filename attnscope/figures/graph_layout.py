@@ -12,7 +12,7 @@ from PySide6.QtCore import QPointF, QRectF
 from attnscope.figures.plain import isolated, plain_piece
 from attnscope.figures.style import SMALL_PX, text_width, type_px
 from attnscope.figures.token_axis import label_width
-from attnscope.records.attention_graph import AttentionGraph
+from attnscope.records.influence import AttentionGraph
 from attnscope.records.tokens import Token
 
 ROW_PX, MOST_ROW_PX, HEAD_PX = 22.0, 34.0, 20.0

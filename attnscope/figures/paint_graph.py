@@ -18,7 +18,7 @@ from attnscope.figures.graph_layout import (
 )
 from attnscope.figures.style import SMALL_PX, font, type_px, wrapped
 from attnscope.figures.token_axis import LINE_PX, label_font
-from attnscope.records.attention_graph import AttentionGraph
+from attnscope.records.influence import AttentionGraph
 
 _FAINT, _FAINTEST_EDGE = 0.16, 0.3
 _FOOT_PAD_PX = 8.0

@@ -7,8 +7,7 @@ from functools import reduce
 import numpy as np
 
 from attnscope.records.charts import Chart, ChartField, Series
-from attnscope.records.inspections import UPDATE_BINS, InspectionHistory, Numbers
-from attnscope.records.runs import RunSummary
+from attnscope.records.runs import UPDATE_BINS, InspectionHistory, Numbers, RunSummary
 from attnscope.records.sweeps import seed_groups
 from attnscope.records.training import loss_unit
 from attnscope.viewmodels.training.overlaid_curves import (

@@ -8,8 +8,7 @@ from numpy.typing import NDArray
 
 from attnscope.figures.numbers import safe_cell
 from attnscope.records.charts import Chart, Series
-from attnscope.records.head_weights import HeadWeightsFound, WeightPart
-from attnscope.records.redundancy import SiteSpectrum, TokenPair
+from attnscope.records.redundancy import HeadWeightsFound, SiteSpectrum, TokenPair, WeightPart
 from attnscope.records.sites import HeadRef
 
 _PRODUCTS = {"qk": "W_Q W_Kᵀ", "ov": "W_V W_O"}

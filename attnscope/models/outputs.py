@@ -20,7 +20,7 @@ from attnscope.nn.precision import exact
 from attnscope.records.models import Form
 from attnscope.records.outputs import Candidate, Output, OutputKind, Prediction
 from attnscope.records.tokens import Token
-from attnscope.text.sentinels import is_sentinel
+from attnscope.text.vocabulary import is_sentinel
 
 KINDS: dict[Form, OutputKind] = {
     "decoder": "next-token",

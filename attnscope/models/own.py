@@ -37,9 +37,8 @@ from attnscope.records.outputs import NOT_MEANT, OutputKind
 from attnscope.records.pictures import Picture
 from attnscope.records.sites import Gates, HeadRef, Site
 from attnscope.records.tokens import Token, Tokens
-from attnscope.text.pointed import may_be_meant
+from attnscope.text.labelled import labelled_positions, may_be_meant
 from attnscope.text.samples import samples_for
-from attnscope.text.tagged import labelled_positions
 from attnscope.text.tasks import known_words
 from attnscope.text.tokenizer import Tokenizer
 

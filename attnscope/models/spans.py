@@ -12,8 +12,8 @@ from dataclasses import replace
 from attnscope.models.inputs import Inputs
 from attnscope.models.network import Network, knowing
 from attnscope.records.tokens import Tokens
-from attnscope.text.sentinels import spans_of
 from attnscope.text.tokenizer import Tokenizer
+from attnscope.text.vocabulary import spans_of
 
 
 def number_masks(tokens: Tokens, tokenizer: Tokenizer) -> Tokens:

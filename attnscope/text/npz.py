@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from attnscope.errors import LoadError
 from attnscope.outside import read_outside
-from attnscope.text.pointed import PointedText, pointed_words
+from attnscope.text.labelled import PointedText, pointed_words
 
 _MOST_BYTES = 1 << 30
 _HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}

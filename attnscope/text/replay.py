@@ -19,7 +19,7 @@ from typing import Any
 
 from tokenizers import Tokenizer as LibraryTokenizer
 
-from attnscope.records.splits import (
+from attnscope.records.tokenizers import (
     MAX_SPLIT_CHARACTERS,
     NO_ID,
     Alternative,

@@ -1,19 +1,59 @@
-"""One vocabulary: what each id stands for, which ids are special, and ids back to text."""
+"""One vocabulary: what each id stands for, which ids are special, and ids back to text with their places.
+
+Sentinels: the numbered special tokens that stand for hidden spans, <extra_0>, <extra_1>, …
+
+A text with spans hidden and what was hidden are two texts (Raffel et al. 2020, figure 2):
+
+    Thank you <extra_0> me to your party <extra_1> week
+    <extra_0> for inviting <extra_1> last
+"""
 
 import re
 from collections.abc import Iterable, Sequence
 from copy import copy
+from itertools import pairwise
 
 from tokenizers import Tokenizer as LibraryTokenizer
 
 from attnscope.errors import UserError
-from attnscope.records.tokens import Token
+from attnscope.records.tokens import Token, own_letters
 from attnscope.schemes.tokenizers import KINDS, SPECIALS
-from attnscope.text.growth import require_no_growth
 from attnscope.text.guarding import library_errors, without_panic_words
-from attnscope.text.inspection import check_vocabulary, notation_of, special_ids, tokenizer_kind
+from attnscope.text.inspection import (
+    check_vocabulary,
+    notation_of,
+    require_no_growth,
+    special_ids,
+    tokenizer_kind,
+)
 from attnscope.text.pieces import Notation, PieceReading, piece_of, read_entry, split_pieces
-from attnscope.text.sentinels import sentinel_ids
+
+_NAME = re.compile(r"<extra_(\d{1,4})>")
+
+
+def sentinel(number: int) -> str:
+    """The literal of one sentinel."""
+    return f"<extra_{number}>"
+
+
+def sentinel_ids(library: LibraryTokenizer) -> dict[str, int]:
+    """Literal and id of each sentinel that a tokenizer has, in the order of their numbers."""
+    added = {token.content: id for id, token in library.get_added_tokens_decoder().items() if token.special}
+    named = {name: id for name, id in added.items() if _NAME.fullmatch(name)}
+    return dict(sorted(named.items(), key=lambda entry: int(entry[0][7:-1])))
+
+
+def is_sentinel(piece: str) -> bool:
+    """Whether a piece is the literal of a sentinel."""
+    return _NAME.fullmatch(piece) is not None
+
+
+def spans_of(ids: Sequence[int], sentinels: Sequence[int]) -> list[tuple[int, tuple[int, ...]]]:
+    """Sentinel and what stands behind it, for each sentinel of a text of hidden spans."""
+    known = frozenset(sentinels)
+    starts = [i for i, id in enumerate(ids) if id in known]
+    return [(ids[a], tuple(ids[a + 1 : b])) for a, b in pairwise([*starts, len(ids)])]
+
 
 _JOINS_BEFORE = re.compile(r"[.,;:!?…]+|n't|'(?:s|m|re|ve|ll|d)")
 _JOINS_AFTER = re.compile(r"(?i:[ldnjscmt]|qu|lorsqu|puisqu|jusqu)'")
@@ -150,3 +190,42 @@ class Vocabulary:
             text += word if _JOINS_BEFORE.fullmatch(word) else glue + word
             glue = "" if _JOINS_AFTER.fullmatch(word) else " "
         return text
+
+
+Entry = tuple[int, int, int]
+"""Id, start and end of one token in the text."""
+
+
+def place_tokens(text: str, entries: Sequence[Entry], vocabulary: Vocabulary) -> list[Token]:
+    """One token for each entry; blanks before a word are left out of its place.
+
+    `joins_previous` says that a token continues the word of the one before. A token of blanks begins a
+    word, which the token right after it continues, as in vocabularies whose pieces begin with the space.
+    """
+    pieces = vocabulary.pieces([entry[0] for entry in entries])
+    tokens: list[Token] = []
+    previous_end = 0
+    for (id, start, end), piece in zip(entries, pieces, strict=True):
+        if vocabulary.reading(id).data == b" " and not text[start:end].isspace():
+            end = start  # the space that some vocabularies put before the first word
+        begins_blank = text[start : start + 1].isspace()
+        first = start
+        while first < end and text[first].isspace():
+            first += 1
+        is_blank = first == end
+        is_after_blank = previous_end > 0 and text[previous_end - 1].isspace()
+        has_gap = start > previous_end or (begins_blank and not (is_blank and is_after_blank))
+        is_special = id in vocabulary.specials
+        tokens.append(
+            Token(
+                id=id,
+                piece=piece,
+                is_special=is_special,
+                joins_previous=bool(tokens) and not has_gap,
+                start=start if is_blank else first,
+                end=end,
+                own=own_letters(text, piece, first, end) if is_special else "",
+            )
+        )
+        previous_end = max(previous_end, end)
+    return tokens

@@ -20,9 +20,15 @@ from attnscope.nn.patches import patch_numbers
 from attnscope.records.tokens import Tokens
 from attnscope.text.corpora import split_pairs
 from attnscope.text.examples import Example
+from attnscope.text.labelled import (
+    PointedText,
+    TaggedText,
+    first_pieces,
+    may_be_meant,
+    read_spans,
+    read_tagged,
+)
 from attnscope.text.pictures import LabelledPictures, fitted_pixels, read_labelled_pictures, read_picture
-from attnscope.text.pointed import PointedText, may_be_meant, read_spans
-from attnscope.text.tagged import TaggedText, first_pieces, read_tagged
 from attnscope.text.tokenizer import Tokenizer
 from attnscope.training.batches import (
     ExampleBatches,

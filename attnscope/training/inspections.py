@@ -25,7 +25,7 @@ from attnscope.models.checkpoint import read_model_folder
 from attnscope.nn.norms import Norm
 from attnscope.nn.precision import exact
 from attnscope.outside import open_outside, open_to_append
-from attnscope.records.inspections import UPDATE_BINS, Inspection, InspectionHistory, Numbers
+from attnscope.records.runs import UPDATE_BINS, Inspection, InspectionHistory, Numbers
 from attnscope.training.run import RunFolder
 
 FILE = "inspections.jsonl"

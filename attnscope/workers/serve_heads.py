@@ -7,10 +7,10 @@ from attnscope.analysis.inside import look_inside
 from attnscope.analysis.weight_parts import read_head_weights
 from attnscope.last_made import LastMade
 from attnscope.models import Model
-from attnscope.records.head_weights import ShowWeights, WeightsNews, WeightsShown
 from attnscope.records.importance import PartsDone
 from attnscope.records.inside import InsideShown, ShowInside
 from attnscope.records.messages import ShowHeads
+from attnscope.records.redundancy import ShowWeights, WeightsNews, WeightsShown
 from attnscope.records.requests import Reply
 from attnscope.trace.trace import Trace
 from attnscope.workers.desk import Desk, serves, works

@@ -18,8 +18,14 @@ from attnscope.analysis.rollout import StreamLevel, raw_attention, roll_out, tra
 from attnscope.errors import UserError
 from attnscope.models import Model
 from attnscope.models.pictures import picture_under
-from attnscope.records.attention_graph import GraphShown, ShowGraph
-from attnscope.records.influence import InfluenceRow, InfluenceShown, Method, ShowInfluence
+from attnscope.records.influence import (
+    GraphShown,
+    InfluenceRow,
+    InfluenceShown,
+    Method,
+    ShowGraph,
+    ShowInfluence,
+)
 from attnscope.records.messages import OPEN_MODEL
 from attnscope.records.requests import Reply
 from attnscope.records.tokens import Token

@@ -5,10 +5,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from attnscope.records.inspections import InspectionsShown, ShowInspections
 from attnscope.records.messages import Progress
 from attnscope.records.requests import Reply
-from attnscope.records.runs import FollowRun, OpenRuns, RunsOpened
+from attnscope.records.runs import FollowRun, InspectionsShown, OpenRuns, RunsOpened, ShowInspections
 from attnscope.workers.desk import Desk, serves
 
 if TYPE_CHECKING:

@@ -15,39 +15,40 @@ from attnscope.models.own import OwnNetwork
 from attnscope.paths import resources_folder
 from attnscope.records.messages import Progress
 from attnscope.records.requests import Reply
-from attnscope.records.splits import ReplaySplits, SplitsReplayed
 from attnscope.records.tokenizers import (
     KINDS,
     MAX_COMPARED_CHARACTERS,
     CompareTokenizers,
-    TokenizerRow,
-    TokenizersNews,
-)
-from attnscope.records.tokens import Tokens
-from attnscope.records.vocabulary import (
     FindPieces,
     PiecesFound,
     PieceShown,
+    ReplaySplits,
     ShowPiece,
     ShowVocabulary,
     SpellText,
+    SplitsReplayed,
     TextSpelled,
+    TokenizerRow,
+    TokenizersNews,
     VocabularyShown,
 )
+from attnscope.records.tokens import Tokens
 from attnscope.text.cleaning import clean_text
 from attnscope.text.files import TextOfFile, read_text_file
-from attnscope.text.placing import place_tokens
 from attnscope.text.replay import Splitter
 from attnscope.text.tokenizer import Tokenizer, train_tokenizer
-from attnscope.text.tokenizer_comparison import (
+from attnscope.text.tokenizer_tables import (
+    SearchedVocabulary,
+    build_table,
+    describe_piece,
     described,
+    find_pieces,
     full_lines,
     measure_tokenizer,
     parts_of,
     train_or_refuse,
 )
-from attnscope.text.vocabulary import Vocabulary
-from attnscope.text.vocabulary_table import SearchedVocabulary, build_table, describe_piece, find_pieces
+from attnscope.text.vocabulary import Vocabulary, place_tokens
 from attnscope.workers.desk import Desk, serves, works
 
 MAX_TYPED = 20_000

@@ -46,10 +46,8 @@ from attnscope.records.runs import RunMark
 from attnscope.settings import read_settings
 from attnscope.text.corpora import read_lines, read_pairs
 from attnscope.text.files import read_text_file
-from attnscope.text.labelled import read_labelled
+from attnscope.text.labelled import read_labelled, read_spans, read_tagged
 from attnscope.text.npz import read_vectors
-from attnscope.text.pointed import read_spans
-from attnscope.text.tagged import read_tagged
 from attnscope.text.tokenizer import Tokenizer
 from attnscope.trace import load_traces
 from attnscope.trace.tensor_file import read_shapes, read_tensors

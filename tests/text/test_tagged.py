@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from attnscope.errors import LoadError
-from attnscope.text.tagged import first_pieces, labelled_positions, read_tagged, tag_names, tagged_example
+from attnscope.text.labelled import first_pieces, labelled_positions, read_tagged, tag_names, tagged_example
 from attnscope.text.tasks import make_task, word_labels_of
 from attnscope.text.tokenizer import train_tokenizer
 

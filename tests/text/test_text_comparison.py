@@ -8,11 +8,17 @@ import pytest
 from references import compare_now
 
 from attnscope.errors import LoadError, UserError
-from attnscope.records.vocabulary import PIECE_KINDS, FindPieces
+from attnscope.records.tokenizers import PIECE_KINDS, FindPieces
 from attnscope.text.replay import Splitter
 from attnscope.text.tokenizer import train_tokenizer
-from attnscope.text.tokenizer_comparison import full_lines, parts_of
-from attnscope.text.vocabulary_table import SearchedVocabulary, build_table, describe_piece, find_pieces
+from attnscope.text.tokenizer_tables import (
+    SearchedVocabulary,
+    build_table,
+    describe_piece,
+    find_pieces,
+    full_lines,
+    parts_of,
+)
 
 LINES = [f"the {a} {b} the {a}" for a in ("cat", "dog", "bird", "fish") for b in ("sat", "ran", "slept")]
 TEXT = "\n".join(LINES)

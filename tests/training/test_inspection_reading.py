@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from attnscope.records.inspections import (
+from attnscope.records.runs import (
     UPDATE_BINS,
     Inspection,
     InspectionsShown,

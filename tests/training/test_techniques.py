@@ -14,7 +14,7 @@ from attnscope.nn.building import build_own
 from attnscope.nn.config import ModelConfig
 from attnscope.nn.norms import Norm
 from attnscope.nn.transformer import build_transformer
-from attnscope.records.inspections import UPDATE_BINS
+from attnscope.records.runs import UPDATE_BINS
 from attnscope.records.training import Finished, Saved, Started, Step
 from attnscope.training import parse_recipe, train, write_recipe
 from attnscope.training.data import prepare

@@ -5,7 +5,7 @@ from graph_samples import graph
 from session_samples import Desk
 from told import names_told
 
-from attnscope.records.attention_graph import AttentionGraph, GraphEdge, GraphShown, ShowGraph
+from attnscope.records.influence import AttentionGraph, GraphEdge, GraphShown, ShowGraph
 from attnscope.records.messages import Failed
 from attnscope.viewmodels.causes.across_layers import AcrossState
 from attnscope.viewmodels.causes.graph import GraphState, node_words

@@ -4,9 +4,17 @@ import numpy as np
 import pytest
 from session_samples import Desk, ref
 
-from attnscope.records.head_weights import HeadWeightsFound, ShowWeights, WeightPart, WeightsShown
 from attnscope.records.messages import Request
-from attnscope.records.redundancy import CircuitKind, HeadCircuit, SiteSpectrum, TokenPair
+from attnscope.records.redundancy import (
+    CircuitKind,
+    HeadCircuit,
+    HeadWeightsFound,
+    ShowWeights,
+    SiteSpectrum,
+    TokenPair,
+    WeightPart,
+    WeightsShown,
+)
 from attnscope.records.sites import Site, Stack
 from attnscope.records.tokens import Token
 from attnscope.viewmodels.heads.head_weights import WeightsState, n_dimensions, sameness_words

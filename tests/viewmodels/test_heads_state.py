@@ -14,9 +14,9 @@ from attnscope.records.findings import (
     MeasuringNews,
     ShowCard,
 )
+from attnscope.records.measures import HeadCard, TellingText
 from attnscope.records.messages import Failed
 from attnscope.records.requests import StopWork
-from attnscope.records.roles import HeadCard, TellingText
 
 
 @pytest.fixture

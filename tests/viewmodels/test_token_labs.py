@@ -5,17 +5,17 @@ from token_lab_samples import replay_of_ab, table
 
 from attnscope.records.messages import Failed, ModelLoaded
 from attnscope.records.requests import StopWork
-from attnscope.records.splits import (
-    ReplaySplits,
-    SplitsReplayed,
-)
-from attnscope.records.tokenizers import CompareTokenizers, TokenizerRow, TokenizersNews
-from attnscope.records.vocabulary import (
+from attnscope.records.tokenizers import (
+    CompareTokenizers,
     FindPieces,
     PiecesFound,
+    ReplaySplits,
     ShowPiece,
     ShowVocabulary,
     SpellText,
+    SplitsReplayed,
+    TokenizerRow,
+    TokenizersNews,
     VocabularyShown,
 )
 from attnscope.viewmodels.labs.merges import MergesState

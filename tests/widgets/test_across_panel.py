@@ -8,8 +8,14 @@ from pytestqt.qtbot import QtBot
 from session_samples import Desk
 
 from attnscope.figures.colours import DARK, LIGHT
-from attnscope.records.attention_graph import GraphShown, ShowGraph
-from attnscope.records.influence import METHODS, InfluenceRow, InfluenceShown, ShowInfluence
+from attnscope.records.influence import (
+    METHODS,
+    GraphShown,
+    InfluenceRow,
+    InfluenceShown,
+    ShowGraph,
+    ShowInfluence,
+)
 from attnscope.viewmodels.causes.across_layers import AcrossState
 from attnscope.viewmodels.causes.graph import GraphState
 from attnscope.viewmodels.query import Requests

@@ -13,8 +13,8 @@ from attnscope.figures.paint_chart import field_words
 from attnscope.figures.run_charts import inspection_charts
 from attnscope.figures.spec import FigureSpec
 from attnscope.records.charts import ChartField
-from attnscope.records.inspections import UPDATE_BINS, InspectionHistory, InspectionsShown, ShowInspections
 from attnscope.records.messages import Request
+from attnscope.records.runs import UPDATE_BINS, InspectionHistory, InspectionsShown, ShowInspections
 from attnscope.viewmodels.query import Requests
 from attnscope.viewmodels.session.recents import Recents
 from attnscope.viewmodels.training.run_inspections import (

@@ -10,9 +10,8 @@ from PySide6.QtWidgets import QApplication, QLineEdit, QWidget
 
 from attnscope.app import Program
 from attnscope.crash import CrashLog
-from attnscope.records.inspections import InspectionsShown, ShowInspections
 from attnscope.records.messages import StartTraining
-from attnscope.records.runs import OpenRuns, RunsOpened
+from attnscope.records.runs import InspectionsShown, OpenRuns, RunsOpened, ShowInspections
 from attnscope.settings import Settings, StartOptions
 from attnscope.training.inspections import InspectionsReader
 from attnscope.training.summaries import RunsReader

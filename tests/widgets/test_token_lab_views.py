@@ -8,10 +8,17 @@ from token_lab_samples import replay_of_ab, table
 
 from attnscope.figures.colours import DARK
 from attnscope.records.requests import StopWork
-from attnscope.records.splits import SplitsReplayed
-from attnscope.records.tokenizers import TokenizerRow, TokenizersNews
+from attnscope.records.tokenizers import (
+    FindPieces,
+    PieceDetail,
+    PieceShown,
+    ShowPiece,
+    SplitsReplayed,
+    TokenizerRow,
+    TokenizersNews,
+    VocabularyShown,
+)
 from attnscope.records.tokens import Token, Tokens
-from attnscope.records.vocabulary import FindPieces, PieceDetail, PieceShown, ShowPiece, VocabularyShown
 from attnscope.viewmodels.labs.merges import MergesState
 from attnscope.viewmodels.labs.tokenizers import TokenizersState
 from attnscope.viewmodels.labs.vocabulary import VocabularyState

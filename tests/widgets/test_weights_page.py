@@ -13,15 +13,18 @@ from session_samples import Desk, ref
 
 from attnscope.figures.colours import DARK, LIGHT, PROJECTOR
 from attnscope.figures.export import render
-from attnscope.records.head_weights import (
+from attnscope.records.messages import Failed, ModelLoaded
+from attnscope.records.redundancy import (
+    CircuitKind,
+    HeadCircuit,
     HeadWeightsFound,
     ShowWeights,
+    SiteSpectrum,
+    TokenPair,
     WeightPart,
     WeightsNews,
     WeightsShown,
 )
-from attnscope.records.messages import Failed, ModelLoaded
-from attnscope.records.redundancy import CircuitKind, HeadCircuit, SiteSpectrum, TokenPair
 from attnscope.records.requests import StopWork
 from attnscope.records.sites import HeadRef, Site
 from attnscope.records.tokens import Token

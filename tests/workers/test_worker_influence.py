@@ -11,8 +11,7 @@ from attnscope.analysis.flow import flow_row
 from attnscope.analysis.relevance import relevance
 from attnscope.analysis.rollout import rollout, trace_levels
 from attnscope.models import load
-from attnscope.records.attention_graph import GraphShown, ShowGraph
-from attnscope.records.influence import InfluenceShown, ShowInfluence
+from attnscope.records.influence import GraphShown, InfluenceShown, ShowGraph, ShowInfluence
 from attnscope.records.messages import Failed, LoadModel, TraceText
 from attnscope.records.requests import StopWork
 from attnscope.workers import serve_influence

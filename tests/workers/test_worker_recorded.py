@@ -11,7 +11,6 @@ import attnscope
 from attnscope.records.attribution import AttributeOutput
 from attnscope.records.findings import OWN_TEXTS, HeadsMeasured, MeasureHeads
 from attnscope.records.generation import WriteSettings, WriteText
-from attnscope.records.head_weights import ShowWeights
 from attnscope.records.influence import InfluenceShown, ShowInfluence
 from attnscope.records.inside import ShowInside
 from attnscope.records.lens import ShowLens
@@ -25,9 +24,9 @@ from attnscope.records.messages import (
     Traced,
     TraceText,
 )
+from attnscope.records.redundancy import ShowWeights
 from attnscope.records.sites import Gates, HeadRef
-from attnscope.records.splits import ReplaySplits, SplitsReplayed
-from attnscope.records.vocabulary import ShowVocabulary
+from attnscope.records.tokenizers import ReplaySplits, ShowVocabulary, SplitsReplayed
 from attnscope.trace.trace import Trace
 from attnscope.workers.handlers import Engine
 

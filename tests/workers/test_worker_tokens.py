@@ -6,16 +6,18 @@ from worker_tools import ask, save_tiny
 
 from attnscope.records.messages import Failed, LoadModel
 from attnscope.records.requests import StopWork
-from attnscope.records.splits import ReplaySplits, SplitsReplayed
-from attnscope.records.tokenizers import CompareTokenizers, TokenizersNews
-from attnscope.records.vocabulary import (
+from attnscope.records.tokenizers import (
+    CompareTokenizers,
     FindPieces,
     PiecesFound,
     PieceShown,
+    ReplaySplits,
     ShowPiece,
     ShowVocabulary,
     SpellText,
+    SplitsReplayed,
     TextSpelled,
+    TokenizersNews,
     VocabularyShown,
 )
 from attnscope.workers.handlers import Engine

@@ -15,11 +15,9 @@ from tokenizers import Tokenizer as LibraryTokenizer
 from attnscope.errors import LoadError
 from attnscope.records.tokens import Token, Tokens
 from attnscope.text.cleaning import clean_text
-from attnscope.text.growth import require_no_growth, require_sane_count
 from attnscope.text.guarding import library_errors, without_panic_words
-from attnscope.text.inspection import check_vocabulary
-from attnscope.text.placing import Entry, place_tokens
-from attnscope.text.vocabulary import Vocabulary
+from attnscope.text.inspection import check_vocabulary, require_no_growth, require_sane_count
+from attnscope.text.vocabulary import Entry, Vocabulary, place_tokens
 
 _TEXT_FAILED = "The tokenizer cannot read this text"
 _TEXT_ACTION = "Change the text, or load another tokenizer."

@@ -5,7 +5,7 @@ Asks only while somebody looks, once for each trace, token and threshold. Must n
 
 from psygnal import Signal, SignalGroup
 
-from attnscope.records.attention_graph import (
+from attnscope.records.influence import (
     DEFAULT_THRESHOLD,
     THRESHOLDS,
     AttentionGraph,

@@ -15,9 +15,9 @@ from attnscope.records.measures import (
     OFFSET_REACH,
     CorpusMeasure,
     Estimate,
+    HeadCard,
     HeadTable,
 )
-from attnscope.records.roles import HeadCard
 from attnscope.records.sites import HeadRef
 from attnscope.records.word_tables import AlignmentTable
 from attnscope.viewmodels.heads.curve_groups import RANKING_NAMES

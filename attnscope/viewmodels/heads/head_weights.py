@@ -10,16 +10,18 @@ from numpy.typing import NDArray
 from psygnal import Signal, SignalGroup
 
 from attnscope.counting import with_sign
-from attnscope.records.head_weights import (
+from attnscope.records.messages import ModelLoaded
+from attnscope.records.models import ModelInfo
+from attnscope.records.redundancy import (
+    CircuitKind,
+    HeadCircuit,
     HeadWeightsFound,
     ShowWeights,
+    TokenPair,
     WeightPart,
     WeightsNews,
     WeightsShown,
 )
-from attnscope.records.messages import ModelLoaded
-from attnscope.records.models import ModelInfo
-from attnscope.records.redundancy import CircuitKind, HeadCircuit, TokenPair
 from attnscope.records.requests import Reply
 from attnscope.records.sites import HeadRef
 from attnscope.viewmodels.placeholder import Placeholder

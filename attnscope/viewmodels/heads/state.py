@@ -23,12 +23,13 @@ from attnscope.records.importance import Importance
 from attnscope.records.measures import (
     SPECIAL_TOKENS,
     CorpusMeasure,
+    HeadCard,
+    RoleName,
     SpecialTokens,
     order_heads,
 )
 from attnscope.records.messages import ModelLoaded
 from attnscope.records.requests import Reply
-from attnscope.records.roles import HeadCard, RoleName
 from attnscope.records.sites import HeadRef, Site, Stack, once_words
 from attnscope.viewmodels.heads.columns import (
     ALIGNMENT,

@@ -8,7 +8,7 @@ from attnscope.counting import format_number
 from attnscope.labs.lab import LabWords
 from attnscope.records.messages import ModelLoaded
 from attnscope.records.requests import Reply
-from attnscope.records.splits import (
+from attnscope.records.tokenizers import (
     NO_ID,
     MergeRule,
     ReplaySplits,

@@ -10,8 +10,7 @@ from psygnal import Signal, SignalGroup
 from attnscope.counting import plural
 from attnscope.records.messages import Failed, ModelLoaded, Progress
 from attnscope.records.requests import Reply
-from attnscope.records.tokens import Tokens
-from attnscope.records.vocabulary import (
+from attnscope.records.tokenizers import (
     MAX_QUERY,
     PIECE_KINDS,
     FindPieces,
@@ -28,6 +27,7 @@ from attnscope.records.vocabulary import (
     VocabularyShown,
     VocabularyTable,
 )
+from attnscope.records.tokens import Tokens
 from attnscope.viewmodels.labs.controls import LabControls
 from attnscope.viewmodels.query import Query, Requests
 

@@ -9,15 +9,15 @@ from collections.abc import Callable
 import numpy as np
 from psygnal import Signal
 
-from attnscope.records.inspections import (
+from attnscope.records.messages import Failed
+from attnscope.records.requests import Reply
+from attnscope.records.runs import (
     UPDATE_BINS,
     InspectionHistory,
     InspectionsShown,
     Numbers,
     ShowInspections,
 )
-from attnscope.records.messages import Failed
-from attnscope.records.requests import Reply
 from attnscope.viewmodels.query import Requests
 
 LIVE_EVERY_S, QUIET_EVERY_S = 0.7, 10.0

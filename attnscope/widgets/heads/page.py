@@ -20,7 +20,7 @@ from attnscope.counting import plural
 from attnscope.figures.plain import isolated, plain_piece
 from attnscope.files import replace_file
 from attnscope.records.findings import OWN_TEXTS, Findings
-from attnscope.records.roles import HeadCard, TellingText
+from attnscope.records.measures import HeadCard, TellingText
 from attnscope.records.sites import STACKS
 from attnscope.strict_json import json_text
 from attnscope.viewmodels.heads.state import SPECIAL_NAMES, HeadsState

@@ -12,7 +12,7 @@ from attnscope.figures.spec import Caption, FigureSpec
 from attnscope.figures.style import type_px
 from attnscope.figures.views.lab import LabFigure
 from attnscope.records.charts import Chart, Series
-from attnscope.records.vocabulary import MAX_QUERY, PIECE_KINDS, PieceDetail, SortKey
+from attnscope.records.tokenizers import MAX_QUERY, PIECE_KINDS, PieceDetail, SortKey
 from attnscope.viewmodels.labs.vocabulary import MODES, VocabularyState
 from attnscope.widgets.form_parts import column, row
 from attnscope.widgets.labels import PlainLabel, ground, tool_button, when

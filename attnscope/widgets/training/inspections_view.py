@@ -14,7 +14,7 @@ from attnscope.figures.paint_chart import ChartLayout, paint_chart
 from attnscope.figures.plain import plain_text, shorten
 from attnscope.figures.run_charts import inspection_charts
 from attnscope.records.charts import Chart
-from attnscope.records.inspections import InspectionHistory, Numbers
+from attnscope.records.runs import InspectionHistory, Numbers
 from attnscope.records.sites import STACKS
 from attnscope.viewmodels.training.run_inspections import (
     InspectionsState,
