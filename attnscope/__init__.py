@@ -101,12 +101,12 @@ if TYPE_CHECKING:
     from attnscope.figures.spec import FigureOrigin as FigureOrigin
     from attnscope.lab_drawing import lab as lab
     from attnscope.models.model import Model as Model
+    from attnscope.models.opening import demo_models as demo_models
     from attnscope.models.opening import load as load
     from attnscope.models.pictures import picture as picture
     from attnscope.models.recording.arrays import from_arrays as from_arrays
     from attnscope.models.recording.recording import Recording as Recording
     from attnscope.models.recording.recording import record as record
-    from attnscope.models.sources import demo_models as demo_models
     from attnscope.records.findings import Findings as Findings
     from attnscope.records.generation import WriteSettings as WriteSettings
     from attnscope.records.interventions import CopyPattern as CopyPattern
@@ -193,7 +193,7 @@ _HOMES = {
     "WriteSettings": "attnscope.records.generation",
     "ask": "attnscope.asking",
     "curves_figure": "attnscope.drawing",
-    "demo_models": "attnscope.models.sources",
+    "demo_models": "attnscope.models.opening",
     "figure": "attnscope.figures.figure",
     "from_arrays": "attnscope.models.recording.arrays",
     "importance": "attnscope.analysis.importance",

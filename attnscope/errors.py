@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 
 class Stopped(BaseException):
-    """A pass was given up because nobody waits for it; see `nn.cancellation`.
+    """A pass was given up because nobody waits for it; see `nn.long_work`.
 
     Not an Exception: what catches every error of a library, to try another way, must not catch this.
     """

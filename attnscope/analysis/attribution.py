@@ -70,8 +70,7 @@ from attnscope.models.inputs import Inputs
 from attnscope.models.model import Model
 from attnscope.models.outputs import finite
 from attnscope.nn.block import Block
-from attnscope.nn.layers import NoHeads
-from attnscope.nn.norms import Norm
+from attnscope.nn.layers import NoHeads, Norm
 from attnscope.nn.precision import exact
 from attnscope.records.attribution import Attribution, Contribution, PartKind
 from attnscope.records.sites import NO_GATES, Gates, HeadRef, Site, SiteKey, Stack, require_heads

@@ -51,8 +51,8 @@ from attnscope.models.inputs import Inputs
 from attnscope.models.model import Model
 from attnscope.models.own import OwnNetwork
 from attnscope.models.pruning.huggingface import foreign_sites
-from attnscope.nn.cancellation import stop_if_unwanted
 from attnscope.nn.edits import Call
+from attnscope.nn.long_work import stop_if_unwanted
 from attnscope.nn.masks import MaskRule
 from attnscope.records.intervals import LEVEL
 from attnscope.records.measures import (

@@ -22,7 +22,7 @@ from attnscope.models.model import Model
 from attnscope.models.own import OwnNetwork
 from attnscope.models.passes import evaluating_tokens
 from attnscope.nn.attention import Probe
-from attnscope.nn.cancellation import stop_if_unwanted
+from attnscope.nn.long_work import stop_if_unwanted
 from attnscope.nn.own_module import OwnModule
 from attnscope.text.corpora import columns_of, read_lines, read_pairs
 from attnscope.text.examples import Example, Task

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from attnscope.analysis.rollout import StreamLevel
 from attnscope.errors import UserError
-from attnscope.nn.cancellation import stop_if_unwanted
+from attnscope.nn.long_work import stop_if_unwanted
 
 Numbers = NDArray[np.float64]
 Distances = NDArray[np.int64]

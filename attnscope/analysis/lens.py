@@ -2,7 +2,7 @@
 
 nostalgebraist 2020. The stream after every layer goes through the model's own last norm and head, so that
 the last layer says exactly what the model says; without the norm a pre-norm stream is not what the
-vocabulary was trained on. Models of Hugging Face's library are read as `huggingface/layer_streams.py` says.
+vocabulary was trained on. Models of Hugging Face's library are read as `huggingface/head.py` says.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,7 +24,7 @@ from attnscope.analysis.model_adapter import (
     subject_of,
 )
 from attnscope.analysis.reading import batch_of, predicting_tokens, watched_streams
-from attnscope.models.huggingface.layer_streams import LayerStreams, read_layer_streams
+from attnscope.models.huggingface.head import LayerStreams, read_layer_streams
 from attnscope.models.huggingface.network import HuggingFaceNetwork
 from attnscope.models.inputs import Inputs
 from attnscope.models.model import Model

@@ -40,7 +40,7 @@ from torch import Tensor
 from attnscope.analysis.head_sums import BLOCK_CELLS, LEAST_LOG, HeadSums, sum_site
 from attnscope.analysis.token_masks import Facts, build_facts, facts_of_site
 from attnscope.errors import of_wrong_kind
-from attnscope.nn.cancellation import stop_if_unwanted
+from attnscope.nn.long_work import stop_if_unwanted
 from attnscope.nn.scores import log_weights
 from attnscope.nn.threads import map_products, threads_for
 from attnscope.records.axes import is_self_attention

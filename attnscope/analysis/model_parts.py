@@ -13,10 +13,9 @@ from torch import Tensor, nn
 
 from attnscope.analysis.model_adapter import OwnSubject
 from attnscope.errors import UserError
-from attnscope.models.huggingface.anatomy import Anatomy, anatomy_of, is_product, not_known
+from attnscope.models.huggingface.anatomy import Anatomy, anatomy_of, is_norm, is_product, not_known
 from attnscope.models.huggingface.head_rows import head_products, matrix_of
 from attnscope.models.huggingface.network import HuggingFaceNetwork
-from attnscope.models.huggingface.norms import is_norm
 from attnscope.models.places import CallPlace
 from attnscope.nn.block import Block
 from attnscope.nn.experts import Experts

@@ -33,7 +33,7 @@ from attnscope.analysis.corpus_texts import Text
 from attnscope.analysis.telling import show_texts
 from attnscope.counting import plural
 from attnscope.models.model import Model
-from attnscope.nn.cancellation import stop_if_unwanted
+from attnscope.nn.long_work import stop_if_unwanted
 from attnscope.records.measures import Estimate, HeadCard, HeadTable, Role, RoleName
 from attnscope.records.sites import HeadRef, Site
 from attnscope.records.word_tables import SYNTACTIC_MARGIN, AlignmentTable, SyntaxTable

@@ -32,12 +32,10 @@ from torch import Tensor, nn
 from attnscope.analysis.batches import slices_of
 from attnscope.analysis.model_adapter import OwnSubject, own_subject, telling_subject
 from attnscope.errors import UserError
-from attnscope.models.huggingface.head_rows import head_rows
+from attnscope.models.huggingface.head_rows import head_rows, token_tables
 from attnscope.models.huggingface.network import HuggingFaceNetwork
-from attnscope.models.huggingface.token_tables import token_tables
 from attnscope.models.model import Model
-from attnscope.nn.layers import CrossAttention, SelfAttention
-from attnscope.nn.norms import Norm
+from attnscope.nn.layers import CrossAttention, Norm, SelfAttention
 from attnscope.nn.precision import exact
 from attnscope.records.importance import PartsDone
 from attnscope.records.redundancy import (

@@ -8,8 +8,7 @@ from attnscope.models.checkpoint import read_model_folder, write_model_folder
 from attnscope.models.device import choose_device
 from attnscope.models.inputs import Inputs
 from attnscope.models.model import Look, Model
-from attnscope.models.opening import load
-from attnscope.models.sources import demo_models
+from attnscope.models.opening import demo_models, load
 
 __all__ = [
     "Inputs",

@@ -9,7 +9,7 @@ gated, costs one pass. Later ones continue what was written before as it went on
 
 from collections.abc import Callable, Sequence
 
-from attnscope.nn.cancellation import stop_if_unwanted
+from attnscope.nn.long_work import stop_if_unwanted
 
 N_GUESSES = 8
 """Tokens guessed ahead once the caller's guess has failed; each costs a little in every pass."""

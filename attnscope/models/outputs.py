@@ -15,7 +15,7 @@ from torch import Tensor
 from attnscope.errors import NotFiniteError
 from attnscope.models.inputs import Inputs
 from attnscope.models.network import Network, knowing
-from attnscope.nn.cancellation import stop_if_unwanted
+from attnscope.nn.long_work import stop_if_unwanted
 from attnscope.nn.precision import exact
 from attnscope.records.models import Form
 from attnscope.records.outputs import Candidate, Output, OutputKind, Prediction

@@ -2,7 +2,7 @@
 
 A *probe* on the call can record what a head's weights are made of, change single heads, and multiply
 each head's output by a gate. Without a probe the call is the library's fused attention and nothing
-else. With one, a pass that nobody waits for ends here, between two layers (`cancellation.py`). Must not
+else. With one, a pass that nobody waits for ends here, between two layers (`long_work.py`). Must not
 import anything of the program but masks, scores, edits, dropping, cancellation and records.
 
     symbol   meaning                                        shape
@@ -30,9 +30,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from attnscope.nn.cancellation import stop_if_unwanted
 from attnscope.nn.dropping import attend_dropping, drop, is_quick_on
 from attnscope.nn.edits import Call, Edits, apply_edits
+from attnscope.nn.long_work import stop_if_unwanted
 from attnscope.nn.masks import MaskRule
 from attnscope.nn.scores import ScoreRule, add_sinks, scores
 from attnscope.nn.sparse import Sparse

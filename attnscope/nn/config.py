@@ -77,7 +77,7 @@ class ModelConfig:
     Universal Transformer (Dehghani et al. 2019), whose embedding of the depth and halting are left out.
 
     `residual` is how branches add to what they read (`schemes/residuals`); reversible layers keep nothing for
-    the backward pass but what the last of them gave (`nn/reversible.py`).
+    the backward pass but what the last of them gave (`nn/block.py`).
 
     `mixer` is what moves numbers from token to token in a decoder's layers (`schemes/mixers`); with any but
     attention there is no site. `kernel_width` is how many tokens its convolution reads.
@@ -92,7 +92,7 @@ class ModelConfig:
     sentence after each of the token ids `sentence_ends` and may have a `sentence_encoder` between its two
     poolings. `reads_pair` lets it match two texts (`nn/matching.py`); with two segments it reads two as one.
     `n_projected` is the number of slots that stand for the encoder's keys and values, 0 for none: with the
-    `slot_kind` projected they are mixtures of tokens (`nn/linformer.py`), with inducing learned points that
+    `slot_kind` projected they are mixtures of tokens (`nn/layers.py`), with inducing learned points that
     have attended to the tokens (`nn/inducing.py`); with latents the encoder's layers are of Perceiver's
     learned latents, which read the tokens. With `n_numbers` a token is a given vector of so
     many numbers, which stays as it is and is projected to d_model, and no learned embedding. With a

@@ -5,34 +5,180 @@
     memory   the encoder's last stream      [batch, n_source, d_model]
 
 Letters: B batch, T tokens, S source tokens, H heads, K key-value heads, D d_head.
+
+A norm is what its scheme learns and keeps (`schemes/norms`). Positions as a bias on scores by distance are
+laid out for a call from what a stack learns of them (`schemes/positions`); none knows an end: a text longer
+than the trained ones gets a bias as well.
+
+    distance   key − query's own place; below 0 looks back           any
+    values     what is added at each distance                        [H, T + S − 1]
+
+Linformer: keys and values projected along the tokens to k ≪ T slots (Wang et al. 2020, equation 7).
+
+    symbol   meaning                                            shape
+    E, F     projections of keys and of values, of one layer    [n_projected, max_tokens]
+    K, V     keys and values                                    [batch, n_kv_heads, n_tokens, d_head]
+
+K' = E K and V' = F V, so that a head's map has n_projected columns, which are no tokens, and its cost grows
+with the text and not with its square. All heads of a layer share E and F ("headwise sharing", section 4).
+A text shorter than max_tokens uses the first columns of E and F; padding is made 0 before and adds nothing.
 """
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeVar
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Generator, Tensor, nn
 
 from attnscope.nn.attention import Probe, attend
 from attnscope.nn.cache import KeyValueCache
-from attnscope.nn.cancellation import stop_if_unwanted
 from attnscope.nn.config import GATED, Activation, ModelConfig, NormPlace
 from attnscope.nn.copying import Unseen
 from attnscope.nn.kept_heads import HeadLayout, build_layout
-from attnscope.nn.linformer import Projection
+from attnscope.nn.long_work import stop_if_unwanted
 from attnscope.nn.masks import MaskRule
-from attnscope.nn.norms import Norm
 from attnscope.nn.patterns import Intervals
 from attnscope.nn.recall import Segments
-from attnscope.nn.relative import bias_of_heads
-from attnscope.nn.scores import Bias, ScoreRule
+from attnscope.nn.scores import Bias, RelativeBias, ScoreRule, SlopeBias
 from attnscope.nn.scoring import Scoring, SpanChoice
 from attnscope.records.sites import SiteKey, Stack
 from attnscope.schemes.masks import MASKS
+from attnscope.schemes.norms import NORMS
 from attnscope.schemes.positions import POSITIONS, PositionScheme
 from attnscope.schemes.scores import SCORES, Score
+
+
+class Norm(nn.Module):
+    """A norm of the stream; `weight` is absent where there is none, `bias` where it learns none.
+
+    `valid` is what the stack reads now, for norms over the tokens of a batch; `running` are their numbers of
+    batches past, by name.
+    """
+
+    weight: Tensor | None
+    bias: Tensor | None
+
+    def __init__(self, kind: str, d_model: int, *, epsilon: float, has_bias: bool) -> None:
+        super().__init__()
+        self.scheme, self.epsilon = NORMS[kind], epsilon
+        self.valid: Tensor | None = None
+        is_there = not self.scheme.is_nothing
+        has_bias = is_there and has_bias and self.scheme.has_bias
+        self.weight = nn.Parameter(torch.ones(d_model)) if is_there else None
+        self.bias = nn.Parameter(torch.zeros(d_model)) if has_bias else None
+        for name, first in self.scheme.running:
+            self.register_buffer(name, torch.full((d_model,), first))
+
+    @property
+    def running(self) -> dict[str, Tensor]:
+        """What is kept of batches past, [d_model] each."""
+        return {name: getattr(self, name) for name, _ in self.scheme.running}
+
+    def fill(self) -> None:
+        """First values: gains 1, biases 0, and no batch seen."""
+        if self.weight is not None:
+            self.weight.fill_(1.0)
+        if self.bias is not None:
+            self.bias.zero_()
+        for name, first in self.scheme.running:
+            getattr(self, name).fill_(first)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The stream after the norm."""
+        return self.scheme.apply(x, self)
+
+
+@contextmanager
+def running_kept(module: nn.Module) -> Iterator[None]:
+    """What norms keep of batches past is afterwards as it was: for steps that are only tried."""
+    kept = [tensor for m in module.modules() if isinstance(m, Norm) for tensor in m.running.values()]
+    before = [tensor.clone() for tensor in kept]
+    try:
+        yield
+    finally:
+        for tensor, value in zip(kept, before, strict=True):
+            tensor.copy_(value)
+
+
+class Projection(nn.Module):
+    """The two projections of one layer."""
+
+    def __init__(self, n_projected: int, max_tokens: int) -> None:
+        super().__init__()
+        self.keys = nn.Parameter(torch.zeros(n_projected, max_tokens))
+        self.values = nn.Parameter(torch.zeros(n_projected, max_tokens))
+
+    def forward(self, k: Tensor, v: Tensor, valid: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Keys and values of the slots, [B, K, n_projected, d_head]; `valid` is bool [B, n_tokens]."""
+        n_tokens, n_most = k.shape[2], self.keys.shape[1]
+        if n_tokens > n_most:
+            raise ValueError(f"the projection has {n_most} columns, the text {n_tokens} tokens")
+        if valid is not None:
+            k, v = (x.masked_fill(~valid[:, None, :, None], 0.0) for x in (k, v))
+        return self.keys[:, :n_tokens].to(k) @ k, self.values[:, :n_tokens].to(v) @ v
+
+    def fill(self, generator: torch.Generator) -> None:
+        """First values: normal, so that a slot of the longest text has the variance of one of its keys."""
+        for weight in (self.keys, self.values):
+            weight.normal_(std=weight.shape[1] ** -0.5, generator=generator)
+
+
+_MOST_LAID_OUT = 4_000_000
+
+
+class DistanceBias(nn.Module):
+    """What one stack learns of a bias by distance, shared by its layers."""
+
+    def __init__(self, config: ModelConfig, *, is_causal: bool) -> None:
+        super().__init__()
+        self.config, self.is_causal = config, is_causal
+        self.scheme = POSITIONS[config.position]
+        self._names = tuple(self.scheme.bias_shapes(config))
+        for name, shape in self.scheme.bias_shapes(config).items():
+            self.register_parameter(name, nn.Parameter(torch.empty(shape)))
+
+    @property
+    def learned(self) -> dict[str, Tensor]:
+        """What the scheme's formula reads, by name."""
+        return {name: self.get_parameter(name) for name in self._names}
+
+    @torch.no_grad()
+    def fill(self, generator: Generator) -> None:
+        """First values, those of the scheme."""
+        self.scheme.fill_bias(self.learned, self.config, generator)
+
+    def values(self, distance: Tensor) -> Tensor:
+        """What is added at each distance [n], for each head: [n_heads, n]."""
+        return self.scheme.bias(self.learned, distance, self.config, is_causal=self.is_causal)
+
+    def bias(self, n_queries: int, n_keys: int) -> RelativeBias:
+        """The bias of a call whose queries are the last of the keys; short ones are laid out at once."""
+        device = self.get_parameter(self._names[0]).device
+        distance = torch.arange(1 - n_queries, n_keys, device=device) - (n_keys - n_queries)
+        values = self.values(distance).contiguous()  # [H, Q + T − 1]
+        if values.shape[0] * n_queries * n_keys > _MOST_LAID_OUT:
+            return RelativeBias(values=values)
+        # Row i of the map is the window of values that begins at column Q − 1 − i.
+        laid_out = values.unfold(1, n_keys, 1).flip(1)[None]  # [1, H, Q, T]
+        return RelativeBias(values=values, laid_out=laid_out)
+
+
+def bias_of_heads(bias: Bias, heads: tuple[int, ...]) -> Bias:
+    """The bias of some heads of a stack, by the numbers they had when there were all."""
+    chosen = list(heads)
+    match bias:
+        case RelativeBias() if len(bias.values) != len(heads):
+            laid_out = None if bias.laid_out is None else bias.laid_out[:, chosen]
+            return RelativeBias(values=bias.values[chosen], laid_out=laid_out)
+        case SlopeBias() if len(bias.slopes) != len(heads):
+            return SlopeBias(slopes=bias.slopes[chosen])
+        case _:
+            return bias
+
 
 Rotary = tuple[Tensor, Tensor]
 _OF_GATES: dict[Activation, Activation] = {"reglu": "relu", "geglu": "gelu", "swiglu": "swish"}

@@ -34,9 +34,8 @@ from attnscope.nn.attention import Probe
 from attnscope.nn.cache import KeyValueCache
 from attnscope.nn.centred import Centre, CentredBias, CentredWindow, join_rows
 from attnscope.nn.config import Body, ModelConfig
-from attnscope.nn.drawn_masks import check_size
 from attnscope.nn.dropping import drop
-from attnscope.nn.edits import Call, CopiedPattern, Edits, check_cells
+from attnscope.nn.edits import Call, CopiedPattern, Edits, check_cells, check_size
 from attnscope.nn.embedding_and_head import Head, unfilled_embedding
 from attnscope.nn.layers import CrossAttention, block_shape, make_attention
 from attnscope.nn.masks import MaskRule, RemovedCells, build_rule

@@ -18,24 +18,21 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from attnscope.nn.attention import Probe
-from attnscope.nn.block import Block, BlockArguments, one_stream
+from attnscope.nn.block import Block, BlockArguments, one_stream, through_reversible
 from attnscope.nn.cache import KeyValueCache
 from attnscope.nn.config import ModelConfig
 from attnscope.nn.copying import as_read, copied_pieces, ids_of, with_ids
 from attnscope.nn.dropping import drop
 from attnscope.nn.embedding_and_head import Embedding, Head, unfilled_embedding
 from attnscope.nn.inducing import Latents
-from attnscope.nn.layers import Rotary, block_shape
+from attnscope.nn.layers import DistanceBias, Norm, Rotary, block_shape
 from attnscope.nn.masks import build_rule
 from attnscope.nn.matching import Matching
 from attnscope.nn.memory_tokens import n_memory_ids
-from attnscope.nn.norms import Norm
 from attnscope.nn.own_module import OwnModule
 from attnscope.nn.patches import as_vectors
 from attnscope.nn.patterns import Pattern
 from attnscope.nn.pooling import Summary
-from attnscope.nn.relative import DistanceBias
-from attnscope.nn.reversible import through_reversible
 from attnscope.nn.scores import Bias, SlopeBias
 from attnscope.nn.self_masks import SelfMask, build_self_mask
 from attnscope.nn.weights import fill_weights

@@ -22,15 +22,11 @@ from torch import Generator, Tensor, nn
 from attnscope.nn.block import Block
 from attnscope.nn.centred import Centre
 from attnscope.nn.config import GATED, ModelConfig
-from attnscope.nn.convolution import Convolution
 from attnscope.nn.embedding_and_head import Head
 from attnscope.nn.inducing import InducedAttention
-from attnscope.nn.layers import CrossAttention, NoHeads, SelfAttention
-from attnscope.nn.linformer import Projection
-from attnscope.nn.norms import Norm
+from attnscope.nn.layers import CrossAttention, DistanceBias, NoHeads, Norm, Projection, SelfAttention
+from attnscope.nn.mixing import Convolution, Recurrence
 from attnscope.nn.pooling import AttentionPool
-from attnscope.nn.recurrences import Recurrence
-from attnscope.nn.relative import DistanceBias
 from attnscope.nn.scoring import Scoring
 
 

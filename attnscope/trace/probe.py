@@ -6,8 +6,8 @@ from operator import attrgetter, itemgetter
 import torch
 from torch import Tensor
 
-from attnscope.nn.cancellation import stop_if_unwanted
 from attnscope.nn.edits import Call, Edits
+from attnscope.nn.long_work import stop_if_unwanted
 from attnscope.records.sites import Gates, Site, SiteKey, check_heads
 from attnscope.trace.record import Pending, SiteRecord
 

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from attnscope.errors import LoadError
 from attnscope.files import replace_file
-from attnscope.nn.cancellation import stop_if_unwanted
+from attnscope.nn.long_work import stop_if_unwanted
 from attnscope.outside import open_outside, regular_size, unreadable
 from attnscope.strict_json import as_object, parse_object
 from attnscope.trace.sniff import SAFE, refuse_foreign

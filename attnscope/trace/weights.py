@@ -19,7 +19,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from attnscope.errors import NotFiniteError
-from attnscope.nn.cancellation import stop_if_unwanted
+from attnscope.nn.long_work import stop_if_unwanted
 from attnscope.nn.scores import ALL, log_weights
 from attnscope.trace.record import SiteRecord
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from attnscope.errors import RecipeError
-from attnscope.nn.guiding import Guide
+from attnscope.nn.gating import Guide
 from attnscope.training.objectives import Batch
 from attnscope.training.recipe import Recipe
 from attnscope.training.schedules import growing_steps, texts_at, tokens_at

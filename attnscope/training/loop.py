@@ -22,7 +22,7 @@ from attnscope.models.device import choose_device
 from attnscope.models.memory import map_large_blocks
 from attnscope.models.model import Model
 from attnscope.nn.config import count_parameters
-from attnscope.nn.norms import running_kept
+from attnscope.nn.layers import running_kept
 from attnscope.records.training import Evaluated, Finished, Started, Step, TrainingEvent
 from attnscope.schemes.norms import NORMS
 from attnscope.training.batches import batches_of_step

@@ -20,8 +20,7 @@ from torch import Tensor
 
 from attnscope.nn.attention import Probe
 from attnscope.nn.experts import balances
-from attnscope.nn.gating import TensorGates
-from attnscope.nn.guiding import Guide, GuidedProbe
+from attnscope.nn.gating import Guide, GuidedProbe, TensorGates
 from attnscope.nn.own_module import OwnModule
 from attnscope.nn.scoring import sites_with_spans
 from attnscope.nn.transformer import Transformer

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, TypeVar
 from attnscope.codec import AllowedNames, At, AtMost, Between, Codec, Fault, keys_of
 from attnscope.errors import RecipeError, meant, shown
 from attnscope.nn.config import ModelConfig
-from attnscope.nn.guiding import Guide
+from attnscope.nn.gating import Guide
 from attnscope.schemes.objectives import OBJECTIVES
 from attnscope.schemes.optimizers import OPTIMIZERS
 from attnscope.schemes.tokenizers import KINDS

@@ -23,7 +23,7 @@ from attnscope.counting import plural
 from attnscope.errors import LoadError, RecipeError
 from attnscope.models.adopting import adopt, adopted_config, foreign_folder
 from attnscope.models.checkpoint import CONFIG, LoadedFolder, is_model_folder
-from attnscope.models.sources import (
+from attnscope.models.opening import (
     checkpoint_folders,
     demo_folder,
     demo_models,

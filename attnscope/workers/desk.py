@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 from attnscope.errors import UserError
 from attnscope.models import Model
 from attnscope.models.recording.opening import open_source
-from attnscope.nn.cancellation import stop_if_unwanted
+from attnscope.nn.long_work import stop_if_unwanted
 from attnscope.records.messages import OPEN_MODEL, TRAINING_MODEL
 from attnscope.records.models import needs_model
 from attnscope.records.requests import Reply, Request, StopWork

@@ -13,7 +13,7 @@ from attnscope.errors import UserError
 from attnscope.hub.here import carried_models
 from attnscope.models import demo_models
 from attnscope.models.device import lost_device
-from attnscope.nn.cancellation import Stopped
+from attnscope.nn.long_work import Stopped
 from attnscope.records.messages import Failed, Ready
 from attnscope.records.requests import Reply, Request
 from attnscope.workers.desk import Desk, import_answers, require_model, serve

@@ -15,8 +15,7 @@ from attnscope.errors import UserError
 from attnscope.models.inputs import joined_text
 from attnscope.models.model import N_CONTINUE, Look, Model
 from attnscope.models.pictures import picture, picture_of_tokens, picture_under
-from attnscope.nn.cancellation import stop_if_unwanted
-from attnscope.nn.progress import is_heard, tell
+from attnscope.nn.long_work import is_heard, stop_if_unwanted, tell
 from attnscope.records.axes import tokens_of_site
 from attnscope.records.interventions import Interventions
 from attnscope.records.maps import SiteGrid

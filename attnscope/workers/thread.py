@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from PySide6.QtCore import QObject, QThread, Signal
 
-from attnscope.nn.cancellation import stoppable
-from attnscope.nn.progress import progress_heard
+from attnscope.nn.long_work import progress_heard, stoppable
 from attnscope.records.messages import Failed, Progress, Ready, Traced
 from attnscope.records.requests import Reply, Request
 from attnscope.workers.mailbox import Mailbox

@@ -19,7 +19,7 @@ import torch
 from attnscope.labs.length_quality import OF_WRITER, WRITER_NAMES
 from attnscope.models import Model, load
 from attnscope.models.own import OwnNetwork
-from attnscope.models.writing.greedy import RightTexts, count_right, write_rows
+from attnscope.models.writing.writer import RightTexts, count_right, write_rows
 from attnscope.records.charts import Chart, Series
 from attnscope.records.experiments import Writer
 from attnscope.records.importance import PartsDone

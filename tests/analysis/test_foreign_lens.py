@@ -11,7 +11,7 @@ from hf_folders import make, save_folder
 from attnscope.analysis.lens import logit_lens
 from attnscope.errors import UserError
 from attnscope.models import Model, load
-from attnscope.models.huggingface.layer_streams import read_layer_streams
+from attnscope.models.huggingface.head import read_layer_streams
 from attnscope.records.sites import Gates
 
 pytest.importorskip("transformers")

@@ -7,7 +7,7 @@ import torch
 
 from attnscope.analysis.flow import Pipes, flow_values, flows_to, maximum_flow
 from attnscope.analysis.rollout import StreamLevel
-from attnscope.nn.cancellation import Stopped, stoppable
+from attnscope.nn.long_work import Stopped, stoppable
 from attnscope.records.tokens import Token
 
 _UNITS = 10**9

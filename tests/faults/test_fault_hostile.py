@@ -34,8 +34,7 @@ from attnscope.figures.figure import figure
 from attnscope.figures.figure_file import read_figure_file
 from attnscope.models import load
 from attnscope.models.huggingface.facts import read_special_ids
-from attnscope.models.huggingface.images import prepared_pixels, read_preparation
-from attnscope.models.huggingface.sounds import read_extractor
+from attnscope.models.huggingface.inputs import prepared_pixels, read_extractor, read_preparation
 from attnscope.models.huggingface.tokenizer_files import read_vocabulary
 from attnscope.one_window import read_wanted
 from attnscope.paths import resources_folder

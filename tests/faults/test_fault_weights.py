@@ -330,7 +330,7 @@ def test_that_a_name_of_nothing_is_refused(source: str) -> None:
 def test_that_a_demo_model_of_an_older_version_is_told_with_what_does_the_same_now(
     source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("attnscope.models.sources.demo_folder", lambda: tmp_path / "none")
+    monkeypatch.setattr("attnscope.models.opening.demo_folder", lambda: tmp_path / "none")
     with pytest.raises(LoadError) as caught:
         load(source, device="cpu")
     assert "The model shakespeare came with AttnScope until version 0.9." in str(caught.value)

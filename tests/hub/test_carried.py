@@ -13,8 +13,7 @@ from attnscope.hub.asking import ask_hub
 from attnscope.hub.fetching import fetch
 from attnscope.hub.here import cached_snapshot, carried_folder, shelf_rows
 from attnscope.models import load
-from attnscope.nn.cancellation import Stopped, stoppable
-from attnscope.nn.progress import progress_heard
+from attnscope.nn.long_work import Stopped, progress_heard, stoppable
 
 pytest.importorskip("transformers")
 

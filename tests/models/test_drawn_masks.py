@@ -10,7 +10,7 @@ from tiny_models import FORMS, SENTENCE, target_of, tiny_model
 
 from attnscope.errors import UserError
 from attnscope.models import load
-from attnscope.nn.drawn_masks import with_drawn_mask
+from attnscope.nn.edits import with_drawn_mask
 from attnscope.nn.masks import MaskRule, RemovedCells
 from attnscope.nn.patterns import Dense
 from attnscope.records.masks import mask_of, maskable_stack

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from attnscope.models.writing.greedy import count_right, write_rows
+from attnscope.models.writing.writer import count_right, write_rows
 from attnscope.nn.building import build_own
 from attnscope.nn.config import ModelConfig
 

@@ -12,7 +12,7 @@ from PIL import Image
 from attnscope.cli.main import main
 from attnscope.errors import LoadError, UserError
 from attnscope.models import load
-from attnscope.models.huggingface.images import (
+from attnscope.models.huggingface.inputs import (
     Preparation,
     prepared_pixels,
     read_preparation,

@@ -25,7 +25,7 @@ from attnscope.models.huggingface.cache import find_huggingface
 from attnscope.models.huggingface.facts import column_labels, licence_of
 from attnscope.models.huggingface.head import has_detachable_head, watching_passes
 from attnscope.models.huggingface.library import collector_paused
-from attnscope.nn.cancellation import stop_if_unwanted
+from attnscope.nn.long_work import stop_if_unwanted
 from attnscope.records.shelf import FetchStep
 
 hub = pytest.importorskip("huggingface_hub")

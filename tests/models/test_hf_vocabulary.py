@@ -11,8 +11,7 @@ from tokenizers.models import WordLevel
 
 from attnscope.errors import LoadError
 from attnscope.models.huggingface import tokenizer_files
-from attnscope.models.huggingface.tokenizer_files import read_vocabulary
-from attnscope.models.huggingface.vocabulary import HuggingFaceVocabulary
+from attnscope.models.huggingface.tokenizer_files import HuggingFaceVocabulary, read_vocabulary
 
 library = pytest.importorskip("transformers")
 

@@ -9,7 +9,7 @@ import attnscope
 from attnscope.errors import RecipeError
 from attnscope.nn.building import build_own
 from attnscope.nn.config import ModelConfig
-from attnscope.nn.norms import Norm
+from attnscope.nn.layers import Norm
 from attnscope.records.training import Started
 from attnscope.training.distributed import ALONE
 from attnscope.training.loop import TrainingRun

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from attnscope.nn.config import ModelConfig
-from attnscope.nn.norms import Norm
+from attnscope.nn.layers import Norm
 from attnscope.nn.transformer import Transformer, build_transformer, empty_transformer
 
 FORMS = ["encoder", "decoder", "encoder-decoder"]

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from attnscope.errors import RecipeError
 from attnscope.nn.config import ModelConfig, count_parameters
-from attnscope.nn.linformer import Projection
+from attnscope.nn.layers import Projection
 from attnscope.nn.masks import MaskRule, build_rule
 from attnscope.nn.matching import Matching
 from attnscope.nn.pooling import AttentionPool, Summary, pooled_evenly, sentence_reach

@@ -11,10 +11,10 @@ from tiny_models import SENTENCE, target_of, tiny_model
 import attnscope as at
 from attnscope.errors import RecipeError
 from attnscope.nn import dropping
+from attnscope.nn.block import additions_of, through_reversible
 from attnscope.nn.building import build_own
 from attnscope.nn.config import ModelConfig, count_parameters
 from attnscope.nn.masks import build_rule
-from attnscope.nn.reversible import additions_of, through_reversible
 from attnscope.nn.transformer import Transformer
 
 SIZES = {

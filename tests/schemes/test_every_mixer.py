@@ -25,7 +25,7 @@ from attnscope.nn.cache import KeyValueCache
 from attnscope.nn.config import ModelConfig, count_parameters
 from attnscope.nn.masks import build_rule
 from attnscope.nn.memory_on_paper import BatchShape, activation_bytes
-from attnscope.nn.recurrences import recur
+from attnscope.nn.mixing import recur
 from attnscope.nn.transformer import build_transformer
 from attnscope.questions import QUESTIONS
 from attnscope.questions.hidden_attention import by_distance, reach_of, share_below_0

@@ -7,8 +7,8 @@ import pytest
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
 
 from attnscope.errors import LoadError, Stopped
-from attnscope.models.huggingface.vocabulary import HuggingFaceVocabulary
-from attnscope.nn.cancellation import stop_if_unwanted, stoppable
+from attnscope.models.huggingface.tokenizer_files import HuggingFaceVocabulary
+from attnscope.nn.long_work import stop_if_unwanted, stoppable
 from attnscope.text.guarding import empty_library, library_errors, without_panic_words
 from attnscope.text.replay import Splitter
 from attnscope.text.tokenizer import Tokenizer as OwnTokenizer

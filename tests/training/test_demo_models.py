@@ -17,7 +17,7 @@ from attnscope.analysis.word_alignment import measure_alignment
 from attnscope.cli.card import about_alignment, measure_exactness, pair_of
 from attnscope.files import check_manifest
 from attnscope.models import Model, demo_models, load
-from attnscope.models.sources import demo_folder
+from attnscope.models.opening import demo_folder
 from attnscope.models.writing.translating import translate_texts
 from attnscope.records.generation import WriteSettings
 from attnscope.records.intervals import with_interval

@@ -12,7 +12,7 @@ from attnscope.errors import RecipeError
 from attnscope.models import read_model_folder
 from attnscope.nn.building import build_own
 from attnscope.nn.config import ModelConfig
-from attnscope.nn.norms import Norm
+from attnscope.nn.layers import Norm
 from attnscope.nn.transformer import build_transformer
 from attnscope.records.runs import UPDATE_BINS
 from attnscope.records.training import Finished, Saved, Started, Step

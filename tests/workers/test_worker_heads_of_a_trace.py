@@ -7,7 +7,7 @@ from session_samples import Desk, ref
 from worker_tools import traced_whole
 
 from attnscope.models.huggingface.library import library_faults
-from attnscope.nn.cancellation import Stopped, stoppable
+from attnscope.nn.long_work import Stopped, stoppable
 from attnscope.paths import resources_folder
 from attnscope.records.messages import (
     HeadsShown,

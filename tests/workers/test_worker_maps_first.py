@@ -6,7 +6,7 @@ import pytest
 from worker_tools import ask
 
 from attnscope.models import load
-from attnscope.nn.cancellation import stop_if_unwanted, stoppable
+from attnscope.nn.long_work import stop_if_unwanted, stoppable
 from attnscope.records.messages import Failed, LoadModel, Traced, TraceText
 from attnscope.records.outputs import OutputWritten
 from attnscope.records.sites import NO_GATES, Gates, HeadRef

@@ -6,8 +6,7 @@ from worker_tools import ask
 
 from attnscope.models import generate, load
 from attnscope.models.model import Model
-from attnscope.nn.cancellation import stoppable
-from attnscope.nn.progress import progress_heard
+from attnscope.nn.long_work import progress_heard, stoppable
 from attnscope.records.interventions import MakeUniform
 from attnscope.records.messages import LoadModel, Reply, Traced, TraceText
 from attnscope.records.sites import NO_GATES, Gates, HeadRef

@@ -6,9 +6,8 @@ from typing import Any, ClassVar
 from torch import Tensor
 
 from attnscope.models.families.family import Family
-from attnscope.models.families.heads import ForeignSite, GroupedHeads, Kept, separate_site
+from attnscope.models.families.heads import ForeignSite, GroupedHeads, Kept, SiteSlots, separate_site
 from attnscope.models.families.ours import AdoptableFamily, Block, LibraryConfig, Taking, Tensors
-from attnscope.models.families.slots import SiteSlots
 from attnscope.nn.config import ModelConfig
 from attnscope.records.sites import SiteKey
 

@@ -9,8 +9,15 @@ from typing import Any
 
 from torch import nn
 
-from attnscope.models.families.heads import ForeignSite, Kept, PrunableFamily, separate_site, take_blocks
-from attnscope.models.families.slots import SiteSlots, Slot
+from attnscope.models.families.heads import (
+    ForeignSite,
+    Kept,
+    PrunableFamily,
+    SiteSlots,
+    Slot,
+    separate_site,
+    take_blocks,
+)
 from attnscope.records.sites import SiteKey
 
 

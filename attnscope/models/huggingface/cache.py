@@ -12,8 +12,7 @@ from pathlib import Path
 from attnscope.errors import LoadError
 from attnscope.hub.here import CONFIG, cached_snapshot, folder_here, whole_snapshot
 from attnscope.hub.shelf import full_name
-from attnscope.nn.cancellation import stop_if_unwanted
-from attnscope.nn.progress import tell
+from attnscope.nn.long_work import stop_if_unwanted, tell
 from attnscope.outside import regular_size
 from attnscope.records.shelf import DOWNLOAD_PREFIX, FetchStep, is_download, progress_words
 from attnscope.strict_json import as_object, read_json

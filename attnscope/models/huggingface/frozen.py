@@ -22,8 +22,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from attnscope.models.huggingface.anatomy import Anatomy, is_product
-from attnscope.models.huggingface.norms import is_norm, norm_form
+from attnscope.models.huggingface.anatomy import Anatomy, is_norm, is_product, norm_form
 from attnscope.models.places import CallPlace
 from attnscope.records.sites import SiteKey
 

@@ -11,18 +11,34 @@ once.
 |--------|--------------------------------------|------------------------------------|
 | stream | the last hidden stream               | [n_copies, n_tokens, d_model]      |
 | logits | one number per answer                | [n_copies, n_positions, n_answers] |
+
+What every layer of a model of the library leaves behind, and the model's own head for it.
+
+The library's own hidden states are the streams, but for the last one, which comes with the last norm done
+already: that stream is what the norm was about to read. Which norm it is its family says
+(`Family.last_norm`): a norm that was missed would make every layer but the last say something else, and no
+proof on the last layer could tell. Models of which it is not known are refused by name. Of the others two
+things are proven on each text: the norm of the last stream is what the library gives, and the head makes the
+model's own logits of it.
+
+| symbol | meaning                                                   | shape                   |
+|--------|-----------------------------------------------------------|-------------------------|
+| stream | what a layer reads; one more after the last layer         | [n_tokens, d_model]     |
+| rows   | streams after the last norm                               | [n_rows, d_model]       |
 """
 
 import copy
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from attnscope.models.huggingface.proof import RUN_ERRORS
+from attnscope.errors import UserError
+from attnscope.models.families import last_norms
+from attnscope.models.huggingface.proof import RUN_ERRORS, TOLERANCES
 
 _TOLERANCE = 1e-4
 
@@ -178,3 +194,136 @@ def body_giving(body: Any, output: Any) -> Iterator[None]:
         yield
     finally:
         del body.forward
+
+
+_HIDDEN = ("decoder_hidden_states", "hidden_states")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LayerStreams:
+    """The streams of the stack that predicts on one text, [n_tokens, d_model] each, and what reads them."""
+
+    streams: tuple[Tensor, ...]
+    logits: Callable[[Tensor], Tensor]
+    """What streams [n_rows, d_model] would say: float32 [n_rows, n_answers]."""
+
+
+def read_layer_streams(model: Any, arguments: Mapping[str, Any]) -> LayerStreams:
+    """One pass over one text, and its streams; raises UserError for a model that is not known, or not so."""
+    kind, known = model.config.model_type, last_norms()
+    if kind not in known:
+        raise UserError(
+            f"It is not known where the layers of a {kind} model end: the location of its last norm has "
+            f"not been checked.",
+            expected="one of " + ", ".join(sorted(known)),
+            action="Look at its maps, gates or importance, or open another model for this.",
+        )
+    with _kept(model) as kept:
+        said = model(**{**arguments, "output_hidden_states": True}).logits[-1].float()
+    body = next((found for found in _bodies(model) if found in kept.outputs), None)
+    if body is None:
+        raise _not_so(model, "its head reads no stream that could be found")
+    output = kept.outputs[body]
+    hidden = next((output[name] for name in _HIDDEN if output.get(name) is not None), ())
+    norm = _norm_of(model, body)
+    if not hidden or not torch.equal(hidden[-1], output["last_hidden_state"]):
+        raise _not_so(model, "it gives no hidden states that end with its last one")
+    if norm is not None and norm not in kept.inputs:
+        raise _not_so(model, "its last norm was not used")
+    last = hidden[-1] if norm is None else kept.inputs[norm]
+    layers = LayerStreams(
+        tuple(stream[-1] for stream in (*hidden[:-1], last)),
+        lambda rows: _head(model, kept, body, arguments, rows if norm is None else norm(rows)),
+    )
+    _prove(model, layers, said)
+    return layers
+
+
+def _head(model: Any, kept: "_Kept", body: nn.Module, arguments: Mapping[str, Any], rows: Tensor) -> Tensor:
+    """The model's own head on any rows: the model is called with its body replaced by them."""
+    one = {name: value[:1] if isinstance(value, Tensor) else value for name, value in arguments.items()}
+    encoder = getattr(model.base_model, "encoder", None)
+    with ExitStack() as stack:
+        if encoder in kept.outputs and body is not model.base_model:  # it need not read the source again
+            stack.enter_context(body_giving(encoder, kept.outputs[encoder]))
+        stack.enter_context(body_giving(body, with_last_stream(kept.outputs[body], rows[None])))
+        found: Tensor = model(**one).logits[0].float()  # [n_rows, n_answers]
+    return found
+
+
+def _prove(model: Any, layers: LayerStreams, said: Tensor) -> None:
+    """Raise UserError unless the last layer says what the model says."""
+    places = sorted({0, len(said) - 1})
+    try:
+        found, wanted = layers.logits(layers.streams[-1][places]), said[places]
+    except RUN_ERRORS as error:
+        raise _not_so(model, "its head does not read the last stream") from error
+    both = torch.isfinite(found) & torch.isfinite(wanted) if found.shape == wanted.shape else None
+    if both is None or not bool(both.any()):
+        raise _not_so(model, "its head gives output of another shape")
+    scale = float(wanted[both].abs().max().clamp(min=1e-6))
+    difference = float((found - wanted)[both].abs().max())
+    if difference > TOLERANCES.get(next(model.parameters()).dtype, 1e-4) * scale:
+        raise _not_so(model, f"the last layer differs from the model's output by {difference:.3g}")
+
+
+class _Kept:
+    """What went through the parts of a model in one pass, by module."""
+
+    def __init__(self) -> None:
+        self.outputs: dict[nn.Module, Any] = {}
+        self.inputs: dict[nn.Module, Tensor] = {}
+
+    def output(self, module: nn.Module, _: Any, output: Any) -> None:
+        """Keep what a body gives."""
+        if hasattr(output, "get") and output.get("last_hidden_state") is not None:
+            self.outputs[module] = output
+
+    def input(self, module: nn.Module, arguments: tuple[Any, ...]) -> None:
+        """Keep what a norm reads."""
+        if arguments and isinstance(arguments[0], Tensor):
+            self.inputs[module] = arguments[0].detach()
+
+
+@contextmanager
+def _kept(model: Any) -> Iterator[_Kept]:
+    kept = _Kept()
+    bodies = _bodies(model)
+    encoder = getattr(model.base_model, "encoder", None)
+    watched = [*bodies, *([encoder] if isinstance(encoder, nn.Module) else [])]
+    handles = [module.register_forward_hook(kept.output) for module in watched]
+    norms = {norm for body in bodies if (norm := _norm_of(model, body)) is not None}
+    handles += [norm.register_forward_pre_hook(kept.input) for norm in norms]
+    try:
+        yield kept
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def _bodies(model: Any) -> tuple[nn.Module, ...]:
+    """The parts that may give the head its stream, the outermost first."""
+    base = model.base_model
+    found = (None if base is model else base, getattr(base, "decoder", None))
+    return tuple(body for body in found if isinstance(body, nn.Module))
+
+
+def _norm_of(model: Any, body: nn.Module) -> nn.Module | None:
+    """The last norm of the stack behind a body; None where there is none to apply."""
+    name = last_norms()[model.config.model_type]
+    if not name:
+        return None
+    decoder = getattr(body, "decoder", None)
+    stack = decoder if isinstance(decoder, nn.Module) else body
+    if not hasattr(stack, name):
+        raise _not_so(model, f"it has no norm named {name}")
+    norm = getattr(stack, name)
+    return norm if isinstance(norm, nn.Module) else None
+
+
+def _not_so(model: Any, what: str) -> UserError:
+    return UserError(
+        f"The layers of {type(model).__name__} cannot be read: {what}.",
+        expected="a model whose last layer, its last norm and its head give the model's own output",
+        action="Look at its maps, gates or importance, or open another model for this.",
+    )

@@ -21,8 +21,7 @@ import torch
 from torch import Tensor, nn
 
 from attnscope.errors import UserError
-from attnscope.models.huggingface.mask_function import build_mask
-from attnscope.models.huggingface.masks_given import GivenMask, add_biases, read_bias, read_mask
+from attnscope.models.huggingface.mask_function import GivenMask, add_biases, build_mask, read_bias, read_mask
 from attnscope.nn.attention import Probe, attend
 from attnscope.nn.edits import Call
 from attnscope.nn.masks import MaskRule

@@ -11,7 +11,7 @@ from typing import Any
 
 from attnscope.errors import LoadError, UserError
 from attnscope.hub.library import how_to_install, import_hub, missing_library
-from attnscope.nn.cancellation import Stopped
+from attnscope.nn.long_work import Stopped
 
 MIN_VERSION, END_VERSION = (5, 3), (6, 0)
 _JOIN_S = 5.0

@@ -18,8 +18,16 @@ from attnscope.errors import LoadError
 from attnscope.models.huggingface.config_checks import CheckedConfig, read_config
 from attnscope.models.huggingface.facts import column_labels, licence_of, most_tokens, read_special_ids
 from attnscope.models.huggingface.head import WatchedPass, has_detachable_head, watching_passes
-from attnscope.models.huggingface.images import read_preparation
-from attnscope.models.huggingface.inputs import PictureReader, Reader, TextReader, sizes_of
+from attnscope.models.huggingface.inputs import (
+    PictureReader,
+    Reader,
+    SoundReader,
+    TextReader,
+    read_extractor,
+    read_preparation,
+    sizes_of,
+    speaking_prefix,
+)
 from attnscope.models.huggingface.library import (
     collector_paused,
     import_transformers,
@@ -28,10 +36,8 @@ from attnscope.models.huggingface.library import (
 )
 from attnscope.models.huggingface.network import Abilities, HuggingFaceNetwork
 from attnscope.models.huggingface.site_map import Attached, attach
-from attnscope.models.huggingface.sounds import SoundReader, read_extractor, speaking_prefix
 from attnscope.models.huggingface.tasks import ModelTask, choose_task, samples_of
-from attnscope.models.huggingface.tokenizer_files import read_vocabulary
-from attnscope.models.huggingface.vocabulary import HuggingFaceVocabulary, check_ids
+from attnscope.models.huggingface.tokenizer_files import HuggingFaceVocabulary, check_ids, read_vocabulary
 from attnscope.models.huggingface.weight_files import reading_weights, weight_paths
 from attnscope.models.huggingface.writer import can_cache, takes_argument
 from attnscope.models.memory import available_bytes
@@ -39,7 +45,7 @@ from attnscope.models.pruning.huggingface import fitted_class
 from attnscope.models.weights import MAX_ROWS, cast_note, finite_note, other_weights, refuse_whole_numbers
 from attnscope.nn.edits import Call
 from attnscope.nn.gating import QuietProbe
-from attnscope.nn.progress import tell
+from attnscope.nn.long_work import tell
 from attnscope.records.models import ModelInfo
 from attnscope.records.sites import SiteKey
 

@@ -16,10 +16,9 @@ from typing import Any, Protocol
 from torch import Tensor, nn
 
 from attnscope.errors import UserError
-from attnscope.models.huggingface.eager import attach_eager, check_layout
+from attnscope.models.huggingface.eager import AttentionSwitch, attach_eager, check_layout
 from attnscope.models.huggingface.interface import NAME, register, watching
 from attnscope.models.huggingface.proof import Example, check_equal, example_of, numbers_of, run_example
-from attnscope.models.huggingface.switch import AttentionSwitch
 from attnscope.nn.attention import Probe
 from attnscope.nn.edits import Call
 from attnscope.records.sites import STACKS, Site, SiteKey, Stack

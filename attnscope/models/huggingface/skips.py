@@ -20,9 +20,8 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from attnscope.models.huggingface.anatomy import Anatomy, anatomy_of, not_known
+from attnscope.models.huggingface.anatomy import Anatomy, anatomy_of, is_norm, not_known
 from attnscope.models.huggingface.network import HuggingFaceNetwork
-from attnscope.models.huggingface.norms import is_norm
 from attnscope.models.inputs import Inputs
 from attnscope.models.places import changed_reads
 from attnscope.records.sites import Stack

@@ -18,7 +18,7 @@ from attnscope.counting import plural
 from attnscope.errors import LoadError
 from attnscope.models.huggingface.cache import contained_file
 from attnscope.models.memory import available_bytes
-from attnscope.nn.cancellation import stoppable
+from attnscope.nn.long_work import stoppable
 from attnscope.strict_json import as_object, read_json
 from attnscope.trace.sniff import refuse_foreign
 from attnscope.trace.tensor_file import read_tensors, require_regular_file

@@ -10,19 +10,21 @@ Two shapes, since the library makes one size of head from the width and the numb
                                (`fitted_class`)
 
 Where the configuration can say so, sites that lost unequal numbers of heads are filled up with zeros
-(`families/slots.py`). The saved configuration names the old heads under the key `attnscope_heads`. Small
+(`families/heads.py`). The saved configuration names the old heads under the key `attnscope_heads`. Small
 folders of the others are the library's own, but for that key and smaller matrices among the weights: whoever
 opens one makes the model of the configuration, gives it these sizes, and fills in the weights as ever.
 
 The smaller model is written to a temporary folder and opened again like any other, so that what is proved is
 what was read back. Tokenizer and other small files are copied from the model's own folder.
+
+What is to go, what is to be folded in, and what is left: on paper, for every kind of model.
 """
 
 import copy
 import json
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,21 +35,134 @@ from torch import Tensor, nn
 
 from attnscope.errors import LoadError, UserError
 from attnscope.models.families import FAMILIES, family_named
-from attnscope.models.families.heads import ForeignSite, FreeHeads, GroupedHeads, PrunableFamily, write_slots
-from attnscope.models.families.slots import SiteSlots, Slot, same_slots
+from attnscope.models.families.heads import (
+    ForeignSite,
+    FreeHeads,
+    GroupedHeads,
+    PrunableFamily,
+    SiteSlots,
+    Slot,
+    same_slots,
+    write_slots,
+)
 from attnscope.models.huggingface.network import HuggingFaceNetwork
 from attnscope.models.network import Network
-from attnscope.models.pruning.plan import (
-    Removal,
-    RemovalPlan,
-    build_plan,
-    removal_name,
-    removed_heads_card,
-    weights_file_bytes,
-)
 from attnscope.records.pruning import ModelSize, PruneShape, SiteHeads
-from attnscope.records.sites import Gates, SiteKey
+from attnscope.records.sites import Gates, HeadRef, Site, SiteKey, check_heads
 from attnscope.strict_json import as_object, read_json
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SitePlan:
+    """One site: the heads that stay, by their present numbers, and what each is multiplied by."""
+
+    site: Site
+    kept: tuple[int, ...]
+    scales: tuple[float, ...]
+
+    @property
+    def removed(self) -> tuple[HeadRef, ...]:
+        """The heads that go."""
+        return tuple(head for head in self.site.heads if head.head not in self.kept)
+
+    @property
+    def folded(self) -> tuple[tuple[HeadRef, float], ...]:
+        """The heads that stay with a gate other than 1."""
+        pairs = zip(self.kept, self.scales, strict=True)
+        return tuple((self.site.heads[head], scale) for head, scale in pairs if scale != 1.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemovalPlan:
+    """Every site of a model, in its order."""
+
+    sites: tuple[SitePlan, ...]
+
+    @property
+    def kept(self) -> dict[SiteKey, tuple[int, ...]]:
+        """The heads that stay at each site."""
+        return {site.site.key: site.kept for site in self.sites}
+
+    def at(self, key: SiteKey) -> SitePlan | None:
+        """The plan of one site; None for one the model does not have."""
+        return next((plan for plan in self.sites if plan.site.key == key), None)
+
+    @property
+    def removed(self) -> tuple[HeadRef, ...]:
+        """Every head that goes."""
+        return tuple(head for plan in self.sites for head in plan.removed)
+
+    @property
+    def folded(self) -> tuple[tuple[HeadRef, float], ...]:
+        """Every head whose gate is multiplied into the weights."""
+        return tuple(pair for plan in self.sites for pair in plan.folded)
+
+
+def build_plan(sites: Sequence[Site], gates: Gates) -> RemovalPlan:
+    """Heads at 0 go, others stay; raises UserError for a head the model does not have."""
+    values = dict(gates.values)
+    check_heads(values, sites)
+    plans = []
+    for site in sites:
+        kept = tuple(head.head for head in site.heads if values.get(head, 1.0) != 0.0)
+        scales = tuple(values.get(site.heads[head], 1.0) for head in kept)
+        plans.append(SitePlan(site=site, kept=kept, scales=scales))
+    return RemovalPlan(sites=tuple(plans))
+
+
+def require_removal(plan: RemovalPlan) -> None:
+    """Raise UserError when no head is off."""
+    if not plan.removed:
+        raise UserError(
+            "No head is off.",
+            expected="at least one head whose gate is 0",
+            action="Switch heads off first, then remove them.",
+        )
+
+
+# What is left when heads have been removed from a network, whoever wrote the network.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Removal:
+    """A smaller network, not yet proved; `write` fills an empty folder with it, and may be called late."""
+
+    network: Network
+    sites: tuple[SiteHeads, ...]
+    before: ModelSize
+    after: ModelSize
+    opens_in: str
+    write: Callable[[Path], None]
+    notes: tuple[str, ...] = ()
+
+
+def weights_file_bytes(folder: Path) -> int | None:
+    """The bytes of the weights in a folder; None when there are none."""
+    try:
+        sizes = [file.stat().st_size for file in folder.glob("*.safetensors")]
+    except OSError:
+        return None
+    return sum(sizes) if sizes else None
+
+
+def removal_name(name: str, sites: tuple[SiteHeads, ...]) -> str:
+    """A model's name with how many heads of how many it has now."""
+    n_left, n_before = sum(site.n_left for site in sites), sum(site.n_before for site in sites)
+    return f"{name[:60]}, {n_left} of {n_before} heads"
+
+
+def removed_heads_card(sites: tuple[SiteHeads, ...], *, made_from: str) -> str:
+    """The part of a model's card that says which head was which, in Markdown."""
+    lines = ["", "## Removed heads", "", f"Made from {made_from}. Heads are renumbered at each site:", ""]
+    for site in sites:
+        if list(site.heads) == list(range(site.n_before)):
+            continue
+        pairs = [f"H{new} was H{old}" for new, old in enumerate(site.heads) if old is not None]
+        text = ", ".join(pairs) or "no head is left"
+        zeros = f"; {site.n_zero} of zeros" if site.n_zero and pairs else ""
+        lines.append(f"- {site.stack} L{site.layer}: {text}{zeros}")
+    return "\n".join([*lines, ""])
+
 
 HEADS_KEY = "attnscope_heads"
 """In a saved configuration: for each site the old number of each of its heads, null for one of zeros."""

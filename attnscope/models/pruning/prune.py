@@ -30,21 +30,21 @@ from attnscope.models.inputs import Inputs
 from attnscope.models.network import Network
 from attnscope.models.own import OwnNetwork
 from attnscope.models.patches import noise_pictures
-from attnscope.models.pruning.huggingface import prune_foreign
-from attnscope.models.pruning.plan import (
+from attnscope.models.pruning.huggingface import (
     Removal,
     RemovalPlan,
     SitePlan,
     build_plan,
+    prune_foreign,
     removal_name,
     removed_heads_card,
     require_removal,
     weights_file_bytes,
 )
 from attnscope.nn.building import empty_own
-from attnscope.nn.cancellation import stop_if_unwanted
 from attnscope.nn.config import ModelConfig, count_parameters
 from attnscope.nn.kept_heads import HeadLayout, KeptHeads, site_name
+from attnscope.nn.long_work import stop_if_unwanted
 from attnscope.nn.own_module import OwnModule
 from attnscope.records.pruning import (
     MAX_RELATIVE_DIFFERENCE,

@@ -24,8 +24,8 @@ from torch import Tensor
 
 from attnscope.counting import plural
 from attnscope.errors import UserError
-from attnscope.models.huggingface.masks_given import GivenMask, read_mask
-from attnscope.models.recording.folded import Groups
+from attnscope.models.huggingface.mask_function import GivenMask, read_mask
+from attnscope.models.recording.placing import Groups
 from attnscope.nn.attention import attend
 from attnscope.nn.masks import MaskRule
 from attnscope.nn.patterns import Intervals

@@ -29,9 +29,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from attnscope.errors import UserError
-from attnscope.models.huggingface.masks_given import read_bias
+from attnscope.models.huggingface.mask_function import read_bias
 from attnscope.models.huggingface.rule_finding import DENSE_CELLS, find_rule, row_blocks
-from attnscope.models.recording.given_weights import record_of_weights
+from attnscope.models.recording.arrays import record_of_weights
 from attnscope.models.recording.placing import RecordedCall
 from attnscope.nn.masks import MaskRule
 from attnscope.nn.scores import Bias, DenseBias, RelativeBias

@@ -34,17 +34,21 @@ from attnscope.models.recording.arguments import (
     see_layer,
     see_product,
 )
-from attnscope.models.recording.folded import Entered, Fold, find_fold, groups_of, tensor_shapes
-from attnscope.models.recording.given_weights import record_of_weights
+from attnscope.models.recording.arrays import record_of_weights
 from attnscope.models.recording.joining import SharedKeys, join_calls, without_unwritten
 from attnscope.models.recording.naming import pieces_of, texts_of_calls
 from attnscope.models.recording.placing import (
     MAX_ROWS,
+    Entered,
+    Fold,
     RecordedCall,
     choose_row,
+    find_fold,
     find_lengths,
+    groups_of,
     named_sites,
     place_calls,
+    tensor_shapes,
 )
 from attnscope.records.models import Recorded
 from attnscope.records.sites import NO_GATES

@@ -1,7 +1,7 @@
 """What every mixer has: the part of a layer in which tokens read one another.
 
 Attention is one of several. Each of the others gives a token a sum over tokens up to it, o_i = Σ_j w_ij v_j,
-and can write its weights out (`nn/recurrences.py`, `nn/convolution.py`): its hidden attention (Ali et al.
+and can write its weights out (`nn/mixing.py`, `nn/mixing.py`): its hidden attention (Ali et al.
 2024), whose weights may be below 0 and need not add up to 1. So they have no heads in the sense of sites.
 """
 

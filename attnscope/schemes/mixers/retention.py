@@ -12,7 +12,7 @@ CHUNK = 64
 
 
 class RecurrenceMixer(Mixer):
-    """A state S_i = e^(a_i) S_(i−1) + b_i k_i v_iᵀ, which the query reads: q_i S_i (`nn/recurrences.py`)."""
+    """A state S_i = e^(a_i) S_(i−1) + b_i k_i v_iᵀ, which the query reads: q_i S_i (`nn/mixing.py`)."""
 
     reads_turns = True
 

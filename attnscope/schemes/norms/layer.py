@@ -7,7 +7,7 @@ from attnscope.schemes.norms.norm import NormScheme
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from attnscope.nn.norms import Norm
+    from attnscope.nn.layers import Norm
 
 
 class Layer(NormScheme):

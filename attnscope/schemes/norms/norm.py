@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from attnscope.nn.config import ModelConfig
-    from attnscope.nn.norms import Norm
+    from attnscope.nn.layers import Norm
 
 
 class NormScheme(Scheme):

@@ -89,7 +89,7 @@ class PositionScheme(Scheme):
         return None
 
     def bias_shapes(self, config: "ModelConfig") -> dict[str, tuple[int, ...]]:
-        """What a stack learns of a bias by distance, by the names in files of weights (`nn/relative.py`)."""
+        """What a stack learns of a bias by distance, by the names in files of weights (`nn/layers.py`)."""
         return {}
 
     def fill_bias(

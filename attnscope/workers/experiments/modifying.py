@@ -19,7 +19,7 @@ import numpy as np
 import torch
 
 from attnscope.analysis.bleu import bleu_of, count_ngrams
-from attnscope.models.writing.greedy import write_rows
+from attnscope.models.writing.writer import write_rows
 from attnscope.nn.building import build_own
 from attnscope.nn.config import ModelConfig, count_parameters
 from attnscope.nn.own_module import OwnModule

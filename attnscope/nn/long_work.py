@@ -1,0 +1,71 @@
+"""Giving up a long piece of work from its middle, and telling what it is at.
+
+A thread says with `stoppable` how to learn that nobody waits for its work any more, and with
+`progress_heard` who listens, to words or to a record that the listener knows. Whatever it then calls asks by
+`stop_if_unwanted` at places where nothing is half done (between two layers, two blocks of rows, two heads),
+and tells by `tell`. In other threads the question is not asked and nobody listens. Imports no torch, so that
+the thread can know it before torch is there.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from attnscope.errors import Stopped as Stopped
+
+_asked = threading.local()
+
+
+@contextmanager
+def stoppable(is_unwanted: Callable[[], bool]) -> Iterator[None]:
+    """While this lasts, `stop_if_unwanted` asks `is_unwanted`, which is cheap, on this thread."""
+    before = getattr(_asked, "is_unwanted", None)
+    _asked.is_unwanted = is_unwanted
+    try:
+        yield
+    finally:
+        _asked.is_unwanted = before
+
+
+def stop_if_unwanted() -> None:
+    """Raise Stopped where this thread's work is wanted no more."""
+    is_unwanted = getattr(_asked, "is_unwanted", None)
+    if is_unwanted is not None and is_unwanted():
+        raise Stopped
+
+
+PAINTED_S = 0.05
+"""Time for the window to paint what was told: three of its frames."""
+_heard = threading.local()
+
+
+@contextmanager
+def progress_heard(hear: Callable[[object], None]) -> Iterator[None]:
+    """While this lasts, `hear` gets what this thread tells; it must return at once."""
+    before = getattr(_heard, "hear", None)
+    _heard.hear = hear
+    try:
+        yield
+    finally:
+        _heard.hear = before
+
+
+def is_heard() -> bool:
+    """Whether somebody listens on this thread."""
+    return getattr(_heard, "hear", None) is not None
+
+
+def tell(what: object) -> None:
+    """Say what comes next, or what is known so far, where somebody listens on this thread."""
+    hear = getattr(_heard, "hear", None)
+    if hear is not None:
+        hear(what)
+
+
+def tell_and_wait(what: str) -> None:
+    """The same before a call that holds the interpreter: first the window gets time to paint it."""
+    hear = getattr(_heard, "hear", None)
+    if hear is not None:
+        hear(what)
+        time.sleep(PAINTED_S)
