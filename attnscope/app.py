@@ -49,9 +49,8 @@ from attnscope.viewmodels.work import (
 )
 from attnscope.widgets.labels import when
 from attnscope.widgets.window.main_window import MainWindow
-from attnscope.workers.fetch_thread import fetch_thread
+from attnscope.workers.desk_thread import fetch_thread, tile_thread
 from attnscope.workers.thread import PAINT_WITHIN_S, BuildEngine, WorkerThread, build_engine
-from attnscope.workers.tile_thread import tile_thread
 from attnscope.workers.views import Views
 
 # Edits of recipes that are in no file, kept from one start to the next.

@@ -21,6 +21,8 @@ from typing import TextIO
 from attnscope import __version__
 
 _N_KEPT = 20
+CrashWriter = Callable[[BaseException, str], Path | None]
+"""Writes the log of a fault, told what the program was doing; gives its file, if it could be written."""
 
 
 class CrashLog:

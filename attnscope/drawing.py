@@ -5,10 +5,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Unpack, get_args
 
-from attnscope.analysis.attention_graph import attention_graph
+from attnscope.analysis.flow import attention_graph
 from attnscope.analysis.inside import look_inside
-from attnscope.analysis.position_checks import position_checks
-from attnscope.analysis.positions import MAX_POSITIONS, NAMES, position_tables
+from attnscope.analysis.positions import MAX_POSITIONS, NAMES, position_checks, position_tables
 from attnscope.counting import plural
 from attnscope.errors import UserError, of_wrong_kind
 from attnscope.figures.figure import Figure, draw_wanted, ensure_gui, on_page

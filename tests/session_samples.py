@@ -25,7 +25,7 @@ from attnscope.viewmodels.query import Requests
 from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.states import Posts, Replies, States
 from attnscope.workers import desk
-from attnscope.workers.serve_texts import open_text
+from attnscope.workers.serve_models import open_text
 
 SAMPLES = (Sample(text="the cat sleeps", hint="an easy one"), Sample(text="I love <b>you</b> & me"))
 

@@ -34,17 +34,16 @@ from torch import Tensor
 from attnscope.analysis.bootstrap import N_RESAMPLES, RatioBootstrap
 from attnscope.analysis.corpus_texts import (
     NumberedInputs,
+    TellingTexts,
     Text,
     check_targets,
     encode_corpus,
     length_batches,
     run_batch,
 )
-from attnscope.analysis.head_sums import BLOCK_CELLS, sum_site
+from attnscope.analysis.head_sums import BLOCK_CELLS, Facts, facts_of_site, sum_site
 from attnscope.analysis.induction_score import N_ROWS, stripe_scores
 from attnscope.analysis.model_adapter import OwnSubject, QuietProbe
-from attnscope.analysis.telling import TellingTexts
-from attnscope.analysis.token_masks import Facts, facts_of_site
 from attnscope.errors import UserError
 from attnscope.models.huggingface.network import HuggingFaceNetwork
 from attnscope.models.inputs import Inputs

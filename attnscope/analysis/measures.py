@@ -37,8 +37,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attnscope.analysis.head_sums import BLOCK_CELLS, LEAST_LOG, HeadSums, sum_site
-from attnscope.analysis.token_masks import Facts, build_facts, facts_of_site
+from attnscope.analysis.head_sums import (
+    BLOCK_CELLS,
+    LEAST_LOG,
+    Facts,
+    HeadSums,
+    build_facts,
+    facts_of_site,
+    sum_site,
+)
 from attnscope.errors import of_wrong_kind
 from attnscope.nn.long_work import stop_if_unwanted
 from attnscope.nn.scores import log_weights
@@ -48,8 +55,8 @@ from attnscope.records.maps import HeadMeasures, SiteGrid
 from attnscope.records.sites import HeadRef, Site, SiteKey, Stack
 from attnscope.records.tokens import Token
 from attnscope.schemes.measures import ESTIMATED, TEXT_MEASURES, AtFirst, AtOffset, RowBlock
+from attnscope.trace.pyramid import grids_of_logs
 from attnscope.trace.record import SiteRecord
-from attnscope.trace.thumbnails import grids_of_logs
 from attnscope.trace.trace import Trace
 
 FEWEST_ROWS = 64

@@ -21,11 +21,11 @@ from torch import Tensor, nn
 
 from attnscope.analysis.model_adapter import OwnSubject, predicting_stack
 from attnscope.analysis.model_parts import ForeignParts, OwnParts
-from attnscope.analysis.passages import joined_parts
 from attnscope.analysis.reading import first_tensor, predicting_tokens, tokens_of_stack
 from attnscope.analysis.watched_pass import (
     found_weights,
     is_norm_of,
+    joined_parts,
     known_finite,
     last_read,
     learned_numbers,
@@ -75,8 +75,7 @@ from attnscope.records.models import ModelInfo, needs_model
 from attnscope.records.sites import STACKS, Gates, HeadRef, SiteKey, Stack, check_heads
 from attnscope.records.tokens import Token
 from attnscope.schemes.masks import MASKS
-from attnscope.trace.probe import GateProbe, TraceProbe
-from attnscope.trace.record import SiteRecord
+from attnscope.trace.record import GateProbe, SiteRecord, TraceProbe
 from attnscope.trace.weights import site_weights
 
 _N_BEST = 8

@@ -21,9 +21,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from attnscope.analysis.answers import reads_classes, told_position
 from attnscope.analysis.attribution import choose_answers
 from attnscope.analysis.batches import slices_of
-from attnscope.analysis.class_logits import reads_classes, told_position
 from attnscope.analysis.flow import check_position
 from attnscope.analysis.model_adapter import OwnSubject, own_subject, predicting_stack, require_answers
 from attnscope.analysis.reading import batch_of, predicting_tokens
@@ -39,7 +39,7 @@ from attnscope.records.attribution import PatchKind, PatchMap, RunName
 from attnscope.records.importance import PartsDone
 from attnscope.records.models import Form
 from attnscope.records.sites import NO_GATES, Gates, Site, SiteKey, Stack, require_heads
-from attnscope.trace.probe import GateProbe
+from attnscope.trace.record import GateProbe
 
 # A model as patching sees it: where its layers and its heads are read, and what it says.
 

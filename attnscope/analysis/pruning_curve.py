@@ -13,8 +13,7 @@ import numpy as np
 
 from attnscope.analysis.batches import Sample, build_batches
 from attnscope.analysis.bootstrap import interval_of_sums
-from attnscope.analysis.hard_concrete import importance_of_gates, learn_gates
-from attnscope.analysis.importance import heads_of, measure_importance
+from attnscope.analysis.importance import heads_of, importance_of_gates, learn_gates, measure_importance
 from attnscope.analysis.metrics import Counts, Metric, make_metric
 from attnscope.analysis.model_adapter import Subject, TokenBatch, subject_of
 from attnscope.errors import UserError

@@ -24,7 +24,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from attnscope.analysis.class_logits import ClassSubject, reads_classes, told_position
+from attnscope.analysis.answers import ClassSubject, reads_classes, told_position
 from attnscope.analysis.flow import check_position
 from attnscope.analysis.importance import gate_tensors
 from attnscope.analysis.model_adapter import (
@@ -35,7 +35,7 @@ from attnscope.analysis.model_adapter import (
     subject_of,
 )
 from attnscope.analysis.reading import predicting_tokens, read_text
-from attnscope.analysis.watched_calls import WatchedCalls
+from attnscope.analysis.watched_pass import WatchedCalls
 from attnscope.models.huggingface.network import HuggingFaceNetwork
 from attnscope.models.inputs import Inputs
 from attnscope.models.model import Model

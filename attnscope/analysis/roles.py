@@ -29,8 +29,7 @@ stands out.
 import math
 from collections.abc import Sequence
 
-from attnscope.analysis.corpus_texts import Text
-from attnscope.analysis.telling import show_texts
+from attnscope.analysis.corpus_texts import Text, show_texts
 from attnscope.counting import plural
 from attnscope.models.model import Model
 from attnscope.nn.long_work import stop_if_unwanted

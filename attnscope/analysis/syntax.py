@@ -24,8 +24,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from attnscope.analysis.bootstrap import RatioBootstrap
-from attnscope.analysis.corpus_texts import NumberedInputs, length_batches, run_batch
-from attnscope.analysis.telling import TellingTexts
+from attnscope.analysis.corpus_texts import NumberedInputs, TellingTexts, length_batches, run_batch
 from attnscope.analysis.words import WordProbe, find_spans, stack_maps, word_maps
 from attnscope.conllu import Tree
 from attnscope.errors import UserError

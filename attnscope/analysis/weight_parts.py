@@ -20,6 +20,8 @@ the stream; positions, biases, rotary turns, the last norm's scale and the activ
 A head's own weights are cut out of the products that hold all heads: rows q, k, v [n_heads, d_head,
 d_model] and columns o [n_heads, d_model, d_head], float64. Query head h has the keys and values that it
 reads, so grouped ones appear once for each head; the matrix of a bilinear score is part of q.
+
+Pieces that a model keeps close together, by W, its embeddings [n_pieces, d_model]: the largest cosines.
 """
 
 import math
@@ -314,3 +316,21 @@ def _with_spectrum(part: WeightPart, model: Model, head: HeadRef) -> WeightPart:
         return replace(part, spectrum=site_spectrum(model, head.site_key, part.kind))
     except UserError as error:
         return replace(part, no_spectrum=str(error))
+
+
+@torch.no_grad()
+def nearest_pieces(embeddings: Tensor, id: int, n_nearest: int = 8) -> tuple[tuple[int, float], ...]:
+    """The ids with the largest cosine wₐ·w_b / |wₐ||w_b| to the piece `id`, without itself, best first.
+
+    Empty for an id without a row, or with a row of zeros.
+    """
+    if not 0 <= id < len(embeddings):
+        return ()
+    rows = embeddings.detach().float()
+    own = rows[id]
+    if not bool(own.any()):
+        return ()
+    cosines = (rows @ own) / (rows.norm(dim=1) * own.norm()).clamp(min=1e-12)
+    cosines[id] = -torch.inf
+    best = cosines.topk(min(n_nearest, len(rows) - 1))
+    return tuple(zip(best.indices.tolist(), best.values.tolist(), strict=True))

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from attnscope.cli.arguments import figure_file
 from attnscope.cli.figure_options import add_page_arguments, paper_of
 from attnscope.cli.inputs import add_device_argument, add_gate_argument, open_model, parse_gates
-from attnscope.cli.outputs import figure_file
 from attnscope.cli.terminal import say, say_json, say_saved
 from attnscope.counting import format_number
 from attnscope.errors import UserError

@@ -5,6 +5,7 @@ import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from attnscope.cli.arguments import token_place
 from attnscope.cli.inputs import (
     add_device_argument,
     add_gate_argument,
@@ -12,7 +13,6 @@ from attnscope.cli.inputs import (
     parse_gates,
     refuse_second,
 )
-from attnscope.cli.ranges import token_place
 from attnscope.cli.samples import add_figure_arguments
 from attnscope.cli.terminal import say, say_error, say_json
 from attnscope.errors import UserError

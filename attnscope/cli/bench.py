@@ -2,8 +2,7 @@
 
 import argparse
 
-from attnscope.cli.outputs import output_file
-from attnscope.cli.ranges import whole
+from attnscope.cli.arguments import output_file, whole
 from attnscope.errors import UserError
 from attnscope.paths import checkout_file, import_file
 

@@ -5,8 +5,8 @@ import dataclasses
 from collections.abc import Sequence
 from typing import cast
 
+from attnscope.cli.arguments import real, seed
 from attnscope.cli.inputs import add_device_argument, open_model
-from attnscope.cli.ranges import real, seed
 from attnscope.cli.samples import (
     add_figure_arguments,
     add_sample_arguments,

@@ -7,20 +7,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from attnscope import boot
+from attnscope.cli.arguments import note_given, real, whole
 from attnscope.cli.figure_again import draw_again
-from attnscope.cli.figure_batch import add_batch_arguments, draw_each
-from attnscope.cli.figure_building import build_caption, build_figure, chosen_heads, other_stacks
+from attnscope.cli.figure_many import add_batch_arguments, add_panel_arguments, draw_each, draw_panels
 from attnscope.cli.figure_options import (
     add_aspect_arguments,
     add_look_arguments,
     add_page_arguments,
+    build_caption,
+    build_figure,
     check_colours,
+    chosen_heads,
     on_given_page,
+    other_stacks,
     paper_of,
     settle_page,
 )
-from attnscope.cli.figure_panels import add_panel_arguments, draw_panels
-from attnscope.cli.given import note_given
 from attnscope.cli.inputs import (
     add_file_argument,
     add_input_arguments,
@@ -28,7 +30,6 @@ from attnscope.cli.inputs import (
     open_model,
     parse_stack,
 )
-from attnscope.cli.ranges import real, whole
 from attnscope.cli.terminal import say_saved
 from attnscope.errors import UserError
 from attnscope.records.sites import require_heads

@@ -9,8 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from attnscope.cli.arguments import flag_of, given_options
 from attnscope.cli.figure_options import turn_of
-from attnscope.cli.given import flag_of, given_options
 from attnscope.cli.inputs import tell_cut, tell_note
 from attnscope.cli.terminal import say_error
 from attnscope.errors import LoadError, UserError

@@ -4,9 +4,8 @@ import argparse
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
+from attnscope.cli.arguments import output_file, real, seed, whole
 from attnscope.cli.inputs import add_device_argument, add_gate_argument, open_model, parse_gates, tell_cut
-from attnscope.cli.outputs import output_file
-from attnscope.cli.ranges import real, seed, whole
 from attnscope.cli.terminal import say, say_error, say_json
 from attnscope.errors import UserError
 from attnscope.records.generation import WriteMode, WriteSettings

@@ -4,9 +4,8 @@ import argparse
 import dataclasses
 from typing import TYPE_CHECKING
 
-from attnscope.cli.given import flag_of, given_options, note_given
+from attnscope.cli.arguments import flag_of, given_options, note_given, real, seed, whole
 from attnscope.cli.inputs import add_device_argument, open_model
-from attnscope.cli.ranges import real, seed, whole
 from attnscope.cli.samples import (
     add_figure_arguments,
     add_sample_arguments,
@@ -130,8 +129,7 @@ def _score(
     arguments: argparse.Namespace, model: "Model", samples: "list[Sample]"
 ) -> tuple[Importance, LearnedGates | None]:
     from attnscope.analysis.batches import build_batches, count_texts
-    from attnscope.analysis.hard_concrete import importance_of_gates, learn_gates
-    from attnscope.analysis.importance import measure_importance
+    from attnscope.analysis.importance import importance_of_gates, learn_gates, measure_importance
     from attnscope.analysis.model_adapter import subject_of
 
     subject, batches = subject_of(model), build_batches(model, samples)

@@ -4,9 +4,9 @@ import argparse
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
+from attnscope.cli.arguments import token_place
 from attnscope.cli.attribute import check_text, read_target, save_maps
 from attnscope.cli.inputs import add_device_argument, add_gate_argument, open_model, parse_gates
-from attnscope.cli.ranges import token_place
 from attnscope.cli.samples import add_figure_arguments, tell_progress
 from attnscope.cli.terminal import say, say_error, say_json
 from attnscope.errors import UserError

@@ -5,20 +5,20 @@ import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from attnscope.cli.inputs import add_device_argument
+from attnscope.cli.arguments import whole
+from attnscope.cli.inputs import add_device_argument, tell_recorded
 from attnscope.cli.model_tables import (
     cost_text,
     facts,
     formulas,
     formulas_table,
     matters,
+    preset_row,
     reads,
     sites_table,
     table,
+    tell_preset,
 )
-from attnscope.cli.presets import preset_row, tell_preset
-from attnscope.cli.ranges import whole
-from attnscope.cli.recorded import tell_recorded
 from attnscope.cli.terminal import say, say_json
 from attnscope.counting import plural
 from attnscope.errors import UserError

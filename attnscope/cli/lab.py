@@ -4,8 +4,8 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from attnscope import boot
+from attnscope.cli.arguments import figure_file
 from attnscope.cli.figure_options import add_page_arguments, paper_of
-from attnscope.cli.outputs import figure_file
 from attnscope.cli.terminal import say, say_json, say_progress, say_saved
 from attnscope.fields import fields_of, values_of, with_texts
 from attnscope.labs import GROUPS, LABS, Lab

@@ -3,7 +3,7 @@
 import argparse
 from typing import TYPE_CHECKING
 
-from attnscope.cli.outputs import path_of
+from attnscope.cli.arguments import path_of
 from attnscope.cli.terminal import say_error
 from attnscope.counting import plural
 from attnscope.errors import UserError

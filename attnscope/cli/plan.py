@@ -77,7 +77,7 @@ def plan_text(plan: Plan) -> str:
 
 def tell_presets(*, is_json: bool = False) -> int:
     """Print the models of the literature as a table."""
-    from attnscope.training.preset_rows import preset_rows
+    from attnscope.training.paper import preset_rows
 
     rows = preset_rows()
     if is_json:

@@ -5,11 +5,10 @@ import dataclasses
 from itertools import repeat
 from typing import TYPE_CHECKING
 
+from attnscope.cli.arguments import path_of, whole
 from attnscope.cli.attribute import check_text
 from attnscope.cli.inputs import add_input_arguments, open_model, parse_gates, refuse_second, tell_cut
 from attnscope.cli.masks import mask_changes
-from attnscope.cli.outputs import path_of
-from attnscope.cli.ranges import whole
 from attnscope.cli.terminal import one_line, say, say_json
 from attnscope.counting import plural
 from attnscope.errors import NotFiniteError, UserError
@@ -87,7 +86,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _tell_file(arguments: argparse.Namespace) -> int:
-    from attnscope.analysis.running_text import tell_text
+    from attnscope.analysis.metrics import tell_text
     from attnscope.text.corpora import read_lines
 
     given = [f"--{name.replace('_', '-')}" for name in _OF_ONE_TEXT if getattr(arguments, name)]

@@ -6,8 +6,8 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from attnscope.cli.arguments import path_of
 from attnscope.cli.inputs import add_device_argument, open_model, parse_stack, read_file_argument
-from attnscope.cli.outputs import path_of
 from attnscope.cli.terminal import one_line, say, say_json
 from attnscope.counting import plural
 from attnscope.errors import UserError

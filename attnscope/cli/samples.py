@@ -4,9 +4,8 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from attnscope.cli.arguments import figure_file, output_file, path_of, whole
 from attnscope.cli.inputs import tell_columns
-from attnscope.cli.outputs import figure_file, output_file, path_of
-from attnscope.cli.ranges import whole
 from attnscope.cli.terminal import say_progress
 from attnscope.errors import UserError
 

@@ -4,9 +4,8 @@ import argparse
 import time
 
 from attnscope import boot
+from attnscope.cli.arguments import path_of, seed
 from attnscope.cli.inputs import add_device_argument
-from attnscope.cli.outputs import path_of
-from attnscope.cli.ranges import seed
 from attnscope.cli.samples import tell_progress
 from attnscope.cli.terminal import say, say_json
 from attnscope.errors import UserError

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from attnscope import boot
+from attnscope.cli.arguments import whole
 from attnscope.cli.interrupting import STOP_AT_EOF, TrainingSignals, at_end_of_input
-from attnscope.cli.ranges import whole
 from attnscope.cli.terminal import say, say_error, say_json
 from attnscope.counting import duration_text, fixed
 from attnscope.errors import RecipeError, UserError
@@ -307,7 +307,7 @@ def _checked_recipes(
     arguments: argparse.Namespace, overrides: Mapping[str, str], runs: Sequence["SweepRun"]
 ) -> dict[str, "Recipe"]:
     """Every recipe, read before the first run begins; raises UserError naming the run it belongs to."""
-    from attnscope.cli.presets import recipe_of
+    from attnscope.cli.model_tables import recipe_of
     from attnscope.training import read_recipe
 
     _check_arguments(arguments)

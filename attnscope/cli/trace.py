@@ -5,8 +5,8 @@ import io
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from attnscope.cli.arguments import output_file
 from attnscope.cli.inputs import add_file_argument, add_input_arguments, load_and_trace
-from attnscope.cli.outputs import output_file
 from attnscope.cli.terminal import say_saved
 from attnscope.counting import plural
 from attnscope.errors import UserError

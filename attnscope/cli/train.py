@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from attnscope import boot
+from attnscope.cli.arguments import name_argument, whole
 from attnscope.cli.inputs import tell_columns
 from attnscope.cli.interrupting import TrainingSignals, add_stop_argument, at_end_of_input
-from attnscope.cli.outputs import name_argument
-from attnscope.cli.ranges import whole
 from attnscope.cli.sweep import add_sweep_arguments, run_sweep
 from attnscope.cli.terminal import json_text, say, say_error
 from attnscope.errors import RecipeError, UserError
@@ -171,7 +170,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 
 def run(arguments: argparse.Namespace) -> int:
     """Train, telling the progress; a signal once saves and stops. torchrun may start several."""
-    from attnscope.cli.presets import recipe_of
+    from attnscope.cli.model_tables import recipe_of
     from attnscope.models.device import choose_device
     from attnscope.training import read_recipe
     from attnscope.training.distributed import joined, ranks_of

@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from attnscope.cli.arguments import output_file, path_of, real, whole
 from attnscope.cli.inputs import add_device_argument, add_gate_argument, open_model, parse_gates, tell_columns
-from attnscope.cli.outputs import output_file, path_of
-from attnscope.cli.ranges import real, whole
 from attnscope.cli.terminal import say, say_error, say_json
 from attnscope.counting import plural
 from attnscope.errors import UserError

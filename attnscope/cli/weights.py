@@ -4,8 +4,8 @@ import argparse
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from attnscope.cli.arguments import whole
 from attnscope.cli.inputs import add_device_argument, open_model, parse_stack
-from attnscope.cli.ranges import whole
 from attnscope.cli.samples import add_figure_arguments, tell_progress
 from attnscope.cli.terminal import say, say_json
 from attnscope.errors import UserError

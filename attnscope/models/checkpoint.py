@@ -31,8 +31,7 @@ from attnscope.nn.own_module import OwnModule
 from attnscope.outside import read_outside
 from attnscope.strict_json import as_object, read_json
 from attnscope.text.tokenizer import Tokenizer
-from attnscope.trace.sniff import refuse_foreign
-from attnscope.trace.tensor_file import read_tensors, require_regular_file, write_tensors
+from attnscope.trace.tensor_file import read_tensors, refuse_foreign, require_regular_file, write_tensors
 
 FORMAT, FORMAT_OF_DIFFERENCE = 1, 2
 CONFIG, TOKENIZER, CARD = "config.json", "tokenizer.json", "card.md"

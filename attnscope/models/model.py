@@ -27,8 +27,7 @@ from attnscope.records.outputs import Comparison, Output
 from attnscope.records.sites import NO_GATES, Gates, GateTable, Site, SiteKey, find_site, gates_named
 from attnscope.records.tokens import Token
 from attnscope.table_text import html_table
-from attnscope.trace.probe import GateProbe, TraceProbe
-from attnscope.trace.record import SiteRecord, TextRecord
+from attnscope.trace.record import GateProbe, SiteRecord, TextRecord, TraceProbe
 from attnscope.trace.trace import Trace
 
 # What a model says about one text as it is, and with what was done to its heads, from one pass.

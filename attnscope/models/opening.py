@@ -18,9 +18,8 @@ from attnscope.nn.config import ModelConfig
 from attnscope.outside import unreadable
 from attnscope.paths import gone_demo, resources_folder
 from attnscope.records.shelf import DOWNLOAD_PREFIX
-from attnscope.trace.sniff import SAFE, refuse_foreign
 from attnscope.trace.store import is_trace_file
-from attnscope.trace.tensor_file import require_regular_file
+from attnscope.trace.tensor_file import SAFE, refuse_foreign, require_regular_file
 
 OPENS = (
     "a folder saved by AttnScope, or one in the format of Hugging Face (config.json, safetensors, tokenizer)"

@@ -4,8 +4,7 @@ Must not import anything of models, analysis, training or the window.
 """
 
 from attnscope.records.sites import SiteName
-from attnscope.trace.probe import GateProbe, TraceProbe
-from attnscope.trace.record import SiteRecord, TextRecord
+from attnscope.trace.record import GateProbe, SiteRecord, TextRecord, TraceProbe
 from attnscope.trace.trace import Trace, load_trace, load_traces, save_trace
 
 __all__ = [

@@ -25,16 +25,16 @@ from attnscope.records.tokens import COPYABLE, Token, Tokens
 from attnscope.table_text import html_table
 from attnscope.trace.check import merge_proofs
 from attnscope.trace.pooling import OneHead, pool_strip, strips
-from attnscope.trace.pyramid import bytes_of
-from attnscope.trace.record import SiteRecord, TextRecord
-from attnscope.trace.store import load_records, save_records
-from attnscope.trace.thumbnails import (
+from attnscope.trace.pyramid import (
     MAX_EXACT_CELLS,
+    bytes_of,
     frozen_numbers,
     largest_weight,
     sampled_grid,
     site_grid,
 )
+from attnscope.trace.record import SiteRecord, TextRecord
+from attnscope.trace.store import load_records, save_records
 from attnscope.trace.weights import Reduction, pooled_tile, site_weights
 
 _MOST_TOKENS = 100

@@ -1,18 +1,161 @@
-"""The gradients of a batch's loss, by the threads that make them quickest (`training/threads.py`)."""
+"""The gradients of a batch's loss, by the threads that make them quickest (`training/threads.py`).
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+Several threads that train one model together: each works out the gradients of its own rows of a batch.
+
+Threads inside the products meet after each of them, some hundred times a step, and while they wait they
+either spin, which a busy core beside them turns into hundreds of milliseconds, or sleep, which costs a small
+model more than the second thread gains. These meet once a step. Rows are divided as over the processes of
+`distributed.py`, and the gradients of the parts are added in their order: equal numbers of workers make equal
+steps to the last bit, other numbers differ in the last digits of sums. Each takes its rows in turns where
+all at once would keep more than `AT_ONCE_BYTES` for their gradients.
+
+Linux wakes a thread on the core of the one that woke it, as these do for Python's lock all the time, and may
+leave both there for seconds beside an idle core (6.18, two cores): so each keeps to cores of its own.
+"""
+
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 
 import torch
 from torch import Tensor
 
 from attnscope.nn.dropping import own_dice
-from attnscope.nn.memory_on_paper import n_turns_of
-from attnscope.training.distributed import Ranks, SharedLoss
+from attnscope.nn.memory_on_paper import BatchShape, n_turns_of
+from attnscope.schemes.norms import NORMS
+from attnscope.training.distributed import Ranks, SharedLoss, rows_of
 from attnscope.training.objectives import Batch
 from attnscope.training.recipe import Recipe
-from attnscope.training.row_workers import RowWorkers, can_divide, shape_of_batch
 from attnscope.training.threads import Way
+
+_Part = tuple[Tensor, Sequence[Tensor | None]]
+
+
+def can_divide(recipe: Recipe, device: torch.device, ranks: Ranks) -> bool:
+    """Whether rows of a recipe's batches may be worked out side by side on a CPU, and that can be quicker.
+
+    Cells that read token by token hardly leave Python, which one thread at a time may run; a drawn gate
+    belongs to all rows, and so do a norm over a batch and the balance of experts; and what is computed again
+    for its gradient draws from the dice of all threads.
+    """
+    is_plain = not (recipe.model.is_recurrent or recipe.gates.l0_penalty or recipe.training.checkpointing)
+    is_plain = is_plain and not (NORMS[recipe.model.norm].is_of_batch or recipe.model.n_experts)
+    return device.type == "cpu" and ranks.n == 1 and is_plain and recipe.training.compile != "on"
+
+
+def shape_of_batch(batch: Batch, *, has_bfloat16: bool) -> BatchShape:
+    """What a batch on a CPU comes to on paper."""
+    texts = [ids for ids in (batch.ids, batch.target_ids) if ids is not None]
+    return BatchShape(
+        n_sequences=len(batch.ids),
+        n_tokens=max(ids.shape[1] for ids in texts),
+        n_scored=len(batch.labels),
+        has_bfloat16=has_bfloat16,
+    )
+
+
+class RowWorkers:
+    """Threads that begin when they are first needed; `close` ends them."""
+
+    def __init__(self) -> None:
+        self._pool = ThreadPoolExecutor(
+            thread_name_prefix="rows", initializer=torch.set_flush_denormal, initargs=(True,)
+        )
+
+    def descend(
+        self,
+        n: int,
+        loss_of: Callable[[Batch], Tensor],
+        batch: Batch,
+        parameters: Sequence[Tensor],
+        n_turns: int = 1,
+    ) -> Tensor:
+        """Add the gradients of a batch's loss, which is a sum over its rows; gives that loss.
+
+        The batch has at least `n` rows. The caller's thread works out the first part.
+        """
+        groups = core_groups(n)
+        first, *rest = (_cut(part, n_turns) for part in _cut(batch, n))
+        own_seed, *seeds = torch.randint(2**62, (n,)).tolist()
+        others = [
+            self._pool.submit(_gradients, loss_of, turns, parameters, seed, cores)
+            for turns, seed, cores in zip(rest, seeds, groups[1:], strict=True)
+        ]
+        total = torch.zeros(())
+        try:
+            with own_dice(own_seed), _keeping_to(groups[0]):
+                for rows in first:
+                    loss = loss_of(rows)
+                    torch.autograd.backward(loss)
+                    total = total + loss.detach()
+        finally:
+            wait(others)  # nothing may change the weights while another reads them
+        for other in others:
+            loss, gradients = other.result()
+            total = total + loss
+            for parameter, gradient in zip(parameters, gradients, strict=True):
+                if gradient is not None and parameter.grad is not None:
+                    parameter.grad.add_(gradient)
+                elif gradient is not None:
+                    parameter.grad = gradient.clone()
+        return total
+
+    def close(self) -> None:
+        """End the threads, which are idle between two calls of `descend`."""
+        self._pool.shutdown()
+
+
+def core_groups(n: int) -> list[set[int]]:
+    """The cores that this thread may use, dealt out to `n`; empty where they are too few."""
+    cores = sorted(os.sched_getaffinity(0)) if sys.platform == "linux" else []
+    return [set(cores[i::n]) if len(cores) >= n else set() for i in range(n)]
+
+
+@contextmanager
+def _keeping_to(cores: set[int]) -> Iterator[None]:
+    """Have this thread use these cores only; any where there are none, or the system does not let it."""
+    if sys.platform != "linux" or not cores:
+        yield
+        return
+    before = os.sched_getaffinity(0)
+    with suppress(OSError):  # the cores of a container may have become fewer
+        os.sched_setaffinity(0, cores)
+    try:
+        yield
+    finally:
+        with suppress(OSError):
+            os.sched_setaffinity(0, before)
+
+
+def _cut(batch: Batch, n: int) -> list[Batch]:
+    """The batch in `n` parts, fewer where it has fewer rows."""
+    n_rows = len(batch.ids)
+    n = min(n, n_rows)
+    return [rows_of(batch, n_rows * i // n, n_rows * (i + 1) // n) for i in range(n)] if n > 1 else [batch]
+
+
+def _gradients(
+    loss_of: Callable[[Batch], Tensor],
+    turns: Sequence[Batch],
+    parameters: Sequence[Tensor],
+    seed: int,
+    cores: set[int],
+) -> _Part:
+    total = torch.zeros(())
+    sums: list[Tensor | None] = [None] * len(parameters)
+    with own_dice(seed), _keeping_to(cores):
+        for rows in turns:
+            loss = loss_of(rows)
+            total = total + loss.detach()
+            found = torch.autograd.grad(loss, parameters, allow_unused=True)
+            sums = [_added(own, more) for own, more in zip(sums, found, strict=True)]
+    return total, sums
+
+
+def _added(own: Tensor | None, more: Tensor | None) -> Tensor | None:
+    return more if own is None else own if more is None else own + more
 
 
 class Descent:

@@ -30,13 +30,12 @@ from attnscope.training.begin import Begun, begin
 from attnscope.training.descent import Descent
 from attnscope.training.distributed import ALONE, Ranks, SharedLoss, whole_of
 from attnscope.training.evaluation import autocast_of, evaluate
-from attnscope.training.lock import RunLock
 from attnscope.training.metrics import Metrics
 from attnscope.training.objectives import Batch, loss_sum
 from attnscope.training.optimizers import set_learning_rate
 from attnscope.training.paper import has_ever_other_lengths
 from attnscope.training.recipe import Recipe
-from attnscope.training.run import RunFolder
+from attnscope.training.run import RunFolder, RunLock
 from attnscope.training.saving import Saver, save_elsewhere
 from attnscope.training.schedules import learning_rate_at, texts_at, tokens_at
 from attnscope.training.tensorboard import TensorBoardMirror

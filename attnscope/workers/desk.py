@@ -23,9 +23,8 @@ from attnscope.nn.long_work import stop_if_unwanted
 from attnscope.records.messages import OPEN_MODEL, TRAINING_MODEL
 from attnscope.records.models import needs_model
 from attnscope.records.requests import Reply, Request, StopWork
-from attnscope.workers.background import BackgroundJobs, StepsJob
+from attnscope.workers.background import BackgroundJobs, StepsJob, TrainingJob
 from attnscope.workers.mailbox import MAX_PER_S
-from attnscope.workers.training_job import TrainingJob
 from attnscope.workers.views import Views
 
 N_CHECKPOINTS_KEPT = 4

@@ -4,11 +4,11 @@ Errors end here. What the person can mend becomes a Failed with the sentence; an
 native libraries included, is written to the crash log first. Either way the state is as it was.
 """
 
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Iterator
 
 import torch
 
+from attnscope.crash import CrashWriter
 from attnscope.errors import UserError
 from attnscope.hub.here import carried_models
 from attnscope.models import demo_models
@@ -20,8 +20,6 @@ from attnscope.workers.desk import Desk, import_answers, require_model, serve
 from attnscope.workers.views import Views
 
 import_answers()
-
-CrashWriter = Callable[[BaseException, str], Path | None]
 
 
 class Engine:

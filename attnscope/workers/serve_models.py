@@ -1,11 +1,17 @@
-"""Opening and saving models. No Qt."""
+"""Opening and saving models, reading texts from files, removing heads from a copy of a model. No Qt."""
 
 from collections.abc import Iterator
 from pathlib import Path
 
+from attnscope.errors import UserError
+from attnscope.models.pruning import Pruned, pruning, shapes_of
 from attnscope.models.recording.opening import open_source
+from attnscope.records.masks import MAX_SHOWN, edges_from_text, read_edge_list
 from attnscope.records.messages import OPEN_MODEL, LoadModel, ModelLoaded, ModelSaved, Progress, SaveModel
+from attnscope.records.pruning import ForgetPruned, PrunedSaved, PruningTried, SavePruned, TryPruning
 from attnscope.records.requests import Reply
+from attnscope.records.texts import OpenText, TextOpened
+from attnscope.text.files import TextOfFile, read_text_file
 from attnscope.workers.desk import Desk, serves
 
 
@@ -28,3 +34,94 @@ def save_model(request: SaveModel, desk: Desk) -> Iterator[Reply]:
     yield Progress(number=request.number, what=f"Saving {model.info.name}")
     model.save(Path(request.folder))
     yield ModelSaved(number=request.number, folder=request.folder)
+
+
+@serves(OpenText)
+def open_text(request: OpenText, desk: Desk) -> Iterator[Reply]:
+    """Read a text file piece by piece; raises LoadError, but for an edge list, whose reply has the fault."""
+    path = Path(request.path)
+    if request.tokens:
+        yield _read_edges(request, path)
+        return
+    for found in read_text_file(path):
+        if isinstance(found, TextOfFile):
+            yield TextOpened(
+                number=request.number,
+                name=path.name,
+                text=found.text,
+                n_cut=found.n_cut_bytes,
+                n_replaced=found.n_replaced,
+            )
+        else:
+            yield Progress(number=request.number, what=f"Reading {path.name}", fraction=found)
+
+
+def _read_edges(request: OpenText, path: Path) -> TextOpened:
+    try:
+        text = read_edge_list(path)
+        edges = edges_from_text(text, request.tokens)
+    except UserError as error:
+        return TextOpened(number=request.number, name=path.name, text="", fault=str(error))
+    return TextOpened(number=request.number, name=path.name, text=text[:MAX_SHOWN], edges=edges)
+
+
+_STEPS = 3
+
+
+class LastPruned:
+    """The smaller copy made last, until another one takes its place; by the number of its request."""
+
+    def __init__(self) -> None:
+        self._kept: dict[int, Pruned] = {}
+
+    def keep(self, number: int, pruned: Pruned) -> None:
+        """Make this the copy."""
+        self._kept = {number: pruned}
+
+    def forget(self) -> None:
+        """Let the copy go, and its memory."""
+        self._kept.clear()
+
+    def get(self, number: int) -> Pruned:
+        """The copy of a request; raises UserError when there is none any more."""
+        if number not in self._kept:
+            raise UserError(
+                "The smaller model is no longer available.",
+                action="Remove the heads again, then save.",
+            )
+        return self._kept[number]
+
+
+@serves(TryPruning)
+def try_pruning(request: TryPruning, desk: Desk) -> Iterator[Reply]:
+    """Make, prove and measure a smaller copy; it can be given up between these."""
+    model, last = desk.model, desk.kept(LastPruned)
+    last.forget()
+    read = model.encode(request.text, request.target) if request.text.strip() else None
+    steps = pruning(model.network, request.gates, read, shape=request.shape)
+    n_done = 0
+    while True:
+        try:
+            what = next(steps)
+        except StopIteration as stop:
+            pruned: Pruned = stop.value
+            break
+        yield Progress(number=request.number, what=what, fraction=n_done / _STEPS)
+        n_done += 1
+    last.keep(request.number, pruned)
+    yield PruningTried(number=request.number, report=pruned.report, shapes=shapes_of(model.network))
+
+
+@serves(SavePruned)
+def save_pruned(request: SavePruned, desk: Desk) -> Iterator[Reply]:
+    """Save the copy that was tried."""
+    pruned = desk.kept(LastPruned).get(request.tried)
+    yield Progress(number=request.number, what=f"Saving {Path(request.folder).name}")
+    yield PrunedSaved(number=request.number, report=pruned.save(request.folder))
+
+
+@serves(ForgetPruned)
+def forget_pruned(request: ForgetPruned, desk: Desk) -> Iterator[Reply]:
+    """Let the copy go."""
+    desk.kept(LastPruned).forget()
+    return iter(())

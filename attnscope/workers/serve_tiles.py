@@ -32,8 +32,17 @@ from attnscope.records.tiles import (
     TileShown,
 )
 from attnscope.trace.pooling import FoundEdges, OneHead, as_slice, pool_strip, strips, strongest_edges
-from attnscope.trace.pyramid import PyramidLevel, build_pyramid, bytes_of, sample_blocks
-from attnscope.trace.thumbnails import build_thumbnail, has_enough, largest_weight, size_of, thumbnail_of
+from attnscope.trace.pyramid import (
+    PyramidLevel,
+    build_pyramid,
+    build_thumbnail,
+    bytes_of,
+    has_enough,
+    largest_weight,
+    sample_blocks,
+    size_of,
+    thumbnail_of,
+)
 from attnscope.trace.trace import Trace
 from attnscope.workers.views import Views, show_heads
 

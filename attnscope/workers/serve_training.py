@@ -1,13 +1,33 @@
-"""Starting, steering and reading training runs. No Qt."""
+"""Training runs: what a recipe costs on paper; starting, steering, following and reading runs.
+
+No Qt; a plan allocates no model.
+"""
 
 from collections.abc import Iterator
+from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from attnscope.errors import UserError
-from attnscope.records.messages import ControlTraining, OpenRun, RunOpened, StartTraining
+from attnscope.models.device import choose_device
+from attnscope.records.messages import ControlTraining, OpenRun, Progress, RunOpened, StartTraining
+from attnscope.records.plans import (
+    BatchShown,
+    PlanRecipe,
+    PresetsShown,
+    RecipePlanned,
+    ShowBatch,
+    ShowPresets,
+)
 from attnscope.records.requests import Reply
+from attnscope.records.runs import FollowRun, InspectionsShown, OpenRuns, RunsOpened, ShowInspections
+from attnscope.workers.background import TrainingJob
 from attnscope.workers.desk import Desk, serves
-from attnscope.workers.training_job import TrainingJob
+
+if TYPE_CHECKING:
+    from attnscope.training.inspections import InspectionsReader
+    from attnscope.training.summaries import RunsReader
 
 
 @serves(StartTraining)
@@ -61,4 +81,114 @@ def open_run(request: OpenRun, desk: Desk) -> Iterator[Reply]:
         events=run.events,
         checkpoints=tuple((step, str(path)) for step, path in run.checkpoints),
         probes=tuple((step, str(path)) for step, path in run.probes),
+    )
+
+
+class KnownRuns:
+    """What was read of runs before, so that only what they appended is read again."""
+
+    @cached_property
+    def inspections(self) -> "InspectionsReader":
+        """Made when it is first needed."""
+        from attnscope.training.inspections import InspectionsReader
+
+        return InspectionsReader()
+
+    @cached_property
+    def reader(self) -> "RunsReader":
+        """Made when it is first needed."""
+        from attnscope.training.summaries import RunsReader
+
+        return RunsReader()
+
+
+@serves(FollowRun)
+def follow_run(request: FollowRun, desk: Desk) -> Iterator[Reply]:
+    """What a run folder says that is new, in pieces that a window can take in at once."""
+    from attnscope.training.summaries import read_news
+
+    yield from read_news(Path(request.folder), request.mark, request.number)
+
+
+@serves(OpenRuns)
+def open_runs(request: OpenRuns, desk: Desk) -> Iterator[Reply]:
+    """Read the runs of some folders side by side."""
+    for read in desk.kept(KnownRuns).reader.read(request.folders):
+        if isinstance(read, str):
+            yield Progress(number=request.number, what=f"Reading {read}")
+        else:
+            runs, left_out = read
+            yield RunsOpened(number=request.number, folders=request.folders, runs=runs, left_out=left_out)
+
+
+@serves(ShowInspections)
+def show_inspections(request: ShowInspections, desk: Desk) -> Iterator[Reply]:
+    """What was looked at in the steps of a run, where that is new."""
+    reader = desk.kept(KnownRuns).inspections
+    for _ in reader.read(Path(request.folder)):
+        yield Progress(number=request.number, what="Reading inspections")
+    is_new = reader.version != request.seen
+    yield InspectionsShown(
+        number=request.number,
+        folder=request.folder,
+        version=reader.version,
+        history=reader.history() if is_new else None,
+    )
+
+
+@serves(PlanRecipe)
+def answer_plan(request: PlanRecipe, desk: Desk) -> Iterator[Reply]:
+    """The plan of the recipe as it is typed; a recipe with a fault has a problem instead of a plan."""
+    from attnscope.text.corpora import require_corpus
+    from attnscope.training.paper import plan_recipe
+    from attnscope.training.recipe import parse_recipe
+    from attnscope.training.speed import pace_of
+    from attnscope.training.starting import recipe_on_paper
+
+    try:
+        device = choose_device(request.device)
+        base_folder = Path(request.base_folder) if request.base_folder else Path.cwd()
+        recipe = recipe_on_paper(parse_recipe(request.recipe, base_folder=base_folder, needs_data=False))
+        if recipe.data.kind != "task" and recipe.data.path:
+            require_corpus(Path(recipe.data.path))
+        folders = [Path(folder) for folder in request.run_folders]
+        plan = plan_recipe(recipe, device, out=Path(request.out) if request.out else None)
+        yield RecipePlanned(number=request.number, plan=plan)  # the time may take a moment longer
+        pace = pace_of(recipe, device, folders)
+    except UserError as error:
+        yield RecipePlanned(number=request.number, plan=None, problem=str(error))
+        return
+    yield RecipePlanned(number=request.number, plan=replace(plan, pace=pace))
+
+
+@serves(ShowBatch)
+def show_batch(request: ShowBatch, desk: Desk) -> Iterator[Reply]:
+    """What the model of a recipe will read first; a recipe with a fault has a problem instead.
+
+    Where the recipe names no text yet, the sample text is read.
+    """
+    from attnscope.training.first_batch import first_batch, with_sample_text
+    from attnscope.training.recipe import parse_recipe
+
+    base_folder = Path(request.base_folder) if request.base_folder else Path.cwd()
+    try:
+        sample = with_sample_text(parse_recipe(request.recipe, base_folder=base_folder, needs_data=False))
+        batch = first_batch(sample or parse_recipe(request.recipe, base_folder=base_folder))
+    except UserError as error:
+        yield BatchShown(number=request.number, batch=None, problem=str(error))
+        return
+    yield BatchShown(number=request.number, batch=batch, is_sample=sample is not None)
+
+
+@serves(ShowPresets)
+def show_presets(request: ShowPresets, desk: Desk) -> Iterator[Reply]:
+    """The models of the literature, and what is free."""
+    from attnscope.training.paper import free_bytes, preset_rows
+
+    device = choose_device("auto")
+    yield PresetsShown(
+        number=request.number,
+        rows=preset_rows(is_on_cpu=device.type == "cpu"),
+        available_bytes=free_bytes(device),
+        device=str(device),
     )

@@ -1,22 +1,29 @@
-"""Answering what the window looks at: traces, heads, position tables, pictures. No Qt."""
+"""Answering what the window looks at: traces, heads in full, inside for one query and by their weights,
+position tables, pictures. No Qt.
+"""
 
 import math
 import time
-from collections.abc import Callable, Iterator
+import weakref
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
 import numpy as np
 
+from attnscope.analysis.inside import look_inside
 from attnscope.analysis.measures import measure, measured_grids
-from attnscope.analysis.position_checks import position_checks
-from attnscope.analysis.positions import position_tables
+from attnscope.analysis.positions import position_checks, position_tables
+from attnscope.analysis.weight_parts import read_head_weights
 from attnscope.counting import plural
 from attnscope.errors import UserError
+from attnscope.last_made import LastMade
 from attnscope.models.inputs import joined_text
 from attnscope.models.model import N_CONTINUE, Look, Model
 from attnscope.models.pictures import picture, picture_of_tokens, picture_under
 from attnscope.nn.long_work import is_heard, stop_if_unwanted, tell
 from attnscope.records.axes import tokens_of_site
+from attnscope.records.importance import PartsDone
+from attnscope.records.inside import InsideShown, ShowInside
 from attnscope.records.interventions import Interventions
 from attnscope.records.maps import SiteGrid
 from attnscope.records.masks import UseMask
@@ -25,19 +32,21 @@ from attnscope.records.messages import (
     TRAINING_MODEL,
     PositionsShown,
     Progress,
+    ShowHeads,
     ShowPositions,
     Traced,
     TraceText,
 )
 from attnscope.records.outputs import Comparison, Output, OutputWritten
 from attnscope.records.pictures import PictureShown, ShowPicture
+from attnscope.records.redundancy import ShowWeights, WeightsNews, WeightsShown
 from attnscope.records.requests import Reply
 from attnscope.records.sites import Site, SiteKey, check_heads
 from attnscope.trace import load_traces
 from attnscope.trace.trace import Trace
-from attnscope.workers.desk import Desk, OpenModels, serves
+from attnscope.workers.desk import Desk, OpenModels, serves, works
 from attnscope.workers.serve_compare import Answers, ViewAnswer
-from attnscope.workers.views import Views, head_maps
+from attnscope.workers.views import Views, head_maps, show_heads
 
 MAX_CONTINUED = 16_000
 """Longer texts (in characters) are not continued: each token would cost most of another pass."""
@@ -271,3 +280,62 @@ def show_picture(request: ShowPicture, desk: Desk) -> Iterator[Reply]:
     """The picture of a text that is a path."""
     seen = picture(desk.model, request.text)
     yield PictureShown(number=request.number, picture=seen)
+
+
+@serves(ShowHeads)
+def show_heads_here(request: ShowHeads, desk: Desk) -> Iterator[Reply]:
+    """Show heads of the newest trace in full."""
+    return show_heads(request, desk.views)
+
+
+class LastInside:
+    """The trace of the site that was looked into last; a model that is gone is not held by it."""
+
+    def __init__(self) -> None:
+        self._trace: LastMade[Trace] = LastMade()
+
+    def trace(self, model: Model, request: ShowInside) -> Trace:
+        """The site's trace with its values, from a new pass only when something else is asked for."""
+        asked = (
+            request.head.site_key,
+            request.text,
+            request.target,
+            request.gates,
+            request.interventions,
+            request.past_trained,
+        )
+        return self._trace.of(
+            (weakref.ref(model), asked),
+            lambda: model.trace_site(
+                request.head.site_key,
+                request.text,
+                request.target,
+                request.gates,
+                interventions=request.interventions,
+                past_trained=request.past_trained and model.info.can_read_past,
+            ),
+        )
+
+
+@serves(ShowInside)
+def show_inside(request: ShowInside, desk: Desk) -> Iterator[Reply]:
+    """One head on one query, number by number."""
+    trace = desk.kept(LastInside).trace(desk.model, request)
+    yield InsideShown(number=request.number, inside=look_inside(trace, request.head, request.query))
+
+
+@works(ShowWeights)
+def show_weights(request: ShowWeights, desk: Desk) -> Generator[Reply, None, None]:
+    """One head: the singular values of both products, then the token pairs of each."""
+    return _read(request, desk.model)
+
+
+def _read(request: ShowWeights, model: Model) -> Generator[Reply, None, None]:
+    yield WeightsNews(number=request.number, n_done=0, n_total=0)
+    for found in read_head_weights(model, request.head, request.top):
+        if isinstance(found, PartsDone):
+            yield WeightsNews(
+                number=request.number, n_done=found.n_done, n_total=found.n_total, about=found.about
+            )
+        else:
+            yield WeightsShown(number=request.number, found=found)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from PySide6.QtCore import QObject, QThread, Signal
 
+from attnscope.crash import CrashWriter
 from attnscope.nn.long_work import progress_heard, stoppable
 from attnscope.records.messages import Failed, Progress, Ready, Traced
 from attnscope.records.requests import Reply, Request
@@ -80,7 +81,6 @@ PAINT_WITHIN_S = 0.1
 
 What a model writes after a text is computed in Python: beside it the same painting takes half as long again.
 """
-CrashWriter = Callable[[BaseException, str], Path | None]
 
 
 class ThreadEngine(Protocol):

@@ -9,8 +9,8 @@ import torch
 from tiny_models import SENTENCE, tiny_model, tiny_tokenizer
 
 from attnscope.analysis.batches import MASK_SEED, MASK_SHARE
+from attnscope.analysis.metrics import hidden_words_right, tell_text
 from attnscope.analysis.model_adapter import telling_subject
-from attnscope.analysis.running_text import hidden_words_right, tell_text
 from attnscope.errors import UserError
 from attnscope.models import Model
 from attnscope.records.sites import NO_GATES

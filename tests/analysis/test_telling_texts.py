@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from attnscope.analysis.telling import SHORT, TellingTexts, show_texts
+from attnscope.analysis.corpus_texts import SHORT, TellingTexts, show_texts
 from attnscope.records.measures import N_TELLING
 from attnscope.records.sites import HeadRef
 from attnscope.records.tokens import Token

@@ -12,9 +12,15 @@ import attnscope as at
 from attnscope.analysis import word_alignment
 from attnscope.analysis.corpus_texts import hand_aligned, own_texts
 from attnscope.analysis.gold_links import AlignedPair, aligned_pairs, everyday_pairs, read_gold_files
-from attnscope.analysis.known_links import links_of_files, links_of_task, own_pairs, word_spans
 from attnscope.analysis.roles import find_roles, head_card
-from attnscope.analysis.word_alignment import align_trace, diagonal_error_rate
+from attnscope.analysis.word_alignment import (
+    align_trace,
+    diagonal_error_rate,
+    links_of_files,
+    links_of_task,
+    own_pairs,
+    word_spans,
+)
 from attnscope.errors import UserError
 from attnscope.records.alignment import GoldFiles
 from attnscope.records.word_tables import AlignmentTable

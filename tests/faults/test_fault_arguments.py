@@ -14,8 +14,8 @@ import pytest
 from test_fault_hostile import SEED, TIMES, patience
 from tiny_models import SENTENCE, tiny_model
 
+from attnscope.cli.arguments import real, token_place, whole
 from attnscope.cli.main import COMMANDS, main
-from attnscope.cli.ranges import real, token_place, whole
 
 _NUMBERS = ("-1", "0", "1e400", "nan", "-inf", "1" + "0" * 30, "9" * 5_000, "0.5", "", "x", "²", str(2**63))
 _WORDS = (

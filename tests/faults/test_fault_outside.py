@@ -28,10 +28,10 @@ from attnscope.text.inspection import read_tokenizer_file
 from attnscope.trace import load_trace
 from attnscope.trace.store import is_trace_file
 from attnscope.training import read_recipe
-from attnscope.training.follow import read_news
 from attnscope.training.inspections import FILE, read_inspections
-from attnscope.training.lock import LOCK_NAME, RunLock, read_writer
 from attnscope.training.metrics import event_from_line, mend_metrics, read_metric_lines
+from attnscope.training.run import LOCK_NAME, RunLock, read_writer
+from attnscope.training.summaries import read_news
 from attnscope.viewmodels.session.file import read_session
 from attnscope.viewmodels.training.recipe_text import read_recipe_text
 

@@ -8,8 +8,7 @@ from PySide6.QtWidgets import QComboBox
 from pytestqt.qtbot import QtBot
 
 import attnscope as at
-from attnscope.analysis.position_checks import N_VECTORS, WIDTH, position_checks
-from attnscope.analysis.positions import position_tables
+from attnscope.analysis.positions import N_VECTORS, WIDTH, position_checks, position_tables
 from attnscope.cli.main import main
 from attnscope.figures.views.checklist import checklist_point
 from attnscope.records.messages import PositionsShown

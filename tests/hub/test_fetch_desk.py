@@ -18,8 +18,8 @@ from attnscope.records.shelf import (
     ShowShelf,
     StopFetching,
 )
+from attnscope.workers.desk_thread import fetch_thread
 from attnscope.workers.fetch_desk import NEWS_EVERY_S, FetchDesk
-from attnscope.workers.fetch_thread import fetch_thread
 
 NAME, WEIGHTS = "someone/tiny", "model.safetensors"
 

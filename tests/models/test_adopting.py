@@ -10,12 +10,18 @@ from safetensors.torch import load_file, save_file
 
 from attnscope.errors import LoadError, RecipeError
 from attnscope.models import load, read_model_folder
-from attnscope.models.adopting import adopt, adopted_config
 from attnscope.models.families import FAMILIES
 from attnscope.models.families.ours import AdoptableFamily
 from attnscope.training import parse_recipe, train
 from attnscope.training.parts import StartPart
-from attnscope.training.starting import first_module, model_of_start, read_start, recipe_on_paper
+from attnscope.training.starting import (
+    adopt,
+    adopted_config,
+    first_module,
+    model_of_start,
+    read_start,
+    recipe_on_paper,
+)
 
 transformers = pytest.importorskip("transformers")
 

@@ -13,8 +13,8 @@ from tiny_models import SENTENCE, tiny_model
 from attnscope.errors import LoadError
 from attnscope.models import Model, ModelCard, load, write_model_folder
 from attnscope.models.differences import LowRankChanges, low_rank_sum
+from attnscope.models.opening import kept_run_folder
 from attnscope.models.own import OwnNetwork
-from attnscope.models.sources import kept_run_folder
 from attnscope.paths import resources_folder
 from attnscope.training.parts import StartPart
 from attnscope.training.techniques import adapt, adapter_tensors, low_rank_changes

@@ -14,12 +14,12 @@ from attnscope.analysis.corpus import output_matrices
 from attnscope.analysis.lens import logit_lens
 from attnscope.errors import UserError
 from attnscope.models import families, load
-from attnscope.models.adopting import adopt
 from attnscope.models.families import FAMILIES, Family, last_norms
 from attnscope.models.families.heads import PrunableFamily
 from attnscope.models.pruning import prune
 from attnscope.records.sites import Gates
 from attnscope.schemes.registry import schemes_of
+from attnscope.training.starting import adopt
 
 transformers = pytest.importorskip("transformers")
 

@@ -23,7 +23,7 @@ from attnscope.cli.main import main
 from attnscope.models import load
 from attnscope.records.sites import NO_GATES
 from attnscope.trace import load_trace
-from attnscope.trace.probe import TraceProbe
+from attnscope.trace.record import TraceProbe
 
 FIRST, SECOND = "the animal did cross", "it was [MASK]"
 SIZES: dict[str, Any] = {"vocab_size": 93, "max_position_embeddings": 24, **hf_folders.SIZES}

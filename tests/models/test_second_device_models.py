@@ -11,8 +11,7 @@ from tiny_models import FORMS, SENTENCE, target_of, tiny_model
 
 from attnscope.analysis.attribution import attribute_logits
 from attnscope.analysis.batches import build_batches
-from attnscope.analysis.hard_concrete import learn_gates
-from attnscope.analysis.importance import importance
+from attnscope.analysis.importance import importance, learn_gates
 from attnscope.analysis.lens import logit_lens
 from attnscope.analysis.measures import measure
 from attnscope.analysis.model_adapter import subject_of

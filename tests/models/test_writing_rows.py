@@ -9,7 +9,7 @@ from attnscope.nn.masks import MaskRule
 from attnscope.nn.patterns import Intervals
 from attnscope.nn.scores import DenseBias, RelativeBias, ScoreRule, SlopeBias
 from attnscope.records.sites import NO_GATES, Site
-from attnscope.trace.probe import TraceProbe
+from attnscope.trace.record import TraceProbe
 from attnscope.trace.weights import site_weights
 
 N, H, K, D = 6, 4, 2, 8

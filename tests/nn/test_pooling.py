@@ -14,7 +14,7 @@ from attnscope.nn.matching import Matching
 from attnscope.nn.pooling import AttentionPool, Summary, pooled_evenly, sentence_reach
 from attnscope.nn.transformer import Transformer, build_transformer
 from attnscope.records.sites import NO_GATES
-from attnscope.trace.probe import TraceProbe
+from attnscope.trace.record import TraceProbe
 
 END = 3
 

@@ -8,7 +8,7 @@ from slow_recurrent import SlowRecurrent
 from attnscope.nn.building import build_own, empty_own
 from attnscope.nn.config import ModelConfig, count_parameters
 from attnscope.records.sites import Gates, HeadRef
-from attnscope.trace.probe import GateProbe, TraceProbe
+from attnscope.trace.record import GateProbe, TraceProbe
 from attnscope.trace.weights import site_weights
 
 SCORES = ("dot", "general", "additive", "scaled-dot", "cosine", "gaussian")

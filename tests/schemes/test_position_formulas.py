@@ -8,8 +8,7 @@ import pytest
 import torch
 from slow_site import filled, seen_and_slow
 
-from attnscope.analysis.position_checks import position_checks
-from attnscope.analysis.positions import position_tables
+from attnscope.analysis.positions import position_checks, position_tables
 from attnscope.nn.config import ModelConfig
 from attnscope.nn.transformer import Transformer
 from attnscope.schemes.positions import POSITIONS

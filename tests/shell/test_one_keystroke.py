@@ -20,12 +20,11 @@ from pytestqt.qtbot import QtBot
 
 import attnscope
 from attnscope.app import Program
-from attnscope.crash import CrashLog
+from attnscope.crash import CrashLog, CrashWriter
 from attnscope.records.messages import Traced
 from attnscope.settings import Settings, StartOptions
 from attnscope.workers.serve_tiles import TileServer
 from attnscope.workers.thread import BuildEngine
-from attnscope.workers.tile_thread import CrashWriter
 from attnscope.workers.views import Views
 
 pytestmark = pytest.mark.qt

@@ -11,7 +11,7 @@ import pytest
 
 from attnscope import __version__
 from attnscope.cli import main as cli
-from attnscope.cli.figure_building import build_caption
+from attnscope.cli.figure_options import build_caption
 from attnscope.trace import load_trace
 
 CHECKOUT = Path(__file__).parents[2]
@@ -238,7 +238,7 @@ def test_that_a_caption_names_the_target_that_was_made(
         captions.append(build_caption(*arguments))  # type: ignore[arg-type]
         return captions[-1]
 
-    monkeypatch.setattr("attnscope.cli.figure_building.build_caption", build)
+    monkeypatch.setattr("attnscope.cli.figure_options.build_caption", build)
     for target in ((), ("--target", "le chat")):
         path = str(tmp_path / "figure.svg")
         assert run(capsys, "figure", tiny_model, *TEXT[:2], *target, "--caption", "-o", path)[0] == 0

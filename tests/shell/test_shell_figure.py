@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from attnscope.cli import main as cli
-from attnscope.cli.figure_building import build_figure, chosen_heads
+from attnscope.cli.figure_options import build_figure, chosen_heads
 from attnscope.cli.inputs import check_by_word
 from attnscope.errors import UserError
 from attnscope.records.sites import HeadRef, Site
@@ -103,7 +103,7 @@ def test_that_a_line_that_cannot_be_drawn_is_told_and_the_others_are_drawn(
             raise UserError("No.")
         return build_figure(arguments, *rest, **more)
 
-    monkeypatch.setattr("attnscope.cli.figure_batch.build_figure", build)
+    monkeypatch.setattr("attnscope.cli.figure_many.build_figure", build)
     lines = tmp_path / "lines.txt"
     lines.write_text("the cat\nthe mat\n" + "the cat sat " * 40)
     wish = (tiny_model, "-f", str(lines), "--each", "--stack", "encoder", "-o", str(tmp_path / "{n}.svg"))

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tiny_models import tiny_model
 
-from attnscope.analysis.running_text import tell_text
+from attnscope.analysis.metrics import tell_text
 from attnscope.cli.main import main
 from attnscope.cli.predict import prediction_lines
 from attnscope.models import load

@@ -13,10 +13,14 @@ from long_records import KINDS, long_record
 from attnscope.records.maps import SiteGrid
 from attnscope.records.sites import HeadRef, Site
 from attnscope.trace.pooling import FoundEdges, OneHead, pool_strip, strongest_edges
-from attnscope.trace.pyramid import PyramidLevel, build_pyramid, bytes_of, finest_block, sample_blocks
-from attnscope.trace.thumbnails import (
+from attnscope.trace.pyramid import (
+    PyramidLevel,
+    build_pyramid,
     build_thumbnail,
+    bytes_of,
+    finest_block,
     grids_of_logs,
+    sample_blocks,
     sample_thumbnail,
     sampled_grid,
     site_grid,

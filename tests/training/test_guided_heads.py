@@ -15,8 +15,8 @@ from attnscope.nn.transformer import build_transformer
 from attnscope.records.training import Step
 from attnscope.training import parse_recipe, train
 from attnscope.training.data import prepare
+from attnscope.training.descent import RowWorkers
 from attnscope.training.objectives import Batch, hidden_of, loss_sum
-from attnscope.training.row_workers import RowWorkers
 from attnscope.training.run import RunFolder
 
 pytestmark = pytest.mark.slow

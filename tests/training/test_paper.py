@@ -14,9 +14,8 @@ from attnscope.cli.main import main
 from attnscope.errors import RecipeError
 from attnscope.nn.presets import PRESETS
 from attnscope.records.plans import Plan
-from attnscope.training.paper import look_bytes, plan_recipe, step_flops
+from attnscope.training.paper import look_bytes, plan_recipe, preset_rows, step_flops
 from attnscope.training.parts import Watch
-from attnscope.training.preset_rows import preset_rows
 from attnscope.training.recipe import Recipe, parse_recipe, write_recipe
 from attnscope.training.speed import pace_of
 from attnscope.viewmodels.training.preset_recipe import new_recipe

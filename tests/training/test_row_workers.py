@@ -13,10 +13,10 @@ import torch
 from attnscope.nn.config import ModelConfig
 from attnscope.nn.memory_on_paper import BatchShape, activation_bytes, n_turns_of, rows_at_once
 from attnscope.records.training import Finished, Step
+from attnscope.training.descent import RowWorkers, can_divide, core_groups
 from attnscope.training.distributed import ALONE, Ranks
 from attnscope.training.loop import TrainingRun
 from attnscope.training.recipe import parse_recipe
-from attnscope.training.row_workers import RowWorkers, can_divide, core_groups
 from attnscope.training.threads import Way, keep_way, kept_way
 
 CPU = torch.device("cpu")

@@ -7,9 +7,9 @@ import pytest
 from attnscope.errors import LoadError
 from attnscope.records.runs import RunNews
 from attnscope.records.training import Evaluated, Saved, Started, Step, TrainingEvent
-from attnscope.training.follow import RunFollower
-from attnscope.training.lock import RunLock
 from attnscope.training.metrics import line_from_event
+from attnscope.training.run import RunLock
+from attnscope.training.summaries import RunFollower
 
 
 def _step(step: int) -> Step:

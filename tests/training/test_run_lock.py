@@ -13,10 +13,10 @@ import pytest
 from attnscope.counting import age_words
 from attnscope.errors import SaveError, UserError
 from attnscope.training import parse_recipe
-from attnscope.training.lock import LOCK_NAME, RunLock, read_writer
 from attnscope.training.loop import TrainingRun
+from attnscope.training.run import LOCK_NAME, RunLock, read_writer
 
-_HOLD = "import sys; from pathlib import Path; from attnscope.training.lock import RunLock\n"
+_HOLD = "import sys; from pathlib import Path; from attnscope.training.run import RunLock\n"
 _HOLD += "lock = RunLock(Path(sys.argv[1])); print('held', flush=True); sys.stdin.read()"
 
 

@@ -32,7 +32,7 @@ from attnscope.training.speed import (
 from attnscope.training.threads import Way
 from attnscope.viewmodels.training.plan_words import work_rows
 from attnscope.workers.desk import Desk
-from attnscope.workers.serve_plans import answer_plan
+from attnscope.workers.serve_training import answer_plan
 
 CPU = torch.device("cpu")
 

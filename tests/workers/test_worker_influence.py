@@ -6,15 +6,14 @@ import numpy as np
 import pytest
 from worker_tools import ask, save_tiny
 
-from attnscope.analysis.attention_graph import attention_graph
-from attnscope.analysis.flow import flow_row
+from attnscope.analysis.flow import attention_graph, flow_row
 from attnscope.analysis.relevance import relevance
 from attnscope.analysis.rollout import rollout, trace_levels
 from attnscope.models import load
 from attnscope.records.influence import GraphShown, InfluenceShown, ShowGraph, ShowInfluence
 from attnscope.records.messages import Failed, LoadModel, TraceText
 from attnscope.records.requests import StopWork
-from attnscope.workers import serve_influence
+from attnscope.workers import serve_causes
 from attnscope.workers.handlers import Engine
 
 TEXT, TARGET = "the cat sat on the mat", "le chat est sur"
@@ -91,7 +90,7 @@ def test_that_long_texts_and_old_traces_are_refused_by_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     engine = opened(save_tiny(tmp_path / "model", "decoder"))
-    monkeypatch.setitem(serve_influence._LIMITS, "flow", 3)
+    monkeypatch.setitem(serve_causes._LIMITS, "flow", 3)
     rows = {row.method: row.refusal for row in shown(engine, 1).rows}
     assert rows["flow"] == f"only for texts of up to 3 tokens; these are {len(shown(engine, 1).keys)}"
     assert rows["rollout"] == ""

@@ -26,8 +26,8 @@ from attnscope.trace import Trace
 from attnscope.trace.record import TextRecord
 from attnscope.trace.weights import site_weights
 from attnscope.workers import serve_tiles
+from attnscope.workers.desk_thread import TileDesk, tile_thread
 from attnscope.workers.serve_tiles import TileServer
-from attnscope.workers.tile_thread import TileDesk, tile_thread
 from attnscope.workers.views import Views
 
 N = 1_200

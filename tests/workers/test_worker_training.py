@@ -24,8 +24,8 @@ from attnscope.records.messages import (
 from attnscope.records.training import Finished, Saved, Started, Step, TrainingEvent
 from attnscope.training.recipe import parse_recipe
 from attnscope.viewmodels.comparison_rows import token_labels
+from attnscope.workers.background import TrainingJob
 from attnscope.workers.handlers import Engine
-from attnscope.workers.training_job import TrainingJob
 
 RECIPE = """
 [model]

@@ -20,8 +20,7 @@ from attnscope.models.huggingface.cache import contained_file
 from attnscope.models.memory import available_bytes
 from attnscope.nn.long_work import stoppable
 from attnscope.strict_json import as_object, read_json
-from attnscope.trace.sniff import refuse_foreign
-from attnscope.trace.tensor_file import read_tensors, require_regular_file
+from attnscope.trace.tensor_file import read_tensors, refuse_foreign, require_regular_file
 
 WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
 _PICKLES = ("pytorch_model*.bin", "*.bin", "*.pt", "*.pth", "*.ckpt")

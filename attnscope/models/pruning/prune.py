@@ -59,7 +59,7 @@ from attnscope.records.sites import NO_GATES, Gates, GateTable, SiteKey
 from attnscope.records.tokens import Tokens
 from attnscope.schemes.positions import POSITIONS
 from attnscope.schemes.scores import SCORES
-from attnscope.trace.probe import GateProbe
+from attnscope.trace.record import GateProbe
 
 # Removing heads from our own models: smaller matrices, the same logits; name, card and tokenizer go along.
 

@@ -31,8 +31,7 @@ from attnscope.nn.masks import MaskRule
 from attnscope.nn.patterns import Intervals
 from attnscope.nn.scores import ScoreRule
 from attnscope.records.sites import NO_GATES, Site
-from attnscope.trace.probe import TraceProbe
-from attnscope.trace.record import SiteRecord
+from attnscope.trace.record import SiteRecord, TraceProbe
 
 _SITE = Site(stack="encoder", layer=0, n_heads=0, n_kv_heads=0)
 

@@ -19,8 +19,7 @@ from attnscope.records.outputs import OutputKind
 from attnscope.records.sites import Site
 from attnscope.records.tokens import Token, Tokens
 from attnscope.text.vocabulary import Vocabulary as Entries
-from attnscope.trace.probe import TraceProbe
-from attnscope.trace.record import SiteRecord
+from attnscope.trace.record import SiteRecord, TraceProbe
 from attnscope.trace.trace import Trace
 
 MAX_SHOWN = 2000

@@ -27,7 +27,7 @@ from attnscope.nn.cache import KeyValueCache
 from attnscope.nn.transformer import Transformer
 from attnscope.records.generation import WriteSettings
 from attnscope.records.sites import NO_GATES, Gates
-from attnscope.trace.probe import GateProbe
+from attnscope.trace.record import GateProbe
 
 _BATCH = 32
 

@@ -27,8 +27,7 @@ from attnscope.records.outputs import Candidate, Comparison, Output, Prediction
 from attnscope.records.sites import Gates, Site, SiteKey
 from attnscope.records.tokens import Token, Tokens
 from attnscope.trace.check import merge_proofs
-from attnscope.trace.probe import GateProbe, TraceProbe
-from attnscope.trace.record import Pending, SiteRecord, TextRecord
+from attnscope.trace.record import GateProbe, Pending, SiteRecord, TextRecord, TraceProbe
 from attnscope.trace.trace import Trace
 
 # Writing one token after another: greedily, by drawing, or with beams. Knows ids, not words.

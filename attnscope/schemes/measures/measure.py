@@ -22,8 +22,7 @@ from attnscope.schemes.registry import Scheme
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from attnscope.analysis.head_sums import HeadSums
-    from attnscope.analysis.token_masks import Facts
+    from attnscope.analysis.head_sums import Facts, HeadSums
 
 
 class RowBlock:

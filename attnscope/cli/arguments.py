@@ -1,0 +1,145 @@
+"""Values of options: numbers within what can be meant by them, files to write, and which were given.
+
+Files that a command is asked to write are looked at before it begins to work. Options that a person gave are
+told from those left out with their default.
+"""
+
+import argparse
+import errno
+import math
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from attnscope.errors import UserError
+from attnscope.figures.file_names import checked_target, is_stream
+
+MOST = 10**9
+
+
+def whole(least: int = 0, most: int = MOST) -> Callable[[str], int]:
+    """Reads a whole number from `least` to `most`; raises ArgumentTypeError."""
+
+    def read(text: str) -> int:
+        try:
+            value = int(text)
+        except ValueError:
+            value = None
+        if value is None or not least <= value <= most:
+            is_number = text.strip().lstrip("+-").isdecimal()
+            is_beyond = is_number and (value is None or value > most or least == -MOST)
+            raise _refused(text, "a whole number", least, most, is_beyond=is_beyond)
+        return value
+
+    return read
+
+
+def real(least: float = 0.0, most: float = 1.0) -> Callable[[str], float]:
+    """Reads a number from `least` to `most`; raises ArgumentTypeError."""
+
+    def read(text: str) -> float:
+        try:
+            value = float(text)
+        except ValueError:
+            value = math.nan
+        if not least <= value <= most:
+            raise _refused(text, "a number", least, most)
+        return value
+
+    return read
+
+
+seed = whole(0, 2**63 - 1)
+token_place = whole(-MOST, MOST)
+"""A place in a text, from its end where it is negative."""
+
+
+def _refused(
+    text: str, kind: str, least: float, most: float, *, is_beyond: bool = False
+) -> argparse.ArgumentTypeError:
+    """What was found and expected; a very distant end is shown only to those who go beyond it."""
+    is_open = most >= MOST and not is_beyond
+    end = f" from {least:,.12g} upwards" if is_open else f" from {least:,.12g} to {most:,.20g}"
+    return argparse.ArgumentTypeError(
+        f"{text[:40]!r} is not {kind}{'' if is_open and least == -MOST else end}"
+    )
+
+
+def path_of(text: str) -> Path:
+    """A path that a file can have, whether it is there or not; raises ArgumentTypeError."""
+    try:
+        os.lstat(text)
+    except (OSError, ValueError) as error:
+        if isinstance(error, ValueError) or error.errno == errno.ENAMETOOLONG:
+            raise argparse.ArgumentTypeError(f"{text[:40]!r} is not a valid file name") from error
+    return Path(text)
+
+
+def name_argument(text: str) -> str:
+    """As `path_of`, but the words themselves, which may be none."""
+    path_of(text)
+    return text
+
+
+def output_file(text: str) -> Path:
+    """A file that can be written as far as one can see; raises ArgumentTypeError."""
+    path = path_of(text)
+    if not path.name or path.is_dir():
+        raise argparse.ArgumentTypeError(f"'{text}' is a folder, not the name of a file")
+    if not path.parent.is_dir():
+        raise argparse.ArgumentTypeError(f"the folder {path.parent} does not exist")
+    if not is_stream(path) and not os.access(path.parent, os.W_OK):
+        raise argparse.ArgumentTypeError(f"nothing can be written into {path.parent}")
+    return path
+
+
+def figure_file(text: str) -> Path:
+    """As `output_file`, with the ending of a figure."""
+    try:
+        return output_file(str(checked_target(str(path_of(text)))[0]))
+    except UserError as error:
+        raise argparse.ArgumentTypeError(str(error).removesuffix(".")) from error
+
+
+class _Noted:
+    """Notes the name of an option in `arguments.given`, besides what the option does."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: str | Sequence[object] | None,
+        option_string: str | None = None,
+    ) -> None:
+        super().__call__(parser, namespace, values, option_string)  # type: ignore[misc]
+        if option_string is not None:
+            namespace.given = {*getattr(namespace, "given", ()), self.dest}  # type: ignore[attr-defined]
+
+
+class _NotedStore(_Noted, argparse._StoreAction):
+    """`store`, noted."""
+
+
+class _NotedTrue(_Noted, argparse._StoreTrueAction):
+    """`store_true`, noted."""
+
+
+class _NotedAppend(_Noted, argparse._AppendAction):
+    """`append`, noted."""
+
+
+def note_given(parser: argparse.ArgumentParser) -> None:
+    """Let options that are added to this parser from here on be noted in `arguments.given`."""
+    for name, kind in ((None, _NotedStore), ("store", _NotedStore), ("store_true", _NotedTrue)):
+        parser.register("action", name, kind)
+    parser.register("action", "append", _NotedAppend)
+
+
+def given_options(arguments: argparse.Namespace) -> frozenset[str]:
+    """The names (`width_mm`) of the options that were given; positional arguments are not among them."""
+    return frozenset(getattr(arguments, "given", ()))
+
+
+def flag_of(name: str) -> str:
+    """The option as people write it: `--width-mm`."""
+    return "--" + name.replace("_", "-")

@@ -1,0 +1,424 @@
+"""Many figures, and many panels on a page, from one call of `attnscope figure`.
+
+`attnscope figure … --each`: one figure for every line of a file, or for every line and head.
+
+`-o` is a name with fields: `{n}` the line's number, `{head}`, `{stack}`, `{text}`. What fields stand for is
+made safe for file names (F56); no two figures get one name, and no file is replaced unasked.
+
+`attnscope figure … --panel WHAT --panel WHAT`: heads of several stacks, texts and models on one page.
+
+A panel is written as people name it: `L0H1`, `cross L1H0`, `lines cross L0H0,L0H1` or `grid encoder`, and
+after ` | ` what it does not share with the others: `cross L1H0 | text=the black dog | model=english-german`.
+"""
+
+import argparse
+import copy
+import re
+import string
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from attnscope.cli.arguments import flag_of, given_options
+from attnscope.cli.figure_options import (
+    LABELS,
+    build_caption,
+    build_figure,
+    chosen_heads,
+    labelled_heads,
+    looks_of,
+    paper_of,
+)
+from attnscope.cli.inputs import (
+    check_by_word,
+    load_and_trace,
+    open_model,
+    parse_gates,
+    parse_stack,
+    read_file_argument,
+)
+from attnscope.cli.masks import mask_changes
+from attnscope.cli.terminal import say, say_error
+from attnscope.counting import plural
+from attnscope.errors import SaveError, UserError
+from attnscope.records.sites import HeadRef, Site
+
+if TYPE_CHECKING:
+    from attnscope.figures.figure import Figure
+    from attnscope.figures.spec import Caption
+    from attnscope.models import Model
+    from attnscope.records.sites import Stack
+    from attnscope.trace import Trace
+
+FIELDS = ("n", "head", "stack", "text")
+MAX_FIGURES = 20_000
+_FIELD = re.compile(r"\{([^{}]*)\}")
+_VIEWS = ("grid", "head", "lines", "panels")
+_MAX_TEXT_IN_NAME = 40
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Planned:
+    """One figure to be made: its line's number from 1, the head when there is one for each, its file."""
+
+    n: int
+    head: HeadRef | None
+    path: Path
+
+
+def add_batch_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add --each and --overwrite."""
+    parser.add_argument(
+        "--each",
+        action="store_true",
+        help="a figure for each line of -f; -o is then a name with {n}, {head}, {stack}, {text}",
+    )
+    parser.add_argument("--overwrite", action="store_true", help="with --each: replace files that exist")
+
+
+def draw_each(arguments: argparse.Namespace) -> int:
+    """Make every figure; a line that cannot be read is told and the others are made. Raises UserError."""
+    numbers, lines = _lines(arguments)
+    _check_fields(arguments.out, len(lines))
+    if "{head}" in arguments.out and arguments.view == "grid":
+        arguments.view = "head"
+    model = open_model(arguments)
+    check_by_word(arguments, model)
+    n_pairs = sum("\t" in line for line in lines)
+    if n_pairs and not model.info.takes_target:
+        raise UserError(
+            f"{n_pairs} of {len(lines)} lines of {arguments.file} contain a tab, as pairs do, but "
+            f"{model.info.name} reads one text.",
+            expected="one text on each line",
+            action="Leave out the second texts, or draw the pairs with a model that reads two.",
+        )
+    texts = [_texts(line, number, arguments.file, model) for number, line in zip(numbers, lines, strict=True)]
+    heads = _heads(arguments, model.sites)
+    stack = heads[0].stack if heads[0] is not None else arguments.stack or model.sites[0].stack
+    planned = plan(arguments.out, lines, heads, stack)
+    _check_files(planned, may_overwrite=arguments.overwrite)
+    gates = parse_gates(arguments.gate, model.sites)
+    failed = []
+    for n, both in enumerate(texts, start=1):
+        wish = copy.copy(arguments)
+        wish.text, wish.target = both
+        try:
+            past = wish.past_trained and model.info.can_read_past
+            changes = mask_changes(wish, model, wish.text, wish.target, past_trained=past)
+            trace = model.trace(wish.text, wish.target, gates, interventions=changes, past_trained=past)
+            if trace.source.cut_words:
+                say_error(f"attnscope: line {n}: {trace.source.cut_words}.")
+            _draw_line(wish, model, trace, [p for p in planned if p.n == n])
+        except SaveError:
+            raise
+        except UserError as error:
+            failed.append(n)
+            say_error(f"attnscope: line {n}: {error}")
+    if failed:
+        raise UserError(
+            f"{len(lines) - len(failed)} of {len(lines)} lines were drawn; not line "
+            f"{', '.join(map(str, failed[:10]))}{' …' if len(failed) > 10 else ''}."
+        )
+    say(f"{plural(len(planned), 'figure')} of {plural(len(lines), 'line')}")
+    return 0
+
+
+def plan(
+    template: str, lines: tuple[str, ...], heads: tuple[HeadRef | None, ...], stack: str
+) -> tuple[Planned, ...]:
+    """Every figure with its file; raises UserError when two would get one name, or there are too many."""
+    from attnscope.figures.file_names import slug_of, target_of
+
+    if len(lines) * len(heads) > MAX_FIGURES:
+        raise UserError(
+            f"{len(lines):,} lines and {len(heads):,} heads make too many figures.",
+            expected=f"at most {MAX_FIGURES:,}",
+            action="Name the heads with --head, or split the file.",
+        )
+    found: dict[str, Planned] = {}
+    for n, line in enumerate(lines, start=1):
+        slug = slug_of(line[:_MAX_TEXT_IN_NAME]) if "{text}" in template else ""
+        for head in heads:
+            words = {"n": f"{n:0{len(str(len(lines)))}}", "text": slug, "stack": stack}
+            words["head"] = head.label if head is not None else ""
+            name = _FIELD.sub(lambda match, words=words: words[match[1]], template)  # type: ignore[misc]
+            path, _ = target_of(name)
+            made = Planned(n=n, head=head, path=path)
+            if found.setdefault(str(path).casefold(), made) is not made:
+                raise UserError(
+                    f"Two figures would be written to {path}.",
+                    expected="a name that distinguishes them",
+                    action="Use {n} in the name, and {head} when there are several heads.",
+                )
+    return tuple(found.values())
+
+
+def _lines(arguments: argparse.Namespace) -> tuple[tuple[int, ...], tuple[str, ...]]:
+    """The lines that are not empty, and their numbers in the file."""
+    if arguments.file is None or arguments.text is not None or arguments.view not in _VIEWS:
+        raise UserError(
+            "--each draws every line of a file.",
+            expected="-f FILE, no --text, and the view " + ", ".join(_VIEWS),
+            action="For instance: -f sentences.txt --each -o 'out/{n}-{head}.svg'.",
+        )
+    whole = read_file_argument(arguments.file).split("\n")
+    found = {number: line.strip("\r") for number, line in enumerate(whole, start=1) if line.strip()}
+    if not found:
+        raise UserError(f"{arguments.file} has no text.", expected="at least one line that is not empty")
+    return tuple(found), tuple(found.values())
+
+
+def _check_fields(template: str, n_lines: int) -> None:
+    unknown = [name for name in _FIELD.findall(template) if name not in FIELDS]
+    if unknown or re.search(r"[{}]", _FIELD.sub("", template)):
+        raise UserError(
+            f"The name '{template}' has an unknown field.",
+            expected=", ".join(f"{{{name}}}" for name in FIELDS),
+            action="For instance: 'out/{n}-{head}.svg'.",
+        )
+    if n_lines > 1 and "{n}" not in template and "{text}" not in template:
+        raise UserError(
+            f"{n_lines} lines would be written to one file.",
+            expected="{n} or {text} in the name",
+            action="For instance: 'out/{n}.svg'.",
+        )
+
+
+def _heads(arguments: argparse.Namespace, sites: tuple[Site, ...]) -> tuple[HeadRef | None, ...]:
+    """The heads that get a figure each; one None where a figure shows whatever the arguments say."""
+    if "{head}" not in arguments.out or arguments.view != "head" or arguments.blend != "none":
+        return (None,)
+    if arguments.head is None:
+        stack = parse_stack(arguments.stack, sites)
+        layers = (s for s in sites if s.stack == stack and arguments.layer in (None, s.layer))
+        return tuple(head for site in layers for head in site.heads)
+    several = copy.copy(arguments)
+    several.view = "lines"
+    return chosen_heads(several, sites)[1]
+
+
+def _check_files(planned: tuple[Planned, ...], *, may_overwrite: bool) -> None:
+    """Make the folders; raises UserError when a file is there already."""
+    present = [p.path for p in planned if p.path.exists()]
+    if present and not may_overwrite:
+        raise UserError(
+            f"{len(present):,} of {len(planned):,} files exist already, {present[0]} first.",
+            expected="names that are free",
+            action="Choose another name, or add --overwrite.",
+        )
+    for folder in dict.fromkeys(p.path.parent for p in planned):
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise SaveError(f"The folder {folder} cannot be made: {error.strerror}.") from error
+
+
+def _texts(line: str, number: int, path: Path, model: "Model") -> tuple[str, str | None]:
+    """The text of a line, and after a tab or three bars the second one where the model reads two."""
+    from attnscope.text.corpora import columns_of
+
+    columns = columns_of(line, number, path) if model.info.takes_target else [line]
+    return (columns[0], columns[1]) if len(columns) > 1 else (line, None)
+
+
+def _draw_line(arguments: argparse.Namespace, model: "Model", trace: "Trace", planned: list[Planned]) -> None:
+
+    for figure in planned:
+        path = build_figure(arguments, model, trace, head=figure.head).save(figure.path)
+        say(f"{path}: {path.stat().st_size:,} bytes")
+
+
+OWN = ("model", "text", "target", "gate", "title")
+EXAMPLES = """\
+panels of several stacks, texts and models:
+  --panel WHAT makes panel a, the next one b, and so on to l. WHAT is a head (L0H1, or cross L1H0 where a
+  model has several stacks), "lines cross L0H0,L0H1" or "grid encoder"; after a | come the panel's
+  own settings in place of MODEL, --text, --target and --gate: model=, text=, target=, gate= and title=, with
+  a | before each.
+
+  attnscope figure grammar --text "the white cat sleeps" --columns 3 -o page.pdf \\
+      --panel "encoder L0H1" --panel "cross L1H0" --panel "cross L1H0 | text=the black dog sleeps"
+"""
+_NOT_WITH = (
+    "head", "layer", "stack", "also", "each", "overwrite", "query", "encodings", "mask", "mask_rows",
+    "with_model", "with_text", "with_target", "with_gate", "with_stack", "align", "delta_end",
+)  # fmt: skip
+_OWN = re.compile(rf"\s*\|\s*(?=(?:{'|'.join(OWN)})\s*=)")
+_KIND = re.compile(r"(?:(lines|grid)\b)?\s*(.*)", re.DOTALL)
+_Made = TypeVar("_Made")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PanelWish:
+    """One panel: its letter, view and heads (or stack) as written, and what is its own."""
+
+    letter: str
+    words: str
+    view: str
+    shown: str
+    own: dict[str, str] = field(default_factory=dict)
+
+    def tell(self, make: Callable[[], _Made]) -> _Made:
+        """What `make` gives; an error names the panel."""
+        try:
+            return make()
+        except UserError as error:
+            happened = f"Panel {self.letter} ('{self.words[:80]}'): {error.happened}"
+            raise UserError(happened, expected=error.expected, action=error.action) from error
+
+
+def add_panel_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add --panel, and what it means below the options."""
+    parser.add_argument(
+        "--panel",
+        action="append",
+        default=[],
+        metavar="WHAT",
+        help='one panel, such as "cross L1H0 | text=the black dog"; given again for the next: see below',
+    )
+    parser.formatter_class = _KeepsLines
+    parser.epilog = EXAMPLES
+
+
+def draw_panels(arguments: argparse.Namespace) -> "tuple[Figure, str]":
+    """The page of all panels and a word on its self-checks; raises UserError naming the panel at fault."""
+    from attnscope.figures.composing import joint_caption, panels
+
+    wishes = wished_panels(arguments)
+    reader = _Reader(arguments)
+    drawn, captions = [], []
+    for wish in wishes:
+        made, caption = wish.tell(lambda wish=wish: reader.draw(wish))  # type: ignore[misc]
+        drawn.append(made)
+        captions.append(caption)
+    page = panels(
+        drawn,
+        titles=_titles(wishes, drawn),
+        columns=arguments.columns,
+        title=arguments.title,
+        caption=joint_caption(captions) if arguments.caption else None,
+        **paper_of(arguments),
+    )
+    return page, reader.about
+
+
+def wished_panels(arguments: argparse.Namespace) -> tuple[PanelWish, ...]:
+    """Every --panel, read; raises UserError for one that is not understood and for options it takes over."""
+    from attnscope.figures.views.panels import check_count
+
+    given = given_options(arguments)
+    others = [name for name in _NOT_WITH if name in given]
+    if "view" in given and arguments.view != "panels":
+        others.append("view")
+    if others:
+        raise UserError(
+            f"--panel says what is drawn: {', '.join(map(flag_of, others))} would have no effect.",
+            expected="stack, layer and head in each --panel",
+            action="Leave the others out.",
+        )
+    check_count(len(arguments.panel))
+    return tuple(map(_read_wish, string.ascii_lowercase, arguments.panel))
+
+
+def _read_wish(letter: str, words: str) -> PanelWish:
+    shown, *parts = _OWN.split(words.strip())
+    found = _KIND.fullmatch(shown)
+    kind, heads = (found[1], found[2].strip()) if found else (None, "")
+    is_heads = LABELS.fullmatch(heads) is not None
+    is_known = re.fullmatch(r"[a-z-]*", heads) is not None if kind == "grid" else is_heads
+    if not is_known or (kind is None and "," in heads):
+        raise UserError(
+            f"Panel {letter} ('{words[:80]}') is not understood.",
+            expected='"L0H1", "cross L1H0", "lines cross L0H0,L0H1" or "grid encoder", and after a | '
+            + ", ".join(f"{name}=" for name in OWN),
+            action='For instance --panel "cross L1H0 | text=the black dog sleeps".',
+        )
+    own = {}
+    for part in parts:
+        name, _, value = part.partition("=")
+        own[name.strip()] = value.strip()
+    return PanelWish(letter=letter, words=words, view=kind or "head", shown=heads, own=own)
+
+
+class _KeepsLines(argparse.HelpFormatter):
+    """Breaks texts at the width of the terminal, but those that have lines of their own."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        if "\n" not in text:
+            return super()._fill_text(text, width, indent)
+        return "".join(indent + line for line in text.splitlines(keepends=True))
+
+
+class _Reader:
+    """Traces what panels are of, each model and each text once."""
+
+    def __init__(self, arguments: argparse.Namespace) -> None:
+        self._arguments = arguments
+        self._models: dict[str, Model] = {}
+        self._traces: dict[tuple[str, ...], Trace] = {}
+
+    @property
+    def about(self) -> str:
+        """The self-check of the first trace that is not good, or of the first."""
+        checks = [trace.check() for trace in self._traces.values()]
+        return next((check for check in checks if not check.is_good), checks[0]).sentence
+
+    def draw(self, wish: PanelWish) -> "tuple[Figure, Caption]":
+        """A panel as a figure of its own, and what it is of."""
+        from attnscope.figures.figure import figure
+
+        arguments = argparse.Namespace(**vars(self._arguments))
+        arguments.model = wish.own.get("model", arguments.model)
+        if "text" in wish.own:
+            arguments.text, arguments.file, arguments.target = wish.own["text"], None, None
+        elif "model" in wish.own:
+            arguments.target = None
+        arguments.target = wish.own.get("target", arguments.target)
+        arguments.gate = wish.own["gate"].split(",") if wish.own.get("gate") else arguments.gate
+        arguments.view = wish.view
+        model, trace = self._trace(arguments)
+        heads = () if wish.view == "grid" else named_heads(wish.shown, trace.sites)
+        caption = build_caption(arguments, model, trace)
+        made = figure(
+            trace,
+            wish.view,
+            stack=_grid_stack(wish.shown, trace.sites) if wish.view == "grid" else heads[0].stack,
+            heads=heads,
+            **looks_of(arguments) | {"plain": False},
+            caption=caption,
+        )
+        return made, caption
+
+    def _trace(self, arguments: argparse.Namespace) -> "tuple[Model, Trace]":
+        key = (
+            arguments.model,
+            str(arguments.file),
+            repr((arguments.text, arguments.target)),
+            *arguments.gate,
+        )
+        if key not in self._traces:
+            model, trace = load_and_trace(arguments, model=self._models.get(arguments.model))
+            self._models[arguments.model], self._traces[key] = model, trace
+        elif arguments.text is None:
+            arguments.text = self._traces[key].source.text
+        return self._models[arguments.model], self._traces[key]
+
+
+def named_heads(words: str, sites: "tuple[Site, ...]") -> "tuple[HeadRef, ...]":
+    """The heads of `cross L0H0,L0H1`: those after the first are of its stack where they name none."""
+    first = re.split("[: ]", words.split(",")[0].strip())
+    how = f'--panel "{{}} {words[len(first[0]) :].strip(": ") if len(first) > 1 else words}"'
+    return labelled_heads(words, first[0] if len(first) > 1 else None, sites, how=how)
+
+
+def _grid_stack(words: str, sites: "tuple[Site, ...]") -> "Stack":
+    return parse_stack(words or None, sites, how='--panel "grid {}"')
+
+
+def _titles(wishes: "tuple[PanelWish, ...]", drawn: "list[Figure]") -> tuple[str, ...]:
+    """Each panel's own title, or what tells it apart."""
+    from attnscope.figures.composing import telling_titles
+
+    told = telling_titles([made.spec for made in drawn])
+    return tuple(wish.own.get("title", words) for wish, words in zip(wishes, told, strict=True))
