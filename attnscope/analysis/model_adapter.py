@@ -158,7 +158,6 @@ class OwnSubject:
         return tuple(blocks)
 
     def block(self, site: SiteKey) -> Block:
-        """The block that a site is part of."""
         stack, layer = site
         is_of_encoder = stack in ("encoder", "read-in", "latents")
         found = (self.module.encoder if is_of_encoder else self.module.decoder)[layer]

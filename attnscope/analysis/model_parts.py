@@ -65,7 +65,6 @@ class OwnParts:
         return {name: _own_places(block.get_submodule(names[name])) for name in self.added(stack)}
 
     def norms(self, layer: CallPlace) -> list[CallPlace]:
-        """Every norm around the parts of a layer."""
         names = (f"{part}_{at}" for part in ("attention", "cross", "feed_forward") for at in ("norm", "end"))
         found = (getattr(layer.module, name) for name in names)
         return [CallPlace(module=one) for one in found if one is not None]

@@ -440,7 +440,6 @@ class ModelReading:
         return self._head
 
     def _tokens_of_head(self, head: HeadRef) -> tuple[tuple[Token, ...], tuple[Token, ...]]:
-        """The tokens of its queries and of its keys."""
         if head.stack == "cross":
             return tokens_of_stack(self._inputs, "decoder"), tokens_of_stack(self._inputs, "encoder")
         return tokens_of_stack(self._inputs, head.stack), tokens_of_stack(self._inputs, head.stack)

@@ -228,7 +228,6 @@ def _named_table(name: str, n: int, d_model: int, model: Model | None) -> Positi
 
 
 def _explained(table: PositionTable, scheme: str) -> PositionTable:
-    """The table with formula and source of its scheme."""
     return replace(table, formula=POSITIONS[scheme].formula, source=POSITIONS[scheme].source)
 
 

@@ -9,9 +9,6 @@
 Dong, Cordonnier and Loukas 2021: with attention alone the residual falls doubly exponentially with depth;
 skips prevent it, feed-forward layers slow it down. The layers of the opened model run one after the other
 with its own weights and norms; what is off adds nothing. With everything on this is the model's own pass.
-Models of Hugging Face's library are run as `huggingface/skips.py` says.
-
-Running a model of the library with its skips, or its feed-forward parts, taken out.
 
 While a layer runs, every sum is looked at: one with exactly one operand that *is* the layer's stream (the
 very tensor that entered, another view of it, a norm of it, or an earlier sum) is a skip. Without skips such a

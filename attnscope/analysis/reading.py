@@ -45,12 +45,10 @@ def batch_of(inputs: Inputs, device: torch.device, n_copies: int = 1) -> TokenBa
 
 
 def predicting_tokens(inputs: Inputs) -> tuple[Token, ...]:
-    """The tokens of the stack that predicts."""
     return inputs.source.tokens if inputs.target is None else inputs.target.tokens
 
 
 def tokens_of_stack(inputs: Inputs, stack: Stack) -> tuple[Token, ...]:
-    """The tokens that a stack has a row for."""
     return (inputs.source if stack != "decoder" or inputs.target is None else inputs.target).tokens
 
 

@@ -40,7 +40,6 @@ class HeadDivergences:
         self.total = np.zeros((len(self.heads), len(self.heads)))
 
     def add(self, trace: Trace, stack: Stack) -> None:
-        """Take in one text."""
         weights = [weights_to_sum(trace.records[site.key]) for site in trace.sites if site.stack == stack]
         self.add_weights(torch.cat(weights))
 

@@ -14,7 +14,7 @@ R_sq = 0. Cross-attention: R_sq ← R_sq + N(R_ss)ᵀ Ā N(R_qq) (10), where N d
 sum and adds I again (8, 9); a row of zeros stays zero.
 
 For a class of a whole input the row is Σ_i p_i R_i, with p the tokens that its logit is read off
-(`class_logits.py`; ours): R of [CLS] where that token is read, as in their vision models.
+(`answers.py`; ours): R of [CLS] where that token is read, as in their vision models.
 
 The gradient of a weight needs no weights in the graph: ∂y/∂a_ij = ∂y/∂o_i · v_j, with o the head's output.
 """

@@ -153,7 +153,6 @@ def mean_weights(trace: Trace, site: Site) -> Tensor:
 
 
 def sum_of(tensors: Sequence[Tensor]) -> Tensor:
-    """The sum of some tensors of one shape."""
     total = tensors[0]
     for tensor in tensors[1:]:
         total = total + tensor

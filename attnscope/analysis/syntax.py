@@ -158,7 +158,6 @@ class _Table:
         self._take(batch, torch.cat(found, dim=1), torch.cat(total, dim=1))
 
     def finish(self, name: str, n_given: int, level: float) -> SyntaxTable:
-        """The table of everything that was added."""
         shape = (len(self._heads), len(self._relations))
         found = self._bootstrap.intervals(level, (0.0, 1.0))
         values, low, high, sentences = (part.reshape(shape).astype(np.float32) for part in found.parts)

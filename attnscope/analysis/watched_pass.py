@@ -49,7 +49,6 @@ class WatchedPass:
         return self._of(self.read_at, place)
 
     def given(self, place: CallPlace) -> Numbers:
-        """What a place gave."""
         return self._of(self.given_at, place)
 
     def is_read(self, place: CallPlace, x: Numbers) -> bool:

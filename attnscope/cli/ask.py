@@ -170,7 +170,6 @@ def json_of_answer(answer: "Answer") -> dict[str, object]:
 
 
 def lines_of_answer(answer: "Answer") -> Iterator[str]:
-    """The sentence and the tables."""
     yield answer.sentence
     if answer.note:
         yield answer.note

@@ -78,7 +78,6 @@ def card_text(
     *,
     is_half: bool = False,
 ) -> str:
-    """The card in Markdown."""
     recipe, config = training.recipe, training.model.own.config
     wall_s, processor_s = seconds
     n_parameters = count_parameters(config).total

@@ -52,7 +52,6 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the script."""
     from attnscope.cli.main import COMMANDS, build_parser
 
     say(SHELLS[arguments.shell](*read_parser(build_parser(tuple(COMMANDS)), COMMANDS)))
@@ -334,7 +333,6 @@ def _quoted_in_zsh(word: str) -> str:
 
 
 def fish_script(own: tuple[Option, ...], commands: tuple[Completed, ...]) -> str:
-    """A line for each option and each place."""
     lines = ["# Completion of attnscope for fish.", "complete -c attnscope -f", _FISH_PLACE]
     names = " ".join(command.name for command in commands)
     is_first = f"not __fish_seen_subcommand_from {names}"

@@ -307,7 +307,6 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 
 
 def _add_view_arguments(parser: argparse.ArgumentParser) -> None:
-    """What one view alone asks for."""
     parser.add_argument(
         "--encodings",
         default="sinusoidal,rotary,model",
@@ -384,7 +383,6 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _maker_without_text(view: str) -> "Callable[[argparse.Namespace], Figure] | None":
-    """What draws a view that no text is read for."""
     from attnscope.figures.views import VIEWS
 
     reads_positions = view in VIEWS and VIEWS[view].reads_positions

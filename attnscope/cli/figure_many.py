@@ -68,7 +68,6 @@ class Planned:
 
 
 def add_batch_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add --each and --overwrite."""
     parser.add_argument(
         "--each",
         action="store_true",

@@ -235,7 +235,6 @@ def origin_of(
 
 
 def on_given_page(arguments: argparse.Namespace, spec: "FigureSpec") -> "Figure":
-    """The figure on the page that was asked for."""
     from attnscope.figures.figure import Figure
     from attnscope.figures.page import sized
 

@@ -123,7 +123,6 @@ def add_gate_argument(parser: argparse.ArgumentParser) -> None:
 
 
 def add_file_argument(parser: argparse.ArgumentParser) -> None:
-    """Add -f."""
     parser.add_argument("-f", "--file", type=path_of, metavar="FILE", help="the text, from a UTF-8 file")
 
 

@@ -18,7 +18,6 @@ _NAMED = 6
 
 
 def add_mask_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options of a mask."""
     group = parser.add_argument_group(
         "mask",
         "which tokens see which, in every head of the self-attention over the text, instead of the "

@@ -201,7 +201,6 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Measure and print."""
     sources = [
         name for name in ("text", "file", "corpus", "repeated") if getattr(arguments, name) is not None
     ]

@@ -146,7 +146,6 @@ def formulas(choices: Mapping[str, object]) -> dict[str, dict[str, str]]:
 
 
 def formulas_table(choices: Mapping[str, object]) -> str:
-    """The same in lines."""
     said = {key: (one["formula"], one["source"]) for key, one in formulas(choices).items()}
     rows = ((key, formula + (f" ({source})" if source else "")) for key, (formula, source) in said.items())
     return table("formulas", tuple(rows))

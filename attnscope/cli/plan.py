@@ -45,7 +45,6 @@ def tell_plan(recipe: "Recipe", *, out: str = "", device: str = "auto", is_json:
 
 
 def plan_values(plan: Plan) -> dict[str, object]:
-    """The plan as JSON holds it."""
     low, expected, high = plan.seconds or (None, None, None)
     return {
         **dataclasses.asdict(plan),
@@ -59,7 +58,6 @@ def plan_values(plan: Plan) -> dict[str, object]:
 
 
 def plan_text(plan: Plan) -> str:
-    """The plan as people read it."""
     blocks = [
         f"{one_line(plan.name)}: {plan_summary(plan)}",
         _table("parameters", size_rows(plan)),
@@ -89,7 +87,6 @@ def tell_presets(*, is_json: bool = False) -> int:
 
 
 def preset_values(row: PresetRow) -> dict[str, object]:
-    """A preset as JSON holds it."""
     return {**dataclasses.asdict(row), "keys": dict(row.keys), "least_bytes": row.least_bytes}
 
 

@@ -44,7 +44,6 @@ def add_sample_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def read_linked(arguments: argparse.Namespace) -> "list[AlignedPair]":
-    """The pairs of --corpus with the gold links of --links."""
     from attnscope.analysis.gold_links import read_gold_files
     from attnscope.records.alignment import GoldFiles
 

@@ -95,7 +95,6 @@ _ENDS = ("done", "stopped")
 
 
 def add_sweep_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of a sweep."""
     group = parser.add_argument_group("many runs", "each in a folder below DIR; finished runs are kept")
     group.add_argument(
         "--sweep",

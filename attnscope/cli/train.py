@@ -43,7 +43,6 @@ _LENGTH = "training.n_steps"
 
 
 def add_resume_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add --resume and --steps."""
     parser.add_argument(
         "--resume",
         type=name_argument,

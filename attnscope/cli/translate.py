@@ -233,7 +233,6 @@ def sources_of(columns: list[list[str]], where: str) -> tuple[list[str], list[st
 
 
 def score_sentence(score: "BleuScore") -> str:
-    """The score as a paper states it."""
     parts = "/".join(f"{p:.1f}" for p in score.precisions)
     return f"{length_sentence(score)}; precisions {parts}, brevity {score.brevity:.3f}; {score.signature}"
 

@@ -113,7 +113,6 @@ class Far:
 
 
 def look_far(choice: FarChoice) -> Far:
-    """What is known so far."""
     found = choice.answer.of(DelayFinding)
     question = found.question if found is not None else asked(DelayQuestion, choice)
     right = {reader: _row(found, reader, is_share=True) for reader in READERS}

@@ -126,7 +126,6 @@ def texts_of(choice: BleuChoice) -> tuple[BleuText, ...]:
 
 
 def score(choice: BleuChoice) -> Scored:
-    """What is known so far."""
     found, texts = choice.answer.of(BleuFinding), texts_of(choice)
     text = texts[min(choice.sentence, len(texts)) - 1] if texts else None
     return Scored(

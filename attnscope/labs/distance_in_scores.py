@@ -195,7 +195,6 @@ def distance_cells(shown: Distances) -> tuple[CellMap, ...]:
 
 
 def distance_charts(shown: Distances) -> tuple[Chart, ...]:
-    """All ways against the distance."""
     return (
         Chart(
             title="By distance",
@@ -236,7 +235,6 @@ class DistanceInScores(Lab[DistanceChoice, Distances]):
     charts = staticmethod(distance_charts)
 
     def drag(self, choice: DistanceChoice, x: float, y: float, *, is_start: bool) -> DistanceChoice:
-        """The distance nearest to the place dragged to."""
         last = 0 if choice.is_causal else choice.n_tokens - 1
         return replace(choice, distance=min(max(round(x), 1 - choice.n_tokens), last))
 

@@ -36,7 +36,6 @@ KEPT: dict[str, type[Finding]] = {
 
 
 def findings_path() -> Path:
-    """Where they are kept."""
     return resources_folder() / "labs" / "findings.json"
 
 

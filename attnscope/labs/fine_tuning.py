@@ -69,7 +69,6 @@ class Tuned:
 
 
 def tuned_so_far(choice: TuneChoice) -> Tuned:
-    """What is known so far."""
     found = choice.answer.of(TuneFinding)
     question = found.question if found is not None else asked(TuneQuestion, choice)
     runs = found.runs if found is not None else ()

@@ -86,7 +86,6 @@ class GradientReach:
 
 
 def reach(choice: ReachChoice) -> GradientReach:
-    """The gradient of each network by distance."""
     n_tokens = choice.n_tokens
     distances = np.arange(1.0, n_tokens)
     plain = plain_sizes(n_tokens, choice.radius, choice.seed)
@@ -328,5 +327,4 @@ class GradientByDistance(Lab[ReachChoice, GradientReach]):
     charts = staticmethod(reach_charts)
 
     def drag(self, choice: ReachChoice, x: float, y: float, *, is_start: bool) -> ReachChoice:
-        """The distance nearest to the place dragged to."""
         return replace(choice, distance=min(max(round(x), 1), choice.n_tokens - 1))

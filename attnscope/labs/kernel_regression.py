@@ -234,7 +234,6 @@ class RegressionChoice:
 
     @property
     def place(self) -> float:
-        """The position of the query."""
         return self.query if _is_drawn(self) else self.own_query
 
 
@@ -286,7 +285,6 @@ def regress(choice: RegressionChoice) -> Regression:
 
 
 def true_curve(places: Numbers) -> Numbers:
-    """The curve that the samples are drawn from."""
     return np.asarray(np.sin(1.6 * places) + 0.25 * places)
 
 

@@ -81,7 +81,6 @@ class Lab(LabEntry, Generic[C, S]):
         """What follows from a choice."""
 
     def charts(self, shown: S) -> tuple[Chart, ...]:
-        """What is drawn as curves."""
         return ()
 
     def cells(self, shown: S) -> tuple[CellMap, ...]:
@@ -101,7 +100,6 @@ class Lab(LabEntry, Generic[C, S]):
         return None if self.asks is None else asked(self.asks, choice)
 
     def asks_it(self, question: Question) -> bool:
-        """Whether a question is one of this lab's."""
         return type(question) is self.asks
 
     def completed(self, choice: C) -> C:

@@ -81,7 +81,6 @@ class Learned:
 
 
 def compare_positions(choice: LearnedChoice) -> Learned:
-    """What is known so far."""
     found = choice.answer.of(ModifyFinding)
     known = {row.name: row for row in found.rows if found.question.only == NAMES} if found else {}
     sinusoidal, learned = (_values(known.get(name), choice.measure) for name in NAMES)

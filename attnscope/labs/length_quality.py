@@ -88,7 +88,6 @@ class Quality:
 
 
 def judge_lengths(choice: QualityChoice) -> Quality:
-    """What is known so far."""
     found = choice.answer.of(WritingFinding)
     question = found.question if found is not None else asked(WritingQuestion, choice)
     curves = {curve.writer: curve for curve in found.curves} if found is not None else {}

@@ -88,7 +88,6 @@ class Longer:
 
 
 def read_longer(choice: LongerChoice) -> Longer:
-    """What is known so far."""
     finding = choice.answer.of(ReachFinding)
     n_trained = finding.question.n_trained if finding is not None else choice.n_trained
     n_read = finding.n_read if finding is not None else FURTHER * choice.n_trained
@@ -170,7 +169,6 @@ _OF_SCHEME = dict(zip(SCHEMES, (BLUE, GREEN, ORANGE, OCHRE, PURPLE, SKY), strict
 
 
 def longer_charts(shown: Longer) -> tuple[Chart, ...]:
-    """Loss by place."""
     guess = np.full(len(shown.places), shown.chance)
     return (
         Chart(

@@ -86,7 +86,6 @@ class Modified:
 
 
 def compare(choice: ModifyChoice) -> Modified:
-    """What is known so far."""
     found = choice.answer.of(ModifyFinding)
     if found is not None and found.question.group != choice.group:
         found = None

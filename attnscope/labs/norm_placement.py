@@ -88,7 +88,6 @@ class Placement:
 
 
 def place_norms(choice: PlacementChoice) -> Placement:
-    """What is known so far."""
     finding = choice.answer.of(GradientFinding)
     n_layers = finding.question.n_layers if finding is not None else choice.n_layers
     depths = sorted({c.n_layers for c in finding.curves} if finding is not None else ())

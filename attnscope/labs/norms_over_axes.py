@@ -93,7 +93,6 @@ class NormShown:
 
 
 def show_norm(choice: NormChoice) -> NormShown:
-    """Normalise the block of a choice."""
     before = draw_block(choice.n_texts, choice.n_tokens, choice.unevenness, choice.seed)
     after = block_after(before, choice.norm, choice.n_groups)
     shares = sharing(before.shape, choice.norm, choice.n_groups, choice.at)
@@ -295,6 +294,5 @@ class NormsOverAxes(Lab[NormChoice, NormShown]):
     cells = staticmethod(norm_cells)
 
     def click(self, choice: NormChoice, cells: int, i: int, j: int) -> NormChoice:
-        """The number that is clicked is looked at."""
         text, token = divmod(i, choice.n_tokens)
         return replace(choice, text=text + 1, token=token + 1, feature=j + 1)

@@ -115,7 +115,6 @@ class Offsets:
 
 
 def look_past(choice: OffsetChoice) -> Offsets:
-    """Every scheme at every offset."""
     offsets = np.arange(float(FURTHER * choice.n_trained + 1))
     offset = min(choice.offset, len(offsets) - 1)
     sinusoidal = mean_cosine(offsets, frequencies(choice.d_model, SINUSOIDAL_BASE))
@@ -369,5 +368,4 @@ class PastTrainedLength(Lab[OffsetChoice, Offsets]):
     charts = staticmethod(offset_charts)
 
     def drag(self, choice: OffsetChoice, x: float, y: float, *, is_start: bool) -> OffsetChoice:
-        """The offset nearest to the place dragged to."""
         return replace(choice, offset=min(max(round(x), 0), FURTHER * choice.n_trained))

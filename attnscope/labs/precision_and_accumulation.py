@@ -63,7 +63,6 @@ class Steps:
 
 
 def compare_steps(choice: StepsChoice) -> Steps:
-    """What is known so far."""
     found = choice.answer.of(StepsFinding)
     rows = {row.way: row for row in (found.rows if found else ())}
     return Steps(

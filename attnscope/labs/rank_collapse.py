@@ -92,7 +92,6 @@ class CollapseChoice:
 
     @property
     def setting(self) -> Setting:
-        """What is on in the Transformer that is looked at."""
         return (self.has_skips, self.has_feed_forward)
 
 

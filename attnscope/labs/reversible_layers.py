@@ -58,7 +58,6 @@ class Stores:
 
 
 def compare_stores(choice: StoreChoice) -> Stores:
-    """What is known so far."""
     found = choice.answer.of(StoreFinding)
     rows: dict[Keeping, tuple[StoreRow, ...]] = {
         keeping: tuple(row for row in (found.rows if found else ()) if row.keeping == keeping)

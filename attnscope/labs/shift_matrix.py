@@ -85,7 +85,6 @@ def binary(n: int, d: int) -> Numbers:
 
 
 def shift_matrix(delta: float, d: int, base: float) -> Numbers:
-    """A_Δ."""
     theta = base ** (-np.arange(0, d, 2) / d)
     matrix = np.zeros((d, d))
     for i, angle in enumerate(delta * theta):
@@ -202,5 +201,4 @@ class ShiftMatrix(Lab[ShiftChoice, Shifted]):
         )
 
     def drag(self, choice: ShiftChoice, x: float, y: float, *, is_start: bool) -> ShiftChoice:
-        """The shift nearest to the place dragged to."""
         return replace(choice, shift=min(max(round(x), 0), MOST_SHIFT))

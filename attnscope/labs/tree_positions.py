@@ -479,5 +479,4 @@ class TreePositions(Lab[TreeChoice, TreeShown]):
         return replace(choice, word=min(max(round(x), 1), MOST_WORDS))
 
     def click(self, choice: TreeChoice, cells: int, i: int, j: int) -> TreeChoice:
-        """The word of the row that is clicked."""
         return replace(choice, word=min(i + 1, MOST_WORDS))

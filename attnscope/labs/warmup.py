@@ -85,7 +85,6 @@ class Warmup:
 
 
 def warm_up(choice: WarmupChoice) -> Warmup:
-    """What is known so far."""
     finding = choice.answer.of(WarmupFinding)
     runs = {run.warming: run for run in finding.runs} if finding is not None else {}
     edges = np.array(finding.edges) if finding is not None else np.linspace(-8.0, -1.0, 71)

@@ -48,7 +48,6 @@ def text_of(points: Numbers) -> str:
 
 
 def is_points(text: str) -> bool:
-    """Whether a line is one of points."""
     try:
         points_of(text)
     except ValueError:
@@ -107,7 +106,6 @@ class Average:
 
 
 def take_average(choice: AverageChoice) -> Average:
-    """Attend to the values of a choice."""
     values = points_of(choice.values)
     query = np.array([choice.query_x, choice.query_y])
     keys = keys_from(values, choice.keys)

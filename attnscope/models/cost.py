@@ -50,7 +50,6 @@ class Cost:
 
     @property
     def forward(self) -> int:
-        """All parts together."""
         return sum(n for _, n in self.parts)
 
     @property

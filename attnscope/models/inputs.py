@@ -40,7 +40,6 @@ class Inputs:
 
     @property
     def n_tokens(self) -> int:
-        """The tokens of both texts."""
         return len(self.source) + (0 if self.target is None else len(self.target))
 
 

@@ -28,7 +28,6 @@ _ACTION = "Give the name of a demo model, a model folder or a run folder."
 
 
 def demo_folder() -> Path:
-    """Where the demo models are."""
     return resources_folder() / "models"
 
 

@@ -143,7 +143,6 @@ class OwnNetwork:
 
     @property
     def is_training(self) -> bool:
-        """Whether it is in training mode."""
         return self.module.training
 
     @property

@@ -45,7 +45,6 @@ class _ReadHook:
     def before(
         self, _: nn.Module, arguments: tuple[Any, ...], named: dict[str, Any]
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """The arguments with another stream."""
         change = self._changes.get(self._call)
         self._call += 1
         if change is None:

@@ -160,7 +160,6 @@ class Block(nn.Module):
         return self.cross(read, memory, rule=rule, probe=probe, cache=cache, found=found)  # type: ignore[no-any-return]
 
     def read(self, x: Tensor, branch: Branch) -> Tensor:
-        """What a branch reads of the stream."""
         norm = getattr(self, f"{branch}_norm")
         read: Tensor = norm(x) if self.is_pre and norm is not None else x
         return read
@@ -201,7 +200,6 @@ class AddedBranch:
     name: str
 
     def ahead(self, a: Tensor, b: Tensor, seed: int) -> tuple[Tensor, Tensor]:
-        """P and q."""
         with _dice(seed, b.device):
             return b, a + self.said(b)
 

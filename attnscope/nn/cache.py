@@ -104,7 +104,6 @@ class Room:
 
     @property
     def tensor(self) -> Tensor:
-        """All memory that is held."""
         return self._all
 
     def append(self, new: Tensor) -> Tensor:

@@ -396,7 +396,6 @@ class ParameterCount:
 
     @property
     def total(self) -> int:
-        """All parts together."""
         return sum(n for _, n in self.parts)
 
     def part(self, name: str) -> int:

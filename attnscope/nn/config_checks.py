@@ -245,7 +245,6 @@ def unknown_key(where: str, key: str, known: Sequence[str]) -> RecipeError:
 
 
 def value_words(value: object) -> str:
-    """A value as messages show it."""
     if isinstance(value, bool):
         return "true" if value else "false"
     try:

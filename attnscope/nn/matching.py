@@ -42,11 +42,9 @@ class OfSecond:
         return self._probe.edits(_renamed(site))
 
     def wants(self, site: SiteKey) -> bool:
-        """Whether the site is recorded."""
         return self._probe.wants(_renamed(site))
 
     def record(self, site: SiteKey, call: Call, *, lse: Tensor, out: Tensor, is_training: bool) -> None:
-        """Take the facts of one call."""
         self._probe.record(_renamed(site), call, lse=lse, out=out, is_training=is_training)
 
 

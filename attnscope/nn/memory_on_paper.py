@@ -72,7 +72,6 @@ class BatchShape:
 
     @property
     def n_rows(self) -> int:
-        """Tokens of the batch in one stack."""
         return self.n_sequences * self.n_tokens
 
 
@@ -132,7 +131,6 @@ def n_turns_of(config: ModelConfig, shape: BatchShape) -> int:
 
 
 def rows_at_once(config: ModelConfig, shape: BatchShape) -> BatchShape:
-    """The rows of a batch that are worked out at once."""
     n = n_turns_of(config, shape)
     return replace(shape, n_sequences=-(-shape.n_sequences // n), n_scored=-(-shape.n_scored // n))
 

@@ -34,7 +34,6 @@ def memory_piece(id: int, vocab_size: int) -> str:
 
 
 def behind_memory(text: Tokens, vocab_size: int, n_memory: int) -> Tokens:
-    """A text with the memory tokens in front."""
     known = tuple(
         Token(id=id, piece=memory_piece(id, vocab_size), is_special=True)
         for id in memory_ids(vocab_size, n_memory)

@@ -289,5 +289,4 @@ class MixerModule(Protocol):
 
 
 def make_mixer(shape: BlockShape, layer: int) -> nn.Module:
-    """The module of a decoder's layer."""
     return _MADE[shape.mixer](shape, layer)

@@ -39,7 +39,6 @@ class OwnModule(nn.Module, ABC):
 
     @property
     def device(self) -> torch.device:
-        """Where it computes."""
         return self.tokens.weight.device
 
     @property

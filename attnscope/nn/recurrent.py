@@ -93,11 +93,9 @@ class StepProbe:
         return None if self._edits is None else _of_row(self._edits, self.query)
 
     def wants(self, site: SiteKey) -> bool:
-        """Whether the whole is to be recorded."""
         return self._wants
 
     def record(self, site: SiteKey, call: Call, *, lse: Tensor, out: Tensor, is_training: bool) -> None:
-        """Keep one part."""
         self._parts.append(_Part(call=call, lse=lse, out=out, is_training=is_training))
 
     def mean_outputs(self, heads: tuple[int, ...]) -> dict[int, Tensor]:

@@ -55,7 +55,6 @@ class Attribution:
 
     @property
     def total(self) -> float:
-        """The sum of all contributions."""
         return sum(one.value for one in self.contributions)
 
 

@@ -538,7 +538,6 @@ class ExperimentNews(CountedNews):
 
     @property
     def is_passing(self) -> bool:
-        """Whether more is to come."""
         return not self.is_done
 
 

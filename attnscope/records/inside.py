@@ -107,7 +107,6 @@ class HeadInside:
 
     @property
     def n_rest(self) -> int:
-        """Keys that are not shown."""
         return self.n_keys - len(self.keys)
 
     @property

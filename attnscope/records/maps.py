@@ -76,7 +76,6 @@ class SelfCheck:
 
     @property
     def sentence(self) -> str:
-        """The badge in words."""
         if self.is_empty:
             return "the model has no attention: there is nothing to check"
         if self.is_given:

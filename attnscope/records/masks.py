@@ -55,7 +55,6 @@ class UseMask:
 
     @property
     def n_allowed(self) -> int:
-        """How many cells are allowed."""
         return int(self.cells.sum())
 
     @property

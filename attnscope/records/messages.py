@@ -192,7 +192,6 @@ class Traced(Reply):
         return self.known is None and self.is_target_whole
 
     def knows(self, site: SiteKey) -> bool:
-        """Whether the maps of a site are there."""
         return self.known is None or site in self.known
 
     @property

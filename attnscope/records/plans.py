@@ -64,12 +64,10 @@ class Plan:
 
     @property
     def memory_bytes(self) -> int:
-        """All parts together."""
         return sum(n for _, n in self.memory)
 
     @property
     def fits(self) -> bool:
-        """Whether the memory is enough."""
         return self.memory_bytes <= self.available_bytes
 
     @property
@@ -79,7 +77,6 @@ class Plan:
 
     @property
     def flops(self) -> float:
-        """Of the whole run."""
         return self.flops_a_step * self.n_steps * self.mean_share
 
     @property

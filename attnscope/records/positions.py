@@ -38,7 +38,6 @@ class PositionTable:
             object.__setattr__(self, name, array)
 
     def arrays(self) -> dict[str, NDArray[np.float32]]:
-        """Its numbers by name."""
         return {kind.name: getattr(self, kind.name) for kind in fields(self) if kind.name not in _WORDS}
 
 

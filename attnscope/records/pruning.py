@@ -65,7 +65,6 @@ class PruningProof:
 
     @property
     def sentence(self) -> str:
-        """The proof in words."""
         verdict = (
             "the pruned model gives the same output"
             if self.is_good

@@ -148,7 +148,6 @@ class CollapseCurve:
 
     @property
     def label(self) -> str:
-        """The curve in words."""
         skips = "with skips" if self.has_skips else "no skips"
         return f"{skips}, {'with' if self.has_feed_forward else 'no'} feed-forward"
 

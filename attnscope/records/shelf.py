@@ -87,7 +87,6 @@ class ModelOffer:
 
     @property
     def n_bytes(self) -> int:
-        """Of all files together."""
         return sum(file.n_bytes for file in self.files)
 
     @property

@@ -112,7 +112,6 @@ class SentencePair:
         self.french: list[French] = []
 
     def say(self, text: str) -> Word:
-        """Add one English word."""
         word = Word(text)
         self.english.append(word)
         return word
@@ -122,7 +121,6 @@ class SentencePair:
         self.french.extend(pairs)
 
     def example(self) -> Example:
-        """The finished pair with its links."""
         place = {id(word): index for index, word in enumerate(self.english)}
         french = _smooth(self.french)
         return Example(

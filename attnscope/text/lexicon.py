@@ -32,7 +32,6 @@ class Adjective:
     before_vowel: str = ""
 
     def form(self, gender: Gender, is_plural: bool) -> str:
-        """The French form that agrees."""
         return self.french[(gender == "f") * 2 + is_plural]
 
 

@@ -45,7 +45,6 @@ _BYTES = byte_alphabet()
 
 
 def read_entry(entry: str, notation: Notation) -> PieceReading:
-    """Read one vocabulary entry in its notation."""
     match = _BYTE_ENTRY.fullmatch(entry) if notation.has_byte_entries else None
     if match is not None:
         return PieceReading(data=bytes([int(match[1], 16)]), is_part=True)

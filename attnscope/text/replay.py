@@ -146,7 +146,6 @@ class Splitter:
 
     @property
     def n_rules(self) -> int:
-        """How many merges it has."""
         return len(self.bpe.ranks) if self.bpe is not None else 0
 
     def words(self, text: str) -> list[str]:
@@ -283,7 +282,6 @@ class Splitter:
         return SplitWord(pieces=tuple(pieces), ids=tuple(ids))
 
     def read(self, entry: str) -> str:
-        """An entry of the vocabulary as people read it."""
         id = self._library.token_to_id(entry)
         if id is None or id in self.entries.specials:
             return entry.replace("\u2581", "␣")

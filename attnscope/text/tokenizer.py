@@ -87,7 +87,6 @@ class Tokenizer:
 
     @property
     def entries(self) -> Vocabulary:
-        """The vocabulary as people read it."""
         return self._vocabulary
 
     def has(self, role: str) -> bool:

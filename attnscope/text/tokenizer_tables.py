@@ -263,7 +263,6 @@ def parts_of(lines: Sequence[str], *, is_held_out: bool) -> tuple[list[str], lis
 
 
 def described(name: str, training: Sequence[str], measured: Sequence[str], n_cut: int = 0) -> ComparedText:
-    """The text in numbers."""
     return ComparedText(
         name=name,
         n_characters=sum(map(len, training)),

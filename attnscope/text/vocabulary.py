@@ -32,7 +32,6 @@ _NAME = re.compile(r"<extra_(\d{1,4})>")
 
 
 def sentinel(number: int) -> str:
-    """The literal of one sentinel."""
     return f"<extra_{number}>"
 
 
@@ -44,7 +43,6 @@ def sentinel_ids(library: LibraryTokenizer) -> dict[str, int]:
 
 
 def is_sentinel(piece: str) -> bool:
-    """Whether a piece is the literal of a sentinel."""
     return _NAME.fullmatch(piece) is not None
 
 
@@ -89,12 +87,10 @@ class Vocabulary:
 
     @property
     def library(self) -> LibraryTokenizer:
-        """The tokenizer itself."""
         return self._library
 
     @property
     def notation(self) -> Notation:
-        """How the entries are written."""
         return self._notation
 
     def role(self, role: str) -> int:
@@ -154,7 +150,6 @@ class Vocabulary:
         return piece
 
     def reading(self, id: int) -> PieceReading:
-        """What an id stands for."""
         if self.words and 0 <= id - self.size < len(self.words):
             return PieceReading(data=self.words[id - self.size].encode("utf-8", "replace"))
         reading = self._readings.get(id)

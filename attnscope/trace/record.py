@@ -42,12 +42,10 @@ class SiteRecord(SiteTensors):
 
     @property
     def n_queries(self) -> int:
-        """Rows of the map."""
         return self.q.shape[1]
 
     @property
     def n_keys(self) -> int:
-        """Columns of the map."""
         return self.k.shape[1]
 
     @property
@@ -249,7 +247,6 @@ class TraceProbe(GateProbe):
         self._records |= {site: record for site, record in records.items() if self.wants(site)}
 
     def wants(self, site: SiteKey) -> bool:
-        """Whether the site is recorded."""
         return site in self._wanted
 
     def record(self, site: SiteKey, call: Call, *, lse: Tensor, out: Tensor, is_training: bool) -> None:

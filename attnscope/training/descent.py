@@ -201,5 +201,4 @@ class Descent:
         return loss.detach()
 
     def close(self) -> None:
-        """End its threads."""
         self._workers.close()

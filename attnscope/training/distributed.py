@@ -49,7 +49,6 @@ class Ranks:
         return rows_of(batch, n_rows * self.index // self.n, n_rows * (self.index + 1) // self.n)
 
     def mean(self, value: Tensor) -> Tensor:
-        """The mean over all processes."""
         if self.n == 1:
             return value
         value = value.clone()

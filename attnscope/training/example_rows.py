@@ -54,7 +54,7 @@ class PointedRows:
 
     @property
     def total_lengths(self) -> Ids:
-        """Tokens of each text."""
+        """Tokens of each picture: all have as many."""
         return self.lengths
 
     @property
@@ -132,7 +132,6 @@ class PictureRows:
 
     @property
     def total_lengths(self) -> Ids:
-        """Tokens of each picture: all have as many."""
         _, height, width, _ = self.pixels.shape
         n_patches = (height // self.patch_size) * (width // self.patch_size)
         return np.full(len(self.pixels), 1 + n_patches, dtype=np.int64)
@@ -200,7 +199,6 @@ class TaggedRows:
 
     @property
     def total_lengths(self) -> Ids:
-        """Tokens of each text."""
         return self.lengths
 
     @property
@@ -234,7 +232,6 @@ def tagged_batches(
     held_out: Sequence[TaggedText],
     labels: Sequence[str],
 ) -> ExampleBatches[TaggedRows]:
-    """Batches of texts with a label for each word."""
     sides = (_rows(recipe, tokenizer, texts, labels) for texts in (training, held_out))
     return ExampleBatches.of_recipe(recipe, *sides)
 
@@ -273,7 +270,6 @@ class SentencePairRows:
 
     @property
     def total_lengths(self) -> Ids:
-        """Tokens of each pair."""
         return self.lengths
 
     @property

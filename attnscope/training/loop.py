@@ -173,7 +173,6 @@ class TrainingRun:
 
     @property
     def is_stop_wanted(self) -> bool:
-        """Whether the run was asked to end."""
         return self._is_stop_wanted
 
     @property

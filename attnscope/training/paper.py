@@ -235,7 +235,6 @@ def _n_tokens(example: Example, *, is_joined: bool) -> int:
 
 
 def shape_of(recipe: Recipe, device: torch.device, *, n_tokens: int) -> BatchShape:
-    """The largest batch of a recipe."""
     n_sequences = recipe.training.batch_size
     share = OBJECTIVES[recipe.objective.kind].scored_share(recipe.objective, n_tokens)
     return BatchShape(

@@ -390,7 +390,6 @@ def write_recipe(recipe: Recipe) -> str:
 
 
 def toml_text(value: Value) -> str:
-    """A value as TOML writes it."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):

@@ -336,7 +336,6 @@ class _Tally:
         return float(recipe.training.batch_size * recipe.training.accumulate * recipe.model.max_tokens)
 
     def summary(self, name: str, settings: tuple[tuple[str, str], ...]) -> RunSummary:
-        """The run as it stands."""
         steps = np.array(self._steps, np.float64).reshape(-1, 4)
         looks = np.array(self._looks, np.float64).reshape(-1, 3)
         started, finished = self._started, self._finished

@@ -62,7 +62,6 @@ class HeadGates:
         return sum(len(values) for values in self._log_alpha.values())
 
     def onto(self, batch: Batch, rng: np.random.Generator) -> Batch:
-        """The batch with gates drawn for each of its texts."""
         n_texts, sizes = len(batch.ids), [len(values) for values in self._log_alpha.values()]
         noise = np.concatenate([rng.random(n_texts * n, dtype=np.float32) for n in sizes])
         device = next(iter(self._log_alpha.values())).device

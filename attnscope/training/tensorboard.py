@@ -119,7 +119,6 @@ def record_of(content: bytes) -> bytes:
 
 
 def masked_crc(content: bytes) -> int:
-    """The checksum of a record."""
     crc = 0xFFFFFFFF
     for byte in content:
         crc = _TABLE[(crc ^ byte) & 0xFF] ^ crc >> 8

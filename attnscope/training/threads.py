@@ -34,7 +34,6 @@ class Way(NamedTuple):
 
     @property
     def in_products(self) -> int:
-        """The threads of one product."""
         return 1 if self.is_by_rows else self.n
 
 

@@ -64,7 +64,6 @@ class StepsJob:
         return news if not news.is_passing or self._limit.take() else None
 
     def stop(self) -> None:
-        """Give the pass up."""
         self._steps.close()
         self.is_active = False
 

@@ -30,7 +30,6 @@ class Engine:
         self.desk = Desk(views)
 
     def ready(self) -> Ready:
-        """What this machine offers."""
         devices = ["cpu"]
         if torch.cuda.is_available():
             devices.insert(0, "cuda")

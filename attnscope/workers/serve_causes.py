@@ -142,7 +142,6 @@ def show_lens(request: ShowLens, desk: Desk) -> Iterator[Reply]:
 
 @serves(Ask)
 def answer_question(request: Ask, desk: Desk) -> Iterator[Reply]:
-    """The answer of the open model."""
     answer = ask_model(
         question_named(request.question),
         desk.model,

@@ -29,7 +29,6 @@ def load_model(request: LoadModel, desk: Desk) -> Iterator[Reply]:
 
 @serves(SaveModel)
 def save_model(request: SaveModel, desk: Desk) -> Iterator[Reply]:
-    """Save the open model as a model folder."""
     model = desk.model
     yield Progress(number=request.number, what=f"Saving {model.info.name}")
     model.save(Path(request.folder))
@@ -114,7 +113,6 @@ def try_pruning(request: TryPruning, desk: Desk) -> Iterator[Reply]:
 
 @serves(SavePruned)
 def save_pruned(request: SavePruned, desk: Desk) -> Iterator[Reply]:
-    """Save the copy that was tried."""
     pruned = desk.kept(LastPruned).get(request.tried)
     yield Progress(number=request.number, what=f"Saving {Path(request.folder).name}")
     yield PrunedSaved(number=request.number, report=pruned.save(request.folder))

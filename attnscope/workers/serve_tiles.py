@@ -66,7 +66,6 @@ class HeadTiles:
 
     @property
     def is_grown(self) -> bool:
-        """Whether the pyramid is complete."""
         return self._growing is None
 
     @property
@@ -76,7 +75,6 @@ class HeadTiles:
 
     @property
     def n_bytes(self) -> int:
-        """Memory that the pyramid keeps."""
         return sum(level.levels.numel() for level in self._levels.values())
 
     def grow(self) -> None:

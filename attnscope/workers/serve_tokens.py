@@ -63,7 +63,6 @@ class TokenDesk:
         self.searched: SearchedVocabulary | None = None
 
     def forget_model(self) -> None:
-        """Another model is open."""
         self._own.forget()
         self.searched = None
 
@@ -121,7 +120,6 @@ def show_vocabulary(request: ShowVocabulary, desk: Desk) -> Iterator[Reply]:
 
 @serves(FindPieces)
 def find_in_vocabulary(request: FindPieces, desk: Desk) -> Iterator[Reply]:
-    """The ids that fit."""
     searched = yield from _searched(request.number, desk)
     ids, note = find_pieces(searched, request)
     yield PiecesFound(number=request.number, ids=ids, note=note)

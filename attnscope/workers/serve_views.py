@@ -277,7 +277,6 @@ class TargetComing:
 
 @serves(ShowPicture)
 def show_picture(request: ShowPicture, desk: Desk) -> Iterator[Reply]:
-    """The picture of a text that is a path."""
     seen = picture(desk.model, request.text)
     yield PictureShown(number=request.number, picture=seen)
 

@@ -120,7 +120,6 @@ class BrokenEngine:
         self._failed = failed
 
     def ready(self) -> Ready:
-        """Nothing is offered."""
         return Ready(devices=(), demo_models=())
 
     def handle(self, request: Request) -> Iterator[Reply]:

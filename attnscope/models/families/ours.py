@@ -44,7 +44,6 @@ class LibraryConfig:
         return value
 
     def real(self, key: str) -> float:
-        """A number."""
         value = self.get(key)
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise self.refused(f"{key} is {value!r}", "a number")

@@ -41,7 +41,6 @@ _CLOSE = 1e-4
 
 
 def is_norm(part: nn.Module) -> bool:
-    """Whether a module is called a norm."""
     return isinstance(part, nn.LayerNorm) or "Norm" in type(part).__name__
 
 

@@ -95,7 +95,6 @@ class FrozenPass:
         return before, after + [(part, self._leave) for part in blocks]
 
     def _enter(self, part: nn.Module, arguments: tuple[Any, ...]) -> tuple[Any, ...] | None:
-        """A layer begins."""
         self._layer = _key_of(self._anatomy.blocks, part, self._n_calls[part])
         self._n_calls[part] += 1
         is_first = not self._has_begun

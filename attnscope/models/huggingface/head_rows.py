@@ -348,7 +348,6 @@ def _read(network: HuggingFaceNetwork, anatomy: Anatomy) -> _Reading:
 
 
 def _inside(anatomy: Anatomy) -> set[nn.Module]:
-    """Everything inside the layers."""
     return {part for place in anatomy.blocks.values() for part in place.module.modules()}
 
 

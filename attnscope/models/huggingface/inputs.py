@@ -312,7 +312,6 @@ class TextReader:
         return {"input_ids": rows, "attention_mask": torch.ones_like(rows)}
 
     def encode_target(self, text: str) -> Tokens:
-        """A target with what the model begins it with."""
         prefix = (self._start_id(), *self.special.forced)
         return self.vocabulary.encode(
             text, max_tokens=self.max_target, prefix=prefix, suffix=(), is_target=True
@@ -354,7 +353,6 @@ class PictureVocabulary:
         raise _no_token()
 
     def token(self, id: int) -> Token:
-        """A patch by its number."""
         return Token(id=id, piece=str(id))
 
     def decode(self, ids: Sequence[int]) -> str:
@@ -521,7 +519,6 @@ class SoundReader:
 
     @property
     def vocabulary(self) -> HuggingFaceVocabulary:
-        """The tokens of what is written."""
         return self.words.vocabulary
 
     def encode(self, text: str, target: str | None) -> Inputs:

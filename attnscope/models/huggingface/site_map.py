@@ -64,7 +64,6 @@ class _SiteMap:
 
 
 def _map_sites(model: Any, calls: list[_SeenCall]) -> _SiteMap:
-    """The sites behind the calls of one pass."""
     names = {module: name for name, module in model.named_modules()}
     sites: list[Site] = []
     of_module: dict[nn.Module, list[SiteKey]] = {}
@@ -102,7 +101,6 @@ class SitePass:
         self._n_calls: Counter[nn.Module] = Counter()
 
     def begin(self, part: nn.Module) -> None:
-        """A pass through a part of the model begins."""
         for module in self._map.parts[part]:
             self._n_calls.pop(module, None)
 

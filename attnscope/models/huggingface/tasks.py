@@ -79,7 +79,6 @@ class ModelTask:
 
     @property
     def output_kind(self) -> OutputKind:
-        """What the logits are about."""
         return _KINDS[self.name]
 
     @property
@@ -89,17 +88,14 @@ class ModelTask:
 
     @property
     def is_writing(self) -> bool:
-        """Whether it writes text token by token."""
         return self.output_kind in ("next-token", "translation")
 
     @property
     def reads_pictures(self) -> bool:
-        """Whether its input is a picture."""
         return self.name in ("image-class", "image")
 
     @property
     def has_output(self) -> bool:
-        """Whether it predicts anything."""
         return self.output_kind != "nothing"
 
 

@@ -118,7 +118,6 @@ class HuggingFaceVocabulary:
 
     @property
     def entries(self) -> Vocabulary:
-        """The vocabulary as people read it."""
         return self._entries
 
     def has(self, role: str) -> bool:
@@ -375,7 +374,6 @@ class TokenizerShelf:
 
 @cache
 def shelf() -> TokenizerShelf:
-    """The one of this process."""
     return TokenizerShelf()
 
 

@@ -89,7 +89,6 @@ class RemovalPlan:
 
     @property
     def removed(self) -> tuple[HeadRef, ...]:
-        """Every head that goes."""
         return tuple(head for plan in self.sites for head in plan.removed)
 
     @property

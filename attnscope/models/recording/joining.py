@@ -142,7 +142,6 @@ class _Chain:
 
     @property
     def first(self) -> RecordedCall:
-        """The call that it begins with."""
         return self.steps[0].call
 
     @property
@@ -152,7 +151,6 @@ class _Chain:
 
     @property
     def n_queries(self) -> int:
-        """Queries of all its calls."""
         return sum(step.call.record.n_queries for step in self.steps)
 
     def with_next(self, call: RecordedCall) -> "_Chain | None":

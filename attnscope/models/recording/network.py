@@ -56,7 +56,6 @@ class RecordedNetwork:
 
     @property
     def max_tokens(self) -> int:
-        """As many as its text has."""
         return max(len(self.trace.source), len(self.trace.target or ()))
 
     @property

@@ -265,7 +265,6 @@ class _Rows:
         self._n_alone = 0
 
     def add(self, call: Call, lse: Tensor, out: Tensor) -> None:
-        """Keep the new rows."""
         q, k, v, n_before = call.q, call.k, call.v, len(self.parts)
         n_keys, n_new = k.shape[2], q.shape[2]
         keys: tuple[Tensor, Tensor] | None = None
@@ -308,7 +307,6 @@ class RowProbe(GateProbe):
         return site in self._rows
 
     def record(self, site: SiteKey, call: Call, *, lse: Tensor, out: Tensor, is_training: bool) -> None:
-        """Keep the new rows."""
         self._rows[site].add(call, lse, out)
 
     def build_records(self, rows: Sequence[int]) -> dict[SiteKey, SiteRecord] | None:

@@ -75,7 +75,6 @@ def task_options(name: str) -> tuple[str, ...]:
 
 
 def task_tokenizer(task: Task) -> Tokenizer:
-    """The tokenizer that has exactly the words of the task."""
     words = task.vocabulary
     return train_tokenizer(TOKENIZER_KIND, [" ".join(words)], vocab_size=len(words) + len(SPECIALS))
 

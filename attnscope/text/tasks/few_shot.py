@@ -26,7 +26,6 @@ class FewShotTask(DrawnTask):
 
     @property
     def vocabulary(self) -> tuple[str, ...]:
-        """The letters and the digits."""
         return (*string.ascii_lowercase[: self.n_letters], *string.digits[: self.n_values])
 
     def draw(self, rng: random.Random) -> Example:

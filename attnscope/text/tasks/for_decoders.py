@@ -35,7 +35,6 @@ class InductionTask(DrawnTask):
 
     @property
     def vocabulary(self) -> tuple[str, ...]:
-        """Letters and digits."""
         return (*string.ascii_lowercase, *string.digits)
 
     def draw(self, rng: random.Random) -> Example:

@@ -23,7 +23,6 @@ class LargestTask(DrawnTask):
 
     @property
     def vocabulary(self) -> tuple[str, ...]:
-        """The numbers."""
         return tuple(map(str, range(100)))
 
     def draw(self, rng: random.Random) -> Example:

@@ -35,7 +35,6 @@ class NestedListsTask(TaskKind):
 
     @property
     def word_labels(self) -> tuple[str, ...]:
-        """The names that lists may have."""
         return tuple(_LETTERS)
 
     def _draw(self, rng: random.Random, *, is_deeper: bool) -> Example:

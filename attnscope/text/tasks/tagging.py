@@ -54,7 +54,6 @@ class TaggingTask(DrawnTask):
 
     @property
     def word_labels(self) -> tuple[str, ...]:
-        """The parts of speech."""
         return TAGS
 
     def draw(self, rng: random.Random) -> Example:

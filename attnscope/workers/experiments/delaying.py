@@ -142,7 +142,6 @@ class DelayCourse:
         return bool(self.shares) and (self.shares[-1] >= ALL_RIGHT or has_settled(self.shares))
 
     def point(self) -> DelayPoint:
-        """What it has come to."""
         return DelayPoint(
             reader=self.reader,
             distance=self.distance,

@@ -106,7 +106,6 @@ def try_modifications(
 
 
 def modified(model: ModelConfig, one: Modification) -> ModelConfig:
-    """The configuration with what a modification changes."""
     return replace(model, **dict(one.changes))  # type: ignore[arg-type]
 
 
@@ -210,5 +209,4 @@ def translated(module: OwnModule, data: Prepared, bleu: CountBleu) -> float:
 
 
 def held_out_examples() -> list[Example]:
-    """The sentences that are translated."""
     return make_task(_TASK).examples(N_TRANSLATED, seed=0, held_out=True)

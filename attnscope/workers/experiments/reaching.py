@@ -67,7 +67,6 @@ def read_past(question: ReachQuestion, number: int = 0) -> Iterator[ExperimentNe
 
 
 def untrained_decoder(scheme: str, question: ReachQuestion) -> Transformer:
-    """An untrained decoder with one kind of positions."""
     return tiny_decoder(
         scheme,
         n_layers=N_LAYERS,

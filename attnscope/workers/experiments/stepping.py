@@ -125,7 +125,6 @@ class _Trained:
         self._times: list[float] = []
 
     def step(self, ids: Tensor) -> None:
-        """Learn from one batch."""
         begin_s = time.perf_counter()
         self._losses.append(add_gradients(self._module, ids, self._question, self._way))
         self._optimizer.step()

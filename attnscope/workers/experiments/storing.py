@@ -134,7 +134,6 @@ class Ledger:
         return _Held(self, tensor)
 
     def unpack(self, held: "Tensor | _Held") -> Tensor:
-        """The tensor again."""
         return held.tensor if isinstance(held, _Held) else held
 
     def note(self, tensor: Tensor, holders: int) -> None:

@@ -123,7 +123,6 @@ def _finding(
 
 
 def numbers_of(score: BleuScore) -> BleuNumbers:
-    """The score as a record."""
     return BleuNumbers(
         value=score.value,
         low=score.low,
