@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from attnscope.records.lens import LensTable
+from attnscope.records.causes import LensTable
 from attnscope.records.outputs import Candidate
 from attnscope.records.tokens import Token
 

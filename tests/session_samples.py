@@ -10,6 +10,7 @@ from attnscope.records.messages import (
     HeadsShown,
     LoadModel,
     ModelLoaded,
+    OpenText,
     Request,
     ShowHeads,
     Traced,
@@ -18,7 +19,6 @@ from attnscope.records.messages import (
 from attnscope.records.models import ModelInfo, Sample
 from attnscope.records.outputs import Candidate, Comparison, Output, Prediction
 from attnscope.records.sites import Gates, HeadRef, Site, Stack
-from attnscope.records.texts import OpenText
 from attnscope.records.tokens import Token, Tokens
 from attnscope.viewmodels.labs.states import LabStates
 from attnscope.viewmodels.query import Requests

@@ -30,9 +30,9 @@ from attnscope.models.inputs import Inputs
 from attnscope.models.model import Model
 from attnscope.models.outputs import log_probabilities
 from attnscope.nn.attention import Probe
+from attnscope.nn.computing import exact
 from attnscope.nn.gating import QuietProbe
-from attnscope.nn.precision import exact
-from attnscope.records.attribution import WishedToken
+from attnscope.records.causes import WishedToken
 from attnscope.records.outputs import Candidate
 from attnscope.records.sites import NO_GATES, Gates
 from attnscope.text.vocabulary import Vocabulary

@@ -70,9 +70,9 @@ from attnscope.models.inputs import Inputs
 from attnscope.models.model import Model
 from attnscope.models.outputs import finite
 from attnscope.nn.block import Block
+from attnscope.nn.computing import exact
 from attnscope.nn.layers import NoHeads, Norm
-from attnscope.nn.precision import exact
-from attnscope.records.attribution import Attribution, Contribution, PartKind
+from attnscope.records.causes import Attribution, Contribution, PartKind
 from attnscope.records.sites import NO_GATES, Gates, HeadRef, Site, SiteKey, Stack, require_heads
 from attnscope.schemes.norms import NORMS
 

@@ -36,9 +36,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from attnscope.nn.computing import map_products, threads_for
 from attnscope.nn.masks import MaskRule
 from attnscope.nn.scores import ScoreRule, log_weights
-from attnscope.nn.threads import map_products, threads_for
 from attnscope.records.axes import axes_of, is_self_attention, tokens_of_site
 from attnscope.records.measures import OFFSET_REACH, SpecialTokens
 from attnscope.records.sites import Site

@@ -29,8 +29,8 @@ from attnscope.models.huggingface.network import HuggingFaceNetwork
 from attnscope.models.inputs import Inputs
 from attnscope.models.model import Model
 from attnscope.models.outputs import log_probabilities
+from attnscope.records.causes import LensTable
 from attnscope.records.interventions import Interventions
-from attnscope.records.lens import LensTable
 from attnscope.records.outputs import Candidate
 from attnscope.records.sites import NO_GATES, Gates, Stack
 from attnscope.records.tokens import Token

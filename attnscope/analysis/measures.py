@@ -47,9 +47,9 @@ from attnscope.analysis.head_sums import (
     sum_site,
 )
 from attnscope.errors import of_wrong_kind
+from attnscope.nn.computing import map_products, threads_for
 from attnscope.nn.long_work import stop_if_unwanted
 from attnscope.nn.scores import log_weights
-from attnscope.nn.threads import map_products, threads_for
 from attnscope.records.axes import is_self_attention
 from attnscope.records.maps import HeadMeasures, SiteGrid
 from attnscope.records.sites import HeadRef, Site, SiteKey, Stack

@@ -49,7 +49,7 @@ from attnscope.analysis.words import find_spans, word_maps
 from attnscope.errors import UserError
 from attnscope.models.model import Model
 from attnscope.models.writing.translating import translate_texts
-from attnscope.nn.precision import exact
+from attnscope.nn.computing import exact
 from attnscope.records.importance import MetricName
 from attnscope.records.sites import NO_GATES, Gates, Site
 from attnscope.records.tokens import Token, Tokens

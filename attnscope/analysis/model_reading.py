@@ -45,8 +45,8 @@ from attnscope.models.outputs import finite, log_probabilities
 from attnscope.models.own import OwnNetwork
 from attnscope.models.passes import evaluating_tokens, hidden_stream
 from attnscope.nn.block import Block
+from attnscope.nn.computing import exact
 from attnscope.nn.hard_concrete import open_probability
-from attnscope.nn.precision import exact
 from attnscope.nn.recurrent import Recurrent
 from attnscope.nn.scoring import OffsetScoring, RampScoring
 from attnscope.nn.transformer import Transformer

@@ -35,7 +35,7 @@ from attnscope.models.model import Model
 from attnscope.models.outputs import best_ids
 from attnscope.models.places import CallPlace, changed_reads
 from attnscope.nn.attention import Probe
-from attnscope.records.attribution import PatchKind, PatchMap, RunName
+from attnscope.records.causes import PatchKind, PatchMap, RunName
 from attnscope.records.importance import PartsDone
 from attnscope.records.models import Form
 from attnscope.records.sites import NO_GATES, Gates, Site, SiteKey, Stack, require_heads

@@ -21,7 +21,7 @@ from attnscope.analysis.measures import row_entropy
 from attnscope.counting import there_are
 from attnscope.errors import UserError
 from attnscope.models.model import Model
-from attnscope.nn.precision import exact
+from attnscope.nn.computing import exact
 from attnscope.records.importance import PartsDone
 from attnscope.records.redundancy import HeadPairs
 from attnscope.records.sites import HeadRef, Stack

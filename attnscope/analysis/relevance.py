@@ -40,8 +40,8 @@ from attnscope.models.huggingface.network import HuggingFaceNetwork
 from attnscope.models.inputs import Inputs
 from attnscope.models.model import Model
 from attnscope.models.outputs import best_ids
+from attnscope.nn.computing import exact
 from attnscope.nn.edits import Edits
-from attnscope.nn.precision import exact
 from attnscope.records.influence import InfluenceMap
 from attnscope.records.interventions import Interventions
 from attnscope.records.sites import NO_GATES, Gates, Site, SiteKey, require_heads

@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from attnscope.errors import UserError
-from attnscope.nn.precision import exact
+from attnscope.nn.computing import exact
 from attnscope.records.influence import InfluenceMap
 from attnscope.records.sites import Site, Stack, require_heads
 from attnscope.records.tokens import Token

@@ -29,8 +29,8 @@ from attnscope.analysis.reading import first_tensor
 from attnscope.errors import NotFiniteError, UserError
 from attnscope.models.places import CallPlace
 from attnscope.nn.block import one_stream
+from attnscope.nn.computing import exact
 from attnscope.nn.edits import Call, Edits
-from attnscope.nn.precision import exact
 from attnscope.nn.scores import scores
 from attnscope.nn.transformer import Transformer
 from attnscope.questions.question import Numbers, Order, PartPath

@@ -37,8 +37,8 @@ from attnscope.errors import UserError
 from attnscope.models.huggingface.head_rows import head_rows, token_tables
 from attnscope.models.huggingface.network import HuggingFaceNetwork
 from attnscope.models.model import Model
+from attnscope.nn.computing import exact
 from attnscope.nn.layers import CrossAttention, Norm, SelfAttention
-from attnscope.nn.precision import exact
 from attnscope.records.importance import PartsDone
 from attnscope.records.redundancy import (
     N_PAIRS,

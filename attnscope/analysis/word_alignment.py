@@ -40,11 +40,10 @@ from attnscope.analysis.words import Span, WordMaps, WordProbe, find_spans, stac
 from attnscope.errors import UserError
 from attnscope.models.model import Model
 from attnscope.models.own import OwnNetwork
-from attnscope.records.alignment import AlignmentRows, GoldCell, GoldPair
 from attnscope.records.intervals import LEVEL
 from attnscope.records.measures import CorpusProgress
 from attnscope.records.sites import Site
-from attnscope.records.word_tables import AlignmentTable
+from attnscope.records.word_tables import AlignmentRows, AlignmentTable, GoldCell, GoldPair
 from attnscope.text.examples import Example
 from attnscope.text.grammar import read_sentence
 from attnscope.trace.trace import Trace

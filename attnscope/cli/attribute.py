@@ -21,7 +21,7 @@ from attnscope.table_text import csv_text
 
 if TYPE_CHECKING:
     from attnscope.models import Model
-    from attnscope.records.attribution import Attribution
+    from attnscope.records.causes import Attribution
     from attnscope.records.charts import CellMap
 
 _BAR_CELLS = 24

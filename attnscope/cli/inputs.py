@@ -50,7 +50,7 @@ def tell_recorded_notes(model: "Model") -> None:
 
 
 def recorded_trace(model: "Model") -> "Trace":
-    from attnscope.models.recording.network import RecordedNetwork
+    from attnscope.models.recording.opening import RecordedNetwork
 
     if not isinstance(model.network, RecordedNetwork):
         raise UserError(f"{model.info.name} is a model.", expected="recorded attention")

@@ -13,7 +13,7 @@ from attnscope.table_text import csv_text
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from attnscope.records.lens import LensTable
+    from attnscope.records.causes import LensTable
 
 _HEADER = (
     "level", "position", "token", "place", "candidate", "candidate_probability",

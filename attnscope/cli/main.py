@@ -170,7 +170,7 @@ def _lost_device(error: BaseException) -> UserError | None:
     """What to tell when an accelerator gave up; nothing is imported for it that was not needed before."""
     if "torch" not in sys.modules:
         return None
-    from attnscope.models.device import lost_device
+    from attnscope.models.machine import lost_device
 
     return lost_device(error)
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from attnscope.cli.terminal import one_line, say, say_json
 from attnscope.counting import bytes_text
 from attnscope.errors import LoadError
-from attnscope.nn.recurrent_choices import OF_TRANSFORMERS
+from attnscope.nn.config_checks import OF_TRANSFORMERS
 from attnscope.outside import open_outside
 from attnscope.records.models import ModelInfo
 from attnscope.records.sites import Site

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from attnscope.models import Model
-    from attnscope.records.attribution import PatchMap
+    from attnscope.records.causes import PatchMap
 
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -120,7 +120,7 @@ def _patch(model: "Model", arguments: argparse.Namespace, target: str | None) ->
     from attnscope.analysis.answers import comparing_position, read_logits, resolve_token
     from attnscope.analysis.flow import check_position
     from attnscope.analysis.patching import Patching, patch_map
-    from attnscope.records.attribution import PatchMap
+    from attnscope.records.causes import PatchMap
 
     gates = parse_gates(arguments.gate, model.sites)
     stack = arguments.stack

@@ -45,7 +45,7 @@ def add_sample_arguments(parser: argparse.ArgumentParser) -> None:
 
 def read_linked(arguments: argparse.Namespace) -> "list[AlignedPair]":
     from attnscope.analysis.gold_links import read_gold_files
-    from attnscope.records.alignment import GoldFiles
+    from attnscope.records.word_tables import GoldFiles
 
     files = GoldFiles(
         pairs=str(arguments.corpus), links=str(arguments.links), counts_from=arguments.links_from

@@ -170,7 +170,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 def run(arguments: argparse.Namespace) -> int:
     """Train, telling the progress; a signal once saves and stops. torchrun may start several."""
     from attnscope.cli.model_tables import recipe_of
-    from attnscope.models.device import choose_device
+    from attnscope.models.machine import choose_device
     from attnscope.training import read_recipe
     from attnscope.training.distributed import joined, ranks_of
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from attnscope.records.attribution import Attribution, Contribution, PatchMap
+from attnscope.records.causes import Attribution, Contribution, PatchMap
 from attnscope.records.charts import CellMap
 from attnscope.records.influence import Method
 from attnscope.records.pictures import Picture

@@ -11,7 +11,7 @@ from PySide6.QtGui import QColor, QPainter, QPen, QPolygonF
 from attnscope.figures.map_layout import MapLayout
 from attnscope.figures.paint_tiles import part_rect
 from attnscope.figures.tile_layout import TileLayout
-from attnscope.records.alignment import GoldCell
+from attnscope.records.word_tables import GoldCell
 from attnscope.viewmodels.maps.map_window import MapWindow
 
 _DARK, _BRIGHT = QColor("#10131a"), QColor("#ffffff")

@@ -5,8 +5,8 @@ Must not import anything of analysis, training or the window.
 
 from attnscope.models.card import ModelCard
 from attnscope.models.checkpoint import read_model_folder, write_model_folder
-from attnscope.models.device import choose_device
 from attnscope.models.inputs import Inputs
+from attnscope.models.machine import choose_device
 from attnscope.models.model import Look, Model
 from attnscope.models.opening import demo_models, load
 

@@ -23,7 +23,7 @@ from attnscope.files import check_manifest, replace_folder, sha256_of
 from attnscope.models.card import ModelCard, check_labels, check_objective
 from attnscope.models.differences import NO_CHANGES, Base, LowRankChanges, put_together, take_apart
 from attnscope.models.inputs import check_roles
-from attnscope.models.memory import refuse_too_large
+from attnscope.models.machine import refuse_too_large
 from attnscope.models.weights import WEIGHTS, fill_own
 from attnscope.nn.building import unfilled_own
 from attnscope.nn.config import ModelConfig

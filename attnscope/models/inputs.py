@@ -28,7 +28,7 @@ class Inputs:
 
     `pattern` is a mask that somebody gave for the self-attention of the source; our own models know it.
     `segments` number the texts that a source is made of, token by token; empty where it is one. Of a picture
-    our own models read `patches`, the numbers of each token (`nn/patches.py`), in the place of ids.
+    our own models read `patches`, the numbers of each token, in the place of ids.
     """
 
     source: Tokens

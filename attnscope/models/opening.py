@@ -9,8 +9,8 @@ from attnscope.collector import collect_as_usual
 from attnscope.errors import LoadError
 from attnscope.hub.shelf import is_model_id, shelf_entries
 from attnscope.models.checkpoint import LoadedFolder, is_model_folder, read_model_config, read_model_folder
-from attnscope.models.device import choose_device
 from attnscope.models.huggingface.cache import find_huggingface
+from attnscope.models.machine import choose_device
 from attnscope.models.model import Model
 from attnscope.models.own import OwnNetwork
 from attnscope.models.weights import WEIGHTS

@@ -15,8 +15,8 @@ from torch import Tensor
 from attnscope.errors import NotFiniteError
 from attnscope.models.inputs import Inputs
 from attnscope.models.network import Network, knowing
+from attnscope.nn.computing import exact
 from attnscope.nn.long_work import stop_if_unwanted
-from attnscope.nn.precision import exact
 from attnscope.records.models import Form
 from attnscope.records.outputs import Candidate, Output, OutputKind, Prediction
 from attnscope.records.tokens import Token

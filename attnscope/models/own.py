@@ -27,9 +27,8 @@ from attnscope.models.writing.writer import OwnWriter, RecomputingWriter, Writer
 from attnscope.nn.attention import Probe
 from attnscope.nn.config import ModelConfig, count_parameters
 from attnscope.nn.copying import UNKNOWN_ID
-from attnscope.nn.embedding_and_head import ANSWER, pointed
+from attnscope.nn.embedding_and_head import ANSWER, behind_memory, pointed
 from attnscope.nn.gating import Guide
-from attnscope.nn.memory_tokens import behind_memory
 from attnscope.nn.own_module import OwnModule
 from attnscope.nn.transformer import Transformer
 from attnscope.records.models import Form, ModelInfo

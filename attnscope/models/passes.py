@@ -18,8 +18,8 @@ from attnscope.models.generate import HearIds, write_greedily
 from attnscope.models.inputs import Inputs
 from attnscope.models.outputs import best_ids
 from attnscope.nn.attention import Probe
+from attnscope.nn.computing import layer_products, threads_for
 from attnscope.nn.own_module import OwnModule
-from attnscope.nn.threads import layer_products, threads_for
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from attnscope.errors import UserError
 from attnscope.models.inputs import Inputs
 from attnscope.nn.config import ModelConfig
-from attnscope.nn.patches import patch_numbers
+from attnscope.nn.embedding_and_head import patch_numbers
 from attnscope.records.pictures import Picture
 from attnscope.records.tokens import Token, Tokens
 from attnscope.text.pictures import fitted_pixels, read_picture

@@ -90,17 +90,17 @@ class ModelConfig:
     of every token, or with pointer so many places in the text, each by a softmax over its tokens
     (`pointed`). `pooling` makes one row of the text (`nn/pooling.py`), where hierarchical ends a
     sentence after each of the token ids `sentence_ends` and may have a `sentence_encoder` between its two
-    poolings. `reads_pair` lets it match two texts (`nn/matching.py`); with two segments it reads two as one.
+    poolings. `reads_pair` lets it match two texts (`nn/pooling.py`); with two segments it reads two as one.
     `n_projected` is the number of slots that stand for the encoder's keys and values, 0 for none: with the
     `slot_kind` projected they are mixtures of tokens (`nn/layers.py`), with inducing learned points that
     have attended to the tokens (`nn/inducing.py`); with latents the encoder's layers are of Perceiver's
     learned latents, which read the tokens. With `n_numbers` a token is a given vector of so
     many numbers, which stays as it is and is projected to d_model, and no learned embedding. With a
     `patch_size` these vectors are patches, so many pixels a side, of a picture of `picture_height` ×
-    `picture_width` pixels, behind a class token (`nn/patches.py`).
+    `picture_width` pixels, behind a class token (`nn/embedding_and_head.py`).
 
     With `memory_tokens` so many learned vectors stand in front of each text, counted among `max_tokens`, and
-    are read like its tokens (`nn/memory_tokens.py`).
+    are read like its tokens (`nn/embedding_and_head.py`).
 
     With `copies_source` an encoder-decoder may copy a token of the source in the place of writing one of the
     vocabulary, by the weights of its last cross-attention (`nn/copying.py`).

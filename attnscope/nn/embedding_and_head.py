@@ -1,19 +1,91 @@
 """The two ends of a Transformer: what a stack reads, and how its stream becomes numbers per piece.
 
 Letters: B batch, T tokens.
+
+Memory tokens: learned vectors in front of a text, read and written like its tokens (Burtsev et al. 2020).
+
+| symbol | meaning                                                        | shape              |
+|--------|----------------------------------------------------------------|--------------------|
+| m      | what is learned                                                | [n_memory, d_model]|
+| ids    | vocab_size … vocab_size + n_memory − 1, then those of the text | [batch, n_tokens]  |
+
+In an encoder they read the text and the text reads them (their section 3.1); in a decoder, where nothing sees
+what follows, only the text reads them: the soft prompt of Lester et al. 2021. They have no position of their
+own, and the text has those that it would have without them; where positions are told by distance, they stand
+in front.
+
+Pictures as the vectors that a model reads: a class token, then the patches line by line.
+
+    pixels   0…255                                        [n, height, width, n_channels], uint8
+    p        pixels of a side of a patch
+    numbers  2 · pixel − 255 of each patch, 0 of the class token      [n, n_tokens, n_channels · p²], int64
+
+Dosovitskiy et al. 2021, equation 1: z_0 = [x_class; x_1 E; …; x_N E] + E_pos.
+A model divides the numbers by 255, which gives −1…1, and projects them with E. No pixel becomes 0 exactly, so
+that no patch is like the class token: what is read of that are the projection's bias and the first of the
+positions, both learned. Numbers stay whole up to the model, so that batches carry them as they carry ids.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
+import numpy as np
 import torch
 import torch.nn.functional as F
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from attnscope.nn.config import GATED, Activation, ModelConfig
 from attnscope.nn.copying import joined_logits
 from attnscope.nn.layers import BlockShape, activate
+from attnscope.records.tokens import Token, Tokens
 from attnscope.schemes.norms import NORMS
 from attnscope.schemes.positions import POSITIONS
+
+SCALE = 255
+
+
+def patch_numbers(pixels: NDArray[np.uint8], patch_size: int) -> NDArray[np.int64]:
+    """The numbers of pictures; raises ValueError where patches do not fill them.
+
+    Within a patch: rows of pixels from top to bottom, each from left to right, the channels of each.
+    """
+    n, height, width, n_channels = pixels.shape
+    p = patch_size
+    if p < 1 or height % p or width % p:
+        raise ValueError(f"patches of {p} px do not fill pictures of {height} × {width}")
+    patches = pixels.reshape(n, height // p, p, width // p, p, n_channels).transpose(0, 1, 3, 2, 4, 5)
+    numbers = patches.reshape(n, -1, p * p * n_channels).astype(np.int64)  # [n, n_patches, n_numbers]
+    numbers = 2 * numbers - SCALE
+    return np.concatenate([np.zeros_like(numbers[:, :1]), numbers], axis=1)
+
+
+def as_vectors(numbers: Tensor, like: Tensor) -> Tensor:
+    """What is projected, −1…1, of the shape of `numbers` and the dtype of `like`."""
+    return numbers.to(like.dtype) / SCALE
+
+
+def n_memory_ids(ids: Tensor, vocab_size: int) -> int:
+    """How many memory tokens stand in front of texts, [batch, n_tokens]; all have the same number."""
+    return int((ids[0] >= vocab_size).sum())
+
+
+def memory_ids(vocab_size: int, n_memory: int) -> range:
+    """The ids of memory tokens: those that no piece has."""
+    return range(vocab_size, vocab_size + n_memory)
+
+
+def memory_piece(id: int, vocab_size: int) -> str:
+    """What the memory token of an id is called: `<m1>`, `<m2>` …"""
+    return f"<m{id - vocab_size + 1}>"
+
+
+def behind_memory(text: Tokens, vocab_size: int, n_memory: int) -> Tokens:
+    known = tuple(
+        Token(id=id, piece=memory_piece(id, vocab_size), is_special=True)
+        for id in memory_ids(vocab_size, n_memory)
+    )
+    return replace(text, tokens=(*known, *text.tokens))
 
 
 def unfilled_embedding(n_rows: int, d_model: int) -> nn.Embedding:

@@ -19,9 +19,8 @@ from attnscope.nn.attention import Probe
 from attnscope.nn.cache import KeyValueCache
 from attnscope.nn.config import ModelConfig
 from attnscope.nn.embedding_and_head import Head
-from attnscope.nn.matching import Matching, OfSecond
 from attnscope.nn.patterns import Pattern
-from attnscope.nn.pooling import Summary
+from attnscope.nn.pooling import Matching, OfSecond, Summary
 from attnscope.records.sites import KeyKind, Site, Stack
 
 

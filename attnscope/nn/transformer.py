@@ -2,7 +2,7 @@
 
     symbol   meaning                              shape
     ids      token ids                            [batch, n_tokens], int64
-             of pictures: numbers of patches      [batch, n_tokens, n_numbers], int64 (`nn/patches.py`)
+             of pictures: numbers of patches      [batch, n_tokens, n_numbers], int64
     valid    False where a token is padding       [batch, n_tokens], bool
     hidden   the stream after the last norm       [batch, n_tokens, d_model]
     logits   one number per piece                 [batch, n_tokens, vocab_size]
@@ -23,16 +23,13 @@ from attnscope.nn.cache import KeyValueCache
 from attnscope.nn.config import ModelConfig
 from attnscope.nn.copying import as_read, copied_pieces, ids_of, with_ids
 from attnscope.nn.dropping import drop
-from attnscope.nn.embedding_and_head import Embedding, Head, unfilled_embedding
+from attnscope.nn.embedding_and_head import Embedding, Head, as_vectors, n_memory_ids, unfilled_embedding
 from attnscope.nn.inducing import Latents
 from attnscope.nn.layers import DistanceBias, Norm, Rotary, block_shape
 from attnscope.nn.masks import build_rule
-from attnscope.nn.matching import Matching
-from attnscope.nn.memory_tokens import n_memory_ids
 from attnscope.nn.own_module import OwnModule
-from attnscope.nn.patches import as_vectors
 from attnscope.nn.patterns import Pattern
-from attnscope.nn.pooling import Summary
+from attnscope.nn.pooling import Matching, Summary
 from attnscope.nn.scores import Bias, SlopeBias
 from attnscope.nn.self_masks import SelfMask, build_self_mask
 from attnscope.nn.weights import fill_weights

@@ -8,14 +8,39 @@ from dataclasses import dataclass
 
 from attnscope.records.interventions import Interventions
 from attnscope.records.maps import HeadMap, HeadMeasures, SelfCheck, SiteGrid
+from attnscope.records.masks import Edge
 from attnscope.records.models import ModelInfo
 from attnscope.records.outputs import Comparison
 from attnscope.records.pictures import Picture
 from attnscope.records.positions import PositionCheck, PositionTable
 from attnscope.records.requests import News, Reply, Request
 from attnscope.records.sites import NO_GATES, Gates, HeadRef, SiteKey
-from attnscope.records.tokens import Tokens
+from attnscope.records.tokens import Token, Tokens
 from attnscope.records.training import TrainingEvent
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenText(Request):
+    """Read a text file; of it as much as any model could use. With `tokens` it is an edge list of them."""
+
+    path: str
+    tokens: tuple[Token, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextOpened(Reply):
+    """A file's text. `n_cut` characters were left out, `n_replaced` bytes were no UTF-8.
+
+    Of an edge list there are the `edges`, or what is wrong with it.
+    """
+
+    name: str
+    text: str
+    n_cut: int = 0
+    n_replaced: int = 0
+    edges: tuple[Edge, ...] = ()
+    fault: str = ""
+
 
 OPEN_MODEL = ""
 """Names the open model in a request."""

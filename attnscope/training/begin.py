@@ -9,7 +9,7 @@ from attnscope import __version__
 from attnscope.errors import LoadError, RecipeError, UserError
 from attnscope.files import replace_file, sweep_temporary
 from attnscope.models.checkpoint import is_model_folder
-from attnscope.models.memory import available_bytes
+from attnscope.models.machine import available_bytes
 from attnscope.models.model import Model
 from attnscope.models.own import OwnNetwork
 from attnscope.nn.building import unfilled_own

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from attnscope.errors import RecipeError
 from attnscope.models.inputs import fitted_pair
-from attnscope.nn.patches import patch_numbers
+from attnscope.nn.embedding_and_head import patch_numbers
 from attnscope.records.tokens import Tokens
 from attnscope.text.corpora import split_pairs
 from attnscope.text.examples import Example

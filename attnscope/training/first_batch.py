@@ -7,7 +7,7 @@ import numpy as np
 from torch import Tensor
 
 from attnscope.models.patches import patch_tokens
-from attnscope.nn.memory_tokens import memory_piece
+from attnscope.nn.embedding_and_head import memory_piece
 from attnscope.paths import resources_folder
 from attnscope.records.plans import BatchCell, BatchRow, FirstBatch
 from attnscope.schemes.objectives import OBJECTIVES

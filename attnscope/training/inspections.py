@@ -22,8 +22,8 @@ from torch import Tensor, nn
 from attnscope.codec import Caps, Codec
 from attnscope.errors import LoadError
 from attnscope.models.checkpoint import read_model_folder
+from attnscope.nn.computing import exact
 from attnscope.nn.layers import Norm
-from attnscope.nn.precision import exact
 from attnscope.outside import open_outside, open_to_append
 from attnscope.records.runs import UPDATE_BINS, Inspection, InspectionHistory, Numbers
 from attnscope.training.run import RunFolder

@@ -18,8 +18,7 @@ import torch
 from torch import nn
 
 from attnscope.collector import collect_as_usual
-from attnscope.models.device import choose_device
-from attnscope.models.memory import map_large_blocks
+from attnscope.models.machine import choose_device, map_large_blocks
 from attnscope.models.model import Model
 from attnscope.nn.config import count_parameters
 from attnscope.nn.layers import running_kept

@@ -11,7 +11,7 @@ import tomllib
 from collections.abc import Mapping
 
 from attnscope.nn.config import ModelConfig
-from attnscope.nn.recurrent_choices import OF_TRANSFORMERS, ignored_choices
+from attnscope.nn.config_checks import OF_TRANSFORMERS, ignored_choices
 from attnscope.strict_toml import parse_toml
 
 _READ = OF_TRANSFORMERS | {"body", "transform_head"}

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from attnscope.errors import LoadError
 from attnscope.models.cost import own_cost
-from attnscope.models.memory import available_bytes
+from attnscope.models.machine import available_bytes
 from attnscope.nn.config import ModelConfig, count_parameters
 from attnscope.nn.memory_on_paper import (
     GRADIENT_BYTES,

@@ -16,8 +16,7 @@ from typing import Any, cast
 
 from attnscope.errors import RecipeError, meant, shown
 from attnscope.nn.config import ModelConfig
-from attnscope.nn.config_checks import ID_LISTS
-from attnscope.nn.recurrent_choices import ignored_choices
+from attnscope.nn.config_checks import ID_LISTS, ignored_choices
 from attnscope.records.models import Form
 from attnscope.records.sites import Stack, is_head_label
 from attnscope.schemes.masks import MASKS

@@ -25,7 +25,7 @@ from statistics import median
 import torch
 
 from attnscope.errors import LoadError, UserError
-from attnscope.models.device import wait_for
+from attnscope.models.machine import wait_for
 from attnscope.nn.config import ModelConfig, count_parameters
 from attnscope.nn.memory_on_paper import WEIGHT_BYTES
 from attnscope.records.plans import Pace

@@ -37,7 +37,7 @@ from attnscope.models.huggingface.config_checks import read_config
 from attnscope.models.huggingface.facts import licence_of
 from attnscope.models.huggingface.weight_files import read_weights, weight_paths
 from attnscope.models.inputs import check_roles
-from attnscope.models.memory import refuse_too_large
+from attnscope.models.machine import refuse_too_large
 from attnscope.models.opening import (
     checkpoint_folders,
     demo_folder,

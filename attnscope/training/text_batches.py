@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 
 from attnscope.counting import plural
 from attnscope.errors import RecipeError
-from attnscope.nn.memory_tokens import memory_ids
+from attnscope.nn.embedding_and_head import memory_ids
 from attnscope.schemes.objectives import OBJECTIVES
 from attnscope.text.tokenizer import Tokenizer
 from attnscope.training.batches import BatchMaker, Ids, Mask, TextBatches, VocabularyIds, masked_batch

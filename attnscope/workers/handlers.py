@@ -12,7 +12,7 @@ from attnscope.crash import CrashWriter
 from attnscope.errors import UserError
 from attnscope.hub.here import carried_models
 from attnscope.models import demo_models
-from attnscope.models.device import lost_device
+from attnscope.models.machine import lost_device
 from attnscope.nn.long_work import Stopped
 from attnscope.records.messages import Failed, Ready
 from attnscope.records.requests import Reply, Request

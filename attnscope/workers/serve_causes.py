@@ -31,11 +31,13 @@ from attnscope.models import Model
 from attnscope.models.pictures import picture_under
 from attnscope.questions import question_named
 from attnscope.records.asking import Answered, Ask
-from attnscope.records.attribution import (
+from attnscope.records.causes import (
     AttributeOutput,
+    LensShown,
     OutputAttributed,
     PatchingNews,
     PatchTexts,
+    ShowLens,
     TextsPatched,
 )
 from attnscope.records.importance import PartsDone
@@ -47,7 +49,6 @@ from attnscope.records.influence import (
     ShowGraph,
     ShowInfluence,
 )
-from attnscope.records.lens import LensShown, ShowLens
 from attnscope.records.messages import OPEN_MODEL
 from attnscope.records.requests import Reply
 from attnscope.records.tokens import Token

@@ -16,7 +16,6 @@ from attnscope.conllu import Tree, read_conllu
 from attnscope.errors import UserError
 from attnscope.last_made import LastMade
 from attnscope.models import Model
-from attnscope.records.alignment import AlignmentShown, GoldFiles, ShowAlignment
 from attnscope.records.findings import (
     OWN_TEXTS,
     CardShown,
@@ -28,6 +27,7 @@ from attnscope.records.findings import (
 )
 from attnscope.records.messages import OPEN_MODEL
 from attnscope.records.requests import Reply
+from attnscope.records.word_tables import AlignmentShown, GoldFiles, ShowAlignment
 from attnscope.workers.desk import Desk, serves, works
 
 

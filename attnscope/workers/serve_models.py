@@ -7,10 +7,18 @@ from attnscope.errors import UserError
 from attnscope.models.pruning import Pruned, pruning, shapes_of
 from attnscope.models.recording.opening import open_source
 from attnscope.records.masks import MAX_SHOWN, edges_from_text, read_edge_list
-from attnscope.records.messages import OPEN_MODEL, LoadModel, ModelLoaded, ModelSaved, Progress, SaveModel
+from attnscope.records.messages import (
+    OPEN_MODEL,
+    LoadModel,
+    ModelLoaded,
+    ModelSaved,
+    OpenText,
+    Progress,
+    SaveModel,
+    TextOpened,
+)
 from attnscope.records.pruning import ForgetPruned, PrunedSaved, PruningTried, SavePruned, TryPruning
 from attnscope.records.requests import Reply
-from attnscope.records.texts import OpenText, TextOpened
 from attnscope.text.files import TextOfFile, read_text_file
 from attnscope.workers.desk import Desk, serves
 

@@ -30,7 +30,7 @@ from attnscope.analysis.relevance import relevance
 from attnscope.analysis.rollout import mean_weights, roll_out, trace_levels
 from attnscope.errors import UserError
 from attnscope.models import Model, load
-from attnscope.nn.precision import exact
+from attnscope.nn.computing import exact
 from attnscope.records.charts import Chart, Series
 from attnscope.records.importance import PartsDone
 from attnscope.studies.runs import QUICK, parameters_said, run_folder, train_study

@@ -12,7 +12,7 @@ from torch import Tensor
 from attnscope.analysis.patching import Patching, patch_map
 from attnscope.errors import UserError
 from attnscope.models.huggingface import anatomy
-from attnscope.records.attribution import PatchMap
+from attnscope.records.causes import PatchMap
 from attnscope.records.sites import NO_GATES, Gates
 
 pytestmark = pytest.mark.filterwarnings("ignore")

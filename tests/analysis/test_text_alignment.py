@@ -22,8 +22,7 @@ from attnscope.analysis.word_alignment import (
     word_spans,
 )
 from attnscope.errors import UserError
-from attnscope.records.alignment import GoldFiles
-from attnscope.records.word_tables import AlignmentTable
+from attnscope.records.word_tables import AlignmentTable, GoldFiles
 
 PAIR = AlignedPair(
     source=SENTENCE,

@@ -38,10 +38,10 @@ from attnscope.models.huggingface.inputs import prepared_pixels, read_extractor,
 from attnscope.models.huggingface.tokenizer_files import read_vocabulary
 from attnscope.one_window import read_wanted
 from attnscope.paths import resources_folder
-from attnscope.records.alignment import GoldFiles
 from attnscope.records.masks import edges_from_text
 from attnscope.records.plans import Pace
 from attnscope.records.runs import RunMark
+from attnscope.records.word_tables import GoldFiles
 from attnscope.settings import read_settings
 from attnscope.text.corpora import read_lines, read_pairs
 from attnscope.text.files import read_text_file

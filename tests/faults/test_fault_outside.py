@@ -193,7 +193,7 @@ _OWN = {
     "viewmodels/help_pages.py",
     "viewmodels/tours/tours.py",
     "workers/serve_tokens.py",
-    "models/memory.py",  # /proc/meminfo
+    "models/machine.py",  # /proc/meminfo
     "models/pruning/huggingface.py",  # what it wrote itself, in a temporary folder
     "hub/fetching.py",  # parts of files that it wrote itself, against their checksums
     "training/metrics.py",  # what it appended itself is cut

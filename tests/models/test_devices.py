@@ -5,9 +5,9 @@ import torch
 from second_device import second_device
 
 from attnscope.errors import UserError
-from attnscope.models.device import choose_device, wait_for
+from attnscope.models.machine import choose_device, wait_for
+from attnscope.nn.computing import exact, has_double
 from attnscope.nn.padded_cells import read_padded
-from attnscope.nn.precision import exact, has_double
 from attnscope.trace.weights import poolable
 from attnscope.training import evaluation
 from attnscope.training.evaluation import has_quick_bfloat16

@@ -8,8 +8,8 @@ from torch import nn
 from torch.nn import functional as F
 
 from attnscope.nn.config import ModelConfig
+from attnscope.nn.config_checks import ignored_choices
 from attnscope.nn.layers import CrossAttention, SelfAttention
-from attnscope.nn.recurrent_choices import ignored_choices
 from attnscope.nn.transformer import Transformer, build_transformer
 
 TINY = ModelConfig(

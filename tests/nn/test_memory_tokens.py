@@ -16,8 +16,8 @@ from attnscope.models.cost import own_cost
 from attnscope.nn.building import build_own
 from attnscope.nn.cache import KeyValueCache
 from attnscope.nn.config import ModelConfig, count_parameters
+from attnscope.nn.embedding_and_head import memory_ids, n_memory_ids
 from attnscope.nn.memory_on_paper import BatchShape, activation_bytes
-from attnscope.nn.memory_tokens import memory_ids, n_memory_ids
 from attnscope.nn.patterns import Dense
 from attnscope.nn.transformer import build_transformer
 from attnscope.schemes.positions import POSITIONS

@@ -7,7 +7,7 @@ import torch
 from attnscope.errors import RecipeError
 from attnscope.nn.building import build_own
 from attnscope.nn.config import ModelConfig, count_parameters
-from attnscope.nn.patches import patch_numbers
+from attnscope.nn.embedding_and_head import patch_numbers
 
 
 def _config(**changes: object) -> ModelConfig:

@@ -10,8 +10,7 @@ from attnscope.errors import RecipeError
 from attnscope.nn.config import ModelConfig, count_parameters
 from attnscope.nn.layers import Projection
 from attnscope.nn.masks import MaskRule, build_rule
-from attnscope.nn.matching import Matching
-from attnscope.nn.pooling import AttentionPool, Summary, pooled_evenly, sentence_reach
+from attnscope.nn.pooling import AttentionPool, Matching, Summary, pooled_evenly, sentence_reach
 from attnscope.nn.transformer import Transformer, build_transformer
 from attnscope.records.sites import NO_GATES
 from attnscope.trace.record import TraceProbe

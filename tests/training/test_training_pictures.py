@@ -13,7 +13,7 @@ from attnscope.drawn import drawn_picture
 from attnscope.errors import LoadError, RecipeError, UserError
 from attnscope.models.model import Model
 from attnscope.models.pictures import picture_of_tokens
-from attnscope.nn.patches import patch_numbers
+from attnscope.nn.embedding_and_head import patch_numbers
 from attnscope.records.pictures import Picture
 from attnscope.text.tasks import make_task
 from attnscope.training.data import prepare

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from session_samples import SAMPLES, Desk, gates_off, info, ref
 
-from attnscope.records.attribution import (
+from attnscope.records.causes import (
     AttributeOutput,
     Attribution,
     Contribution,

@@ -7,8 +7,8 @@ from lens_samples import table
 from session_samples import Desk, gates_off, ref
 from told import names_told
 
+from attnscope.records.causes import LensShown, ShowLens
 from attnscope.records.interventions import MakeUniform
-from attnscope.records.lens import LensShown, ShowLens
 from attnscope.records.messages import Failed
 from attnscope.viewmodels.causes.layer_lens import (
     LensState,

@@ -8,7 +8,7 @@ from session_samples import Desk, ref
 
 from attnscope.figures.cause_maps import attribution_cells
 from attnscope.figures.colours import DARK, LIGHT
-from attnscope.records.attribution import (
+from attnscope.records.causes import (
     AttributeOutput,
     Attribution,
     Contribution,

@@ -8,7 +8,7 @@ from pytestqt.qtbot import QtBot
 from session_samples import Desk
 
 from attnscope.figures.colours import DARK, LIGHT
-from attnscope.records.lens import LensShown, ShowLens
+from attnscope.records.causes import LensShown, ShowLens
 from attnscope.viewmodels.causes.layer_lens import LensState
 from attnscope.viewmodels.query import Requests
 from attnscope.widgets.causes.lens_view import LensPanel

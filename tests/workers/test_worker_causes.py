@@ -13,7 +13,7 @@ from attnscope.analysis.attribution import attribute_logits
 from attnscope.analysis.patching import Patching, patch_map
 from attnscope.errors import UserError
 from attnscope.models import load
-from attnscope.records.attribution import (
+from attnscope.records.causes import (
     AttributeOutput,
     OutputAttributed,
     PatchingNews,

@@ -8,7 +8,7 @@ from hf_folders import make, save_folder, save_picture
 from worker_tools import ask
 
 from attnscope.models import load
-from attnscope.records.attribution import AttributeOutput, OutputAttributed, PatchTexts, TextsPatched
+from attnscope.records.causes import AttributeOutput, OutputAttributed, PatchTexts, TextsPatched
 from attnscope.records.experiments import CollapseQuestion, ExperimentNews, RunExperiment
 from attnscope.records.influence import InfluenceShown, ShowInfluence
 from attnscope.records.messages import Failed, LoadModel, TraceText

@@ -3,7 +3,7 @@
 import pytest
 from worker_tools import ask, save_tiny
 
-from attnscope.records.lens import LensShown, ShowLens
+from attnscope.records.causes import LensShown, ShowLens
 from attnscope.records.messages import Failed, LoadModel
 from attnscope.workers.handlers import Engine
 from attnscope.workers.mailbox import Mailbox

@@ -8,12 +8,11 @@ import torch
 from worker_tools import ask, traced_whole
 
 import attnscope
-from attnscope.records.attribution import AttributeOutput
+from attnscope.records.causes import AttributeOutput, ShowLens
 from attnscope.records.findings import OWN_TEXTS, HeadsMeasured, MeasureHeads
 from attnscope.records.generation import WriteSettings, WriteText
 from attnscope.records.influence import InfluenceShown, ShowInfluence
 from attnscope.records.inside import ShowInside
-from attnscope.records.lens import ShowLens
 from attnscope.records.messages import (
     Failed,
     LoadModel,

@@ -50,9 +50,9 @@ from attnscope.models.huggingface.network import HuggingFaceNetwork
 from attnscope.models.huggingface.proof import example_of
 from attnscope.models.huggingface.writer import takes_argument
 from attnscope.models.places import CallPlace, changed_reads
+from attnscope.nn.computing import exact
 from attnscope.nn.edits import Call
 from attnscope.nn.gating import QuietProbe
-from attnscope.nn.precision import exact
 from attnscope.records.sites import SiteKey, Stack
 
 _N_TEXTS, _N_TOKENS = 16, 11

@@ -21,7 +21,7 @@ from attnscope.models.network import TokensById
 from attnscope.models.outputs import best_ids, token_positions
 from attnscope.models.writing.writer import RecomputingWriter, Writer
 from attnscope.nn.attention import Probe
-from attnscope.nn.threads import layer_products, threads_for
+from attnscope.nn.computing import layer_products, threads_for
 from attnscope.records.models import Form, ModelInfo
 from attnscope.records.outputs import OutputKind
 from attnscope.records.pictures import Picture

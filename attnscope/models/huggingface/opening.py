@@ -40,7 +40,7 @@ from attnscope.models.huggingface.tasks import ModelTask, choose_task, samples_o
 from attnscope.models.huggingface.tokenizer_files import HuggingFaceVocabulary, check_ids, read_vocabulary
 from attnscope.models.huggingface.weight_files import reading_weights, weight_paths
 from attnscope.models.huggingface.writer import can_cache, takes_argument
-from attnscope.models.memory import available_bytes
+from attnscope.models.machine import available_bytes
 from attnscope.models.pruning.huggingface import fitted_class
 from attnscope.models.weights import MAX_ROWS, cast_note, finite_note, other_weights, refuse_whole_numbers
 from attnscope.nn.edits import Call

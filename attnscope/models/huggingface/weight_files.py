@@ -17,7 +17,7 @@ from torch import Tensor
 from attnscope.counting import plural
 from attnscope.errors import LoadError
 from attnscope.models.huggingface.cache import contained_file
-from attnscope.models.memory import available_bytes
+from attnscope.models.machine import available_bytes
 from attnscope.nn.long_work import stoppable
 from attnscope.strict_json import as_object, read_json
 from attnscope.trace.tensor_file import read_tensors, refuse_foreign, require_regular_file

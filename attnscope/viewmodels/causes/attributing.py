@@ -8,7 +8,7 @@ from typing import Literal
 from psygnal import Signal, SignalGroup
 
 from attnscope.counting import number_text
-from attnscope.records.attribution import (
+from attnscope.records.causes import (
     AttributeOutput,
     Attribution,
     Contribution,

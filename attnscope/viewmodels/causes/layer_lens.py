@@ -8,7 +8,7 @@ from typing import Literal, get_args
 
 from psygnal import Signal, SignalGroup
 
-from attnscope.records.lens import LensShown, LensTable, ShowLens
+from attnscope.records.causes import LensShown, LensTable, ShowLens
 from attnscope.records.requests import Reply
 from attnscope.viewmodels.query import Query, Requests
 from attnscope.viewmodels.session.state import Session

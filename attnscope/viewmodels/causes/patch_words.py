@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from attnscope.records.attribution import PatchMap
+from attnscope.records.causes import PatchMap
 from attnscope.records.models import Sample
 
 What = Literal["encoder", "decoder", "head"]

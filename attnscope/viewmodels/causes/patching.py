@@ -8,7 +8,7 @@ from collections.abc import Callable
 from psygnal import Signal, SignalGroup
 
 from attnscope.counting import number_text
-from attnscope.records.attribution import PatchingNews, PatchMap, PatchTexts, TextsPatched, WishedToken
+from attnscope.records.causes import PatchingNews, PatchMap, PatchTexts, TextsPatched, WishedToken
 from attnscope.records.messages import ModelLoaded
 from attnscope.records.outputs import Candidate
 from attnscope.records.requests import Reply

@@ -9,19 +9,19 @@ from pathlib import PurePath
 from psygnal import Signal, SignalGroup
 
 from attnscope.counting import fixed
-from attnscope.records.alignment import (
+from attnscope.records.maps import HeadMap
+from attnscope.records.requests import Reply
+from attnscope.records.sites import HeadRef
+from attnscope.records.tiles import LongMap
+from attnscope.records.word_tables import (
     AlignmentRows,
     AlignmentShown,
+    AlignmentTable,
     GoldCell,
     GoldFiles,
     GoldPair,
     ShowAlignment,
 )
-from attnscope.records.maps import HeadMap
-from attnscope.records.requests import Reply
-from attnscope.records.sites import HeadRef
-from attnscope.records.tiles import LongMap
-from attnscope.records.word_tables import AlignmentTable
 from attnscope.viewmodels.maps.segments import stack_tokens
 from attnscope.viewmodels.maps.word_map import cell_of_words, words_of_tokens
 from attnscope.viewmodels.query import Query, Requests

@@ -9,8 +9,8 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from attnscope.records.alignment import GoldCell
 from attnscope.records.tokens import Token
+from attnscope.records.word_tables import GoldCell
 
 
 def word_starts(tokens: tuple[Token, ...]) -> NDArray[np.intp]:

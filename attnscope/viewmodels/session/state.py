@@ -18,9 +18,11 @@ from attnscope.records.messages import (
     HeadsShown,
     ModelLoaded,
     ModelSaved,
+    OpenText,
     Progress,
     Ready,
     SaveModel,
+    TextOpened,
     Traced,
     TraceText,
 )
@@ -28,7 +30,6 @@ from attnscope.records.models import ModelInfo, Sample
 from attnscope.records.outputs import Comparison, OutputWritten
 from attnscope.records.requests import Reply
 from attnscope.records.sites import NO_GATES, Gates, HeadRef, Stack, check_heads
-from attnscope.records.texts import OpenText, TextOpened
 from attnscope.records.tiles import GridRefined
 from attnscope.records.tokens import Token
 from attnscope.viewmodels.maps.aspect import PLAIN, Aspect, aspect_words

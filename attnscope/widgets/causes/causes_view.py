@@ -38,7 +38,7 @@ from attnscope.figures.plain import plain_piece, plain_text
 from attnscope.figures.spec import FigureSpec
 from attnscope.figures.style import SMALL_PX, font, text_width, type_px
 from attnscope.figures.views.lab import LabFigure
-from attnscope.records.attribution import Contribution, WishedToken
+from attnscope.records.causes import Contribution, WishedToken
 from attnscope.records.outputs import Candidate
 from attnscope.records.tokens import Token
 from attnscope.viewmodels.causes.attributing import PART_ORDERS, AttributingState, part_words

@@ -6,7 +6,7 @@ from PySide6.QtWidgets import QScrollArea, QSizePolicy, QToolTip, QWidget
 
 from attnscope.figures.plain import isolated, plain_piece
 from attnscope.figures.style import NORMAL_PX, SMALL_PX, font, type_px
-from attnscope.records.lens import LensTable
+from attnscope.records.causes import LensTable
 from attnscope.viewmodels.causes.layer_lens import (
     LENS_COLOURS,
     LENS_SHORT,

@@ -21,7 +21,6 @@ from attnscope.figures.colours import COLOUR_MAPS
 from attnscope.figures.paint_gold import paint_gold_mark
 from attnscope.figures.paint_part import MapPart
 from attnscope.figures.plain import plain_piece, query_words
-from attnscope.records.alignment import GoldCell, GoldFiles
 from attnscope.records.interventions import (
     CopyPattern,
     Intervention,
@@ -31,6 +30,7 @@ from attnscope.records.interventions import (
 )
 from attnscope.records.maps import HeadMap
 from attnscope.records.tiles import LongMap
+from attnscope.records.word_tables import GoldCell, GoldFiles
 from attnscope.viewmodels.heads.aligning import ROWS, AligningState
 from attnscope.viewmodels.maps.aggregation import labelled
 from attnscope.viewmodels.maps.map_tiles import MapTiles

@@ -1,4 +1,7 @@
-"""How many threads a pass on a CPU pays for.
+"""How numbers are worked out: where double precision exists, and how many threads a pass on a CPU pays for.
+
+Graphics devices of Apple know no float64: making such a tensor there raises TypeError. Must not import
+anything of the program.
 
 A thread that waits asleep, as ours do beside a window, is woken for every product: some hundred microseconds,
 in which one thread alone does four million multiplications. So a second thread makes a small pass slower, up
@@ -14,6 +17,20 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import torch
+from torch import Tensor
+
+_WITH_DOUBLE = ("cpu", "cuda")
+
+
+def has_double(device: torch.device) -> bool:
+    """Whether tensors of float64 can be made on the device."""
+    return device.type in _WITH_DOUBLE
+
+
+def exact(tensor: Tensor) -> Tensor:
+    """The tensor in float64, on the CPU where its device has no double precision."""
+    return (tensor if has_double(tensor.device) else tensor.cpu()).double()
+
 
 _LEAST_PRODUCTS, _PER_THREAD = 120e6, 30e6
 _LEAST_TOKENS = 24
