@@ -42,7 +42,8 @@ from torch import Tensor, nn
 from attnscope.errors import UserError
 from attnscope.models.model import Model
 from attnscope.nn.config import ModelConfig, count_parameters
-from attnscope.nn.edits import Call, Edits
+from attnscope.nn.edits import Call
+from attnscope.nn.gating import QuietProbe
 from attnscope.nn.scores import scores
 from attnscope.nn.scoring import Scoring
 from attnscope.nn.transformer import Transformer, build_transformer
@@ -330,16 +331,10 @@ def _shift(scheme: PositionScheme) -> tuple[float, Tensor]:
     return float(error), a[first][:, first]
 
 
-class _Looker:
+class _Looker(QuietProbe):
     """Keeps the call of the only layer."""
 
     call: Call
-
-    def gate(self, site: SiteKey) -> Tensor | None:
-        return None
-
-    def edits(self, site: SiteKey) -> Edits | None:
-        return None
 
     def wants(self, site: SiteKey) -> bool:
         return True

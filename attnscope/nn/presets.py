@@ -75,7 +75,6 @@ _GPT_2 = ModelConfig(
 _ROBERTA = replace(
     _BERT_BASE, vocab_size=50_265, n_segments=0, has_pooler=False, transform_head=True, output_bias=True
 )
-_ROBERTA_COUNT = "Counted here with the head that fills in words"
 _T5 = ModelConfig(
     form="encoder-decoder",
     vocab_size=32_128,
@@ -134,96 +133,78 @@ PRESETS = MappingProxyType(
 )
 """Configurations by name."""
 
-_WMT = "WMT 2014 English–German, 4.5 M pairs"
-_WORDS = "BooksCorpus and Wikipedia, 3.3 billion words"
-_WEB = "WebText, 8 M pages, 40 GB"
-_C4 = "C4, 750 GB"
-_LIU = "Liu et al. 2019, sections 3.2 and 5"
-_RADFORD = "Radford et al. 2019, table 2"
-_RAFFEL = "Raffel et al. 2020, sections 2.1 and 3.7"
-_BERT_COUNT = "Counted here with the pooler, without the objectives' heads"
-_GPT_2_COUNT = "The paper's count; the released weights are as counted here"
+_VASWANI = Published(
+    parameters="65 M",
+    data="WMT 2014 English–German, 4.5 M pairs",
+    hardware="8 P100, 12 hours",
+    source="Vaswani et al. 2017, table 3 and section 5",
+    why="65 M would be some 40,700 pieces; the paper says about 37,000",
+)
+_DEVLIN = Published(
+    parameters="110 M",
+    data="BooksCorpus and Wikipedia, 3.3 billion words",
+    hardware="16 TPU chips, 4 days",
+    source="Devlin et al. 2018, appendix A.2",
+    why="Counted here with the pooler, without the objectives' heads",
+)
+_RADFORD = Published(
+    parameters="117 M",
+    data="WebText, 8 M pages, 40 GB",
+    hardware="",
+    source="Radford et al. 2019, table 2",
+    why="The paper's count; the released weights are as counted here",
+)
+_RAFFEL = Published(
+    parameters="60 M",
+    data="C4, 750 GB",
+    hardware="TPU pods",
+    source="Raffel et al. 2020, sections 2.1 and 3.7",
+)
+_LIU = Published(
+    parameters="125 M",
+    data="160 GB of text",
+    hardware="",
+    source="Liu et al. 2019, sections 3.2 and 5",
+    why="Counted here with the head that fills in words",
+)
 
 PUBLISHED = MappingProxyType(
     {
-        "transformer-base": Published(
-            parameters="65 M",
-            data=_WMT,
-            hardware="8 P100, 12 hours",
-            source="Vaswani et al. 2017, table 3 and section 5",
-            why="65 M would be some 40,700 pieces; the paper says about 37,000",
-        ),
-        "transformer-big": Published(
+        "transformer-base": _VASWANI,
+        "transformer-big": replace(
+            _VASWANI,
             parameters="213 M",
-            data=_WMT,
             hardware="8 P100, 3.5 days",
-            source="Vaswani et al. 2017, table 3 and section 5",
             why="213 M would be some 35,800 pieces; the paper says about 37,000",
         ),
-        "bert-base": Published(
-            parameters="110 M",
-            data=_WORDS,
-            hardware="16 TPU chips, 4 days",
-            source="Devlin et al. 2018, appendix A.2",
-            why=_BERT_COUNT,
+        "bert-base": _DEVLIN,
+        "bert-base-masked": replace(
+            _DEVLIN, why="Counted here with the head that fills in words, without the pooler"
         ),
-        "bert-base-masked": Published(
-            parameters="110 M",
-            data=_WORDS,
-            hardware="16 TPU chips, 4 days",
-            source="Devlin et al. 2018, appendix A.2",
-            why="Counted here with the head that fills in words, without the pooler",
-        ),
-        "bert-large": Published(
-            parameters="340 M",
-            data=_WORDS,
-            hardware="64 TPU chips, 4 days",
-            source="Devlin et al. 2018, appendix A.2",
-            why=_BERT_COUNT,
-        ),
+        "bert-large": replace(_DEVLIN, parameters="340 M", hardware="64 TPU chips, 4 days"),
         "gpt": Published(
             parameters="117 M",
             data="BooksCorpus, 7,000 books",
             hardware="8 GPUs, a month",
             source="Radford et al. 2018; the size from Radford et al. 2019, table 2",
         ),
-        "gpt-2": Published(parameters="117 M", data=_WEB, hardware="", source=_RADFORD, why=_GPT_2_COUNT),
-        "gpt-2-medium": Published(
-            parameters="345 M", data=_WEB, hardware="", source=_RADFORD, why=_GPT_2_COUNT
+        "gpt-2": _RADFORD,
+        "gpt-2-medium": replace(_RADFORD, parameters="345 M"),
+        "gpt-2-large": replace(_RADFORD, parameters="762 M"),
+        "gpt-2-xl": replace(_RADFORD, parameters="1,542 M"),
+        "t5-small": _RAFFEL,
+        "t5-base": replace(_RAFFEL, parameters="220 M"),
+        "t5-large": replace(
+            _RAFFEL, parameters="770 M", why="With the shared embedding counted twice it is 770.6 M"
         ),
-        "gpt-2-large": Published(
-            parameters="762 M", data=_WEB, hardware="", source=_RADFORD, why=_GPT_2_COUNT
-        ),
-        "gpt-2-xl": Published(
-            parameters="1,542 M", data=_WEB, hardware="", source=_RADFORD, why=_GPT_2_COUNT
-        ),
-        "t5-small": Published(parameters="60 M", data=_C4, hardware="TPU pods", source=_RAFFEL),
-        "t5-base": Published(parameters="220 M", data=_C4, hardware="TPU pods", source=_RAFFEL),
-        "t5-large": Published(
-            parameters="770 M",
-            data=_C4,
-            hardware="TPU pods",
-            source=_RAFFEL,
-            why="With the shared embedding counted twice it is 770.6 M",
-        ),
-        "t5-3b": Published(
+        "t5-3b": replace(
+            _RAFFEL,
             parameters="3 billion",
-            data=_C4,
-            hardware="TPU pods",
-            source=_RAFFEL,
             why="Rounded; with the shared embedding counted twice it is 2.88 billion",
         ),
-        "t5-11b": Published(parameters="11 billion", data=_C4, hardware="TPU pods", source=_RAFFEL),
-        "roberta-base": Published(
-            parameters="125 M", data="160 GB of text", hardware="", source=_LIU, why=_ROBERTA_COUNT
-        ),
-        "roberta-large": Published(
-            parameters="355 M",
-            data="160 GB of text",
-            hardware="1,024 V100, a day for 100,000 steps",
-            source=_LIU,
-            why=_ROBERTA_COUNT,
-        ),
+        "t5-11b": replace(_RAFFEL, parameters="11 billion"),
+        "roberta-base": _LIU,
+        "roberta-large": replace(_LIU, parameters="355 M", hardware="1,024 V100, a day for 100,000 steps"),
         "xlnet-large": Published(
             parameters="340 M",
             data="32.9 billion pieces",

@@ -62,6 +62,7 @@ class WriteSettings:
 
     @property
     def sentence(self) -> str:
+        """The settings in words."""
         if self.mode == "beams":
             return f"{self.n_beams} beams, length penalty {self.length_penalty:g}"
         if self.mode == "greedy" or self.temperature == 0.0:

@@ -55,6 +55,7 @@ class UseMask:
 
     @property
     def n_allowed(self) -> int:
+        """How many cells are allowed."""
         return int(self.cells.sum())
 
     @property

@@ -63,6 +63,7 @@ from attnscope.training.example_rows import (
     read_and_split_spans,
     read_and_split_tagged,
     sentence_pair_batches,
+    split_texts,
     tagged_batches,
 )
 from attnscope.training.objectives import Batch
@@ -119,10 +120,7 @@ def labelled_of_task(examples: Sequence[Example]) -> list[LabelledText]:
 
 def read_and_split(recipe: Recipe) -> tuple[list[LabelledText], list[LabelledText]]:
     """The texts of a recipe's file, to train on and held out: no text is on both sides."""
-    texts = read_labelled(Path(recipe.data.path))
-    pairs = [(text.text, text) for text in texts]
-    training, held_out = split_pairs(pairs, recipe.data.validation_share)
-    return [text for _, text in training], [text for _, text in held_out]
+    return split_texts(read_labelled(Path(recipe.data.path)), recipe)
 
 
 def labelled_batches(

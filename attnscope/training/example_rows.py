@@ -9,6 +9,7 @@ pairs          two sentences as one text, whether the second follows, and hidden
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -21,6 +22,7 @@ from attnscope.records.tokens import Tokens
 from attnscope.text.corpora import split_pairs
 from attnscope.text.examples import Example
 from attnscope.text.labelled import (
+    LabelledText,
     PointedText,
     TaggedText,
     first_pieces,
@@ -42,24 +44,31 @@ from attnscope.training.batches import (
 from attnscope.training.objectives import Batch
 from attnscope.training.recipe import Recipe
 
+T = TypeVar("T", LabelledText, PointedText, TaggedText)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PointedRows:
-    """Padded texts [n, T], where each may be pointed to, and the tokens meant [n, n_places]."""
+class _PaddedRows:
+    """Padded texts [n, T], and how many tokens each has."""
 
     ids: Ids
     lengths: Ids
-    may_be: Mask
-    places: Ids
 
     @property
     def total_lengths(self) -> Ids:
-        """Tokens of each picture: all have as many."""
         return self.lengths
 
     @property
     def longest_lengths(self) -> Ids:
         return self.lengths
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PointedRows(_PaddedRows):
+    """Where each text may be pointed to, [n, T], and the tokens meant, [n, n_places]."""
+
+    may_be: Mask
+    places: Ids
 
     def batch(self, rows: Ids) -> Batch:
         """The texts of these rows with the places that are meant."""
@@ -74,11 +83,15 @@ class PointedRows:
         )
 
 
-def read_and_split_spans(recipe: Recipe) -> tuple[list[PointedText], list[PointedText]]:
-    """The texts of a recipe's file, to train on and held out: no text is on both sides."""
-    texts = read_spans(Path(recipe.data.path))
+def split_texts(texts: Sequence[T], recipe: Recipe) -> tuple[list[T], list[T]]:
+    """Texts to train on and held out ones: none is on both sides."""
     training, held_out = split_pairs([(text.text, text) for text in texts], recipe.data.validation_share)
     return [text for _, text in training], [text for _, text in held_out]
+
+
+def read_and_split_spans(recipe: Recipe) -> tuple[list[PointedText], list[PointedText]]:
+    """The texts of a recipe's file, to train on and held out: no text is on both sides."""
+    return split_texts(read_spans(Path(recipe.data.path)), recipe)
 
 
 def pointed_batches(
@@ -124,7 +137,10 @@ def _token_of(read: Tokens, stretch: tuple[int, int]) -> int | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PictureRows:
-    """Pictures [n, height, width, n_channels], uint8, and the number of the label of each, [n]."""
+    """Pictures [n, height, width, n_channels], uint8, and the number of the label of each, [n].
+
+    All have as many tokens.
+    """
 
     pixels: NDArray[np.uint8]
     labels: Ids
@@ -190,20 +206,10 @@ _NOT_SCORED = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TaggedRows:
-    """Padded texts; `labels` has the number of a label at each token that is scored, else −1: [n, T] each."""
+class TaggedRows(_PaddedRows):
+    """`labels` has the number of a label at each token that is scored, else −1: [n, T]."""
 
-    ids: Ids
-    lengths: Ids
     labels: Ids
-
-    @property
-    def total_lengths(self) -> Ids:
-        return self.lengths
-
-    @property
-    def longest_lengths(self) -> Ids:
-        return self.lengths
 
     def batch(self, rows: Ids) -> Batch:
         """The texts of these rows with the labels of their words."""
@@ -220,9 +226,7 @@ class TaggedRows:
 
 def read_and_split_tagged(recipe: Recipe) -> tuple[list[TaggedText], list[TaggedText]]:
     """The texts of a recipe's file, to train on and held out: no text is on both sides."""
-    texts = read_tagged(Path(recipe.data.path), recipe.data.column)
-    training, held_out = split_pairs([(text.text, text) for text in texts], recipe.data.validation_share)
-    return [text for _, text in training], [text for _, text in held_out]
+    return split_texts(read_tagged(Path(recipe.data.path), recipe.data.column), recipe)
 
 
 def tagged_batches(
@@ -258,23 +262,11 @@ _PAIRS_SEED = 20_181_012
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SentencePairRows:
-    """Padded pairs `<s>` A `</s>` B `</s>`, which of both each token is of, [n, T] each, and whether B
-    follows A, [n].
-    """
+class SentencePairRows(_PaddedRows):
+    """Pairs `<s>` A `</s>` B `</s>`: which of both each token is of, [n, T], and whether B follows A, [n]."""
 
-    ids: Ids
-    lengths: Ids
     segments: Ids
     is_next: Ids
-
-    @property
-    def total_lengths(self) -> Ids:
-        return self.lengths
-
-    @property
-    def longest_lengths(self) -> Ids:
-        return self.lengths
 
     def batch(self, rows: Ids) -> Batch:
         """The pairs of these rows, of which no token is hidden yet."""
@@ -343,14 +335,14 @@ def _sentence_pair_rows(recipe: Recipe, tokenizer: Tokenizer, pairs: Sequence[Ex
     begin, end = [tokenizer.begin_id], [tokenizer.end_id]
     firsts = tokenizer.encode_lines(pair.source for pair in pairs)
     seconds = tokenizer.encode_lines(pair.target or "" for pair in pairs)
-    fitted_pixels = [
+    fitted = [
         fitted_pair([*begin, *a, *end], [*b, *end], recipe.model.max_tokens)
         for a, b in zip(firsts, seconds, strict=True)
     ]
-    ids, lengths = padded([[*a, *b] for a, b in fitted_pixels], tokenizer.pad_id)
+    ids, lengths = padded([[*a, *b] for a, b in fitted], tokenizer.pad_id)
     return SentencePairRows(
         ids=ids,
         lengths=lengths,
-        segments=padded([[0] * len(a) + [1] * len(b) for a, b in fitted_pixels], 1)[0],
+        segments=padded([[0] * len(a) + [1] * len(b) for a, b in fitted], 1)[0],
         is_next=np.array([bool(pair.is_next) for pair in pairs], dtype=np.int64),
     )

@@ -26,11 +26,7 @@ class EntailmentTask(DrawnTask):
     order: ClassVar[int] = 10
     form: ClassVar[TaskForm] = "encoder"
     labels: ClassVar[tuple[str, ...]] = ("contradiction", "entailment", "neutral")
-
-    @property
-    def vocabulary(self) -> tuple[str, ...]:
-        """Every word that can occur."""
-        return every_word(_NUMBERS, _ANIMALS, _ACTS, _WHERE, *_OPPOSITES)
+    vocabulary: ClassVar[tuple[str, ...]] = every_word(_NUMBERS, _ANIMALS, _ACTS, _WHERE, *_OPPOSITES)
 
     def draw(self, rng: random.Random) -> Example:
         label = rng.choice(self.labels)

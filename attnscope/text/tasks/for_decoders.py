@@ -3,6 +3,7 @@
 import random
 import string
 from dataclasses import dataclass
+from itertools import chain
 from typing import Annotated, ClassVar
 
 from attnscope.errors import RecipeError
@@ -32,10 +33,7 @@ class InductionTask(DrawnTask):
     form: ClassVar[TaskForm] = "decoder"
     min_words: Annotated[int, Range(1, 1000)] = 5
     max_words: Annotated[int, Range(1, 1000)] = 15
-
-    @property
-    def vocabulary(self) -> tuple[str, ...]:
-        return (*string.ascii_lowercase, *string.digits)
+    vocabulary: ClassVar[tuple[str, ...]] = (*string.ascii_lowercase, *string.digits)
 
     def draw(self, rng: random.Random) -> Example:
         n = rng.randint(self.min_words, self.max_words)
@@ -67,10 +65,7 @@ class BracketsTask(DrawnTask):
     form: ClassVar[TaskForm] = "decoder"
     min_pairs: Annotated[int, Range(1, 1000)] = 4
     max_pairs: Annotated[int, Range(1, 1000)] = 12
-
-    @property
-    def vocabulary(self) -> tuple[str, ...]:
-        return tuple("".join(_PAIRS))
+    vocabulary: ClassVar[tuple[str, ...]] = tuple("".join(_PAIRS))
 
     def draw(self, rng: random.Random) -> Example:
         n_left = rng.randint(self.min_pairs, self.max_pairs)
@@ -101,12 +96,13 @@ class AgreementTask(DrawnTask):
     order: ClassVar[int] = 6
     form: ClassVar[TaskForm] = "decoder"
     max_attractors: Annotated[int, Range(0, 100)] = 3
-
-    @property
-    def vocabulary(self) -> tuple[str, ...]:
-        """Every word of the sentences."""
-        nouns = [noun for forms in _NOUN_FORMS for noun in forms]
-        return ("the", *nouns, *_PREPOSITIONS, *_ADJECTIVES, *_VERBS)
+    vocabulary: ClassVar[tuple[str, ...]] = (
+        "the",
+        *chain(*_NOUN_FORMS),
+        *_PREPOSITIONS,
+        *_ADJECTIVES,
+        *_VERBS,
+    )
 
     def draw(self, rng: random.Random) -> Example:
         subject_number = rng.randrange(2)

@@ -20,10 +20,7 @@ class LargestTask(DrawnTask):
     form: ClassVar[TaskForm] = "encoder"
     pointers: ClassVar[tuple[str, ...]] = ("largest",)
     n_members: Annotated[int, Range(2, 20)] = 10
-
-    @property
-    def vocabulary(self) -> tuple[str, ...]:
-        return tuple(map(str, range(100)))
+    vocabulary: ClassVar[tuple[str, ...]] = tuple(map(str, range(100)))
 
     def draw(self, rng: random.Random) -> Example:
         largest = rng.randrange(self.n_members - 1, 100)

@@ -27,15 +27,9 @@ class NestedListsTask(TaskKind):
     form: ClassVar[TaskForm] = "encoder"
     max_depth: Annotated[int, Range(2, 20)] = 4
     more_depth: Annotated[int, Range(1, 20)] = 3
+    vocabulary: ClassVar[tuple[str, ...]] = (*_LETTERS, "(", ")")
 
-    @property
-    def vocabulary(self) -> tuple[str, ...]:
-        """The letters, and both brackets."""
-        return (*_LETTERS, "(", ")")
-
-    @property
-    def word_labels(self) -> tuple[str, ...]:
-        return tuple(_LETTERS)
+    word_labels: ClassVar[tuple[str, ...]] = tuple(_LETTERS)
 
     def _draw(self, rng: random.Random, *, is_deeper: bool) -> Example:
         least = self.max_depth + 1 if is_deeper else min(_LEAST_DEPTH, self.max_depth)

@@ -113,11 +113,7 @@ class AdditionTask(PairTask):
     forms: ClassVar[tuple[TaskForm, ...]] = ("decoder", "encoder-decoder")
     form: TaskForm = "encoder-decoder"
     n_digits: Annotated[int, Range(2, 50)] = 3
-
-    @property
-    def vocabulary(self) -> tuple[str, ...]:
-        """The digits, and the signs."""
-        return (*string.digits, "+", EQUALS)
+    vocabulary: ClassVar[tuple[str, ...]] = (*string.digits, "+", EQUALS)
 
     def pair(self, rng: random.Random) -> tuple[list[str], list[str], Links]:
         n = self.n_digits

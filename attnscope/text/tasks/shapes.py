@@ -22,11 +22,7 @@ class DrawnShapesTask(DrawnTask):
     labels: ClassVar[tuple[str, ...]] = tuple(sorted(DRAWN_KINDS))
     picture_shape: ClassVar[tuple[int, int, int]] = (SIDE, SIDE, 1)
     far_px: Annotated[int, Range(0, 4)] = 2
-
-    @property
-    def vocabulary(self) -> tuple[str, ...]:
-        """Every word of a name."""
-        return WORDS
+    vocabulary: ClassVar[tuple[str, ...]] = WORDS
 
     def draw(self, rng: random.Random) -> Example:
         kind = rng.choice(DRAWN_KINDS)
@@ -51,10 +47,7 @@ class SetAnomalyTask(TaskKind):
     form: ClassVar[TaskForm] = "encoder"
     pointers: ClassVar[tuple[str, ...]] = ("odd one",)
     n_members: Annotated[int, Range(3, 20)] = 10
-
-    @property
-    def vocabulary(self) -> tuple[str, ...]:
-        return SHAPES
+    vocabulary: ClassVar[tuple[str, ...]] = SHAPES
 
     @property
     def vectors(self) -> NDArray[np.float64]:

@@ -52,9 +52,7 @@ class TaggingTask(DrawnTask):
         words += ["the", "a", "her", "them", "it", "want", "wants", "to", "."]
         return tuple(dict.fromkeys(words))
 
-    @property
-    def word_labels(self) -> tuple[str, ...]:
-        return TAGS
+    word_labels: ClassVar[tuple[str, ...]] = TAGS
 
     def draw(self, rng: random.Random) -> Example:
         subject, is_plural = _subject(rng)

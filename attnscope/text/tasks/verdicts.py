@@ -25,11 +25,9 @@ class SentimentTask(DrawnTask):
     order: ClassVar[int] = 8
     form: ClassVar[TaskForm] = "encoder"
     labels: ClassVar[tuple[str, ...]] = ("negative", "neutral", "positive")
-
-    @property
-    def vocabulary(self) -> tuple[str, ...]:
-        """Every word that can occur."""
-        return every_word(_GOOD, _BAD, _PLAIN, _PEOPLE, _THINGS, _DEEDS, _PLACES, ("the", "a", "us", "."))
+    vocabulary: ClassVar[tuple[str, ...]] = every_word(
+        _GOOD, _BAD, _PLAIN, _PEOPLE, _THINGS, _DEEDS, _PLACES, ("the", "a", "us", ".")
+    )
 
     def draw(self, rng: random.Random) -> Example:
         label = rng.choice(self.labels)
@@ -53,11 +51,9 @@ class ReviewsTask(DrawnTask):
     labels: ClassVar[tuple[str, ...]] = ("negative", "positive")
     min_sentences: Annotated[int, Range(1, 100)] = 2
     max_sentences: Annotated[int, Range(1, 100)] = 5
-
-    @property
-    def vocabulary(self) -> tuple[str, ...]:
-        """Every word that can occur."""
-        return every_word(_GOOD, _BAD, _FOOD, _OTHER, _PLAIN, ("the", "was", "."))
+    vocabulary: ClassVar[tuple[str, ...]] = every_word(
+        _GOOD, _BAD, _FOOD, _OTHER, _PLAIN, ("the", "was", ".")
+    )
 
     def draw(self, rng: random.Random) -> Example:
         n = rng.randint(self.min_sentences, self.max_sentences)
