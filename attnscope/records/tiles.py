@@ -25,7 +25,6 @@ from attnscope.records.tokens import Token
 MAX_WHOLE_CELLS = 1024 * 1024
 """A map with more cells is never held as one array of weights: it is shown by tiles."""
 
-Reduction = Literal["max", "mean"]
 Part = tuple[int, int]
 """First and one past the last index of some rows or columns."""
 
@@ -68,7 +67,6 @@ class MapTile:
     levels: NDArray[np.uint8]
     peak: float
     head_peak: float
-    reduce: Reduction = "max"
     is_sampled: bool = False
     row_peaks: NDArray[np.float32] | None = None
     weights: NDArray[np.float32] | None = None
@@ -94,7 +92,7 @@ class MapTile:
         """What one cell of the picture stands for, in words."""
         if self.is_sampled:
             return f"sampled: some of each {self.b:,}×{self.b:,} cells"
-        return "every cell" if self.b == 1 else f"{self.reduce} over {self.b:,}×{self.b:,} cells"
+        return "every cell" if self.b == 1 else f"max over {self.b:,}×{self.b:,} cells"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

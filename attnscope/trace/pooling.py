@@ -183,19 +183,14 @@ class OneHead:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pooled:
-    """Some rows of a map, pooled: for `max` the largest exponents (−inf: nothing allowed) and no counts,
-    for `mean` the sums of weights and the counts of allowed cells; and each row's largest exponent.
-    """
+    """Some rows of a map, pooled: the largest exponents (−inf: nothing allowed), and those of each row."""
 
     values: Tensor
-    counts: Tensor | None
     row_peaks: Tensor
 
     def weights(self) -> Tensor:
         """The pooled weights, NaN where nothing is allowed."""
-        if self.counts is None:
-            return torch.where(self.values.isneginf(), math.nan, self.values.exp())
-        return torch.where(self.counts > 0, self.values / self.counts, math.nan)
+        return torch.where(self.values.isneginf(), math.nan, self.values.exp())
 
 
 def strips(rows: range, b: int) -> Iterator[range]:
@@ -205,13 +200,11 @@ def strips(rows: range, b: int) -> Iterator[range]:
         yield range(start, min(start + n_rows, rows.stop))
 
 
-def pool_strip(head: OneHead, rows: range, cols: range, b: int, *, is_mean: bool = False) -> Pooled:
+def pool_strip(head: OneHead, rows: range, cols: range, b: int) -> Pooled:
     """One strip pooled to blocks of b × b cells, counted from the rectangle's corner."""
     n_blocks = -(-len(cols) // b)
-    device = head.device
-    values = torch.full((-(-len(rows) // b), n_blocks), 0.0 if is_mean else -math.inf, device=device)
-    counts = torch.zeros_like(values) if is_mean else None
-    row_peaks = torch.full((len(rows),), -math.inf, device=device)
+    values = torch.full((-(-len(rows) // b), n_blocks), -math.inf, device=head.device)
+    row_peaks = torch.full((len(rows),), -math.inf, device=head.device)
     for part, place in column_parts(head.reach(rows), cols, b):
         if len(part) % b:
             found = head.exponents(as_slice(rows), as_slice(part)).T[:, :, None]  # [columns, rows, 1]
@@ -219,12 +212,8 @@ def pool_strip(head: OneHead, rows: range, cols: range, b: int, *, is_mean: bool
             found = head.column_blocks(rows, part, b)  # [b, rows, blocks]
         largest = found.amax(dim=0)  # [rows, blocks]
         torch.maximum(row_peaks, largest.amax(dim=1), out=row_peaks)
-        if counts is None:
-            values[:, place] = _pool_rows(largest, b, is_sum=False)
-        else:
-            counts[:, place] = _pool_rows(found.isneginf().logical_not().sum(dim=0).float(), b, is_sum=True)
-            values[:, place] = _pool_rows(found.exp().sum(dim=0), b, is_sum=True)
-    return Pooled(values=values, counts=counts, row_peaks=row_peaks)
+        values[:, place] = _pool_rows(largest, b)
+    return Pooled(values=values, row_peaks=row_peaks)
 
 
 def column_parts(reach: range, cols: range, b: int) -> Iterator[tuple[range, slice]]:
@@ -241,16 +230,14 @@ def column_parts(reach: range, cols: range, b: int) -> Iterator[tuple[range, sli
         yield range(cols.start + n_whole * b, cols.stop), slice(n_whole, n_whole + 1)
 
 
-def _pool_rows(values: Tensor, b: int, *, is_sum: bool) -> Tensor:
+def _pool_rows(values: Tensor, b: int) -> Tensor:
     """[rows, blocks] to [⌈rows/b⌉, blocks]."""
     n_whole = len(values) // b
     whole = values[: n_whole * b].view(n_whole, b, values.shape[1])
-    found = whole.sum(dim=1) if is_sum else whole.amax(dim=1)
+    found = whole.amax(dim=1)
     if n_whole * b == len(values):
         return found
-    rest = values[n_whole * b :]
-    rest = rest.sum(dim=0, keepdim=True) if is_sum else rest.amax(dim=0, keepdim=True)
-    return torch.cat([found, rest])
+    return torch.cat([found, values[n_whole * b :].amax(dim=0, keepdim=True)])
 
 
 def as_slice(part: range) -> slice:

@@ -30,7 +30,7 @@ from attnscope.records.sites import Site, SiteKey
 from attnscope.records.tiles import is_long
 from attnscope.trace.pooling import OneHead, Pooled, pool_strip, strips
 from attnscope.trace.record import SiteRecord
-from attnscope.trace.weights import Reduction, levels_of_logs, poolable, pooled_levels
+from attnscope.trace.weights import levels_of_logs, poolable, pooled_levels
 
 FINEST_BLOCK = 8
 MAX_SIDE = 4096
@@ -51,7 +51,6 @@ class PyramidLevel:
     levels: Tensor
     peak: float
     row_peaks: Tensor
-    reduce: Reduction
 
 
 def finest_block(n_queries: int, n_keys: int) -> int:
@@ -62,7 +61,7 @@ def finest_block(n_queries: int, n_keys: int) -> int:
     return b
 
 
-def build_pyramid(head: OneHead, reduce: Reduction = "max") -> Iterator[float | PyramidLevel]:
+def build_pyramid(head: OneHead) -> Iterator[float | PyramidLevel]:
     """Every level of one head, the finest first; before it, how far the work is (0…1).
 
     Between two yields lie at most about 50 ms of one core's work.
@@ -74,47 +73,32 @@ def build_pyramid(head: OneHead, reduce: Reduction = "max") -> Iterator[float | 
     done, n_cells = 0, max(1, len(rows) * len(cols))
     for strip in strips(rows, b):
         part = range(0, min(len(cols), -(-head.reach(strip).stop // b) * b))  # beyond it all is forbidden
-        found.append(pool_strip(head, strip, part, b, is_mean=reduce == "mean"))
+        found.append(pool_strip(head, strip, part, b))
         row_peaks[strip.start : strip.stop] = found[-1].row_peaks.exp()
         done += len(strip) * len(cols)
         yield min(done / n_cells, 1.0)
     shape = -(-len(rows) // b), -(-len(cols) // b)
-    yield from _levels(found, shape, row_peaks.cpu(), b, reduce)
+    yield from _levels(found, shape, row_peaks.cpu(), b)
 
 
 def _levels(
-    found: list[Pooled], shape: tuple[int, int], row_peaks: Tensor, b: int, reduce: Reduction
+    found: list[Pooled], shape: tuple[int, int], row_peaks: Tensor, b: int
 ) -> Iterator[float | PyramidLevel]:
     peak = max((_largest(strip) for strip in found), default=0.0)
     levels = torch.zeros(shape, dtype=torch.uint8)
     first = 0
     for strip in found:
         n_rows, n_cols = strip.values.shape
-        levels[first : first + n_rows, :n_cols] = _bytes(strip.values, strip.counts, peak).cpu()
+        levels[first : first + n_rows, :n_cols] = _bytes(strip.values, peak).cpu()
         first += n_rows
         yield 1.0
-    sums, counts = _whole(found, shape) if reduce == "mean" else (None, None)
     found.clear()
     while True:
-        yield PyramidLevel(b=b, levels=levels, peak=peak, row_peaks=row_peaks, reduce=reduce)
+        yield PyramidLevel(b=b, levels=levels, peak=peak, row_peaks=row_peaks)
         if max(levels.shape, default=0) <= SMALLEST_SIDE:
             return
         b *= 2
-        if sums is None or counts is None:
-            levels = halve(levels)
-        else:
-            sums, counts = _halve_sums(sums), _halve_sums(counts)
-            levels = _bytes(sums, counts, peak).cpu()
-
-
-def _whole(found: list[Pooled], shape: tuple[int, int]) -> tuple[Tensor, Tensor]:
-    """The sums and counts of all strips, with zeros where a strip did not reach."""
-
-    def put(parts: list[Tensor]) -> Tensor:
-        return torch.cat([F.pad(part, (0, shape[1] - part.shape[1])) for part in parts])
-
-    counts = [strip.counts for strip in found if strip.counts is not None]
-    return put([strip.values for strip in found]), put(counts)
+        levels = halve(levels)
 
 
 def halve(levels: Tensor) -> Tensor:
@@ -127,30 +111,19 @@ def halve(levels: Tensor) -> Tensor:
     return torch.maximum(rows[:, 0::2], rows[:, 1::2])
 
 
-def _halve_sums(sums: Tensor) -> Tensor:
-    height, width = sums.shape
-    even = F.pad(sums, (0, width % 2, 0, height % 2))
-    rows = even[0::2] + even[1::2]
-    return rows[:, 0::2] + rows[:, 1::2]
-
-
 def _largest(strip: Pooled) -> float:
     """The largest pooled weight of a strip; what is not a number does not count, and of nothing it is 0."""
     if not strip.values.numel():
         return 0.0
-    if strip.counts is not None:
-        return float((strip.values / strip.counts).nan_to_num(0.0, 0.0, 0.0).max())
     largest = float(strip.values.max())
     if not math.isfinite(largest):
         largest = float(strip.values.nan_to_num(nan=-math.inf, posinf=-math.inf, neginf=-math.inf).max())
     return math.exp(largest) if largest > -math.inf else 0.0
 
 
-def _bytes(sums: Tensor, counts: Tensor | None, peak: float) -> Tensor:
-    if counts is not None:
-        return bytes_of(torch.where(counts > 0, sums / counts, math.nan), peak)
-    is_missing = ~(sums.abs() < math.inf)  # forbidden, or not a number
-    levels = sums.exp().mul_(_levels_per_weight(peak)).clamp_(max=254.0).add_(1.5)
+def _bytes(exponents: Tensor, peak: float) -> Tensor:
+    is_missing = ~(exponents.abs() < math.inf)  # forbidden, or not a number
+    levels = exponents.exp().mul_(_levels_per_weight(peak)).clamp_(max=254.0).add_(1.5)
     return levels.masked_fill_(is_missing, 0.0).to(torch.uint8)
 
 

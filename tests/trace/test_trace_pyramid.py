@@ -35,7 +35,7 @@ pytestmark = pytest.mark.slow
 SIZES = ((75, 75), (40, 90), (90, 40))
 
 
-def brute_pool(weights: torch.Tensor, b: int, reduce: str) -> torch.Tensor:
+def brute_pool(weights: torch.Tensor, b: int) -> torch.Tensor:
     n_rows, n_cols = (-(-n // b) for n in weights.shape)
     found = torch.full((n_rows, n_cols), math.nan)
     for i in range(n_rows):
@@ -43,7 +43,7 @@ def brute_pool(weights: torch.Tensor, b: int, reduce: str) -> torch.Tensor:
             block = weights[i * b : (i + 1) * b, j * b : (j + 1) * b]
             block = block[~block.isnan()]
             if len(block):
-                found[i, j] = block.max() if reduce == "max" else block.mean()
+                found[i, j] = block.max()
     return found
 
 
@@ -53,8 +53,8 @@ def assert_same(found: torch.Tensor, expected: torch.Tensor, *, atol: float = 5e
     assert float(difference.max()) <= atol, f"max {difference.max():.3g}, mean {difference.mean():.3g}"
 
 
-def levels_of(head: OneHead, reduce: str = "max") -> list[PyramidLevel]:
-    return [step for step in build_pyramid(head, reduce) if isinstance(step, PyramidLevel)]
+def levels_of(head: OneHead) -> list[PyramidLevel]:
+    return [step for step in build_pyramid(head) if isinstance(step, PyramidLevel)]
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -65,9 +65,8 @@ def test_that_pooled_strips_equal_pooled_weights(kind: str, size: tuple[int, int
         weights = site_weights(record, slice(head, head + 1))[0]
         one = OneHead(record, head)
         for b in (1, 4, 7):
-            for reduce in ("max", "mean"):
-                pooled = pool_strip(one, range(size[0]), range(size[1]), b, is_mean=reduce == "mean")
-                assert_same(pooled.weights(), brute_pool(weights, b, reduce))
+            pooled = pool_strip(one, range(size[0]), range(size[1]), b)
+            assert_same(pooled.weights(), brute_pool(weights, b))
         peaks = weights.nan_to_num(0.0).amax(dim=1)
         assert_same(pooled.row_peaks.exp(), peaks)
 
@@ -85,21 +84,18 @@ def test_that_a_part_of_the_map_is_a_part_of_the_whole(data: st.DataObject, kind
     part = pool_strip(one, rows, cols, b).weights()
     place = slice(first_row // b, (first_row + n_rows) // b), slice(first_col // b, (first_col + n_cols) // b)
     assert_same(part, whole[place])
-    mean = pool_strip(one, rows, cols, b, is_mean=True).weights()
-    assert bool((part.nan_to_num(0.0) >= mean.nan_to_num(0.0) - 1e-6).all())
     exact = one.exponents(slice(rows.start, rows.stop), slice(cols.start, cols.stop))
     assert_same(torch.where(exact.isneginf(), math.nan, exact.exp()), site_weights(record)[1][rows][:, cols])
 
 
-@pytest.mark.parametrize("reduce", ["max", "mean"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_that_every_level_of_a_pyramid_holds_the_pooled_bytes(kind: str, reduce: str) -> None:
+def test_that_every_level_of_a_pyramid_holds_the_pooled_bytes(kind: str) -> None:
     record = long_record(kind, 300, 280)
     weights = site_weights(record, slice(0, 1))[0]
-    levels = levels_of(OneHead(record, 0), reduce)
+    levels = levels_of(OneHead(record, 0))
     assert [level.b for level in levels] == [8]
     for level in levels:
-        expected = brute_pool(weights, level.b, reduce)
+        expected = brute_pool(weights, level.b)
         peak = float(expected.nan_to_num(0.0).max())
         assert level.peak == pytest.approx(peak, rel=1e-5)
         difference = level.levels.int() - bytes_of(expected, peak).int()
@@ -108,14 +104,13 @@ def test_that_every_level_of_a_pyramid_holds_the_pooled_bytes(kind: str, reduce:
         assert_same(level.row_peaks, weights.nan_to_num(0.0).amax(dim=1), atol=1e-5)
 
 
-@pytest.mark.parametrize("reduce", ["max", "mean"])
-def test_that_coarser_levels_are_pooled_from_the_same_weights(reduce: str) -> None:
+def test_that_coarser_levels_are_pooled_from_the_same_weights() -> None:
     record = long_record("padding", 700, 650, n_heads=1)
     weights = site_weights(record)[0]
-    levels = levels_of(OneHead(record, 0), reduce)
+    levels = levels_of(OneHead(record, 0))
     assert [level.b for level in levels] == [8, 16]
     for level in levels:
-        expected = bytes_of(brute_pool(weights, level.b, reduce), level.peak)
+        expected = bytes_of(brute_pool(weights, level.b), level.peak)
         assert int((level.levels.int() - expected.int()).abs().max()) <= 1
 
 
@@ -139,7 +134,7 @@ def test_that_a_sampled_block_never_exceeds_the_largest_of_its_cells(kind: str) 
     weights = site_weights(record, slice(0, 1))[0].nan_to_num(0.0)
     for b, n in ((8, 1), (8, 2), (4, 3)):
         sampled = sample_blocks(one, range(96), range(80), b, n)
-        pooled = brute_pool(weights, b, "max")
+        pooled = brute_pool(weights, b)
         assert sampled.shape == pooled.shape
         if kind != "removed":
             assert bool((sampled.nan_to_num(0.0) <= pooled + 1e-6).all())
@@ -162,7 +157,7 @@ def test_that_thumbnails_hold_the_largest_weights(kind: str) -> None:
     *working, exact = build_thumbnail(one, 20)
     assert exact is not None
     assert all(step is None for step in working)
-    by_8 = brute_pool(weights, 8, "max").nan_to_num(nan=-math.inf)
+    by_8 = brute_pool(weights, 8).nan_to_num(nan=-math.inf)
     expected = torch.nn.functional.adaptive_max_pool2d(by_8[None], 20)[0]
     assert_same(exact, torch.where(expected.isneginf(), math.nan, expected))
     from_level = thumbnail_of(levels_of(one)[0], 20)
@@ -200,13 +195,13 @@ def test_that_one_tile_holds_a_part_in_the_smallest_blocks_that_fit(
     assert part.b == 4  # 27 rows, 24 columns: 2 would do for the columns alone
     for tile in (whole, part):
         weights = site_weights(record)[1][slice(*tile.rows), slice(*tile.cols)]
-        blocks = brute_pool(weights, tile.b, "max")
+        blocks = brute_pool(weights, tile.b)
         peak = float(blocks.nan_to_num(0.0).max())
         assert tile.peak == tile.head_peak == pytest.approx(peak)
         levels = torch.where(blocks.isnan(), 0.0, (1 + 254 * blocks / peak).round())
         assert (torch.from_numpy(tile.levels.astype(np.float32)) - levels).abs().max() <= 1
         assert ((tile.levels == 0) == blocks.isnan().numpy()).all()
-        peaks = brute_pool(weights.nan_to_num(0.0), tile.b, "max").amax(dim=1)
+        peaks = brute_pool(weights.nan_to_num(0.0), tile.b).amax(dim=1)
         assert_same(torch.tensor(tile.row_peaks), peaks)
         assert (tile.weights is None) == (tile.b > 1)
         if tile.weights is not None:

@@ -96,7 +96,7 @@ def test_that_links_are_marked_on_a_figure_of_a_part_of_a_long_map() -> None:
     words = tokens(" ".join("abcdefgh")).tokens
     weights = np.full((4, 4), 0.25, np.float32)
     tile = MapTile(
-        head=ref(0, 0, "cross"), trace=1, rows=(2, 6), cols=(4, 8), b=1, reduce="max",
+        head=ref(0, 0, "cross"), trace=1, rows=(2, 6), cols=(4, 8), b=1,
         levels=np.full((4, 4), 60, np.uint8), peak=0.25, head_peak=0.25, weights=weights,
     )  # fmt: skip
     part = MapPart(tile=tile, queries=words, keys=words)
