@@ -32,9 +32,7 @@ _ABOUT: dict[FollowedBy, str] = {
 }
 
 
-def add_influence_parser(
-    commands: "argparse._SubParsersAction[argparse.ArgumentParser]", method: FollowedBy
-) -> None:
+def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]", method: FollowedBy) -> None:
     parser = commands.add_parser(method, description=_ABOUT[method])
     parser.add_argument("model", metavar="MODEL", help="a demo model's name, a model folder or a run folder")
     parser.add_argument("--text", required=True, help="the text to look at, or the path of a picture")

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from attnscope import __version__, boot
 from attnscope.cli.interrupting import STOPPED, Interrupts
@@ -47,7 +47,8 @@ COMMANDS = {
     "bench": "measure speed on this computer, from a checkout",
     "completion": "print what bash, zsh or fish needs to complete commands, options and names",
 }
-"""Each has its module beside this one, which is imported when its name is given."""
+"""Each has its module beside this one, which is imported when its name is given; but for these:"""
+_IN_ONE = {"rollout": "influence", "flow": "influence", "relevance": "influence"}
 _GONE = {
     "average": (
         "`average` was removed in version 0.10. Use attnscope open RUN instead, for its last checkpoint."
@@ -78,6 +79,20 @@ class Parser(argparse.ArgumentParser):
         raise SystemExit(MENDABLE)
 
 
+def module_of(command: str) -> str:
+    """The module that adds a command's options and runs it."""
+    return f"attnscope.cli.{_IN_ONE.get(command, command)}"
+
+
+def add_command(commands: "argparse._SubParsersAction[Any]", name: str) -> None:
+    """Import a command's module, and have it add the command's options."""
+    add_parser = import_module(module_of(name)).add_parser
+    if name in _IN_ONE:
+        add_parser(commands, name)
+    else:
+        add_parser(commands)
+
+
 def build_parser(given: Sequence[str]) -> argparse.ArgumentParser:
     """The parser for these arguments: it knows the options of the commands that they name."""
     parser = Parser(
@@ -96,7 +111,7 @@ def build_parser(given: Sequence[str]) -> argparse.ArgumentParser:
     opening.set_defaults(run=_open_window)
     for name, meaning in COMMANDS.items():
         if name in given:
-            import_module(f"attnscope.cli.{name}").add_parser(commands)
+            add_command(commands, name)
         else:
             commands.add_parser(name, help=meaning)
     return parser

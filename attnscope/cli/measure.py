@@ -9,7 +9,7 @@ import numpy as np
 
 from attnscope.cli.arguments import output_file, path_of, whole
 from attnscope.cli.inputs import add_input_arguments, load_and_trace, open_model, parse_stack, tell_columns
-from attnscope.cli.samples import read_linked
+from attnscope.cli.samples import add_corpus_argument, add_links_arguments, read_linked
 from attnscope.cli.terminal import say, say_error, say_json
 from attnscope.errors import UserError
 from attnscope.files import replace_file
@@ -148,9 +148,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     parser = commands.add_parser("measure")
     add_input_arguments(parser, needs_text=False)
     parser.add_argument("-f", "--file", type=path_of, metavar="FILE", help="one text, read from a file")
-    parser.add_argument(
-        "--corpus", type=path_of, metavar="FILE", help="texts, one to a line; pairs have a tab between them"
-    )
+    add_corpus_argument(parser)
     parser.add_argument(
         "--repeated",
         type=whole(1, 100_000),
@@ -163,15 +161,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         metavar="FILE",
         help="dependency trees, plain or .gz: relations that heads follow",
     )
-    parser.add_argument(
-        "--links",
-        type=path_of,
-        metavar="FILE",
-        help="gold word links (Pharaoh or talp) of the corpus's pairs",
-    )
-    parser.add_argument(
-        "--links-from", type=int, default=0, choices=(0, 1), help="number of a line's first word"
-    )
+    add_links_arguments(parser)
     parser.add_argument(
         "--special",
         choices=SPECIAL_TOKENS,

@@ -23,11 +23,13 @@ _HELD_OUT_SEED = 1
 _TASKS_WITH_FORMS = ("copy", "reverse", "sort", "addition")
 
 
-def add_sample_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add --corpus, --links, --task and --max-texts."""
+def add_corpus_argument(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--corpus", type=path_of, metavar="FILE", help="texts, one to a line; pairs have a tab between them"
     )
+
+
+def add_links_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--links",
         type=path_of,
@@ -37,6 +39,12 @@ def add_sample_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--links-from", type=int, default=0, choices=(0, 1), help="number of a line's first word"
     )
+
+
+def add_sample_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add --corpus, --links, --task and --max-texts."""
+    add_corpus_argument(parser)
+    add_links_arguments(parser)
     parser.add_argument("--task", help="examples of a built-in task that training never sees")
     parser.add_argument(
         "--max-texts", type=whole(1), default=DEFAULT_TEXTS, metavar="N", help=f"default {DEFAULT_TEXTS}"

@@ -7,7 +7,6 @@ import argparse
 import os
 import random
 from collections.abc import Iterator
-from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -15,7 +14,7 @@ from test_fault_hostile import SEED, TIMES, patience
 from tiny_models import SENTENCE, tiny_model
 
 from attnscope.cli.arguments import real, token_place, whole
-from attnscope.cli.main import COMMANDS, main
+from attnscope.cli.main import COMMANDS, add_command, main
 
 _NUMBERS = ("-1", "0", "1e400", "nan", "-inf", "1" + "0" * 30, "9" * 5_000, "0.5", "", "x", "²", str(2**63))
 _WORDS = (
@@ -66,7 +65,7 @@ def test_that_every_command_is_tried() -> None:
 
 def _options(command: str) -> list[argparse.Action]:
     parser = argparse.ArgumentParser()
-    import_module(f"attnscope.cli.{command}").add_parser(parser.add_subparsers())
+    add_command(parser.add_subparsers(), command)
     (children,) = (action for action in parser._actions if isinstance(action, argparse._SubParsersAction))
     return [a for a in children.choices[command]._actions if a.option_strings and a.nargs != 0]
 

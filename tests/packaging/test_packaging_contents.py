@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from attnscope.cli.main import COMMANDS
+from attnscope.cli.main import COMMANDS, module_of
 from attnscope.schemes.registry import module_names
 from shipping import contents, papers
 
@@ -30,7 +30,7 @@ def test_that_every_module_found_by_its_folder_is_wanted(folder: str, wanted: se
 def test_that_every_command_and_answer_of_the_worker_is_wanted(wanted: set[str]) -> None:
     answers = [name for name in module_names("attnscope.workers") if name.startswith("serve_")]
     assert len(answers) > 3
-    assert {f"attnscope.cli.{name}" for name in COMMANDS} <= wanted
+    assert {module_of(name) for name in COMMANDS} <= wanted
     assert {f"attnscope.workers.{name}" for name in answers} <= wanted
 
 
