@@ -73,7 +73,7 @@ from attnscope.records.asking import Answer
 from attnscope.records.interventions import Interventions
 from attnscope.records.models import ModelInfo, needs_model
 from attnscope.records.sites import STACKS, Gates, HeadRef, SiteKey, Stack, check_heads
-from attnscope.records.tokens import Token
+from attnscope.records.tokens import Token, Tokens
 from attnscope.schemes.masks import MASKS
 from attnscope.trace.record import GateProbe, SiteRecord, TraceProbe
 from attnscope.trace.weights import site_weights
@@ -134,6 +134,18 @@ class ModelReading:
     @property
     def tokens(self) -> tuple[Token, ...]:
         return predicting_tokens(self._inputs)
+
+    @property
+    def source(self) -> Tokens:
+        """The text as it is read."""
+        return self._inputs.source
+
+    def stream(self, stack: str = AUTO) -> Numbers:
+        """`Streams.x` alone, from a pass in which nothing else is watched."""
+        layers = self._parts.layers(self._stack(stack))
+        with watched(reads=layers, gives=layers[-1:]) as seen:
+            self._run()
+        return np.stack([*(seen.read(place) for place in layers), seen.given(layers[-1])])
 
     def streams(self, stack: str = AUTO) -> Streams:
         parts, of_stack = self._parts, self._stack(stack)

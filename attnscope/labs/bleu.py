@@ -13,15 +13,24 @@ drawing the sentences again (Koehn 2004).
 """
 
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from attnscope.counting import plural
-from attnscope.errors import LoadError
 from attnscope.fields import file_line, number, one_of
-from attnscope.labs.lab import BLUE, OLIVE, ORANGE, PURPLE, Lab, LabWords, asked, claimed
+from attnscope.labs.lab import (
+    BLUE,
+    OLIVE,
+    ORANGE,
+    PURPLE,
+    Lab,
+    LabWords,
+    asked,
+    claimed,
+    file_stamp,
+    needs_file,
+)
 from attnscope.records.charts import CellMap, Chart, Series
 from attnscope.records.experiments import (
     NO_ANSWER,
@@ -57,19 +66,6 @@ CLAIM = (
 )
 
 
-def require_file(file: str) -> Path:
-    """The path of a file that is there; raises LoadError for another."""
-    path = Path(file).expanduser()
-    if not path.is_file():
-        raise LoadError(
-            f"There is no file {path}.",
-            kind="missing",
-            expected="a text file with a source, a tab and its translation on each line",
-            action="Choose another file.",
-        )
-    return path
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BleuChoice:
     """What is translated, and how; and the sentence that is looked at."""
@@ -79,7 +75,7 @@ class BleuChoice:
         tip="Pairs of your own: source, tab and translation on each line; lines with the same source are one "
         "sentence with several references. Empty: 60 English–French pairs that come with the program",
         kinds="Pairs (*.tsv *.txt)",
-        read=require_file,
+        read=needs_file("a text file with a source, a tab and its translation on each line"),
     )
     held_out: float = number(
         0.0,
@@ -331,16 +327,7 @@ class Bleu(Lab[BleuChoice, Scored]):
             way=wish.way,
             n_beams=wish.n_beams if wish.way == "beams" else BleuQuestion().n_beams,
             file=wish.file,
-            stamp=_stamp(wish.file),
+            stamp=file_stamp(wish.file),
             held_out=wish.held_out if wish.file else 0.0,
             n_pairs=wish.n_pairs,
         )
-
-
-def _stamp(file: str) -> str:
-    """When a file was changed and its size; empty for none, or where it is gone."""
-    try:
-        stat = Path(file).expanduser().stat() if file else None
-    except OSError:
-        return ""
-    return "" if stat is None else f"{stat.st_mtime_ns} {stat.st_size}"

@@ -6,9 +6,12 @@ says what the lab is called, what it shows and where that comes from. Must not i
 """
 
 from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar, get_args
 
+from attnscope.errors import LoadError
 from attnscope.fields import fields_of, values_of
 from attnscope.records.charts import CellMap, Chart
 from attnscope.records.experiments import ExperimentAnswer, OpenModel, Question
@@ -122,6 +125,29 @@ def asked(question: type[Q], choice: object) -> Q:
     """A question with the settings of a choice; what the choice does not set has its default."""
     names = (setting.name for setting in fields(question) if hasattr(choice, setting.name))
     return question(**{name: getattr(choice, name) for name in names})
+
+
+def needs_file(expected: str) -> Callable[[str], Path]:
+    """What gives the path of a file that is there; for another it raises LoadError with what is expected."""
+
+    def read(file: str) -> Path:
+        path = Path(file).expanduser()
+        if not path.is_file():
+            raise LoadError(
+                f"There is no file {path}.", kind="missing", expected=expected, action="Choose another file."
+            )
+        return path
+
+    return read
+
+
+def file_stamp(file: str) -> str:
+    """When a file was changed and its size; empty for none, or where it is gone."""
+    try:
+        stat = Path(file).expanduser().stat() if file else None
+    except OSError:
+        return ""
+    return "" if stat is None else f"{stat.st_mtime_ns} {stat.st_size}"
 
 
 def claimed(claim: str, answer: ExperimentAnswer) -> str:

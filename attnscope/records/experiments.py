@@ -11,6 +11,7 @@ A question holds all that its finding depends on, so equal questions have equal 
 from dataclasses import dataclass
 from typing import Literal, TypeVar, get_args
 
+from attnscope.records.intervals import Share
 from attnscope.records.modifications import Group
 from attnscope.records.redundancy import CollapseCurve
 from attnscope.records.requests import CountedNews, Request
@@ -488,6 +489,67 @@ class BleuFinding:
     signature: str
 
 
+WordPiece = Literal["last", "first", "mean"]
+"""Of a word of several pieces: which one's row is read, or the mean of all."""
+LabelColumn = Literal["upos", "xpos", "deprel"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProbeQuestion:
+    """Linear probes on every layer of a model for a label of each word, and for the control task.
+
+    `source` names a model, else `model` is the open one, else it is stories-masked. The sentences are those
+    of a file, labels in its `column`, one in four held out, or else of the task tagging. `stamp` tells the
+    file from what it was before.
+    """
+
+    model: str = ""
+    source: str = ""
+    file: str = ""
+    stamp: str = ""
+    column: LabelColumn = "upos"
+    n_sentences: int = 200
+    piece: WordPiece = "last"
+    strength: float = 0.1
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProbeLayer:
+    """The probes after so many layers: shares of held-out words that are right, with their intervals.
+
+    `by_label` is the share of the task among the words of each of the finding's labels.
+    """
+
+    task: Share
+    control: Share
+    selectivity: Share
+    by_label: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProbeFinding:
+    """The layers that are done, the first of which is what enters the first layer, of `n_layers`.
+
+    `majority` and `word_alone` are right without a model: the most frequent label, and the most frequent one
+    of each word. `n_unread` labelled words were cut off or share their pieces.
+    """
+
+    question: ProbeQuestion
+    name: str
+    text: str
+    labels: tuple[str, ...]
+    layers: tuple[ProbeLayer, ...]
+    n_layers: int
+    majority: float
+    word_alone: float
+    n_trained: int
+    n_held_out: int
+    n_sentences_out: int
+    n_unread: int
+    unknown_share: float
+
+
 Question = (
     CollapseQuestion
     | GradientQuestion
@@ -500,6 +562,7 @@ Question = (
     | StoreQuestion
     | StepsQuestion
     | BleuQuestion
+    | ProbeQuestion
 )
 Finding = (
     CollapseFinding
@@ -513,6 +576,7 @@ Finding = (
     | StoreFinding
     | StepsFinding
     | BleuFinding
+    | ProbeFinding
 )
 F = TypeVar("F", bound=Finding)
 

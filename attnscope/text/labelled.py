@@ -191,7 +191,7 @@ def first_pieces(tokens: Sequence[Token], starts: Sequence[int]) -> list[int | N
     found: list[int | None] = []
     at = 0
     for start in starts:
-        while at < len(tokens) and (tokens[at].is_special or tokens[at].end <= start):
+        while at < len(tokens) and tokens[at].end <= start:  # what does not stand in the text ends at 0
             at += 1
         found.append(at if at < len(tokens) else None)
     return found

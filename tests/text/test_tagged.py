@@ -5,7 +5,14 @@ from pathlib import Path
 import pytest
 
 from attnscope.errors import LoadError
-from attnscope.text.labelled import first_pieces, labelled_positions, read_tagged, tag_names, tagged_example
+from attnscope.text.labelled import (
+    first_pieces,
+    labelled_positions,
+    read_tagged,
+    tag_names,
+    tagged,
+    tagged_example,
+)
 from attnscope.text.tasks import make_task, word_labels_of
 from attnscope.text.tokenizer import train_tokenizer
 
@@ -123,3 +130,11 @@ def test_that_reversing_for_an_encoder_labels_each_letter_with_the_mirrored_one(
         assert list(example.word_labels) == example.source.split()[::-1]
         assert example.links == ((0, 4), (1, 3), (2, 2), (3, 1), (4, 0))
         assert tagged_example(example).labels == example.word_labels
+
+
+def test_that_an_unknown_word_is_read_at_its_own_token_and_not_at_the_next_one() -> None:
+    text = tagged(("zebra", "the", "gnu"), ("NOUN", "DET", "NOUN"))
+    tokenizer = train_tokenizer("words", ["the cat"], vocab_size=20)
+    tokens = tokenizer.encode(text.text, add_begin=True, add_end=True).tokens
+    assert [token.piece for token in tokens][1:4] == ["<unk>", "the", "<unk>"]
+    assert first_pieces(tokens, text.starts) == [1, 2, 3]

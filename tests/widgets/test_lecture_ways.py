@@ -180,6 +180,10 @@ _LEADS = {
     "Wiegreffe": "place:Explore: Rollout",
     "inverse square root": "lab:Why warm-up",
     "weighted sum": "lab:A weighted average",
+    "probing": "lab:Probing",
+    "linear classifier": "lab:Probing",
+    "what a layer knows": "lab:Probing",
+    "diagnostic classifier": "lab:Probing",
     "lottery ticket": "help:lecture-words#lottery-ticket-hypothesis",
     "value zeroing": "help:lecture-words#value-zeroing-ablation",
 }

@@ -18,6 +18,7 @@ from attnscope.records.experiments import (
     ExperimentNews,
     Finding,
     OpenModel,
+    ProbeQuestion,
     Question,
     RunExperiment,
 )
@@ -98,7 +99,7 @@ class ExperimentsState:
         if question in self._kept:
             return ExperimentAnswer(finding=self._kept[question], is_exact=True, is_kept=True)
         is_of_model = isinstance(
-            question, CollapseQuestion | BleuQuestion
+            question, CollapseQuestion | BleuQuestion | ProbeQuestion
         )  # another model's finding would mislead
         latest = None if is_of_model else self._latest.get(type(question))
         if question in self._refused:

@@ -147,7 +147,7 @@ class LabPlot(LinePlot):
             ys=series.ys,
             colour=series_colour(self.theme, series.colour),
             label=series.name if series.has_label else "",
-            is_dashed=series.is_quiet,
+            is_dashed=series.is_quiet or series.is_dashed,
             has_points=series.has_points,
         )
 
