@@ -46,6 +46,7 @@ from attnscope.models.own import OwnNetwork
 from attnscope.models.passes import evaluating_tokens, hidden_stream
 from attnscope.nn.block import Block
 from attnscope.nn.computing import exact
+from attnscope.nn.embedding_and_head import CopyingHead
 from attnscope.nn.hard_concrete import open_probability
 from attnscope.nn.recurrent import Recurrent
 from attnscope.nn.scoring import OffsetScoring, RampScoring
@@ -397,8 +398,8 @@ class ModelReading:
     def copied(self) -> Copied:
         network, target = self._network, self._inputs.target
         module = network.module if isinstance(network, OwnNetwork) else None
-        gate = None if module is None else module.head.copy_gate
-        if not isinstance(module, Transformer) or gate is None or target is None:
+        head = None if module is None else module.head
+        if not isinstance(module, Transformer) or not isinstance(head, CopyingHead) or target is None:
             raise UserError(
                 f"{self.model.name} writes every token from its vocabulary and copies none.",
                 expected="a model with copies_source",
@@ -410,7 +411,7 @@ class ModelReading:
             log_p = log_probabilities(module.logits(hidden)).cpu()
             generator = torch.full_like(log_p, -torch.inf)
             generator[:, : module.config.vocab_size] = log_probabilities(module.logits(hidden[:, :d])).cpu()
-            p_write = exact(gate(hidden[:, :d])).cpu()[:, 0].sigmoid()
+            p_write = exact(head.copy_gate(hidden[:, :d])).cpu()[:, 0].sigmoid()
         told = [*target.ids[1:], int(log_p[-1].argmax())]
         weights = found[0][0].mean(dim=0) if found else hidden.new_zeros(n, len(self._inputs.source))
         return Copied(

@@ -67,10 +67,10 @@ def measure_syntax(
             action="Give a larger CoNLL-U file, or another model.",
         )
     table = _Table(model, sites, relations, seed=seed, manner=manner)
-    probe = WordProbe({site.stack for site in sites})
+
     yield CorpusProgress(n_done=0, n_total=len(trees))
     for batch in length_batches(model, _encoded(model, trees)):
-        table.add(batch, trees, probe)
+        table.add(batch, trees)
         yield CorpusProgress(n_done=table.n_texts, n_total=len(trees))
     yield table.finish(name, len(trees), level)
 
@@ -123,7 +123,7 @@ class _Table:
         self._is_causal: dict[int, bool] = {}
         self.n_texts = 0
 
-    def add(self, batch: Sequence[NumberedInputs], trees: Sequence[Tree], probe: WordProbe) -> None:
+    def add(self, batch: Sequence[NumberedInputs], trees: Sequence[Tree]) -> None:
         """Run a batch and count its arcs."""
         device = self._model.device
         maps = []
@@ -137,7 +137,7 @@ class _Table:
             for relation, query, key in _arcs(trees[one.number])
             if relation in self._number
         ]
-        probe.maps = stack_maps(maps, device)
+        probe = WordProbe({site.stack for site in self._sites}, stack_maps(maps, device))
         run_batch(self._model, batch, probe)
         found, total = [], []
         for index, site in enumerate(self._sites):

@@ -101,18 +101,15 @@ def head_weights(subject: OwnSubject, site: SiteKey) -> HeadWeights:
 
     o = exact(module.output.weight.detach())
     scoring = module.scoring
-    queries, scale = of_heads(q), module.d_head**-0.5
-    is_bilinear = scoring is None or scoring.kind.is_bilinear
-    if scoring is not None:
-        scale = scoring.scale
-        if is_bilinear and scoring.learned is not None:
-            queries = exact(scoring.learned.detach()).transpose(1, 2) @ queries
+    queries, is_bilinear = of_heads(q), scoring.kind.is_bilinear
+    if is_bilinear and scoring.learned is not None:
+        queries = exact(scoring.learned.detach()).transpose(1, 2) @ queries
     return HeadWeights(
         q=queries,
         k=of_heads(k)[groups],
         v=of_heads(v)[groups],
         o=o.reshape(len(o), module.n_heads, module.d_head).transpose(0, 1),
-        score_scale=scale if is_bilinear else None,
+        score_scale=scoring.scale if is_bilinear else None,
     )
 
 

@@ -162,13 +162,12 @@ def measure_alignment(
     if rows not in ("predicting", "reading"):
         raise UserError(f"Rows cannot be {rows!r}.", expected="predicting or reading")
     bootstrap = RatioBootstrap(3 * sum(site.n_heads + 1 for site in sites), seed=seed)
-    probe = WordProbe({"cross"})
     n_texts = 0
     yield CorpusProgress(n_done=0, n_total=len(pairs))
     for batch in length_batches(model, _encoded(model, pairs)):
         chosen = [pairs[one.number] for one in batch]
         maps = [_maps(one, pair, rows) for one, pair in zip(batch, chosen, strict=True)]
-        probe.maps = stack_maps(maps, model.device)
+        probe = WordProbe({"cross"}, stack_maps(maps, model.device))
         run_batch(model, batch, probe)
         counts = torch.cat([count_links(probe.between[site.key], chosen) for site in sites], dim=2).cpu()
         above, below = counts.flatten(2).numpy()  # [B, columns] each

@@ -37,15 +37,14 @@ class WordMaps:
 
 
 class WordProbe(QuietProbe):
-    """Weights between words at the sites of some stacks; set `maps` before a pass, read `between` after.
+    """Weights between the words of a batch at the sites of some stacks; read `between` after the pass.
 
     `between` is [batch, n_heads, n_words, n_words], padded with 0. Where a rule is causal, a word sees the
     words before it and itself: `is_causal` says so of each site.
     """
 
-    def __init__(self, stacks: Collection[Stack]) -> None:
-        self._stacks = stacks
-        self.maps: WordMaps | None = None
+    def __init__(self, stacks: Collection[Stack], maps: WordMaps) -> None:
+        self._stacks, self._maps = stacks, maps
         self.between: dict[SiteKey, Tensor] = {}
         self.is_causal: dict[SiteKey, bool] = {}
 
@@ -54,12 +53,10 @@ class WordProbe(QuietProbe):
 
     def record(self, site: SiteKey, call: Call, *, lse: Tensor, out: Tensor, is_training: bool) -> None:
         """Keep the weights between words."""
-        if self.maps is None:
-            raise ValueError("the word maps of the batch are missing")
         logs = log_weights(call.q, call.k, lse, rule=call.rule, score=call.score)
         weights = finite_weights(logs.exp_())  # [B, H, Q, T]
         self.between[site] = (
-            self.maps.to_query[:, None] @ weights @ self.maps.to_key[:, None].transpose(2, 3)
+            self._maps.to_query[:, None] @ weights @ self._maps.to_key[:, None].transpose(2, 3)
         )  # [B, H, W, W]
         self.is_causal[site] = call.rule.is_causal
 

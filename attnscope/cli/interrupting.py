@@ -81,13 +81,13 @@ class TrainingSignals:
 
     def __init__(self, stop: Callable[[int], None], *, may_leave: bool = True) -> None:
         self._stop, self._may_leave = stop, may_leave
-        self._first: int | None = None
+        self._heard: list[int] = []
         self._before: Mapping[int, Any] = {}
 
     @property
     def exit_code(self) -> int:
         """Of a command that was stopped and not done."""
-        return _OF_SIGNALS + (signal.SIGINT if self._first is None else self._first)
+        return _OF_SIGNALS + [*self._heard, signal.SIGINT][0]
 
     def __enter__(self) -> "TrainingSignals":
         numbers: list[int] = [signal.SIGINT, signal.SIGTERM]
@@ -104,8 +104,8 @@ class TrainingSignals:
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         if number == getattr(signal, "SIGHUP", None):
             boot.forget_terminal()
-        if self._first is None:
-            self._first = number
+        self._heard.append(number)
+        if len(self._heard) == 1:
             self._stop(number)
         elif number == signal.SIGINT and self._may_leave:
             raise KeyboardInterrupt

@@ -331,7 +331,7 @@ class Model:
 
         is_grown = hear_target is not None and not change.interventions
         inputs = self._encode(text, target, past_trained=past_trained, hear=hear_inputs if is_grown else None)
-        done, trace = self._run(inputs, change, None if hear is None else hear_records)
+        done, trace = self._run(inputs, change, hear_records)
         try:
             comparison = compare_outputs(self.network, inputs, done, is_changed=bool(change), top=top)
             write = self._writer(inputs, change, comparison, n_continue)
@@ -460,7 +460,7 @@ class Model:
         self,
         inputs: Inputs,
         change: _Change,
-        hear: Callable[[Mapping[SiteKey, SiteRecord]], None] | None = None,
+        hear: Callable[[Mapping[SiteKey, SiteRecord]], object] = lambda _records: None,
     ) -> tuple[Pass, Trace]:
         """One pass with its trace: of the text as it was changed, after the text as it is."""
         probe = TraceProbe(self.sites, change.gates, is_paired=bool(change), edits=change.edits, hear=hear)

@@ -27,7 +27,7 @@ from attnscope.models.writing.writer import OwnWriter, RecomputingWriter, Writer
 from attnscope.nn.attention import Probe
 from attnscope.nn.config import ModelConfig, count_parameters
 from attnscope.nn.copying import UNKNOWN_ID
-from attnscope.nn.embedding_and_head import ANSWER, behind_memory, pointed
+from attnscope.nn.embedding_and_head import ANSWER, CopyingHead, behind_memory, pointed
 from attnscope.nn.gating import Guide
 from attnscope.nn.own_module import OwnModule
 from attnscope.nn.transformer import Transformer
@@ -78,11 +78,12 @@ class OwnPass:
 
     def p_write(self, positions: Sequence[int], copy: int = -1) -> tuple[float, ...]:
         """p_gen at some positions, 0…1 (`nn/copying.py`); only of a model that copies."""
-        gate = self._module.head.copy_gate
-        if gate is None:
+        head = self._module.head
+        if not isinstance(head, CopyingHead):
             raise ValueError("this model copies nothing")
         with torch.no_grad():
-            told = gate(self._hidden[copy, _places(positions), : self._module.config.d_model]).float()
+            stream = self._hidden[copy, _places(positions), : self._module.config.d_model]
+            told = head.copy_gate(stream).float()
         return tuple(told[:, 0].sigmoid().tolist())
 
     def follows(self, copy: int = -1) -> float | None:

@@ -40,13 +40,13 @@ from attnscope.nn.layers import (
     BlockShape,
     CrossAttention,
     FeedForward,
-    Rotary,
     SelfAttention,
     make_attention,
 )
 from attnscope.nn.masks import MaskRule
 from attnscope.nn.mixing import make_mixer
 from attnscope.nn.scores import Bias, RelativeBias
+from attnscope.nn.scoring import Rotary
 from attnscope.records.sites import Stack
 from attnscope.schemes.mixers import MIXERS
 from attnscope.schemes.norms import NORMS

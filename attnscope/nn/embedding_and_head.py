@@ -124,42 +124,65 @@ class Embedding(nn.Module):
 
 
 class Head(nn.Module):
-    """From the stream to one number per piece; `weight` is absent when it is the token embedding.
-
-    A model that tells labels has `labels` and nothing else, one that copies a `copy_gate` besides.
-    """
+    """From the stream to one number per piece; `weight` is absent when it is the token embedding."""
 
     def __init__(self, config: ModelConfig, shape: BlockShape) -> None:
         super().__init__()
         d, n_pieces = config.d_model, config.vocab_size
         # One value per column: gated ones need two, so such a head uses their smooth relative, GELU.
         self.activation: Activation = "gelu" if config.activation in GATED else config.activation
-        self.labels = nn.Linear(d, config.n_labels) if config.n_labels else None
-        self.copy_gate = nn.Linear(d, 1) if config.copies_source else None
-        is_of_pieces = self.labels is None
-        has_transform = config.transform_head and is_of_pieces
-        self.transform = nn.Linear(d, d, bias=config.bias) if has_transform else None
-        self.norm = shape.make_norm() if has_transform else None
-        has_weight = is_of_pieces and not config.tie_embeddings
-        self.weight = nn.Parameter(torch.zeros(n_pieces, d)) if has_weight else None
-        self.bias = nn.Parameter(torch.zeros(n_pieces)) if config.output_bias and is_of_pieces else None
+        self.transform = nn.Linear(d, d, bias=config.bias) if config.transform_head else None
+        self.norm = shape.make_norm() if config.transform_head else None
+        self.weight = None if config.tie_embeddings else nn.Parameter(torch.zeros(n_pieces, d))
+        self.bias = nn.Parameter(torch.zeros(n_pieces)) if config.output_bias else None
 
     def forward(self, hidden: Tensor, embedding: Tensor) -> Tensor:
-        """Logits, [..., vocab_size], or [..., n_labels].
-
-        Behind the stream may stand what is copied (`nn/copying.py`), which may be more than the vocabulary
-        has; without it those of the generator.
-        """
-        if self.copy_gate is not None and hidden.shape[-1] > embedding.shape[1]:
-            stream = hidden[..., : embedding.shape[1]]
-            copied = hidden[..., embedding.shape[1] :]
-            return joined_logits(self(stream, embedding), self.copy_gate(stream), copied)
-        if self.labels is not None:
-            logits: Tensor = self.labels(hidden)
-            return logits
+        """Logits, [..., vocab_size]."""
         if self.transform is not None and self.norm is not None:
             hidden = self.norm(activate(self.transform(hidden), self.activation))
         return F.linear(hidden, embedding if self.weight is None else self.weight, self.bias)
+
+
+class CopyingHead(Head):
+    """A head that may copy what the source says (`nn/copying.py`)."""
+
+    def __init__(self, config: ModelConfig, shape: BlockShape) -> None:
+        super().__init__(config, shape)
+        self.copy_gate = nn.Linear(config.d_model, 1)
+
+    def forward(self, hidden: Tensor, embedding: Tensor) -> Tensor:
+        """Logits, those of the generator, [..., vocab_size], where nothing stands behind the stream.
+
+        Otherwise what is copied stands there, which may be more than the vocabulary has.
+        """
+        generated = super().forward(hidden[..., : embedding.shape[1]], embedding)
+        if hidden.shape[-1] == embedding.shape[1]:
+            return generated
+        stream = hidden[..., : embedding.shape[1]]
+        copied = hidden[..., embedding.shape[1] :]
+        return joined_logits(generated, self.copy_gate(stream), copied)
+
+
+class LabelHead(nn.Module):
+    """From a text's row, or from the stream, to one number per label: of pieces it has nothing."""
+
+    transform = norm = weight = bias = None
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.labels = nn.Linear(config.d_model, config.n_labels)
+
+    def forward(self, hidden: Tensor, _embedding: Tensor) -> Tensor:
+        """Logits, [..., n_labels]."""
+        logits: Tensor = self.labels(hidden)
+        return logits
+
+
+def make_head(config: ModelConfig, shape: BlockShape) -> "Head | LabelHead":
+    """What makes logits of the stream."""
+    if config.n_labels:
+        return LabelHead(config)
+    return CopyingHead(config, shape) if config.copies_source else Head(config, shape)
 
 
 # Pointing to tokens: a softmax over the tokens of the text, not over a vocabulary (Vinyals et al. 2015).

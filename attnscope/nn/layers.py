@@ -43,13 +43,15 @@ from attnscope.nn.long_work import stop_if_unwanted
 from attnscope.nn.masks import MaskRule
 from attnscope.nn.patterns import Intervals
 from attnscope.nn.recall import Segments
-from attnscope.nn.scores import Bias, RelativeBias, ScoreRule, SlopeBias
-from attnscope.nn.scoring import Scoring, SpanChoice
+from attnscope.nn.scores import Bias, RelativeBias, SlopeBias
+from attnscope.nn.scoring import PlainScoring, Rotary, Scoring, SpanChoice
 from attnscope.records.sites import SiteKey, Stack
 from attnscope.schemes.masks import MASKS
 from attnscope.schemes.norms import NORMS
 from attnscope.schemes.positions import POSITIONS, PositionScheme
 from attnscope.schemes.scores import SCORES, Score
+
+_FIRST = {"weight": 1.0, "bias": 0.0}
 
 
 class Norm(nn.Module):
@@ -80,10 +82,8 @@ class Norm(nn.Module):
 
     def fill(self) -> None:
         """First values: gains 1, biases 0, and no batch seen."""
-        if self.weight is not None:
-            self.weight.fill_(1.0)
-        if self.bias is not None:
-            self.bias.zero_()
+        for name, parameter in self.named_parameters(recurse=False):
+            parameter.fill_(_FIRST[name])
         for name, first in self.scheme.running:
             getattr(self, name).fill_(first)
 
@@ -180,7 +180,6 @@ def bias_of_heads(bias: Bias, heads: tuple[int, ...]) -> Bias:
             return bias
 
 
-Rotary = tuple[Tensor, Tensor]
 _OF_GATES: dict[Activation, Activation] = {"reglu": "relu", "geglu": "gelu", "swiglu": "swish"}
 
 
@@ -243,12 +242,12 @@ class BlockShape:
     def make_norm(self) -> Norm:
         return Norm(self.norm, self.d_model, epsilon=self.norm_epsilon, has_bias=self.bias)
 
-    def make_scoring(self, n_heads: int, stack: Stack) -> Scoring | None:
-        """What a site needs for its score; None for the plain scaled product."""
+    def make_scoring(self, n_heads: int, stack: Stack) -> Scoring | PlainScoring:
+        """The score of a site."""
         reach = self.reach if stack in ("encoder", "decoder") else 0
         span_limit = self.span_limit if stack in ("encoder", "decoder") else 0
         if self.score.is_plain and not reach and not span_limit:
-            return None
+            return PlainScoring(self.score, scale=1.0 / math.sqrt(self.d_head))
         return Scoring.made(
             self.score,
             scale=self.score_scale,
@@ -314,12 +313,6 @@ def block_shape(config: ModelConfig) -> BlockShape:
     )
 
 
-def apply_rotary(x: Tensor, cosines: Tensor, signed_sines: Tensor) -> Tensor:
-    """Turn queries or keys `x` [..., n_tokens, d_head] by the angle of their position."""
-    swapped = x.roll(x.shape[-1] // 2, dims=-1)
-    return torch.addcmul(x * cosines.to(x.dtype), swapped, signed_sines.to(x.dtype))
-
-
 class SelfAttention(nn.Module):
     """Attention of a sequence to itself, with one product for queries, keys and values.
 
@@ -354,18 +347,13 @@ class SelfAttention(nn.Module):
             stop_if_unwanted()
         if self.projection is not None:
             (k, v), rule = self.projection(k, v, rule.key_valid), MaskRule()
-        score: ScoreRule | float = 1.0 / math.sqrt(self.d_head)
         bias = None if bias is None else bias_of_heads(bias, self.layout.heads)
         segments = self._learned_segments(rule, x.shape[1], probe)
         if segments is not None:
             remembered = self._read(x.detach(), rotary)[1:] if segments.memory else (k, v)
             (q, k, v), rule, bias = segments.fold((q, k, v), remembered, rule, bias)
-        if self.scoring is not None:
-            q, k = self.scoring.queries(q), self.scoring.keys(k)
-            score = self.scoring.rule(q, bias)
-        elif bias is not None:
-            score = ScoreRule(scale=1.0 / math.sqrt(self.d_head), bias=bias)
-        k, v = for_each_head(k, v, self.layout)
+        q, score = self.scoring.asked(q, bias)
+        k, v = for_each_head(self.scoring.keys(k), v, self.layout)
         if cache is not None:
             k, v = cache.extend(self.site, k, v)
         out = attend(
@@ -397,20 +385,10 @@ class SelfAttention(nn.Module):
     def _read(self, x: Tensor, rotary: Rotary | None) -> tuple[Tensor, Tensor, Tensor]:
         """Queries, keys and values of all heads, [B, ·, T, D], turned to their places."""
         heads = self.qkv(x).unflatten(-1, (-1, self.d_head)).transpose(1, 2)  # [B, H + 2K, T, D]
-        return self._turned(heads, rotary)
-
-    def _turned(self, heads: Tensor, rotary: Rotary | None) -> tuple[Tensor, Tensor, Tensor]:
-        """Queries, keys and values of all heads, by the site's own matrix and turned to their places."""
-        n_turned = self.n_heads + self.n_kv_heads
-        q, k, v = torch.split(heads, [self.n_heads, self.n_kv_heads, self.n_kv_heads], dim=1)
-        if self.scoring is not None:
-            q = self.scoring.turn(q)
+        qk, v = heads[:, : -self.n_kv_heads], heads[:, -self.n_kv_heads :]
         if rotary is None:
-            return q, k, v
-        if self.scoring is not None:
-            return apply_rotary(q, *rotary), apply_rotary(k, *rotary), v
-        turned = apply_rotary(heads[:, :n_turned], *rotary)  # both in one go
-        return turned[:, : self.n_heads], turned[:, self.n_heads :], v
+            return self.scoring.turn(qk[:, : self.n_heads]), qk[:, self.n_heads :], v
+        return *self.scoring.rotated(qk, self.n_heads, rotary), v
 
 
 class CrossAttention(nn.Module):
@@ -446,12 +424,7 @@ class CrossAttention(nn.Module):
         """
         q = self.query(x).unflatten(-1, (-1, self.d_head)).transpose(1, 2)  # [B, H, T, D]
         k, v = self.read_memory(memory, len(x), cache) if read is None else read
-        score: ScoreRule | float = 1.0 / math.sqrt(self.d_head)
-        if self.scoring is not None:
-            q = self.scoring.queries(self.scoring.turn(q))
-            score = self.scoring.rule(q, bias)
-        elif bias is not None:
-            score = ScoreRule(scale=1.0 / math.sqrt(self.d_head), bias=bias)
+        q, score = self.scoring.asked(self.scoring.turn(q), bias)
         out = attend(
             q,
             k,
@@ -479,9 +452,7 @@ class CrossAttention(nn.Module):
             return found
         kv = self.kv(memory).unflatten(-1, (-1, self.d_head)).transpose(1, 2)  # [B, 2K, S, D]
         k, v = kv.split(self.n_kv_heads, dim=1)
-        if self.scoring is not None:
-            k = self.scoring.keys(k)
-        k, v = for_each_head(k, v, self.layout)
+        k, v = for_each_head(self.scoring.keys(k), v, self.layout)
         if cache is not None:
             cache.keep(self.site, k, v)
         return k, v

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from attnscope.nn.attention import Probe
 from attnscope.nn.cache import KeyValueCache
 from attnscope.nn.config import ModelConfig
-from attnscope.nn.embedding_and_head import Head
+from attnscope.nn.embedding_and_head import Head, LabelHead
 from attnscope.nn.patterns import Pattern
 from attnscope.nn.pooling import Matching, OfSecond, Summary
 from attnscope.records.sites import KeyKind, Site, Stack
@@ -33,7 +33,7 @@ class OwnModule(nn.Module, ABC):
 
     config: ModelConfig
     tokens: nn.Embedding
-    head: Head
+    head: Head | LabelHead
     n_positions: int
 
     @property

@@ -29,6 +29,7 @@ Both texts pass through the same encoder. What it does with the second is told t
 its own: encoder → second, pool → second-pool.
 """
 
+from abc import abstractmethod
 from collections.abc import Sequence
 
 import torch
@@ -88,29 +89,44 @@ class AttentionPool(nn.Module):
         self.query.normal_(std=self.query.shape[0] ** -0.5, generator=generator)
 
 
+class _AsTheyAre(nn.Module):
+    """Nothing between the two poolings."""
+
+    def forward(self, rows: Tensor, _is_there: Tensor) -> Tensor:
+        return rows
+
+
+def make_summary(config: ModelConfig) -> "Summary":
+    """What makes one row of a text, by one of the ways of `ModelConfig.pooling`."""
+    match config.pooling:
+        case "hierarchical":
+            return SentenceSummary(config)
+        case "attention":
+            return LearnedSummary(config)
+        case _:
+            return EvenSummary(config)
+
+
 class Summary(nn.Module):
-    """One row for a text, by one of the ways of `ModelConfig.pooling`."""
+    """One row for a text."""
+
+    @abstractmethod
+    def forward(
+        self, hidden: Tensor, ids: Tensor, *, valid: Tensor | None = None, probe: Probe | None = None
+    ) -> Tensor:
+        """The summary of each text, [B, d_model]."""
+
+
+class EvenSummary(Summary):
+    """The first token's row, the last one's, the mean or the largest of each column."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
-        d, bias = config.d_model, config.bias
-        self.pooling, self.ends = config.pooling, config.sentence_ends
-        is_by_sentence = config.pooling == "hierarchical"
-        is_learned = is_by_sentence or config.pooling == "attention"
-        self.words = AttentionPool(d, ("sentence", 0), bias=bias) if is_by_sentence else None
-        self.between = SentenceEncoder(config) if config.sentence_encoder != "none" else None
-        self.pool = AttentionPool(d, ("pool", 0), bias=bias) if is_learned else None
+        self.pooling = config.pooling
 
     def forward(
         self, hidden: Tensor, ids: Tensor, *, valid: Tensor | None = None, probe: Probe | None = None
     ) -> Tensor:
-        """The summary of each text, [B, d_model]; `ids` tell a hierarchical one where sentences end."""
-        if self.pool is not None:
-            rule = build_rule(is_causal=False, key_valid=valid)
-            if self.words is not None:
-                hidden, rule = self._sentences(self.words, hidden, ids, valid, probe)
-            row: Tensor = self.pool(hidden, rule=rule, probe=probe)[:, 0]
-            return row
         if self.pooling == "first":
             return hidden[:, 0]
         if self.pooling == "last":
@@ -119,17 +135,45 @@ class Summary(nn.Module):
             return hidden[torch.arange(len(hidden), device=hidden.device), valid.sum(dim=1) - 1]
         return pooled_evenly(hidden, valid, is_max=self.pooling == "max")
 
-    def _sentences(
-        self, words: AttentionPool, hidden: Tensor, ids: Tensor, valid: Tensor | None, probe: Probe | None
-    ) -> tuple[Tensor, MaskRule]:
-        """A row for each sentence, [B, S, d_model], and which of them there are."""
+
+class LearnedSummary(Summary):
+    """What a learned query makes of all tokens."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.pool = AttentionPool(config.d_model, ("pool", 0), bias=config.bias)
+
+    def forward(
+        self, hidden: Tensor, ids: Tensor, *, valid: Tensor | None = None, probe: Probe | None = None
+    ) -> Tensor:
+        rule = build_rule(is_causal=False, key_valid=valid)
+        row: Tensor = self.pool(hidden, rule=rule, probe=probe)[:, 0]
+        return row
+
+
+class SentenceSummary(Summary):
+    """What a learned query makes of the sentences, each of which another made of its words; ids tell where
+    they end.
+    """
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        d, bias = config.d_model, config.bias
+        self.ends = config.sentence_ends
+        self.words = AttentionPool(d, ("sentence", 0), bias=bias)
+        self.between = _AsTheyAre() if config.sentence_encoder == "none" else SentenceEncoder(config)
+        self.pool = AttentionPool(d, ("pool", 0), bias=bias)
+
+    def forward(
+        self, hidden: Tensor, ids: Tensor, *, valid: Tensor | None = None, probe: Probe | None = None
+    ) -> Tensor:
         reach = sentence_reach(ids, self.ends, valid)
         n_sentences = reach.first.shape[1]
-        rows = words(hidden, rule=MaskRule(pattern=reach), n_queries=n_sentences, probe=probe)
+        rows = self.words(hidden, rule=MaskRule(pattern=reach), n_queries=n_sentences, probe=probe)
         is_there = reach.first <= reach.last
-        if self.between is not None:
-            rows = self.between(rows, is_there)
-        return rows, build_rule(is_causal=False, key_valid=is_there)
+        rule = build_rule(is_causal=False, key_valid=is_there)
+        row: Tensor = self.pool(self.between(rows, is_there), rule=rule, probe=probe)[:, 0]
+        return row
 
 
 def pooled_evenly(hidden: Tensor, valid: Tensor | None, *, is_max: bool) -> Tensor:

@@ -17,6 +17,15 @@ from attnscope.nn.spans import PACE, GateBias, SpanBias, drawn_mask, hard_mask
 from attnscope.schemes.positions import PositionScheme
 from attnscope.schemes.scores import Score
 
+Rotary = tuple[Tensor, Tensor]
+"""Cosines and signed sines of the angles of positions."""
+
+
+def apply_rotary(x: Tensor, cosines: Tensor, signed_sines: Tensor) -> Tensor:
+    """Turn queries or keys `x` [..., n_tokens, d_head] by the angle of their position."""
+    swapped = x.roll(x.shape[-1] // 2, dims=-1)
+    return torch.addcmul(x * cosines.to(x.dtype), swapped, signed_sines.to(x.dtype))
+
 
 class SpanChoice(NamedTuple):
     """How far heads learn to look, up to `limit` tokens, 0: as far as there are any.
@@ -31,6 +40,29 @@ class SpanChoice(NamedTuple):
 
 
 NO_SPAN = SpanChoice()
+
+
+class PlainScoring:
+    """The scaled product alone: nothing is learned, and queries and keys are read as they are."""
+
+    learned: Tensor | None = None
+
+    def __init__(self, kind: Score, *, scale: float) -> None:
+        self.kind, self.scale = kind, scale
+
+    def keys(self, k: Tensor) -> Tensor:
+        return k
+
+    turn = keys
+
+    def rotated(self, qk: Tensor, n_heads: int, rotary: Rotary) -> tuple[Tensor, Tensor]:
+        """Queries and keys [B, H + K, T, D] turned to their places, in one go."""
+        turned = apply_rotary(qk, *rotary)
+        return turned[:, :n_heads], turned[:, n_heads:]
+
+    def asked(self, q: Tensor, bias: Bias | None) -> tuple[Tensor, ScoreRule | float]:
+        """Queries as `attend` reads them, and its rule for them."""
+        return q, self.scale if bias is None else ScoreRule(scale=self.scale, bias=bias)
 
 
 class Scoring(nn.Module):
@@ -107,6 +139,10 @@ class Scoring(nn.Module):
         learned = self.learned
         return q if learned is None or learned.ndim != 3 else self.kind.turned(q, learned)
 
+    def rotated(self, qk: Tensor, n_heads: int, rotary: Rotary) -> tuple[Tensor, Tensor]:
+        """Queries and keys [B, H + K, T, D], through the site's own matrix and turned to their places."""
+        return apply_rotary(self.turn(qk[:, :n_heads]), *rotary), apply_rotary(qk[:, n_heads:], *rotary)
+
     def queries(self, q: Tensor) -> Tensor:
         """Queries as `attend` reads them."""
         q = self.kind.queries(q)
@@ -122,6 +158,11 @@ class Scoring(nn.Module):
             return bias
         products = self.positions.score_distances(self.of_positions, q, self.reach)
         return OffsetBias(values=self.scale * products)  # [B, H, T, 2 · reach + 1]
+
+    def asked(self, q: Tensor, bias: Bias | None) -> tuple[Tensor, ScoreRule]:
+        """Queries as `attend` reads them, and its rule for them."""
+        q = self.queries(q)
+        return q, self.rule(q, bias)
 
     def rule(self, q: Tensor, bias: Bias | None = None) -> ScoreRule:
         """The rule for queries as `queries` gives them."""

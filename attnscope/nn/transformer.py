@@ -23,14 +23,15 @@ from attnscope.nn.cache import KeyValueCache
 from attnscope.nn.config import ModelConfig
 from attnscope.nn.copying import as_read, copied_pieces, ids_of, with_ids
 from attnscope.nn.dropping import drop
-from attnscope.nn.embedding_and_head import Embedding, Head, as_vectors, n_memory_ids, unfilled_embedding
+from attnscope.nn.embedding_and_head import Embedding, as_vectors, make_head, n_memory_ids, unfilled_embedding
 from attnscope.nn.inducing import Latents
-from attnscope.nn.layers import DistanceBias, Norm, Rotary, block_shape
+from attnscope.nn.layers import DistanceBias, Norm, block_shape
 from attnscope.nn.masks import build_rule
 from attnscope.nn.own_module import OwnModule
 from attnscope.nn.patterns import Pattern
-from attnscope.nn.pooling import Matching, Summary
+from attnscope.nn.pooling import Matching, make_summary
 from attnscope.nn.scores import Bias, SlopeBias
+from attnscope.nn.scoring import Rotary
 from attnscope.nn.self_masks import SelfMask, build_self_mask
 from attnscope.nn.weights import fill_weights
 from attnscope.schemes.masks import MASKS
@@ -100,8 +101,8 @@ class Transformer(OwnModule):
         self.decoder_relative = _distance_bias(config, is_causal=True) if has_decoder else None
         self.encoder_norm = shape.make_norm() if config.has_final_norm and has_encoder else None
         self.decoder_norm = shape.make_norm() if config.has_final_norm and has_decoder else None
-        self.head = Head(config, shape)
-        self.summary = Summary(config) if config.labels_texts else None
+        self.head = make_head(config, shape)
+        self.summary = make_summary(config) if config.labels_texts else None
         self.matching = Matching(config) if config.reads_pair else None
         self.pooler = (
             nn.Linear(config.d_model, config.d_model, bias=config.bias) if config.has_pooler else None

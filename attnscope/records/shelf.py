@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from attnscope.codec import Between
 from attnscope.counting import bytes_text, time_left
-from attnscope.records.requests import Reply, Request
+from attnscope.records.requests import News, Reply, Request
 
 Place = Literal["package", "cache", "partial", "away"]
 """Where a model is: in an installed package, in the local cache, there in part, or not on this computer."""
@@ -168,11 +168,15 @@ class ModelOffered(Reply):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FetchNews(Reply):
+class FetchNews(News):
     """A step of the download under way."""
 
     name: str
     step: FetchStep
+
+    @property
+    def fraction(self) -> float:
+        return self.step.n_done / max(self.step.n_total, 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -179,6 +179,10 @@ class GoldFiles:
     counts_from: int = 0
 
 
+OWN_LINKS = GoldFiles(pairs="", links="")
+"""No files: the links of the model's own task."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GoldCell:
     """One gold link on a map of tokens: rows and columns from the first to before the second.
@@ -205,13 +209,13 @@ class GoldPair:
 class ShowAlignment(Request):
     """Compare the cross-attention of a trace of the open model with gold links. Newest wins.
 
-    `trace` is the number of the trace that is shown. `files` None: the links of the model's own task.
+    `trace` is the number of the trace that is shown.
     """
 
     is_view = True
     trace: int
     rows: AlignmentRows = "predicting"
-    files: GoldFiles | None = None
+    files: GoldFiles = OWN_LINKS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

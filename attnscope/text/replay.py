@@ -89,6 +89,10 @@ class BpeModel:
         return left + (right.removeprefix(self.part_prefix) if self.part_prefix else right)
 
 
+NO_MERGES = BpeModel(ids={}, ranks={})
+"""Of a tokenizer that merges nothing."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Merge:
     """One rule applied wherever it fits: `words` afterwards, and the (word, place) of what it made."""
@@ -125,6 +129,10 @@ class UnigramModel:
         return min(self.scores.values(), default=0.0) - _UNKNOWN_PENALTY
 
 
+NO_SCORES = UnigramModel(scores={}, ids={}, unknown=None)
+"""Of a tokenizer that knows no probabilities."""
+
+
 class Splitter:
     """One tokenizer taken apart; reading its rules costs a moment, replaying does not.
 
@@ -137,16 +145,19 @@ class Splitter:
         # The library's own JSON is the only way to its rules; for 250,000 pieces it takes half a second.
         state = json.loads(self._library.to_str())["model"]
         self._state: Mapping[str, Any] = state
-        self.bpe: BpeModel | None = _bpe_model(state) if state["type"] == "BPE" else None
-        self.unigram: UnigramModel | None = _unigram_model(state) if state["type"] == "Unigram" else None
-        self._counts: dict[int, int] = {}
-        texts = tuple(training_texts)
-        if self.bpe is not None and texts:
-            self._counts = count_merges(self.bpe, (word for text in texts for word in self.words(text)))
+        self.bpe = _bpe_model(state) if state["type"] == "BPE" else NO_MERGES
+        self.unigram = _unigram_model(state) if state["type"] == "Unigram" else NO_SCORES
+        texts = tuple(training_texts) if self.bpe.ranks else ()
+        self._counts = count_merges(self.bpe, (word for text in texts for word in self.words(text)))
+
+    @property
+    def score_name(self) -> str:
+        """What a piece's score is; empty where pieces have none."""
+        return {"BPE": "merge rank", "Unigram": "log-probability"}.get(self._state["type"], "")
 
     @property
     def n_rules(self) -> int:
-        return len(self.bpe.ranks) if self.bpe is not None else 0
+        return len(self.bpe.ranks)
 
     def words(self, text: str) -> list[str]:
         """The words that the tokenizer splits one by one, as its vocabulary writes them."""
@@ -194,7 +205,6 @@ class Splitter:
     # -- each kind --------------------------------------------------------------------------------
 
     def _merges(self, words: Sequence[str]) -> tuple[tuple[SplitWord, ...], tuple[SplitStep, ...]]:
-        assert self.bpe is not None
         start = shown = [self._word(self.bpe.symbols(word)) for word in words]
         steps: list[SplitStep] = []
         for merge in replay_merges(self.bpe, words):
@@ -245,7 +255,6 @@ class Splitter:
         return tuple(start), tuple(steps)
 
     def _lattice(self, words: Sequence[str]) -> tuple[tuple[SplitWord, ...], tuple[SplitStep, ...]]:
-        assert self.unigram is not None
         model = self.unigram
         start = [SplitWord(pieces=(self.read(word),), ids=(NO_ID,)) for word in words]
         shown, steps = list(start), []

@@ -51,7 +51,7 @@ def build_table(splitter: Splitter, name: str) -> Iterator[float | SearchedVocab
     entries = splitter.entries
     named = {id: entry for entry, id in entries.library.get_vocab(with_added_tokens=True).items()}
     size = entries.size
-    scores, score_name = _scores(splitter, named, size)
+    scores = _scores(splitter, named, size)
     pieces: list[str] = []
     kinds, lengths = np.zeros(size, np.uint8), np.zeros(size, np.int32)
     for id in range(size):
@@ -75,7 +75,7 @@ def build_table(splitter: Splitter, name: str) -> Iterator[float | SearchedVocab
         lengths=lengths,
         scores=scores,
         alphabet=alphabet,
-        score_name=score_name,
+        score_name=splitter.score_name,
     )
     yield SearchedVocabulary(
         table=table, pieces=tuple(pieces), folded=tuple(piece.casefold() for piece in pieces)
@@ -149,22 +149,18 @@ def _read(entries: Vocabulary, id: int, entry: str | None) -> tuple[PieceKind, P
     return "continuation" if is_part else "word start", reading
 
 
-def _scores(splitter: Splitter, named: dict[int, str], size: int) -> tuple[NDArray[np.float32], str]:
+def _scores(splitter: Splitter, named: dict[int, str], size: int) -> NDArray[np.float32]:
     """The rank of the first merge that makes each piece, or its log-probability."""
     scores = np.full(size, np.nan, np.float32)
     ids = {entry: id for id, entry in named.items()}
-    if splitter.bpe is not None:
-        for (left, right), rank in splitter.bpe.ranks.items():
-            id = ids.get(splitter.bpe.joined(left, right))
-            if id is not None and np.isnan(scores[id]):
-                scores[id] = rank
-        return scores, "merge rank"
-    if splitter.unigram is not None:
-        for entry, score in splitter.unigram.scores.items():
-            if entry in ids:
-                scores[ids[entry]] = score
-        return scores, "log-probability"
-    return scores, ""
+    for (left, right), rank in splitter.bpe.ranks.items():
+        id = ids.get(splitter.bpe.joined(left, right))
+        if id is not None and np.isnan(scores[id]):
+            scores[id] = rank
+    for entry, score in splitter.unigram.scores.items():
+        if entry in ids:
+            scores[ids[entry]] = score
+    return scores
 
 
 def _matching(pattern: str, pieces: Sequence[str]) -> NDArray[np.bool_]:
@@ -207,8 +203,6 @@ def _code(letter: str) -> str:
 
 def _steps(splitter: Splitter, entry: str) -> tuple[SplitStep, ...]:
     """The merges from letters to the entry; empty where there are none."""
-    if splitter.bpe is None:
-        return ()
     read = splitter.read
     return tuple(
         SplitStep(

@@ -228,7 +228,7 @@ class TraceProbe(GateProbe):
         is_paired: bool = False,
         edits: Mapping[SiteKey, Edits] | None = None,
         keep_values: bool = False,
-        hear: Callable[[Mapping[SiteKey, SiteRecord]], None] | None = None,
+        hear: Callable[[Mapping[SiteKey, SiteRecord]], object] = lambda _records: None,
     ) -> None:
         super().__init__(sites, gates, is_paired=is_paired, edits=edits)
         self._hear = hear
@@ -256,8 +256,7 @@ class TraceProbe(GateProbe):
             self._records |= self._pending.finish()
             if not torch.is_grad_enabled():
                 stop_if_unwanted()
-            if self._hear is not None:
-                self._hear(self._records)
+            self._hear(self._records)
 
 
 def _gate_of(site: Site, gates: Gates, is_paired: bool) -> Tensor | None:

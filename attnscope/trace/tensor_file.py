@@ -221,7 +221,7 @@ def read_tensors(path: Path) -> TensorFile:
             metadata = _text_metadata(header.pop("__metadata__", {}), path)
             entries = sorted(_checked_entries(header, n_bytes - start, path), key=lambda e: e.begin)
             tensors = {}
-            with _Digest(raw, n_bytes) as digest:
+            with (_ThreadedDigest if n_bytes >= MIN_DIGESTED_BYTES else _Digest)(raw) as digest:
                 for entry in entries:
                     stop_if_unwanted()
                     tensors[entry.name], data = _own_memory(entry)
@@ -403,33 +403,43 @@ class _Digest:
     No more can be given after the block.
     """
 
-    def __init__(self, first: bytes, n_bytes: int) -> None:
+    def __init__(self, first: bytes) -> None:
         self._sha256 = hashlib.sha256(first)
-        self._waiting: SimpleQueue[memoryview | None] = SimpleQueue()
-        self._thread = (
-            Thread(target=self._work, name="digest", daemon=True) if n_bytes >= MIN_DIGESTED_BYTES else None
-        )
-        if self._thread is not None:
-            self._thread.start()
 
     def update(self, data: memoryview) -> None:
         """Take some more."""
-        if self._thread is None:
-            self._sha256.update(data)
-        else:
-            self._waiting.put(data)
+        self._sha256.update(data)
 
     def __enter__(self) -> "_Digest":
         return self
 
     def __exit__(self, *_: object) -> None:
+        pass
+
+    def hexdigest(self) -> str:
+        """The result in hexadecimal."""
+        return self._sha256.hexdigest()
+
+
+class _ThreadedDigest(_Digest):
+    """The same by a thread of its own, while the next bytes are read or written."""
+
+    def __init__(self, first: bytes) -> None:
+        super().__init__(first)
+        self._waiting: SimpleQueue[memoryview | None] = SimpleQueue()
+        self._thread = Thread(target=self._work, name="digest", daemon=True)
+        self._thread.start()
+
+    def update(self, data: memoryview) -> None:
+        self._waiting.put(data)
+
+    def __exit__(self, *_: object) -> None:
         self._waiting.put(None)
 
     def hexdigest(self) -> str:
-        """The result in hexadecimal; waits for it."""
-        if self._thread is not None:
-            self._thread.join()
-        return self._sha256.hexdigest()
+        """Waits for it."""
+        self._thread.join()
+        return super().hexdigest()
 
     def _work(self) -> None:
         while (data := self._waiting.get()) is not None:

@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from torch.distributed.rendezvous import rendezvous
 
 from attnscope.errors import RecipeError, UserError
+from attnscope.last_made import LastMade
 from attnscope.nn.own_module import OwnModule
 from attnscope.training.objectives import Batch, Told, loss_and_hits, loss_sum
 
@@ -223,7 +224,7 @@ class SharedLoss:
             _shard(self._loss, ranks.n, device)
             module.to_empty(device=device)
             module.fill_tables()
-        self._averaged: nn.parallel.DistributedDataParallel | None = None
+        self._averaged: LastMade[nn.parallel.DistributedDataParallel] = LastMade()
 
     def __call__(self, batch: Batch, smoothing: float, *, is_last: bool = True) -> Tensor:
         """The summed loss in nats over this process's rows, times the number of processes.
@@ -235,14 +236,9 @@ class SharedLoss:
         if self.is_sharded:
             self._loss.set_requires_gradient_sync(is_last)  # type: ignore[operator]
             return cast("Tensor", self._loss(batch, smoothing)) * self._ranks.n
-        if self._averaged is None:
-            self._averaged = nn.parallel.DistributedDataParallel(
-                self._loss,
-                find_unused_parameters=_leaves_some_out(self._loss, batch),
-                gradient_as_bucket_view=True,
-            )
-        with nullcontext() if is_last else self._averaged.no_sync():
-            return cast("Tensor", self._averaged(batch, smoothing)) * self._ranks.n
+        averaged = self._averaged.of("the first batch", lambda: _averaging(self._loss, batch))
+        with nullcontext() if is_last else averaged.no_sync():
+            return cast("Tensor", averaged(batch, smoothing)) * self._ranks.n
 
     def told(self, batch: Batch, device: torch.device) -> Told:
         """Summed losses and right guesses over a global batch of held-out data, the same for all."""
@@ -274,6 +270,13 @@ class SharedLoss:
             value = whole_of(parameter)
             if name in values:
                 values[name].copy_(value)
+
+
+def _averaging(loss: "_Loss", batch: Batch) -> nn.parallel.DistributedDataParallel:
+    """The loss with the gradients of all processes; whether it leaves parameters out a batch tells."""
+    return nn.parallel.DistributedDataParallel(
+        loss, find_unused_parameters=_leaves_some_out(loss, batch), gradient_as_bucket_view=True
+    )
 
 
 def whole_of(value: Tensor) -> Tensor:

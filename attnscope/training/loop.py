@@ -157,7 +157,8 @@ class TrainingRun:
         self._is_stop_wanted = False
         self._metrics = Metrics(self._begun.folder.metrics)
         self._books: list[Metrics | TensorBoardMirror] = [self._metrics]
-        self._handed_over: Path | None = None
+        self._handed_over = ""
+        """Where the model was saved that the run folder did not take."""
         self._saver = Saver(recipe, self._begun, ranks, write_metrics=self._flush_durably, clock=clock)
 
     @property
@@ -306,7 +307,7 @@ class TrainingRun:
 
     def _save_somewhere(self) -> Iterator[TrainingEvent]:
         """Hand over what the run folder did not take; where nothing takes it, try again and again."""
-        while not self.is_saved and self._handed_over is None:
+        while not self.is_saved and not self._handed_over:
             self._handed_over = save_elsewhere(self.model, self._begun.folder.folder, self.step)
             if self._handed_over or self._wait is None or self._is_stop_wanted or self._ranks.n > 1:
                 return

@@ -165,8 +165,8 @@ class Saver:
         return bool(texts)
 
 
-def save_elsewhere(model: Model, folder: Path, step: int) -> Path | None:
-    """Save a model that its run folder does not take in the first place that does; None when none does."""
+def save_elsewhere(model: Model, folder: Path, step: int) -> str:
+    """Save a model that its run folder does not take in the first place that does; empty when none does."""
     places = (paths.runs_folder(), *([folder.parent] if folder.parent.is_dir() else []))
     for place in (*places, Path(tempfile.gettempdir())):
         target, n = place / f"{folder.name} step {step}", 1
@@ -177,8 +177,8 @@ def save_elsewhere(model: Model, folder: Path, step: int) -> Path | None:
             model.save(str(target))
         except SaveError:
             continue
-        return target
-    return None
+        return str(target)
+    return ""
 
 
 def _require_room(folder: Path, tensors: Iterable[torch.Tensor]) -> None:

@@ -16,7 +16,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -282,7 +282,9 @@ class _Tally:
         self._text = ""
         self._writer: RunWriter | None = None
         self._started = _NOT_STARTED
-        self._finished: Finished | None = None
+        self._reason: RunEnd | Literal[""] = ""
+        """Why it is over; empty while it is not."""
+        self._note = ""
         self._steps: list[tuple[float, float, float, float]] = []  # step, loss, tokens, seconds
         self._looks: list[tuple[float, float, float]] = []  # step, held-out loss and accuracy
 
@@ -304,8 +306,8 @@ class _Tally:
             yield news
 
     def _restart(self, text: str) -> None:
-        self._steps, self._looks, self._started, self._finished = [], [], _NOT_STARTED, None
-        self._text = text
+        self._steps, self._looks, self._started = [], [], _NOT_STARTED
+        self._text, self._reason, self._note = text, "", ""
         try:
             self.recipe = parse_recipe(text)
         except UserError as error:
@@ -316,7 +318,7 @@ class _Tally:
             case Started():
                 self._steps = [values for values in self._steps if values[0] <= event.step]
                 self._looks = [values for values in self._looks if values[0] <= event.step]
-                self._started, self._finished = event, None
+                self._started, self._reason, self._note = event, "", event.note
             case Step():
                 n_tokens = float(event.n_tokens) or self._usual_tokens()
                 seconds = n_tokens / event.tokens_per_s if event.tokens_per_s > 0 else math.nan
@@ -324,7 +326,7 @@ class _Tally:
             case Evaluated():
                 self._looks.append((event.step, event.loss, event.accuracy))
             case Finished():
-                self._finished = event
+                self._reason, self._note = event.reason, event.note
             case _:
                 pass
 
@@ -338,7 +340,7 @@ class _Tally:
     def summary(self, name: str, settings: tuple[tuple[str, str], ...]) -> RunSummary:
         steps = np.array(self._steps, np.float64).reshape(-1, 4)
         looks = np.array(self._looks, np.float64).reshape(-1, 3)
-        started, finished = self._started, self._finished
+        started = self._started
         is_known = np.isfinite(looks[:, 1])
         best = looks[is_known][np.argmin(looks[is_known, 1])] if is_known.any() else (0.0, math.nan, math.nan)
         n_tokens = float(steps[:, 2].sum()) if len(steps) else 0.0
@@ -362,15 +364,15 @@ class _Tally:
             validation=RunLines(steps=thinned(looks[:, 0]), values=thinned(looks[:, 1])),
             recipe=self._text,
             settings=settings,
-            note=(finished or started).note,
+            note=self._note,
             device=started.device,
             writer=self._writer,
             objective=self.known_recipe.objective.kind,
         )
 
     def _end(self) -> RunEnd:
-        if self._finished is not None:
-            return self._finished.reason
+        if self._reason:
+            return self._reason
         writer = self._writer
         is_written = writer is not None and (writer.is_here or writer.silent_s < _SILENT_S)
         return "running" if is_written else "broken off"

@@ -136,11 +136,38 @@ class HeadGates:
             return {key: settled_gates(values).round() for key, values in self._log_alpha.items()}
 
 
-def build_gates(sites: Iterable[Site], part: GatesPart, form: Form, device: torch.device) -> HeadGates | None:
-    """The gates that a recipe asks for; None when it asks for none."""
+class NoGates:
+    """Those of a run that learns none: every head stays open."""
+
+    def onto(self, batch: Batch, _rng: np.random.Generator) -> Batch:
+        return batch
+
+    def zero_gradients(self) -> None: ...
+
+    def learn(self) -> None: ...
+
+    def expected_open(self) -> None:
+        """None are counted."""
+
+    def settled_onto(self, batch: Batch) -> Batch:
+        return batch
+
+    def closed(self) -> tuple[HeadRef, ...]:
+        return ()
+
+    def tensors(self) -> dict[str, Tensor]:
+        return {}
+
+    def restore(self, tensors: Mapping[str, Tensor]) -> None: ...
+
+
+def build_gates(
+    sites: Iterable[Site], part: GatesPart, form: Form, device: torch.device
+) -> HeadGates | NoGates:
+    """The gates that a recipe asks for."""
     stacks = gated_stacks(part, form)
     gated = [site for site in sites if site.stack in stacks]
-    return HeadGates(gated, part, device) if gated else None
+    return HeadGates(gated, part, device) if gated else NoGates()
 
 
 def is_of_gates(name: str) -> bool:
@@ -279,8 +306,8 @@ class Techniques:
         self._module, self._has_adapters = module, recipe.start.lora_rank > 0
         if isinstance(module, Transformer):
             module.is_recomputing = recipe.training.checkpointing
-        self.gates: HeadGates | None = build_gates(module.sites(), recipe.gates, module.config.form, device)
-        if ranks.n > 1 and self.gates is not None:
+        self.gates = build_gates(module.sites(), recipe.gates, module.config.form, device)
+        if ranks.n > 1 and isinstance(self.gates, HeadGates):
             raise RecipeError(
                 f"gates.l0_penalty is {recipe.gates.l0_penalty:g} in a run of {ranks.n} processes.",
                 expected="0, or a single process",
@@ -309,7 +336,7 @@ class Techniques:
     @property
     def open_heads(self) -> float | None:
         """The expected number of open heads; None where no gates are learned."""
-        return None if self.gates is None else self.gates.expected_open()
+        return self.gates.expected_open()
 
     @property
     def spans(self) -> tuple[tuple[str, float], ...] | None:
@@ -322,18 +349,16 @@ class Techniques:
     @property
     def closed_heads(self) -> tuple[HeadRef, ...]:
         """Heads that a checkpoint says are off."""
-        return () if self.gates is None else self.gates.closed()
+        return self.gates.closed()
 
     def for_training(self, batches: Sequence[Batch], rng: np.random.Generator) -> list[Batch]:
         """The batches of a step, with gates drawn for each text; what the step before left is forgotten."""
-        if self.gates is None:
-            return list(batches)
         self.gates.zero_gradients()
         return [self.gates.onto(batch, rng) for batch in batches]
 
     def for_evaluation(self, batch: Batch) -> Batch:
         """A held-out batch with the gates a checkpoint would keep."""
-        return batch if self.gates is None else self.gates.settled_onto(batch)
+        return self.gates.settled_onto(batch)
 
     def reading(self, step: int) -> AbstractContextManager[None]:
         """Around the forward passes of a step."""
@@ -344,20 +369,17 @@ class Techniques:
         """Around the optimiser's step."""
         with self._inspector.looking_at(step, learning_rate, gradient_norm):
             yield
-        if self.gates is not None:
-            self.gates.learn()
+        self.gates.learn()
         for site in self._spanned.values():
             site.keep_spans()
 
     def tensors(self) -> dict[str, Tensor]:
         """What a resume needs beside weights and optimiser."""
-        found = {} if self.gates is None else self.gates.tensors()
-        return found | (adapter_tensors(self._module) if self._has_adapters else {})
+        return self.gates.tensors() | (adapter_tensors(self._module) if self._has_adapters else {})
 
     def restore(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Put back what `tensors` gave; returns the rest, which is the optimiser's."""
-        if self.gates is not None:
-            self.gates.restore(tensors)
+        self.gates.restore(tensors)
         if self._has_adapters:
             restore_adapters(self._module, tensors)
         return {n: t for n, t in tensors.items() if not is_of_gates(n) and not is_of_adapters(n)}

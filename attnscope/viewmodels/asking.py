@@ -70,7 +70,7 @@ class AskState:
             return NO_TEXT
         if self._lacks_head:
             return NO_HEAD
-        return "" if self.answer is not None else "Working it out…"
+        return self._query.waiting("Working it out…")
 
     @property
     def kept_run(self) -> str:
@@ -116,16 +116,13 @@ class AskState:
     def handle(self, reply: Reply) -> None:
         """Take a reply of the worker; those that come too late change nothing."""
         if self._query.take(reply):
-            self._keep_within()
+            if isinstance(reply, Answered):
+                self._keep_within(reply.answer)
             self.changed.answer.emit()
 
-    def _keep_within(self) -> None:
+    def _keep_within(self, answer: Answer) -> None:
         """Take back what was chosen beyond what the model or the text has: the answer is about the last."""
-        over = {
-            name: most
-            for name, most in (self.answer.limits if self.answer is not None else ())
-            if getattr(self.options, name) > most
-        }
+        over = {name: most for name, most in answer.limits if getattr(self.options, name) > most}
         if over:
             self._options[self.question.name] = with_values(self.options, over)
             self.changed.question.emit()

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from psygnal import Signal, SignalGroup
 
 from attnscope.records.messages import ModelLoaded, PositionsShown, ShowPositions
-from attnscope.records.models import ModelInfo
 from attnscope.records.positions import PositionCheck, PositionTable
 from attnscope.records.requests import Reply
 from attnscope.schemes.positions import POSITIONS
@@ -55,7 +54,8 @@ class PositionsState:
         self.only = ""
         self.has_checks = False
         self.checks: tuple[PositionCheck, ...] = ()
-        self.model: ModelInfo | None = None
+        self.model_name = ""
+        """Of the open model; empty while none is open."""
         self.tables: tuple[PositionTable, ...] = ()
         self.model_note = ""
 
@@ -99,8 +99,8 @@ class PositionsState:
 
     def title(self, name: str) -> str:
         """The encoding as people call it."""
-        if name == "model" and self.model:
-            return f"{self.model.name}'s own"
+        if name == "model" and self.model_name:
+            return f"{self.model_name}'s own"
         return TITLES.get(name, name)
 
     def heading(self, name: str) -> str:
@@ -115,7 +115,7 @@ class PositionsState:
         """Take a reply; those of other parts of the window are passed over."""
         match reply:
             case ModelLoaded():
-                self.model, self.model_note = reply.info, ""
+                self.model_name, self.model_note = reply.info.name, ""
                 if "model" in self.names:
                     self.query.renew()
                 self.changed.model.emit()
@@ -141,7 +141,7 @@ class PositionsState:
         self._pump()
 
     def _wish(self) -> _Wish:
-        has_own = self.model is not None and not self.model_note
+        has_own = bool(self.model_name) and not self.model_note
         names = tuple(n for n in self.names if n != "model" or has_own)
         has_checks = self.has_checks or bool(self.checks)
         return _Wish(names=names, n_positions=self.n_positions, d_model=self.d_model, has_checks=has_checks)

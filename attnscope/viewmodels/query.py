@@ -97,16 +97,22 @@ class Query(Generic[Answer]):
         self.give_up()
         self._about = None
 
+    def waiting(self, words: str) -> str:
+        """`words` while there is no answer; empty once there is one."""
+        return words if self.answer is None else ""
+
     def give_up(self) -> int:
         """Wait for nothing any more; what is known stays. The number that may be cancelled, 0: none."""
         number = self._number if self.is_busy else 0
         self._number, self._is_answered = 0, True
         return number
 
-    def forget(self) -> None:
-        """Know nothing any more: another model is open, or there is nothing to ask about."""
+    def forget(self) -> bool:
+        """Know nothing any more: another model is open, or there is nothing to ask about. Whether it did."""
+        was_known = self.answer is not None
         self.renew()
         self.answer, self.error = None, ""
+        return was_known
 
 
 Told = TypeVar("Told", bound=News)
@@ -135,7 +141,8 @@ class Job(Generic[Told, Answer]):
         self.answer: Answer | None = None
         self.error = ""
         self._number = 0
-        self._work = ""
+        self.asked = Request()
+        """What the newest pass was asked for; nothing of a kind before the first."""
 
     @property
     def is_running(self) -> bool:
@@ -150,13 +157,13 @@ class Job(Generic[Told, Answer]):
     def start(self, request: Request) -> None:
         """Begin a pass, under a number of its own; the worker gives up the one before."""
         self.phase, self.news, self.error = "running", None, ""
-        self._work, self._number = request.work, self._requests.send(request)
+        self.asked, self._number = request, self._requests.send(request)
 
     def stop(self) -> bool:
         """Give the pass up; False where none is under way."""
         if not self.is_running:
             return False
-        self._requests.send(StopWork(work=self._work))
+        self._requests.send(StopWork(work=self.asked.work))
         self._end("stopped")
         return True
 
@@ -191,7 +198,7 @@ class Job(Generic[Told, Answer]):
     def forget(self) -> None:
         """Know nothing any more, and give up what is under way: another model is open."""
         self.stop()
-        self.phase, self.answer, self.error = "empty", None, ""
+        self.phase, self.answer, self.error, self.asked = "empty", None, "", Request()
 
     def _end(self, phase: Phase) -> None:
         self.phase, self.news, self._number = phase, None, 0

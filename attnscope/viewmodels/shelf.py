@@ -15,7 +15,6 @@ from attnscope.records.shelf import (
     FetchEnded,
     FetchModel,
     FetchNews,
-    FetchStep,
     ModelOffer,
     ModelOffered,
     ShelfEntry,
@@ -27,7 +26,7 @@ from attnscope.records.shelf import (
     typed_name,
     unlisted,
 )
-from attnscope.viewmodels.query import Requests
+from attnscope.viewmodels.query import Job, Requests
 
 Step = Literal["open", "ask", "asking", "download", "fetching", "busy"]
 """What can be done with the chosen model: open it, ask for it, download it; or what is being done."""
@@ -50,9 +49,9 @@ class ShelfState:
         self._rows: tuple[ShelfRow, ...] = ()
         self._asked: dict[int, str] = {}
         """The model that each request is about."""
-        self.fetching = ""
-        """The name of the model that is being downloaded; empty when none is."""
-        self._fetch_number = 0
+        self._job = Job(FetchNews, FetchEnded, requests)
+        self._fetched = ""
+        """The name of the model that was to be downloaded last."""
         self._is_stopping = False
         self._offers: dict[str, ModelOffer] = {}
         self._problems: dict[str, str] = {}
@@ -61,7 +60,6 @@ class ShelfState:
         self.wanted = ""
         """What is typed: words to look for, or the owner/name of a model that is on no list."""
         self.chosen = ""
-        self.news: FetchStep | None = None
 
     # What is shown
 
@@ -91,16 +89,22 @@ class ShelfState:
         return self._problems.get(self.chosen, "")
 
     @property
+    def fetching(self) -> str:
+        """The name of the model that is being downloaded; empty when none is."""
+        return self._fetched if self._job.is_running else ""
+
+    @property
     def fraction(self) -> float | None:
         """How much of the download is done."""
-        return self.news.n_done / max(self.news.n_total, 1) if self.news is not None else None
+        return self._job.fraction
 
     @property
     def progress(self) -> str:
         """How far the download is, in words."""
         if self._is_stopping:
             return "Stopping…"
-        return "Beginning…" if self.news is None else progress_words(self.news)
+        news = self._job.news
+        return "Beginning…" if news is None else progress_words(news.step)
 
     @property
     def step(self) -> Step | None:
@@ -152,10 +156,9 @@ class ShelfState:
         """Fetch what was offered."""
         offer = self.offer
         if offer is not None and self.step == "download":
-            self.fetching = offer.name
-            self.news, self._is_stopping = None, False
+            self._fetched, self._is_stopping = offer.name, False
             self._problems.pop(self.chosen, None)
-            self._fetch_number = self._requests.send(FetchModel(offer=offer))
+            self._job.start(FetchModel(offer=offer))
             self.changed.progress.emit()
             self.changed.chosen.emit()
 
@@ -183,8 +186,7 @@ class ShelfState:
             case ModelOffered() if self._asked.pop(reply.number, ""):
                 self._offers[reply.offer.name] = reply.offer
                 self.changed.chosen.emit()
-            case FetchNews() if self.fetching and reply.number == self._fetch_number:
-                self.news = reply.step
+            case FetchNews() if self._job.take(reply):
                 self.changed.progress.emit()
             case FetchEnded():
                 self._on_ended(reply)
@@ -194,8 +196,7 @@ class ShelfState:
                 pass
 
     def _on_ended(self, reply: FetchEnded) -> None:
-        if self.fetching and reply.number == self._fetch_number:
-            self.fetching, self.news = "", None
+        self._job.take(reply)
         self._is_stopping = False
         self._offers.pop(reply.name, None)
         if reply.offer is not None:
@@ -209,9 +210,9 @@ class ShelfState:
         name = self._asked.pop(failed.number, self.chosen)
         if is_fault:
             self._asked.clear()
-        if self.fetching and (failed.number == self._fetch_number or is_fault):
-            name = self.fetching
-            self.fetching, self.news = "", None
+        if self._job.owns(failed) or (is_fault and self._job.is_running):
+            name = self._fetched
+            self._job.give_up()
         self._is_stopping = False
         self._problems[name] = failed.message
         self.changed.progress.emit()

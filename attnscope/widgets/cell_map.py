@@ -3,7 +3,7 @@
 from abc import abstractmethod
 from typing import Generic, TypeVar
 
-from PySide6.QtCore import QEvent, QPointF, QRectF, Qt
+from PySide6.QtCore import QEvent, QPointF, QRectF, Qt, Signal
 from PySide6.QtGui import QKeyEvent, QMouseEvent, QPainter, QWheelEvent
 
 from attnscope.figures.map_layout import MapLayout, whole_view
@@ -56,6 +56,8 @@ class CellMapWidget(MapWidget, Generic[Shown]):
     queries and keys what is `shown` has, zeros for nothing.
     """
 
+    left = Signal()
+    """No cell is pointed at any more."""
     shown: Shown | None = None
     shape = (0, 0)
     _view: QRectF | None = None
@@ -67,8 +69,14 @@ class CellMapWidget(MapWidget, Generic[Shown]):
         """Where the cells lie: of the map at a position where there are several, None without a map."""
 
     @abstractmethod
+    def tell_cell(self, shown: Shown, cell: tuple[int, int]) -> None:
+        """Another cell is pointed at."""
+
     def _tell_cell(self) -> None:
-        """Another cell is pointed at, or none."""
+        if self.shown is None or self._cell is None:
+            self.left.emit()
+        else:
+            self.tell_cell(self.shown, self._cell)
 
     @abstractmethod
     def paint_cell(self, painter: QPainter, room: QRectF, shown: Shown, cell: tuple[int, int]) -> None:

@@ -27,7 +27,7 @@ from attnscope.records.findings import (
 )
 from attnscope.records.messages import OPEN_MODEL
 from attnscope.records.requests import Reply
-from attnscope.records.word_tables import AlignmentShown, GoldFiles, ShowAlignment
+from attnscope.records.word_tables import OWN_LINKS, AlignmentShown, GoldFiles, ShowAlignment
 from attnscope.workers.desk import Desk, serves, works
 
 
@@ -144,7 +144,7 @@ class GoldDesk:
             yield AlignmentShown(number=request.number, trace=request.trace, note=why)
             return
         source, target = trace.source.text, trace.target.text
-        if request.files is None:
+        if request.files == OWN_LINKS:
             known = links_of_task(model, source, target)
         else:
             known = links_of_files(self._read(request.files), Path(request.files.links).name, source, target)

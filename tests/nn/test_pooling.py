@@ -10,7 +10,7 @@ from attnscope.errors import RecipeError
 from attnscope.nn.config import ModelConfig, count_parameters
 from attnscope.nn.layers import Projection
 from attnscope.nn.masks import MaskRule, build_rule
-from attnscope.nn.pooling import AttentionPool, Matching, Summary, pooled_evenly, sentence_reach
+from attnscope.nn.pooling import AttentionPool, Matching, make_summary, pooled_evenly, sentence_reach
 from attnscope.nn.transformer import Transformer, build_transformer
 from attnscope.records.sites import NO_GATES
 from attnscope.trace.record import TraceProbe
@@ -64,7 +64,7 @@ def test_that_attention_pooling_is_the_formula_of_yang_and_leaves_padding_out() 
 
 def test_that_hierarchical_pooling_pools_words_then_sentences() -> None:
     config = config_of(d_model=6, n_heads=1, pooling="hierarchical", sentence_ends=(END,))
-    summary = filled(Summary(config))
+    summary = filled(make_summary(config))
     ids = torch.tensor([[1, 5, END, 6, 7, END, 2], [1, 5, 6, 2, 0, 0, 0]])
     valid = torch.tensor([[True] * 7, [True] * 4 + [False] * 3])
     hidden = ramp(2, 7, 6)
@@ -230,7 +230,7 @@ def test_that_sentences_are_encoded_between_the_poolings_as_the_papers_say(kind:
     config = config_of(
         d_model=6, n_heads=1, pooling="hierarchical", sentence_ends=(END,), sentence_encoder=kind
     )
-    summary = filled(Summary(config))
+    summary = filled(make_summary(config))
     ids = torch.tensor([[1, 5, END, 6, 7, END, 4, 2], [1, 5, 6, 2, 0, 0, 0, 0]])
     valid = torch.tensor([[True] * 8, [True] * 4 + [False] * 4])
     hidden = ramp(2, 8, 6)

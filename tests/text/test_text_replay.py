@@ -66,7 +66,6 @@ def test_that_equal_pairs_of_all_words_are_one_step_and_its_places_are_told():
 
 def test_that_the_frequency_of_a_rule_is_how_often_its_pair_stood_there():
     splitter = _SPLITTERS["bpe"]
-    assert splitter.bpe is not None
     words = [word for text in TEXTS for word in splitter.words(text)]
     first = next(iter(splitter.bpe.ranks))
     slow = sum("".join(first) in word[k : k + 2] for word in words for k in range(len(word)))
@@ -75,7 +74,6 @@ def test_that_the_frequency_of_a_rule_is_how_often_its_pair_stood_there():
 
 def test_that_a_piece_is_made_from_its_letters():
     splitter = _SPLITTERS["bpe"]
-    assert splitter.bpe is not None
     made = how_made(splitter.bpe, "▁smart")
     assert made[-1].words == (("▁smart",),)
     assert len(made[0].words[0]) == len("▁smart") - 1

@@ -221,7 +221,7 @@ def test_that_a_single_head_is_drawn_once(qtbot: QtBot) -> None:
         levels = np.zeros((n_heads, 2, 2), dtype=np.uint8)
         grid = SiteGrid(site=site, n_queries=2, n_keys=2, levels=levels, peaks=np.ones(n_heads))
         state.watch.traced = dataclasses.replace(reply, grids=(grid,))
-        state.watch.stack = "encoder"
+        state.watch.head = site.heads[0]
         panel.show_state()
         thumbnails = panel.splitter().widget(0)
         assert thumbnails.isHidden() == (n_heads == 1)

@@ -49,7 +49,7 @@ class BeamSearch:
         self._max_tokens, self._end_id = max_tokens, end_id
         self._nodes: list[_Node] = []
         self._live: list[int] = []
-        self._best: int | None = None
+        self._whole: list[int] = []
         self.depth = 0
 
     @property
@@ -59,11 +59,10 @@ class BeamSearch:
             return self._max_tokens <= 0
         if not self._live or self.depth >= self._max_tokens:
             return True
-        if self._best is None or self._nodes[self._best].state != "finished":
-            return False
+        best = self._nodes[self.best]
         # Totals are ≤ 0, so the largest divisor gives the best score that can still come.
         hope = self._nodes[self._live[0]].total / length_penalty(self._max_tokens, self._alpha)
-        return self._nodes[self._best].score >= hope
+        return best.state == "finished" and best.score >= hope
 
     @property
     def live_ids(self) -> list[int]:
@@ -114,16 +113,14 @@ class BeamSearch:
         index = len(self._nodes) - 1
         if node.state == "kept":
             self._live.append(index)
-        is_whole = node.state == "finished" or (node.state == "kept" and self.depth >= self._max_tokens)
-        if is_whole and (self._best is None or node.score > self._nodes[self._best].score):
-            self._best = index
+        if node.state == "finished" or (node.state == "kept" and self.depth >= self._max_tokens):
+            self._whole.append(index)
 
     @property
     def best(self) -> int:
         """The node that ends the best text; while none is finished, the best live one."""
-        if self._best is not None:
-            return self._best
-        return self._live[0] if self._live else len(self._nodes) - 1
+        first = self._live[0] if self._live else len(self._nodes) - 1
+        return max(self._whole, key=lambda node: self._nodes[node].score, default=first)
 
     def path(self, node: int) -> list[int]:
         """The nodes from a first token to `node`."""

@@ -261,7 +261,7 @@ class _Rows:
     def __init__(self, *, is_growing: bool) -> None:
         self.parts: list[_Part] = []
         self._is_growing = is_growing
-        self._alone: tuple[Tensor, Tensor] | None = None
+        self._alone = torch.empty(0), torch.empty(0)
         self._n_alone = 0
 
     def add(self, call: Call, lse: Tensor, out: Tensor) -> None:
@@ -284,7 +284,7 @@ class _Rows:
         """Keys and values of the text that was row `rows[c]` of call c, each as a batch of one."""
         n_alone = min(self._n_alone, len(rows))
         pairs: list[tuple[Tensor, Tensor]] = []
-        if self._alone is not None and n_alone:
+        if n_alone:
             n_keys = self.parts[n_alone - 1].n_keys
             pairs.append((self._alone[0][:, :, :n_keys], self._alone[1][:, :, :n_keys]))
         for part, row in zip(self.parts[n_alone:], rows[n_alone:], strict=False):

@@ -68,8 +68,7 @@ class GraphState:
         if not self.query.is_watched or traced is None or session.tracing.is_stale:
             return
         if not across.is_followed:
-            if self.graph is not None:
-                self.query.forget()
+            if self.query.forget():
                 self.changed.graph.emit()
             return
         trace, position, threshold = wish = (traced.number, across.position, self.threshold)

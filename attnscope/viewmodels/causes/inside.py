@@ -131,8 +131,7 @@ class InsideState:
         """Look at a token of one text as the query, if queries are of that text."""
         head, session = self._session.primary, self._session
         has_target = session.traced is not None and session.traced.target is not None
-        sites = session.model.sites if session.model else ()
-        sides = sides_of(head.stack if head else None, sites, has_target=has_target)
+        sides = sides_of(head.stack if head else None, session.sites, has_target=has_target)
         if side == sides[0] and not session.aspect.is_by_word:
             self.choose_query(place)
 

@@ -57,7 +57,7 @@ class LensState:
             )
         if not session.text.strip():
             return "Enter a text to see what the model would predict after each layer."
-        return "" if self.table is not None else "Reading the layers…"
+        return self.query.waiting("Reading the layers…")
 
     def watch(self, is_watched: bool) -> None:
         """Somebody looks at the panel, or nobody does."""

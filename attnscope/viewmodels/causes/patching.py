@@ -358,7 +358,6 @@ class PatchingState:
     def _outdate(self) -> None:
         """What was asked holds no more."""
         has_asked = self._has_asked
-        self.stop()
         self._is_outdated = self._is_outdated or self.found.shown is not None
         self.job.forget()
         if has_asked:

@@ -14,6 +14,7 @@ from attnscope.records.requests import Reply
 from attnscope.records.sites import HeadRef
 from attnscope.records.tiles import LongMap
 from attnscope.records.word_tables import (
+    OWN_LINKS,
     AlignmentRows,
     AlignmentShown,
     AlignmentTable,
@@ -47,7 +48,7 @@ class AligningState:
         self.query = Query(AlignmentShown, requests)
         self.changed = AligningChanges()
         self.rows: AlignmentRows = "predicting"
-        self.files: GoldFiles | None = None
+        self.files = OWN_LINKS
         self._of = ("", "")
         session.changed.model.connect(self._on_model, max_args=0)
         for signal in (session.changed.traced, session.changed.selection, session.changed.heads):
@@ -85,7 +86,7 @@ class AligningState:
     @property
     def files_name(self) -> str:
         """The links file as people call it; empty for the task's own."""
-        return PurePath(self.files.links).name if self.files is not None else ""
+        return PurePath(self.files.links).name
 
     @property
     def offered(self) -> GoldPair | None:
@@ -157,8 +158,8 @@ class AligningState:
                 self._ask()
                 self.changed.alignment.emit()
 
-    def open_files(self, files: GoldFiles | None) -> None:
-        """Take the links of two files, or with None those of the model's own task."""
+    def open_files(self, files: GoldFiles) -> None:
+        """Take the links of two files, or OWN_LINKS, those of the model's own task."""
         self.files, self.query.is_watched = files, True
         self.query.renew()
         self._ask()
@@ -174,8 +175,8 @@ class AligningState:
 
     def select_best(self) -> None:
         """Select the head that aligns best."""
-        if self.best is not None:
-            self._session.select_heads((self.best,))
+        best = self.best
+        self._session.select_heads((best,) if best is not None else ())
 
     def handle(self, reply: Reply) -> None:
         """Take a reply of the worker; those that come too late change nothing."""

@@ -44,7 +44,7 @@ class AlikeState:
         self.changed = AlikeChanges()
         self.source: PairsSource = "shown"
         self.path = ""
-        self._stack: Stack | None = None
+        self._chosen = ""
         self.first_look = FirstLook(session, lambda: _N_PASSES, lambda: self.job.phase == "empty", self.run)
         session.changed.selection.connect(self._on_selection, max_args=0)
         session.changed.model.connect(self._on_shown, max_args=0)
@@ -60,7 +60,7 @@ class AlikeState:
     @property
     def stack(self) -> Stack | None:
         """The stack to compare: the one chosen, or the one that is shown."""
-        return self._stack if self._stack in self.stacks else self._session.stack
+        return next((stack for stack in self.stacks if stack == self._chosen), self._session.stack)
 
     @property
     def can_run(self) -> bool:
@@ -133,7 +133,7 @@ class AlikeState:
 
     def choose_stack(self, name: str) -> None:
         """Compare the heads of another stack."""
-        self._stack = next((stack for stack in self.stacks if stack == name), None)
+        self._chosen = name
         self.changed.choice.emit()
 
     def run(self) -> None:

@@ -26,7 +26,7 @@ class FirstLook:
         self._session, self._n_passes = session, n_passes
         self._is_wanted, self._measure = is_wanted, measure
         self._is_seen = False
-        session.changed.traced.connect(self._on_traced, max_args=0)
+        session.changed.traced.connect(self._look, max_args=0)
 
     @property
     def words(self) -> str:
@@ -37,7 +37,10 @@ class FirstLook:
     def look(self, is_seen: bool) -> None:
         """The page comes into sight or leaves it."""
         self._is_seen = is_seen
-        if is_seen and self._session.traced is not None and self.is_soon and self._is_wanted():
+        self._look()
+
+    def _look(self) -> None:
+        if self._is_seen and self._session.traced is not None and self.is_soon and self._is_wanted():
             self._measure()
 
     @property
@@ -50,6 +53,3 @@ class FirstLook:
         model = self._session.model
         flops = 2.0 * _N_TOKENS * (model.n_parameters if model is not None else 0)
         return self._n_passes() * (_S_PER_PASS + flops / _FLOPS_PER_S)
-
-    def _on_traced(self) -> None:
-        self.look(self._is_seen)

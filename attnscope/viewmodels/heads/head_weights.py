@@ -64,7 +64,6 @@ class WeightsState:
         self.changed = WeightsChanges()
         self.end: PairEnd = "strongest"
         self._known: dict[HeadRef, HeadWeightsFound] = {}
-        self._asked: HeadRef | None = None
         self._is_watched = False
         session.changed.selection.connect(self._on_head, max_args=0)
         session.changed.model.connect(self._on_head, max_args=0)
@@ -138,7 +137,8 @@ class WeightsState:
         )
 
     def _part(self, kind: CircuitKind) -> WeightPart | None:
-        return self.found.part(kind) if self.found is not None else None
+        found = self.found
+        return found.part(kind) if found is not None else None
 
     def pairs(self, kind: CircuitKind) -> tuple[TokenPair, ...]:
         """The token pairs of one product, of the chosen end; those that can be read come first."""
@@ -184,8 +184,7 @@ class WeightsState:
 
     def run(self) -> None:
         """Look at the head again after a stop or a failure."""
-        self._asked = None
-        self._ask()
+        self._ask(is_again=True)
 
     def stop(self) -> None:
         """Give the pass up; what is known stays."""
@@ -202,8 +201,8 @@ class WeightsState:
 
     def step(self, by: int) -> None:
         """Select the next head of the model, or one further on or back."""
-        heads = [head for site in self.model.sites for head in site.heads] if self.model is not None else []
-        if heads and self.head in heads:
+        heads = [head for site in self._session.sites for head in site.heads]
+        if self.head in heads:
             place = min(max(heads.index(self.head) + by, 0), len(heads) - 1)
             self._session.select_heads((heads[place],))
 
@@ -224,7 +223,6 @@ class WeightsState:
     def _forget(self) -> None:
         """Another model is open."""
         self._known.clear()
-        self._asked = None
         self.job.forget()
         self.changed.head.emit()
         self.changed.found.emit()
@@ -235,16 +233,18 @@ class WeightsState:
         self.changed.head.emit()
         self._ask()
 
-    def _ask(self) -> None:
+    def _ask(self, *, is_again: bool = False) -> None:
         """Ask for the head that is selected, unless that was done already."""
         head = self.head
-        if not self._is_watched or self.model is None or head is None or head == self._asked:
+        if not self._is_watched or self.model is None or head is None:
             return
-        self._asked = head
+        request = ShowWeights(head=head)
         if head in self._known:
-            self.job.stop()
+            self.job.forget()
+        elif request != self.job.asked or is_again:
+            self.job.start(request)
         else:
-            self.job.start(ShowWeights(head=head))
+            return
         self.changed.found.emit()
         self.changed.progress.emit()
 

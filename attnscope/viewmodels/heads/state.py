@@ -183,7 +183,8 @@ class TableOrder:
         self._state = state
         self.sorted_by = HEAD_COLUMN
         self.is_descending = False
-        self.stack: Stack | None = None
+        self.stack = ""
+        """Whose heads are shown; empty: those of every stack."""
         self.filter_text = ""
         self.has_all_measures = False
         self.has_intervals = False
@@ -215,7 +216,7 @@ class TableOrder:
 
     def _is_shown(self, row: int) -> bool:
         head = self._state.cards[row].head
-        if self.stack is not None and head.stack != self.stack:
+        if self.stack not in ("", head.stack):
             return False
         names = f"{head.stack} {head.label} {self._state.role(row)} {self._state.cards[row].sentence}".lower()
         return all(word in names for word in self.filter_text.split())
@@ -231,7 +232,7 @@ class TableOrder:
 
     def show_stack(self, stack: str) -> None:
         """Show the heads of one stack; an unknown name shows all."""
-        self.stack = next((known for known in self.stacks if known == stack), None)
+        self.stack = stack if stack in self.stacks else ""
         self._state.changed.order.emit()
 
     def filter(self, text: str) -> None:
@@ -278,7 +279,6 @@ class HeadsState:
         self.importances: tuple[Importance, ...] = ()
         self.table = UNMEASURED.table
         self.cards: tuple[HeadCard, ...] = ()
-        self.card: HeadCard | None = None
         self.first_look = FirstLook(session, lambda: _N_PASSES, lambda: self.phase == "empty", self.run)
         session.changed.selection.connect(self._on_selection, max_args=0)
 
@@ -322,19 +322,28 @@ class HeadsState:
 
     def role(self, row: int) -> str:
         """What the head of a row does, in a word or two."""
-        card, sites = self.cards[row], self._session.model.sites if self._session.model is not None else ()
-        return role_words(card, self.table.heaviest_offset(card.head), sites)
+        card = self.cards[row]
+        return role_words(card, self.table.heaviest_offset(card.head), self._session.sites)
 
     def full_name(self, head: HeadRef) -> str:
         """Stack and name of a head, and the name it had before others were removed."""
-        sites = self._session.model.sites if self._session.model is not None else ()
-        return ", ".join(filter(None, (f"{head.stack} {head.label}", once_words(sites, head))))
+        once = once_words(self._session.sites, head)
+        return ", ".join(filter(None, (f"{head.stack} {head.label}", once)))
 
     @property
     def selected_row(self) -> int | None:
         """The row of the head that the session has selected last."""
         head = self._session.primary
         return self.table.heads.index(head) if head in self.table.heads else None
+
+    @property
+    def card(self) -> HeadCard | None:
+        """The card of the selected head: what was told of it, or until then what the table has."""
+        row, told = self.selected_row, self._card.answer
+        if row is None:
+            return None
+        bare = self.cards[row]
+        return told.card if told is not None and told.card.head == bare.head else bare
 
     # Intents
 
@@ -360,8 +369,6 @@ class HeadsState:
         """Show how much each head matters; without a measured table, that alone."""
         self.importances = importances
         self._join()
-        if self.measured is UNMEASURED:
-            self.card = None
         self.changed.table.emit()
         self.changed.progress.emit()
         self._ask_card()
@@ -373,8 +380,9 @@ class HeadsState:
 
     def look_at(self, index: int) -> None:
         """Let the Explore page show one of the card's texts."""
-        if self.card is not None and 0 <= index < len(self.card.texts):
-            text = self.card.texts[index]
+        texts = self.card.texts if self.card else ()
+        if 0 <= index < len(texts):
+            text = texts[index]
             self._session.texts.set_text(text.source)
             if text.target is not None:
                 self._session.texts.set_target(text.target)
@@ -383,7 +391,6 @@ class HeadsState:
         """Take a reply; those of other parts of the window are passed over."""
         match reply:
             case CardShown() if self._card.take(reply):
-                self.card = reply.card
                 self.changed.card.emit()
             case ModelLoaded():
                 self._forget()
@@ -402,8 +409,8 @@ class HeadsState:
         self.measured = replace(found, table=with_alignment(found.table, found.alignment))
         self._join()
         if self.order.stack not in self.order.stacks:
-            self.order.stack = None
-        self.card = None
+            self.order.stack = ""
+        self._card.forget()
         self.changed.table.emit()
         self.changed.progress.emit()
         self._ask_card()
@@ -434,8 +441,9 @@ class HeadsState:
         self._cancel_idle()
         self.job.forget()
         self._idle.forget()
-        self.measured, self.importances, self.order.stack = UNMEASURED, (), None
-        self.table, self.cards, self.card = UNMEASURED.table, (), None
+        self.measured, self.importances, self.order.stack = UNMEASURED, (), ""
+        self.table, self.cards = UNMEASURED.table, ()
+        self._card.forget()
         self._tell_roles()
         self.changed.table.emit()
         self.changed.progress.emit()
@@ -446,15 +454,10 @@ class HeadsState:
         self._ask_card()
 
     def _ask_card(self) -> None:
-        """Ask for the card of the selected head, unless it is shown."""
-        row = self.selected_row
-        if row is None:
+        """Ask for the card of the selected head, unless that was done already."""
+        card = self.card
+        if card is None:
             return
-        head: HeadRef = self.cards[row].head
-        if self.card is not None and self.card.head == head:
-            return
-        self.card = self.cards[row]
         if self.measured is not UNMEASURED:
-            self._card.renew()
-            self._card.ask(head, ShowCard(head=head))
+            self._card.ask(card.head, ShowCard(head=card.head))
         self.changed.card.emit()

@@ -23,8 +23,7 @@ _LARGEST = 1e6
 class LabControls(Generic[T]):
     """The frozen choice of a lab, read by `get` and set by `take`, with what was chosen before.
 
-    `allows` says of a choice from a file whether the lab's own controls could make it; without it nothing of
-    the lab is kept in files.
+    `allows` says of a choice from a file whether the lab's own controls could make it.
     """
 
     changed = Signal()
@@ -37,7 +36,7 @@ class LabControls(Generic[T]):
         take: Callable[[T], None],
         *,
         is_example: Callable[[T, T], bool] = operator.eq,
-        allows: Callable[[T], bool] | None = None,
+        allows: Callable[[T], bool],
     ) -> None:
         self._example, self._get, self._take = example, get, take
         self._is_example, self._allows = is_example, allows
@@ -84,12 +83,10 @@ class LabControls(Generic[T]):
     @property
     def values(self) -> LabValues:
         """The numbers, texts, yes and no of the choice, by the names of their fields."""
-        return _values_of(self._get()) if self._allows is not None else ()
+        return _values_of(self._get())
 
     def take_values(self, values: LabValues) -> None:
         """Choose what was kept; a choice that the lab cannot show is left."""
-        if self._allows is None:
-            return
         # from a file: anything may be in it; what fails at showing it is told as an EmitLoopError
         with suppress(ValueError, LookupError, ArithmeticError, TypeError, EmitLoopError):
             choice = _with_values(self._example, values)
@@ -99,6 +96,17 @@ class LabControls(Generic[T]):
     def _change(self, choice: T) -> None:
         self._take(choice)
         self.changed.emit()
+
+
+class UnkeptControls(LabControls[T]):
+    """Those of a lab of which files keep nothing."""
+
+    def __init__(self, example: T, get: Callable[[], T], take: Callable[[T], None]) -> None:
+        super().__init__(example, get, take, allows=lambda _: False)
+
+    @property
+    def values(self) -> LabValues:
+        return ()
 
 
 def _values_of(choice: object) -> LabValues:

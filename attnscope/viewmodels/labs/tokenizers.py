@@ -8,7 +8,7 @@ from attnscope.counting import format_number, plural
 from attnscope.records.messages import ModelLoaded
 from attnscope.records.requests import Reply
 from attnscope.records.tokenizers import KINDS, CompareTokenizers, TokenizerRow, TokenizersNews
-from attnscope.viewmodels.labs.controls import LabControls
+from attnscope.viewmodels.labs.controls import UnkeptControls
 from attnscope.viewmodels.query import Job, Requests
 
 SENTENCE = "The smarter rabbit shall not perish: naïve, unbelievably fortunate."
@@ -44,7 +44,7 @@ class TokenizersState:
         self.job = Job(TokenizersNews, TokenizersNews, requests, is_last=lambda news: news.is_done)
         self.changed = TokenizersChanges()
         self.wish = CompareTokenizers(sentence=SENTENCE)
-        self.controls = LabControls(self.wish, lambda: self.wish, self._take)
+        self.controls = UnkeptControls(self.wish, lambda: self.wish, self._take)
         self._why_stopped = ""
         self._is_started = False
 

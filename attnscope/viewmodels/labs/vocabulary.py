@@ -29,7 +29,7 @@ from attnscope.records.tokenizers import (
 )
 from attnscope.records.tokens import Tokens
 from attnscope.viewmodels.labs.controls import LabControls
-from attnscope.viewmodels.query import Query, Requests
+from attnscope.viewmodels.query import Job, Query, Requests
 
 MODES: dict[SearchMode, str] = {"contains": "contains", "regex": "regular expression", "id": "ids"}
 _KIND_WORDS: dict[PieceKind, str] = {
@@ -60,18 +60,17 @@ class VocabularyState:
     def __init__(self, requests: Requests) -> None:
         self.changed = VocabularyChanges()
         self._is_started = False
-        self._table = Query(VocabularyShown, requests)
+        self._table = Job(Progress, VocabularyShown, requests)
         self._found = Query(PiecesFound, requests)
         self._piece = Query(PieceShown, requests)
         self._spelled = Query(TextSpelled, requests)
-        self._table.is_watched = self._found.is_watched = True
+        self._found.is_watched = True
         self._piece.is_watched = self._spelled.is_watched = True
         self.ids: NDArray[np.int32] = _NOTHING
         self.wish = FindPieces(number=0)
         self.controls = LabControls(self.wish, lambda: self.wish, self._find, allows=_could_be_set)
         self.typed = EXAMPLE
         self.error = self.note = ""
-        self.progress: float | None = None
 
     # What the person does
 
@@ -116,7 +115,7 @@ class VocabularyState:
         """Take a reply of the worker; those of older requests change nothing."""
         match reply:
             case VocabularyShown() if self._table.take(reply):
-                self.error, self.progress = "", None
+                self.error = ""
                 self.ids = np.arange(len(reply.table), dtype=np.int32)
                 self.changed.table.emit()
                 if self.wish != FindPieces(number=0):
@@ -132,18 +131,25 @@ class VocabularyState:
                 self.changed.piece.emit()
             case TextSpelled() if self._spelled.take(reply):
                 self.changed.spelled.emit()
-            case Progress() if self._table.owns(reply) and self.table is None:
-                self.progress = reply.fraction
+            case Progress() if self._table.take(reply):
                 self.changed.table.emit()
-            case Failed() if self._table.owns(reply) or self._found.owns(reply):
-                self.error, self.progress = reply.message, None
-                (self.changed.found if self.table is not None else self.changed.table).emit()
+            case Failed() if self._table.take(reply):
+                self.error = reply.message
+                self.changed.table.emit()
+            case Failed() if self._found.take(reply):
+                self.error = reply.message
+                self.changed.found.emit()
             case ModelLoaded():
                 self._forget()
             case _:
                 pass
 
     # What is shown
+
+    @property
+    def progress(self) -> float | None:
+        """How much of the vocabulary is read; None where that is not known."""
+        return self._table.fraction
 
     @property
     def table(self) -> VocabularyTable | None:
@@ -211,11 +217,12 @@ class VocabularyState:
     # Inside
 
     def _ask_table(self) -> None:
-        self._table.ask("all", ShowVocabulary())
+        self._table.start(ShowVocabulary())
 
     def _forget(self) -> None:
         self.ids = _NOTHING
         self.error = self.note = ""
+        self._table.give_up()
         self._table.forget()
         self._found.forget()
         self._piece.forget()

@@ -6,6 +6,7 @@ coarser one is shown until the right one is there.
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -149,6 +150,17 @@ class MapChanges(SignalGroup):
     cell = Signal()
 
 
+class _Coming(NamedTuple):
+    """The part of the map that is on its way, in blocks of `b` cells; 0: none is."""
+
+    b: int = 0
+    rows: Part = (0, 0)
+    cols: Part = (0, 0)
+
+
+_NO_PART = _Coming()
+
+
 class MapTiles:
     """State of the view of one long map; posts tile requests, takes tile replies."""
 
@@ -166,7 +178,7 @@ class MapTiles:
         self.lines = LongLines(self._requests)
         self._area_px = (640.0, 480.0)
         self._ratio = 1.0
-        self._wanted: ShowTile | None = None
+        self._coming = _NO_PART
         self._overview_number = 0
         self._cell = Query(CellRead, requests)
         self._cell.is_watched = True
@@ -213,7 +225,7 @@ class MapTiles:
         before, self.shown = self.shown, long_map
         if long_map == before:
             return
-        self._wanted, self._overview_number, self.reading = None, 0, None
+        self._coming, self._overview_number, self.reading = _NO_PART, 0, None
         self._cell.renew()
         if long_map is None:
             self.window, self.overview, self.tiles, self.fraction = None, None, (), None
@@ -303,8 +315,6 @@ class MapTiles:
                 return
             self.overview = reply.tile
         else:
-            if self._wanted is not None and reply.number > self._wanted.number:
-                return
             kept = [tile for tile in self.tiles if not _is_replaced(tile, reply.tile)]
             self.tiles = (*kept, reply.tile)[-N_TILES_KEPT:]
         self.fraction = reply.fraction
@@ -350,18 +360,13 @@ class MapTiles:
             and _covers(tile, window.rows, window.cols)
             for tile in self.tiles
         )  # fmt: skip
-        wanted = self._wanted
-        is_coming = (
-            wanted is not None
-            and wanted.b == b
-            and _holds(wanted.rows, window.rows)
-            and _holds(wanted.cols, window.cols)
-        )
+        coming = self._coming
+        is_coming = coming.b == b and _holds(coming.rows, window.rows) and _holds(coming.cols, window.cols)
         if is_there or is_coming:
             return
         rows, cols = _widened(window.rows, window.n_queries, b), _widened(window.cols, window.n_keys, b)
-        self._wanted = replace(self._request(rows, cols, b), number=self._requests.next())
-        self._requests.post(self._wanted)
+        self._coming = _Coming(b, rows, cols)
+        self._requests.send(self._request(rows, cols, b))
 
     def _request(self, rows: Part, cols: Part, b: int, *, is_overview: bool = False) -> ShowTile:
         assert self.shown is not None

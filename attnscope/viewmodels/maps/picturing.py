@@ -4,6 +4,7 @@ That of Explore asks only while somebody looks, once for each text; that of the 
 the picture along with the maps. Must not import Qt.
 """
 
+from abc import ABC, abstractmethod
 from typing import Protocol
 
 from psygnal import Signal, SignalGroup
@@ -68,14 +69,44 @@ def walked(picture: Picture, query: int, rows: int, columns: int) -> int:
     return picture.token(row, column)
 
 
-class PictureState:
+class _ChosenPatch(ABC):
+    """The token of a picture whose weights are shown: the one before all patches until another is chosen."""
+
+    def __init__(self) -> None:
+        self.changed = PictureChanges()
+        self._query = 0
+
+    @abstractmethod
+    def _looked_at(self) -> Picture | None:
+        """The picture of which a token is chosen; None while it is not there."""
+
+    @property
+    def query(self) -> int:
+        """The token whose weights are shown."""
+        picture = self._looked_at()
+        return min(self._query, picture.n_tokens - 1) if picture is not None else 0
+
+    def choose_query(self, token: int) -> None:
+        """Show the weights of another token."""
+        picture = self._looked_at()
+        if picture is not None and 0 <= token < picture.n_tokens and token != self._query:
+            self._query = token
+            self.changed.query.emit()
+
+    def walk(self, rows: int, columns: int) -> None:
+        """Go to the patch so many rows and columns away; up from the first row to the special tokens."""
+        picture = self._looked_at()
+        if picture is not None:
+            self.choose_query(walked(picture, self.query, rows, columns))
+
+
+class PictureState(_ChosenPatch):
     """The head is the session's; the chosen query stays while pictures have as many tokens."""
 
     def __init__(self, session: Session, requests: Requests) -> None:
+        super().__init__()
         self._session = session
         self._asking = Query(PictureShown, requests)
-        self.changed = PictureChanges()
-        self._query = 0
         told = session.changed
         told.model.connect(self._on_model, max_args=0)
         for signal in (told.traced, told.selection, told.heads, told.text):
@@ -104,11 +135,8 @@ class PictureState:
             return None
         return picture, head_map
 
-    @property
-    def query(self) -> int:
-        """The token whose weights are shown; at first the one before all patches."""
-        n_tokens = self.picture.n_tokens if self.picture is not None else 1
-        return min(self._query, n_tokens - 1)
+    def _looked_at(self) -> Picture | None:
+        return self.picture
 
     @property
     def note(self) -> str:
@@ -132,17 +160,6 @@ class PictureState:
         self._asking.is_watched = is_watched
         self._ask()
 
-    def choose_query(self, token: int) -> None:
-        """Show the weights of another token."""
-        if self.picture is not None and 0 <= token < self.picture.n_tokens and token != self._query:
-            self._query = token
-            self.changed.query.emit()
-
-    def walk(self, rows: int, columns: int) -> None:
-        """Go to the patch so many rows and columns away; up from the first row to the special tokens."""
-        if self.picture is not None:
-            self.choose_query(walked(self.picture, self.query, rows, columns))
-
     def handle(self, reply: Reply) -> None:
         """Take a reply of the worker; those that come too late change nothing."""
         if self._asking.take(reply):
@@ -165,13 +182,12 @@ class PictureState:
             self._asking.ask(session.traced.number, ShowPicture(text=session.text))
 
 
-class WatchedPicture:
+class WatchedPicture(_ChosenPatch):
     """The picture that the watched text of a run names, and the head that is shown of it."""
 
     def __init__(self, watch: WatchState) -> None:
+        super().__init__()
         self._watch = watch
-        self.changed = PictureChanges()
-        self._query = 0
         watch.changed.connect(self._on_watch)
 
     @property
@@ -188,11 +204,9 @@ class WatchedPicture:
             return None
         return picture, head_map
 
-    @property
-    def query(self) -> int:
-        """The chosen token; at first the class token."""
+    def _looked_at(self) -> Picture | None:
         shown = self.shown
-        return min(self._query, shown[0].n_tokens - 1) if shown is not None else 0
+        return shown[0] if shown is not None else None
 
     @property
     def note(self) -> str:
@@ -201,19 +215,6 @@ class WatchedPicture:
 
     def watch(self, is_watched: bool) -> None:
         """Nothing is asked for here."""
-
-    def choose_query(self, token: int) -> None:
-        """Show the weights of another token."""
-        shown = self.shown
-        if shown is not None and 0 <= token < shown[0].n_tokens and token != self._query:
-            self._query = token
-            self.changed.query.emit()
-
-    def walk(self, rows: int, columns: int) -> None:
-        """Go to another patch."""
-        shown = self.shown
-        if shown is not None:
-            self.choose_query(walked(shown[0], self.query, rows, columns))
 
     def _on_watch(self) -> None:
         if self.is_offered:

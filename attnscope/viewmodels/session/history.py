@@ -67,8 +67,6 @@ class History:
         self._done: list[Change] = []
         self._undone: list[Change] = []
         self._is_open = False
-        self.left: Setting | None = None
-        """The setting when its model was closed; None where it never was."""
 
     def record(self, change: Change) -> None:
         """Add a change that has just been made; whatever was undone before is forgotten."""
@@ -84,14 +82,11 @@ class History:
         self._undone.clear()
         self._is_open = change.before != change.after
 
-    def reopen(self, label: str, now: Setting) -> tuple[HeadRef, ...]:
-        """The model is open again: that is a step from what was `left`. Gives the heads selected then."""
-        if self.left is None:
-            return now.selection
-        before, self.left, self._is_open = self.left, None, False
+    def reopen(self, label: str, before: Setting, now: Setting) -> None:
+        """The model is open again: that is a step from how it was before, with the same heads selected."""
+        self._is_open = False
         after = replace(now, selection=before.selection)
         self.record(Change(label=label, before=before, after=after, group="open"))
-        return before.selection
 
     def close_group(self) -> None:
         """Let the next change be a step of its own, for instance when a drag ends."""
@@ -165,12 +160,26 @@ class Histories:
     def __init__(self, n_models: int = 16) -> None:
         self._n_models = n_models
         self._kept: dict[tuple[str, str], History] = {}
+        self._left: dict[tuple[str, str], Setting] = {}
 
     def of(self, model: ModelInfo) -> History:
         """The history of a model: the one it had when it was open before, else a new one."""
-        key = (model.source, model.sha256)
+        key = _key_of(model)
         history = self._kept.pop(key, None) or History()
         self._kept[key] = history
         for old in [*self._kept][: -self._n_models]:
             del self._kept[old]
+            self._left.pop(old, None)
         return history
+
+    def leave(self, model: ModelInfo, setting: Setting) -> None:
+        """A model is closed, with this setting."""
+        self._left[_key_of(model)] = setting
+
+    def left(self, model: ModelInfo, now: Setting) -> Setting:
+        """The setting that a model was closed with; `now` where it never was."""
+        return self._left.pop(_key_of(model), now)
+
+
+def _key_of(model: ModelInfo) -> tuple[str, str]:
+    return model.source, model.sha256

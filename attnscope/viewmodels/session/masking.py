@@ -31,6 +31,8 @@ from attnscope.viewmodels.session.mask_presets import Preset, preset_cells, pres
 from attnscope.viewmodels.session.state import Session
 
 Cell = tuple[int, int]
+_UNKNOWN: Cells = np.zeros((0, 0), dtype=np.bool_)
+"""The cells of no text: what a model allows by itself is not known of this one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -198,7 +200,7 @@ class MaskState:
         self.window = 2
         self.edges = EdgeLists(session, lambda: self.tokens, self._use_edges, self._tell)
         self.brush = Brush(session, self)
-        self._own: Cells | None = None
+        self._own: Cells = _UNKNOWN
         told = session.changed
         self._followed: tuple[tuple[SignalInstance, Callable[[], None]], ...] = (
             (told.model, self._on_text),
@@ -315,8 +317,7 @@ class MaskState:
 
     def drop(self) -> None:
         """Back to the model's own mask."""
-        if self.mask is not None:
-            self._change("the model's own mask", None)
+        self._change("the model's own mask", None)
 
     def set_window(self, window: int) -> None:
         """The places to each side of the preset `window`; taken over at once where it is in use."""
@@ -346,7 +347,7 @@ class MaskState:
         if self.refusal or self.stack is None:
             return
         cells = np.tril(cells) if self.is_causal else cells
-        is_own = self._own is not None and np.array_equal(cells, self._own)
+        is_own = np.array_equal(cells, self._own)
         mask = None if is_own else mask_of(cells, self.stack, name)
         self._change(label, mask, group=group, is_drag=is_drag)
         if is_own:
@@ -372,7 +373,7 @@ class MaskState:
             self._own = np.tril(levels[0]) if self.is_causal else levels[0]
 
     def _on_text(self) -> None:
-        self.edges.error, self._own = "", None
+        self.edges.error, self._own = "", _UNKNOWN
         self._tell()
 
     def _on_traced(self) -> None:

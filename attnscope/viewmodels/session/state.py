@@ -29,7 +29,7 @@ from attnscope.records.messages import (
 from attnscope.records.models import ModelInfo, Sample
 from attnscope.records.outputs import Comparison, OutputWritten
 from attnscope.records.requests import Reply
-from attnscope.records.sites import NO_GATES, Gates, HeadRef, Stack, check_heads
+from attnscope.records.sites import NO_GATES, Gates, HeadRef, Site, Stack, check_heads
 from attnscope.records.tiles import GridRefined
 from attnscope.records.tokens import Token
 from attnscope.viewmodels.maps.aspect import PLAIN, Aspect, aspect_words
@@ -253,8 +253,8 @@ class Texts:
         was, now = (session.text, text) if text != session.text else (session.target or "", target or "")
         if abs(len(now) - len(was)) != 1 and is_written_over(was, now):  # one letter more or less is typed
             session.history.close_group()
-        before, sites = session.interventions, session.model.sites if session.model else ()
-        kept = fitting(before, sites, is_same_text=False)
+        before = session.interventions
+        kept = fitting(before, session.sites, is_same_text=False)
         after = replace(session.setting, text=text, target=target, interventions=kept)
         session.change(label, after, group="text")
         if mask_in(before) is not None and mask_in(session.interventions) is None:
@@ -330,6 +330,11 @@ class Session:
         return self.selection[-1] if self.selection else None
 
     @property
+    def sites(self) -> tuple[Site, ...]:
+        """The sites of the open model; none before the first is open."""
+        return self.model.sites if self.model else ()
+
+    @property
     def stacks(self) -> tuple[Stack, ...]:
         """The stacks of the open model, in its order."""
         return tuple(dict.fromkeys(map(attrgetter("stack"), self.model.sites))) if self.model else ()
@@ -351,8 +356,7 @@ class Session:
 
     def line_about(self, head: HeadRef) -> str:
         """What a head does, in one line: its role first where heads were measured, then what it does here."""
-        sites = self.model.sites if self.model else ()
-        here = describe_head(self.traced, sites, head) if self.text.strip() else ""
+        here = describe_head(self.traced, self.sites, head) if self.text.strip() else ""
         return " · ".join(filter(None, (self.roles.get(head, ""), here)))
 
     def know_roles(self, roles: Mapping[HeadRef, str]) -> None:
@@ -368,7 +372,7 @@ class Session:
 
     def select_heads(self, heads: tuple[HeadRef, ...], additive: bool = False) -> None:
         """Select heads of one stack; additive adds them, or takes away those already selected."""
-        check_heads(heads, self.model.sites if self.model else ())
+        check_heads(heads, self.sites)
         if not heads:
             return
         selection = (
@@ -442,7 +446,8 @@ class Session:
                 raise TypeError(f"unknown reply {type(reply).__name__}")
 
     def _take_model(self, info: ModelInfo) -> None:
-        self.history.left = self.setting
+        if self.model:
+            self._histories.leave(self.model, self.setting)
         if self.model and self.model.reads != info.reads:  # a picture's path is no sentence
             self.text, self.target = "", None
         samples = self.texts.samples
@@ -459,8 +464,9 @@ class Session:
         self.target = (self.texts.target_of(sample) if sample else kept) if info.takes_target else None
         self.texts.typed = clean_typed(self.text)
         self.history = self._histories.of(info)
-        selected = self.history.reopen(f"open {info.name}", self.setting)
-        self.selection = selected if samples.head_to_come is None else ()
+        before = self._histories.left(info, self.setting)
+        self.history.reopen(f"open {info.name}", before, self.setting)
+        self.selection = before.selection if samples.head_to_come is None else ()
         self.changed.model.emit()
         self.changed.busy.emit()
         self.changed.gates.emit()
@@ -528,7 +534,7 @@ class Session:
         """The head that was asked for with the model, or that training guided, or the most striking one, of a
         stack or of the last.
         """
-        asked, sites = self.texts.samples.head_to_come, self.model.sites if self.model else ()
+        asked, sites = self.texts.samples.head_to_come, self.sites
         if asked is not None and stack is None and any(asked in site.heads for site in sites):
             return asked
         guided = self.model.guided if self.model else None

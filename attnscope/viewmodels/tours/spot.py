@@ -48,9 +48,8 @@ class Spot:
     @property
     def n_heads(self) -> int:
         """The heads beside the one shown large, with it; 0 while there is none."""
-        model, head = self.states.session.model, self.states.session.primary
-        sites = model.sites if model is not None and head is not None else ()
-        return next((site.n_heads for site in sites if head is not None and site.key == head.site_key), 0)
+        session, head = self.states.session, self.states.session.primary
+        return next((site.n_heads for site in session.sites if head and site.key == head.site_key), 0)
 
     @property
     def row(self) -> int | None:

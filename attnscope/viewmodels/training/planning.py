@@ -24,7 +24,7 @@ from attnscope.records.plans import (
 )
 from attnscope.records.requests import Reply
 from attnscope.settings import known_run_folders
-from attnscope.viewmodels.query import Requests
+from attnscope.viewmodels.query import Query, Requests
 from attnscope.viewmodels.training.recipe_draft import RecipeDraft
 from attnscope.viewmodels.training.recipe_text import RecipeFile, read_recipe_text
 
@@ -118,10 +118,7 @@ class PlanChanges(SignalGroup):
 
 
 class PlanState:
-    """`plan` is None while there is none, `problem` says why.
-
-    `times` are those of recipes that are offered elsewhere, a state of its own.
-    """
+    """`times` are those of recipes that are offered elsewhere, a state of its own."""
 
     def __init__(
         self,
@@ -133,24 +130,54 @@ class PlanState:
         self._recipe, self._clock = recipe, clock
         self.changed = PlanChanges()
         self.times = RecipeTimes(requests)
-        self._number = 0
-        self._presets_number = self._batch_number = 0
-        self._batch_of = self._asked = self._wanted = _NO_WISH
-        self.batch: FirstBatch | None = None
-        self.batch_problem = ""
-        self.is_sample_batch = False
+        self._plan = Query(RecipePlanned, requests)
+        self._presets = Query(PresetsShown, requests)
+        self._batch = Query(BatchShown, requests)
+        self._plan.is_watched = self._presets.is_watched = self._batch.is_watched = True
+        self._asked = self._wanted = _NO_WISH
         self._due_at = 0.0
         self._is_old = False
-        self.plan: Plan | None = None
-        self.problem = ""
-        self._is_refused = False
-        self.presets: tuple[PresetRow, ...] = ()
-        self.available_bytes = 0
+
+    @property
+    def plan(self) -> Plan | None:
+        """What the recipe costs; None while that is not known."""
+        return self._plan.answer.plan if self._plan.answer is not None else None
+
+    @property
+    def problem(self) -> str:
+        """Why there is no plan."""
+        return self._plan.answer.problem if self._plan.answer is not None else self._plan.error
+
+    @property
+    def presets(self) -> tuple[PresetRow, ...]:
+        """The models of the literature, once they were asked for."""
+        return self._presets.answer.rows if self._presets.answer is not None else ()
+
+    @property
+    def available_bytes(self) -> int:
+        """How much memory is free on the best device."""
+        return self._presets.answer.available_bytes if self._presets.answer is not None else 0
+
+    @property
+    def batch(self) -> FirstBatch | None:
+        """What the recipe reads first; None while that is not known."""
+        return self._batch.answer.batch if self._batch.answer is not None else None
+
+    @property
+    def batch_problem(self) -> str:
+        """Why there is no first batch."""
+        return self._batch.answer.problem if self._batch.answer is not None else self._batch.error
+
+    @property
+    def is_sample_batch(self) -> bool:
+        """Whether the batch is of the text that comes with the program."""
+        return self._batch.answer is not None and self._batch.answer.is_sample
 
     @property
     def is_refused(self) -> bool:
         """Whether the recipe as it now stands cannot run; `problem` says why."""
-        return self._is_refused and self._asked == self._wanted
+        answer = self._plan.answer
+        return answer is not None and answer.plan is None and self._asked == self._wanted
 
     def want(self, wish: Wish) -> None:
         """The recipe, its folder or its device may have changed."""
@@ -167,16 +194,19 @@ class PlanState:
             return
         self._asked, self._is_old = wish, False
         if not self._recipe.is_ready:
-            self._show(None, "")
+            self._plan.forget()
+            self.changed.plan.emit()
             return
-        self._number = self._requests.send(
+        self._plan.renew()
+        self._plan.ask(
+            wish,
             PlanRecipe(
                 recipe=wish.recipe,
                 out=wish.out,
                 device=wish.device,
                 base_folder=wish.base_folder,
                 run_folders=known_run_folders(wish.out),
-            )
+            ),
         )
 
     def ask_again(self) -> None:
@@ -186,57 +216,46 @@ class PlanState:
 
     def ask_presets(self) -> None:
         """Have the presets listed, once."""
-        if not self.presets and not self._presets_number:
-            self._presets_number = self._requests.send(ShowPresets())
+        self._presets.ask("all", ShowPresets())
 
     @property
     def has_asked_batch(self) -> bool:
         """Whether a batch was asked for at all."""
-        return self._batch_of != _NO_WISH
+        return self._batch.about is not None
 
     @property
     def is_batch_old(self) -> bool:
         """Whether the batch was asked for, if at all, when the recipe was another."""
-        return self._batch_of != self._wanted
+        return self._batch.about != self._wanted
 
     def ask_batch(self) -> None:
         """Read the data of the recipe as it stands, for its first batch."""
         wish = self._wanted
         if wish == _NO_WISH or not self._recipe.is_ready:
             return
-        self._batch_of = wish
-        self._show_batch(None, "")
-        request = ShowBatch(recipe=wish.recipe, base_folder=wish.base_folder)
-        self._batch_number = self._requests.send(request)
-
-    def _show_batch(self, batch: FirstBatch | None, problem: str, *, is_sample: bool = False) -> None:
-        self.batch, self.batch_problem, self.is_sample_batch = batch, problem, is_sample
+        self._batch.forget()
+        self._batch.ask(wish, ShowBatch(recipe=wish.recipe, base_folder=wish.base_folder))
         self.changed.batch.emit()
 
     def handle(self, reply: Reply) -> bool:
         """Take a reply; True when it was for this state."""
         if self.times.handle(reply):
             return True
-        match reply:
-            case RecipePlanned() if reply.number == self._number:
-                plan, shown = reply.plan, self.plan
-                if plan is not None and plan.pace is None and shown is not None:
-                    if shown.pace is not None and shown.name == plan.name:
-                        return True  # while one types: the same with its time follows
-                self._show(plan, reply.problem, is_refused=plan is None)
-            case PresetsShown() if reply.number == self._presets_number:
-                self.presets, self.available_bytes = reply.rows, reply.available_bytes
-                self.changed.presets.emit()
-            case BatchShown() if reply.number == self._batch_number:
-                self._show_batch(reply.batch, reply.problem, is_sample=reply.is_sample)
-            case Failed() if reply.number and reply.number == self._batch_number:
-                self._show_batch(None, reply.message)
-            case Failed() if reply.number and reply.number == self._number:
-                self._show(None, reply.message)
-            case _:
-                return False
-        return True
+        if isinstance(reply, RecipePlanned) and self._plan.owns(reply) and self._lacks_time(reply):
+            return True  # while one types: the same with its time follows
+        for query, changed in (
+            (self._plan, self.changed.plan),
+            (self._presets, self.changed.presets),
+            (self._batch, self.changed.batch),
+        ):
+            if query.take(reply):
+                changed.emit()
+                return True
+        return False
 
-    def _show(self, plan: Plan | None, problem: str, *, is_refused: bool = False) -> None:
-        self.plan, self.problem, self._is_refused = plan, problem, is_refused
-        self.changed.plan.emit()
+    def _lacks_time(self, reply: RecipePlanned) -> bool:
+        """Whether only the time is missing of a plan, which one of the same name has that is shown."""
+        plan, shown = reply.plan, self.plan
+        if plan is None or shown is None or plan.pace is not None:
+            return False
+        return shown.pace is not None and shown.name == plan.name

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from attnscope.files import replace_file
+from attnscope.last_made import LastMade
 from attnscope.viewmodels.training.recipe_text import (
     RecipeProblem,
     check_recipe_text,
@@ -23,8 +24,7 @@ from attnscope.viewmodels.training.recipe_text import (
 class RecipeDraft:
     """One text at a time; edits of other recipes are kept for coming back.
 
-    `path` is empty for a text that belongs to no file. `problem` is the first fault of its form;
-    `marked_line` is the line the engine found fault with.
+    `path` is empty for a text that belongs to no file.
     """
 
     def __init__(self, changed: Callable[[], None]) -> None:
@@ -32,8 +32,8 @@ class RecipeDraft:
         self.path = ""
         self.text = ""
         self.origin = ""
-        self.problem: RecipeProblem | None = None
-        self.marked_line: int | None = None
+        self._blame = ""
+        self._problem: LastMade[RecipeProblem | None] = LastMade()
         self._drafts: dict[str, str] = {}
 
     @property
@@ -55,6 +55,18 @@ class RecipeDraft:
     def is_changed(self) -> bool:
         """Whether the text differs from the file it came from."""
         return self.path in self._drafts
+
+    @property
+    def problem(self) -> RecipeProblem | None:
+        """The first fault of its form; None for TOML."""
+        return self._problem.of(self.text, lambda: check_recipe_text(self.text))
+
+    @property
+    def marked_line(self) -> int | None:
+        """The line that the engine found fault with: it sets the `section.key` that is blamed."""
+        named = re.findall(r"\b([a-z_]+)\.([a-z_0-9]+)\b", self._blame)
+        lines = (line_of_value(self.text, section, key) for section, key in named)
+        return next((line for line in lines if line is not None), None)
 
     @property
     def is_ready(self) -> bool:
@@ -138,10 +150,8 @@ class RecipeDraft:
         self.edit(with_recipe_value(self.text, "data", "path", path))
 
     def mark_blamed_line(self, message: str) -> None:
-        """Mark the line that sets the `section.key` a message speaks of, if there is one."""
-        named = re.findall(r"\b([a-z_]+)\.([a-z_0-9]+)\b", message)
-        lines = (line_of_value(self.text, section, key) for section, key in named)
-        self.marked_line = next((line for line in lines if line is not None), None)
+        """Mark the line that sets the `section.key` a message speaks of, until the next edit."""
+        self._blame = message
         self._changed()
 
     @property
@@ -155,7 +165,5 @@ class RecipeDraft:
         self.edit(with_written_value(self.text, "training", "n_steps", str(n_steps)))
 
     def _set(self, text: str) -> None:
-        self.text = text
-        self.problem = check_recipe_text(text)
-        self.marked_line = None
+        self.text, self._blame = text, ""
         self._changed()

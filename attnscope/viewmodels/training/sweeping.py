@@ -47,10 +47,13 @@ _NO_CONSOLE = getattr(subprocess, "CREATE_NO_WINDOW", 0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BestRun:
-    """The run with the lowest held-out loss; `words` tell it in a line."""
+    """The run with the lowest held-out loss; `words` tell it in a line; both are empty for none."""
 
-    folder: str
-    words: str
+    folder: str = ""
+    words: str = ""
+
+
+NO_RUN = BestRun()
 
 
 class SweepState:
@@ -73,7 +76,7 @@ class SweepState:
         self._n_steps = 0
         self.phase: SweepPhase = "idle"
         self.what = self.problem = self.out = ""
-        self.best: BestRun | None = None
+        self.best = NO_RUN
 
     @property
     def is_active(self) -> bool:
@@ -134,7 +137,7 @@ class SweepState:
         self._child = self._spawn(wish.words(out / RECIPE_FILE, self.training.place.device), out)
         self._wish, self._runs, self.out = wish, runs, wish.out
         self._n_told = self._n_folders = self._n_steps = 0
-        self._steps, self.best, self.problem = {}, None, ""
+        self._steps, self.best, self.problem = {}, NO_RUN, ""
         self._show("checking", "The recipes are checked.")
 
     @property
@@ -160,8 +163,7 @@ class SweepState:
 
     def open_best(self) -> None:
         """Show the best run on the page."""
-        if self.best is not None:
-            self.training.reading.open(self.best.folder)
+        self.training.reading.open(self.best.folder)
 
     def tick(self) -> None:
         """Look what the runs have come to; called about once a second while it is active."""
@@ -243,15 +245,15 @@ def summary_of(wish: SweepWish, plan: Plan | None) -> str:
     return f"{words}: about {rough_text(seconds)}{values}."
 
 
-def best_of(text: str) -> BestRun | None:
-    """The best of the runs that `train --sweep --json` told at its end; None when there is none."""
+def best_of(text: str) -> BestRun:
+    """The best of the runs that `train --sweep --json` told at its end."""
     try:
         told = json.loads(text)
     except ValueError:
-        return None
+        return NO_RUN
     losses = {run["folder"]: run for run in told["runs"] if _is_loss(run["best_loss"])}
     if not losses:
-        return None
+        return NO_RUN
     best = min(losses.values(), key=lambda run: (run["best_loss"], run["name"]))
     words = (
         f"Best of {len(told['runs'])}: {best['name'].rpartition('/')[2]}, held-out loss "

@@ -116,7 +116,8 @@ class Replay:
         self._pictures, self._tell, self._look = pictures, tell, look
         self._found: tuple[Checkpoint, ...] = ()
         self._sentences: Sentences = ()
-        self._sentence: tuple[str, str | None] = ("", None)
+        self.sentence: tuple[str, str | None] = ("", None)
+        """What is looked at: a text, with its target where it has one."""
         self.place: int | None = None
         self.is_live = False
         self.is_playing = False
@@ -125,7 +126,7 @@ class Replay:
     @property
     def checkpoints(self) -> tuple[Checkpoint, ...]:
         """Where the sentence can be looked at, by step: of a text that was not watched models alone tell."""
-        is_kept = self._sentence in self._sentences
+        is_kept = self.sentence in self._sentences
         return tuple(found for found in self._found if found.has_model or is_kept)
 
     @property
@@ -148,7 +149,7 @@ class Replay:
     def read(self, text: str, target: str | None) -> None:
         """Another sentence is looked at; the slider stays at the checkpoint nearest to where it was."""
         here = self.checkpoint
-        self._sentence = (text, target)
+        self.sentence = (text, target)
         if here is not None:
             self.place = self._place_of(here.step)
 
@@ -247,6 +248,11 @@ class Replay:
         return min(range(len(steps)), key=lambda place: abs(steps[place] - step), default=None)
 
 
+def _grids_of(traced: Traced | None, stack: Stack | None) -> tuple[SiteGrid, ...]:
+    """The thumbnails of one stack."""
+    return tuple(grid for grid in traced.grids if grid.site.stack == stack) if traced else ()
+
+
 def telling_stack(grids: Sequence[SiteGrid]) -> Stack | None:
     """The stack that is shown first: from decoder to encoder, else the first whose queries have a choice.
 
@@ -302,9 +308,6 @@ class WatchState:
     ) -> None:
         self._requests = requests
         self._clock = clock
-        self.text = ""
-        self.target: str | None = None
-        self.stack: Stack | None = None
         self.head: HeadRef | None = None
         self.is_watched = True
         self.traced: Traced | None = None
@@ -323,6 +326,21 @@ class WatchState:
         self.replay = Replay(self._pictures, self.changed.emit, self.pump)
 
     @property
+    def text(self) -> str:
+        """What is looked at."""
+        return self.replay.sentence[0]
+
+    @property
+    def target(self) -> str | None:
+        """The second text, where there is one."""
+        return self.replay.sentence[1]
+
+    @property
+    def stack(self) -> Stack | None:
+        """The stack that is shown: the chosen head's."""
+        return self.head.stack if self.head else None
+
+    @property
     def is_stale(self) -> bool:
         """Whether the picture shown is of something else than what is asked for now."""
         wish = self._wish()
@@ -337,7 +355,7 @@ class WatchState:
     @property
     def grids(self) -> tuple[SiteGrid, ...]:
         """The thumbnails of the chosen stack."""
-        return tuple(g for g in self.traced.grids if g.site.stack == self.stack) if self.traced else ()
+        return _grids_of(self.traced, self.stack)
 
     @property
     def head_map(self) -> HeadMap | None:
@@ -376,15 +394,14 @@ class WatchState:
         """Show another stack, with its counterpart of the chosen head."""
         if stack == self.stack or stack not in self.stacks:
             return
-        self.stack = stack
-        sites = [grid.site for grid in self.grids]
+        sites = [grid.site for grid in _grids_of(self.traced, stack)]
         layer = min(self.head.layer if self.head else 0, len(sites) - 1)
         head = min(self.head.head if self.head else 0, sites[layer].n_heads - 1)
         self.choose_head(HeadRef(stack=stack, layer=sites[layer].layer, head=head))
 
     def choose_head(self, head: HeadRef) -> None:
         """Show another head in full."""
-        self.head, self.stack, self._is_opening = head, head.stack, False
+        self.head, self._is_opening = head, False
         self.changed.emit()
         self.pump()
 
@@ -451,7 +468,6 @@ class WatchState:
 
     def _set_texts(self, text: str, target: str | None) -> None:
         if (text, target) != (self.text, self.target):
-            self.text, self.target = text, target
             self.replay.read(text, target)
             self.changed.emit()
             self.pump()
@@ -483,10 +499,10 @@ class WatchState:
         is_kept = self._is_opening and wish.model != TRAINING_MODEL
         first = labelled_head(self._first_head, [grid.site for grid in traced.grids])
         if self._is_opening and first is not None:
-            self.stack, self.head = first.stack, first
-        elif is_kept or self.stack not in self.stacks or self.head not in known:
-            self.stack = telling_stack(traced.grids)
-            last = self.grids[-1].site if self.grids else None
-            self.head = telling_head(self.grids) if is_kept else last.heads[0] if last else None
+            self.head = first
+        elif is_kept or self.head not in known:
+            grids = _grids_of(traced, telling_stack(traced.grids))
+            last = next((grid.site.heads[0] for grid in reversed(grids)), None)
+            self.head = telling_head(grids) if is_kept else last
         self._is_opening = False
         self.changed.emit()

@@ -174,8 +174,7 @@ class GraphView(Dressed):
         if isinstance(event, QHelpEvent):
             layout = self.layout_now()
             node = layout.node_at(QPointF(event.pos())) if layout is not None else None
-            words = node_words(self.graph, node) if self.graph is not None and node is not None else ""
-            QToolTip.showText(event.globalPos(), plain_tooltip(words), self)
+            QToolTip.showText(event.globalPos(), plain_tooltip(self._words(node)), self)
             return True
         return super().event(event)
 
@@ -219,11 +218,14 @@ class GraphView(Dressed):
             self._mark(best)
             self.walked.emit(nodes[best])
 
+    def _words(self, node: int | None) -> str:
+        """What is said of a circle; empty for none."""
+        return "" if self.graph is None or node is None else node_words(self.graph, node)
+
     def _mark(self, node: int | None) -> None:
         if node != self._marked:
             self._marked = node
-            graph = self.graph
-            words = node_words(graph, node) if graph is not None and node is not None else ""
+            words = self._words(node)
             self.setAccessibleDescription(words)
             self.pointed.emit(words)
             self.update()

@@ -17,7 +17,6 @@ from attnscope.figures.paint_inside import paint_inside
 from attnscope.figures.plain import isolated, plain_piece
 from attnscope.figures.style import NORMAL_PX, text_width, type_px
 from attnscope.figures.views.inside import InsidePart
-from attnscope.records.inside import HeadInside
 from attnscope.viewmodels.causes.inside import InsideState
 from attnscope.viewmodels.causes.inside_words import STEP_TIPS, STEPS, Step
 from attnscope.viewmodels.session.state import Session
@@ -46,14 +45,10 @@ class InsideView(Dressing, QAbstractScrollArea):
     went_on = Signal()
     """The keyboard wants to leave the head for the rest of its layer."""
 
-    def __init__(self) -> None:
+    def __init__(self, state: InsideState) -> None:
         super().__init__()
-        self._inside: HeadInside | None = None
-        self._step: Step = "product"
-        self._row: int | None = None
-        self._dimension: int | None = None
+        self._state = state
         self._is_stale = False
-        self._note = ""
         self._place = _NOWHERE
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
@@ -63,25 +58,14 @@ class InsideView(Dressing, QAbstractScrollArea):
         self.viewport().setMouseTracking(True)
         self.viewport().setAttribute(Qt.WidgetAttribute.WA_OpaquePaintEvent)
 
-    def set_inside(self, inside: HeadInside | None, note: str = "") -> None:
-        """Show these numbers; without any, say `note`."""
-        self._inside, self._note = inside, note
+    def show_inside(self) -> None:
+        """Show the newest numbers; without any, say why."""
         self._is_stale = False
         self._place = _NOWHERE
-        self._fit()
-
-    def set_step(self, step: Step) -> None:
-        """Mark another step."""
-        self._step = step
-        self._fit()
-
-    def set_pointed(self, row: int | None, dimension: int | None) -> None:
-        """Write out the numbers of this key and dimension."""
-        self._row, self._dimension = row, dimension
-        self.viewport().update()
+        self.fit()
 
     def dress(self) -> None:
-        self._fit()
+        self.fit()
 
     def set_stale(self, is_stale: bool) -> None:
         """Dim the picture while newer numbers are on their way."""
@@ -104,27 +88,28 @@ class InsideView(Dressing, QAbstractScrollArea):
 
     def layout_now(self) -> InsideLayout | None:
         """Where everything lies at this moment; None without numbers."""
-        if self._inside is None:
+        inside = self._state.inside
+        if inside is None:
             return None
         offset = float(self.verticalScrollBar().value())
-        return inside_layout(self._room(), self._inside, step=self._step, offset_px=offset)
+        return inside_layout(self._room(), inside, step=self._state.step, offset_px=offset)
 
     def paintEvent(self, _event: QPaintEvent) -> None:
         with QPainter(self.viewport()) as painter:
             room = self._room()
             painter.fillRect(room, QColor(self.theme.background))
-            layout = self.layout_now()
-            if self._inside is None or layout is None:
-                paint_placeholder(painter, room, self.theme, "One head step by step", self._note)
+            state, layout = self._state, self.layout_now()
+            if state.inside is None or layout is None:
+                paint_placeholder(painter, room, self.theme, "One head step by step", state.note)
                 return
             paint_inside(
                 painter,
                 layout,
-                self._inside,
+                state.inside,
                 palette=self.theme,
-                step=self._step,
-                row=self._row,
-                dimension=self._dimension,
+                step=state.step,
+                row=state.row,
+                dimension=state.dimension,
             )
             if self._is_stale:
                 paint_veil(painter, layout.rect, self.theme)
@@ -133,7 +118,7 @@ class InsideView(Dressing, QAbstractScrollArea):
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
-        self._fit()
+        self.fit()
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
         self._point(event.position())
@@ -143,10 +128,12 @@ class InsideView(Dressing, QAbstractScrollArea):
         self._point(event.position())
 
     def mouseDoubleClickEvent(self, event: QMouseEvent) -> None:
-        layout = self.layout_now()
-        row = layout.hit(event.position()).row if layout is not None else None
-        if self._inside is not None and row is not None:
-            self.query_chosen.emit(self._inside.keys[row])
+        layout, inside = self.layout_now(), self._state.inside
+        if layout is None or inside is None:
+            return
+        row = layout.hit(event.position()).row
+        if row is not None:
+            self.query_chosen.emit(inside.keys[row])
 
     def viewportEvent(self, event: QEvent) -> bool:
         if event.type() == QEvent.Type.Leave:
@@ -188,7 +175,7 @@ class InsideView(Dressing, QAbstractScrollArea):
     def _room(self) -> QRectF:
         return QRectF(self.viewport().rect())
 
-    def _fit(self) -> None:
+    def fit(self) -> None:
         """Let the bar scroll as far as there are rows out of sight."""
         layout = self.layout_now()
         hidden = 0.0 if layout is None else max(0.0, layout.rows_px - layout.field.height())
@@ -224,7 +211,7 @@ class InsidePanel(QWidget):
     def __init__(self, state: InsideState, session: Session, view: ViewState) -> None:
         super().__init__()
         self._state, self._session, self._view = state, session, view
-        self.picture = InsideView()
+        self.picture = InsideView(state)
         self.steps: dict[Step, QToolButton] = {}
         self.back = tool_button("◂", "Previous query (↑)", role="flat")
         self.on = tool_button("▸", "Next query (↓)", role="flat")
@@ -307,10 +294,10 @@ class InsidePanel(QWidget):
     def _show_step(self) -> None:
         self.steps[self._state.step].setChecked(True)
         self._name_steps()
-        self.picture.set_step(self._state.step)
+        self.picture.fit()
 
     def _show_pointed(self) -> None:
-        self.picture.set_pointed(self._state.row, self._state.dimension)
+        self.picture.viewport().update()
 
     def _name_steps(self) -> None:
         """Every step by its name; where there is no room, the chosen one only, and no word before ▸."""
@@ -328,7 +315,7 @@ class InsidePanel(QWidget):
     def _show_inside(self) -> None:
         self._patience.stop()
         state, is_pointing = self._state, self.picture.is_pointing
-        self.picture.set_inside(state.inside, state.note)
+        self.picture.show_inside()
         self.note.setText(state.note)
         self.note.setVisible(bool(state.note) and state.inside is not None)
         self._show_query()

@@ -84,6 +84,7 @@ class CompareMaps(CellMapWidget[ComparedMaps]):
         self._codes: LastMade[DifferenceCodes] = LastMade()
         self._cache = ImageCache()
         self._layout: LastMade[DifferenceLayout] = LastMade()
+        self.left.connect(self._tell)
         self.setMinimumSize(360, 160)
 
     def set_maps(self, shown: ComparedMaps | None) -> None:
@@ -147,11 +148,11 @@ class CompareMaps(CellMapWidget[ComparedMaps]):
         found = layout.panel_at(position) if position is not None else None
         return found or layout.panels[2]
 
-    def _tell_cell(self) -> None:
-        words = ""
-        if self._cell is not None and self.shown is not None:
-            value, names = cell_words(self.shown, *self._cell)
-            words = plain_text(f"{names}   {value}")
+    def tell_cell(self, shown: ComparedMaps, cell: tuple[int, int]) -> None:
+        value, names = cell_words(shown, *cell)
+        self._tell(plain_text(f"{names}   {value}"))
+
+    def _tell(self, words: str = "") -> None:
         self.setAccessibleDescription(words)
         self.cell_pointed.emit(words)
 

@@ -105,7 +105,7 @@ class OptionsRow(QWidget):
         self._last = last
         self._row.addWidget(last)
         self._parts: dict[str, tuple[Field, QWidget]] = {}
-        self._kind: type | None = None
+        self._kind: type = object
         self._limits: dict[str, float] = {}
 
     def show_options(self, options: object, limits: Iterable[tuple[str, float]] = ()) -> None:
@@ -175,6 +175,10 @@ class OptionsRow(QWidget):
         return min(max(int(text) if text.isdecimal() else least, least), self._most(field))
 
 
+_NOTHING = Answer(sentence="")
+"""What is shown while nothing is answered."""
+
+
 class AnswerView(QWidget):
     """Maps, charts and tables of an answer; `hover_text` tells what is pointed at.
 
@@ -188,7 +192,7 @@ class AnswerView(QWidget):
         self._layout = QGridLayout(self)
         self._layout.setContentsMargins(0, 4, 8, 0)
         self._layout.setSpacing(12)
-        self._shown: Answer | None = None
+        self._shown = _NOTHING
         self._n_across = 1
         self.cells: list[CellPanel] = []
         self.charts: list[ChartPanel] = []
@@ -196,7 +200,8 @@ class AnswerView(QWidget):
 
     def show_answer(self, answer: Answer | None) -> None:
         """Show another answer; parts that are there already are kept."""
-        cells, charts, tables = (answer.cells, answer.charts, answer.tables) if answer else ((), (), ())
+        self._shown = answer or _NOTHING
+        cells, charts, tables = self._shown.cells, self._shown.charts, self._shown.tables
         while len(self.cells) < len(cells):
             self.cells.append(self._new_cells())
         while len(self.charts) < len(charts):
@@ -219,7 +224,6 @@ class AnswerView(QWidget):
             self.tables = [_TablePart(table) for table in tables]
         for part, table in zip(self.tables, tables, strict=True):
             part.show_table(table)
-        self._shown = answer
         self._arrange()
 
     def resizeEvent(self, event: QResizeEvent) -> None:
@@ -233,9 +237,9 @@ class AnswerView(QWidget):
         """Put every part where it belongs; maps that are wide have a row to themselves, as tables do."""
         while self._layout.count():
             self._layout.takeAt(0)
-        maps = self._shown.cells if self._shown is not None else ()
+        maps = self._shown.cells
         wide = [shown.is_wide or shown.values.shape[1] > 2 * shown.values.shape[0] for shown in maps]
-        n_charts = len(self._shown.charts) if self._shown is not None else 0
+        n_charts = len(self._shown.charts)
         n_across, row = min(self._n_across, max(len(maps), n_charts, 1)), 0
         for panels, is_wide in (
             (self.cells[: len(maps)], wide),

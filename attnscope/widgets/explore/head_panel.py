@@ -30,7 +30,7 @@ from attnscope.records.interventions import (
 )
 from attnscope.records.maps import HeadMap
 from attnscope.records.tiles import LongMap
-from attnscope.records.word_tables import GoldCell, GoldFiles
+from attnscope.records.word_tables import OWN_LINKS, GoldCell, GoldFiles
 from attnscope.viewmodels.heads.aligning import ROWS, AligningState
 from attnscope.viewmodels.maps.aggregation import labelled
 from attnscope.viewmodels.maps.map_tiles import MapTiles
@@ -255,7 +255,7 @@ class AlignmentBar(QWidget):
     @Slot(str)
     def _on_files_chosen(self, key: str) -> None:
         if key == "task":
-            self._state.open_files(None)
+            self._state.open_files(OWN_LINKS)
             return
         links = self._ask(self, "Gold links: one line for each pair, such as 0-0 1-2 2p1")
         pairs = self._ask(self, "Their pairs: source, tab, target in each line") if links else ""

@@ -37,8 +37,6 @@ class HeadView(CellMapWidget[HeadMap]):
     """Query and key of the cell that the person knocks out or puts back."""
     rows_clicked = Signal()
     """The rows are to be called after something else."""
-    left = Signal()
-    """The cursor is over no cell any more."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__("Attention of one head", parent=parent, empty=_NO_HEAD)
@@ -185,9 +183,5 @@ class HeadView(CellMapWidget[HeadMap]):
         else:
             super().keyPressEvent(event)
 
-    def _tell_cell(self) -> None:
-        if self._cell is not None and self.shown is not None:
-            query, key = self._cell
-            self.cell_hovered.emit(query, key, float(self.shown.weights[query, key]))
-        else:
-            self.left.emit()
+    def tell_cell(self, shown: HeadMap, cell: tuple[int, int]) -> None:
+        self.cell_hovered.emit(*cell, float(shown.weights[cell]))

@@ -305,11 +305,10 @@ class HeadInspector(Dressed):
         n_more = len(session.selection) - 1
         self.name.setText(head.label)
         place = f"{head.stack} · layer {head.layer} · head {head.head}"
-        sites = session.model.sites if session.model else ()
         own = find_measures(session.measures, head)
         if own and own.n_rows:
             place = f"{head.stack} · estimated from {own.n_rows:,} of {own.n_all_rows:,} rows"
-        once = once_words(sites, head)
+        once = once_words(session.sites, head)
         module = dict(session.model.site_names).get(head.site_key, "") if session.model else ""
         shown = f"…{module[1 - _MODULE_LETTERS :].lstrip('.')}" if len(module) > _MODULE_LETTERS else module
         self.place.setText(

@@ -57,14 +57,12 @@ class PruningPlot(LinePlot):
     """PointRef under the cursor, or None."""
     point_clicked = Signal(object)
 
-    def __init__(self) -> None:
+    def __init__(self, state: CurvesState) -> None:
         super().__init__(label_px=_NAMES_PX)
+        self._state = state
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setAccessibleName("Pruning curves")
         self._groups: tuple[CurveGroup, ...] = ()
-        self._hovered: PointRef | None = None
-        self._chosen: PointRef | None = None
-        self._is_loaded = False
         self._bands: list[QGraphicsPolygonItem] = []
         self._rings = (pg.ScatterPlotItem(pxMode=True), pg.ScatterPlotItem(pxMode=True))
         for k, ring in enumerate(self._rings):
@@ -88,18 +86,13 @@ class PruningPlot(LinePlot):
         self.set_x_range((-0.015 * n_heads, 1.01 * n_heads))
         self.set_lines(tuple(lines))
         self._draw_bands()
-        self._draw_rings()
+        self.draw_rings()
 
     def set_log(self, is_log: bool) -> None:
         """Draw the logarithm of the metric."""
         self._has_log = is_log
         super().set_log(is_log)
         self.set_groups(self._groups)
-
-    def set_points(self, hovered: PointRef | None, chosen: PointRef | None, *, is_loaded: bool) -> None:
-        """Ring the point under the cursor and the one chosen; full when the session has it."""
-        self._hovered, self._chosen, self._is_loaded = hovered, chosen, is_loaded
-        self._draw_rings()
 
     def point_at(self, place: QPointF) -> PointRef | None:
         """The point of any curve nearest to a place of the widget, within reach."""
@@ -149,14 +142,14 @@ class PruningPlot(LinePlot):
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Left and right walk along a curve, up and down from curve to curve, Enter takes the point."""
-        key, at = Qt.Key(event.key()), self._hovered or self._chosen
+        key, at = Qt.Key(event.key()), self._state.point
         steps = {Qt.Key.Key_Left: (0, -1), Qt.Key.Key_Right: (0, 1)}
         steps |= {Qt.Key.Key_Up: (-1, 0), Qt.Key.Key_Down: (1, 0)}
         if key in steps and self._groups:
             self.point_hovered.emit(self._step(at, *steps[key]))
         elif key in (Qt.Key.Key_Return, Qt.Key.Key_Enter) and at is not None:
             self.point_clicked.emit(at)
-        elif key == Qt.Key.Key_Escape and self._hovered is not None:
+        elif key == Qt.Key.Key_Escape and self._state.hovered is not None:
             self.point_hovered.emit(None)
         else:
             super().keyPressEvent(event)
@@ -198,11 +191,12 @@ class PruningPlot(LinePlot):
             plot.addItem(band, ignoreBounds=True)
             self._bands.append(band)
 
-    def _draw_rings(self) -> None:
-        accent = QColor(self.theme.accent)
+    def draw_rings(self) -> None:
+        """Ring the point under the cursor and the one chosen; full when the session has it."""
+        accent, state = QColor(self.theme.accent), self._state
         for ring, found, is_full in (
-            (self._rings[0], self._chosen, self._is_loaded),
-            (self._rings[1], self._hovered, False),
+            (self._rings[0], state.chosen, state.is_loaded),
+            (self._rings[1], state.hovered, False),
         ):
             if found is None or found.curve not in self._curves():
                 ring.setData([], [])
@@ -336,7 +330,7 @@ class PruningView(QSplitter):
     def __init__(self, state: CurvesState) -> None:
         super().__init__(Qt.Orientation.Horizontal)
         self._state = state
-        self.plot = PruningPlot()
+        self.plot = PruningPlot(state)
         self.plot.point_hovered.connect(state.hover)
         self.plot.point_clicked.connect(state.load)
         self.panel = PointPanel(state)
@@ -378,5 +372,4 @@ class PruningView(QSplitter):
             self._x_title.setText(f"heads off (of {curve.n_heads})")
 
     def _show_points(self) -> None:
-        state = self._state
-        self.plot.set_points(state.hovered, state.chosen, is_loaded=state.is_loaded)
+        self.plot.draw_rings()

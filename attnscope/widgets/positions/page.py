@@ -416,7 +416,7 @@ class PositionsPage(Dressed):
         if not tables:
             return None
         n_positions, d_model = tables[0].matrix.shape
-        model = state.model.name if state.model and "model" in state.names else ""
+        model = state.model_name if "model" in state.names else ""
         return VIEWS[state.view].of_positions(
             tables,
             state.only,
@@ -509,7 +509,7 @@ class PositionsPage(Dressed):
         for name, box in self._boxes.items():
             box.setText(state.title(name))
             box.setChecked(name in state.names)
-        has_model = state.model is not None
+        has_model = bool(state.model_name)
         self._boxes["model"].setEnabled(has_model)
         self._boxes["model"].setToolTip("" if has_model else "Open a model in Explore first")
         self._n_positions.setValue(state.n_positions)

@@ -264,15 +264,14 @@ class SweepLine(QWidget):
 
     def _show(self) -> None:
         state = self._state
-        words = [state.best.words] if state.best else []
-        words += ["start them again in the same folder to continue"] if state.phase == "stopped" else []
-        text = state.what if state.is_active else " · ".join(words)
+        how = "start them again in the same folder to continue" if state.phase == "stopped" else ""
+        text = state.what if state.is_active else " · ".join(filter(None, (state.best.words, how)))
         self.title.setText(f"Several runs: {_TITLES[state.phase].lower()}")
         self.words.setText(text)
         self.words.setToolTip(plain_tooltip(state.problem))
-        self.best_button.setVisible(state.best is not None)
+        self.best_button.setVisible(bool(state.best.words))
         self.best_button.setEnabled(not state.training.run.is_active)
         self.stop_button.setVisible(state.is_active)
         self.stop_button.setEnabled(state.phase != "stopping")
-        is_unbegun = state.phase == "failed" and state.best is None
+        is_unbegun = state.phase == "failed" and not state.best.words
         self.setVisible(state.phase not in ("idle", "checking") and not is_unbegun)

@@ -295,12 +295,6 @@ def reasons(session: Session) -> dict[str, str]:
     }
 
 
-def show_dismiss(action: QAction, session: Session, *, is_enlarged: bool, is_waiting: bool) -> None:
-    """Enable Esc while there is a message, something enlarged or presented, or work that it would stop."""
-    is_possible = session.notices.shown is not None or is_enlarged or is_waiting
-    allow(action, "" if is_possible else "There is no message to dismiss, and nothing is enlarged or running")
-
-
 _LEAST, _LARGE_LEAST, _LARGE_FROM = (960, 600), (1200, 720), 1.2
 """The least size of the window; larger where type is larger than this factor."""
 _PAGES: tuple[Page, ...] = ("explore", "compare", "heads", "positions", "train", "labs", "learn")
@@ -541,12 +535,11 @@ class MainWindow(QMainWindow):
         self._show_dismiss()
 
     def _show_dismiss(self) -> None:
-        is_waiting = self.status_bar.work.state.waited_for is not None
-        action, is_enlarged = (
-            self.actions_by_name["dismiss"],
-            self.view.is_enlarged or self.view.is_presenting,
-        )
-        show_dismiss(action, self._session, is_enlarged=is_enlarged, is_waiting=is_waiting)
+        """Enable Esc while there is a message, something enlarged or presented, or work to be stopped."""
+        is_told, is_waiting = self._session.notices.shown, self.status_bar.work.state.waited_for
+        is_possible = is_told or is_waiting or self.view.is_enlarged or self.view.is_presenting
+        why_not = "There is no message to dismiss, and nothing is enlarged or running"
+        allow(self.actions_by_name["dismiss"], "" if is_possible else why_not)
 
     def _stop_or(self, dismiss: Callable[[], None]) -> None:
         """Esc ends what is waited for; where nothing is, what is told or enlarged."""
