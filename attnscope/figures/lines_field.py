@@ -25,7 +25,7 @@ _MAX_SMOOTH = 2_500
 _SAME_PX = 1e-3
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class StrongLines:
     """The strongest weights of several heads, weakest first: head index, query, key, weight [n].
 
@@ -71,15 +71,14 @@ class LinesField:
         rect = self.rect
         place = (rect.left(), rect.top(), rect.width(), rect.height(), self.queries.step, self.keys.step)
         apart = self.queries.origin - self.keys.origin
-        return (*place, apart, id(self.lines), self.palette, self.n_heads)
+        return (*place, apart, self.lines, self.palette, self.n_heads)
 
 
 class FieldCache:
-    """The field as it was painted last, with the lines that it shows, which must not go while it is here."""
+    """The field as it was painted last."""
 
     def __init__(self) -> None:
         self._key: Hashable = None
-        self._lines: StrongLines | None = None
         self._origin_px = 0.0
         self._picture = QImage()
 
@@ -104,7 +103,7 @@ class FieldCache:
             self._move(n_rows)
             first = 0 if n_rows > 0 else self._picture.height() + n_rows
             self._paint_rows(field, first, abs(n_rows))
-        self._key, self._lines = (field.key(), scale), field.lines
+        self._key = field.key(), scale
         self._origin_px = field.queries.origin
         painter.drawImage(area.topLeft(), self._picture)
 

@@ -100,7 +100,7 @@ class MaskRule:
             seen = seen & self.removed.allowed(i, j)
         if self.key_valid is None:
             return seen
-        self._check_keys(n_keys)
+        _check_keys(self.key_valid, n_keys)
         return seen & self.key_valid[:, j if isinstance(cols, Tensor) else cols][:, None, None]
 
     def rows_without_keys(self, n_queries: int, n_keys: int) -> Tensor | None:
@@ -114,7 +114,7 @@ class MaskRule:
             if not self.is_causal or n_queries <= n_keys:
                 return None
             return (torch.arange(n_queries) < n_queries - n_keys)[None, None]
-        self._check_keys(n_keys)
+        _check_keys(self.key_valid, n_keys)
         if not self.is_causal:
             return ~self.key_valid.any(dim=1)[:, None, None]
         n_seen = self.key_valid.cumsum(dim=1)
@@ -165,9 +165,10 @@ class MaskRule:
         found = torch.cat(blind, dim=-1) if blind else torch.zeros(1, 1, 0, dtype=torch.bool)
         return found if bool(found.any()) else None
 
-    def _check_keys(self, n_keys: int) -> None:
-        if self.key_valid is not None and self.key_valid.shape[1:] != (n_keys,):
-            raise ValueError(f"key_valid is {list(self.key_valid.shape)}, expected [batch, {n_keys}]")
+
+def _check_keys(key_valid: Tensor, n_keys: int) -> None:
+    if key_valid.shape[1:] != (n_keys,):
+        raise ValueError(f"key_valid is {list(key_valid.shape)}, expected [batch, {n_keys}]")
 
 
 def _place_in(steps: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor]:

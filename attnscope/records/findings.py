@@ -8,7 +8,7 @@ from attnscope.counting import plural
 from attnscope.files import replace_file
 from attnscope.records.intervals import interval_kind
 from attnscope.records.maps import HeadMeasures
-from attnscope.records.measures import Estimate, HeadCard, HeadTable, SpecialTokens
+from attnscope.records.measures import Estimate, HeadCard, HeadTable, SpecialTokens, bare_table
 from attnscope.records.requests import CountedNews, Reply, Request
 from attnscope.records.sites import HeadRef
 from attnscope.records.word_tables import ALIGNMENT_NUMBERS, AlignmentTable, SyntaxTable
@@ -215,6 +215,10 @@ class Findings:
     def save_csv(self, path: str | Path) -> None:
         """Write the rows to a file; raises SaveError."""
         replace_file(Path(path), self.to_csv().encode())
+
+
+UNMEASURED = Findings(table=bare_table("", ()), cards=())
+"""What is known of the heads of a model before a pass."""
 
 
 OWN_TEXTS = ""

@@ -11,6 +11,7 @@
 And what is said of a head after that: its roles in words, with the number and the texts behind each.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -222,6 +223,27 @@ class HeadTable:
         if name not in self.names:
             raise KeyError(f"no measure {name}")
         return self.names.index(name)
+
+
+def bare_table(model: str, heads: Sequence[HeadRef]) -> HeadTable:
+    """A table of heads that were not measured over texts."""
+    n, none = len(heads), np.zeros((len(heads), 0), np.float32)
+    return HeadTable(
+        model=model,
+        corpus="",
+        heads=tuple(heads),
+        names=(),
+        values=none,
+        low=none,
+        high=none,
+        counts=none.astype(np.int32),
+        offsets=np.zeros((n, 2 * OFFSET_REACH + 3), np.int32),
+        best_offsets=np.full(n, np.nan, np.float32),
+        offset_shares=np.full((n, 2 * OFFSET_REACH + 1), np.nan, np.float32),
+        telling=np.zeros((n, 0, N_TELLING), np.int32),
+        n_texts=0,
+        n_tokens=0,
+    )
 
 
 def order_heads(table: HeadTable, name: str, *, is_descending: bool = True) -> tuple[int, ...]:

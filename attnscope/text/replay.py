@@ -46,7 +46,8 @@ class BpeModel:
 
     ids: Mapping[str, int]
     ranks: Mapping[Pair, int]
-    unknown: str | None = None
+    unknown: tuple[str, ...] = ()
+    """What stands for a letter that the vocabulary lacks; nothing where it is left out."""
     part_prefix: str = ""
     word_suffix: str = ""
     has_byte_entries: bool = False
@@ -66,8 +67,8 @@ class BpeModel:
             spelled = [f"<0x{byte:02X}>" for byte in letter.encode("utf-8", "replace")]
             if self.has_byte_entries and all(entry in self.ids for entry in spelled):
                 found.extend(spelled)
-            elif self.unknown is not None:
-                found.append(self.unknown)
+            else:
+                found.extend(self.unknown)
         return found
 
     def next_merge(self, symbols: list[str]) -> tuple[int, int] | None:
@@ -326,7 +327,7 @@ def _bpe_model(state: Mapping[str, Any]) -> BpeModel:
     return BpeModel(
         ids=state["vocab"],
         ranks={pair: rank for rank, pair in enumerate(pairs)},
-        unknown=state.get("unk_token"),
+        unknown=() if state.get("unk_token") is None else (state["unk_token"],),
         part_prefix=state.get("continuing_subword_prefix") or "",
         word_suffix=state.get("end_of_word_suffix") or "",
         has_byte_entries=bool(state.get("byte_fallback")),

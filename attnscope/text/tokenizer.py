@@ -8,7 +8,7 @@ the sentinels of hidden spans.
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import replace
 from pathlib import Path
@@ -342,8 +342,7 @@ class _Seen:
 
     def __init__(self, texts: Iterable[str], counting: LibraryTokenizer | None = None) -> None:
         self._texts = texts
-        # its parts, since the library is locked while it trains
-        self._splits = None if counting is None else (counting.normalizer, counting.pre_tokenizer)
+        self._words_of = _no_words if counting is None else _splitting(counting)
         self.words: Counter[str] = Counter()
         self.has_text = False
         self.has_capitals = False
@@ -354,10 +353,16 @@ class _Seen:
             self.has_text = self.has_text or (not clean.isspace() and bool(clean))
             self.has_capitals = self.has_capitals or clean != clean.lower()
             for _, chunk in chunks(clean):
-                self._count(chunk)
+                self.words.update(self._words_of(chunk))
                 yield chunk
 
-    def _count(self, chunk: str) -> None:
-        if self._splits is not None:
-            normalizer, splitter = self._splits
-            self.words.update(word for word, _ in splitter.pre_tokenize_str(normalizer.normalize_str(chunk)))
+
+def _no_words(_chunk: str) -> Iterable[str]:
+    """Where words are not counted."""
+    return ()
+
+
+def _splitting(library: LibraryTokenizer) -> Callable[[str], Iterable[str]]:
+    """How a library splits a text into words: by its parts, since it is locked while it trains."""
+    normalizer, splitter = library.normalizer, library.pre_tokenizer
+    return lambda chunk: (word for word, _ in splitter.pre_tokenize_str(normalizer.normalize_str(chunk)))

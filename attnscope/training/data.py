@@ -76,41 +76,66 @@ from attnscope.training.text_batches import AfterPrefix, BehindMemory, TextOfRec
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabelledRows:
-    """Padded texts with their labels; `seconds` where two texts of each are matched, `segments` where they
-    are read as one.
-    """
+    """Padded texts with their labels; `segments` where two texts of each are read as one."""
 
     ids: Ids
     lengths: Ids
     labels: Ids
     segments: Ids | None = None
-    seconds: Ids | None = None
-    second_lengths: Ids | None = None
+
+    @property
+    def parts(self) -> tuple[Ids, ...]:
+        """What the hash of the data is of."""
+        return self.ids, self.labels
 
     @property
     def total_lengths(self) -> Ids:
         """Tokens of each example, of both texts together."""
-        return self.lengths if self.second_lengths is None else self.lengths + self.second_lengths
+        return self.lengths
 
     @property
     def longest_lengths(self) -> Ids:
         """Tokens of the longer of both texts."""
-        return self.lengths if self.second_lengths is None else np.maximum(self.lengths, self.second_lengths)
+        return self.lengths
 
     def batch(self, rows: Ids) -> Batch:
         ids, valid = part_of(self.ids, self.lengths, rows)
-        second = second_valid = None
-        if self.seconds is not None and self.second_lengths is not None:
-            second, second_valid = part_of(self.seconds, self.second_lengths, rows)
         segments = None if self.segments is None else part_of(self.segments, self.lengths, rows)[0]
         return Batch(
             ids=ids,
             valid=valid,
             segments=segments,
-            target_ids=second,
-            target_valid=second_valid,
-            scored=torch.arange(len(rows)) * (ids if second is None else second).shape[1],
+            scored=torch.arange(len(rows)) * ids.shape[1],
             labels=torch.from_numpy(self.labels[rows]),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabelledPairs(LabelledRows):
+    """The same with a second text of each, to be matched."""
+
+    seconds: Ids
+    second_lengths: Ids
+
+    @property
+    def parts(self) -> tuple[Ids, ...]:
+        return self.ids, self.seconds, self.labels
+
+    @property
+    def total_lengths(self) -> Ids:
+        return self.lengths + self.second_lengths
+
+    @property
+    def longest_lengths(self) -> Ids:
+        return np.maximum(self.lengths, self.second_lengths)
+
+    def batch(self, rows: Ids) -> Batch:
+        second, valid = part_of(self.seconds, self.second_lengths, rows)
+        return replace(
+            LabelledRows.batch(self, rows),
+            target_ids=second,
+            target_valid=valid,
+            scored=torch.arange(len(rows)) * second.shape[1],
         )
 
 
@@ -160,11 +185,16 @@ def _rows(
 ) -> LabelledRows:
     number = {label: i for i, label in enumerate(labels)}
     rows = _read(recipe, tokenizer, [text.text for text in texts])
-    segments = seconds = second_lengths = None
+    numbers = np.array([number[text.label] for text in texts], dtype=np.int64)
     if recipe.model.reads_pair:
+        ids, lengths = padded(rows, tokenizer.pad_id)
         pairs = _read(recipe, tokenizer, [text.second or "" for text in texts])
         seconds, second_lengths = padded(pairs, tokenizer.pad_id)
-    elif texts[0].second is not None:
+        return LabelledPairs(
+            ids=ids, lengths=lengths, labels=numbers, seconds=seconds, second_lengths=second_lengths
+        )
+    segments = None
+    if texts[0].second is not None:
         added = tokenizer.encode_lines(text.second or "" for text in texts)
         n_most = recipe.model.max_tokens
         parts = [
@@ -174,14 +204,7 @@ def _rows(
         rows = [[*first, *second] for first, second in parts]
         segments, _ = padded([[0] * len(first) + [1] * len(second) for first, second in parts], 1)
     ids, lengths = padded(rows, tokenizer.pad_id)
-    return LabelledRows(
-        ids=ids,
-        lengths=lengths,
-        segments=segments,
-        labels=np.array([number[text.label] for text in texts], dtype=np.int64),
-        seconds=seconds,
-        second_lengths=second_lengths,
-    )
+    return LabelledRows(ids=ids, lengths=lengths, labels=numbers, segments=segments)
 
 
 def _read(recipe: Recipe, tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[int]]:
@@ -465,7 +488,7 @@ def _prepare_labelled(
     batches = labelled_batches(recipe, tokenizer, training, held_out, labels)
     arrays = [np.frombuffer("\n".join(labels).encode(), dtype=np.uint8).astype(np.int64)]
     for rows in (batches.training, batches.held_out):
-        arrays += [array for array in (rows.ids, rows.seconds, rows.labels) if array is not None]
+        arrays += rows.parts
     return Prepared(tokenizer=tokenizer, batches=batches, sha256=_hash(*arrays), labels=labels)
 
 

@@ -60,7 +60,7 @@ class Saver:
         self._techniques, self._data_sha256 = begun.techniques, begun.data.sha256
         self._write_metrics = write_metrics
         self._clock = clock
-        self._retry_at: float | None = None
+        self._is_due: Callable[[int], bool] = self._is_planned
         self.pause_s = _FIRST_PAUSE_S
         self.last_saved = begun.step
 
@@ -69,10 +69,9 @@ class Saver:
 
         Only the process that writes knows; the others say no.
         """
-        if not self._ranks.is_writer:
-            return False
-        if self._retry_at is not None:
-            return self._clock() >= self._retry_at
+        return self._ranks.is_writer and self._is_due(step)
+
+    def _is_planned(self, step: int) -> bool:
         return step % self._recipe.training.save_every == 0 or step == self._recipe.training.n_steps
 
     def is_watch_due(self, step: int) -> bool:
@@ -100,13 +99,14 @@ class Saver:
         try:
             self._write(step, tensors)
         except SaveError as error:
-            self._retry_at = self._clock() + self.pause_s
+            retry_at = self._clock() + self.pause_s
+            self._is_due = lambda _step: self._clock() >= retry_at
             next_try = f" Training continues; the next attempt is in {self.pause_s:.0f} s."
             is_over = is_last or self.is_gone or step == self._recipe.training.n_steps
             yield SaveFailed(step=step, reason=f"{error}{'' if is_over else next_try}")
             self.pause_s = min(2 * self.pause_s, _LONGEST_PAUSE_S)
             return
-        self._retry_at, self.pause_s, self.last_saved = None, _FIRST_PAUSE_S, step
+        self._is_due, self.pause_s, self.last_saved = self._is_planned, _FIRST_PAUSE_S, step
         yield Saved(step=step, folder=str(self.folder.checkpoint(step)))
 
     def watch(self, step: int) -> Iterator[Watched]:

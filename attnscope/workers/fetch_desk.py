@@ -1,9 +1,10 @@
 """The desk of the download thread: the shelf, what the Hub offers, and one download at a time. No Qt."""
 
+import math
 import time
 from collections import deque
 from collections.abc import Callable, Generator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from attnscope.errors import UserError
 from attnscope.hub.asking import ask_hub
@@ -17,6 +18,7 @@ from attnscope.records.shelf import (
     FetchModel,
     FetchNews,
     FetchStep,
+    ModelOffer,
     ModelOffered,
     ShelfReply,
     ShelfRequest,
@@ -29,13 +31,25 @@ NEWS_EVERY_S = 0.1
 Replies = tuple[ShelfReply | Failed, ...]
 
 
+_NO_MODEL = FetchModel(offer=ModelOffer(name="", host="", commit="", licence="", files=()))
+
+
+def _no_steps() -> Generator[FetchStep, None, None]:
+    yield from ()
+
+
 @dataclass(slots=True, kw_only=True)
 class _Download:
-    """What is being downloaded, and when there is something to do again."""
+    """What is being downloaded, and when there is something to do again; of no model: nothing, never."""
 
-    request: FetchModel
-    steps: Generator[FetchStep, None, None]
-    due_at: float = float("-inf")
+    request: FetchModel = _NO_MODEL
+    steps: Generator[FetchStep, None, None] = field(default_factory=_no_steps)
+    due_at: float = math.inf
+
+    @property
+    def name(self) -> str:
+        """The model's; empty for none."""
+        return self.request.offer.name
 
 
 class FetchDesk:
@@ -44,7 +58,7 @@ class FetchDesk:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._requests: deque[ShelfRequest] = deque()
-        self._download: _Download | None = None
+        self._download = _Download()
 
     def take(self, request: ShelfRequest) -> None:
         """Serve a request at the next step; requests keep their order."""
@@ -55,7 +69,7 @@ class FetchDesk:
         """Seconds until `step` would get something done: 0 for at once, None while there is nothing to do."""
         if self._requests:
             return 0.0
-        return None if self._download is None else max(0.0, self._download.due_at - self._clock())
+        return max(0.0, self._download.due_at - self._clock()) if self._download.name else None
 
     def step(self) -> Replies:
         """Answer the oldest request, else go on with the download until there is news to tell."""
@@ -66,7 +80,7 @@ class FetchDesk:
             except UserError as error:
                 return (_failed(request, error),)
         download = self._download
-        if download is None or self._clock() < download.due_at:
+        if self._clock() < download.due_at:
             return ()
         try:
             return self._advance(download)
@@ -84,12 +98,11 @@ class FetchDesk:
             case AskModel():
                 return (ModelOffered(number=request.number, offer=ask_hub(request.name)),)
             case FetchModel():
-                if self._download is not None:
+                if self._download.name:
                     raise UserError(
-                        f"{self._download.request.offer.name} is being downloaded.",
-                        action="Pause or cancel it first.",
+                        f"{self._download.name} is being downloaded.", action="Pause or cancel it first."
                     )
-                self._download = _Download(request=request, steps=fetch(request.offer))
+                self._download = _Download(request=request, steps=fetch(request.offer), due_at=-math.inf)
                 return ()
             case StopFetching():
                 return self._stop(request)
@@ -98,7 +111,7 @@ class FetchDesk:
 
     def _stop(self, request: StopFetching) -> Replies:
         download = self._download
-        if download is None or download.request.offer.name != request.name:
+        if download.name != request.name:
             if not request.keeps:
                 forget_parts(request.name)
             return (FetchEnded(number=request.number, name=request.name),)
@@ -110,7 +123,7 @@ class FetchDesk:
     def _advance(self, download: _Download) -> Replies:
         """Work until the next news are due."""
         until = self._clock() + NEWS_EVERY_S
-        number, name = download.request.number, download.request.offer.name
+        number, name = download.request.number, download.name
         for step in download.steps:
             if step.wait_s:
                 download.due_at = self._clock() + step.wait_s
@@ -120,9 +133,8 @@ class FetchDesk:
         return (FetchEnded(number=number, name=name, is_whole=True),)
 
     def _end(self) -> None:
-        if self._download is not None:
-            self._download.steps.close()
-        self._download = None
+        self._download.steps.close()
+        self._download = _Download()
 
 
 def _failed(request: ShelfRequest, error: UserError) -> Failed:

@@ -18,6 +18,7 @@ from attnscope.last_made import LastMade
 from attnscope.models import Model
 from attnscope.records.findings import (
     OWN_TEXTS,
+    UNMEASURED,
     CardShown,
     Findings,
     HeadsMeasured,
@@ -38,13 +39,13 @@ class Measuring:
         self._model = model
         self._texts: Sequence[Text] = ()
         self._trees: Sequence[Tree] = ()
-        self._found: Findings | None = None
+        self._found = UNMEASURED
         self.steps = self._measure(request)
 
     def card(self, request: ShowCard) -> CardShown:
         """What one head does, with its telling texts; raises UserError before the pass is complete."""
         found = self._found
-        if found is None or request.head not in found.table.heads:
+        if request.head not in found.table.heads:
             raise UserError("This head has not been measured.", action="Measure the heads over texts first.")
         card = head_card(
             request.head,

@@ -30,14 +30,14 @@ def text(n: int, start: int = 0) -> list[int]:
 
 
 def test_that_a_text_read_token_by_token_has_the_logits_of_the_whole(model, assert_close):
-    reading, ids = CachedReading(model, is_double=False), text(N_TOKENS)
+    reading, ids = CachedReading(model), text(N_TOKENS)
     read = [reading.read([ids[:5]])[:, 0]]
     read += [reading.read([[id]])[:, 0] for id in ids[5:]]
     assert_close(torch.cat(read), whole(model, ids)[4:], atol=1e-4)
 
 
 def test_that_what_was_taken_back_is_forgotten(model, assert_close):
-    reading, ids = CachedReading(model, is_double=False), text(80)
+    reading, ids = CachedReading(model), text(80)
     reading.read([[*ids[:70], 1, 2, 3]])
     reading.take_back(3)
     for id in ids[70:]:
@@ -46,7 +46,7 @@ def test_that_what_was_taken_back_is_forgotten(model, assert_close):
 
 
 def test_that_texts_that_change_places_keep_their_own_keys(model, assert_close):
-    reading, ids = CachedReading(model, is_double=False), text(66)
+    reading, ids = CachedReading(model), text(66)
     reading.read([ids])
     reading.select([0, 0])
     reading.read([[1], [2]])
@@ -57,7 +57,7 @@ def test_that_texts_that_change_places_keep_their_own_keys(model, assert_close):
 
 
 def test_that_what_was_given_to_the_attention_is_never_written_again(model):
-    reading, ids, kept = CachedReading(model, is_double=False), text(100), []
+    reading, ids, kept = CachedReading(model), text(100), []
     caches: list = []
     hook = model.register_forward_pre_hook(
         lambda *given: caches.append(given[2][cache_argument(model)]), with_kwargs=True

@@ -10,7 +10,7 @@ from hf_folders import make, save_folder, save_picture, save_recording
 
 from attnscope.errors import UserError
 from attnscope.models import Model, load
-from attnscope.models.huggingface.head import DetachedPass, WholePass
+from attnscope.models.huggingface.head import DetachedPass, PooledPass
 from attnscope.models.huggingface.library import joined_threads
 from attnscope.models.inputs import Inputs
 from attnscope.models.writing.writer import RecomputingWriter
@@ -241,6 +241,6 @@ def test_that_empty_texts_and_texts_that_are_too_long_are_read(opened: Any) -> N
 
 
 def test_that_large_outputs_are_not_all_kept() -> None:
-    done = WholePass(torch.arange(6.0).reshape(1, 6), n_tokens=3, pooled_at=2)
+    done = PooledPass(torch.arange(6.0).reshape(1, 6), n_tokens=3, pooled_at=2)
     assert done.logits([2]).tolist() == [[0, 1, 2, 3, 4, 5]]
     assert done.logits()[:2].isnan().all()

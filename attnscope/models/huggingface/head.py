@@ -67,19 +67,34 @@ class DetachedPass:
 
 
 class WholePass:
-    """A pass whose logits are all there: [n_copies, n_tokens, n_answers], or of the whole text in one row."""
+    """A pass whose logits are all there: [n_copies, n_tokens, n_answers]."""
 
-    def __init__(self, logits: Tensor, *, n_tokens: int, pooled_at: int | None = None) -> None:
-        self._logits, self._n_tokens, self._pooled_at = logits, n_tokens, pooled_at
+    def __init__(self, logits: Tensor) -> None:
+        self._logits = logits
 
     def logits(self, positions: Sequence[int] | None = None, copy: int = -1) -> Tensor:
-        """See `models.network.Pass`; a label of the whole text stands at one position, NaN elsewhere."""
-        table = self._logits[copy].float()
-        if self._pooled_at is not None:
-            whole = table.new_full((self._n_tokens, table.shape[-1]), torch.nan)
-            whole[self._pooled_at] = table
-            table = whole
+        """See `models.network.Pass`."""
+        table = self._table(copy)
         return table if positions is None else table[list(positions)]
+
+    def _table(self, copy: int) -> Tensor:
+        return self._logits[copy].float()
+
+
+class PooledPass(WholePass):
+    """A pass whose logits, [n_copies, n_answers], are of the whole text: they stand at one position, NaN at
+    the others.
+    """
+
+    def __init__(self, logits: Tensor, *, n_tokens: int, pooled_at: int) -> None:
+        super().__init__(logits)
+        self._n_tokens, self._pooled_at = n_tokens, pooled_at
+
+    def _table(self, copy: int) -> Tensor:
+        row = super()._table(copy)
+        whole = row.new_full((self._n_tokens, row.shape[-1]), torch.nan)
+        whole[self._pooled_at] = row
+        return whole
 
 
 class NoPass:

@@ -11,11 +11,17 @@ from torch import nn
 
 from attnscope.errors import UserError
 from attnscope.models.generate import HearIds, NextTokens, write_greedily
-from attnscope.models.huggingface.head import DetachedPass, NoPass, WholePass, run_detached, said
+from attnscope.models.huggingface.head import DetachedPass, NoPass, PooledPass, WholePass, run_detached, said
 from attnscope.models.huggingface.inputs import PictureReader, Reader
 from attnscope.models.huggingface.site_map import Attached
 from attnscope.models.huggingface.tasks import ModelTask
-from attnscope.models.huggingface.writer import CachedReading, GuessReader, HuggingFaceWriter, takes_argument
+from attnscope.models.huggingface.writer import (
+    CachedReading,
+    DoubleReading,
+    GuessReader,
+    HuggingFaceWriter,
+    takes_argument,
+)
 from attnscope.models.inputs import Inputs
 from attnscope.models.network import TokensById
 from attnscope.models.outputs import best_ids, token_positions
@@ -136,8 +142,9 @@ class HuggingFaceNetwork:
             output = self.module(**arguments)
         if not self.task.has_output:
             return NoPass(n_tokens)
-        pooled_at = self._pooled_at(n_tokens) if self.task.is_pooled else None
-        return WholePass(output.logits, n_tokens=n_tokens, pooled_at=pooled_at)
+        if self.task.is_pooled:
+            return PooledPass(output.logits, n_tokens=n_tokens, pooled_at=self._pooled_at(n_tokens))
+        return WholePass(output.logits)
 
     def say_all(self, case: Inputs | torch.Tensor, probe: Probe | None = None) -> torch.Tensor:
         """All that the module says of an input, or of the pixels [1, channels, height, width] of a picture.
@@ -237,7 +244,6 @@ class HuggingFaceNetwork:
         return HuggingFaceWriter(
             self._reading(probe),
             max_tokens=self.abilities.max_target if is_double else self.max_tokens,
-            encoder_arguments=self._encoder_arguments if is_double else None,
         )
 
     def _encoder_arguments(self, ids: Sequence[int]) -> dict[str, torch.Tensor]:
@@ -246,8 +252,7 @@ class HuggingFaceNetwork:
     def _guess_reader(self, inputs: Inputs, probe: Probe | None) -> NextTokens:
         if self.has_cache and not _has_edits(probe, self.sites):
             reading = self._reading(probe)
-            if self.form == "encoder-decoder":
-                reading.read_source(self._encoder_arguments(inputs.source.ids))
+            reading.read_source(inputs.source.ids)
             return GuessReader(reading)
 
         def read_again(sequence: Sequence[int], n_last: int) -> list[int]:
@@ -261,14 +266,14 @@ class HuggingFaceNetwork:
         return read_again
 
     def _reading(self, probe: Probe | None) -> CachedReading:
-        is_double = self.form == "encoder-decoder"
-
         @contextmanager
         def watch(n_tokens: int) -> Iterator[None]:
             with self._watched(probe, is_one_pass=True), self.threads(n_tokens):
                 yield
 
-        return CachedReading(self.module, watch, is_double=is_double)
+        if self.form == "encoder-decoder":
+            return DoubleReading(self.module, self._encoder_arguments, watch)
+        return CachedReading(self.module, watch)
 
     def _watched(self, probe: Probe | None, *, is_one_pass: bool = False) -> AbstractContextManager[None]:
         return nullcontext() if probe is None else self.attached.probing(probe, is_one_pass=is_one_pass)

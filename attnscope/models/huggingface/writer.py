@@ -12,7 +12,7 @@ import importlib
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import torch
@@ -32,24 +32,16 @@ Watch = Callable[[int], AbstractContextManager[None]]
 class CachedReading:
     """Texts that are read on, all equally long; keeps what the model computed of them."""
 
-    def __init__(self, model: Any, watch: Watch = lambda _: nullcontext(), *, is_double: bool) -> None:
-        self._model, self._watch, self._is_double = model, watch, is_double
-        library = importlib.import_module("transformers")
-        own = library.DynamicCache()
-        own.layer_class_to_replicate = _layer_with_room()
-        self._cache = library.EncoderDecoderCache(own, library.DynamicCache()) if is_double else own
-        self._memory: Tensor | None = None
-        self._has_mask = False
+    def __init__(self, model: Any, watch: Watch = lambda _: nullcontext()) -> None:
+        self._model, self._watch = model, watch
+        self._cache = importlib.import_module("transformers").DynamicCache()
+        self._cache.layer_class_to_replicate = _layer_with_room()
         self._cache_name = cache_argument(model)
         self._keeps_logits = takes_argument(model, "logits_to_keep")
         self.n_read = self._n_texts = 0
 
-    def read_source(self, arguments: Mapping[str, Tensor]) -> None:
-        """Run the encoder, once for all that is written."""
-        with torch.no_grad(), self._watch(next(iter(arguments.values())).numel()):
-            output = self._model.get_encoder()(**arguments)
-        self._memory = output["last_hidden_state"]
-        self._has_mask = "attention_mask" in arguments
+    def read_source(self, ids: Sequence[int]) -> None:
+        """Read what an encoder reads, once for all that is written."""
 
     def take_back(self, n_tokens: int) -> None:
         """Forget the last `n_tokens` of every text."""
@@ -63,25 +55,16 @@ class CachedReading:
             return
         self._n_texts = len(rows)
         chosen = torch.tensor(list(rows), dtype=torch.int64, device=self._model.device)
+        self._reorder(chosen)
+
+    def _reorder(self, chosen: Tensor) -> None:
         self._cache.reorder_cache(chosen)
-        if self._memory is not None:
-            self._memory = self._memory.index_select(0, chosen)
 
     def read(self, ids: Sequence[Sequence[int]], n_last: int = 1) -> Tensor:
         """Read on; the logits after each of the last `n_last` tokens: [n_texts, n_last, vocab_size]."""
         device = self._model.device
         tokens = torch.tensor([list(row) for row in ids], dtype=torch.int64, device=device)
-        arguments: dict[str, Any] = {self._cache_name: self._cache, "use_cache": True}
-        if self._is_double and self._memory is not None:
-            outputs = importlib.import_module("transformers.modeling_outputs")
-            arguments["encoder_outputs"] = outputs.BaseModelOutput(last_hidden_state=self._memory)
-            if self._has_mask:
-                arguments["attention_mask"] = self._memory.new_ones(self._memory.shape[:2], dtype=torch.int64)
-            arguments["decoder_input_ids"] = tokens
-        else:
-            n_whole = self.n_read + tokens.shape[1]
-            arguments["input_ids"] = tokens
-            arguments["attention_mask"] = torch.ones((len(tokens), n_whole), dtype=torch.int64, device=device)
+        arguments = {self._cache_name: self._cache, "use_cache": True, **self._arguments(tokens)}
         if self._keeps_logits:
             arguments["logits_to_keep"] = n_last
         with torch.no_grad(), self._watch(tokens.numel()):
@@ -89,6 +72,52 @@ class CachedReading:
         self.n_read += tokens.shape[1]
         self._n_texts = len(tokens)
         return logits[:, -n_last:].float()
+
+    def _arguments(self, tokens: Tensor) -> dict[str, Any]:
+        """What the model is called with for some more tokens of each text."""
+        n_whole = self.n_read + tokens.shape[1]
+        mask = torch.ones((len(tokens), n_whole), dtype=torch.int64, device=tokens.device)
+        return {"input_ids": tokens, "attention_mask": mask}
+
+
+class DoubleReading(CachedReading):
+    """Targets of one source that are read on.
+
+    `encoder_arguments` gives what the encoder is called with for the ids of a source.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        encoder_arguments: Callable[[Sequence[int]], Mapping[str, Tensor]],
+        watch: Watch = lambda _: nullcontext(),
+    ) -> None:
+        super().__init__(model, watch)
+        library = importlib.import_module("transformers")
+        self._cache = library.EncoderDecoderCache(self._cache, library.DynamicCache())
+        self._encoder_arguments = encoder_arguments
+        self._memory = torch.empty(0)
+        self._has_mask = False
+
+    def read_source(self, ids: Sequence[int]) -> None:
+        arguments = self._encoder_arguments(ids)
+        with torch.no_grad(), self._watch(next(iter(arguments.values())).numel()):
+            output = self._model.get_encoder()(**arguments)
+        self._memory = output["last_hidden_state"]
+        self._has_mask = "attention_mask" in arguments
+
+    def _reorder(self, chosen: Tensor) -> None:
+        super()._reorder(chosen)
+        self._memory = self._memory.index_select(0, chosen)
+
+    def _arguments(self, tokens: Tensor) -> dict[str, Any]:
+        outputs, memory = importlib.import_module("transformers.modeling_outputs"), self._memory
+        mask = {"attention_mask": memory.new_ones(memory.shape[:2], dtype=torch.int64)}
+        return {
+            "encoder_outputs": outputs.BaseModelOutput(last_hidden_state=memory),
+            "decoder_input_ids": tokens,
+            **(mask if self._has_mask else {}),
+        }
 
 
 @cache
@@ -121,27 +150,16 @@ def _layer_with_room() -> Any:
 
 
 class HuggingFaceWriter:
-    """Writes token by token; see `models.writing.writer.Writer`.
-
-    `encoder_arguments` gives what the encoder is called with for the ids of a source; None without one.
-    """
+    """Writes token by token; see `models.writing.writer.Writer`."""
 
     is_incremental = True
 
-    def __init__(
-        self,
-        reading: CachedReading,
-        *,
-        max_tokens: int,
-        encoder_arguments: Callable[[Sequence[int]], Mapping[str, Tensor]] | None,
-    ) -> None:
-        self._reading, self._encoder_arguments = reading, encoder_arguments
-        self.max_tokens = max_tokens
+    def __init__(self, reading: CachedReading, *, max_tokens: int) -> None:
+        self._reading, self.max_tokens = reading, max_tokens
 
     def begin(self, source: Sequence[int], prefix: Sequence[int]) -> Tensor:
         """Read the source and the prefix: [1, vocab_size]."""
-        if self._encoder_arguments is not None:
-            self._reading.read_source(self._encoder_arguments(source))
+        self._reading.read_source(source)
         return self._reading.read([prefix])[:, 0]
 
     def step(self, ids: Sequence[int], parents: Sequence[int]) -> Tensor:
@@ -180,10 +198,10 @@ def can_cache(model: Any, ids: Sequence[int], source: Mapping[str, Tensor] | Non
         return False
     half = len(ids) // 2
     try:
-        once, parts = (CachedReading(model, is_double=source is not None) for _ in range(2))
-        if source is not None:
-            once.read_source(source)
-            parts.read_source(source)
+        kind = CachedReading if source is None else partial(DoubleReading, encoder_arguments=lambda _: source)
+        once, parts = kind(model), kind(model)
+        once.read_source(())
+        parts.read_source(())
         whole = once.read([ids], len(ids))
         parts.read([[*ids[:half], ids[0], ids[0]]])
         parts.take_back(2)

@@ -95,7 +95,8 @@ class AttributingState:
     @property
     def compared(self) -> tuple[Token | None, Token | None]:
         """The two tokens whose logits are shown, None while that is unknown."""
-        return (self.found.answer, self.found.other) if self.found is not None else (None, None)
+        found = self.found
+        return (found.answer, found.other) if found is not None else (None, None)
 
     @property
     def selected(self) -> tuple[HeadRef, ...]:
@@ -196,7 +197,8 @@ class AttributingState:
         self.answer = self.other = None
 
     def _on_position(self) -> None:
-        if self.found is not None and self.found.position != self.position:
+        found = self.found
+        if found is not None and found.position != self.position:
             self._forget_answers()
         self.changed.choice.emit()
         self._ask()

@@ -3,6 +3,8 @@
 Asks only while somebody looks, once for each trace, head and query. Must not import Qt.
 """
 
+from typing import NamedTuple
+
 from psygnal import Signal, SignalGroup
 
 from attnscope.fields import Value
@@ -23,6 +25,16 @@ _STACKS: dict[Stack, str] = {"encoder": "encoder", "decoder": "decoder", "cross"
 """Whose stream the queries of a stack of heads are."""
 
 
+class Pointed(NamedTuple):
+    """What a person points at: a key by its place in the text, and one dimension of it."""
+
+    key: int | None = None
+    dimension: int | None = None
+
+
+NOWHERE = Pointed()
+
+
 class InsideChanges(SignalGroup):
     """What of it can change."""
 
@@ -41,8 +53,7 @@ class InsideState:
         self.asking = Query(InsideShown, requests)
         self.changed = InsideChanges()
         self.step: Step = "product"
-        self.dimension: int | None = None
-        self._key: int | None = None
+        self._pointed = NOWHERE
         self._chosen = ChosenToken()
         self._awaited_query: int | None = None
         session.changed.model.connect(self._on_model, max_args=0)
@@ -80,8 +91,13 @@ class InsideState:
         inside = self.inside
         if inside is None:
             return None
-        is_shown = self._key is not None and self._key in inside.keys
-        return inside.keys.index(self._key) if is_shown and self._key is not None else inside.strongest()
+        key = self._pointed.key
+        return inside.keys.index(key) if key in inside.keys else inside.strongest()
+
+    @property
+    def dimension(self) -> int | None:
+        """The dimension whose numbers are written out; None while none is pointed at."""
+        return self._pointed.dimension
 
     @property
     def note(self) -> str:
@@ -154,22 +170,21 @@ class InsideState:
         """Write out the numbers of the key in a row (None: of the strongest), and of one dimension."""
         inside = self.inside
         key = inside.keys[row] if inside is not None and row is not None else None
-        if (key, dimension) != (self._key, self.dimension):
-            self._key, self.dimension = key, dimension
+        if (key, dimension) != self._pointed:
+            self._pointed = Pointed(key, dimension)
             self.changed.key.emit()
 
     def point_at_key(self, key: int | None) -> None:
         """The same for a key by its place in the text, where it is shown."""
         inside = self.inside
-        if inside is not None and key != self._key and (key is None or key in inside.keys):
+        if inside is not None and key != self._pointed.key and (key is None or key in inside.keys):
             self.point_at(None if key is None else inside.keys.index(key))
 
     def walk_keys(self, n: int) -> None:
         """Go `n` rows down or up."""
-        if self.inside is not None and self.inside.keys:
-            row = self.row
-            last = len(self.inside.keys) - 1
-            self.point_at(0 if row is None else min(max(row + n, 0), last))
+        inside, row = self.inside, self.row
+        if inside is not None and inside.keys:
+            self.point_at(0 if row is None else min(max(row + n, 0), len(inside.keys) - 1))
 
     def handle(self, reply: Reply) -> None:
         """Take a reply of the worker; those that come too late change nothing."""
@@ -189,7 +204,7 @@ class InsideState:
     def _forget(self) -> None:
         self.asking.forget()
         self._chosen = ChosenToken()
-        self._key = self._awaited_query = self.dimension = None
+        self._pointed, self._awaited_query = NOWHERE, None
         self.changed.inside.emit()
 
     def _look_again(self) -> None:

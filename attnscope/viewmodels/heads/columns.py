@@ -12,7 +12,6 @@ from attnscope.records.intervals import with_interval
 from attnscope.records.measures import (
     CORPUS_MEASURES,
     N_TELLING,
-    OFFSET_REACH,
     CorpusMeasure,
     Estimate,
     HeadCard,
@@ -104,27 +103,6 @@ def with_importance(table: HeadTable, importances: Sequence[Importance]) -> Head
         high=joined["high"],
         counts=joined["counts"],
         telling=joined["telling"],
-    )
-
-
-def bare_table(model: str, heads: Sequence[HeadRef]) -> HeadTable:
-    """A table of heads that were not measured over texts."""
-    n, none = len(heads), np.zeros((len(heads), 0), np.float32)
-    return HeadTable(
-        model=model,
-        corpus="",
-        heads=tuple(heads),
-        names=(),
-        values=none,
-        low=none,
-        high=none,
-        counts=none.astype(np.int32),
-        offsets=np.zeros((n, 2 * OFFSET_REACH + 3), np.int32),
-        best_offsets=np.full(n, np.nan, np.float32),
-        offset_shares=np.full((n, 2 * OFFSET_REACH + 1), np.nan, np.float32),
-        telling=np.zeros((n, 0, N_TELLING), np.int32),
-        n_texts=0,
-        n_tokens=0,
     )
 
 

@@ -12,6 +12,7 @@ from psygnal import Signal, SignalGroup
 from attnscope.counting import plural
 from attnscope.records.findings import (
     OWN_TEXTS,
+    UNMEASURED,
     CardShown,
     Findings,
     HeadsMeasured,
@@ -26,6 +27,7 @@ from attnscope.records.measures import (
     HeadCard,
     RoleName,
     SpecialTokens,
+    bare_table,
     order_heads,
 )
 from attnscope.records.messages import ModelLoaded
@@ -35,7 +37,6 @@ from attnscope.viewmodels.heads.columns import (
     ALIGNMENT,
     COLUMNS,
     bare_cards,
-    bare_table,
     statement_of,
     with_alignment,
     with_importance,
@@ -250,10 +251,6 @@ class TableOrder:
         """Write the interval behind each number, or the number alone."""
         self.has_intervals = has_intervals
         self._state.changed.order.emit()
-
-
-UNMEASURED = Findings(table=bare_table("", ()), cards=())
-"""What is known of the heads of a model before a pass."""
 
 
 class HeadsState:

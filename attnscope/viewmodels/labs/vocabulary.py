@@ -64,7 +64,6 @@ class VocabularyState:
         self._found = Query(PiecesFound, requests)
         self._piece = Query(PieceShown, requests)
         self._spelled = Query(TextSpelled, requests)
-        self._found.is_watched = True
         self._piece.is_watched = self._spelled.is_watched = True
         self.ids: NDArray[np.int32] = _NOTHING
         self.wish = FindPieces(number=0)
@@ -115,7 +114,7 @@ class VocabularyState:
         """Take a reply of the worker; those of older requests change nothing."""
         match reply:
             case VocabularyShown() if self._table.take(reply):
-                self.error = ""
+                self.error, self._found.is_watched = "", True
                 self.ids = np.arange(len(reply.table), dtype=np.int32)
                 self.changed.table.emit()
                 if self.wish != FindPieces(number=0):
@@ -225,6 +224,7 @@ class VocabularyState:
         self._table.give_up()
         self._table.forget()
         self._found.forget()
+        self._found.is_watched = False
         self._piece.forget()
         self._spelled.forget()
         self.changed.table.emit()
@@ -238,9 +238,8 @@ class VocabularyState:
             return
         self.wish = wish
         self.changed.choice.emit()
-        if self.table is not None:
-            self._found.renew()
-            self._found.ask(wish, wish)
+        self._found.renew()
+        self._found.ask(wish, wish)
 
 
 def _longest(table: VocabularyTable) -> int:

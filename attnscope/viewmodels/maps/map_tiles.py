@@ -186,18 +186,20 @@ class MapTiles:
     @property
     def head_peak(self) -> float:
         """The largest weight of the head, as far as it is known."""
-        known = [tile.head_peak for tile in (self.overview, *self.tiles) if tile is not None]
-        return max(known, default=0.0)
+        return max((tile.head_peak for tile in self.known), default=0.0)
+
+    @property
+    def known(self) -> tuple[MapTile, ...]:
+        """Every tile that is kept, the overview first."""
+        return self.tiles if self.overview is None else (self.overview, *self.tiles)
 
     def painted(self) -> tuple[MapTile, ...]:
         """The tiles to paint, coarse ones first; those that a finer one covers wholly are left out."""
         window = self.window
         if window is None:
             return ()
-        found = [tile for tile in self.tiles if _meets(tile, window)]
-        found.sort(key=lambda tile: (not tile.is_sampled, -tile.b))
-        if self.overview is not None:
-            found.insert(0, self.overview)
+        found = [tile for tile in self.known if tile is self.overview or _meets(tile, window)]
+        found.sort(key=lambda tile: (tile is not self.overview, not tile.is_sampled, -tile.b))
         for k in range(len(found) - 1, -1, -1):
             if _covers(found[k], window.rows, window.cols):
                 return tuple(found[k:])

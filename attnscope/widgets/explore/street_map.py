@@ -184,8 +184,7 @@ class StreetMap(MapWidget):
 
     def _forget_images(self) -> None:
         """Of tiles that are no longer kept."""
-        known = (self.state.overview, *self.state.tiles)
-        self._images.keep_only(tuple(tile for tile in known if tile is not None))
+        self._images.keep_only(self.state.known)
 
     def _tell_area(self) -> None:
         layout = self.layout_now()

@@ -25,7 +25,7 @@ class ChipFlow(Dressed):
         super().__init__()
         self._tokens: tuple[Token, ...] = ()
         self._marked: frozenset[int] = frozenset()
-        self._unknown_id: int | None = None
+        self._unknown: frozenset[int] = frozenset()
         self._chips: tuple[Chip, ...] = ()
         self.setAccessibleName(name)
         self.setMouseTracking(True)
@@ -37,7 +37,8 @@ class ChipFlow(Dressed):
     ) -> None:
         """Show other tokens; `marked` are told apart, `unknown_id` is that of unknown ones."""
         self._tokens = tuple(tokens[:MAX_SHOWN])
-        self._marked, self._unknown_id = marked, unknown_id
+        self._marked = marked
+        self._unknown = frozenset(k for k, t in enumerate(self._tokens) if t.id == unknown_id and t.id >= 0)
         self.setAccessibleDescription(" ".join(token.piece for token in tokens[:100]))
         self._place()
 
@@ -49,7 +50,7 @@ class ChipFlow(Dressed):
         token = self._tokens[index]
         if token.id < 0:
             return f"{plain_piece(token.piece)}: yet to be split"
-        unknown = ", unknown to the tokenizer" if token.id == self._unknown_id else ""
+        unknown = ", unknown to the tokenizer" if index in self._unknown else ""
         return f"{isolated(plain_piece(token.piece, max_characters=80))}   id {token.id}{unknown}"
 
     def sizeHint(self) -> QSize:
@@ -86,8 +87,7 @@ class ChipFlow(Dressed):
     def _paint(self, painter: QPainter, k: int, chip: Chip) -> None:
         palette, token = self.theme, chip.token
         shape = chip_outline(chip)
-        is_unknown = token.id == self._unknown_id and token.id >= 0
-        is_marked = k in self._marked
+        is_unknown, is_marked = k in self._unknown, k in self._marked
         if is_marked:
             painter.fillPath(shape, QColor(palette.accent))
         elif token.id >= 0:

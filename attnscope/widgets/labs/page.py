@@ -23,7 +23,7 @@ from PySide6.QtWidgets import (
 from attnscope.figures.spec import FigureSpec
 from attnscope.figures.style import type_px
 from attnscope.labs import GROUPS, LABS, LabEntry
-from attnscope.viewmodels.labs.controls import LabControls, LabValues
+from attnscope.viewmodels.labs.controls import LabControls, LabValues, UnkeptControls
 from attnscope.viewmodels.labs.states import LabStates
 from attnscope.viewmodels.palette import Item
 from attnscope.viewmodels.view_state import ViewState
@@ -66,6 +66,7 @@ class LabsPage(Dressed):
         self._parts.addWidget(self.side)
         self._parts.addWidget(self._stack, 1)
         self.shown = next(iter(self._entries))
+        self._no_controls: UnkeptControls[None] = UnkeptControls(None, lambda: None, lambda _: None)
         self._mark_shown()
         self.list.currentItemChanged.connect(self._on_current)
         self.box.activated.connect(self._on_box)
@@ -77,18 +78,18 @@ class LabsPage(Dressed):
         return tuple(self._entries.values())
 
     @property
-    def controls(self) -> LabControls[Any] | None:
-        """What is set in the lab that is looked at; None for one without."""
+    def controls(self) -> LabControls[Any]:
+        """What is set in the lab that is looked at; nothing in one without."""
         lab = self.labs.get(self.shown)
-        return lab.controls if isinstance(lab, HasControls) else None
+        return lab.controls if isinstance(lab, HasControls) else self._no_controls
 
     def values(self) -> LabValues:
         """What is set in the lab that is looked at, to be kept."""
-        return self.controls.values if self.controls is not None else ()
+        return self.controls.values
 
     def take_values(self, values: LabValues) -> None:
         """Set the lab that is looked at as it was kept."""
-        if self.controls is not None and values:
+        if values:
             self.controls.take_values(values)
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:

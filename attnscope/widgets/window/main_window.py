@@ -132,7 +132,7 @@ class Undoing:
         if self._view.page != "labs":
             return self._session_words(way)
         controls = self._labs.controls
-        can = controls is not None and (controls.can_undo if way == "undo" else controls.can_redo)
+        can = controls.can_undo if way == "undo" else controls.can_redo
         return f"{way.capitalize()} in {self._labs.shown}" if can else ""
 
     def _session_words(self, way: Way) -> str:
@@ -143,7 +143,7 @@ class Undoing:
     def _turn(self, way: Way) -> None:
         if self._view.page != "labs":
             self._turn_session(way)
-        elif self._labs.controls is not None:
+        else:
             controls = self._labs.controls
             (controls.undo if way == "undo" else controls.redo)()
 
