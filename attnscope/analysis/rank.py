@@ -83,7 +83,8 @@ class _TakenOut(TorchFunctionMode):
         self._anatomy, self._stack = anatomy, stack
         self._has_skips, self._has_feed_forward = has_skips, has_feed_forward
         self._own: list[Tensor] = []
-        self._bare: Tensor | None = None
+        self._bare = torch.empty(0)
+        """The stream that lacks a feed-forward."""
         self._is_inside = False
         self._gave: dict[str, Tensor] = {}
 
@@ -145,7 +146,7 @@ class _TakenOut(TorchFunctionMode):
     def _enter(self, x: Tensor) -> Tensor:
         self.streams.append(x.detach().clone())
         self.sums.append([])
-        self._own, self._bare, self._is_inside, self._gave = [x], None, True, {}
+        self._own, self._bare, self._is_inside, self._gave = [x], torch.empty(0), True, {}
         return x
 
     def _leave(self, module: nn.Module, _: Any, output: Any) -> None:

@@ -112,19 +112,27 @@ class Projection(nn.Module):
         self.keys = nn.Parameter(torch.zeros(n_projected, max_tokens))
         self.values = nn.Parameter(torch.zeros(n_projected, max_tokens))
 
-    def forward(self, k: Tensor, v: Tensor, valid: Tensor | None) -> tuple[Tensor, Tensor]:
-        """Keys and values of the slots, [B, K, n_projected, d_head]; `valid` is bool [B, n_tokens]."""
+    def forward(self, k: Tensor, v: Tensor, rule: MaskRule) -> tuple[Tensor, Tensor, MaskRule]:
+        """Keys and values of the slots, [B, K, n_projected, d_head], which all are seen."""
+        valid = rule.key_valid
         n_tokens, n_most = k.shape[2], self.keys.shape[1]
         if n_tokens > n_most:
             raise ValueError(f"the projection has {n_most} columns, the text {n_tokens} tokens")
         if valid is not None:
             k, v = (x.masked_fill(~valid[:, None, :, None], 0.0) for x in (k, v))
-        return self.keys[:, :n_tokens].to(k) @ k, self.values[:, :n_tokens].to(v) @ v
+        return self.keys[:, :n_tokens].to(k) @ k, self.values[:, :n_tokens].to(v) @ v, MaskRule()
 
     def fill(self, generator: torch.Generator) -> None:
         """First values: normal, so that a slot of the longest text has the variance of one of its keys."""
         for weight in (self.keys, self.values):
             weight.normal_(std=weight.shape[1] ** -0.5, generator=generator)
+
+
+class NoProjection:
+    """Keys and values stay those of the tokens."""
+
+    def __call__(self, k: Tensor, v: Tensor, rule: MaskRule) -> tuple[Tensor, Tensor, MaskRule]:
+        return k, v, rule
 
 
 _MOST_LAID_OUT = 4_000_000
@@ -261,10 +269,10 @@ class BlockShape:
             ),
         )
 
-    def make_projection(self, stack: Stack) -> Projection | None:
+    def make_projection(self, stack: Stack) -> "Projection | NoProjection":
         """What projects keys and values to slots, in an encoder that has them."""
         is_projected = self.n_projected and stack == "encoder" and not self.has_latents
-        return Projection(self.n_projected, self.max_tokens) if is_projected else None
+        return Projection(self.n_projected, self.max_tokens) if is_projected else NoProjection()
 
     def full_layout(self) -> HeadLayout:
         """The heads of a site that has lost none."""
@@ -345,8 +353,7 @@ class SelfAttention(nn.Module):
         q, k, v = self._read(x, rotary)
         if not torch.is_grad_enabled():
             stop_if_unwanted()
-        if self.projection is not None:
-            (k, v), rule = self.projection(k, v, rule.key_valid), MaskRule()
+        k, v, rule = self.projection(k, v, rule)
         bias = None if bias is None else bias_of_heads(bias, self.layout.heads)
         segments = self._learned_segments(rule, x.shape[1], probe)
         if segments is not None:

@@ -110,7 +110,12 @@ class Scoring(nn.Module):
     @property
     def learned(self) -> Tensor | None:
         """What the score learns, [H, …]."""
-        return self.get_parameter(self.kind.learned) if self.kind.learned else None
+        return self.of_score.get(self.kind.learned)
+
+    @property
+    def of_score(self) -> dict[str, Tensor]:
+        """The same by its name; empty where nothing is learned."""
+        return {name: self.get_parameter(name) for name in filter(None, (self.kind.learned,))}
 
     @property
     def of_positions(self) -> dict[str, Tensor]:
@@ -120,8 +125,8 @@ class Scoring(nn.Module):
     @torch.no_grad()
     def fill(self, generator: Generator) -> None:
         """First values: those of the score, and of the positions."""
-        if self.learned is not None:
-            self.kind.fill(self.learned, generator)
+        for learned in self.of_score.values():
+            self.kind.fill(learned, generator)
         if self.reach:
             self.positions.fill_site(self.of_positions, generator)
 

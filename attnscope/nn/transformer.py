@@ -70,9 +70,8 @@ class Transformer(OwnModule):
         has_cross = config.form == "encoder-decoder"
         self.tokens = unfilled_embedding(config.vocab_size, config.n_numbers or config.d_model)
         self.tokens.weight.requires_grad_(not config.n_numbers)
-        self.projection = (
-            nn.Linear(config.n_numbers, config.d_model, bias=config.bias) if config.n_numbers else None
-        )
+        n_numbers, bias = config.n_numbers, config.bias
+        self.projection = nn.Linear(n_numbers, config.d_model, bias=bias) if n_numbers else nn.Identity()
         has_encoder, has_decoder = config.encoder_layers > 0, config.decoder_layers > 0
         n_memory = config.memory_tokens
         self.memory = unfilled_embedding(n_memory, config.d_model) if n_memory else None
@@ -336,8 +335,7 @@ class Transformer(OwnModule):
         if self.config.copies_source:
             ids = as_read(ids, self.config.vocab_size)
         x: Tensor = self.tokens(ids) if self._n_axes == 2 else as_vectors(ids, self.tokens.weight)
-        if self.projection is not None:
-            x = self.projection(x)
+        x = self.projection(x)
         if self._scale != 1.0:
             x = x * self._scale
         return self._dropped(embedding(x, table=self.added_positions(ids), segments=segments, first=first))

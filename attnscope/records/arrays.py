@@ -19,3 +19,10 @@ def frozen_array(values: object, *, dtype: DTypeLike, rank: int, name: str) -> N
         array = np.array(array, dtype=dtype, order="C", copy=True)
         array.flags.writeable = False
     return array
+
+
+def freeze(record: object, name: str, *, dtype: DTypeLike, rank: int) -> None:
+    """Let a field of a frozen record hold such an array; a field without one stays without."""
+    values = getattr(record, name)
+    if values is not None:
+        object.__setattr__(record, name, frozen_array(values, dtype=dtype, rank=rank, name=name))

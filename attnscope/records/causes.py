@@ -15,7 +15,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from attnscope.records.arrays import frozen_array
+from attnscope.records.arrays import freeze, frozen_array
 from attnscope.records.interventions import Interventions
 from attnscope.records.outputs import Candidate
 from attnscope.records.pictures import Picture
@@ -116,9 +116,7 @@ class Attribution:
     reads: NDArray[np.float32] | None = None
 
     def __post_init__(self) -> None:
-        if self.reads is not None:
-            reads = frozen_array(self.reads, dtype=np.float32, rank=1, name="reads")
-            object.__setattr__(self, "reads", reads)
+        freeze(self, "reads", dtype=np.float32, rank=1)
 
     @property
     def total(self) -> float:

@@ -15,7 +15,7 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from attnscope.records.arrays import frozen_array
+from attnscope.records.arrays import freeze, frozen_array
 from attnscope.records.interventions import Interventions
 from attnscope.records.pictures import Picture
 from attnscope.records.requests import Reply, Request
@@ -60,9 +60,7 @@ class InfluenceRow:
     refusal: str = ""
 
     def __post_init__(self) -> None:
-        if self.weights is not None:
-            weights = frozen_array(self.weights, dtype=np.float32, rank=1, name="weights")
-            object.__setattr__(self, "weights", weights)
+        freeze(self, "weights", dtype=np.float32, rank=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -231,7 +231,7 @@ class Examples:
 
     ids: Ids
     lengths: Ids
-    n_given: Ids | None = None
+    n_given: Ids
     sources: Ids | None = None
     source_lengths: Ids | None = None
     links: Sequence[Ids] | None = None
@@ -254,8 +254,7 @@ class Examples:
         longest = int(self.lengths[rows].max())
         whole = self.ids[rows, :longest]  # [B, T + 1]
         is_scored = np.arange(1, longest) < self.lengths[rows, None]
-        if self.n_given is not None:
-            is_scored &= np.arange(1, longest) > self.n_given[rows, None]
+        is_scored &= np.arange(1, longest) > self.n_given[rows, None]
         batch = _scored_batch(whole[:, :-1], whole[:, 1:], is_scored)
         if self.sources is None or self.source_lengths is None:
             return batch

@@ -635,7 +635,9 @@ def _pair_examples(recipe: Recipe, tokenizer: Tokenizer, pairs: Sequence[tuple[s
         [*source[:most], tokenizer.end_id] for source in tokenizer.encode_lines(source for source, _ in pairs)
     ]
     source_ids, source_lengths = padded(sources, tokenizer.pad_id)
-    examples = Examples(ids=ids, lengths=lengths, sources=source_ids, source_lengths=source_lengths)
+    examples = Examples(
+        ids=ids, lengths=lengths, n_given=0 * lengths, sources=source_ids, source_lengths=source_lengths
+    )
     if not recipe.model.copies_source or tokenizer.unknown_id != UNKNOWN_ID:
         return examples
     return _with_words(tokenizer, pairs, examples)

@@ -108,7 +108,8 @@ def test_that_a_projection_is_that_of_linformer_and_padding_adds_nothing() -> No
     projection = filled(Projection(2, 6))
     k, v = ramp(1, 1, 4, 3), ramp(1, 1, 4, 3, step=0.5)
     valid = torch.tensor([[True, True, True, False]])
-    keys, values = projection(k, v, valid)
+    keys, values, rule = projection(k, v, MaskRule(key_valid=valid))
+    assert rule.is_empty
     for weight, x, out in ((projection.keys, k, keys), (projection.values, v, values)):
         expected = [
             [sum(float(weight[s, t] * x[0, 0, t, d]) for t in range(3)) for d in range(3)] for s in range(2)

@@ -154,7 +154,9 @@ def test_that_a_vocabulary_of_one_word_still_repeats() -> None:
 def _examples() -> Examples:
     ids, lengths = padded([[2, 10, 11, 3], [2, 12, 13, 14, 15, 3]], 0)
     sources, source_lengths = padded([[20, 3], [21, 22, 23, 3]], 0)
-    return Examples(ids=ids, lengths=lengths, sources=sources, source_lengths=source_lengths)
+    return Examples(
+        ids=ids, lengths=lengths, n_given=0 * lengths, sources=sources, source_lengths=source_lengths
+    )
 
 
 def test_that_padding_is_neither_seen_nor_scored() -> None:
@@ -183,7 +185,7 @@ def test_that_batches_of_similar_lengths_hold_little_padding_and_every_example_a
     rng = np.random.default_rng(0)
     lengths = rng.integers(3, 40, size=200)
     ids = np.where(np.arange(40) < lengths[:, None], np.arange(200)[:, None] + 10, 0)
-    rows = Examples(ids=ids, lengths=lengths, sources=ids, source_lengths=lengths)
+    rows = Examples(ids=ids, lengths=lengths, n_given=0 * lengths, sources=ids, source_lengths=lengths)
     assert rows.total_lengths.tolist() == (2 * lengths).tolist()
     batches = ExampleBatches(
         training=rows, held_out=rows, batch_size=8, n_evaluation=1, has_similar_lengths=True

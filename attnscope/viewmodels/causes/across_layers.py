@@ -184,13 +184,12 @@ class AcrossState:
 
     def stop(self) -> None:
         """Give the flow up; the other methods stay."""
-        if self.flow_fraction is not None and self.query.answer is not None:
+        shown = self.query.answer
+        if shown is not None and shown.flow_done:
             self._requests.send(StopWork(work="ShowInfluence"))
             stopped = InfluenceRow(method="flow", refusal="stopped")
             self.query.give_up()
-            self.query.answer = replace(
-                self.query.answer, flow_done=0, rows=(*self.query.answer.rows, stopped)
-            )
+            self.query.answer = replace(shown, flow_done=0, rows=(*shown.rows, stopped))
             self.changed.rows.emit()
 
     def handle(self, reply: Reply) -> None:

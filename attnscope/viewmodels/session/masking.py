@@ -158,6 +158,8 @@ class Brush:
         self._session, self._masking = session, masking
         self._n_strokes = 0
         self._stroke: set[Cell] = set()
+        self._is_down = self._allows = False
+        self._last: Cell = (0, 0)
         self.is_symmetric = False
 
     def set_symmetric(self, is_symmetric: bool) -> None:
@@ -186,8 +188,40 @@ class Brush:
         self._masking.use(after, DRAWN, label, group=f"mask stroke {self._n_strokes}", is_drag=True)
 
     def end(self) -> None:
-        """The mouse is let go."""
+        """The next cells painted are another step."""
         self._session.history.close_group()
+
+    def press(self, cell: Cell) -> None:
+        """The hand comes down on a cell, which becomes what it is not, and so do those it is drawn over."""
+        self._is_down, self._last, self._allows = True, cell, not bool(self._masking.cells[cell])
+        self.begin()
+        self.paint([cell], self._allows)
+
+    def drag(self, cell: Cell) -> None:
+        """The hand is drawn to a cell; nothing where it is not down."""
+        if self._is_down and cell != self._last:
+            wanted = [c for c in _between(self._last, cell) if not self._masking.is_locked(*c)]
+            self._last = cell
+            if wanted:
+                self.paint(wanted, self._allows)
+
+    def release(self) -> None:
+        """The hand is lifted."""
+        if self._is_down:
+            self._is_down = False
+            self.end()
+
+
+def _between(first: Cell, last: Cell) -> list[Cell]:
+    """The cells on the way from one to another, without the first."""
+    n = max(abs(last[0] - first[0]), abs(last[1] - first[1]))
+    return [
+        (
+            first[0] + round((last[0] - first[0]) * k / n),
+            first[1] + round((last[1] - first[1]) * k / n),
+        )
+        for k in range(1, n + 1)
+    ]
 
 
 class MaskState:
@@ -261,6 +295,12 @@ class MaskState:
         return mask_in(self._session.interventions)
 
     @property
+    def name(self) -> str:
+        """That of the mask in use; empty for the model's own."""
+        mask = self.mask
+        return mask.name if mask is not None else ""
+
+    @property
     def cells(self) -> Cells:
         """The cells as they are now: those of the mask, or what the model itself allows."""
         n = len(self.tokens)
@@ -276,7 +316,7 @@ class MaskState:
             cells=self.cells,
             tokens=self.tokens,
             is_causal=self.is_causal,
-            name=self.mask.name if self.mask is not None else "",
+            name=self.name,
         )
 
     @property
@@ -321,7 +361,7 @@ class MaskState:
 
     def set_window(self, window: int) -> None:
         """The places to each side of the preset `window`; taken over at once where it is in use."""
-        is_used = self.mask is not None and self.mask.name == preset_name("window", self.window)
+        is_used = self.name == preset_name("window", self.window)
         self.window = max(0, window)
         if is_used:
             self.use_preset("window")

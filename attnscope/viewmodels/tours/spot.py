@@ -54,16 +54,18 @@ class Spot:
     @property
     def row(self) -> int | None:
         """The query: the one looked into, or the one the step names."""
-        if self.inside is not None:
-            return self.inside.query
+        inside = self.inside
+        if inside is not None:
+            return inside.query
         return token_place(self.map.queries, self.query) if self.map else None
 
     @property
     def column(self) -> int | None:
         """The key: the one pointed at inside the head, the one the step names, or the strongest."""
-        if self.inside is not None:
+        inside = self.inside
+        if inside is not None:
             row = self.states.inside.row
-            return self.inside.keys[row] if row is not None else None
+            return inside.keys[row] if row is not None else None
         if self.map is None:
             return None
         return token_place(self.map.keys, self.key) if self.key else self.strongest

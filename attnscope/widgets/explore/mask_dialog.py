@@ -68,7 +68,6 @@ class MaskGrid(Dressed):
         self._room = QSize(480, 420)
         self._cursor: Cell = (0, 0)
         self._hovered: Cell | None = None
-        self._stroke: tuple[bool, Cell] | None = None
         self.setAccessibleName("Mask: rows queries, columns keys")
         self.setMouseTracking(True)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
@@ -113,25 +112,17 @@ class MaskGrid(Dressed):
         cell = self.cell_at(event.position())
         if event.button() == Qt.MouseButton.LeftButton and cell and not self._state.is_locked(*cell):
             self._cursor = cell
-            self._state.brush.begin()
-            self._stroke = (not bool(self._cells[cell]), cell)
-            self._state.brush.paint([cell], self._stroke[0])
+            self._state.brush.press(cell)
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
         cell = self.cell_at(event.position())
-        if self._stroke is not None and cell is not None and cell != self._stroke[1]:
-            value, last = self._stroke
-            wanted = [c for c in _between(last, cell) if not self._state.is_locked(*c)]
-            self._stroke = (value, cell)
-            if wanted:
-                self._state.brush.paint(wanted, value)
+        if cell is not None:
+            self._state.brush.drag(cell)
         self._point_at(cell)
 
     def mouseReleaseEvent(self, event: QMouseEvent) -> None:
         super().mouseReleaseEvent(event)
-        if self._stroke is not None:
-            self._stroke = None
-            self._state.brush.end()
+        self._state.brush.release()
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         step = ARROWS.get(Qt.Key(event.key()))
@@ -237,18 +228,6 @@ class MaskGrid(Dressed):
 
     def _span(self, low: int, high: int, n: int) -> tuple[int, int]:
         return max(0, low // self._cell_px), min(n, high // self._cell_px + 1)
-
-
-def _between(first: Cell, last: Cell) -> list[Cell]:
-    """The cells on the way from one to another, without the first."""
-    n = max(abs(last[0] - first[0]), abs(last[1] - first[1]))
-    return [
-        (
-            first[0] + round((last[0] - first[0]) * k / n),
-            first[1] + round((last[1] - first[1]) * k / n),
-        )
-        for k in range(1, n + 1)
-    ]
 
 
 _SIDE_PX = 288
@@ -440,7 +419,7 @@ class MaskDialog(Dressing, QDialog):
         self.edges_error.setVisible(bool(state.edges.error))
         self.symmetric.setChecked(state.brush.is_symmetric)
         self.loops.setChecked(state.edges.has_loops)
-        name = state.mask.name if state.mask is not None else ""
+        name = state.name
         for preset, button in self.presets.items():
             button.setChecked(bool(name) and name.startswith(PRESETS[preset][0].lower()))
         if state.edges.file_text:

@@ -109,7 +109,7 @@ class StreetMap(MapWidget):
             return False
         self._paint_map(painter, layout, shown, window)
         reading = self.state.reading
-        if self._cell is not None and reading is not None:
+        if reading is not None:
             _paint_reading(painter, room, shown, reading, self._cursor, self.theme)
         return True
 

@@ -176,7 +176,8 @@ class PanelWindows(QObject):
         self._open: dict[str, PanelWindow] = {}
         self._gaps: dict[str, tuple[Gap, QSplitter]] = {}
         self._whole_sizes: dict[QSplitter, list[int]] = {}
-        self._last_places: tuple[Place, ...] | None = None
+        self._left: tuple[Place, ...] = ()
+        """Where the windows were when the program ended."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -220,16 +221,13 @@ class PanelWindows(QObject):
 
     def end(self) -> None:
         """The program ends: remember where the windows are, then close them."""
-        self._last_places = self.places()
+        self._left = self.places()
         self.close_all()
 
     def places(self) -> tuple[Place, ...]:
         """Name, x, y, width and height of each open window."""
-        if self._last_places is not None:
-            return self._last_places
-        return tuple(
-            (name, w.x(), w.y(), w.width(), w.height()) for name, w in self._open.items() if w.isVisible()
-        )
+        seen = ((name, window.geometry()) for name, window in self._open.items() if window.isVisible())
+        return (*self._left, *((name, r.x(), r.y(), r.width(), r.height()) for name, r in seen))
 
     def restore(self, places: tuple[Place, ...]) -> None:
         """Open the windows that were open."""
