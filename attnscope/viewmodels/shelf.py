@@ -49,7 +49,7 @@ class ShelfState:
         self._rows: tuple[ShelfRow, ...] = ()
         self._asked: dict[int, str] = {}
         """The model that each request is about."""
-        self._job = Job(FetchNews, FetchEnded, requests)
+        self.job = Job(FetchNews, FetchEnded, requests)
         self._fetched = ""
         """The name of the model that was to be downloaded last."""
         self._is_stopping = False
@@ -91,19 +91,19 @@ class ShelfState:
     @property
     def fetching(self) -> str:
         """The name of the model that is being downloaded; empty when none is."""
-        return self._fetched if self._job.is_running else ""
+        return self._fetched if self.job.is_running else ""
 
     @property
     def fraction(self) -> float | None:
         """How much of the download is done."""
-        return self._job.fraction
+        return self.job.fraction
 
     @property
     def progress(self) -> str:
         """How far the download is, in words."""
         if self._is_stopping:
             return "Stopping…"
-        news = self._job.news
+        news = self.job.news
         return "Beginning…" if news is None else progress_words(news.step)
 
     @property
@@ -158,7 +158,7 @@ class ShelfState:
         if offer is not None and self.step == "download":
             self._fetched, self._is_stopping = offer.name, False
             self._problems.pop(self.chosen, None)
-            self._job.start(FetchModel(offer=offer))
+            self.job.start(FetchModel(offer=offer))
             self.changed.progress.emit()
             self.changed.chosen.emit()
 
@@ -186,7 +186,7 @@ class ShelfState:
             case ModelOffered() if self._asked.pop(reply.number, ""):
                 self._offers[reply.offer.name] = reply.offer
                 self.changed.chosen.emit()
-            case FetchNews() if self._job.take(reply):
+            case FetchNews() if self.job.take(reply):
                 self.changed.progress.emit()
             case FetchEnded():
                 self._on_ended(reply)
@@ -196,7 +196,7 @@ class ShelfState:
                 pass
 
     def _on_ended(self, reply: FetchEnded) -> None:
-        self._job.take(reply)
+        self.job.take(reply)
         self._is_stopping = False
         self._offers.pop(reply.name, None)
         if reply.offer is not None:
@@ -210,9 +210,9 @@ class ShelfState:
         name = self._asked.pop(failed.number, self.chosen)
         if is_fault:
             self._asked.clear()
-        if self._job.owns(failed) or (is_fault and self._job.is_running):
+        if self.job.owns(failed) or (is_fault and self.job.is_running):
             name = self._fetched
-            self._job.give_up()
+            self.job.give_up()
         self._is_stopping = False
         self._problems[name] = failed.message
         self.changed.progress.emit()

@@ -103,7 +103,7 @@ def test_that_two_clicks_download_and_a_third_opens(
     assert dialog.told.text() == f"{hub.host} has 512,143 bytes in 4 files."
     assert "model.safetensors" in dialog.files.full_text()
     dialog.main_button.click()
-    bench.work(lambda: bench.state.news is not None)
+    bench.work(lambda: bench.state.job.news is not None)
     assert dialog.pause_button.isVisible()
     assert dialog.progress.full_text().startswith("gpt2: ")
     bench.work()
@@ -121,7 +121,7 @@ def test_that_a_download_pauses_resumes_and_is_removed(dialog: ShelfDialog, benc
     dialog.main_button.click()
     bench.work()
     dialog.main_button.click()
-    bench.work(lambda: bench.state.news is not None and bench.state.news.n_done > 100_000)
+    bench.work(lambda: bench.state.job.news is not None and bench.state.job.news.step.n_done > 100_000)
     dialog.pause_button.click()
     assert dialog.progress.full_text() == "gpt2: Stopping…"
     bench.work()
@@ -132,7 +132,7 @@ def test_that_a_download_pauses_resumes_and_is_removed(dialog: ShelfDialog, benc
     words = f"Download the remaining {512_143 - n_kept:,} bytes from {hub.host} (licence MIT)"
     assert dialog.main_button.text() == words
     dialog.main_button.click()
-    bench.work(lambda: bench.state.news is not None and bench.state.news.n_done > n_kept)
+    bench.work(lambda: bench.state.job.news is not None and bench.state.job.news.step.n_done > n_kept)
     dialog.cancel_button.click()
     bench.work()
     assert part_paths(GPT2) == []
@@ -146,7 +146,7 @@ def test_that_what_an_earlier_start_left_is_shown_and_can_be_removed(bench: Benc
     bench.work()
     for act in (bench.state.ask, bench.state.download):
         act()
-        bench.work(lambda: bench.state.news is not None and bench.state.news.n_done > 100_000)
+        bench.work(lambda: bench.state.job.news is not None and bench.state.job.news.step.n_done > 100_000)
     bench.state.pause()
     bench.work()
     later = Bench()
@@ -250,7 +250,7 @@ def test_that_another_model_waits_while_one_is_downloaded(
     dialog.main_button.click()
     bench.work()
     dialog.main_button.click()
-    bench.work(lambda: bench.state.news is not None)
+    bench.work(lambda: bench.state.job.news is not None)
     dialog.table.selectRow(1)
     dialog.main_button.click()
     bench.work(lambda: bench.state.offer is not None)
@@ -269,7 +269,7 @@ def test_that_the_download_stands_in_the_list_of_work_where_stop_is_a_pause(benc
     bench.state.ask()
     bench.work()
     bench.state.download()
-    bench.work(lambda: bench.state.news is not None and bench.state.news.n_done > 100_000)
+    bench.work(lambda: bench.state.job.news is not None and bench.state.job.news.step.n_done > 100_000)
     (job,) = work.jobs
     assert job.name == "Downloading gpt2"
     assert 0.0 < job.fraction < 1.0
