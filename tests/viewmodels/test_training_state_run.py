@@ -7,6 +7,7 @@ import pytest
 from told import names_told
 from training_fakes import Clock, started, steps
 
+from attnscope.paths import resources_folder
 from attnscope.records.messages import (
     ControlTraining,
     Failed,
@@ -318,6 +319,7 @@ def test_that_a_kept_run_is_shown_and_the_recipe_and_its_place_stay(desk: Desk) 
     assert [c.step for c in desk.state.watch.replay.checkpoints] == [1, 50]
     assert desk.posted[1].text == "a b"
     assert desk.state.run.status.title == "An earlier run: reverse"
+    assert desk.state.run.status.detail.startswith(f"There is none of {desk.state.recipe.name}. Replay below")
     assert desk.state.can_start
     desk.state.start()
     assert len(desk.state.run.curves.train_loss) == 0
@@ -332,6 +334,11 @@ def test_that_a_kept_run_gives_way_to_that_of_another_recipe_and_to_a_run_of_one
     asked = [request.folder for request in desk.posted if isinstance(request, OpenRun)]
     assert asked == ["kept/reverse", "kept/labels"]
     assert desk.state.run.status.title == "An earlier run: labels"
+    desk.state.open_recipe(str(resources_folder() / "recipes" / "sort.toml"))
+    desk.state.reading.show_film("kept/labels")
+    assert desk.state.run.status.detail.startswith(
+        "There is none of sort. Replay below how it learned in 50 steps."
+    )
     desk.state.start()
     desk.news(started(), *steps(1, 3))
     n_asked = len(desk.posted)

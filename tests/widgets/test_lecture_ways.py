@@ -378,6 +378,20 @@ def test_that_a_lecturers_own_words_find_the_thing_and_not_help_alone(program, w
     assert key in [match.item.key for match in find(items, words)[:4]]
 
 
+def test_that_higher_curves_take_from_the_sentence_below_what_it_can_spare(program, qtbot):
+    page = program.window.pages.training
+    program.window.view.show_page("train")
+    plots, curves, below = page._curves, page._curves.parentWidget(), page._watch
+    whole = sum(page._down.sizes())
+    plots.setMinimumHeight(300)  # as in larger type
+    plots.height_changed.emit()
+    qtbot.waitUntil(lambda: curves.parentWidget().height() == 300)
+    plots.setMinimumHeight(2000)
+    plots.height_changed.emit()
+    qtbot.waitUntil(lambda: below.minimumSizeHint().height() == below.parentWidget().height())
+    assert sum(page._down.sizes()) == whole
+
+
 def test_that_a_recipe_is_not_opened_over_a_run_in_progress(program):
     window = program.window
     name = "recipe:reverse"

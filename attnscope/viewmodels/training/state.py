@@ -37,6 +37,7 @@ from attnscope.viewmodels.training.status import (
     PAUSING,
     STOPPING,
     PageRun,
+    TrainingStatus,
     failed_status,
     failure_words,
     film_status,
@@ -134,8 +135,12 @@ class ReadRuns:
 
     def show_film(self, folder: str) -> None:
         """Show how a kept run went while no other run is shown; recipe and folder of the next run stay."""
-        if self._takes_film and folder != self._film:
+        if not self._takes_film:
+            return
+        if folder != self._film:
             self._film, self._film_number = folder, self._requests.send(OpenRun(folder=folder))
+        elif folder == self._shown_film and self._page.run.status != self._film_words():
+            self._page.run.show(self._film_words())  # the recipe is another one now
 
     def read_history(self, folder: str) -> None:
         """Read how the run went that goes on here."""
@@ -168,6 +173,10 @@ class ReadRuns:
             return run.folder == self._shown_film and not run.is_active
         return run.status is IDLE
 
+    def _film_words(self) -> TrainingStatus:
+        page = self._page
+        return film_status(Path(page.run.folder).name, page.run.step, page.recipe.name)
+
     def _take(self, reply: RunOpened, *, is_film: bool = False) -> None:
         page, run, watch = self._page, self._page.run, self._page.watch
         if run.is_active:
@@ -184,9 +193,9 @@ class ReadRuns:
         self._add(reply, is_whole=True)
         watch.replay.set_live(False)
         watch.suggest_text(page.recipe.watched)  # for the next run
-        name, n = Path(reply.folder).name, len(reply.checkpoints)
+        n = len(reply.checkpoints)
         opened = opened_status(run.step, run.n_steps, n, is_complete=run.is_complete)
-        run.show(film_status(name, run.step) if is_film else opened)
+        run.show(self._film_words() if is_film else opened)
         page.changed.recipe.emit()
         watch.pump()
         page.follower.follow("page", reply.folder, self._on_followed)

@@ -136,12 +136,13 @@ def opened_status(step: int, n_steps: int, n_checkpoints: int, *, is_complete: b
     )
 
 
-def film_status(name: str, step: int) -> TrainingStatus:
-    """A run that was kept is shown, so that there is something to see before one is begun."""
+def film_status(name: str, step: int, recipe: str) -> TrainingStatus:
+    """A run that was kept is shown, of another recipe if none is of this one: something to see at once."""
+    of_another = f"There is none of {recipe}. " if recipe and recipe != name else ""
     return TrainingStatus(
         phase="idle",
         title=f"An earlier run: {name}",
-        detail=f"Replay below how its attention formed in {plural(step, 'step')}. Start trains the "
+        detail=f"{of_another}Replay below how it learned in {plural(step, 'step')}. Start trains the "
         f"recipe above in a new folder.",
     )
 

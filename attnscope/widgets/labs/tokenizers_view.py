@@ -95,7 +95,7 @@ class TokenizersView(LabFrame):
         for name, _flow in self._flows:
             name.setFixedWidth(round(type_px(_NAME_PX)))
         self.table.fit_rows()
-        self.table.set_widths((122, 58, 58, 66, 64, 48, 70, 74, 74, 58, 62))
+        self.table.set_widths((116, 58, 58, 76, 76, 48, 76, 80, 80, 64, 68))
 
     def figure_spec(self) -> FigureSpec | None:
         """Both charts; the sentence and the text in the caption."""

@@ -138,7 +138,8 @@ _LABEL_PX, _NAMES_PX, _NAMES_SHARE = 64, 190, 0.28
 _MOST_NAMED = 3
 _MOST_WIDE = 4
 """More runs than this are drawn one pixel wide but for the strongest: wider lines take five times as long."""
-_LEAST_PLOT_PX = 28
+_LEAST_PLOT_PX, _LEAST_OF_MANY_PX = 28, 22
+"""The least height of one of the plots above each other, and where more than the usual ones are there."""
 _LEAST_END = 2.0
 """Where the axis of steps ends at the least: the number of the last one is not written at its edge."""
 _ALWAYS = 4
@@ -151,6 +152,8 @@ class CurvesView(Dressed):
     hover_text = Signal(str)
     step_pointed = Signal(float)
     step_chosen = Signal(float)
+    height_changed = Signal()
+    """The plots may need another height now: one came or went, or the type has another size."""
 
     def __init__(self, shown: Callable[[], tuple[ShownRun, ...]], parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -290,11 +293,13 @@ class CurvesView(Dressed):
     def _share_axis(self) -> None:
         """The lowest of the plots above each other has the numbers of them all, and room for these."""
         last = max(i for i, is_there in enumerate(self._is_there) if is_there)
+        least = _LEAST_PLOT_PX if sum(self._is_there) <= _ALWAYS + 1 else _LEAST_OF_MANY_PX
         for i, part in enumerate(self._parts[1:], start=1):
             part.plot.set_x_numbers(i == last)
-            part.plot.setMinimumHeight(_LEAST_PLOT_PX + (round(type_px(X_NUMBERS_PX)) if i == last else 0))
+            part.plot.setMinimumHeight(least + (round(type_px(X_NUMBERS_PX)) if i == last else 0))
             part.setVisible(self._is_there[i])
             self._grid.setRowStretch(i - 1, 0 if not self._is_there[i] else 140 if i == last else 100)
+        self.height_changed.emit()
 
     def _names_px(self) -> int:
         """Room for the names at the lines, and of several runs for the values under the cursor."""
@@ -340,7 +345,7 @@ class CurvesView(Dressed):
         for run in reversed(self._shown):
             value = self._main_value(run, quantity, at)
             if value is not None:
-                words.append(f"{names[run]}: {value:#.4g}".replace("-", "−"))
+                words.append(f"{names[run]}: " + f"{value:#.4g}".replace("-", "−"))
         return self._as_many_as_fit(words)
 
     def _as_many_as_fit(self, words: list[str]) -> str:

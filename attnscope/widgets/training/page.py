@@ -182,6 +182,7 @@ class TrainingPage(QWidget):
         _ = self._curves
         self._state.watch.set_watched(True)
         self._show_film()
+        self._ask_for_room()
         self._state.planning.ask_again()
         self._timer.start()
 
@@ -208,6 +209,7 @@ class TrainingPage(QWidget):
         curves.hover_text.connect(self.hover_text)
         curves.step_pointed.connect(self._inside.stand_at)
         curves.step_chosen.connect(self._state.watch.replay.go_to_step)
+        curves.height_changed.connect(self._ask_for_room)
         self._curves_place.addWidget(curves)
         return curves
 
@@ -241,6 +243,19 @@ class TrainingPage(QWidget):
         self._down.setStretchFactor(0, 1)
         self._down.setStretchFactor(1, 1)
         column(self._across, on=self)
+
+    @Slot()
+    def _ask_for_room(self) -> None:
+        QTimer.singleShot(0, self, self._make_room)  # once the plots know their heights
+
+    def _make_room(self) -> None:
+        """Where the curves would be cut, as in large type, they take what the half below can spare."""
+        if not self.isVisible():
+            return
+        above, below = self._down.sizes()
+        given = min(_missing_px(self._curves.parentWidget()), -_missing_px(self._watch))
+        if given > 0:
+            self._down.setSizes([above + given, below - given])
 
     def _open_first_recipe(self) -> None:
         recipes = offered_recipes()
@@ -296,3 +311,9 @@ class TrainingPage(QWidget):
         checkpoint = self._state.watch.replay.checkpoint
         self._curves.mark_step(checkpoint.step if checkpoint is not None else None)
         self._timer.setInterval(max(REDRAW_MS, min(500, round(4 * self._curves.last_redraw_ms))))
+
+
+def _missing_px(panel: QWidget | None) -> int:
+    """By how much a scrolling panel is higher than the place it is seen through; below 0: room to spare."""
+    view = panel.parentWidget() if panel is not None else None
+    return panel.minimumSizeHint().height() - view.height() if panel is not None and view is not None else 0
