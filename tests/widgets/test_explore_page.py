@@ -9,6 +9,7 @@ from PySide6.QtGui import QGuiApplication
 from session_samples import SAMPLES, Desk, info, ref, states_of, tokens, traced
 
 from attnscope.figures.colours import DARK
+from attnscope.records.asking import Answer, NumberTable
 from attnscope.records.axes import tokens_of_site
 from attnscope.records.models import Sample
 from attnscope.records.sites import NO_GATES, Site
@@ -19,9 +20,11 @@ from attnscope.viewmodels.session.state import Session, SessionChanges
 from attnscope.viewmodels.session.typed_text import TypedText, text_notes
 from attnscope.viewmodels.view_state import Highlight, ViewState
 from attnscope.widgets.difference_label import DifferenceLabel
+from attnscope.widgets.explore.ask_panel import AnswerView
 from attnscope.widgets.explore.inspector import GateControl
 from attnscope.widgets.explore.page import ExplorePage
 from attnscope.widgets.explore.text_bar import MOST_TYPED, TextBar
+from attnscope.widgets.labs.text_table import TextTable
 from attnscope.widgets.theme import apply_theme
 
 pytestmark = pytest.mark.qt
@@ -354,13 +357,15 @@ def test_that_a_model_with_something_in_the_place_of_attention_opens_on_the_map_
 
 def test_that_an_answer_takes_the_place_of_the_head_until_another_tab_is_shown(qtbot):
     page, view = make(qtbot, Desk().open())
-    page.show_question("surprise")
     width = page.answers.width()
-    page.ask.enlarge_button.click()
+    page.show_question("surprise")
+    assert page.ask.enlarge_button.isChecked()
     assert page.answers.width() > 2 * width
     assert page.grid_panel.isVisible()
     assert not page.head_panel.isVisible()
     assert not page.inspector.measures.isVisible()
+    page.show_question("projections")
+    assert page.answers.width() > 2 * width
     page.answers.show_panel("Output")
     assert not page.ask.enlarge_button.isChecked()
     assert page.head_panel.isVisible()
@@ -368,5 +373,54 @@ def test_that_an_answer_takes_the_place_of_the_head_until_another_tab_is_shown(q
     assert page.answers.width() == width
     view.enlarge(True)
     page.show_question("surprise")
-    page.ask.enlarge_button.click()
     assert page.grid_panel.isVisible()
+
+
+def test_that_answers_stay_beside_the_head_once_a_person_wants_that_and_where_they_have_room(qtbot):
+    page, _ = make(qtbot, Desk().open())
+    width = page.answers.width()
+    page.show_question("surprise")
+    page.ask.enlarge_button.click()
+    assert page.head_panel.isVisible()
+    assert page.answers.width() == width
+    for _ in range(2):
+        page.answers.show_panel("Output")
+        page.show_question("projections")
+        assert page.head_panel.isVisible()
+    page.ask.enlarge_button.click()
+    page.answers.show_panel("Output")
+    page.show_question("projections")
+    assert not page.head_panel.isVisible(), "what a person wants last holds"
+    page.answers.show_panel("Output")
+    page.resize(1800, 700)
+    page.columns.setSizes([1100, 700])
+    wide = page.answers.width()
+    page.show_question("surprise")
+    assert page.head_panel.isVisible(), "two maps stand beside each other in this column"
+    assert page.answers.width() == wide
+
+
+def test_that_a_tour_keeps_the_head_beside_an_answer(qtbot):
+    page, _ = make(qtbot, Desk().open())
+    page.set_touring(True)
+    page.show_question("surprise")
+    assert page.head_panel.isVisible()
+
+
+def test_that_a_table_too_wide_for_its_room_cuts_its_widest_column_as_far_as_the_heading(qtbot):
+    saying = NumberTable(
+        title="Steps", columns=("step", "norm", "first numbers"), rows=(("0 stream in", 1.85, "0.113 " * 12),)
+    )
+    view = AnswerView()
+    qtbot.addWidget(view)
+    view.show_answer(Answer(sentence="s", tables=(saying,)))
+    widths = {}
+    for room in (700, 340, 200):
+        view.resize(room, 300)
+        view.show()
+        table = view.tables[0].findChild(TextTable)
+        widths[room] = [table.columnWidth(k) for k in range(3)]
+        if room > 200:
+            assert sum(widths[room]) <= table.viewport().width()
+    assert widths[700][2] > widths[340][2] >= widths[200][2] >= 72
+    assert widths[700][:2] == widths[200][:2]

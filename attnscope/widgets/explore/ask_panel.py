@@ -292,6 +292,8 @@ class _TablePart(QWidget):
         )
         self._shown = TextTable(self._model, table.title)
         self._model.setParent(self._shown)
+        self._wanted: list[int] = []
+        self._least: list[int] = []
         column(self._title, self._shown, on=self, spacing=2)
         self.show_table(table)
 
@@ -302,17 +304,36 @@ class _TablePart(QWidget):
         self._model.show_rows(len(table.rows))
         n_lines = min(len(table.rows), _MOST_LINES)
         self._shown.setFixedHeight(round(type_px(_LINE_PX * n_lines + _HEAD_PX + 12)))
+        self._measure()
         self._fit_columns()
 
-    def _fit_columns(self) -> None:
-        """Columns as wide as heading and first cells need, within bounds."""
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._fit_columns()
+
+    def _measure(self) -> None:
+        """How wide heading and first cells want each column, within bounds, and how wide its heading is."""
         inside, heading = self._shown.fontMetrics(), self._shown.horizontalHeader().fontMetrics()
+        padding, self._wanted, self._least = round(type_px(_CELL_PADDING_PX)), [], []
         for k, name in enumerate(self._table.columns):
             texts = (cell_text(row[k]) for row in self._table.rows[:_MEASURED_ROWS])
-            needed = max(map(inside.horizontalAdvance, texts), default=0)
-            needed = max(needed, heading.horizontalAdvance(name)) + round(type_px(_CELL_PADDING_PX))
+            needed, named = (
+                max(map(inside.horizontalAdvance, texts), default=0),
+                heading.horizontalAdvance(name),
+            )
             least, most = round(type_px(_NUMBER_PX if k else _WORD_PX)), round(type_px(_WIDEST_PX))
-            self._shown.setColumnWidth(k, min(max(needed, least), most))
+            self._least.append(max(named + padding, least))
+            self._wanted.append(min(max(needed + padding, self._least[-1]), most))
+
+    def _fit_columns(self) -> None:
+        """Columns as wide as wanted; where there is less room the widest is cut as far as its heading."""
+        widths = list(self._wanted)
+        too_much = sum(widths) - self._shown.viewport().width()
+        if widths and too_much > 0:
+            widest = widths.index(max(widths))
+            widths[widest] = max(widths[widest] - too_much, self._least[widest])
+        for k, width in enumerate(widths):
+            self._shown.setColumnWidth(k, width)
 
 
 class _AnswerArea(QScrollArea):
@@ -351,7 +372,7 @@ class AskPanel(Dressed):
             "Enlarge the answer",
             role="segment",
             is_checkable=True,
-            tip="Give the answer the place of the head",
+            tip="Whether answers have the place of the head, or stand beside it",
             clicked=self.enlarged,
         )
         self.words, self.note = PlainLabel(role="muted"), PlainLabel(role="hint")

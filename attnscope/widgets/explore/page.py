@@ -243,8 +243,10 @@ DEFAULT_SIZES = {
 """Where the splitters are at first; the room that is there is shared out by their stretch."""
 _SIDE_PX = 280
 """The names of all tabs beside each other."""
-_GRID_PX = 440
-"""The grid beside an answer that has the place of the head."""
+_GRID_PX, _GRID_SHARE = 440, 0.4
+"""The grid beside an answer that has the place of the head, and its share of the page at most."""
+_NARROW_PX = 560
+"""A column narrower than this shows no two maps beside each other: its answers take the place of the head."""
 _ROOM_PX = 1180
 """Beside a panel that leaves less than this the side goes: the maps keep their size."""
 
@@ -281,7 +283,7 @@ class ExplorePage(Dressed):
         self.bars = QWidget()
         self._presented = Presented(self.bars, self.columns, self.pictures, self.side, self.grid_panel)
         self._is_touring = self._gives_way = self._is_tight = self._was_stage = False
-        self._is_answer_large = False
+        self._is_answer_large, self._keeps_head = False, False
         self._had_heads = True
         self._fitted_heading = QSize()
         self._columns_before = DEFAULT_SIZES["explore.columns"]
@@ -298,9 +300,9 @@ class ExplorePage(Dressed):
         when(self, self._show_stage, told.ready, told.model, told.text, told.traced, told.busy, told.notice)
         when(self, self._show_pictures, view.changed.enlarged, view.changed.folded)
         when(self, self._fold, view.changed.folded)
-        self.ask.enlarged.connect(self.enlarge_answer)
+        self.ask.enlarged.connect(self._on_enlarged)
         self.head_panel.inside.layer_asked.connect(self._on_layer_asked)
-        self.answers.shown.connect(lambda: self.enlarge_answer(False))
+        self.answers.shown.connect(self._on_tab_shown)
         self._show_stage()
 
     def dress(self) -> None:
@@ -423,6 +425,17 @@ class ExplorePage(Dressed):
             self._show_pictures()
             self._fold()
 
+    def _on_enlarged(self, is_large: bool) -> None:
+        """What a person chose of an answer holds for those that follow."""
+        self._keeps_head = not is_large
+        self.enlarge_answer(is_large)
+
+    def _on_tab_shown(self) -> None:
+        """Answers to questions open in the place of the head where the column is too narrow for them."""
+        is_narrow = self._is_answer_large or self.answers.width() < type_px(_NARROW_PX)
+        is_free = not (self._keeps_head or self._is_touring or self._is_of_mixer())
+        self.enlarge_answer(self.answers.is_shown("Ask") and is_narrow and is_free)
+
     def _fold(self) -> None:
         """Hide what is folded away; when all is back the splitters stand where they stood."""
         hides, is_stage = self._view.hides, self._view.is_presenting and not self._is_touring
@@ -450,7 +463,7 @@ class ExplorePage(Dressed):
         elif hides("measures") or is_large:
             self.side.setSizes([1, self.side.height()])  # as little as it needs for the inspector
         if is_large:
-            grid = min(round(type_px(_GRID_PX)), self.columns.width() // 2)
+            grid = min(round(type_px(_GRID_PX)), round(_GRID_SHARE * self.columns.width()))
             self.columns.setSizes([grid, self.columns.width() - grid])
         if not is_folded and not self._sizes.give_back() and has_moved:
             self.share_out()
@@ -481,8 +494,9 @@ class ExplorePage(Dressed):
     def _fold_side(self, is_stage: bool) -> None:
         """Hide what is not to be seen of the inspector and the answers, and the side with them."""
         hides, gives_way = self._view.hides, self._gives_way and not is_stage
+        is_of_answer = is_stage or (self._is_answer_large and self._is_tight)
         for panel, is_hidden in (
-            (self.inspector, hides("inspector") or is_stage or gives_way or not self._has_heads()),
+            (self.inspector, hides("inspector") or is_of_answer or gives_way or not self._has_heads()),
             (self.answers, hides("answers") or gives_way),
         ):
             panel.setVisible(panel.parentWidget() is not self.side or not is_hidden)
