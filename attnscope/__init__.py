@@ -108,12 +108,12 @@ if TYPE_CHECKING:
     from attnscope.models.recording.recording import Recording as Recording
     from attnscope.models.recording.recording import record as record
     from attnscope.records.findings import Findings as Findings
-    from attnscope.records.generation import WriteSettings as WriteSettings
     from attnscope.records.interventions import CopyPattern as CopyPattern
     from attnscope.records.interventions import MakeMean as MakeMean
     from attnscope.records.interventions import MakeUniform as MakeUniform
     from attnscope.records.interventions import RemoveEdge as RemoveEdge
     from attnscope.records.masks import UseMask as UseMask
+    from attnscope.records.outputs import WriteSettings as WriteSettings
     from attnscope.records.sites import Gates as Gates
     from attnscope.records.sites import GateTable as GateTable
     from attnscope.records.sites import HeadRef as HeadRef
@@ -190,7 +190,7 @@ _HOMES = {
     "Site": "attnscope.records.sites",
     "Trace": "attnscope.trace.trace",
     "UseMask": "attnscope.records.masks",
-    "WriteSettings": "attnscope.records.generation",
+    "WriteSettings": "attnscope.records.outputs",
     "ask": "attnscope.asking",
     "curves_figure": "attnscope.drawing",
     "demo_models": "attnscope.models.opening",

@@ -20,7 +20,7 @@ from attnscope.models import demo_models, load, write_model_folder
 from attnscope.models.checkpoint import STATE
 from attnscope.paths import resources_folder
 from attnscope.training.recipe import parse_recipe
-from attnscope.training.resume_points import load_state
+from attnscope.training.saving import load_state
 from attnscope.training.techniques import low_rank_changes
 
 

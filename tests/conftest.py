@@ -89,7 +89,7 @@ def private_folders(homes: Iterator[Path], monkeypatch: pytest.MonkeyPatch) -> P
 def no_carried_models(monkeypatch: pytest.MonkeyPatch) -> None:
     """No test depends on which packages that carry a model happen to be installed."""
     entries = tuple(replace(entry, package="", file="", sha256="") for entry in shelf_entries())
-    monkeypatch.setattr("attnscope.hub.here.shelf_entries", lambda: entries)
+    monkeypatch.setattr("attnscope.hub.shelf.shelf_entries", lambda: entries)
 
 
 @pytest.fixture(autouse=True)

@@ -3,10 +3,12 @@
 from session_samples import Desk, info, ref, tokens, traced
 from told import names_told
 
-from attnscope.records.generation import (
+from attnscope.records.messages import Request, Traced, TraceText
+from attnscope.records.outputs import (
     WRITTEN_TRACE,
     BeamNode,
     BeamTree,
+    Candidate,
     TextWritten,
     WriteSettings,
     WriteText,
@@ -14,8 +16,6 @@ from attnscope.records.generation import (
     WrittenText,
     WrittenToken,
 )
-from attnscope.records.messages import Request, Traced, TraceText
-from attnscope.records.outputs import Candidate
 from attnscope.records.tokens import Token, Tokens
 from attnscope.viewmodels.query import Requests
 from attnscope.viewmodels.writing.state import GenerationState

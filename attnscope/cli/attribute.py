@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 from attnscope.cli.arguments import token_place
 from attnscope.cli.inputs import (
     add_device_argument,
+    add_figure_arguments,
     add_gate_argument,
     open_model,
     parse_gates,
     refuse_second,
 )
-from attnscope.cli.samples import add_figure_arguments
 from attnscope.cli.terminal import say, say_error, say_json
 from attnscope.errors import UserError
 from attnscope.files import replace_file

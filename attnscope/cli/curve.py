@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from typing import cast
 
 from attnscope.cli.arguments import real, seed
-from attnscope.cli.inputs import add_device_argument, open_model
-from attnscope.cli.samples import (
+from attnscope.cli.inputs import (
+    add_device_argument,
     add_figure_arguments,
     add_sample_arguments,
+    open_model,
     read_samples,
     save_chart,
     tell_progress,

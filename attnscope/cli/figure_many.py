@@ -33,12 +33,12 @@ from attnscope.cli.figure_options import (
 from attnscope.cli.inputs import (
     check_by_word,
     load_and_trace,
+    mask_changes,
     open_model,
     parse_gates,
     parse_stack,
     read_file_argument,
 )
-from attnscope.cli.masks import mask_changes
 from attnscope.cli.terminal import say, say_error
 from attnscope.counting import plural
 from attnscope.errors import SaveError, UserError

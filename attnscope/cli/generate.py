@@ -8,11 +8,11 @@ from attnscope.cli.arguments import output_file, real, seed, whole
 from attnscope.cli.inputs import add_device_argument, add_gate_argument, open_model, parse_gates, tell_cut
 from attnscope.cli.terminal import say, say_error, say_json
 from attnscope.errors import UserError
-from attnscope.records.generation import WriteMode, WriteSettings
+from attnscope.records.outputs import WriteMode, WriteSettings
 
 if TYPE_CHECKING:
     from attnscope.models.writing.written import Written
-    from attnscope.records.generation import BeamTree
+    from attnscope.records.outputs import BeamTree
 
 _DRAWING = ("temperature", "top_k", "top_p", "seed")
 

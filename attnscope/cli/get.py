@@ -11,8 +11,7 @@ from attnscope.counting import bytes_text
 from attnscope.errors import UserError, meant
 from attnscope.hub.asking import ask_hub
 from attnscope.hub.fetching import fetch_now
-from attnscope.hub.here import find_row, folder_here, shelf_rows
-from attnscope.hub.shelf import full_name, shelf_entries
+from attnscope.hub.shelf import find_row, folder_here, full_name, shelf_entries, shelf_rows
 from attnscope.records.shelf import FetchStep, ModelOffer, ShelfRow, progress_words, size_words, typed_name
 
 _TOLD_EVERY_S, _TOLD_EVERY_PART = 0.2, 0.1

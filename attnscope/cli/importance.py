@@ -5,10 +5,11 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 from attnscope.cli.arguments import flag_of, given_options, note_given, real, seed, whole
-from attnscope.cli.inputs import add_device_argument, open_model
-from attnscope.cli.samples import (
+from attnscope.cli.inputs import (
+    add_device_argument,
     add_figure_arguments,
     add_sample_arguments,
+    open_model,
     read_samples,
     save_chart,
     tell_progress,

@@ -6,8 +6,14 @@ from typing import TYPE_CHECKING, Literal
 
 from attnscope.cli.arguments import token_place
 from attnscope.cli.attribute import check_text, read_target, save_maps
-from attnscope.cli.inputs import add_device_argument, add_gate_argument, open_model, parse_gates
-from attnscope.cli.samples import add_figure_arguments, tell_progress
+from attnscope.cli.inputs import (
+    add_device_argument,
+    add_figure_arguments,
+    add_gate_argument,
+    open_model,
+    parse_gates,
+    tell_progress,
+)
 from attnscope.cli.terminal import say, say_error, say_json
 from attnscope.errors import UserError
 from attnscope.files import replace_file

@@ -1,7 +1,4 @@
-"""What the commands that look at a text have in common: model, text, target, gates, device.
-
-Files of recorded attention in the place of a model and a text.
-"""
+"""What the commands that look at a text have in common: model, text or texts, target, mask, gates, device."""
 
 import argparse
 import dataclasses
@@ -9,9 +6,8 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from attnscope.cli.arguments import path_of
-from attnscope.cli.masks import add_mask_arguments, mask_changes
-from attnscope.cli.terminal import say, say_error, say_json
+from attnscope.cli.arguments import figure_file, output_file, path_of, whole
+from attnscope.cli.terminal import say, say_error, say_json, say_progress
 from attnscope.counting import plural
 from attnscope.errors import LoadError, UserError
 from attnscope.outside import open_outside
@@ -19,9 +15,117 @@ from attnscope.records.models import needs_model
 from attnscope.records.sites import NO_GATES, Gates, HeadRef, Site, Stack, check_heads
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from attnscope.analysis.batches import Sample
+    from attnscope.analysis.gold_links import AlignedPair
     from attnscope.models import Model
-    from attnscope.records.tokens import Tokens
+    from attnscope.records.charts import Chart
+    from attnscope.records.importance import PartsDone
+    from attnscope.records.interventions import Interventions
+    from attnscope.records.masks import Cells, UseMask
+    from attnscope.records.tokens import Token, Tokens
     from attnscope.trace import Trace
+
+_NAMED = 6
+
+
+def add_mask_arguments(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group(
+        "mask",
+        "which tokens see which, in every head of the self-attention over the text, instead of the "
+        "model's own mask; causality and padding stay",
+    )
+    group.add_argument(
+        "--mask",
+        type=path_of,
+        metavar="FILE",
+        help="an edge list: `query key` in each line, tokens by number (from 0) or by text",
+    )
+    group.add_argument("--mask-symmetric", action="store_true", help="each edge holds in both directions")
+    group.add_argument("--mask-no-loops", action="store_true", help="a token sees itself only where listed")
+    group.add_argument(
+        "--mask-rows",
+        metavar="ROWS",
+        help="instead of a file: the keys of each query, rows separated by ';', such as '0-1;0 2;2'",
+    )
+
+
+def mask_changes(
+    arguments: argparse.Namespace, model: "Model", text: str, target: str | None, *, past_trained: bool
+) -> "Interventions":
+    """The mask that the arguments ask for, as a change of the pass; empty when they ask for none.
+
+    Says on standard error which tokens see nothing. Raises UserError.
+    """
+    path, rows = getattr(arguments, "mask", None), getattr(arguments, "mask_rows", None)
+    if path is None and rows is None:
+        return ()
+    if path is not None and rows is not None:
+        raise UserError("There are two masks.", expected="one", action="Give --mask or --mask-rows.")
+    from attnscope.records.masks import mask_of, maskable_stack
+
+    stack = maskable_stack(model.sites)
+    if stack is None:
+        raise UserError(
+            f"The model {model.info.name} has no self-attention over its text.",
+            expected="an encoder or a decoder with one",
+            action="Leave out the mask.",
+        )
+    source = model.encode(text, target, past_trained=past_trained).source
+    cells = _cells_of_file(arguments, source.tokens) if path is not None else _cells_of_rows(str(rows))
+    mask = mask_of(cells, stack, f"of {path.name}" if path is not None else "by rows")
+    _tell_blind(mask, [token.piece for token in source.tokens])
+    if path is not None and not arguments.mask_symmetric:
+        _tell_ahead(mask)
+    return (mask,)
+
+
+def _cells_of_file(arguments: argparse.Namespace, tokens: "tuple[Token, ...]") -> "Cells":
+    from attnscope.records.masks import cells_from_edges, edges_from_text, read_edge_list
+
+    return cells_from_edges(
+        edges_from_text(read_edge_list(arguments.mask), tokens),
+        len(tokens),
+        is_symmetric=arguments.mask_symmetric,
+        has_loops=not arguments.mask_no_loops,
+    )
+
+
+def _cells_of_rows(rows: str) -> "Cells":
+    from attnscope.records.masks import cells_from_rows
+
+    try:
+        return cells_from_rows([row.strip() for row in rows.split(";")])
+    except ValueError as error:
+        raise UserError(
+            f"The mask is not understood: {error}.",
+            expected="the keys of each query, such as '0-1;0 2;2'",
+            action="Give as many rows as the text has tokens.",
+        ) from error
+
+
+def _tell_blind(mask: "UseMask", pieces: list[str]) -> None:
+    from attnscope.records.masks import blind_rows
+
+    blind = blind_rows(mask.cells, is_causal=mask.stack == "decoder")
+    if blind:
+        named = ", ".join(f"{row} “{pieces[row]}”" for row in blind[:_NAMED] if row < len(pieces))
+        more = " …" if len(blind) > _NAMED else ""
+        say_error(
+            f"attnscope: {plural(len(blind), 'token sees', 'tokens see')} nothing under the "
+            f"mask: {named}{more}."
+        )
+
+
+def _tell_ahead(mask: "UseMask") -> None:
+    """Edges to later tokens do nothing where causality stays."""
+    from attnscope.records.masks import n_ahead
+
+    n = n_ahead(mask.cells) if mask.stack == "decoder" else 0
+    if n:
+        edges = f"{plural(n, 'edge leads', 'edges lead')} to a later token"
+        say_error(f"attnscope: {edges}, which a causal model never allows; query comes before key in a line.")
 
 
 def take_recorded(arguments: argparse.Namespace, model: "Model") -> "Trace":
@@ -128,7 +232,7 @@ def add_file_argument(parser: argparse.ArgumentParser) -> None:
 
 def read_file_argument(path: Path) -> str:
     """The text of a file, up to the length that a text may have; raises LoadError."""
-    from attnscope.text.files import TextOfFile, read_text_file
+    from attnscope.text.corpora import TextOfFile, read_text_file
 
     *_, found = read_text_file(path)
     assert isinstance(found, TextOfFile)
@@ -316,3 +420,138 @@ def _gate_error(wish: str) -> UserError:
         expected="a head and a number from 0 to 1, for instance L0H1=0 or cross:L0H1=0.5",
         action="Layers and heads count from 0.",
     )
+
+
+DEFAULT_TEXTS = 256
+_HELD_OUT_SEED = 1
+_TASKS_WITH_FORMS = ("copy", "reverse", "sort", "addition")
+
+
+def add_corpus_argument(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--corpus", type=path_of, metavar="FILE", help="texts, one to a line; pairs have a tab between them"
+    )
+
+
+def add_links_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--links",
+        type=path_of,
+        metavar="FILE",
+        help="gold word links (Pharaoh or talp) of the corpus's pairs",
+    )
+    parser.add_argument(
+        "--links-from", type=int, default=0, choices=(0, 1), help="number of a line's first word"
+    )
+
+
+def add_sample_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add --corpus, --links, --task and --max-texts."""
+    add_corpus_argument(parser)
+    add_links_arguments(parser)
+    parser.add_argument("--task", help="examples of a built-in task that training never sees")
+    parser.add_argument(
+        "--max-texts", type=whole(1), default=DEFAULT_TEXTS, metavar="N", help=f"default {DEFAULT_TEXTS}"
+    )
+
+
+def read_linked(arguments: argparse.Namespace) -> "list[AlignedPair]":
+    from attnscope.analysis.gold_links import read_gold_files
+    from attnscope.records.word_tables import GoldFiles
+
+    files = GoldFiles(
+        pairs=str(arguments.corpus), links=str(arguments.links), counts_from=arguments.links_from
+    )
+    return read_gold_files(files, arguments.max_texts)
+
+
+def add_figure_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add -o, --csv and --json."""
+    parser.add_argument(
+        "-o",
+        "--out",
+        type=figure_file,
+        metavar="FIGURE",
+        help="draw it: .svg, .pdf, .png; .csv, .npz, or .figure.json for later",
+    )
+    parser.add_argument("--csv", type=output_file, metavar="OUT", help="write the numbers there")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+
+
+def read_samples(arguments: argparse.Namespace, model: "Model") -> "tuple[list[Sample], str]":
+    """The texts and where they come from: corpus, task, the model's own task, or its sample sentences."""
+    if arguments.corpus is not None and arguments.task is not None:
+        raise UserError(
+            "There are two sets of texts.", expected="--corpus or --task", action="Leave out one."
+        )
+    if arguments.corpus is not None:
+        return _from_corpus(arguments, model), str(arguments.corpus)
+    task = arguments.task or _own_task(model)
+    if task is not None:
+        return _from_task(task, model, arguments.max_texts), f"task {task}"
+    samples: list[Sample] = [
+        sample.text if sample.target is None else (sample.text, sample.target)
+        for sample in model.info.samples[: arguments.max_texts]
+    ]
+    return samples, "the model's sample sentences"
+
+
+def save_chart(chart: "Chart", path: Path, model: "Model", *, note: str) -> None:
+    """Write a chart as a figure, its caption naming the model."""
+    from attnscope import boot
+
+    application = boot.offscreen_application()
+    from attnscope.figures.figure import Figure
+    from attnscope.figures.spec import Caption
+    from attnscope.figures.views.curves import CurvesFigure
+
+    caption = Caption(model=model.info.name, sha256=model.info.sha256, note=note)
+    Figure(CurvesFigure(charts=(chart,), caption=caption, height_mm=100.0)).save(path)
+    del application
+
+
+def tell_progress(events: "Iterator[PartsDone | object]", unit: str = "") -> "Iterator[object]":
+    """The events that are no progress; of `unit`s, a line of progress on standard error for each new tenth.
+
+    A job that is done with its first step tells nothing, and on a terminal no line stays.
+    """
+    from attnscope.records.importance import PartsDone
+
+    told: tuple[str, int] = ("", 0)
+    for event in events:
+        if not isinstance(event, PartsDone):
+            yield event
+            continue
+        part = (event.about.split(":")[0].split(",")[0], 10 * event.n_done // max(1, event.n_total))
+        is_at_once = event.n_done >= event.n_total and part[0] != told[0]
+        if part != told and part[1] and not is_at_once:
+            words = f"{event.about}: {event.n_done:,} of {event.n_total:,} {unit}"
+            say_progress(words.rstrip())
+        told = part
+    say_progress("")
+
+
+def _from_corpus(arguments: argparse.Namespace, model: "Model") -> "list[Sample]":
+    from attnscope.analysis.corpus_texts import read_corpus
+
+    if arguments.links is not None:
+        return list(read_linked(arguments))
+    takes_target = model.info.takes_target
+    if takes_target:
+        tell_columns(arguments.corpus)
+    return list(read_corpus(arguments.corpus, takes_target=takes_target, max_texts=arguments.max_texts))
+
+
+def _own_task(model: "Model") -> str | None:
+    from attnscope.models.own import OwnNetwork
+
+    network = model.network
+    task = network.card.training.get("task") if isinstance(network, OwnNetwork) else None
+    return task if isinstance(task, str) and task else None
+
+
+def _from_task(name: str, model: "Model", n: int) -> "list[Sample]":
+    from attnscope.text.tasks import make_task
+
+    options = {"form": model.info.form} if name in _TASKS_WITH_FORMS else {}
+    return list(make_task(name, **options).examples(n, seed=_HELD_OUT_SEED, held_out=True))

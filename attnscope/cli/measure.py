@@ -8,8 +8,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from attnscope.cli.arguments import output_file, path_of, whole
-from attnscope.cli.inputs import add_input_arguments, load_and_trace, open_model, parse_stack, tell_columns
-from attnscope.cli.samples import add_corpus_argument, add_links_arguments, read_linked
+from attnscope.cli.inputs import (
+    add_corpus_argument,
+    add_input_arguments,
+    add_links_arguments,
+    load_and_trace,
+    open_model,
+    parse_stack,
+    read_linked,
+    tell_columns,
+)
 from attnscope.cli.terminal import say, say_error, say_json
 from attnscope.errors import UserError
 from attnscope.files import replace_file

@@ -4,8 +4,13 @@ import argparse
 from typing import TYPE_CHECKING
 
 from attnscope.cli.attribute import add_answer_arguments, check_text, read_target, save_maps
-from attnscope.cli.inputs import add_device_argument, open_model, parse_gates
-from attnscope.cli.samples import add_figure_arguments, tell_progress
+from attnscope.cli.inputs import (
+    add_device_argument,
+    add_figure_arguments,
+    open_model,
+    parse_gates,
+    tell_progress,
+)
 from attnscope.cli.terminal import say, say_json
 from attnscope.errors import UserError
 from attnscope.files import replace_file

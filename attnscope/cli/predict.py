@@ -7,8 +7,14 @@ from typing import TYPE_CHECKING
 
 from attnscope.cli.arguments import path_of, whole
 from attnscope.cli.attribute import check_text
-from attnscope.cli.inputs import add_input_arguments, open_model, parse_gates, refuse_second, tell_cut
-from attnscope.cli.masks import mask_changes
+from attnscope.cli.inputs import (
+    add_input_arguments,
+    mask_changes,
+    open_model,
+    parse_gates,
+    refuse_second,
+    tell_cut,
+)
 from attnscope.cli.terminal import one_line, say, say_json
 from attnscope.counting import plural
 from attnscope.errors import NotFiniteError, UserError

@@ -5,8 +5,7 @@ import time
 
 from attnscope import boot
 from attnscope.cli.arguments import path_of, seed
-from attnscope.cli.inputs import add_device_argument
-from attnscope.cli.samples import tell_progress
+from attnscope.cli.inputs import add_device_argument, tell_progress
 from attnscope.cli.terminal import say, say_json
 from attnscope.errors import UserError
 from attnscope.studies.study import Choices, Study, find_card, find_study, studies

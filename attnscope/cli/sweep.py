@@ -17,7 +17,7 @@ from attnscope.cli.terminal import say, say_error, say_json
 from attnscope.counting import duration_text, fixed
 from attnscope.errors import RecipeError, UserError
 from attnscope.paths import own_command
-from attnscope.records.training import loss_unit
+from attnscope.records.runs import loss_unit
 
 if TYPE_CHECKING:
     from attnscope.records.runs import RunSummary  # brings numpy, which --help need not wait for

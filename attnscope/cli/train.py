@@ -16,8 +16,7 @@ from attnscope.cli.interrupting import TrainingSignals, add_stop_argument, at_en
 from attnscope.cli.sweep import add_sweep_arguments, run_sweep
 from attnscope.cli.terminal import json_text, say, say_error
 from attnscope.errors import RecipeError, UserError
-from attnscope.records.shell_words import shell_line
-from attnscope.records.training import (
+from attnscope.records.runs import (
     Evaluated,
     Finished,
     Saved,
@@ -27,6 +26,7 @@ from attnscope.records.training import (
     TrainingEvent,
     Watched,
 )
+from attnscope.records.shell_words import shell_line
 
 if TYPE_CHECKING:
     import torch
@@ -74,8 +74,8 @@ def take_resumed(arguments: argparse.Namespace, overrides: dict[str, str]) -> No
             expected="--resume RUN alone, with --steps N for more steps",
             action=f"Leave out {given[0]}.",
         )
-    from attnscope.training.resume_points import lengthened
     from attnscope.training.run import RunFolder
+    from attnscope.training.saving import lengthened
 
     folder = Path(arguments.resume)
     overrides.update(lengthened(overrides, folder, arguments.steps))

@@ -5,8 +5,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from attnscope.cli.arguments import whole
-from attnscope.cli.inputs import add_device_argument, open_model, parse_stack
-from attnscope.cli.samples import add_figure_arguments, tell_progress
+from attnscope.cli.inputs import (
+    add_device_argument,
+    add_figure_arguments,
+    open_model,
+    parse_stack,
+    tell_progress,
+)
 from attnscope.cli.terminal import say, say_json
 from attnscope.errors import UserError
 from attnscope.files import replace_file

@@ -7,9 +7,8 @@ from functools import reduce
 import numpy as np
 
 from attnscope.records.charts import Chart, ChartField, Series
-from attnscope.records.runs import UPDATE_BINS, InspectionHistory, Numbers, RunSummary
+from attnscope.records.runs import UPDATE_BINS, InspectionHistory, Numbers, RunSummary, loss_unit
 from attnscope.records.sweeps import seed_groups
-from attnscope.records.training import loss_unit
 from attnscope.viewmodels.training.overlaid_curves import (
     CurveLine,
     Drawing,

@@ -20,9 +20,8 @@ from urllib.request import HTTPRedirectHandler, HTTPSHandler, OpenerDirector, Re
 
 from attnscope import __version__
 from attnscope.errors import LoadError
-from attnscope.hub.here import CONFIG, INDEX, WEIGHTS, bytes_here
 from attnscope.hub.library import hub_address, hub_host, hub_token, require_network
-from attnscope.hub.shelf import is_model_id
+from attnscope.hub.shelf import CONFIG, INDEX, WEIGHTS, bytes_here, is_model_id
 from attnscope.records.shelf import DOWNLOAD_PREFIX, HubFile, ModelOffer
 from attnscope.strict_json import parse_object
 

@@ -19,8 +19,8 @@ from attnscope.counting import bytes_text
 from attnscope.errors import LoadError
 from attnscope.files import replace_file
 from attnscope.hub.asking import Trouble, file_chunks
-from attnscope.hub.here import CONFIG, PART_ENDING, bytes_here, part_paths, repository_folder
 from attnscope.hub.library import hub_cache, require_network
+from attnscope.hub.shelf import CONFIG, PART_ENDING, bytes_here, part_paths, repository_folder
 from attnscope.records.shelf import FetchStep, HubFile, ModelOffer
 
 PAUSES_S = (1.0, 2.0, 4.0, 8.0)

@@ -1,14 +1,23 @@
-"""The shelf in resources/shelf.toml, read strictly: a person may add to it."""
+"""The shelf in resources/shelf.toml, read strictly: a person may add to it.
 
+Which models are on this computer: in the library's cache, or carried by an installed package.
+"""
+
+import importlib.util
 import re
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path, PurePosixPath
 from tomllib import TOMLDecodeError
 
 from attnscope.codec import Codec, Fault, keys_of
 from attnscope.errors import LoadError
+from attnscope.files import sha256_of
+from attnscope.hub.library import hub_cache
+from attnscope.outside import read_outside
 from attnscope.paths import resources_folder
-from attnscope.records.shelf import ShelfEntry
+from attnscope.records.shelf import HubFile, ShelfEntry, ShelfRow, unlisted
+from attnscope.strict_json import as_object, read_json
 from attnscope.strict_toml import parse_toml, read_toml_text
 
 _FIELDS = keys_of(ShelfEntry)
@@ -100,3 +109,185 @@ def _wrong(path: Path, reason: str) -> LoadError:
         expected="[[model]] with " + ", ".join(_FIELDS),
         action="Restore the file, or install AttnScope again.",
     )
+
+
+CONFIG, WEIGHTS, INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
+PART_ENDING = ".part"
+_COMMIT = re.compile(r"[0-9a-f]{40}")
+_MODELS = "models--"
+_INDEX_BYTES = 64_000_000
+
+
+def repository_folder(name: str) -> Path:
+    """The folder of the cache for a model id, whether it is there or not; raises LoadError."""
+    return hub_cache() / f"{_MODELS}{name.replace('/', '--')}"
+
+
+def cached_snapshot(name: str) -> Path | None:
+    """The newest snapshot of a model id in the local cache; None when there is none."""
+    if not is_model_id(name):
+        return None
+    try:
+        repository = repository_folder(name)
+    except LoadError:
+        return None
+    snapshots = repository / "snapshots"
+    try:
+        place = repository / "refs" / "main"
+        reference = read_outside(place, expected="a commit", max_bytes=100).decode("ascii").strip()
+        if _COMMIT.fullmatch(reference) and (snapshots / reference / CONFIG).is_file():
+            return snapshots / reference
+    except (LoadError, ValueError):
+        pass
+    try:
+        found = [entry for entry in snapshots.iterdir() if (entry / CONFIG).is_file()]
+        return max(found, key=lambda entry: entry.stat().st_mtime, default=None)
+    except OSError:
+        return None
+
+
+def whole_snapshot(name: str) -> Path | None:
+    """As `cached_snapshot`, but None also for one whose weights are not all there."""
+    snapshot = cached_snapshot(name)
+    return snapshot if snapshot is not None and _has_weights(snapshot) else None
+
+
+def folder_here(name: str) -> Path | None:
+    """Where a whole model is on this computer, also one of the shelf by its short name or its older one.
+
+    Raises LoadError as `carried_folder` does.
+    """
+    for called in _names_of(full_name(name), name):
+        if found := whole_snapshot(called) or carried_folder(called):
+            return found
+    return None
+
+
+def entry_of(name: str) -> ShelfEntry | None:
+    """The model of the shelf that a name or a short name means."""
+    return next((entry for entry in shelf_entries() if name and name in (entry.name, entry.short)), None)
+
+
+def carried_models() -> tuple[str, ...]:
+    """The short names of the models that installed packages carry."""
+    return tuple(entry.short for entry in shelf_entries() if entry.short and package_weights(entry))
+
+
+def carried_folder(name: str) -> Path | None:
+    """The folder of a model that an installed package carries, its weights verified; None without one.
+
+    Raises LoadError when the weights are not those that were published.
+    """
+    entry = entry_of(name)
+    weights = package_weights(entry) if entry is not None else None
+    if entry is None or weights is None:
+        return None
+    if sha256_of(weights) != entry.sha256:
+        raise LoadError(
+            f"The weights {weights} are not those of {entry.name}: their SHA-256 differs.",
+            kind="checksum",
+            expected=f"SHA-256 {entry.sha256}",
+            action=f"Nothing was opened. Install the package {entry.package} again.",
+        )
+    return weights.parent
+
+
+def package_weights(entry: ShelfEntry) -> Path | None:
+    """The weights inside the package that the entry names; nothing of the package is run."""
+    if not entry.package:
+        return None
+    try:
+        spec = importlib.util.find_spec(entry.package)
+    except (ImportError, ValueError):
+        return None
+    places = spec.submodule_search_locations if spec is not None else None
+    paths = (Path(place) / entry.file for place in places or ())
+    return next((path for path in paths if path.is_file()), None)
+
+
+def shelf_rows() -> tuple[ShelfRow, ...]:
+    """The shelf and what else the cache holds: packages first, then the cache, then the rest."""
+    entries = shelf_entries()
+    rows = [_row(entry) for entry in entries]
+    known = {row.source for row in rows} | {entry.name for entry in entries}
+    rows += [_row(unlisted(name)) for name in _cached_names() if name not in known]
+    rank = {"package": 0, "cache": 1, "partial": 2, "away": 3}
+    listed = [row for row in rows if row.entry.look_for or row.place != "away"]
+    return tuple(sorted(listed, key=lambda row: rank[row.place]))
+
+
+def find_row(name: str) -> ShelfRow:
+    """Where a model is, on the shelf or not."""
+    return _row(next((entry for entry in shelf_entries() if entry.name == name), unlisted(name)))
+
+
+def part_paths(name: str) -> list[Path]:
+    """What has come of a download that was broken off."""
+    try:
+        return sorted((repository_folder(name) / "blobs").glob(f"*{PART_ENDING}"))
+    except (LoadError, OSError):
+        return []
+
+
+def bytes_here(name: str, file: HubFile) -> int:
+    """How much of a file is in the cache, whole or in part."""
+    whole = repository_folder(name) / "blobs" / file.digest
+    for path in (whole, whole.with_name(whole.name + PART_ENDING)):
+        if path.is_file():
+            return min(path.stat().st_size, file.n_bytes)
+    return 0
+
+
+def _names_of(name: str, given: str = "") -> Iterable[str]:
+    """What the cache may call a model: models of the shelf had no owner once."""
+    is_listed = any(entry.name == name for entry in shelf_entries())
+    older = (name.rpartition("/")[2],) if is_listed else ()
+    return dict.fromkeys((given or name, name, *older))
+
+
+def _row(entry: ShelfEntry) -> ShelfRow:
+    try:
+        return _found(entry)
+    except OSError:  # what may not be read is not here
+        return ShelfRow(entry=entry, place="away")
+
+
+def _found(entry: ShelfEntry) -> ShelfRow:
+    weights = package_weights(entry)
+    if weights is not None:
+        return ShelfRow(entry=entry, place="package", source=entry.name, n_bytes=_size(weights.parent))
+    for name in _names_of(entry.name):
+        snapshot = whole_snapshot(name)
+        if snapshot is not None:
+            return ShelfRow(entry=entry, place="cache", source=name, n_bytes=_size(snapshot))
+    n_bytes = sum(path.stat().st_size for path in part_paths(entry.name))
+    return ShelfRow(entry=entry, place="partial" if n_bytes else "away", n_bytes=n_bytes)
+
+
+def _cached_names() -> Iterator[str]:
+    try:
+        folders = sorted(hub_cache().glob(f"{_MODELS}*"))
+    except (LoadError, OSError):
+        return
+    for folder in folders:
+        name = folder.name.removeprefix(_MODELS).replace("--", "/", 1)
+        if is_model_id(name):
+            yield name
+
+
+def _has_weights(snapshot: Path) -> bool:
+    if (snapshot / WEIGHTS).is_file():
+        return True
+    index = snapshot / INDEX
+    if not index.is_file():
+        return False
+    try:
+        content = as_object(read_json(index, max_bytes=_INDEX_BYTES), what=str(index))
+        shards = set(as_object(content.get("weight_map"), what=str(index)).values())
+    except LoadError:
+        return False
+    return bool(shards) and all(isinstance(name, str) and (snapshot / name).is_file() for name in shards)
+
+
+def _size(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.iterdir() if path.is_file())

@@ -5,7 +5,7 @@
     model.safetensors    the weights, or of them what differs from the base
     tokenizer.json       the tokenizer
     card.md              what the model is, for people
-    state.safetensors    in a run's last checkpoints: what a resume needs (training/resume_points.py)
+    state.safetensors    in a run's last checkpoints: what a resume needs (training/saving.py)
     manifest.json        size and SHA-256 of each of the above
 
 Nothing in a model folder is ever run.

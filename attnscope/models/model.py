@@ -20,10 +20,9 @@ from attnscope.models.spans import written_text
 from attnscope.models.writing.written import SoFar, Written, check_writes, write_text
 from attnscope.nn.edits import Edits
 from attnscope.nn.patterns import Pattern
-from attnscope.records.generation import WriteSettings
 from attnscope.records.interventions import CopyPattern, Intervention, Interventions, as_interventions
 from attnscope.records.models import ModelInfo, needs_model
-from attnscope.records.outputs import Comparison, Output
+from attnscope.records.outputs import Comparison, Output, WriteSettings
 from attnscope.records.sites import NO_GATES, Gates, GateTable, Site, SiteKey, find_site, gates_named
 from attnscope.records.tokens import Token
 from attnscope.table_text import html_table

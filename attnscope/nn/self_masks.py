@@ -11,9 +11,8 @@ from torch import Tensor
 
 from attnscope.nn.config import ModelConfig
 from attnscope.nn.masks import MaskRule, build_rule
-from attnscope.nn.patterns import Intervals, Pattern
+from attnscope.nn.patterns import Intervals, Pattern, Sparse, draw_earlier_links, draw_links
 from attnscope.nn.recall import Segments
-from attnscope.nn.sparse import Sparse, draw_earlier_links, draw_links
 from attnscope.schemes.masks import MASKS
 
 _NO_LINKS = torch.zeros(0, 0, dtype=torch.int64)

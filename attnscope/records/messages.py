@@ -14,9 +14,9 @@ from attnscope.records.outputs import Comparison
 from attnscope.records.pictures import Picture
 from attnscope.records.positions import PositionCheck, PositionTable
 from attnscope.records.requests import News, Reply, Request
+from attnscope.records.runs import TrainingEvent
 from attnscope.records.sites import NO_GATES, Gates, HeadRef, SiteKey
 from attnscope.records.tokens import Token, Tokens
-from attnscope.records.training import TrainingEvent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ from attnscope.errors import UserError
 from attnscope.models import Model
 from attnscope.paths import resources_folder
 from attnscope.records.importance import PartsDone
-from attnscope.records.training import Evaluated, Finished, Step
+from attnscope.records.runs import Evaluated, Finished, Step
 from attnscope.studies.study import Choices
 from attnscope.text.tasks import make_task
 from attnscope.training import TrainingRun, read_recipe, read_run

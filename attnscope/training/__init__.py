@@ -10,7 +10,7 @@ import torch
 
 from attnscope.errors import LoadError, meant
 from attnscope.paths import resources_folder
-from attnscope.records.training import TrainingEvent
+from attnscope.records.runs import TrainingEvent
 from attnscope.strict_toml import read_toml_text
 from attnscope.training.loop import TrainingRun
 from attnscope.training.old_recipes import mended_recipe

@@ -21,16 +21,16 @@ from attnscope.training.distributed import ALONE, Ranks, SharedLoss
 from attnscope.training.old_recipes import mended_recipe
 from attnscope.training.optimizers import build_optimizer, restore_tensors
 from attnscope.training.recipe import Recipe, differences, parse_recipe, write_recipe
-from attnscope.training.resume_points import (
+from attnscope.training.run import RunFolder, require_writable
+from attnscope.training.saving import (
     ResumePoint,
+    card_of,
     length_note,
     read_newest_point,
     read_point,
     require_states,
     set_aside,
 )
-from attnscope.training.run import RunFolder, require_writable
-from attnscope.training.saving import card_of
 from attnscope.training.schedules import texts_at
 from attnscope.training.starting import first_module, read_start, start_note
 from attnscope.training.techniques import Techniques

@@ -7,7 +7,7 @@ from functools import lru_cache, partial
 
 import torch
 
-from attnscope.records.training import Evaluated
+from attnscope.records.runs import Evaluated
 from attnscope.training.distributed import SharedLoss
 from attnscope.training.objectives import Batch
 

@@ -22,19 +22,18 @@ from attnscope.models.machine import choose_device, map_large_blocks
 from attnscope.models.model import Model
 from attnscope.nn.config import count_parameters
 from attnscope.nn.layers import running_kept
-from attnscope.records.training import Evaluated, Finished, Started, Step, TrainingEvent
+from attnscope.records.runs import Evaluated, Finished, Started, Step, TrainingEvent
 from attnscope.schemes.norms import NORMS
 from attnscope.training.batches import batches_of_step
 from attnscope.training.begin import Begun, begin
 from attnscope.training.descent import Descent
 from attnscope.training.distributed import ALONE, Ranks, SharedLoss, whole_of
 from attnscope.training.evaluation import autocast_of, evaluate
-from attnscope.training.metrics import Metrics
 from attnscope.training.objectives import Batch, loss_sum
 from attnscope.training.optimizers import set_learning_rate
 from attnscope.training.paper import has_ever_other_lengths
 from attnscope.training.recipe import Recipe
-from attnscope.training.run import RunFolder, RunLock
+from attnscope.training.run import Metrics, RunFolder, RunLock
 from attnscope.training.saving import Saver, save_elsewhere
 from attnscope.training.schedules import learning_rate_at, texts_at, tokens_at
 from attnscope.training.tensorboard import TensorBoardMirror

@@ -47,7 +47,7 @@ from attnscope.training.distributed import ALONE
 from attnscope.training.evaluation import has_quick_bfloat16
 from attnscope.training.parts import WATCHED_STEPS, Value
 from attnscope.training.recipe import Recipe, toml_text
-from attnscope.training.resume_points import N_KEPT
+from attnscope.training.saving import N_KEPT
 from attnscope.training.schedules import (
     drawn_rates,
     drawn_texts,

@@ -35,7 +35,6 @@ from attnscope.strict_toml import read_toml_text
 from attnscope.training.data import prepare
 from attnscope.training.descent import can_divide
 from attnscope.training.distributed import ALONE
-from attnscope.training.metrics import open_metrics
 from attnscope.training.paper import (
     file_bytes,
     held_out_batches,
@@ -49,6 +48,7 @@ from attnscope.training.paper import (
     uses_bfloat16,
 )
 from attnscope.training.recipe import Recipe, parse_recipe
+from attnscope.training.run import open_metrics
 from attnscope.training.threads import MOST_S, N_ROUNDS, Way, ways_up_to
 
 START_S = 4.0

@@ -27,14 +27,13 @@ from torch import Tensor
 
 from attnscope.counting import plural
 from attnscope.errors import LoadError, RecipeError
-from attnscope.hub.here import folder_here
+from attnscope.hub.shelf import folder_here
 from attnscope.models.card import ModelCard
 from attnscope.models.checkpoint import CONFIG, LoadedFolder, is_model_folder
 from attnscope.models.families import FAMILIES
 from attnscope.models.families.ours import AdoptableFamily, LibraryConfig
 from attnscope.models.huggingface.cache import find_huggingface
-from attnscope.models.huggingface.config_checks import read_config
-from attnscope.models.huggingface.facts import licence_of
+from attnscope.models.huggingface.config import licence_of, read_config
 from attnscope.models.huggingface.weight_files import read_weights, weight_paths
 from attnscope.models.inputs import check_roles
 from attnscope.models.machine import refuse_too_large

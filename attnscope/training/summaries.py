@@ -25,14 +25,26 @@ from attnscope.counting import plural
 from attnscope.errors import LoadError, UserError
 from attnscope.models.cost import own_cost
 from attnscope.nn.config import count_parameters
-from attnscope.records.runs import RunEnd, RunLines, RunMark, RunNews, RunSummary, RunWriter
-from attnscope.records.training import Evaluated, Finished, Saved, Started, Step, TrainingEvent, Watched
+from attnscope.records.runs import (
+    Evaluated,
+    Finished,
+    RunEnd,
+    RunLines,
+    RunMark,
+    RunNews,
+    RunSummary,
+    RunWriter,
+    Saved,
+    Started,
+    Step,
+    TrainingEvent,
+    Watched,
+)
 from attnscope.strict_json import as_object, read_json
 from attnscope.strict_toml import read_toml_text
-from attnscope.training.metrics import event_from_line, open_metrics
 from attnscope.training.old_recipes import mended_recipe
 from attnscope.training.recipe import Recipe, parse_recipe, tables_of
-from attnscope.training.run import RunFolder, read_writer
+from attnscope.training.run import RunFolder, event_from_line, open_metrics, read_writer
 from attnscope.training.schedules import texts_until
 
 _PIECE_BYTES = 256_000

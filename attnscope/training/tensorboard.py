@@ -19,7 +19,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from attnscope.outside import open_to_append
-from attnscope.records.training import Evaluated, Started, Step, TrainingEvent, loss_unit
+from attnscope.records.runs import Evaluated, Started, Step, TrainingEvent, loss_unit
 
 FOLDER = "tensorboard"
 _POLYNOMIAL = 0x82F63B78

@@ -10,7 +10,7 @@ from typing import Protocol
 from attnscope.models import Model
 from attnscope.records.messages import TrainingNews
 from attnscope.records.requests import Reply
-from attnscope.records.training import Finished, Started, Step, TrainingEvent
+from attnscope.records.runs import Finished, Started, Step, TrainingEvent
 from attnscope.workers.mailbox import MAX_PER_S, RateLimit
 
 MakeFailed = Callable[[int, str, BaseException], Reply]

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, replace
 from attnscope.errors import UserError
 from attnscope.hub.asking import ask_hub
 from attnscope.hub.fetching import fetch, forget_parts
-from attnscope.hub.here import bytes_here, shelf_rows
 from attnscope.hub.library import hub_host
+from attnscope.hub.shelf import bytes_here, shelf_rows
 from attnscope.records.messages import Failed
 from attnscope.records.shelf import (
     AskModel,

@@ -10,7 +10,7 @@ import torch
 
 from attnscope.crash import CrashWriter
 from attnscope.errors import UserError
-from attnscope.hub.here import carried_models
+from attnscope.hub.shelf import carried_models
 from attnscope.models import demo_models
 from attnscope.models.machine import lost_device
 from attnscope.nn.long_work import Stopped

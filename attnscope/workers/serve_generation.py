@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from attnscope.analysis.measures import measure
 from attnscope.models import Model
 from attnscope.models.writing.written import Written, compare_written
-from attnscope.records.generation import WRITTEN_TRACE, TextWritten, WriteText, WritingNews
 from attnscope.records.messages import Traced
+from attnscope.records.outputs import WRITTEN_TRACE, TextWritten, WriteText, WritingNews
 from attnscope.records.requests import Reply
 from attnscope.records.sites import check_heads
 from attnscope.workers.desk import Desk, serves

@@ -19,7 +19,7 @@ from attnscope.records.messages import (
 )
 from attnscope.records.pruning import ForgetPruned, PrunedSaved, PruningTried, SavePruned, TryPruning
 from attnscope.records.requests import Reply
-from attnscope.text.files import TextOfFile, read_text_file
+from attnscope.text.corpora import TextOfFile, read_text_file
 from attnscope.workers.desk import Desk, serves
 
 

@@ -34,7 +34,7 @@ from attnscope.records.tokenizers import (
 )
 from attnscope.records.tokens import Tokens
 from attnscope.text.cleaning import clean_text
-from attnscope.text.files import TextOfFile, read_text_file
+from attnscope.text.corpora import TextOfFile, read_text_file
 from attnscope.text.replay import Splitter
 from attnscope.text.tokenizer import Tokenizer, train_tokenizer
 from attnscope.text.tokenizer_tables import (

@@ -29,7 +29,7 @@ from attnscope.models.machine import choose_device
 from attnscope.models.own import OwnNetwork
 from attnscope.nn.presets import PRESETS
 from attnscope.nn.transformer import build_transformer
-from attnscope.records.generation import WriteSettings
+from attnscope.records.outputs import WriteSettings
 from attnscope.text.tokenizer import train_tokenizer
 from attnscope.training.threads import quickest_way, ways_up_to
 from bench.loading import make_folder

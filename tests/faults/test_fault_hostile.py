@@ -33,7 +33,7 @@ from attnscope.errors import UserError
 from attnscope.figures.figure import figure
 from attnscope.figures.figure_file import read_figure_file
 from attnscope.models import load
-from attnscope.models.huggingface.facts import read_special_ids
+from attnscope.models.huggingface.config import read_special_ids
 from attnscope.models.huggingface.inputs import prepared_pixels, read_extractor, read_preparation
 from attnscope.models.huggingface.tokenizer_files import read_vocabulary
 from attnscope.one_window import read_wanted
@@ -43,8 +43,7 @@ from attnscope.records.plans import Pace
 from attnscope.records.runs import RunMark
 from attnscope.records.word_tables import GoldFiles
 from attnscope.settings import read_settings
-from attnscope.text.corpora import read_lines, read_pairs
-from attnscope.text.files import read_text_file
+from attnscope.text.corpora import read_lines, read_pairs, read_text_file
 from attnscope.text.labelled import read_labelled, read_spans, read_tagged
 from attnscope.text.npz import read_vectors
 from attnscope.text.tokenizer import Tokenizer
@@ -53,8 +52,8 @@ from attnscope.trace.tensor_file import read_shapes, read_tensors
 from attnscope.training import read_recipe, speed
 from attnscope.training.inspections import read_inspections
 from attnscope.training.recipe import parse_recipe
-from attnscope.training.resume_points import ResumeState, load_state, save_state
 from attnscope.training.run import read_run, read_writer
+from attnscope.training.saving import ResumeState, load_state, save_state
 from attnscope.training.summaries import read_news
 from attnscope.training.threads import NAME, PRECISION_NAME, kept_way, settled_precision
 from attnscope.viewmodels.session.file import SavedSession, Setting, read_session, session_bytes

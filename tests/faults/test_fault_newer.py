@@ -24,7 +24,7 @@ from attnscope.fields import fields_of, with_texts
 from attnscope.labs import LABS, Lab
 from attnscope.paths import resources_folder
 from attnscope.questions import QUESTIONS, question_named
-from attnscope.records.training import Finished, TrainingEvent
+from attnscope.records.runs import Finished, TrainingEvent
 from attnscope.text.labelled import read_tagged
 from attnscope.text.npz import read_vectors
 from attnscope.text.pictures import read_labelled_pictures

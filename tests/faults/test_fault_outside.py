@@ -29,8 +29,14 @@ from attnscope.trace import load_trace
 from attnscope.trace.store import is_trace_file
 from attnscope.training import read_recipe
 from attnscope.training.inspections import FILE, read_inspections
-from attnscope.training.metrics import event_from_line, mend_metrics, read_metric_lines
-from attnscope.training.run import LOCK_NAME, RunLock, read_writer
+from attnscope.training.run import (
+    LOCK_NAME,
+    RunLock,
+    event_from_line,
+    mend_metrics,
+    read_metric_lines,
+    read_writer,
+)
 from attnscope.training.summaries import read_news
 from attnscope.viewmodels.session.file import read_session
 from attnscope.viewmodels.training.recipe_text import read_recipe_text
@@ -145,7 +151,7 @@ def test_that_odd_numbers_in_a_lock_are_no_writer(tmp_path: Path, number: str, k
 @pytest.mark.parametrize("field", ["attempt", "step", "loss"])
 @pytest.mark.parametrize("number", ["1e400", "-1e400", "1" + "0" * 29, "1" * 5000])
 def test_that_odd_numbers_in_metrics_are_no_events(field: str, number: str) -> None:
-    event = attnscope.records.training.Evaluated
+    event = attnscope.records.runs.Evaluated
     values: dict[str, object] = {"attempt": 1, "event": "evaluated"}
     for name, kind in event.__annotations__.items():
         values[name] = "" if kind is str else [["L0H0", 1]] if name == "spans" else 1
@@ -196,7 +202,7 @@ _OWN = {
     "models/machine.py",  # /proc/meminfo
     "models/pruning/huggingface.py",  # what it wrote itself, in a temporary folder
     "hub/fetching.py",  # parts of files that it wrote itself, against their checksums
-    "training/metrics.py",  # what it appended itself is cut
+    "training/run.py",  # what it appended itself is cut
     "viewmodels/training/sweeping.py",  # writes
 }
 

@@ -15,7 +15,7 @@ from attnscope import files
 from attnscope.errors import LoadError, RecipeError, SaveError
 from attnscope.files import check_manifest
 from attnscope.models import load, read_model_folder
-from attnscope.records.training import Evaluated, Finished, Saved, SaveFailed, Step
+from attnscope.records.runs import Evaluated, Finished, Saved, SaveFailed, Step
 from attnscope.training import parse_recipe, read_run, train
 from attnscope.training.loop import TrainingRun
 
@@ -149,7 +149,7 @@ def test_f34_that_a_diverged_run_can_be_resumed_from_its_last_good_step(tmp_path
 CHILD = """
 import sys
 from pathlib import Path
-from attnscope.records.training import Saved
+from attnscope.records.runs import Saved
 from attnscope.training import train
 for event in train(Path(sys.argv[1]).read_text(), sys.argv[2], "cpu", {"training.save_every": "1",
                    "training.n_steps": "10000", "schedule.kind": '"constant"'}):

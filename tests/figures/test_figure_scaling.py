@@ -12,8 +12,8 @@ from attnscope.figures.colours import LIGHT
 from attnscope.figures.paint_chart import paint_chart
 from attnscope.figures.ticks import log_ticks
 from attnscope.records.charts import Chart, Series
-from attnscope.records.training import Evaluated, Finished, Started, Step
-from attnscope.training.metrics import line_from_event
+from attnscope.records.runs import Evaluated, Finished, Started, Step
+from attnscope.training.run import line_from_event
 
 pytestmark = pytest.mark.qt
 _SIZE = (400, 300)

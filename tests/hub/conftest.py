@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from hub_server import Hub, running
 
-from attnscope.hub import asking, here, library
+from attnscope.hub import asking, library, shelf
 from attnscope.records.shelf import ShelfEntry
 
 hub_library = pytest.importorskip("huggingface_hub")
@@ -53,8 +53,8 @@ def carry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path
             sha256=hashlib.sha256(weights).hexdigest(),
             short=short,
         )
-        entries = here.shelf_entries()
-        monkeypatch.setattr(here, "shelf_entries", lambda: (*entries, entry))
+        entries = shelf.shelf_entries()
+        monkeypatch.setattr(shelf, "shelf_entries", lambda: (*entries, entry))
         return root / "model"
 
     return install

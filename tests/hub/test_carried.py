@@ -11,7 +11,7 @@ from hub_server import Hub, status
 from attnscope.errors import LoadError
 from attnscope.hub.asking import ask_hub
 from attnscope.hub.fetching import fetch
-from attnscope.hub.here import cached_snapshot, carried_folder, shelf_rows
+from attnscope.hub.shelf import cached_snapshot, carried_folder, shelf_rows
 from attnscope.models import load
 from attnscope.nn.long_work import Stopped, progress_heard, stoppable
 

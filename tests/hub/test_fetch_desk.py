@@ -6,7 +6,7 @@ import pytest
 from hub_server import Hub, drop_after, slowly, status
 
 from attnscope.hub import fetching
-from attnscope.hub.here import part_paths, whole_snapshot
+from attnscope.hub.shelf import part_paths, whole_snapshot
 from attnscope.records.messages import Failed
 from attnscope.records.shelf import (
     AskModel,

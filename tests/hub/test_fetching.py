@@ -24,10 +24,10 @@ from hub_server import (
 )
 
 from attnscope.errors import LoadError
-from attnscope.hub import asking, fetching, here
+from attnscope.hub import asking, fetching, shelf
 from attnscope.hub.asking import ask_hub
 from attnscope.hub.fetching import FetchPace, fetch, forget_parts
-from attnscope.hub.here import cached_snapshot, part_paths, shelf_rows, whole_snapshot
+from attnscope.hub.shelf import cached_snapshot, part_paths, shelf_rows, whole_snapshot
 from attnscope.records.shelf import FetchStep, progress_words
 
 NAME, WEIGHTS = "someone/tiny", "model.safetensors"
@@ -324,7 +324,7 @@ def test_that_a_snapshot_without_all_its_shards_is_not_whole(cache: Path) -> Non
     (snapshot / "config.json").write_text("{}")
     assert cached_snapshot("a/b") == snapshot
     assert whole_snapshot("a/b") is None
-    (snapshot / here.INDEX).write_text('{"weight_map": {"x": "one.safetensors", "y": "two.safetensors"}}')
+    (snapshot / shelf.INDEX).write_text('{"weight_map": {"x": "one.safetensors", "y": "two.safetensors"}}')
     (snapshot / "one.safetensors").write_bytes(b"1")
     assert whole_snapshot("a/b") is None
     (snapshot / "two.safetensors").write_bytes(b"2")
@@ -338,7 +338,7 @@ def test_that_a_folder_that_may_not_be_read_is_no_model_here(
         raise PermissionError(errno.EACCES, name)
 
     fetch_all()
-    monkeypatch.setattr(here, "whole_snapshot", refuse)
+    monkeypatch.setattr(shelf, "whole_snapshot", refuse)
     assert {row.place for row in shelf_rows()} == {"away"}
 
 

@@ -11,8 +11,7 @@ from hub_server import COMMIT, Hub, drop_after, page, status
 
 from attnscope.cli.main import main
 from attnscope.hub import fetching, library
-from attnscope.hub.here import part_paths, whole_snapshot
-from attnscope.hub.shelf import shelf_entries
+from attnscope.hub.shelf import part_paths, shelf_entries, whole_snapshot
 
 NAME = "someone/tiny"
 Output = pytest.CaptureFixture[str]

@@ -9,7 +9,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QWidget
 
-from attnscope.hub.here import part_paths, whole_snapshot
+from attnscope.hub.shelf import part_paths, whole_snapshot
 from attnscope.records.messages import Failed
 from attnscope.records.shelf import (
     AskModel,

@@ -9,8 +9,8 @@ from tiny_models import tiny_model
 
 import attnscope as at
 from attnscope.errors import LoadError, UserError
-from attnscope.records.training import Step
-from attnscope.training.metrics import line_from_event
+from attnscope.records.runs import Step
+from attnscope.training.run import line_from_event
 
 
 @pytest.fixture(scope="module")

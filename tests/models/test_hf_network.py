@@ -15,7 +15,7 @@ from attnscope.models.huggingface.library import joined_threads
 from attnscope.models.inputs import Inputs
 from attnscope.models.writing.writer import RecomputingWriter
 from attnscope.models.writing.written import write_text
-from attnscope.records.generation import WriteSettings
+from attnscope.records.outputs import WriteSettings
 from attnscope.records.sites import NO_GATES, Gates
 
 library = pytest.importorskip("transformers")

@@ -17,12 +17,11 @@ from safetensors.torch import load_file, save_file
 
 from attnscope.errors import LoadError
 from attnscope.files import sha256_of
-from attnscope.hub.here import cached_snapshot
-from attnscope.hub.shelf import is_model_id
+from attnscope.hub.shelf import cached_snapshot, is_model_id
 from attnscope.models import load
 from attnscope.models.huggingface import weight_files
 from attnscope.models.huggingface.cache import find_huggingface
-from attnscope.models.huggingface.facts import column_labels, licence_of
+from attnscope.models.huggingface.config import column_labels, licence_of
 from attnscope.models.huggingface.head import has_detachable_head, watching_passes
 from attnscope.models.huggingface.library import collector_paused
 from attnscope.nn.long_work import stop_if_unwanted

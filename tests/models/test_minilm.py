@@ -10,14 +10,14 @@ import torch
 
 from attnscope.analysis.measuring import measure_texts
 from attnscope.analysis.roles import find_roles
-from attnscope.hub import here
+from attnscope.hub import shelf
 from attnscope.hub.shelf import shelf_entries
 from attnscope.models import Model, load
 from attnscope.records.sites import HeadRef
 
 transformers = pytest.importorskip("transformers")
 ENTRY = next(entry for entry in shelf_entries() if entry.short == "minilm")
-WEIGHTS = here.package_weights(ENTRY)
+WEIGHTS = shelf.package_weights(ENTRY)
 pytestmark = pytest.mark.skipif(WEIGHTS is None, reason="the extra minilm is not installed")
 TEXTS = [
     "A true friend would not say such a thing.",
@@ -32,7 +32,7 @@ TEXTS = [
 @pytest.fixture(scope="module")
 def model() -> Model:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(here, "shelf_entries", shelf_entries)
+        patch.setattr(shelf, "shelf_entries", shelf_entries)
         return load("minilm", "cpu")
 
 

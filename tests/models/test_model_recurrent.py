@@ -25,8 +25,8 @@ from attnscope.models.pruning.prune import prune_module
 from attnscope.models.writing.writer import OwnWriter, RecomputingWriter
 from attnscope.nn.config import ModelConfig
 from attnscope.nn.patterns import Dense
-from attnscope.records.generation import WriteSettings
 from attnscope.records.interventions import CopyPattern, MakeMean, MakeUniform, RemoveEdge
+from attnscope.records.outputs import WriteSettings
 from attnscope.records.sites import Gates, HeadRef
 from attnscope.trace import load_trace
 

@@ -17,7 +17,7 @@ from attnscope.figures.paint_map import readout_names
 from attnscope.figures.spec import FigureOrigin
 from attnscope.models.recording.arrays import from_arrays
 from attnscope.records.axes import NOT_WRITTEN, row_labels
-from attnscope.records.generation import WriteSettings
+from attnscope.records.outputs import WriteSettings
 from attnscope.trace import load_trace
 from attnscope.viewmodels.maps.aggregation import map_through
 from attnscope.viewmodels.maps.aspect import Aspect

@@ -23,8 +23,8 @@ from attnscope.analysis.rollout import rollout
 from attnscope.models import Model
 from attnscope.models.own import OwnNetwork
 from attnscope.nn import attention
-from attnscope.records.generation import WriteSettings
 from attnscope.records.interventions import CopyPattern, MakeMean, MakeUniform, RemoveEdge
+from attnscope.records.outputs import WriteSettings
 from attnscope.records.sites import Gates
 from attnscope.trace import load_trace
 

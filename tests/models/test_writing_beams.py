@@ -9,7 +9,7 @@ import torch
 from tiny_models import tiny_model
 
 from attnscope.models.writing.beams import BeamSearch, length_penalty
-from attnscope.records.generation import WriteSettings
+from attnscope.records.outputs import WriteSettings
 from attnscope.records.tokens import Token
 
 N_IDS, END = 4, 3

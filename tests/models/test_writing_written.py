@@ -9,7 +9,7 @@ from tiny_models import FRENCH, SENTENCE, tiny_model
 
 from attnscope.errors import UserError
 from attnscope.models.writing.writer import OwnWriter, RecomputingWriter
-from attnscope.records.generation import WriteSettings
+from attnscope.records.outputs import WriteSettings
 from attnscope.records.sites import Gates, HeadRef
 from attnscope.trace.record import TraceProbe
 

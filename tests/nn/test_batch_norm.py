@@ -10,7 +10,7 @@ from attnscope.errors import RecipeError
 from attnscope.nn.building import build_own
 from attnscope.nn.config import ModelConfig
 from attnscope.nn.layers import Norm
-from attnscope.records.training import Started
+from attnscope.records.runs import Started
 from attnscope.training.descent import can_divide
 from attnscope.training.distributed import ALONE
 from attnscope.training.loop import TrainingRun

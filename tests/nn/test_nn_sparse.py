@@ -9,10 +9,17 @@ from tiny_models import tiny_model
 from attnscope.models import load
 from attnscope.nn.config import ModelConfig
 from attnscope.nn.masks import MaskRule
-from attnscope.nn.patterns import PATTERNS, Edges, graph_mask, pattern_kind
+from attnscope.nn.patterns import (
+    PATTERNS,
+    Edges,
+    Sparse,
+    draw_earlier_links,
+    draw_links,
+    graph_mask,
+    pattern_kind,
+)
 from attnscope.nn.scores import ScoreRule
 from attnscope.nn.self_masks import build_self_mask
-from attnscope.nn.sparse import Sparse, draw_earlier_links, draw_links
 from attnscope.trace.store import read_rules, rule_tensors, rules_as_json
 from attnscope.training.old_recipes import mended_recipe
 

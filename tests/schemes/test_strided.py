@@ -10,8 +10,8 @@ from attnscope.errors import RecipeError
 from attnscope.models.cost import own_cost
 from attnscope.nn import attention
 from attnscope.nn.config import ModelConfig
+from attnscope.nn.patterns import Sparse
 from attnscope.nn.self_masks import build_self_mask
-from attnscope.nn.sparse import Sparse
 
 SIZES = {
     "vocab_size": 13, "d_model": 12, "n_layers": 1, "n_heads": 4, "n_kv_heads": 2, "d_ff": 10,

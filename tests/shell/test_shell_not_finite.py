@@ -13,7 +13,7 @@ from attnscope.analysis.redundancy import head_pairs
 from attnscope.cli.main import main
 from attnscope.errors import NotFiniteError
 from attnscope.models.outputs import best_ids, finite, log_probabilities
-from attnscope.records.generation import WriteSettings
+from attnscope.records.outputs import WriteSettings
 
 pytestmark = pytest.mark.slow
 

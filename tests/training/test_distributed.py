@@ -14,7 +14,7 @@ import torch
 
 from attnscope.errors import RecipeError, UserError
 from attnscope.models import read_model_folder
-from attnscope.records.training import Evaluated, Started, Step
+from attnscope.records.runs import Evaluated, Started, Step
 from attnscope.training import distributed, parse_recipe, read_run, train
 from attnscope.training.batches import padded
 from attnscope.training.distributed import ALONE, Ranks, joined, ranks_of, rows_of
@@ -119,7 +119,7 @@ _WRITER_DIES_ONCE = """
 import os, signal, sys
 from pathlib import Path
 import torch
-from attnscope.records.training import Step
+from attnscope.records.runs import Step
 from attnscope.training import read_recipe
 from attnscope.training.distributed import joined, ranks_of
 from attnscope.training.loop import TrainingRun

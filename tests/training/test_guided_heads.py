@@ -12,7 +12,7 @@ from attnscope.models import load, read_model_folder
 from attnscope.nn.config import ModelConfig
 from attnscope.nn.gating import Guide, GuidedProbe
 from attnscope.nn.transformer import build_transformer
-from attnscope.records.training import Step
+from attnscope.records.runs import Step
 from attnscope.training import parse_recipe, train
 from attnscope.training.data import prepare
 from attnscope.training.descent import RowWorkers

@@ -12,8 +12,8 @@ import torch
 from attnscope.cli.main import main
 from attnscope.errors import LoadError, RecipeError
 from attnscope.models import load
+from attnscope.records.runs import Step
 from attnscope.records.sites import HeadRef, Site
-from attnscope.records.training import Step
 from attnscope.training import parse_recipe, read_run, train
 from attnscope.training.objectives import Batch
 from attnscope.training.parts import GatesPart

@@ -13,8 +13,8 @@ from attnscope.models import load, read_model_folder
 from attnscope.nn.building import build_own
 from attnscope.nn.config import count_parameters
 from attnscope.records.outputs import Comparison, Output
+from attnscope.records.runs import Evaluated
 from attnscope.records.sites import Gates
-from attnscope.records.training import Evaluated
 from attnscope.text.tasks import make_task
 from attnscope.trace import load_traces
 from attnscope.training import TrainingRun, parse_recipe, read_run, train, write_recipe

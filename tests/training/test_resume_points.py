@@ -18,10 +18,10 @@ from attnscope.files import check_manifest, drop_listed
 from attnscope.models import load, read_model_folder
 from attnscope.models.checkpoint import CONFIG, STATE
 from attnscope.models.weights import WEIGHTS
-from attnscope.records.training import Started, Step
+from attnscope.records.runs import Started, Step
 from attnscope.training import parse_recipe, read_run
 from attnscope.training.loop import TrainingRun
-from attnscope.training.metrics import Metrics
+from attnscope.training.run import Metrics
 
 pytestmark = pytest.mark.slow
 

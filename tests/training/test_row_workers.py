@@ -12,7 +12,7 @@ import torch
 
 from attnscope.nn.config import ModelConfig
 from attnscope.nn.memory_on_paper import BatchShape, activation_bytes, n_turns_of, rows_at_once
-from attnscope.records.training import Finished, Step
+from attnscope.records.runs import Finished, Step
 from attnscope.training.descent import RowWorkers, can_divide, core_groups
 from attnscope.training.distributed import ALONE, Ranks
 from attnscope.training.loop import TrainingRun

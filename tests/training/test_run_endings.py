@@ -17,7 +17,7 @@ from attnscope import boot, files, paths
 from attnscope.cli import train as command
 from attnscope.errors import UserError
 from attnscope.models import load, read_model_folder
-from attnscope.records.training import Finished, Saved, SaveFailed, Step
+from attnscope.records.runs import Finished, Saved, SaveFailed, Step
 from attnscope.training import parse_recipe, read_run
 from attnscope.training.loop import TrainingRun
 

@@ -5,10 +5,8 @@ from pathlib import Path
 import pytest
 
 from attnscope.errors import LoadError
-from attnscope.records.runs import RunNews
-from attnscope.records.training import Evaluated, Saved, Started, Step, TrainingEvent
-from attnscope.training.metrics import line_from_event
-from attnscope.training.run import RunLock
+from attnscope.records.runs import Evaluated, RunNews, Saved, Started, Step, TrainingEvent
+from attnscope.training.run import RunLock, line_from_event
 from attnscope.training.summaries import RunFollower
 
 

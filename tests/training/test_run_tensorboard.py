@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from attnscope.records.training import Evaluated, Started, Step
+from attnscope.records.runs import Evaluated, Started, Step
 from attnscope.training import train
 from attnscope.training.tensorboard import TensorBoardMirror, masked_crc
 

@@ -11,7 +11,7 @@ from attnscope.models import read_model_folder
 from attnscope.nn import attention
 from attnscope.nn.building import build_own
 from attnscope.nn.config import ModelConfig
-from attnscope.records.training import Evaluated, Started, Step
+from attnscope.records.runs import Evaluated, Started, Step
 from attnscope.training import objectives, optimizers, parse_recipe
 from attnscope.training.distributed import ALONE, SharedLoss
 from attnscope.training.loop import TrainingRun

@@ -12,7 +12,7 @@ from attnscope.models import ModelCard, load, read_model_folder
 from attnscope.models.checkpoint import write_model_folder
 from attnscope.nn.building import build_own
 from attnscope.nn.config import ModelConfig
-from attnscope.records.training import Started, Step
+from attnscope.records.runs import Started, Step
 from attnscope.training import parse_recipe, train
 from attnscope.training.loop import TrainingRun
 from attnscope.training.optimizers import build_optimizer, rate_share, set_learning_rate

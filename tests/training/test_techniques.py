@@ -14,8 +14,7 @@ from attnscope.nn.building import build_own
 from attnscope.nn.config import ModelConfig
 from attnscope.nn.layers import Norm
 from attnscope.nn.transformer import build_transformer
-from attnscope.records.runs import UPDATE_BINS
-from attnscope.records.training import Finished, Saved, Started, Step
+from attnscope.records.runs import UPDATE_BINS, Finished, Saved, Started, Step
 from attnscope.training import parse_recipe, train, write_recipe
 from attnscope.training.data import prepare
 from attnscope.training.inspections import Inspector, count_updates, layer_of, norm_name, read_inspections

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from attnscope.records.training import Started, Step
+from attnscope.records.runs import Started, Step
 from attnscope.training import loop, threads, train
 from attnscope.training.loop import TrainingRun
 from attnscope.training.recipe import parse_recipe

@@ -12,7 +12,7 @@ from attnscope.cli.main import main
 from attnscope.errors import RecipeError
 from attnscope.nn.building import build_own
 from attnscope.nn.config import ModelConfig, count_parameters
-from attnscope.records.training import Evaluated
+from attnscope.records.runs import Evaluated
 from attnscope.training.data import prepare
 from attnscope.training.loop import TrainingRun
 from attnscope.training.objectives import loss_and_hits, loss_sum

@@ -7,7 +7,7 @@ import pytest
 from attnscope.models import load
 from attnscope.nn.scoring import sites_with_spans
 from attnscope.paths import resources_folder
-from attnscope.records.training import Evaluated
+from attnscope.records.runs import Evaluated
 from attnscope.training import train
 
 RECIPES = resources_folder() / "recipes"

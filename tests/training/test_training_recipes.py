@@ -10,8 +10,8 @@ import pytest
 from attnscope.models import load
 from attnscope.models.pictures import picture_of_tokens
 from attnscope.paths import resources_folder
+from attnscope.records.runs import Evaluated, Finished, Step
 from attnscope.records.sites import labelled_head
-from attnscope.records.training import Evaluated, Finished, Step
 from attnscope.text.tasks import make_task
 from attnscope.trace import load_traces
 from attnscope.training import parse_recipe, read_run, train

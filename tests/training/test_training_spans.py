@@ -7,7 +7,7 @@ import pytest
 
 from attnscope.models import load
 from attnscope.nn.scoring import sites_with_spans
-from attnscope.records.training import Evaluated
+from attnscope.records.runs import Evaluated
 from attnscope.training import parse_recipe, read_run, train
 from attnscope.viewmodels.training.run_curves import RunCurves
 

@@ -16,7 +16,7 @@ import torch
 from attnscope.cli.main import main
 from attnscope.errors import RecipeError
 from attnscope.models import read_model_folder
-from attnscope.records.training import Evaluated, Step
+from attnscope.records.runs import Evaluated, Step
 from attnscope.training import loop, parse_recipe, read_run, train
 from attnscope.training.batches import BatchMaker, batches_of_step
 from attnscope.training.begin import begin
@@ -259,7 +259,7 @@ def test_that_a_run_stopped_while_it_warms_up_goes_on_to_the_same_bits(
 _KILLED = """
 import os, signal, sys
 from pathlib import Path
-from attnscope.records.training import Step
+from attnscope.records.runs import Step
 from attnscope.training import read_recipe
 from attnscope.training.loop import TrainingRun
 for event in TrainingRun(read_recipe(sys.argv[1]), Path(sys.argv[2]), "cpu").events():

@@ -2,8 +2,8 @@
 
 from generation_samples import HEAD, WORDS, WritingDesk, tree, written_tokens
 
-from attnscope.records.generation import WRITTEN_TRACE, WriteSettings
 from attnscope.records.messages import Failed, HeadsShown, ShowHeads
+from attnscope.records.outputs import WRITTEN_TRACE, WriteSettings
 from attnscope.widgets.writing.beam_view import place_nodes
 from attnscope.widgets.writing.generation_panel import place_of_chosen, tree_sentence, writing_summary
 

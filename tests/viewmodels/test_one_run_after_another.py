@@ -17,6 +17,8 @@ from attnscope.records.messages import (
     TrainingNews,
 )
 from attnscope.records.runs import (
+    Evaluated,
+    Finished,
     FollowRun,
     OpenRuns,
     RunLines,
@@ -27,7 +29,6 @@ from attnscope.records.runs import (
     RunWriter,
 )
 from attnscope.records.sites import HeadRef, Site
-from attnscope.records.training import Evaluated, Finished
 from attnscope.viewmodels.query import Requests
 from attnscope.viewmodels.training.state import TrainingState
 from attnscope.viewmodels.training.watch import LIVE_INTERVAL_S

@@ -11,6 +11,7 @@ import pytest
 from attnscope.records.messages import Failed, Request
 from attnscope.records.plans import Pace, PlanRecipe, PresetRow, PresetsShown, Published, RecipePlanned
 from attnscope.records.runs import (
+    Evaluated,
     FollowRun,
     OpenRuns,
     RunLines,
@@ -19,8 +20,8 @@ from attnscope.records.runs import (
     RunsOpened,
     RunSummary,
     RunWriter,
+    Step,
 )
-from attnscope.records.training import Evaluated, Step
 from attnscope.viewmodels.query import Requests
 from attnscope.viewmodels.training.overlaid_curves import Drawing, lines_of, value_at
 from attnscope.viewmodels.training.plan_words import rate_words

@@ -19,7 +19,7 @@ from attnscope.records.messages import (
     StartTraining,
     TrainingNews,
 )
-from attnscope.records.training import Finished, Saved, SaveFailed, TrainingEvent
+from attnscope.records.runs import Finished, Saved, SaveFailed, TrainingEvent
 from attnscope.training.parts import SchedulePart
 from attnscope.viewmodels.query import Requests
 from attnscope.viewmodels.training.state import TrainingState

@@ -18,8 +18,8 @@ from attnscope.records.messages import (
     TrainingNews,
 )
 from attnscope.records.outputs import OutputWritten
+from attnscope.records.runs import Finished, Saved, Watched
 from attnscope.records.sites import HeadRef, Site, Stack
-from attnscope.records.training import Finished, Saved, Watched
 from attnscope.viewmodels.query import Requests
 from attnscope.viewmodels.training.state import TrainingState
 from attnscope.viewmodels.training.watch import LIVE_INTERVAL_S, PLAY_INTERVAL_S, telling_head, telling_stack

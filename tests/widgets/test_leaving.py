@@ -17,7 +17,7 @@ from training_fakes import started, steps
 from attnscope import paths
 from attnscope.app import Leaving, ask_to_leave, bring_draft_back, keep_draft
 from attnscope.records.messages import ControlTraining, StartTraining, TrainingNews
-from attnscope.records.training import Finished, SaveFailed, TrainingEvent
+from attnscope.records.runs import Finished, SaveFailed, TrainingEvent
 from attnscope.viewmodels.query import Requests
 from attnscope.viewmodels.session.recents import Recents
 from attnscope.viewmodels.training.state import TrainingState

@@ -42,9 +42,9 @@ from attnscope.records.messages import (
 )
 from attnscope.records.outputs import Candidate, Output, Prediction
 from attnscope.records.plans import BatchCell, BatchRow, BatchShown, FirstBatch, ShowBatch
+from attnscope.records.runs import Evaluated, Finished, Saved, Step, TrainingEvent
 from attnscope.records.sites import HeadRef
 from attnscope.records.tokens import Token
-from attnscope.records.training import Evaluated, Finished, Saved, Step, TrainingEvent
 from attnscope.viewmodels.query import Requests
 from attnscope.viewmodels.session.recents import Recents
 from attnscope.viewmodels.training.state import TrainingState

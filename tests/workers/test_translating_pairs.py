@@ -11,8 +11,8 @@ from worker_tools import ask, train_to_end
 from attnscope.errors import UserError
 from attnscope.models import load
 from attnscope.records.experiments import BleuFinding, BleuQuestion, ExperimentNews, RunExperiment
-from attnscope.records.generation import WriteSettings
 from attnscope.records.messages import Failed, LoadModel
+from attnscope.records.outputs import WriteSettings
 from attnscope.records.requests import StopWork
 from attnscope.text.corpora import is_held_out
 from attnscope.text.tasks import make_task

@@ -11,7 +11,7 @@ from attnscope.models import load
 from attnscope.records.messages import Failed, LoadModel, TraceText
 from attnscope.records.redundancy import CompareHeads, ComparingNews, HeadPairs, HeadsCompared
 from attnscope.records.requests import StopWork
-from attnscope.workers import serve_curves
+from attnscope.workers import serve_measuring
 from attnscope.workers.handlers import Engine
 
 TEXT = "the cat sat on the mat"
@@ -41,7 +41,7 @@ def test_that_the_shown_text_and_a_file_of_it_give_the_same_pairs(
     ask(engine, CompareHeads(number=5, stack="decoder", trace=1))
     last = list(train_to_end(engine))[-1]
     assert isinstance(last, Failed)
-    monkeypatch.setattr(serve_curves, "MAX_SHOWN", 3)
+    monkeypatch.setattr(serve_measuring, "MAX_SHOWN", 3)
     ask(engine, CompareHeads(number=6, stack="decoder", trace=2))
     last = list(train_to_end(engine))[-1]
     assert isinstance(last, Failed)

@@ -18,7 +18,7 @@ from attnscope.records.messages import Failed, LoadModel, Reply, Traced, TraceTe
 from attnscope.records.requests import StopWork
 from attnscope.workers.background import BackgroundJobs
 from attnscope.workers.handlers import Engine
-from attnscope.workers.serve_curves import batch_size, ranking_runs, run_cost, samples_asked
+from attnscope.workers.serve_measuring import batch_size, ranking_runs, run_cost, samples_asked
 
 
 @pytest.fixture

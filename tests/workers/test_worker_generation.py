@@ -2,8 +2,8 @@
 
 from worker_tools import ask
 
-from attnscope.records.generation import WRITTEN_TRACE, TextWritten, WriteSettings, WriteText, WritingNews
 from attnscope.records.messages import Failed, HeadsShown, LoadModel, ShowHeads, Traced
+from attnscope.records.outputs import WRITTEN_TRACE, TextWritten, WriteSettings, WriteText, WritingNews
 from attnscope.records.sites import Gates, HeadRef
 from attnscope.workers.mailbox import Mailbox
 

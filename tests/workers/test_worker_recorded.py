@@ -10,7 +10,6 @@ from worker_tools import ask, traced_whole
 import attnscope
 from attnscope.records.causes import AttributeOutput, ShowLens
 from attnscope.records.findings import OWN_TEXTS, HeadsMeasured, MeasureHeads
-from attnscope.records.generation import WriteSettings, WriteText
 from attnscope.records.influence import InfluenceShown, ShowInfluence
 from attnscope.records.inside import ShowInside
 from attnscope.records.messages import (
@@ -23,6 +22,7 @@ from attnscope.records.messages import (
     Traced,
     TraceText,
 )
+from attnscope.records.outputs import WriteSettings, WriteText
 from attnscope.records.redundancy import ShowWeights
 from attnscope.records.sites import Gates, HeadRef
 from attnscope.records.tokenizers import ReplaySplits, ShowVocabulary, SplitsReplayed

@@ -3,9 +3,8 @@
 from pathlib import Path
 
 from attnscope.records.messages import Failed, Progress
-from attnscope.records.runs import FollowRun, OpenRuns, RunNews, RunsOpened
-from attnscope.records.training import Finished, Step
-from attnscope.training.metrics import line_from_event
+from attnscope.records.runs import Finished, FollowRun, OpenRuns, RunNews, RunsOpened, Step
+from attnscope.training.run import line_from_event
 from attnscope.workers.handlers import Engine
 from attnscope.workers.mailbox import Mailbox
 

@@ -21,7 +21,7 @@ from attnscope.records.messages import (
     TraceText,
     TrainingNews,
 )
-from attnscope.records.training import Finished, Saved, Started, Step, TrainingEvent
+from attnscope.records.runs import Finished, Saved, Started, Step, TrainingEvent
 from attnscope.training.recipe import parse_recipe
 from attnscope.viewmodels.comparison_rows import token_labels
 from attnscope.workers.background import TrainingJob

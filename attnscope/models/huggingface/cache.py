@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from attnscope.errors import LoadError
-from attnscope.hub.here import CONFIG, cached_snapshot, folder_here, whole_snapshot
-from attnscope.hub.shelf import full_name
+from attnscope.hub.shelf import CONFIG, cached_snapshot, folder_here, full_name, whole_snapshot
 from attnscope.nn.long_work import stop_if_unwanted, tell
 from attnscope.outside import regular_size
 from attnscope.records.shelf import DOWNLOAD_PREFIX, FetchStep, is_download, progress_words

@@ -35,7 +35,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from attnscope.errors import LoadError, UserError
-from attnscope.models.huggingface.facts import SpecialIds, read_processor
+from attnscope.models.huggingface.config import SpecialIds, read_processor
 from attnscope.models.huggingface.tokenizer_files import HuggingFaceVocabulary
 from attnscope.models.inputs import Inputs
 from attnscope.models.network import TokensById

@@ -15,8 +15,14 @@ import torch
 from torch import Tensor
 
 from attnscope.errors import LoadError
-from attnscope.models.huggingface.config_checks import CheckedConfig, read_config
-from attnscope.models.huggingface.facts import column_labels, licence_of, most_tokens, read_special_ids
+from attnscope.models.huggingface.config import (
+    CheckedConfig,
+    column_labels,
+    licence_of,
+    most_tokens,
+    read_config,
+    read_special_ids,
+)
 from attnscope.models.huggingface.head import WatchedPass, has_detachable_head, watching_passes
 from attnscope.models.huggingface.inputs import (
     PictureReader,

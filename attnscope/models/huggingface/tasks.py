@@ -19,7 +19,7 @@ from typing import Any, Literal
 
 from attnscope.errors import LoadError
 from attnscope.models.families import family_named
-from attnscope.models.huggingface.config_checks import CheckedConfig
+from attnscope.models.huggingface.config import CheckedConfig
 from attnscope.models.network import TokensById
 from attnscope.paths import resources_folder
 from attnscope.records.models import Form, Sample

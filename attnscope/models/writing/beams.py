@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from attnscope.records.generation import BeamNode, BeamTree, NodeState
+from attnscope.records.outputs import BeamNode, BeamTree, NodeState
 from attnscope.records.tokens import Token
 
 

@@ -25,7 +25,7 @@ from attnscope.models.writing.beams import BeamSearch
 from attnscope.models.writing.written import what_else
 from attnscope.nn.cache import KeyValueCache
 from attnscope.nn.transformer import Transformer
-from attnscope.records.generation import WriteSettings
+from attnscope.records.outputs import WriteSettings
 from attnscope.records.sites import NO_GATES, Gates
 from attnscope.trace.record import GateProbe
 

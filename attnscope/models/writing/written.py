@@ -22,8 +22,15 @@ from attnscope.nn.masks import MaskRule
 from attnscope.nn.scores import RelativeBias, ScoreRule, SlopeBias
 from attnscope.nn.spans import GateBias, SpanBias
 from attnscope.records.axes import NOT_WRITTEN
-from attnscope.records.generation import WriteSettings, WrittenText, WrittenToken
-from attnscope.records.outputs import Candidate, Comparison, Output, Prediction
+from attnscope.records.outputs import (
+    Candidate,
+    Comparison,
+    Output,
+    Prediction,
+    WriteSettings,
+    WrittenText,
+    WrittenToken,
+)
 from attnscope.records.sites import Gates, Site, SiteKey
 from attnscope.records.tokens import Token, Tokens
 from attnscope.trace.check import merge_proofs

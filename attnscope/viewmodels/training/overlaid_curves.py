@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from attnscope.records.training import loss_unit
+from attnscope.records.runs import loss_unit
 from attnscope.viewmodels.heads.curve_data import CurveData, Numbers1D, decimated, sampled
 from attnscope.viewmodels.training.recipe_differences import told_apart
 from attnscope.viewmodels.training.run_axes import UNKNOWN_SCALE, Axis, RunAxis, RunScale

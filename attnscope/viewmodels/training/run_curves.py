@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from attnscope.records.training import Evaluated, Started, Step, TrainingEvent
+from attnscope.records.runs import Evaluated, Started, Step, TrainingEvent
 from attnscope.viewmodels.heads.curve_data import CurveData
 
 

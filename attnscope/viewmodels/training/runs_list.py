@@ -14,8 +14,7 @@ from attnscope.files import replace_file
 from attnscope.paths import resources_folder
 from attnscope.records.messages import Failed
 from attnscope.records.requests import Reply
-from attnscope.records.runs import OpenRuns, RunNews, RunsOpened, RunSummary
-from attnscope.records.training import loss_unit
+from attnscope.records.runs import OpenRuns, RunNews, RunsOpened, RunSummary, loss_unit
 from attnscope.viewmodels.query import Requests
 from attnscope.viewmodels.training.follower import Follower
 from attnscope.viewmodels.training.overlaid_curves import ShownRun

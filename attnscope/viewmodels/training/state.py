@@ -23,8 +23,7 @@ from attnscope.records.messages import (
     TrainingNews,
 )
 from attnscope.records.requests import Reply
-from attnscope.records.runs import RunNews
-from attnscope.records.training import Finished, Saved, SaveFailed, Started, TrainingEvent, Watched
+from attnscope.records.runs import Finished, RunNews, Saved, SaveFailed, Started, TrainingEvent, Watched
 from attnscope.viewmodels.new_folder import place_problem
 from attnscope.viewmodels.query import Requests
 from attnscope.viewmodels.training.follower import Follower

@@ -13,8 +13,7 @@ from psygnal import SignalInstance
 
 from attnscope.counting import plural, time_left
 from attnscope.records.messages import Failed
-from attnscope.records.runs import RunWriter
-from attnscope.records.training import Finished, SaveFailed, Started, TrainingEvent
+from attnscope.records.runs import Finished, RunWriter, SaveFailed, Started, TrainingEvent
 from attnscope.viewmodels.training.planning import Wish
 from attnscope.viewmodels.training.run_curves import RunCurves
 

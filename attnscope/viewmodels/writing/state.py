@@ -9,9 +9,11 @@ from typing import Literal
 from psygnal import Signal, SignalGroup
 
 from attnscope.errors import UserError
-from attnscope.records.generation import (
+from attnscope.records.messages import Failed, Traced
+from attnscope.records.outputs import (
     WRITTEN_TRACE,
     BeamTree,
+    Candidate,
     TextWritten,
     WriteMode,
     WriteSettings,
@@ -20,8 +22,6 @@ from attnscope.records.generation import (
     WrittenText,
     WrittenToken,
 )
-from attnscope.records.messages import Failed, Traced
-from attnscope.records.outputs import Candidate
 from attnscope.records.requests import Reply
 from attnscope.records.sites import NO_GATES, Stack
 from attnscope.viewmodels.query import Requests

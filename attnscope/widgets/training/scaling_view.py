@@ -14,8 +14,7 @@ from attnscope.figures.colours import series_colour
 from attnscope.figures.paint_chart import ChartLayout, paint_chart
 from attnscope.figures.run_charts import scaling_charts
 from attnscope.records.charts import Chart
-from attnscope.records.runs import RunSummary
-from attnscope.records.training import loss_unit
+from attnscope.records.runs import RunSummary, loss_unit
 from attnscope.viewmodels.placeholder import Placeholder
 from attnscope.viewmodels.training.kept_sweep import KEPT_SWEEP, kept_sweep
 from attnscope.viewmodels.training.runs_list import RunsState

@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QSizePolicy, QToolTip
 from attnscope.counting import fixed
 from attnscope.figures.plain import isolated, plain_piece
 from attnscope.figures.style import NORMAL_PX, SMALL_PX, font, text_width, type_px
-from attnscope.records.generation import BeamNode, BeamTree
+from attnscope.records.outputs import BeamNode, BeamTree
 from attnscope.widgets.labels import plain_tooltip
 from attnscope.widgets.theme import Dressed
 

@@ -34,8 +34,7 @@ from attnscope.counting import fixed, plural, probability_text
 from attnscope.figures.colours import contrast, lut
 from attnscope.figures.plain import isolated, plain_piece, plain_text
 from attnscope.figures.style import NORMAL_PX, SMALL_PX, font, text_width, type_px
-from attnscope.records.generation import MAX_BEAMS, BeamTree, WriteMode, WrittenToken
-from attnscope.records.outputs import Candidate
+from attnscope.records.outputs import MAX_BEAMS, BeamTree, Candidate, WriteMode, WrittenToken
 from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.view_state import NO_HIGHLIGHT, Highlight, ViewState
 from attnscope.viewmodels.writing.state import GenerationState

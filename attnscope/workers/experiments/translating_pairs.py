@@ -21,7 +21,7 @@ from attnscope.records.experiments import (
     BleuText,
     ExperimentNews,
 )
-from attnscope.records.generation import WriteSettings
+from attnscope.records.outputs import WriteSettings
 from attnscope.text.corpora import is_held_out, read_pairs, sources_once
 from attnscope.workers.experiments.experiment import GetModel, experiment_of_model
 
