@@ -78,4 +78,4 @@ class CurvesDesk(Desk):
         for one in curves:
             self.curves.handle(CurveMeasured(number=asked.number, curve=one))
         if is_whole:
-            self.curves.handle(CurvesMeasured(number=asked.number, texts="seven texts", duration_s=1.0))
+            self.curves.handle(CurvesMeasured(number=asked.number, texts="seven texts"))

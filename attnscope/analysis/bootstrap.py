@@ -28,6 +28,8 @@ from attnscope.records.intervals import FEWEST, LEVEL, MANY, student_t
 N_RESAMPLES = 1000
 Limits = tuple[float | NDArray[np.float64], float | NDArray[np.float64]]
 _NO_SPREAD = 1e-6
+_EDGES = (50 * (1 - LEVEL), 50 * (1 + LEVEL))
+"""The percentiles between which an interval lies."""
 _ANY: Limits = (-np.inf, np.inf)
 _BUFFER_TEXTS = 128
 
@@ -84,10 +86,8 @@ class RatioBootstrap:
         found: NDArray[np.float64] = self._totals[0] / self._below
         return found
 
-    def intervals(
-        self, level: float = LEVEL, limits: Limits = _ANY, columns: NDArray[np.int64] | None = None
-    ) -> RatioIntervals:
-        """The ratios with intervals that cover `level`, within `limits`.
+    def intervals(self, limits: Limits = _ANY, columns: NDArray[np.int64] | None = None) -> RatioIntervals:
+        """The ratios with intervals, within `limits`.
 
         NaN for too few texts, and where all of them say the same: how far others lie apart is not known.
 
@@ -98,7 +98,7 @@ class RatioBootstrap:
             squares = self._products[0] - 2 * values * self._products[1] + values**2 * self._products[2]
             error = np.sqrt(np.maximum(squares, 0.0) * self._counts / (self._counts - 1)) / np.abs(below)
         error[error <= _NO_SPREAD * np.abs(values)] = np.nan  # alike in all: nothing to tell an interval from
-        reach = _t_of(self._counts, level) * error
+        reach = _t_of(self._counts) * error
         low, high = values - reach, values + reach
         is_many = self._counts >= MANY
         low[is_many] = high[is_many] = np.nan
@@ -110,7 +110,7 @@ class RatioBootstrap:
             with np.errstate(divide="ignore", invalid="ignore"):
                 drawn, drawn_below = self._resampled[:, many]
                 ratios = (drawn / np.where(drawn_below == 0, np.nan, drawn_below)).astype(np.float32)
-            low[many], high[many] = _percentiles(ratios, _edges(level))
+            low[many], high[many] = _percentiles(ratios)
         return RatioIntervals(
             values=values,
             low=np.clip(low, *limits),
@@ -141,8 +141,6 @@ def interval_of_sums(
     value_of: Callable[[NDArray[np.float64]], NDArray[np.float64]],
     *,
     limits: tuple[float, float] = (-math.inf, math.inf),
-    seed: int = 0,
-    level: float = LEVEL,
 ) -> tuple[float, float]:
     """The interval, within `limits`, of a number that is counted from sums over texts [..., n_columns].
 
@@ -159,28 +157,24 @@ def interval_of_sums(
     if error <= _NO_SPREAD * abs(value):
         return math.nan, math.nan
     if n >= MANY:
-        low, high = np.nanpercentile(value_of(_resampled_sums(counts, seed)), _edges(level))
+        low, high = np.nanpercentile(value_of(_resampled_sums(counts)), _EDGES)
         return float(low), float(high)
-    reach = student_t(n - 1, level) * error
+    reach = student_t(n - 1) * error
     return max(limits[0], value - reach), min(limits[1], value + reach)
 
 
-def _resampled_sums(counts: NDArray[np.float64], seed: int) -> NDArray[np.float64]:
+def _resampled_sums(counts: NDArray[np.float64]) -> NDArray[np.float64]:
     """Sums over the texts of each resample, [N_RESAMPLES, n_columns]."""
     sums = np.zeros((N_RESAMPLES, counts.shape[1]))
     for number, row in enumerate(counts):
-        sums += _draws_of(number, seed, N_RESAMPLES)[:, None] * row
+        sums += _draws_of(number, 0, N_RESAMPLES)[:, None] * row
     return sums
 
 
-def _t_of(counts: NDArray[np.float64], level: float) -> NDArray[np.float64]:
+def _t_of(counts: NDArray[np.float64]) -> NDArray[np.float64]:
     """Student's t for numbers of texts below MANY, NaN for too few."""
-    few = [student_t(n - 1, level) if n >= FEWEST else np.nan for n in range(MANY)]
+    few = [student_t(n - 1) if n >= FEWEST else np.nan for n in range(MANY)]
     return np.array([*few, np.nan])[np.minimum(counts, MANY).astype(np.int64)]
-
-
-def _edges(level: float) -> tuple[float, float]:
-    return 50 * (1 - level), 50 * (1 + level)
 
 
 def _draws_of(number: int, seed: int, n_resamples: int) -> NDArray[np.float32]:
@@ -189,21 +183,19 @@ def _draws_of(number: int, seed: int, n_resamples: int) -> NDArray[np.float32]:
     return generator.poisson(1.0, n_resamples).astype(np.float32)
 
 
-def mean_interval(
-    values: Sequence[float], *, seed: int = 0, level: float = LEVEL
-) -> tuple[float, float, float]:
+def mean_interval(values: Sequence[float]) -> tuple[float, float, float]:
     """The mean of some numbers with its interval: (value, low, high); NaN for none."""
-    bootstrap = RatioBootstrap(1, seed=seed)
+    bootstrap = RatioBootstrap(1)
     if len(values):
         bootstrap.add_means(range(len(values)), np.asarray(values, np.float32)[:, None])
-    found = bootstrap.intervals(level)
+    found = bootstrap.intervals()
     return float(found.values[0]), float(found.low[0]), float(found.high[0])
 
 
 def _percentiles(
-    ratios: NDArray[np.float32], edges: tuple[float, float]
+    ratios: NDArray[np.float32],
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Two percentiles of each row over the resamples that drew anything; NaN where none did.
+    """The percentiles `_EDGES` of each row over the resamples that drew anything; NaN where none did.
 
     As `np.nanpercentile`, which looks at rows with NaN one by one, and takes three times as long for others.
     """
@@ -218,4 +210,4 @@ def _percentiles(
         found: NDArray[np.float64] = lower + (upper - lower) * (place - before)
         return found
 
-    return at(edges[0]), at(edges[1])
+    return at(_EDGES[0]), at(_EDGES[1])

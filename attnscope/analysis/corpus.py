@@ -53,7 +53,6 @@ from attnscope.models.pruning.huggingface import foreign_sites
 from attnscope.nn.edits import Call
 from attnscope.nn.long_work import stop_if_unwanted
 from attnscope.nn.masks import MaskRule
-from attnscope.records.intervals import LEVEL
 from attnscope.records.measures import (
     MEASURE_NAMES,
     N_TELLING,
@@ -319,7 +318,6 @@ def measure_corpus(
     name: str = "",
     specials: SpecialTokens = "kept",
     seed: int = 0,
-    level: float = LEVEL,
     has_stripe: bool = True,
 ) -> Iterator[CorpusProgress | HeadTable]:
     """Progress after each batch, and the table at last; closing the iterator gives the work up.
@@ -361,9 +359,9 @@ def measure_corpus(
     try:
         stripes = stripe_scores(model, n_rows=N_ROWS if has_stripe else 0, seed=seed)
     except Exception:
-        yield table.finish(name, len(texts), level, stripe_scores(model, n_rows=0))
+        yield table.finish(name, len(texts), stripe_scores(model, n_rows=0))
         raise
-    yield table.finish(name, len(texts), level, stripes)
+    yield table.finish(name, len(texts), stripes)
 
 
 def _count(encoded: Iterable[NumberedInputs]) -> tuple[Counter[int], Counter[int]]:
@@ -439,7 +437,7 @@ class _Table:
         self._n_tokens += sum(one.n_tokens for one in batch)
         self._n_cut += sum(_is_cut(one) for one in batch)
 
-    def finish(self, name: str, n_given: int, level: float, stripes: NDArray[np.float32]) -> HeadTable:
+    def finish(self, name: str, n_given: int, stripes: NDArray[np.float32]) -> HeadTable:
         """The table of everything that was added, with the stripes [n_rows, n_sites, n_heads]."""
         n_heads = len(self._heads)
         shape = (n_heads, len(_STREAMED))
@@ -451,13 +449,13 @@ class _Table:
         heaviest = np.where(np.isnan(shares), -1.0, shares).argmax(axis=1)
         share_at = len(values) + np.arange(-n_heads, 0) * _N_SHARES + heaviest
         shown = np.concatenate([np.arange(self._n_columns), at, share_at])
-        found = self._bootstrap.intervals(level, self._limits(), shown)
+        found = self._bootstrap.intervals(self._limits(), shown)
         columns: dict[str, tuple[NDArray[np.float64], ...]] = {}
         for index, measure in enumerate(_STREAMED):
             columns[measure] = tuple(part[: self._n_columns].reshape(shape)[:, index] for part in found.parts)
         columns["positional"] = tuple(part[at] for part in found.parts)
         columns["offset"] = tuple(part[share_at] for part in found.parts)
-        columns["stripe"] = self._stripes(level, stripes)
+        columns["stripe"] = self._stripes(stripes)
         telling = np.full((n_heads, len(MEASURE_NAMES), N_TELLING), -1, np.int32)
         texts = self._telling.texts.reshape(N_TELLING, *shape)
         for index, measure in enumerate(_STREAMED):
@@ -487,7 +485,6 @@ class _Table:
             n_cut=self._n_cut,
             n_skipped=n_given - self.n_texts,
             specials=self._specials,
-            level=level,
             n_resamples=self._bootstrap.n_resamples,
             seed=self._bootstrap.seed,
         )
@@ -500,13 +497,13 @@ class _Table:
         low, high = np.concatenate([streamed, shares], axis=1)
         return low, high
 
-    def _stripes(self, level: float, scores: NDArray[np.float32]) -> tuple[NDArray[np.float64], ...]:
+    def _stripes(self, scores: NDArray[np.float32]) -> tuple[NDArray[np.float64], ...]:
         bootstrap = RatioBootstrap(len(self._heads), seed=self._bootstrap.seed)
         wanted = [self._model.sites.index(site) for site in self._sites]
         parts = [scores[:, i, : site.n_heads] for i, site in zip(wanted, self._sites, strict=True)]
         if len(scores):
             bootstrap.add_means(range(len(scores)), np.concatenate(parts, axis=1))
-        return bootstrap.intervals(level, (0.0, 1.0)).parts
+        return bootstrap.intervals((0.0, 1.0)).parts
 
 
 def _translates(model: Model) -> bool:

@@ -29,7 +29,6 @@ from attnscope.analysis.words import WordProbe, find_spans, stack_maps, word_map
 from attnscope.conllu import Tree
 from attnscope.errors import UserError
 from attnscope.models.model import Model
-from attnscope.records.intervals import LEVEL
 from attnscope.records.measures import N_TELLING, CorpusProgress
 from attnscope.records.sites import Site
 from attnscope.records.word_tables import Direction, Manner, SyntaxTable
@@ -47,7 +46,6 @@ def measure_syntax(
     name: str = "",
     min_arcs: int = MIN_ARCS,
     seed: int = 0,
-    level: float = LEVEL,
     manner: Manner = "voita",
 ) -> Iterator[CorpusProgress | SyntaxTable]:
     """Progress after each batch, and the table at last; `manner` is explained above.
@@ -72,7 +70,7 @@ def measure_syntax(
     for batch in length_batches(model, _encoded(model, trees)):
         table.add(batch, trees)
         yield CorpusProgress(n_done=table.n_texts, n_total=len(trees))
-    yield table.finish(name, len(trees), level)
+    yield table.finish(name, len(trees))
 
 
 def _encoded(model: Model, trees: Sequence[Tree]) -> Iterator[NumberedInputs]:
@@ -157,9 +155,9 @@ class _Table:
                     self._offsets[is_causal][relation][key - query] += 1
         self._take(batch, torch.cat(found, dim=1), torch.cat(total, dim=1))
 
-    def finish(self, name: str, n_given: int, level: float) -> SyntaxTable:
+    def finish(self, name: str, n_given: int) -> SyntaxTable:
         shape = (len(self._heads), len(self._relations))
-        found = self._bootstrap.intervals(level, (0.0, 1.0))
+        found = self._bootstrap.intervals((0.0, 1.0))
         values, low, high, sentences = (part.reshape(shape).astype(np.float32) for part in found.parts)
         offsets, shares, counts = self._baselines()
         return SyntaxTable(
@@ -177,7 +175,6 @@ class _Table:
             telling=np.moveaxis(self._telling.texts.reshape(N_TELLING, *shape), 0, 2),
             n_texts=self.n_texts,
             n_skipped=n_given - self.n_texts,
-            level=level,
             manner=self._manner,
         )
 

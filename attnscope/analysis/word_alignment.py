@@ -40,7 +40,6 @@ from attnscope.analysis.words import Span, WordMaps, WordProbe, find_spans, stac
 from attnscope.errors import UserError
 from attnscope.models.model import Model
 from attnscope.models.own import OwnNetwork
-from attnscope.records.intervals import LEVEL
 from attnscope.records.measures import CorpusProgress
 from attnscope.records.sites import Site
 from attnscope.records.word_tables import AlignmentRows, AlignmentTable, GoldCell, GoldPair
@@ -145,7 +144,6 @@ def measure_alignment(
     name: str = "",
     rows: str = "predicting",
     seed: int = 0,
-    level: float = LEVEL,
 ) -> Iterator[CorpusProgress | AlignmentTable]:
     """Progress after each batch, and the table at last.
 
@@ -174,7 +172,7 @@ def measure_alignment(
         bootstrap.add([one.number for one in batch], above, below)
         n_texts += len(batch)
         yield CorpusProgress(n_done=n_texts, n_total=len(pairs))
-    found = bootstrap.intervals(level, (0.0, 1.0))
+    found = bootstrap.intervals((0.0, 1.0))
     values, low, high = (part.reshape(-1, 3) for part in (found.values, found.low, found.high))
     order = heads_then_means([site.n_heads for site in sites])
     yield AlignmentTable(
@@ -194,7 +192,6 @@ def measure_alignment(
         n_texts=n_texts,
         rows=rows,
         n_skipped=len(pairs) - n_texts,
-        level=level,
         diagonal=diagonal_error_rate(pairs),
     )
 

@@ -1,7 +1,7 @@
 """The masks of self-attention that a configuration names, made into rules for calls of any size.
 
-What a query sees under each of them stands in `schemes/masks`, how random blocks are drawn in `sparse.py`. A
-decoder's rule is causal besides, but for the prefix. Nothing here is of the size of a map.
+What a query sees under each of them stands in `schemes/masks`, how random blocks are drawn in `patterns.py`.
+A decoder's rule is causal besides, but for the prefix. Nothing here is of the size of a map.
 """
 
 from dataclasses import dataclass, field

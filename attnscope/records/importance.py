@@ -221,4 +221,3 @@ class CurvesMeasured(Reply):
     """The pass is complete; `texts` says what the texts were."""
 
     texts: str
-    duration_s: float

@@ -85,7 +85,7 @@ class InfluenceShown(Reply):
     """What a ShowInfluence asked for; the first `n_source` keys are of another text.
 
     Comes again as more methods are done; those that are not are missing in `rows`. `explained` is the token
-    whose logit the relevance explains. `picture` as in `records.attribution.OutputAttributed`.
+    whose logit the relevance explains. `picture` as in `records.causes.OutputAttributed`.
     `flow_done` counts the inputs whose flow is known while it is not known of all.
     """
 

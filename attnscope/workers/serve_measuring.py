@@ -245,7 +245,7 @@ def _measure(request: MeasureCurves, model: Model) -> Generator[Reply, None, Non
         )
         yield from _follow(request.number, events, ranking, begin_s, done=done, cost=cost, total=sum(costs))
         done += cost
-    yield CurvesMeasured(number=request.number, texts=name, duration_s=time.monotonic() - begin_s)
+    yield CurvesMeasured(number=request.number, texts=name)
 
 
 def _follow(
