@@ -16,7 +16,7 @@ from attnscope.text.tasks import make_task
 from attnscope.trace import load_traces
 from attnscope.training import parse_recipe, read_run, train
 from attnscope.training.inspections import read_inspections
-from attnscope.viewmodels.training.recipe_text import watched_head
+from attnscope.viewmodels.training.recipe_text import watched_head, words_of_recipe
 
 RECIPES = sorted((resources_folder() / "recipes").glob("*.toml"), key=lambda path: path.stem)
 NAMES = {
@@ -166,6 +166,30 @@ def test_that_the_head_that_a_kept_run_opens_on_is_one_of_its_model(name: str) -
     head = watched_head(kept.recipe)
     sites = load_traces(kept.probes[-1][1])[0].sites
     assert not head or labelled_head(head, sites) is not None
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("induction-selective", "94 of 100 letters are predicted"),
+        ("induction-retention", "97 of 100 letters are predicted"),
+        ("induction-shared", "96 of 100 letters are predicted"),
+        ("induction-convolution", "37 of 100 letters are predicted"),
+        ("induction-memory", "99 % of what can be known is right"),
+        ("nested-lists", "96.9 % of their labels are right"),
+        ("pictures", "98 % of 512 pictures that it has never seen are right"),
+        ("reverse-luong", "99.9 % of held-out letters are right"),
+    ],
+)
+def test_that_a_recipe_says_the_accuracy_that_its_kept_run_ends_with(name: str, said: str) -> None:
+    resources = resources_folder()
+    recipe = (resources / "recipes" / f"{name}.toml").read_text(encoding="utf-8")
+    assert said in words_of_recipe(recipe)
+    kept = read_run(resources / "films" / name)
+    right = [event.accuracy for event in kept.events if isinstance(event, Evaluated)][-1]
+    number = said.split()[0]
+    n_digits = len(number.partition(".")[2])
+    assert f"{100 * right:.{n_digits}f}" == number
 
 
 @pytest.mark.parametrize("name", ["shared", "retention", "selective", "reversible"])
