@@ -63,15 +63,16 @@ def paint_chart(painter: QPainter, rect: QRectF, chart: Chart, *, palette: Palet
     unit_at = _unit_place(rect, chart)
     title_px = _TITLE_PX + unit_at.y() - rect.top()
     named_px = 0.0
-    while True:
+    for _ in range(3):  # names make the plot lower, so perhaps the numbers beside it narrower
         high = max(20.0, rect.height() - title_px - type_px(_AXIS_PX) - named_px)
         y_ticks = ticks_apart(_y_ticks(chart, y_range, high), y_range, high)
         ticks_px = max((text_width(text) for _, text in y_ticks), default=10.0) + 10
         wide = max(20.0, rect.width() - ticks_px - names_px)
         plot = QRectF(rect.left() + ticks_px, rect.top() + title_px, wide, high)
-        if named_px or are_flat(chart.x_names, wide / max(x_range[1] - x_range[0], 1e-9)):
+        n_lines = name_lines(chart.x_names, wide / max(x_range[1] - x_range[0], 1e-9))
+        if named_px >= names_high(chart.x_names, n_lines):
             break
-        named_px = max(map(text_width, chart.x_names))
+        named_px = names_high(chart.x_names, n_lines)
     if chart.is_geometric:
         x_range, y_range = equal_ranges(x_range, y_range, plot.width(), plot.height())
     layout = ChartLayout(plot=plot, x=x_range, y=y_range, is_log_y=chart.is_log_y, is_log_x=chart.is_log_x)
@@ -93,8 +94,14 @@ def paint_chart(painter: QPainter, rect: QRectF, chart: Chart, *, palette: Palet
     places = layout.place(np.array([x for x, _ in chart.marks], np.float64), np.ones(len(chart.marks)))[0]
     notes = np.array([(x, y) for x, y, _ in chart.notes], np.float64).reshape(-1, 2)
     painter.setPen(QColor(palette.muted))
-    for x, y, (_, _, word) in zip(*layout.place(notes[:, 0], notes[:, 1]), chart.notes, strict=True):
-        painter.drawText(QRectF(x - 80, y - 10, 160, 20), Qt.AlignmentFlag.AlignCenter, word)
+    painter.setFont(font(SMALL_PX))
+    high_px = QFontMetricsF(font(SMALL_PX)).height()
+    words = [word for _, _, word in chart.notes]
+    middles = zip(*layout.place(notes[:, 0], notes[:, 1]), map(text_width, words), strict=True)
+    boxes = [QRectF(x - wide / 2, y - high_px / 2, wide, high_px) for x, y, wide in middles]
+    for box, word in zip(parted(boxes, plot), words, strict=True):
+        if box is not None:
+            painter.drawText(box.adjusted(-40, -5, 40, 5), Qt.AlignmentFlag.AlignCenter, word)
     paint_marks(painter, plot, tuple(zip(places, (w for _, w in chart.marks), strict=True)), palette)
     painter.restore()
     _paint_names(painter, layout, named, names_px, palette)
@@ -262,8 +269,7 @@ def _paint_x_ticks(
         label = QRectF(x - 40, plot.bottom() + 5, 80, type_px(_LABEL_PX))
         painter.drawText(label, Qt.AlignmentFlag.AlignHCenter, text)
     step = plot.width() / max(layout.x[1] - layout.x[0], 1e-9)
-    upright = () if are_flat(chart.x_names, step) else chart.x_names
-    high = type_px(_LABEL_PX) + max((text_width(name) - type_px(8) for name in upright), default=0.0)
+    high = type_px(_LABEL_PX) + names_high(chart.x_names, name_lines(chart.x_names, step))
     spare = max(0.0, text_width(chart.x_label) + 4 - plot.width()) / 2
     below = QRectF(plot.left(), plot.bottom() + 5 + high, plot.width(), type_px(_LABEL_PX) + 3)
     below.adjust(-min(spare, plot.left() - left), 0, 2 * spare - min(spare, plot.left() - left), 0)
@@ -424,29 +430,64 @@ def paint_whiskers(painter: QPainter, places: tuple[Pixels, ...], colour: QColor
         painter.drawLines([QLineF(x, low, x, high), *across])
 
 
-def are_flat(names: tuple[str, ...], step_px: float) -> bool:
-    """Whether names below an axis, so far apart, stand beside each other without touching."""
-    return max(map(text_width, names), default=-6.0) + 6 <= step_px
+def name_lines(names: Sequence[str], step_px: float) -> int:
+    """On how many lines names below an axis, so far apart, do not touch: one, or two in turn.
+
+    0: they touch on both, and are turned upright.
+    """
+    widths = [text_width(name) for name in names]
+    for n in (1, 2):
+        if all((one + other) / 2 + 6 <= n * step_px for one, other in zip(widths, widths[n:], strict=False)):
+            return n
+    return 0
+
+
+def names_high(names: Sequence[str], n_lines: int) -> float:
+    """How much more room names on so many lines need below an axis than numbers."""
+    if n_lines:
+        return type_px(_LABEL_PX) * (n_lines - 1)
+    return max((text_width(name) - type_px(8) for name in names), default=0.0)
+
+
+def upright_every(step_px: float) -> int:
+    """Every how many names that are turned upright stand apart."""
+    return max(1, math.ceil(type_px(SMALL_PX + 1) / max(step_px, 1e-6)))
 
 
 def paint_x_names(
     painter: QPainter, plot: QRectF, px: Pixels, names: tuple[str, ...], palette: Palette
 ) -> None:
-    """Names below the x axis, turned upright where they would touch, every few where even these would."""
+    """Names below the x axis, where they would touch on two lines in turn, else upright, as many as fit."""
     painter.setFont(font(SMALL_PX))
     painter.setPen(QColor(palette.muted))
     step = float(px[1] - px[0]) if len(px) > 1 else plot.width()
-    if are_flat(names, step):
-        for x, name in zip(px.tolist(), names, strict=True):
-            painter.drawText(QPointF(x - text_width(name) / 2, plot.bottom() + 5 + type_px(10)), name)
-        return
-    every = max(1, int(np.ceil(type_px(SMALL_PX + 1) / max(step, 1e-6))))
-    for x, name in list(zip(px.tolist(), names, strict=True))[::every]:
-        painter.save()
-        painter.translate(x + type_px(4), plot.bottom() + 6 + text_width(name))
-        painter.rotate(-90)
-        painter.drawText(QPointF(0, 0), name)
-        painter.restore()
+    n_lines = name_lines(names, step)
+    for k, (x, name) in enumerate(zip(px.tolist(), names, strict=True)):
+        if n_lines:
+            below = plot.bottom() + 5 + type_px(10) + k % n_lines * type_px(_LABEL_PX)
+            painter.drawText(QPointF(x - text_width(name) / 2, below), name)
+        elif k % upright_every(step) == 0:
+            painter.save()
+            painter.translate(x + type_px(4), plot.bottom() + 6 + text_width(name))
+            painter.rotate(-90)
+            painter.drawText(QPointF(0, 0), name)
+            painter.restore()
+
+
+def parted(places: Sequence[QRectF], room: QRectF) -> list[QRectF | None]:
+    """Words moved up or down a line where they would lie over one before; None where neither is free."""
+    found: list[QRectF | None] = []
+    for place in places:
+        taken = [other for other in found if other is not None]
+        ways = [place.translated(0.0, lines * place.height()) for lines in (0, 1, -1, 2)]
+        free = (
+            way
+            for k, way in enumerate(ways)
+            if not any(way.intersects(other) for other in taken)
+            and (k == 0 or room.top() <= way.top() <= way.bottom() <= room.bottom())
+        )
+        found.append(next(free, None))
+    return found
 
 
 def paint_marks(

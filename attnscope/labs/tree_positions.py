@@ -418,7 +418,7 @@ def _tree(shown: TreeShown) -> Chart:
                 has_label=False,
             ),
         ),
-        y_range=(-float(depths.max()) - 0.7, 0.4),
+        y_range=(-float(depths.max()) - 1.3, 0.4),
         notes=tuple((i + 1.0, -depths[i] - 0.3, shown.sentence.words[i]) for i in chosen_first),
         x_names=shown.sentence.words,
     )

@@ -1,5 +1,7 @@
 """The maps and charts of the labs: colours of cells, places on a logarithmic axis, numbers in tables."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from figure_samples import lab_cells, lab_charts, spec
@@ -9,7 +11,8 @@ from PySide6.QtGui import QColor, QImage, QPainter
 from attnscope.figures.colours import DARK, LIGHT, Palette
 from attnscope.figures.export import render
 from attnscope.figures.paint_cells import paint_cells
-from attnscope.figures.paint_chart import paint_chart, words_apart
+from attnscope.figures.paint_chart import name_lines, names_high, paint_chart, parted, words_apart
+from attnscope.figures.style import text_width
 from attnscope.figures.views.lab import picture_places, row_sizes
 from attnscope.labs.rank_collapse import CollapseChoice, collapse, collapse_cells
 from attnscope.records.charts import CellMap
@@ -76,6 +79,26 @@ def test_that_numbers_along_an_axis_do_not_touch() -> None:
     assert words_apart(ticks, 1.0) == ticks
     assert words_apart(ticks, 0.1) == [ticks[0], ticks[2]]
     assert words_apart(ticks, 0.001) == [ticks[0]]
+
+
+def test_that_names_below_an_axis_stand_on_one_line_on_two_in_turn_or_upright() -> None:
+    names = ("tokens", "L0", "L1", "L2", "L3", "norm", "head")
+    wide = max((text_width(a) + text_width(b)) / 2 for a, b in pairwise(names)) + 6
+    assert name_lines(names, wide + 0.1) == 1
+    assert name_lines(names, wide - 0.1) == 2
+    assert name_lines(names, 8.0) == 0
+    assert names_high(names, 1) == 0.0
+    assert 0.0 < names_high(names, 2) < names_high(names, 0) == max(map(text_width, names)) - 8
+    assert name_lines((), 1.0) == name_lines(("alone",), 1.0) == 1
+
+
+def test_that_words_that_would_lie_over_each_other_move_a_line_and_only_the_last_is_left_out() -> None:
+    room, box = QRectF(0, 0, 100, 36), QRectF(10, 12, 30, 10)
+    found = parted([box, box, box, box, QRectF(60, 12, 30, 10)], room)
+    assert [None if one is None else one.top() for one in found] == [12, 22, 2, None, 12]
+    shown = [one for one in found if one is not None]
+    assert not any(a.intersects(b) for k, a in enumerate(shown) for b in shown[k + 1 :])
+    assert parted([QRectF(10, 90, 30, 10)], room) == [QRectF(10, 90, 30, 10)], "what is alone stays"
 
 
 def test_that_every_value_of_a_map_is_in_the_table_and_the_forbidden_are_empty() -> None:

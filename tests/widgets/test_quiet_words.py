@@ -15,6 +15,7 @@ from attnscope.figures.paint_chart import paint_chart
 from attnscope.labs import LABS
 from attnscope.labs.gradient_reach import ReachChoice, gated_sizes, reach
 from attnscope.labs.position_offsets import OffsetChoice, look_past, offset_charts
+from attnscope.records.charts import Chart, Series
 from attnscope.records.tokenizers import TokenizerRow, TokenizersNews
 from attnscope.viewmodels.labs.tokenizers import TokenizersState
 from attnscope.viewmodels.query import Requests
@@ -112,3 +113,21 @@ def test_that_the_clocks_of_the_rotation_fill_their_panel_and_each_has_its_words
     assert words == [word for _, _, word in chart.notes]
     assert words[0].startswith(f"{shown.pairs[0].pair}: ")
     assert len({(item.pos().x(), item.pos().y()) for item in plot._notes}) == len(shown.pairs)
+
+
+@pytest.mark.parametrize("width", [600, 330, 200])
+def test_that_no_name_below_a_chart_is_left_out_or_touches_another(qtbot, width):
+    names = ("tokens", "L0", "L1", "L2", "L3", "norm", "head")
+    xs = np.arange(1.0, len(names) + 1)
+    line = Series(name="moved", xs=xs, ys=xs)
+    plot = LabPlot()
+    qtbot.addWidget(plot)
+    plot.resize(width, 220)
+    plot.show()
+    plot.show_chart(Chart(title="Change", x_label="", y_label="", series=(line,), x_names=names))
+    shown = [item for item in plot._names if item.isVisible()]
+    assert [item.text() for item in shown] == list(names)
+    places = [item.sceneBoundingRect() for item in shown]
+    assert not any(a.intersects(b) for k, a in enumerate(places) for b in places[k + 1 :])
+    below = plot.getPlotItem().getViewBox().sceneBoundingRect().bottom()
+    assert all(below <= place.top() and place.bottom() <= plot.height() for place in places)

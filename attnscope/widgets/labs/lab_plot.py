@@ -2,23 +2,30 @@
 
 import numpy as np
 import pyqtgraph as pg
-from PySide6.QtCore import QPointF, QRectF, Qt, Signal
-from PySide6.QtGui import QColor, QMouseEvent, QResizeEvent
+from PySide6.QtCore import QPointF, Qt, Signal
+from PySide6.QtGui import QColor, QFontMetricsF, QMouseEvent, QResizeEvent
 from PySide6.QtWidgets import QGraphicsSimpleTextItem
 
 from attnscope.counting import number_text
 from attnscope.figures.colours import series_colour
-from attnscope.figures.paint_chart import equal_ranges, words_apart
+from attnscope.figures.paint_chart import (
+    equal_ranges,
+    name_lines,
+    names_high,
+    parted,
+    upright_every,
+    words_apart,
+)
 from attnscope.figures.plain import plain_piece
 from attnscope.figures.style import SMALL_PX, font, type_px
 from attnscope.figures.ticks import log_ticks, nice_ticks, tick_text
 from attnscope.records.charts import Chart, Series
 from attnscope.widgets.form_parts import column, row
 from attnscope.widgets.labels import ElidedLabel, PlainLabel
-from attnscope.widgets.line_plot import Line, LinePlot
+from attnscope.widgets.line_plot import X_NUMBERS_PX, Line, LinePlot
 from attnscope.widgets.theme import Dressed
 
-_NAMES_SHARE = 0.46
+_NAMES_SHARE, _NAMES_HIGH_SHARE = 0.46, 0.4
 _BEYOND_PX = 48
 """So far the first and the last word below an axis may reach beyond it."""
 _NO_CHART = Chart(title="", x_label="", y_label="", series=())
@@ -39,6 +46,7 @@ class LabPlot(LinePlot):
         self._stems: list[pg.PlotCurveItem] = []
         self._words: list[QGraphicsSimpleTextItem] = []
         self._notes: list[QGraphicsSimpleTextItem] = []
+        self._names: list[QGraphicsSimpleTextItem] = []
         super().__init__(label_px=label_px)
         self.getPlotItem().getViewBox().setMouseEnabled(False, False)
         for side, beyond in (("left", False), ("bottom", _BEYOND_PX)):
@@ -74,6 +82,10 @@ class LabPlot(LinePlot):
         left, right = self._x_range or view.viewRange()[0]
         room = 0.02 * (right - left)
         is_geometric = self._chart.is_geometric
+        names = () if is_geometric else tuple(map(plain_piece, self._chart.x_names))
+        step = view.width() / (right - left + 2 * room) if right > left else 0.0
+        n_lines = name_lines(names, step)
+        self._make_room(names, n_lines)
         if is_geometric:
             size = view.width(), view.height()
             (left, right), (bottom, top) = equal_ranges((left, right), (bottom, top), *size)
@@ -86,12 +98,45 @@ class LabPlot(LinePlot):
             along: list[tuple[float, str]] = []
         else:
             upright = _ticks(bottom, top, view.height() / type_px(36), self._chart.is_log_y)
-            named = [(float(k), plain_piece(name)) for k, name in enumerate(self._chart.x_names, start=1)]
-            along = named or self._ticks_along(left, right, view.width() / type_px(64))
-            along = words_apart(along, view.width() / (right - left) if right > left else 0.0)
+            along = [(float(k), "") for k in range(1, len(names) + 1)]
+            if not names:
+                along = self._ticks_along(left, right, view.width() / type_px(64))
+                along = words_apart(along, view.width() / (right - left) if right > left else 0.0)
         plot.getAxis("left").setTicks([upright])
         plot.getAxis("bottom").setTicks([along])
         self._place_words()
+        self._place_names(names, n_lines, step)
+
+    def _make_room(self, names: tuple[str, ...], n_lines: int) -> None:
+        """As much of the height for the names below as they need, and no more than a share of it."""
+        most = _NAMES_HIGH_SHARE * self.height()
+        high = type_px(X_NUMBERS_PX) + min(names_high(names, n_lines), most)
+        self.getPlotItem().getAxis("bottom").setHeight(high)
+        self.getPlotItem().layout.activate()  # so that what follows knows the height that is left
+
+    def _place_names(self, names: tuple[str, ...], n_lines: int, step: float) -> None:
+        """The names below the axis: on one line, on two in turn, or upright, as many as do not touch."""
+        while len(self._names) < len(names):
+            self._names.append(QGraphicsSimpleTextItem(self.getPlotItem()))
+        view, metrics = self.getPlotItem().getViewBox(), QFontMetricsF(font(SMALL_PX))
+        bottom, room = view.sceneBoundingRect().bottom(), self.getPlotItem().getAxis("bottom").height() - 6
+        for k, item in enumerate(self._names):
+            item.setVisible(k < len(names) and (n_lines > 0 or k % upright_every(step) == 0))
+            if not item.isVisible():
+                continue
+            item.setFont(font(SMALL_PX))
+            item.setBrush(QColor(self.theme.muted))
+            is_cut = n_lines == 0
+            item.setText(
+                metrics.elidedText(names[k], Qt.TextElideMode.ElideRight, room) if is_cut else names[k]
+            )
+            size, x = item.boundingRect(), view.mapViewToScene(QPointF(k + 1.0, 0.0)).x()
+            line = k % n_lines * size.height() if n_lines else 0.0
+            at = QPointF(x - size.width() / 2, bottom + 4 + line)
+            if is_cut:
+                at = QPointF(x - size.height() / 2, bottom + 5 + size.width())
+            item.setRotation(-90.0 if is_cut else 0.0)
+            item.setPos(self.getPlotItem().mapFromScene(at))
 
     def _ticks_along(self, left: float, right: float, n_wanted: float) -> list[tuple[float, str]]:
         chart = self._chart
@@ -238,13 +283,14 @@ class LabPlot(LinePlot):
         self._part_notes(n_notes=len(notes))
 
     def _part_notes(self, *, n_notes: int) -> None:
-        """Hide every note that would lie over one before it: what is hidden is told by the cursor."""
-        shown: list[QRectF] = []
-        for item in self._notes[:n_notes]:
-            place = item.mapRectToParent(item.boundingRect())
-            item.setVisible(not any(place.intersects(other) for other in shown))
-            if item.isVisible():
-                shown.append(place)
+        """Notes that would lie over one before move a line; the cursor tells those that find no room."""
+        items, view = self._notes[:n_notes], self.getPlotItem().getViewBox()
+        places = [item.mapRectToParent(item.boundingRect()) for item in items]
+        room = self.getPlotItem().mapRectFromScene(view.sceneBoundingRect())
+        for item, before, place in zip(items, places, parted(places, room), strict=True):
+            item.setVisible(place is not None)
+            if place is not None:
+                item.setPos(item.pos() + place.topLeft() - before.topLeft())
 
 
 class ChartPanel(Dressed):
