@@ -207,7 +207,7 @@ PARTS: tuple[tuple[str, str, Quantity], ...] = (
     ("Speed", "tokens/s", "speed"),
     ("Accuracy", "share of held-out tokens or labels", "accuracy"),
     ("Open heads", "expected, gates are learned", "heads"),
-    ("Span of each head", "tokens", "spans"),
+    ("Span or open offsets", "of each head", "spans"),
     ("Next sentence", "share of pairs predicted correctly", "pairs"),
     ("Batch and length", "texts a step, most tokens of a text", "sizes"),
 )

@@ -53,6 +53,21 @@ def test_that_without_a_wish_dimensions_are_spread_and_fit_any_width() -> None:
         assert WAVES.of_positions(tables).dimensions == expected
 
 
+def test_that_without_a_wish_bits_that_move_are_drawn_of_binary_numbers() -> None:
+    tables = position_tables(("sinusoidal", "binary"), n_positions=64, d_model=128)
+    figure = WAVES.of_positions(tables)
+    names = [[line.name for line in chart.series] for chart in figure.charts()]
+    assert names == [[f"dimension {k}" for k in held] for held in ((0, 16, 32, 64), (0, 1, 3))]
+    for k, line in zip((0, 1, 3), figure.charts()[1].series, strict=True):
+        np.testing.assert_array_equal(line.ys, [t >> k & 1 for t in range(64)])
+    assert figure.arrays()["1_dimensions"].tolist() == [0, 1, 3]
+    assert figure.shown_words() == ["dimensions 0, 16, 32, 64; of binary 0, 1, 3"]
+    chosen = WAVES.of_positions(tables, "0, 16, 32")
+    assert [line.name[10:] for line in chosen.charts()[1].series] == ["0", "16", "32"]
+    (still,) = WAVES.of_positions(position_tables(("binary",), n_positions=1, d_model=8)).charts()
+    assert len(still.series) == 4  # nothing moves: as asked
+
+
 @pytest.mark.parametrize("only", ["a", "16", "3-", "-1", "2-16", "0-15", ",", "1.5"])
 def test_that_a_wish_that_names_no_dimension_is_explained(only: str) -> None:
     with pytest.raises(UserError) as caught:

@@ -57,7 +57,20 @@ class WavesFigure(FigureSpec):
 
     def charts(self) -> tuple[Chart, ...]:
         """A chart for each encoding; a dimension that it does not have is left out."""
-        return tuple(_chart(table, self.dimensions) for table in self.positions)
+        return tuple(_chart(table, self._held(table)) for table in self.positions)
+
+    def _held(self, table: PositionTable) -> list[int]:
+        """The dimensions that are drawn of an encoding: those that it has.
+
+        Where they were not chosen and most stand still, as those of binary numbers, others that move.
+        """
+        held = [k for k in self.dimensions if k < table.matrix.shape[1]]
+        width = max(one.matrix.shape[1] for one in self.positions)
+        moving = [int(k) for k in np.flatnonzero(np.ptp(table.matrix, axis=0))] if len(table.matrix) else []
+        is_still = 2 * len({*held} & {*moving}) < len(held)
+        if self.dimensions != _spread(width) or not is_still or not moving:
+            return held
+        return [moving[k] for k in _spread(len(moving))]
 
     def paint(self, painter: QPainter, rect: QRectF, palette: Palette) -> None:
         inner = rect.adjusted(_MARGIN_PX, _MARGIN_PX, -_MARGIN_PX, -_MARGIN_PX)
@@ -74,7 +87,7 @@ class WavesFigure(FigureSpec):
     def rows(self) -> Iterator[Iterable[str]]:
         yield ("encoding", "dimension", "position", "value")
         for table in self.positions:
-            for k in _held(table, self.dimensions):
+            for k in self._held(table):
                 for position, value in enumerate(table.matrix[:, k]):
                     yield (safe_cell(table.name), str(k), str(position), exact_number_text(value))
 
@@ -82,20 +95,26 @@ class WavesFigure(FigureSpec):
         """Values of each encoding [n_positions, n_dimensions], and which dimensions these are."""
         arrays: dict[str, NDArray[np.generic]] = {}
         for i, table in enumerate(self.positions):
-            held = _held(table, self.dimensions)
+            held = self._held(table)
             arrays[f"{i}_values"] = table.matrix[:, held]
             arrays[f"{i}_dimensions"] = np.array(held, dtype=np.int64)
         arrays["names"] = np.array([table.name for table in self.positions], dtype=np.str_)
         return arrays
 
     def shown_words(self) -> list[str]:
-        return ["dimensions " + ", ".join(map(str, self.dimensions))]
+        others = [
+            (table.name, held)
+            for table in self.positions
+            if {*(held := self._held(table))} - {*self.dimensions}
+        ]
+        of_others = "".join(f"; of {name} {', '.join(map(str, held))}" for name, held in others)
+        return ["dimensions " + ", ".join(map(str, self.dimensions)) + of_others]
 
     def fits_together(self) -> bool:
         return all(table.matrix.size > 0 for table in self.positions) and min(self.dimensions, default=0) >= 0
 
 
-def _chart(table: PositionTable, dimensions: tuple[int, ...]) -> Chart:
+def _chart(table: PositionTable, held: list[int]) -> Chart:
     column, row = table.axes
     xs = np.arange(len(table.matrix), dtype=np.float64)
     return Chart(
@@ -107,9 +126,9 @@ def _chart(table: PositionTable, dimensions: tuple[int, ...]) -> Chart:
                 name=f"{column} {k}",
                 xs=xs,
                 ys=table.matrix[:, k].astype(np.float64),
-                colour=dimensions.index(k),
+                colour=i,
             )
-            for k in _held(table, dimensions)
+            for i, k in enumerate(held)
         ),
     )
 
@@ -118,10 +137,6 @@ def _said(table: PositionTable) -> str:
     """The formula of an encoding and where it comes from; that there are values, without one."""
     source = f" ({table.source})" if table.source else ""
     return f"{table.formula.replace(',   ', ', ')}{source}" if table.formula else "value"
-
-
-def _held(table: PositionTable, dimensions: tuple[int, ...]) -> list[int]:
-    return [k for k in dimensions if k < table.matrix.shape[1]]
 
 
 def _spread(width: int) -> tuple[int, ...]:
