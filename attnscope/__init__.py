@@ -80,9 +80,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from types import FrameType
 
+    from attnscope.analysis.corpus import measure_texts as measure_texts
     from attnscope.analysis.importance import importance as importance
     from attnscope.analysis.measures import measure as measure
-    from attnscope.analysis.measuring import measure_texts as measure_texts
     from attnscope.analysis.pruning_curve import pruning_curve as pruning_curve
     from attnscope.asking import ask as ask
     from attnscope.drawing import curves_figure as curves_figure
@@ -203,7 +203,7 @@ _HOMES = {
     "load_figure": "attnscope.drawing",
     "load_trace": "attnscope.trace.trace",
     "measure": "attnscope.analysis.measures",
-    "measure_texts": "attnscope.analysis.measuring",
+    "measure_texts": "attnscope.analysis.corpus",
     "panels": "attnscope.figures.composing",
     "picture": "attnscope.models.pictures",
     "graph_figure": "attnscope.drawing",

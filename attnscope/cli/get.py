@@ -5,8 +5,7 @@ import dataclasses
 import sys
 import time
 
-from attnscope.cli.interrupting import STOPPED
-from attnscope.cli.terminal import one_line, say, say_error, say_json, say_progress
+from attnscope.cli.terminal import STOPPED, one_line, say, say_error, say_json, say_progress
 from attnscope.counting import bytes_text
 from attnscope.errors import UserError, meant
 from attnscope.hub.asking import ask_hub

@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from attnscope import __version__, boot
-from attnscope.cli.interrupting import STOPPED, Interrupts
-from attnscope.cli.terminal import say, say_error
+from attnscope.cli.terminal import STOPPED, Interrupts, say, say_error
 from attnscope.errors import UserError
 
 DONE, FAULT, MENDABLE = 0, 1, 2

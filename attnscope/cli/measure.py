@@ -270,7 +270,7 @@ def _measure_text(arguments: argparse.Namespace) -> int:
 
 
 def _measure_corpus(arguments: argparse.Namespace) -> int:
-    from attnscope.analysis.measuring import measure_parts
+    from attnscope.analysis.corpus import measure_parts
 
     model = open_model(arguments)
     stack = _stack(arguments, model)

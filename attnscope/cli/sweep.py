@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 
 from attnscope import boot
 from attnscope.cli.arguments import whole
-from attnscope.cli.interrupting import STOP_AT_EOF, TrainingSignals, at_end_of_input
-from attnscope.cli.terminal import say, say_error, say_json
+from attnscope.cli.terminal import STOP_AT_EOF, TrainingSignals, at_end_of_input, say, say_error, say_json
 from attnscope.counting import duration_text, fixed
 from attnscope.errors import RecipeError, UserError
 from attnscope.paths import own_command

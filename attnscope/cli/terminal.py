@@ -1,9 +1,19 @@
-"""Writing to a terminal: names and texts from files cannot move its cursor or change its colours."""
+"""Writing to a terminal: names and texts from files cannot move its cursor or change its colours.
 
+Ctrl+C on the command line, never inside an import; stopping a training by a signal or a closed input.
+"""
+
+import _thread
+import os
+import signal
 import sys
+import threading
 import unicodedata
+from argparse import ArgumentParser
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TextIO
+from types import FrameType, TracebackType
+from typing import Any, TextIO
 
 from attnscope import boot
 from attnscope.errors import UserError
@@ -87,3 +97,127 @@ def _write(stream: TextIO, text: str) -> None:
             f"Standard output could not be written: {error.strerror or error}.",
             action="Send it elsewhere, or free some space.",
         ) from error
+
+
+STOPPED = 130
+"""The exit code of a command that was stopped with Ctrl+C."""
+_ENGINE = "torch"
+_WAIT_S = 0.05
+
+
+class Interrupts:
+    """While it lasts, Ctrl+C raises KeyboardInterrupt between imports.
+
+    In the imports that a command begins with there is nothing to save: the process ends at once. In a later
+    one the interrupt waits until it is done.
+    """
+
+    def __enter__(self) -> "Interrupts":
+        is_main = threading.current_thread() is threading.main_thread()
+        # Whoever runs this with another handler, or with none (nohup), has a reason.
+        self._is_ours = is_main and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        if self._is_ours:
+            signal.signal(signal.SIGINT, self._on_signal)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, stack: TracebackType | None
+    ) -> None:
+        if self._is_ours:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    def _on_signal(self, _number: int, frame: FrameType | None) -> None:
+        if not is_importing(frame):
+            raise KeyboardInterrupt
+        if not has_engine():
+            say_error("attnscope: stopped.")
+            boot.hard_exit(STOPPED)
+        waiting = threading.Timer(_WAIT_S, _thread.interrupt_main)
+        waiting.daemon = True
+        waiting.start()
+
+
+def is_importing(frame: FrameType | None) -> bool:
+    """Whether an import is under way in this frame or in one that called it."""
+    while frame is not None:
+        if frame.f_code.co_filename.startswith("<frozen importlib"):
+            return True
+        frame = frame.f_back
+    return False
+
+
+def has_engine() -> bool:
+    """Whether torch is there, without which nothing can have been computed."""
+    spec = getattr(sys.modules.get(_ENGINE), "__spec__", None)
+    return spec is not None and not getattr(spec, "_initializing", False)
+
+
+STOP_AT_EOF = "--stop-at-eof"
+_STDIN = 0
+_OF_SIGNALS = 128
+"""What a shell adds to a signal's number in the exit code of what it ended: 129, 130, 143."""
+
+
+class TrainingSignals:
+    """While it lasts, Ctrl+C, SIGTERM and the end of the terminal call `stop` with the signal's number.
+
+    Where `may_leave` a second Ctrl+C raises KeyboardInterrupt. A hang-up that is ignored from outside, as
+    with nohup, stays ignored.
+    """
+
+    def __init__(self, stop: Callable[[int], None], *, may_leave: bool = True) -> None:
+        self._stop, self._may_leave = stop, may_leave
+        self._heard: list[int] = []
+        self._before: Mapping[int, Any] = {}
+
+    @property
+    def exit_code(self) -> int:
+        """Of a command that was stopped and not done."""
+        return _OF_SIGNALS + [*self._heard, signal.SIGINT][0]
+
+    def __enter__(self) -> "TrainingSignals":
+        numbers: list[int] = [signal.SIGINT, signal.SIGTERM]
+        hang_up = getattr(signal, "SIGHUP", None)  # Windows has none
+        if hang_up is not None and signal.getsignal(hang_up) != signal.SIG_IGN:
+            numbers.append(hang_up)
+        self._before = {number: signal.signal(number, self._on_signal) for number in numbers}
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        if number == getattr(signal, "SIGHUP", None):
+            boot.forget_terminal()
+        self._heard.append(number)
+        if len(self._heard) == 1:
+            self._stop(number)
+        elif number == signal.SIGINT and self._may_leave:
+            raise KeyboardInterrupt
+
+
+def add_stop_argument(parser: ArgumentParser) -> None:
+    """The option that a starter gives."""
+    parser.add_argument(
+        STOP_AT_EOF,
+        action="store_true",
+        help="save and stop when standard input ends: for a program that starts this one",
+    )
+
+
+def at_end_of_input(stop: Callable[[], None]) -> None:
+    """Call `stop` once, on a thread of its own, when standard input ends; what comes in before is dropped.
+
+    It is never called where there is no standard input. The thread does not keep the process from ending.
+    """
+
+    def watch() -> None:
+        try:
+            while os.read(_STDIN, 4096):  # not sys.stdin: its lock would be held when the process ends
+                continue
+        except OSError:
+            return
+        stop()
+
+    threading.Thread(target=watch, name="end of input", daemon=True).start()

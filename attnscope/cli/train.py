@@ -12,9 +12,15 @@ from typing import TYPE_CHECKING
 from attnscope import boot
 from attnscope.cli.arguments import name_argument, whole
 from attnscope.cli.inputs import tell_columns
-from attnscope.cli.interrupting import TrainingSignals, add_stop_argument, at_end_of_input
 from attnscope.cli.sweep import add_sweep_arguments, run_sweep
-from attnscope.cli.terminal import json_text, say, say_error
+from attnscope.cli.terminal import (
+    TrainingSignals,
+    add_stop_argument,
+    at_end_of_input,
+    json_text,
+    say,
+    say_error,
+)
 from attnscope.errors import RecipeError, UserError
 from attnscope.records.runs import (
     Evaluated,

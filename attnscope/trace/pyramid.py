@@ -1,11 +1,25 @@
-"""The pyramid of one head of a long text: its whole map at ever fewer cells, as bytes.
+"""One head of a long text, block by block: the logarithms of its weights, and their maxima or means.
+
+| symbol      | meaning                                              | shape                   |
+|-------------|------------------------------------------------------|-------------------------|
+| exponent    | score − lse, the weight's logarithm; −inf: forbidden | [n_rows, n_cols]        |
+| b           | side of a block of cells that become one             | number                  |
+| pooled      | one number for each block                            | [⌈rows/b⌉, ⌈cols/b⌉]    |
+| first, last | the first and the last key a query sees              | [n_queries]             |
+
+exp is monotone, so the largest weight of a block is exp of its largest exponent: one exp for b² cells. With
+−lse as one more column of the queries, and ones as one more of the keys, one product gives exponents.
+Blocks that the mask forbids wholly are never computed. The strongest weights, [n] with their heads, queries
+and keys, are found the same way, strip by strip.
+
+The pyramid of one head of a long text: its whole map at ever fewer cells, as bytes.
 
 | symbol | meaning                                                       | shape            |
 |--------|---------------------------------------------------------------|------------------|
 | b      | side of the block of cells that one byte stands for           | number           |
 | levels | 0 not allowed (or no data), 1 + 254 · weight / peak otherwise | [⌈Q/b⌉, ⌈T/b⌉]   |
 
-The finest level is made strip by strip from queries and keys (`pooling.py`), each coarser one from the finer.
+The finest level is made strip by strip from queries and keys , each coarser one from the finer.
 Nothing of the size T × T is ever held.
 
 Thumbnails of long maps: rough ones at once, exact ones when there is time.
@@ -25,12 +39,351 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
+from attnscope.nn.centred import CentredBias, CentredWindow
+from attnscope.nn.masks import MaskRule
+from attnscope.nn.patterns import Dense, Intervals
+from attnscope.nn.scores import DenseBias, OffsetBias, RelativeBias, ScoreRule, SlopeBias, scores
+from attnscope.nn.spans import GateBias, SpanBias
 from attnscope.records.maps import SiteGrid
 from attnscope.records.sites import Site, SiteKey
 from attnscope.records.tiles import is_long
-from attnscope.trace.pooling import OneHead, Pooled, pool_strip, strips
 from attnscope.trace.record import SiteRecord
 from attnscope.trace.weights import levels_of_logs, poolable, pooled_levels
+
+FAINTEST = 0.01
+"""Weights under this are too faint to be drawn as lines."""
+
+
+STRIP_ROWS = 256
+CHUNK_COLUMNS = 4096
+"""Rows and columns of one product: its result (4 MB) is reduced before the next one is made."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reach:
+    """The first and last key of each query by causality, window and intervals; and what else forbids.
+
+    `n_valid` counts the valid keys before each place, [n_keys + 1]; `removed` are (query, key) pairs [n, 2].
+    """
+
+    first: Tensor
+    last: Tensor
+    n_keys: int
+    n_valid: Tensor | None
+    removed: Tensor | None
+    is_dense: bool
+
+    @staticmethod
+    def of(rule: MaskRule, n_queries: int, n_keys: int) -> "Reach":
+        """The reach of a rule of one head; a batch is read by its last text."""
+        place = torch.arange(n_queries) + (n_keys - n_queries)
+        back, ahead = rule.window or (None, None)
+        ahead = 0 if rule.is_causal else ahead
+        first = torch.zeros_like(place) if back is None else (place - back).clamp(min=0)
+        last = torch.full_like(place, n_keys - 1) if ahead is None else (place + ahead).clamp(max=n_keys - 1)
+        if isinstance(rule.pattern, Intervals):
+            first = torch.maximum(first, rule.pattern.first[-1].cpu())
+            last = torch.minimum(last, rule.pattern.last[-1].cpu())
+        valid = rule.key_valid
+        return Reach(
+            first=first,
+            last=last,
+            n_keys=n_keys,
+            n_valid=None if valid is None else _counted(valid[-1]),
+            removed=None if rule.removed is None else rule.removed.cells[:, 1:].cpu(),
+            is_dense=rule.pattern is not None and not isinstance(rule.pattern, Intervals),
+        )
+
+    def keys_of(self, rows: range) -> range:
+        """A range of keys outside which none of the rows may look."""
+        if not rows:
+            return range(0)
+        first, last = (
+            int(self.first[slice(rows.start, rows.stop)].min()),
+            int(self.last[slice(rows.start, rows.stop)].max()),
+        )
+        return range(max(0, first), max(0, first, min(last + 1, self.n_keys)))
+
+    def is_open(self, rows: range, cols: range) -> bool:
+        """Whether the mask surely allows every cell of a rectangle."""
+        if self.is_dense:
+            return False
+        part = slice(rows.start, rows.stop)
+        if int(self.first[part].max()) > cols.start or int(self.last[part].min()) < cols.stop - 1:
+            return False
+        if self.n_valid is not None:
+            n_valid = int(self.n_valid[cols.stop] - self.n_valid[cols.start])
+            if n_valid != len(cols):
+                return False
+        if self.removed is None:
+            return True
+        query, key = self.removed.unbind(dim=1)
+        inside = (query >= rows.start) & (query < rows.stop) & (key >= cols.start) & (key < cols.stop)
+        return not bool(inside.any())
+
+
+def _counted(valid: Tensor) -> Tensor:
+    """How many keys before each place are valid: [n_keys + 1]."""
+    counts = valid.cpu().to(torch.int64).cumsum(dim=0)
+    return torch.cat([torch.zeros(1, dtype=torch.int64), counts])
+
+
+class OneHead:
+    """What is needed of one head of a record, in float32; reads any rectangle of its map."""
+
+    def __init__(self, record: SiteRecord, head: int) -> None:
+        n_groups = record.q.shape[0] // record.k.shape[0]
+        self.n_queries, self.n_keys = record.n_queries, record.n_keys
+        self.rule = _rule_of(record.rule, head)
+        self.score = _score_of(record.score, head)
+        q, k = record.q[head].float(), record.k[head // n_groups].float()
+        lse = record.lse[head].float()
+        lse = torch.where(lse.isneginf(), 0.0, lse)[:, None]  # rows without keys are forbidden anyway
+        self._is_plain = self.score.is_plain  # without the sinks, which the lse has in it
+        self._lse = lse
+        self._q = torch.cat([q * self.score.scale, -lse], dim=1) if self._is_plain else q  # [Q, D + 1]
+        self._k = torch.cat([k, torch.ones_like(k[:, :1])], dim=1) if self._is_plain else k  # [T, D + 1]
+        self._reach = Reach.of(self.rule, self.n_queries, self.n_keys)
+
+    def exponents(self, rows: slice, cols: slice) -> Tensor:
+        """The exponents of a rectangle, whose slices may have steps: float32 [n_rows, n_cols]."""
+        if self._is_plain:
+            found = self._q[rows] @ self._k[cols].T
+            return self._forbid(found, rows, cols)
+        s = scores(self._q[None, None], self._k[None, None], rule=self.rule, score=self.score,
+                   rows=rows, cols=cols)  # fmt: skip
+        return s[0, 0].float() - self._lse[rows]
+
+    def reach(self, rows: range) -> range:
+        """A range of keys outside which none of the rows may look."""
+        return self._reach.keys_of(rows)
+
+    def is_open(self, rows: range, cols: range) -> bool:
+        """Whether the mask surely allows every cell of a rectangle."""
+        return self._reach.is_open(rows, cols)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the head's queries and keys are."""
+        return self._q.device
+
+    def column_blocks(self, rows: range, cols: range, b: int) -> Tensor:
+        """Exponents of whole blocks of columns, the columns of a block first: [b, n_rows, n_blocks]."""
+        n_blocks = len(cols) // b
+        row_slice, col_slice = as_slice(rows), as_slice(cols)
+        if not self._is_plain:
+            found = self.exponents(row_slice, col_slice)
+            return found.view(len(rows), n_blocks, b).permute(2, 0, 1)
+        keys = self._k[col_slice].view(n_blocks, b, -1).permute(1, 2, 0)  # [b, D + 1, n_blocks]
+        found = torch.bmm(self._q[row_slice].expand(b, -1, -1), keys)  # [b, rows, n_blocks]
+        if self._reach.is_open(rows, cols):
+            return found
+        allowed = self._allowed(row_slice, col_slice).view(len(rows), n_blocks, b).permute(2, 0, 1)
+        return found.masked_fill_(~allowed, -math.inf)
+
+    def without_removed_cells(self) -> "OneHead":
+        """The same head for reading with steps, where single removed cells do not count."""
+        if self.rule.removed is None:
+            return self
+        other = OneHead.__new__(OneHead)
+        other.__dict__.update(self.__dict__)
+        other.rule = replace(self.rule, removed=None)
+        return other
+
+    def _forbid(self, exponents: Tensor, rows: slice, cols: slice) -> Tensor:
+        row_range, col_range = range(self.n_queries)[rows], range(self.n_keys)[cols]
+        if not row_range or not col_range:
+            return exponents
+        around = range(row_range[0], row_range[-1] + 1), range(col_range[0], col_range[-1] + 1)
+        if self._reach.is_open(*around):
+            return exponents
+        return exponents.masked_fill_(~self._allowed(rows, cols), -math.inf)
+
+    def _allowed(self, rows: slice, cols: slice) -> Tensor:
+        allowed = self.rule.allowed(self.n_queries, self.n_keys, rows, cols, device=self._q.device)
+        return allowed[0, 0].to(self._q.device)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pooled:
+    """Some rows of a map, pooled: the largest exponents (−inf: nothing allowed), and those of each row."""
+
+    values: Tensor
+    row_peaks: Tensor
+
+    def weights(self) -> Tensor:
+        """The pooled weights, NaN where nothing is allowed."""
+        return torch.where(self.values.isneginf(), math.nan, self.values.exp())
+
+
+def strips(rows: range, b: int) -> Iterator[range]:
+    """The rows cut into strips of whole blocks (the last may be shorter)."""
+    n_rows = max(1, STRIP_ROWS // b) * b
+    for start in range(rows.start, rows.stop, n_rows):
+        yield range(start, min(start + n_rows, rows.stop))
+
+
+def pool_strip(head: OneHead, rows: range, cols: range, b: int) -> Pooled:
+    """One strip pooled to blocks of b × b cells, counted from the rectangle's corner."""
+    n_blocks = -(-len(cols) // b)
+    values = torch.full((-(-len(rows) // b), n_blocks), -math.inf, device=head.device)
+    row_peaks = torch.full((len(rows),), -math.inf, device=head.device)
+    for part, place in column_parts(head.reach(rows), cols, b):
+        if len(part) % b:
+            found = head.exponents(as_slice(rows), as_slice(part)).T[:, :, None]  # [columns, rows, 1]
+        else:
+            found = head.column_blocks(rows, part, b)  # [b, rows, blocks]
+        largest = found.amax(dim=0)  # [rows, blocks]
+        torch.maximum(row_peaks, largest.amax(dim=1), out=row_peaks)
+        values[:, place] = _pool_rows(largest, b)
+    return Pooled(values=values, row_peaks=row_peaks)
+
+
+def column_parts(reach: range, cols: range, b: int) -> Iterator[tuple[range, slice]]:
+    """The columns within reach, in parts of whole blocks and at last one of less; and their places."""
+    first = max(0, (max(reach.start, cols.start) - cols.start) // b)
+    stop = min(reach.stop, cols.stop)
+    n_whole = len(cols) // b
+    n_at_once = max(1, CHUNK_COLUMNS // b)
+    last = min(n_whole, -(-(stop - cols.start) // b))
+    for start in range(first, last, n_at_once):
+        end = min(start + n_at_once, last)
+        yield range(cols.start + start * b, cols.start + end * b), slice(start, end)
+    if stop > cols.start + n_whole * b:
+        yield range(cols.start + n_whole * b, cols.stop), slice(n_whole, n_whole + 1)
+
+
+def _pool_rows(values: Tensor, b: int) -> Tensor:
+    """[rows, blocks] to [⌈rows/b⌉, blocks]."""
+    n_whole = len(values) // b
+    whole = values[: n_whole * b].view(n_whole, b, values.shape[1])
+    found = whole.amax(dim=1)
+    if n_whole * b == len(values):
+        return found
+    return torch.cat([found, values[n_whole * b :].amax(dim=0, keepdim=True)])
+
+
+def as_slice(part: range) -> slice:
+    """The same rows or columns as a slice."""
+    return slice(part.start, part.stop)
+
+
+def _rule_of(rule: MaskRule, head: int) -> MaskRule:
+    pattern, removed = rule.pattern, rule.removed
+    if isinstance(pattern, Dense) and pattern.cells.shape[1] > 1:
+        pattern = Dense(cells=pattern.cells[:, head : head + 1])
+    elif isinstance(pattern, CentredWindow):
+        pattern = replace(pattern, centres=pattern.centres[:, head : head + 1])
+    if removed is not None:
+        cells = removed.cells[removed.cells[:, 0] == head].clone()
+        cells[:, 0] = 0
+        removed = replace(removed, cells=cells, n_heads=1) if len(cells) else None
+    return replace(rule, pattern=pattern, removed=removed)
+
+
+def _score_of(score: ScoreRule, head: int) -> ScoreRule:
+    bias = score.bias
+    one = slice(head, head + 1)
+    match bias:
+        case RelativeBias() if bias.values.shape[0] > 1:
+            bias = RelativeBias(values=bias.values[one])
+        case SlopeBias():
+            bias = SlopeBias(slopes=bias.slopes[one])
+        case SpanBias():
+            bias = SpanBias(values=bias.values[one])
+        case GateBias():
+            bias = GateBias(values=bias.values[one])
+        case CentredBias():
+            bias = CentredBias(values=bias.values[:, one])
+        case OffsetBias():
+            bias = OffsetBias(values=bias.values[:, one])
+        case DenseBias() if bias.cells.shape[1] > 1:
+            bias = DenseBias(cells=bias.cells[:, one])
+        case _:
+            pass
+    vector = None if score.vector is None else score.vector[one]
+    return replace(score, bias=bias, sinks=None, vector=vector)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class FoundEdges:
+    """See the module's legend; `n_all` counts allowed cells, `n_rows` rows that see a key, of all heads."""
+
+    weights: Tensor
+    heads: Tensor
+    queries: Tensor
+    keys: Tensor
+    n_all: int
+    n_rows: int
+
+    @property
+    def hidden(self) -> float:
+        """The share of the whole weight that is not among these; every row's weights sum to 1."""
+        return max(0.0, 1.0 - float(self.weights.sum()) / self.n_rows) if self.n_rows else 0.0
+
+
+class _Best:
+    """The `n` largest exponents seen so far, with their places."""
+
+    def __init__(self, n: int) -> None:
+        self.n = n
+        self.floor = math.log(FAINTEST)
+        self.values = torch.zeros(0)
+        self.places = torch.zeros(0, 3, dtype=torch.int64)
+
+    def take(self, found: Tensor, head: int, row: int, col: int) -> None:
+        """Look through one block whose corner is at (row, col)."""
+        i, j = (found >= self.floor).nonzero(as_tuple=True)
+        if not len(i):
+            return
+        values = found[i, j].cpu()
+        places = torch.stack([torch.full_like(i, head), i + row, j + col], dim=1).cpu()
+        self.values, self.places = torch.cat([self.values, values]), torch.cat([self.places, places])
+        if len(self.values) > 2 * self.n:
+            self.prune()
+
+    def prune(self) -> None:
+        """Keep the best `n` and look for nothing weaker from now on."""
+        n_kept = min(self.n, len(self.values))
+        self.values, kept = self.values.topk(n_kept)
+        self.places = self.places[kept]
+        if n_kept == self.n:
+            self.floor = max(self.floor, float(self.values[-1]))
+
+
+def strongest_edges(heads: Sequence[OneHead], n_edges: int) -> Iterator[float | FoundEdges]:
+    """The `n_edges` strongest weights of heads with the same tokens, last; before it, how far the work is."""
+    best = _Best(n_edges)
+    n_all = n_rows = done = 0
+    n_cells = max(1, sum(head.n_queries * head.n_keys for head in heads))
+    for index, head in enumerate(heads):
+        for rows in strips(range(head.n_queries), 1):
+            seen = torch.zeros(len(rows), dtype=torch.bool)
+            for part, _ in column_parts(head.reach(rows), range(head.n_keys), 1):
+                found = head.exponents(as_slice(rows), as_slice(part))
+                if head.is_open(rows, part):
+                    n_all += found.numel()
+                    seen[:] = True
+                else:
+                    allowed = found > -math.inf
+                    n_all += int(allowed.sum())
+                    seen |= allowed.any(dim=1).cpu()
+                best.take(found, index, rows.start, part.start)
+            n_rows += int(seen.sum())
+            done += len(rows) * head.n_keys
+            yield min(done / n_cells, 1.0)
+    best.prune()
+    order = best.values.argsort()
+    places = best.places[order]
+    yield FoundEdges(
+        weights=best.values[order].exp(),
+        heads=places[:, 0],
+        queries=places[:, 1],
+        keys=places[:, 2],
+        n_all=n_all,
+        n_rows=n_rows,
+    )
+
 
 FINEST_BLOCK = 8
 MAX_SIDE = 4096

@@ -24,14 +24,16 @@ from attnscope.records.tiles import MAX_WHOLE_CELLS, MapTile, Part, is_long
 from attnscope.records.tokens import COPYABLE, Token, Tokens
 from attnscope.table_text import html_table
 from attnscope.trace.check import merge_proofs
-from attnscope.trace.pooling import OneHead, pool_strip, strips
 from attnscope.trace.pyramid import (
     MAX_EXACT_CELLS,
+    OneHead,
     bytes_of,
     frozen_numbers,
     largest_weight,
+    pool_strip,
     sampled_grid,
     site_grid,
+    strips,
 )
 from attnscope.trace.record import SiteRecord, TextRecord
 from attnscope.trace.store import load_records, save_records

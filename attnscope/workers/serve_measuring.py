@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from attnscope.analysis.batches import Sample
+from attnscope.analysis.corpus import measure_parts
 from attnscope.analysis.corpus_texts import (
     Text,
     batch_tokens,
@@ -18,7 +19,6 @@ from attnscope.analysis.corpus_texts import (
     sample_texts,
 )
 from attnscope.analysis.gold_links import AlignedPair, read_gold_files
-from attnscope.analysis.measuring import measure_parts
 from attnscope.analysis.pruning_curve import CurveChoices, pruning_curves, removal_steps
 from attnscope.analysis.redundancy import HeadDivergences, head_pairs
 from attnscope.analysis.roles import head_card

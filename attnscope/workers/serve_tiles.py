@@ -31,16 +31,21 @@ from attnscope.records.tiles import (
     TileRequest,
     TileShown,
 )
-from attnscope.trace.pooling import FoundEdges, OneHead, as_slice, pool_strip, strips, strongest_edges
 from attnscope.trace.pyramid import (
+    FoundEdges,
+    OneHead,
     PyramidLevel,
+    as_slice,
     build_pyramid,
     build_thumbnail,
     bytes_of,
     has_enough,
     largest_weight,
+    pool_strip,
     sample_blocks,
     size_of,
+    strips,
+    strongest_edges,
     thumbnail_of,
 )
 from attnscope.trace.trace import Trace

@@ -10,8 +10,8 @@ from known_heads import KNOWN_WORDS, known_decoder
 from references import alignment_error_rate
 from tiny_models import tiny_model
 
+from attnscope.analysis.corpus import measure_texts
 from attnscope.analysis.gold_links import AlignedPair, aligned_pairs, read_links
-from attnscope.analysis.measuring import measure_texts
 from attnscope.analysis.metrics import head_alignment
 from attnscope.analysis.roles import find_roles, head_card
 from attnscope.analysis.syntax import measure_syntax

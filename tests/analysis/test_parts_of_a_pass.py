@@ -9,8 +9,8 @@ import pytest
 from tiny_models import tiny_model
 
 import attnscope as at
-from attnscope.analysis import corpus, measuring
-from attnscope.analysis.measuring import measure_parts
+from attnscope.analysis import corpus
+from attnscope.analysis.corpus import measure_parts
 from attnscope.analysis.syntax import measure_syntax
 from attnscope.cli.main import main
 from attnscope.conllu import Tree, TreeWord
@@ -77,7 +77,7 @@ def test_that_a_part_that_cannot_be_measured_becomes_a_note() -> None:
 
 
 def test_that_a_fault_comes_after_what_is_finished(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(measuring, "measure_syntax", broken)
+    monkeypatch.setattr(corpus, "measure_syntax", broken)
     seen: list[object] = []
     with pytest.raises(IndexError, match="made for this test"):
         seen.extend(measure_parts(tiny_model("decoder"), ["the cat sat"], trees=LONG))
@@ -115,7 +115,7 @@ def test_that_the_command_hands_over_the_measures_when_the_trees_fail(
     captured = capsys.readouterr()
     assert len(json.loads(captured.out)["heads"]) == 8
     assert "No relation occurs 20 times" in captured.err
-    monkeypatch.setattr(measuring, "measure_syntax", broken)
+    monkeypatch.setattr(corpus, "measure_syntax", broken)
     assert main([*asked, "--csv", str(tmp_path / "out.csv")]) == 1
     assert len(json.loads(capsys.readouterr().out)["heads"]) == 8
     assert (tmp_path / "out.csv").read_text(encoding="utf-8").count("\n") == 9

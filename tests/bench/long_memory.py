@@ -10,8 +10,7 @@ from pathlib import Path
 
 from attnscope.analysis.measures import measure
 from attnscope.models import load
-from attnscope.trace.pooling import OneHead
-from attnscope.trace.pyramid import build_pyramid
+from attnscope.trace.pyramid import OneHead, build_pyramid
 from bench.resident import MemoryWatch
 
 

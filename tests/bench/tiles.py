@@ -13,8 +13,7 @@ from attnscope.nn.scores import ScoreRule
 from attnscope.records.sites import HeadRef
 from attnscope.records.tiles import MapTile
 from attnscope.trace.check import SiteProof
-from attnscope.trace.pooling import OneHead
-from attnscope.trace.pyramid import build_pyramid
+from attnscope.trace.pyramid import OneHead, build_pyramid
 from attnscope.trace.record import SiteRecord
 from attnscope.workers.serve_tiles import HeadTiles
 from bench.child import told_by

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from attnscope.cli.interrupting import is_importing
+from attnscope.cli.terminal import is_importing
 
 PROGRAM = [sys.executable, "-m", "attnscope"]
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="shells close streams on POSIX only")

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 
 from attnscope.analysis.batches import build_batches
-from attnscope.analysis.measuring import measure_texts
+from attnscope.analysis.corpus import measure_texts
 from attnscope.analysis.model_adapter import own_subject, subject_of
 from attnscope.analysis.rollout import trace_levels
 from attnscope.errors import LoadError, UserError

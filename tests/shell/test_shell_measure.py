@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from tiny_models import tiny_model
 
+from attnscope.analysis.corpus import measure_texts
 from attnscope.analysis.induction_score import repeated_rows
-from attnscope.analysis.measuring import measure_texts
 from attnscope.cli import measure
 from attnscope.cli.main import main
 from attnscope.models import load

@@ -8,7 +8,7 @@ from long_records import KINDS, long_record
 
 from attnscope.nn.masks import MaskRule
 from attnscope.nn.patterns import Dense
-from attnscope.trace.pooling import OneHead, Reach
+from attnscope.trace.pyramid import OneHead, Reach
 
 pytestmark = pytest.mark.slow
 

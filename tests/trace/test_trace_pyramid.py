@@ -12,19 +12,22 @@ from long_records import KINDS, long_record
 
 from attnscope.records.maps import SiteGrid
 from attnscope.records.sites import HeadRef, Site
-from attnscope.trace.pooling import FoundEdges, OneHead, pool_strip, strongest_edges
 from attnscope.trace.pyramid import (
+    FoundEdges,
+    OneHead,
     PyramidLevel,
     build_pyramid,
     build_thumbnail,
     bytes_of,
     finest_block,
     grids_of_logs,
+    pool_strip,
     sample_blocks,
     sample_thumbnail,
     sampled_grid,
     site_grid,
     size_of,
+    strongest_edges,
     thumbnail_of,
 )
 from attnscope.trace.trace import tile_of

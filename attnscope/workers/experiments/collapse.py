@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from attnscope.analysis.rank import rank_collapse
 from attnscope.records.experiments import CollapseFinding, CollapseQuestion, ExperimentNews
-from attnscope.workers.experiments.experiment import GetModel, experiment_of_model
+from attnscope.workers.experiments import GetModel, experiment_of_model
 
 
 @experiment_of_model(CollapseQuestion)

@@ -28,7 +28,7 @@ from attnscope.records.experiments import (
     Reader,
 )
 from attnscope.training.tiny_models import IGNORED, VOCABULARY, draw_texts
-from attnscope.workers.experiments.experiment import experiment
+from attnscope.workers.experiments import experiment
 
 N_CONVOLUTIONS, DILATION = 4, 2
 """Layers of the convolution, each with its places twice as far apart as the one below."""

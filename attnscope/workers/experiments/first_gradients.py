@@ -30,7 +30,7 @@ from attnscope.records.experiments import (
     GradientQuestion,
     Place,
 )
-from attnscope.workers.experiments.experiment import experiment
+from attnscope.workers.experiments import experiment
 
 DEPTHS: tuple[int, ...] = (1, 2, 4, 6, 8, 12, 16, 24)
 _VOCABULARY, _BATCH, _N_TOKENS, _N_HEADS = 64, 8, 16, 4

@@ -29,7 +29,7 @@ from attnscope.text.tasks import Example, make_task
 from attnscope.training.data import Prepared, prepare
 from attnscope.training.objectives import loss_sum
 from attnscope.training.recipe import parse_recipe
-from attnscope.workers.experiments.experiment import experiment
+from attnscope.workers.experiments import experiment
 
 CountBleu = Callable[[Sequence[str], Sequence[str]], float]
 """BLEU of translations against their references."""

@@ -14,7 +14,7 @@ from attnscope.models import load
 from attnscope.records.experiments import ExperimentNews, ProbeFinding, ProbeLayer, ProbeQuestion
 from attnscope.text.labelled import TaggedText, read_tagged, tagged_example
 from attnscope.text.tasks import make_task
-from attnscope.workers.experiments.experiment import GetModel, experiment_of_model
+from attnscope.workers.experiments import GetModel, experiment_of_model
 
 PROBED = "stories-masked"
 _TASK = "tagging"

@@ -31,7 +31,7 @@ from attnscope.training.tiny_models import (
     mean_loss,
     tiny_decoder,
 )
-from attnscope.workers.experiments.experiment import experiment
+from attnscope.workers.experiments import experiment
 
 FURTHER, N_READ = 4, 64
 N_LAYERS, N_HEADS = 2, 4

@@ -34,7 +34,7 @@ from attnscope.records.experiments import (
     StepWay,
 )
 from attnscope.training.evaluation import autocast_of
-from attnscope.workers.experiments.experiment import experiment
+from attnscope.workers.experiments import experiment
 
 VOCABULARY = 32
 N_STEPS = 20

@@ -30,7 +30,7 @@ from attnscope.records.experiments import (
     StoreQuestion,
     StoreRow,
 )
-from attnscope.workers.experiments.experiment import experiment
+from attnscope.workers.experiments import experiment
 
 VOCABULARY, BATCH = 16, 8
 _N_TIMED = 3

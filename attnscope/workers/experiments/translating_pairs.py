@@ -23,7 +23,7 @@ from attnscope.records.experiments import (
 )
 from attnscope.records.outputs import WriteSettings
 from attnscope.text.corpora import is_held_out, read_pairs, sources_once
-from attnscope.workers.experiments.experiment import GetModel, experiment_of_model
+from attnscope.workers.experiments import GetModel, experiment_of_model
 
 TRANSLATOR = "english-french"
 WORDS_A_PART = 5

@@ -26,7 +26,7 @@ from attnscope.training.objectives import loss_sum, scored_logits
 from attnscope.training.parts import Recipe
 from attnscope.training.recipe import parse_recipe
 from attnscope.training.starting import first_module, read_start
-from attnscope.workers.experiments.experiment import experiment
+from attnscope.workers.experiments import experiment
 
 BATCH, N_HELD_OUT = 16, 256
 _RATE, _WARMUP_SHARE = 1e-3, 0.1

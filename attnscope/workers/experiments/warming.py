@@ -26,7 +26,7 @@ from attnscope.records.experiments import (
     WarmupRun,
 )
 from attnscope.training.tiny_models import BATCH, D_MODEL, draw_texts, mean_loss, tiny_decoder
-from attnscope.workers.experiments.experiment import experiment
+from attnscope.workers.experiments import experiment
 
 FIRST, LAST, N_BINS = -8.0, -1.0, 56
 """The histograms' range in log10 |Δθ|, and their number of bins."""

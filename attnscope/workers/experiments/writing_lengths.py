@@ -29,7 +29,7 @@ from attnscope.records.experiments import (
     WritingQuestion,
     WritingTask,
 )
-from attnscope.workers.experiments.experiment import experiment
+from attnscope.workers.experiments import experiment
 
 VOCABULARY, BEGIN, END = 16, 16, 17
 SHORTEST, FURTHER = 3, 1.5
