@@ -1,6 +1,6 @@
 """A made-up report on removed heads, for tests of what shows it."""
 
-from attnscope.records.pruning import ModelSize, PruningProof, PruningReport, SiteHeads, SpeedChange
+from attnscope.records.importance import ModelSize, PruningProof, PruningReport, SiteHeads, SpeedChange
 from attnscope.records.sites import Gates, HeadRef
 
 

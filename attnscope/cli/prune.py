@@ -11,7 +11,7 @@ from attnscope.cli.inputs import add_device_argument, open_model, parse_stack, r
 from attnscope.cli.terminal import one_line, say, say_json
 from attnscope.counting import plural
 from attnscope.errors import UserError
-from attnscope.records.pruning import ModelSize, PruningReport, SpeedChange
+from attnscope.records.importance import ModelSize, PruningReport, SpeedChange
 from attnscope.records.sites import Gates, HeadRef, Site, Stack, check_heads
 from attnscope.strict_json import as_object, read_json
 

@@ -19,8 +19,10 @@ from attnscope.paths import own_command
 from attnscope.records.runs import loss_unit
 
 if TYPE_CHECKING:
-    from attnscope.records.runs import RunSummary  # brings numpy, which --help need not wait for
-    from attnscope.records.sweeps import SweepRun
+    from attnscope.records.runs import (
+        RunSummary,  # brings numpy, which --help need not wait for
+        SweepRun,
+    )
     from attnscope.training.loop import TrainingRun
     from attnscope.training.recipe import Recipe
 
@@ -114,7 +116,7 @@ def add_sweep_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run_sweep(arguments: argparse.Namespace, overrides: Mapping[str, str]) -> int:
     """Train every combination; what an earlier call has finished is not done again."""
-    from attnscope.records.sweeps import parse_axes, sweep_runs
+    from attnscope.records.runs import parse_axes, sweep_runs
 
     runs = sweep_runs(parse_axes(arguments.sweep, arguments.seeds))
     sweep = _Sweep(arguments, overrides, runs)
@@ -169,7 +171,7 @@ class _Sweep:
 
     def best(self, runs: Sequence["SweepRun"]) -> tuple["SweepRun", ...]:
         """The runs that are worth going on with, told."""
-        from attnscope.records.sweeps import best_at, loss_at
+        from attnscope.records.runs import best_at, loss_at
 
         after = self._arguments.after
         by_folder = {str(self._out / run.name): run for run in runs}
@@ -182,7 +184,7 @@ class _Sweep:
 
     def tell_end(self, is_whole: bool) -> int:
         """The table of all runs, or JSON; gives the exit code."""
-        from attnscope.records.sweeps import seed_spreads
+        from attnscope.records.runs import seed_spreads
 
         summaries = self._summaries()
         spreads = seed_spreads(summaries)

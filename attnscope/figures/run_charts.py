@@ -7,8 +7,7 @@ from functools import reduce
 import numpy as np
 
 from attnscope.records.charts import Chart, ChartField, Series
-from attnscope.records.runs import UPDATE_BINS, InspectionHistory, Numbers, RunSummary, loss_unit
-from attnscope.records.sweeps import seed_groups
+from attnscope.records.runs import UPDATE_BINS, InspectionHistory, Numbers, RunSummary, loss_unit, seed_groups
 from attnscope.viewmodels.training.overlaid_curves import (
     CurveLine,
     Drawing,

@@ -42,9 +42,9 @@ from attnscope.nn.kept_heads import HeadLayout, build_layout
 from attnscope.nn.long_work import stop_if_unwanted
 from attnscope.nn.masks import MaskRule
 from attnscope.nn.patterns import Intervals
-from attnscope.nn.recall import Segments
 from attnscope.nn.scores import Bias, RelativeBias, SlopeBias
 from attnscope.nn.scoring import PlainScoring, Rotary, Scoring, SpanChoice
+from attnscope.nn.self_masks import Segments
 from attnscope.records.sites import SiteKey, Stack
 from attnscope.schemes.masks import MASKS
 from attnscope.schemes.norms import NORMS

@@ -2,18 +2,103 @@
 
 What a query sees under each of them stands in `schemes/masks`, how random blocks are drawn in `patterns.py`.
 A decoder's rule is causal besides, but for the prefix. Nothing here is of the size of a map.
+
+Segment recurrence: each layer reads its own segment and remembers tokens before it (Dai et al. 2019).
+
+    symbol   meaning                                                              shape
+    L, M     tokens of a segment, and tokens remembered from before it            numbers
+    h        what a layer reads                                                   [B, T, d_model]
+    SG       what its argument is, without a gradient
+    k, v     of [SG(h of the M tokens before the segment); h of the segment]      [B, K, M + L, D]
+
+Section 3.2: keys and values of a segment come from both parts, queries from the segment alone. All segments
+of a text are read by one pass: the numbers are those of the whole text under a mask (`Segments.seen`), so
+that maps are of whole texts, and while a model learns the segments are laid into the batch, where the memory
+has no gradient. Letters: B batch, H heads, K key-value heads, T tokens, S segments, D d_head.
 """
 
 from dataclasses import dataclass, field
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from attnscope.nn.config import ModelConfig
 from attnscope.nn.masks import MaskRule, build_rule
 from attnscope.nn.patterns import Intervals, Pattern, Sparse, draw_earlier_links, draw_links
-from attnscope.nn.recall import Segments
+from attnscope.nn.scores import Bias, RelativeBias
 from attnscope.schemes.masks import MASKS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Segments:
+    """`size` is L, at least 1, and `memory` is M, 0 where nothing is remembered."""
+
+    size: int
+    memory: int
+
+    def seen(self, n_queries: int, n_keys: int, device: torch.device | None = None) -> Intervals:
+        """Which keys a query sees, causality left aside; the queries are the last of the keys."""
+        place = torch.arange(n_keys - n_queries, n_keys, device=device)[None]
+        start = torch.div(place, self.size, rounding_mode="floor") * self.size
+        last = (start + self.size - 1).clamp(max=n_keys - 1)
+        return Intervals(first=(start - self.memory).clamp(min=0), last=last)
+
+    def count(self, n_tokens: int) -> int:
+        """How many cells of a square map are open, causality left aside."""
+        seen = self.seen(n_tokens, n_tokens)
+        return int((seen.last - seen.first + 1).sum())
+
+    def fold(
+        self,
+        of_segment: tuple[Tensor, Tensor, Tensor],
+        of_memory: tuple[Tensor, Tensor],
+        rule: MaskRule,
+        bias: Bias | None,
+    ) -> tuple[tuple[Tensor, Tensor, Tensor], MaskRule, Bias | None]:
+        """Queries, keys and values of a text [B, ·, T, D] as S texts of a segment each, with rule and bias.
+
+        `of_memory` are keys and values again, without a gradient into the stream. Queries become
+        [B · S, H, L, D], keys and values [B · S, K, M + L, D]; M is cut to what can stand before the last
+        segment.
+        """
+        q, k, v = of_segment
+        n_tokens = q.shape[2]
+        n_segments = -(-n_tokens // self.size)
+        memory = min(self.memory, (n_segments - 1) * self.size)
+        short = n_segments * self.size - n_tokens
+        parts = [self._windows(x, 0, short) for x in (q, k, v)]
+        if memory:
+            before = [self._windows(x, memory, short) for x in of_memory]
+            parts[1:] = [torch.cat(two, dim=2) for two in zip(before, parts[1:], strict=True)]
+        valid = rule.key_valid
+        valid = torch.ones(len(q), n_tokens, dtype=torch.bool, device=q.device) if valid is None else valid
+        valid = F.pad(valid, (memory, short)).unfold(1, memory + self.size, self.size).flatten(0, 1)
+        return (
+            (parts[0], parts[1], parts[2]),
+            MaskRule(is_causal=rule.is_causal, key_valid=valid),
+            self._near(bias, n_tokens, memory, short),
+        )
+
+    def unfold(self, out: Tensor, n_texts: int, n_tokens: int) -> Tensor:
+        """What the segments gave [B · S, H, L, D] as of whole texts, [B, H, T, D]."""
+        parts = out.view(n_texts, -1, *out.shape[1:]).transpose(1, 2)  # [B, H, S, L, D]
+        return parts.flatten(2, 3)[:, :, :n_tokens]
+
+    def _windows(self, x: Tensor, memory: int, short: int) -> Tensor:
+        """The tokens of each segment, or with a `memory` those before it, [B · S, ·, L or M, D]."""
+        width, n_segments = memory or self.size, (x.shape[2] + short) // self.size
+        windows = F.pad(x, (0, 0, memory, short)).unfold(2, width, self.size)[:, :, :n_segments]
+        return windows.permute(0, 2, 1, 4, 3).flatten(0, 1)  # from [B, ·, S, D, width]
+
+    def _near(self, bias: Bias | None, n_tokens: int, memory: int, short: int) -> Bias | None:
+        """The bias of one segment and what it remembers; one by slopes is the same for any call."""
+        if not isinstance(bias, RelativeBias):
+            return bias
+        values = F.pad(bias.values, (short, short))  # distances that only padding has
+        first = n_tokens + short - self.size - memory
+        return RelativeBias(values=values[:, first : first + memory + 2 * self.size - 1])
+
 
 _NO_LINKS = torch.zeros(0, 0, dtype=torch.int64)
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from attnscope.errors import UserError
 from attnscope.models.pruning import Pruned, pruning, shapes_of
 from attnscope.models.recording.opening import open_source
+from attnscope.records.importance import ForgetPruned, PrunedSaved, PruningTried, SavePruned, TryPruning
 from attnscope.records.masks import MAX_SHOWN, edges_from_text, read_edge_list
 from attnscope.records.messages import (
     OPEN_MODEL,
@@ -17,7 +18,6 @@ from attnscope.records.messages import (
     SaveModel,
     TextOpened,
 )
-from attnscope.records.pruning import ForgetPruned, PrunedSaved, PruningTried, SavePruned, TryPruning
 from attnscope.records.requests import Reply
 from attnscope.text.corpora import TextOfFile, read_text_file
 from attnscope.workers.desk import Desk, serves

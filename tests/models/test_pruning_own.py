@@ -24,7 +24,7 @@ from attnscope.models.pruning.prune import (
 )
 from attnscope.nn.cache import KeyValueCache
 from attnscope.nn.config import count_parameters
-from attnscope.records.pruning import PruningProof, PruningReport
+from attnscope.records.importance import PruningProof, PruningReport
 from attnscope.records.sites import Gates, HeadRef
 from attnscope.trace import load_trace
 

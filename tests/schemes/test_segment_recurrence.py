@@ -13,9 +13,8 @@ from tiny_models import SENTENCE, tiny_model
 from attnscope.errors import RecipeError
 from attnscope.models.cost import own_cost
 from attnscope.nn.config import ModelConfig
-from attnscope.nn.recall import Segments
 from attnscope.nn.scores import RelativeBias
-from attnscope.nn.self_masks import build_self_mask
+from attnscope.nn.self_masks import Segments, build_self_mask
 from attnscope.schemes.positions import POSITIONS
 from attnscope.schemes.positions.transformer_xl import relative_sinusoids
 from attnscope.schemes.scores import SCORES

@@ -16,8 +16,17 @@ from attnscope import paths
 from attnscope.cli import train as command
 from attnscope.errors import RecipeError, UserError
 from attnscope.figures.run_charts import seed_chart
-from attnscope.records.runs import Finished, RunLines, RunSummary, Saved
-from attnscope.records.sweeps import best_at, loss_at, parse_axes, seed_spreads, sweep_runs
+from attnscope.records.runs import (
+    Finished,
+    RunLines,
+    RunSummary,
+    Saved,
+    best_at,
+    loss_at,
+    parse_axes,
+    seed_spreads,
+    sweep_runs,
+)
 from attnscope.training.run import read_run
 
 _NONE = RunLines(steps=np.empty(0), values=np.empty(0))

@@ -5,8 +5,7 @@ import dataclasses
 from pruning_samples import GATES, REPORT
 from told import names_told
 
-from attnscope.records.messages import Failed, Progress
-from attnscope.records.pruning import (
+from attnscope.records.importance import (
     ForgetPruned,
     ModelSize,
     PrunedSaved,
@@ -15,6 +14,7 @@ from attnscope.records.pruning import (
     SpeedChange,
     TryPruning,
 )
+from attnscope.records.messages import Failed, Progress
 from attnscope.records.sites import Gates
 from attnscope.viewmodels.heads.pruning import (
     PruningState,

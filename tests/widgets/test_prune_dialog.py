@@ -7,8 +7,8 @@ from pruning_samples import GATES, REPORT
 from PySide6.QtWidgets import QWidget
 from session_samples import Desk, ref
 
+from attnscope.records.importance import ForgetPruned, PrunedSaved, PruningTried, SavePruned, TryPruning
 from attnscope.records.messages import Failed, LoadModel
-from attnscope.records.pruning import ForgetPruned, PrunedSaved, PruningTried, SavePruned, TryPruning
 from attnscope.viewmodels.heads.pruning import PruningState
 from attnscope.viewmodels.query import Requests
 from attnscope.viewmodels.view_state import ViewState

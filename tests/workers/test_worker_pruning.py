@@ -6,8 +6,8 @@ import pytest
 from worker_tools import WORDS, ask
 
 from attnscope.models import load
+from attnscope.records.importance import ForgetPruned, PrunedSaved, PruningTried, SavePruned, TryPruning
 from attnscope.records.messages import Failed, LoadModel, Progress
-from attnscope.records.pruning import ForgetPruned, PrunedSaved, PruningTried, SavePruned, TryPruning
 from attnscope.records.sites import Gates, HeadRef
 from attnscope.workers.handlers import Engine
 

@@ -10,9 +10,9 @@ from pytestqt.qtbot import QtBot
 from session_samples import Desk, gates_off, ref
 
 from attnscope.nn.long_work import stoppable
+from attnscope.records.importance import PruningTried, TryPruning
 from attnscope.records.messages import Failed, LoadModel, ModelLoaded, Reply, Traced, TraceText
 from attnscope.records.outputs import OutputWritten
-from attnscope.records.pruning import PruningTried, TryPruning
 from attnscope.viewmodels.heads.pruning import PruningState
 from attnscope.viewmodels.labs.experiments import ExperimentsState
 from attnscope.viewmodels.query import Requests

@@ -47,7 +47,7 @@ from attnscope.models.families.heads import (
 )
 from attnscope.models.huggingface.network import HuggingFaceNetwork
 from attnscope.models.network import Network
-from attnscope.records.pruning import ModelSize, PruneShape, SiteHeads
+from attnscope.records.importance import ModelSize, PruneShape, SiteHeads
 from attnscope.records.sites import Gates, HeadRef, Site, SiteKey, check_heads
 from attnscope.strict_json import as_object, read_json
 

@@ -46,7 +46,7 @@ from attnscope.nn.config import ModelConfig, count_parameters
 from attnscope.nn.kept_heads import HeadLayout, KeptHeads, site_name
 from attnscope.nn.long_work import stop_if_unwanted
 from attnscope.nn.own_module import OwnModule
-from attnscope.records.pruning import (
+from attnscope.records.importance import (
     MAX_RELATIVE_DIFFERENCE,
     ModelSize,
     PruneShape,

@@ -1,6 +1,6 @@
 """Segments that remember the one before, Transformer-XL's recurrence (Dai et al. 2019, section 3.2).
 
-Each layer reads what the layer below made of the segment before, without a gradient (`nn/recall.py`).
+Each layer reads what the layer below made of the segment before, without a gradient (`nn/self_masks.py`).
 """
 
 from collections.abc import Iterator

@@ -6,8 +6,7 @@ from typing import Literal
 from psygnal import Signal, SignalGroup
 
 from attnscope.counting import bytes_text, plural, with_sign
-from attnscope.records.messages import Failed, Progress
-from attnscope.records.pruning import (
+from attnscope.records.importance import (
     ForgetPruned,
     ModelSize,
     PrunedSaved,
@@ -18,6 +17,7 @@ from attnscope.records.pruning import (
     SpeedChange,
     TryPruning,
 )
+from attnscope.records.messages import Failed, Progress
 from attnscope.records.requests import Reply
 from attnscope.records.sites import NO_GATES, STACKS, Gates, HeadRef, SiteKey
 from attnscope.viewmodels.query import Requests

@@ -14,7 +14,7 @@ from attnscope import paths
 from attnscope.errors import LoadError, RecipeError
 from attnscope.files import replace_file
 from attnscope.outside import read_outside
-from attnscope.records.sweeps import MAX_RUNS, SweepRun, parse_axes, sweep_runs
+from attnscope.records.runs import MAX_RUNS, SweepRun, parse_axes, sweep_runs
 from attnscope.strict_toml import read_toml_text
 from attnscope.viewmodels.new_folder import place_problem
 from attnscope.viewmodels.training.recipe_text import read_recipe_text

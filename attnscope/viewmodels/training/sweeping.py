@@ -23,7 +23,7 @@ from attnscope.errors import LoadError, UserError
 from attnscope.files import replace_file
 from attnscope.outside import read_outside
 from attnscope.records.plans import Plan
-from attnscope.records.sweeps import SEED, SweepRun
+from attnscope.records.runs import SEED, SweepRun
 from attnscope.viewmodels.training.recipe_text import fresh_folder, recipe_value, with_recipe_value
 from attnscope.viewmodels.training.state import TrainingState
 from attnscope.viewmodels.training.sweep_wish import (

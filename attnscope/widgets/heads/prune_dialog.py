@@ -18,7 +18,7 @@ from PySide6.QtWidgets import (
 )
 
 from attnscope.figures.style import type_px
-from attnscope.records.pruning import PruneShape
+from attnscope.records.importance import PruneShape
 from attnscope.viewmodels.heads.pruning import (
     PruningState,
     folded_sentence,

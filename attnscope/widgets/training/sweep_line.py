@@ -16,7 +16,7 @@ from PySide6.QtWidgets import (
 
 from attnscope.errors import UserError
 from attnscope.figures.style import type_px
-from attnscope.records.sweeps import MAX_RUNS, SEED
+from attnscope.records.runs import MAX_RUNS, SEED
 from attnscope.viewmodels.training.recipe_differences import settings_of
 from attnscope.viewmodels.training.sweep_wish import SweepWish
 from attnscope.viewmodels.training.sweeping import SweepState
