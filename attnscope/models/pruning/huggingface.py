@@ -421,7 +421,7 @@ def _card(network: Network, sites: tuple[SiteHeads, ...]) -> str:
 def _stored_dtype(source: Path) -> str | None:
     """The 16-bit type in which the model is kept on disk; None when it has 32 bits, or nobody knows."""
     try:
-        values = as_object(read_json(source / "config.json"), what="its configuration")
+        values = as_object(read_json(source / "config.json", has_infinity=True), what="its configuration")
     except LoadError:
         return None
     name = values.get("dtype") or values.get("torch_dtype")
