@@ -94,9 +94,9 @@ if TYPE_CHECKING:
     from attnscope.errors import LoadError as LoadError
     from attnscope.errors import SaveError as SaveError
     from attnscope.errors import UserError as UserError
-    from attnscope.figures.composing import panels as panels
     from attnscope.figures.figure import Figure as Figure
     from attnscope.figures.figure import figure as figure
+    from attnscope.figures.figure import panels as panels
     from attnscope.figures.spec import Caption as Caption
     from attnscope.figures.spec import FigureOrigin as FigureOrigin
     from attnscope.lab_drawing import lab as lab
@@ -204,7 +204,7 @@ _HOMES = {
     "load_trace": "attnscope.trace.trace",
     "measure": "attnscope.analysis.measures",
     "measure_texts": "attnscope.analysis.corpus",
-    "panels": "attnscope.figures.composing",
+    "panels": "attnscope.figures.figure",
     "picture": "attnscope.models.pictures",
     "graph_figure": "attnscope.drawing",
     "positions_figure": "attnscope.drawing",

@@ -12,8 +12,8 @@ from attnscope.counting import plural
 from attnscope.errors import UserError, of_wrong_kind
 from attnscope.figures.figure import Figure, draw_wanted, ensure_gui, on_page
 from attnscope.figures.figure_file import SavedFigure, read_figure_file
-from attnscope.figures.inside_layout import paper_height_mm
 from attnscope.figures.page import PageOptions, PaperOptions
+from attnscope.figures.paint_inside import paper_height_mm
 from attnscope.figures.plain import plain_text, shorten
 from attnscope.figures.run_charts import PARTS, scaling_charts, seed_chart, shown_charts
 from attnscope.figures.spec import PAGE_MM, Caption, FigureSpec
@@ -35,9 +35,8 @@ from attnscope.training import read_run
 from attnscope.training.summaries import find_runs, read_runs, short_names
 from attnscope.viewmodels.causes.inside_words import Step
 from attnscope.viewmodels.training.overlaid_curves import Drawing, Quantity, ShownRun
-from attnscope.viewmodels.training.recipe_differences import settings_of
-from attnscope.viewmodels.training.run_axes import RunAxis
-from attnscope.viewmodels.training.run_curves import RunCurves
+from attnscope.viewmodels.training.recipe_text import settings_of
+from attnscope.viewmodels.training.run_curves import RunAxis, RunCurves
 from attnscope.viewmodels.training.scaling import MIN_POINTS
 
 _SMOOTHING = 0.9

@@ -13,7 +13,7 @@ from attnscope.files import replace_file
 from attnscope.records.runs import RunLines
 from attnscope.strict_json import json_text
 from attnscope.training.summaries import read_runs, thinned
-from attnscope.viewmodels.training.kept_sweep import SWEEPS, kept_sweep_path
+from attnscope.viewmodels.training.scaling import SWEEPS, kept_sweep_path
 
 _N_POINTS = 50
 

@@ -282,7 +282,7 @@ def add_panel_arguments(parser: argparse.ArgumentParser) -> None:
 
 def draw_panels(arguments: argparse.Namespace) -> "tuple[Figure, str]":
     """The page of all panels and a word on its self-checks; raises UserError naming the panel at fault."""
-    from attnscope.figures.composing import joint_caption, panels
+    from attnscope.figures.figure import joint_caption, panels
 
     wishes = wished_panels(arguments)
     reader = _Reader(arguments)
@@ -417,7 +417,7 @@ def _grid_stack(words: str, sites: "tuple[Site, ...]") -> "Stack":
 
 def _titles(wishes: "tuple[PanelWish, ...]", drawn: "list[Figure]") -> tuple[str, ...]:
     """Each panel's own title, or what tells it apart."""
-    from attnscope.figures.composing import telling_titles
+    from attnscope.figures.figure import telling_titles
 
     told = telling_titles([made.spec for made in drawn])
     return tuple(wish.own.get("title", words) for wish, words in zip(wishes, told, strict=True))

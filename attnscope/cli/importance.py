@@ -52,7 +52,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 
 def run(arguments: argparse.Namespace) -> int:
     """Score, print, write."""
-    from attnscope.figures.pruning_charts import importance_chart
+    from attnscope.figures.head_charts import importance_chart
 
     idle = sorted(given_options(arguments) & _idle_options(arguments.ranking))
     if idle:
@@ -93,7 +93,7 @@ def _idle_options(ranking: str) -> set[str]:
 
 def table_of_scores(found: Importance) -> str:
     """The heads, most important first, with their intervals, and what the numbers count."""
-    from attnscope.figures.pruning_charts import score_unit
+    from attnscope.figures.head_charts import score_unit
 
     lines = [f"{'head':<16}{'value':>12}{'low':>12}{'high':>12}"]
     for score in sorted(found.scores, key=lambda one: -one.value):

@@ -9,11 +9,18 @@ from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPen
 
 from attnscope.counting import fixed
 from attnscope.figures.colours import Palette, argb, difference_map, lut, lut_argb
-from attnscope.figures.picture_blend import COLOUR_SHARE, blended_pixels, pixel_words
+from attnscope.figures.paint_picture import COLOUR_SHARE, blended_pixels, pixel_words
 from attnscope.figures.plain import plain_piece
-from attnscope.figures.raster import FIRST_COLOUR, Codes, cells_image, image_from_words, image_size
+from attnscope.figures.raster import (
+    FIRST_COLOUR,
+    Codes,
+    cells_image,
+    has_vector_cells,
+    image_from_words,
+    image_size,
+    paint_vector_cells,
+)
 from attnscope.figures.style import NORMAL_PX, SMALL_PX, font, text_width, type_px
-from attnscope.figures.vector_cells import has_vector_cells, paint_vector_cells
 from attnscope.records.charts import CellMap
 
 _MAX_NAME_PX = 72.0

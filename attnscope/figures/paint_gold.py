@@ -9,8 +9,7 @@ from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QPainter, QPen, QPolygonF
 
 from attnscope.figures.map_layout import MapLayout
-from attnscope.figures.paint_tiles import part_rect
-from attnscope.figures.tile_layout import TileLayout
+from attnscope.figures.paint_tiles import TileLayout, part_rect
 from attnscope.records.word_tables import GoldCell
 from attnscope.viewmodels.maps.map_window import MapWindow
 

@@ -15,14 +15,15 @@ from attnscope.figures.raster import (
     cells_image,
     code_colours,
     codes_from_grid,
+    has_vector_cells,
     image_from_codes,
     image_from_words,
     image_size,
     is_vector,
+    paint_vector_cells,
     resample,
 )
 from attnscope.figures.style import SMALL_PX, MapStyle, font, text_width, type_px
-from attnscope.figures.vector_cells import has_vector_cells, paint_vector_cells
 from attnscope.records.maps import SiteGrid
 from attnscope.records.sites import NO_GATES, Gates, HeadRef
 

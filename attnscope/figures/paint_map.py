@@ -18,7 +18,9 @@ from attnscope.figures.raster import (
     MapCodes,
     cells_image,
     code_colours,
+    has_vector_cells,
     image_size,
+    paint_vector_cells,
 )
 from attnscope.figures.style import (
     LARGE_PX,
@@ -41,7 +43,6 @@ from attnscope.figures.token_axis import (
     paint_columns,
     paint_rows,
 )
-from attnscope.figures.vector_cells import has_vector_cells, paint_vector_cells
 from attnscope.records.maps import HeadMap
 from attnscope.records.sites import gate_note
 

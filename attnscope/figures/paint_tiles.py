@@ -5,19 +5,75 @@ least one device pixel wide, so that placing without smoothing never drops one.
 """
 
 from collections.abc import Hashable
+from dataclasses import dataclass, replace
 
 import numpy as np
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QBrush, QColor, QImage, QPainter, QPen, QPixmap
 
+from attnscope.figures import colour_bar
 from attnscope.figures.colour_bar import ColourBar, paint_colour_bar, weight_ticks
 from attnscope.figures.colours import Palette, ink_on, lut
+from attnscope.figures.map_layout import MARGIN_PX, TITLE_PX
 from attnscope.figures.paint_map import weight_text
 from attnscope.figures.raster import FIRST_COLOUR, code_colours
 from attnscope.figures.style import LARGE_PX, SMALL_PX, MapStyle, font, text_width, type_px
-from attnscope.figures.tile_layout import TileLayout
+from attnscope.figures.token_axis import AxisLabels, Span, axis_names, column_turn, paint_columns, paint_rows
+from attnscope.records.sites import Gates, gate_note
 from attnscope.records.tiles import MapTile
-from attnscope.viewmodels.maps.map_window import MapWindow
+from attnscope.records.tokens import Token
+from attnscope.viewmodels.maps.map_window import MapWindow, Mark, ruler_marks, widest_text, window_on
+
+TICK_PX = 5.0
+PIECE_STEP_PX = 10.6
+"""Tokens are labelled with their pieces when they are at least this far apart."""
+_PIECE_ROOM_PX = 62.0
+_COLUMN_ROOM_PX = 52.0
+_GAP_PX = 18.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TileLayout:
+    """The rectangles of one long map; pieces stand next to the cells, numbers outside of them."""
+
+    cells: QRectF
+    bar: QRectF
+    title: QRectF
+    corner: QRectF
+    piece_room: float
+    column_room: float
+
+    def local(self, position: QPointF) -> tuple[float, float]:
+        """A position relative to the cells' corner."""
+        return position.x() - self.cells.left(), position.y() - self.cells.top()
+
+
+def tile_layout(rect: QRectF, n_queries: int, n_keys: int, *, has_pieces: bool = True) -> TileLayout:
+    """Lay a long map out in `rect`; the cells take all the room that is left.
+
+    `has_pieces` False leaves no room for pieces, for a figure that shows none.
+    """
+    inner = rect.adjusted(MARGIN_PX, MARGIN_PX, -MARGIN_PX, -MARGIN_PX)
+    number_room = text_width(widest_text(max(n_queries, n_keys))) + TICK_PX + 6
+    piece_room, column_room = type_px(_PIECE_ROOM_PX), type_px(_COLUMN_ROOM_PX)
+    if not has_pieces:
+        piece_room, column_room = type_px(10), 0.0
+    left = inner.left() + number_room + piece_room
+    top = inner.top() + TITLE_PX + type_px(14) + TICK_PX + column_room
+    right = inner.right() - colour_bar.WIDTH_PX - _GAP_PX
+    cells = QRectF(
+        round(left), round(top), max(24.0, round(right - left)), max(24.0, round(inner.bottom() - top))
+    )
+    side = min(left - inner.left() - type_px(46), top - inner.top() - TITLE_PX - type_px(19))
+    return TileLayout(
+        cells=cells,
+        bar=QRectF(cells.right() + _GAP_PX, cells.top(), colour_bar.WIDTH_PX, cells.height()),
+        title=QRectF(inner.left(), inner.top(), inner.width(), TITLE_PX),
+        corner=QRectF(round(inner.left()), round(inner.top() + TITLE_PX), round(side), round(side)),
+        piece_room=piece_room,
+        column_room=column_room,
+    )
+
 
 _HATCH_PX = 7
 _VALUE_STEP_PX = 58.0
@@ -257,3 +313,183 @@ def _hatch_brush(palette: Palette) -> QBrush:
         for i in range(n):
             painter.drawPoint(i, n - 1 - i)
     return QBrush(picture)
+
+
+Lit = tuple[int | None, int | None]
+
+
+def paint_rulers(
+    painter: QPainter,
+    layout: TileLayout,
+    window: MapWindow,
+    queries: tuple[Token, ...],
+    keys: tuple[Token, ...],
+    *,
+    palette: Palette,
+    lit: Lit = (None, None),
+) -> None:
+    """Draw both rulers; `lit` is the query and the key whose pieces are marked."""
+    painter.save()
+    painter.setFont(font(SMALL_PX))
+    _paint_query_ruler(painter, layout, window, queries, palette, lit[0])
+    _paint_key_ruler(painter, layout, window, keys, palette, lit[1])
+    painter.restore()
+
+
+def _paint_query_ruler(
+    painter: QPainter,
+    layout: TileLayout,
+    window: MapWindow,
+    tokens: tuple[Token, ...],
+    palette: Palette,
+    lit: int | None,
+) -> None:
+    cells, step, start = layout.cells, window.step[1], window.offset_px[1]
+    length = min(cells.height() - start, (window.n_queries - window.y) * step)
+    has_pieces = step >= type_px(PIECE_STEP_PX)
+    right = cells.left() - 2 - (layout.piece_room if has_pieces else 0.0)
+    painter.setPen(QPen(QColor(palette.muted), 1.0))
+    low = layout.corner.bottom() + 4
+    for mark in ruler_marks(
+        first=window.y, step_px=step, length_px=length, n=window.n_queries, room_px=type_px(40)
+    ):
+        y = cells.top() + start + mark.place_px
+        painter.setPen(QPen(QColor(palette.muted if mark.is_major else palette.line), 1.0))
+        painter.drawLine(QPointF(right - _tick_px(mark), y), QPointF(right, y))
+        if mark.is_major and y > low - type_px(4):
+            width = text_width(mark.text)
+            painter.setPen(QColor(palette.muted))
+            painter.drawText(QPointF(right - TICK_PX - 3 - width, y + type_px(4)), mark.text)
+    if has_pieces:
+        span = _span(cells.top() + start, window.y, step, cells.top(), cells.bottom(), len(tokens))
+        labels = AxisLabels(tokens=tokens, span=span, width=layout.piece_room - 12, highlight=lit)
+        paint_rows(painter, labels, cells.left() - 5, palette)
+
+
+def _paint_key_ruler(
+    painter: QPainter,
+    layout: TileLayout,
+    window: MapWindow,
+    tokens: tuple[Token, ...],
+    palette: Palette,
+    lit: int | None,
+) -> None:
+    cells, step, start = layout.cells, window.step[0], window.offset_px[0]
+    length = min(cells.width() - start, (window.n_keys - window.x) * step)
+    has_pieces = step >= type_px(PIECE_STEP_PX)
+    bottom = cells.top() - 2 - (layout.column_room if has_pieces else 0.0)
+    room = text_width(widest_text(window.n_keys)) + 16
+    for mark in ruler_marks(first=window.x, step_px=step, length_px=length, n=window.n_keys, room_px=room):
+        x = cells.left() + start + mark.place_px
+        painter.setPen(QPen(QColor(palette.muted if mark.is_major else palette.line), 1.0))
+        painter.drawLine(QPointF(x, bottom - _tick_px(mark)), QPointF(x, bottom))
+        if mark.is_major:
+            width = text_width(mark.text)
+            painter.setPen(QColor(palette.muted))
+            left = max(cells.left() - 8, min(x - width / 2, cells.right() - width))
+            painter.drawText(QPointF(left, bottom - TICK_PX - 3), mark.text)
+    if has_pieces:
+        span = _span(cells.left() + start, window.x, step, cells.left(), cells.right(), len(tokens))
+        shown = tuple(tokens[i] for i in span.visible())
+        turn = column_turn(shown, step)
+        painter.save()
+        painter.setClipRect(
+            QRectF(cells.left(), bottom, cells.width() + layout.column_room, cells.top() - bottom)
+        )
+        width = layout.column_room - 8 if turn == 90 else layout.column_room * 1.2
+        labels = AxisLabels(tokens=tokens, span=span, width=width, highlight=lit)
+        paint_columns(painter, labels, cells.top() - 5, turn, palette)
+        painter.restore()
+
+
+def paint_ruler_names(
+    painter: QPainter, layout: TileLayout, window: MapWindow, names: tuple[str, str], palette: Palette
+) -> None:
+    """Say which axis is which, where each begins."""
+    key_name, query_name = names
+    painter.setFont(font(SMALL_PX))
+    painter.setPen(QColor(palette.muted))
+    has_pieces = window.step[0] >= type_px(PIECE_STEP_PX)
+    bottom = layout.cells.top() - 2 - (layout.column_room if has_pieces else 0.0)
+    right = layout.cells.left() - 12
+    painter.drawText(QPointF(right - text_width(key_name), bottom - TICK_PX - 3), key_name)
+    left = right - text_width(query_name) if has_pieces else layout.corner.left()
+    painter.drawText(QPointF(left, layout.cells.top() - 6), query_name)
+
+
+def _tick_px(mark: Mark) -> float:
+    return TICK_PX if mark.is_major else TICK_PX / 2
+
+
+def _span(begin: float, first: float, step: float, low: float, high: float, n: int) -> Span:
+    return Span(origin=begin - first * step, step=step, low=low, high=high, n=n)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MapPart:
+    """A part of a map too long to be held whole: its tile, and the tokens of the whole map."""
+
+    tile: MapTile
+    queries: tuple[Token, ...]
+    keys: tuple[Token, ...]
+
+    @property
+    def is_whole(self) -> bool:
+        return self.tile.rows == (0, len(self.queries)) and self.tile.cols == (0, len(self.keys))
+
+
+def paint_map_part(
+    painter: QPainter, rect: QRectF, part: MapPart, *, style: MapStyle, palette: Palette, gates: Gates
+) -> None:
+    """Draw the part of a long map that its tile holds, as large as it fits into `rect`."""
+    tile = part.tile
+    layout, window = part_layout(rect, part)
+    painter.save()
+    images = TileImages()
+    paint_tiles(
+        painter, layout, window, (tile,), images, style=style, palette=palette, head_peak=tile.head_peak
+    )
+    painter.setRenderHint(QPainter.RenderHint.Antialiasing, True)
+    paint_cell_values(painter, layout, window, tile, style=style, head_peak=tile.head_peak)
+    paint_rulers(painter, layout, window, part.queries, part.keys, palette=palette)
+    paint_ruler_names(painter, layout, window, axis_names(part.queries, style), palette)
+    gated = gate_note(gates.value(tile.head))
+    words = f"{tile.head.stack}{gated} · {part_size(part)} · {tile.sentence}"
+    paint_tile_title(painter, layout, tile.head.label, words, palette)
+    has_masked = bool((tile.levels == 0).any())
+    paint_tile_bar(painter, layout, style, palette, tile.head_peak, masked=has_masked)
+    painter.restore()
+
+
+def part_layout(rect: QRectF, part: MapPart) -> tuple[TileLayout, MapWindow]:
+    """Where everything lies: room for pieces only where there are some, the bar beside the map."""
+    n_queries, n_keys = len(part.queries), len(part.keys)
+    layout = tile_layout(rect, n_queries, n_keys)
+    window = part_window(part, layout.cells)
+    if min(window.step) < PIECE_STEP_PX:
+        layout = tile_layout(rect, n_queries, n_keys, has_pieces=False)
+        window = part_window(part, layout.cells)
+    cells = QRectF(layout.cells.left(), layout.cells.top(), window.width_px, window.height_px)
+    spare = layout.cells.width() - cells.width()
+    return replace(layout, cells=cells, bar=layout.bar.translated(-spare, 0)), window
+
+
+def part_window(part: MapPart, cells: QRectF) -> MapWindow:
+    """The window that shows just the tile's rows and columns in the cells' rectangle."""
+    return window_on(
+        n_queries=len(part.queries),
+        n_keys=len(part.keys),
+        rows=part.tile.rows,
+        cols=part.tile.cols,
+        width_px=cells.width(),
+        height_px=cells.height(),
+    )
+
+
+def part_size(part: MapPart) -> str:
+    """The size of the whole map, and which part of it is shown."""
+    whole = f"{len(part.queries):,} × {len(part.keys):,}"
+    (top, bottom), (left, right) = part.tile.rows, part.tile.cols
+    if (top, left, bottom, right) == (0, 0, len(part.queries), len(part.keys)):
+        return whole
+    return f"queries {top:,}–{bottom - 1:,}, keys {left:,}–{right - 1:,} of {whole}"

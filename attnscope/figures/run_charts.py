@@ -16,8 +16,8 @@ from attnscope.viewmodels.training.overlaid_curves import (
     lines_of,
     unit_of_losses,
 )
-from attnscope.viewmodels.training.recipe_differences import told_apart
-from attnscope.viewmodels.training.run_axes import AXES
+from attnscope.viewmodels.training.recipe_text import told_apart
+from attnscope.viewmodels.training.run_curves import AXES
 from attnscope.viewmodels.training.run_inspections import typical_updates
 from attnscope.viewmodels.training.scaling import (
     PUBLISHED_BY,

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from attnscope.errors import UserError
-from attnscope.figures.paint_part import MapPart
+from attnscope.figures.paint_tiles import MapPart
 from attnscope.records.axes import Rows, row_labels, written_after
 from attnscope.records.interventions import Interventions
 from attnscope.records.maps import HeadMap, SiteGrid

@@ -10,9 +10,8 @@ from attnscope.records.experiments import Finding, Question
 from attnscope.records.messages import ModelLoaded, Ready
 from attnscope.records.requests import Reply, Request
 from attnscope.viewmodels.asking import AskState
-from attnscope.viewmodels.causes.across_layers import AcrossState
+from attnscope.viewmodels.causes.across_layers import AcrossState, GraphState
 from attnscope.viewmodels.causes.attributing import AttributingState
-from attnscope.viewmodels.causes.graph import GraphState
 from attnscope.viewmodels.causes.inside import InsideState
 from attnscope.viewmodels.causes.layer_lens import LensState
 from attnscope.viewmodels.causes.patching import PatchingState

@@ -1,13 +1,35 @@
-"""Everything that can be done from the menus, as one table: name, text, place, shortcut."""
+"""Everything that can be done from the menus, as one table; what can be done now, and why the rest cannot."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from PySide6.QtGui import QAction, QKeySequence
 from PySide6.QtWidgets import QWidget
 
-from attnscope.widgets.possible import allow
+from attnscope.records.axes import written_after
+from attnscope.viewmodels.maps.aggregation import segments_of
+from attnscope.viewmodels.maps.aspect import PLAIN
+from attnscope.viewmodels.session.state import Session
+
+_TIP = "own tip"
+
+
+def allow(action: QAction, why_not: str = "", *, tip: str = "") -> None:
+    """Let an action be done, or grey it and have its tips say `why_not`; `tip` is another tip of its own.
+
+    The reason stands in the tooltip, in the status bar while the entry of a menu is chosen, and in the
+    command palette.
+    """
+    own = tip or action.property(_TIP) or action.toolTip()
+    said = why_not or own
+    if (action.isEnabled(), action.toolTip(), action.statusTip()) != (not why_not, said, said):
+        action.setEnabled(not why_not)
+        action.setToolTip(said)
+        action.setStatusTip(said)
+    if action.property(_TIP) != own:
+        action.setProperty(_TIP, own)
+
 
 Menu = Literal["File", "Edit", "View", "Model", "Window", "Help", ""]
 MENUS: tuple[Menu, ...] = ("File", "Edit", "View", "Model", "Window", "Help")
@@ -378,3 +400,42 @@ def _without_argument(handler: Callable[[], None]) -> Callable[[], None]:
         handler()
 
     return run
+
+
+def aspect_handlers(session: Session) -> Mapping[str, Callable[[], None]]:
+    """One handler for each action about the aspect."""
+
+    def renormalise() -> None:
+        session.set_aspect(replace(session.aspect, is_renormalised=not session.aspect.is_renormalised))
+
+    def by_word() -> None:
+        if not (session.aspect.is_by_word or has_words(session)):
+            session.notices.say("A picture has patches, not words.")
+            return
+        session.set_aspect(replace(session.aspect, is_by_word=not session.aspect.is_by_word))
+
+    def plain() -> None:
+        session.set_aspect(PLAIN)
+
+    return {
+        "renormalise": renormalise,
+        "by-word": by_word,
+        "plain-maps": plain,
+    }
+
+
+def writes(session: Session) -> bool:
+    """Whether the rows of the shown stack write: they can be called after what is written or read there."""
+    traced, stack = session.traced, session.stack
+    return traced is not None and stack is not None and written_after(stack, traced.target) is not None
+
+
+def has_words(session: Session) -> bool:
+    """Whether what the model reads has words: a picture has none."""
+    return session.model is None or session.model.reads != "picture"
+
+
+def has_two_texts(session: Session) -> bool:
+    """Whether the shown maps are of two texts that the model reads as one."""
+    own = next((m for m in session.maps.raw if m.head == session.primary), None)
+    return own is not None and all(segments_of(side) is not None for side in (own.queries, own.keys))

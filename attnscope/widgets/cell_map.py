@@ -7,8 +7,7 @@ from PySide6.QtCore import QEvent, QPointF, QRectF, Qt, Signal
 from PySide6.QtGui import QKeyEvent, QMouseEvent, QPainter, QWheelEvent
 
 from attnscope.figures.map_layout import MapLayout, whole_view
-from attnscope.widgets.map_widget import MapWidget
-from attnscope.widgets.panning import ARROWS, ZOOM_KEYS, zoom_factor
+from attnscope.widgets.map_widget import ARROWS, ZOOM_KEYS, MapWidget, zoom_factor
 
 # The part of a map that is looked at, in cells (x counts keys, y queries), as it is zoomed and moved.
 

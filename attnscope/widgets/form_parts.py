@@ -1,28 +1,52 @@
-"""Small pieces that pages and panels are put together from."""
+"""Small pieces that pages and panels are put together from: rows that wrap, choices, tabs, sliders."""
 
-from collections.abc import Iterable
+import itertools
+import sys
+from collections.abc import Iterable, Mapping
 from typing import TypeVar
 
-from PySide6.QtCore import QPointF, QRectF, QSize, Qt
-from PySide6.QtGui import QColor, QFont, QFontDatabase, QIcon, QPainter, QPaintEvent, QPixmap, QPolygonF
+from PySide6.QtCore import QPoint, QPointF, QRect, QRectF, QSize, Qt, Signal
+from PySide6.QtGui import (
+    QAction,
+    QActionGroup,
+    QColor,
+    QFont,
+    QFontDatabase,
+    QIcon,
+    QMouseEvent,
+    QPainter,
+    QPaintEvent,
+    QPixmap,
+    QPolygonF,
+)
 from PySide6.QtWidgets import (
     QAbstractItemView,
     QAbstractSpinBox,
     QBoxLayout,
+    QButtonGroup,
     QComboBox,
+    QFrame,
     QHBoxLayout,
     QLayout,
+    QLayoutItem,
+    QMenu,
     QScrollArea,
+    QSlider,
+    QSplitter,
+    QStackedWidget,
     QStyle,
     QStyleOptionComboBox,
+    QStyleOptionSlider,
     QStylePainter,
     QTableView,
+    QToolButton,
     QVBoxLayout,
     QWidget,
 )
 
-from attnscope.figures.style import type_px
-from attnscope.widgets.labels import named
+from attnscope.figures.style import text_width, type_px
+from attnscope.widgets.labels import named, tool_button
+from attnscope.widgets.theme import Dressed
 
 _COMBO_MARGIN_PX = 4
 _INSET_PX = 7.0
@@ -149,3 +173,302 @@ def monospaced_font(size_px: int = 12) -> QFont:
     font = QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont)
     font.setPixelSize(size_px)
     return font
+
+
+class FlowRow(QLayout):
+    """Widgets beside each other at their own sizes, broken into lines like words.
+
+    Those added after `add_stretch` stand at the right of the line they come to, as long as those before
+    them leave room. The lines follow from the width alone, so the layout never feeds on itself.
+    """
+
+    def __init__(self, *widgets: QWidget, spacing: int = 8, line_spacing: int = 4) -> None:
+        super().__init__()
+        self._items: list[QLayoutItem] = []
+        self._line_spacing = line_spacing
+        self._first_right = sys.maxsize  # of those at the right; there are none yet
+        self.setSpacing(spacing)
+        self.setContentsMargins(0, 0, 0, 0)
+        for widget in widgets:
+            self.addWidget(widget)
+
+    def add_stretch(self) -> None:
+        """Put what is added from now on at the right."""
+        self._first_right = len(self._items)
+
+    def addItem(self, item: QLayoutItem) -> None:
+        self._items.append(item)
+
+    def count(self) -> int:
+        return len(self._items)
+
+    def itemAt(self, index: int) -> QLayoutItem | None:
+        return self._items[index] if 0 <= index < len(self._items) else None
+
+    def takeAt(self, index: int) -> QLayoutItem | None:
+        if not 0 <= index < len(self._items):
+            return None
+        if index < self._first_right:
+            self._first_right -= 1
+        return self._items.pop(index)
+
+    def expandingDirections(self) -> Qt.Orientation:
+        return Qt.Orientation(0)
+
+    def hasHeightForWidth(self) -> bool:
+        return True
+
+    def heightForWidth(self, width: int) -> int:
+        margins = self.contentsMargins()
+        lines = self._lines(width - margins.left() - margins.right())
+        heights = [max(item.sizeHint().height() for _place, item in line) for line in lines]
+        between = self._line_spacing * max(len(lines) - 1, 0)
+        return sum(heights) + between + margins.top() + margins.bottom()
+
+    def sizeHint(self) -> QSize:
+        shown = [item.sizeHint() for item in self._items if not item.isEmpty()]
+        width = sum(size.width() for size in shown) + self.spacing() * max(len(shown) - 1, 0)
+        return self._framed(width, max((size.height() for size in shown), default=0))
+
+    def minimumSize(self) -> QSize:
+        shown = [item.minimumSize() for item in self._items if not item.isEmpty()]
+        widest = max((size.width() for size in shown), default=0)
+        return self._framed(widest, max((size.height() for size in shown), default=0))
+
+    def setGeometry(self, rect: QRect) -> None:
+        super().setGeometry(rect)
+        inner = rect.marginsRemoved(self.contentsMargins())
+        top = inner.top()
+        for line in self._lines(inner.width()):
+            height = max(item.sizeHint().height() for _place, item in line)
+            for (left, width), item in line:
+                own = item.sizeHint().height()
+                place = QPoint(inner.left() + left, top + (height - own) // 2)
+                item.setGeometry(QRect(place, QSize(width, own)))
+            top += height + self._line_spacing
+
+    def _framed(self, width: int, height: int) -> QSize:
+        margins = self.contentsMargins()
+        return QSize(
+            width + margins.left() + margins.right(),
+            height + margins.top() + margins.bottom(),
+        )
+
+    def _lines(self, room: int) -> list[list[tuple[tuple[int, int], QLayoutItem]]]:
+        """The lines; of each item where it begins and how wide it is."""
+        lines: list[list[tuple[int, QLayoutItem]]] = []
+        used = 0
+        for index, item in enumerate(self._items):
+            if item.isEmpty():
+                continue
+            width = item.sizeHint().width()
+            if not lines or used + self.spacing() + width > room:
+                lines.append([])
+                used = 0
+            used += width + (self.spacing() if lines[-1] else 0)
+            lines[-1].append((index, item))
+        return [self._placed(line, room) for line in lines]
+
+    def _placed(
+        self, line: list[tuple[int, QLayoutItem]], room: int
+    ) -> list[tuple[tuple[int, int], QLayoutItem]]:
+        widths = [min(item.sizeHint().width(), room) for _index, item in line]
+        free = max(room - sum(widths) - self.spacing() * (len(line) - 1), 0)
+        starts = itertools.accumulate(widths[:-1], lambda at, width: at + width + self.spacing(), initial=0)
+        return [
+            ((start + (free if index >= self._first_right else 0), width), item)
+            for start, width, (index, item) in zip(starts, widths, line, strict=True)
+        ]
+
+
+def together(*widgets: QWidget, spacing: int = 4) -> QWidget:
+    """Widgets that stay beside each other in one line of a FlowRow."""
+    group = QWidget()
+    row(*widgets, on=group, spacing=spacing)
+    return group
+
+
+class ChoiceButton(QToolButton):
+    """One of several choices; `chosen` carries the key that the person took. No title: an icon alone."""
+
+    chosen = Signal(str)
+
+    def __init__(
+        self, title: str, name: str, choices: Mapping[str, str], parent: QWidget | None = None
+    ) -> None:
+        super().__init__(parent)
+        self._title, self._choices = title, dict(choices)
+        self.setAccessibleName(name)
+        self.setToolTip(name)
+        self.setProperty("role", "flat")
+        self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+        self.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
+        menu = QMenu(self)
+        group = QActionGroup(self)
+        self._actions: dict[str, QAction] = {}
+        for key, text in self._choices.items():
+            # Made here and not by the menu: an action of the menu's own is forgotten by the binding when a
+            # widget around it goes from one window to another.
+            action = QAction(text.replace("&", "&&"), menu, checkable=True)
+            menu.addAction(action)
+            action.setData(key)
+            group.addAction(action)
+            self._actions[key] = action
+        menu.triggered.connect(self._on_triggered)
+        self.setMenu(menu)
+        self.show_choice("")
+
+    def show_choice(self, key: str) -> None:
+        """Show which choice holds; an unknown one shows none."""
+        for name, action in self._actions.items():
+            action.setChecked(name == key)
+        short = _SHORT.get(key, self._choices.get(key, ""))
+        words = f"{self._title}: {short} ▾" if short else f"{self._title} ▾"
+        self.setText(words if self._title else "")
+
+    def _on_triggered(self, action: QAction) -> None:
+        self.chosen.emit(str(action.data()))
+
+
+_SHORT = {
+    "fixed": "0–1",
+    "head": "per head",
+    "row": "per row",
+    "none": "one",
+    "mean": "mean",
+    "max": "largest",
+    "sum": "sum",
+    "selection": "selection",
+    "layer": "layer",
+    "stack": "stack",
+    "nothing": "all",
+    "first": "no first",
+    "special": "no special",
+    "both": "no first, special",
+    "weight:0": "all",
+    "pairs": "pieces, in pairs",
+    "pieces": "same pieces",
+    "position": "by position",
+    "every": "all heads",
+    "unit": "±1",
+}
+
+
+class JumpSlider(QSlider):
+    """Qt's slider moves a page towards a click; this one moves its handle under it."""
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:
+        if event.button() == Qt.MouseButton.LeftButton and self.orientation() == Qt.Orientation.Horizontal:
+            option = QStyleOptionSlider()
+            self.initStyleOption(option)
+            groove, handle = (
+                self.style().subControlRect(QStyle.ComplexControl.CC_Slider, option, part, self)
+                for part in (QStyle.SubControl.SC_SliderGroove, QStyle.SubControl.SC_SliderHandle)
+            )
+            if not handle.contains(event.position().toPoint()):
+                self.setSliderPosition(
+                    QStyle.sliderValueFromPosition(
+                        self.minimum(),
+                        self.maximum(),
+                        round(event.position().x()) - groove.x() - handle.width() // 2,
+                        groove.width() - handle.width(),
+                        option.upsideDown,
+                    )
+                )
+        super().mousePressEvent(event)  # the handle is under the hand now: a drag goes on from here
+
+
+_BESIDE_PX = 5
+
+
+class SideTabs(Dressed):
+    """Tabs, in two rows where one is too narrow, and the chosen panel below; a single panel has no tabs.
+
+    `is_narrow` makes the tabs small, for many of them in a side panel. `shown` is emitted when another
+    panel comes to the front.
+    """
+
+    shown = Signal()
+
+    def __init__(self, *, is_narrow: bool = False) -> None:
+        super().__init__()
+        self._role = "side-tab" if is_narrow else "tab"
+        self.tabs: dict[str, QToolButton] = {}
+        self._pages = QStackedWidget()
+        self._pages.currentChanged.connect(lambda _index: self.shown.emit())
+        self._group = QButtonGroup(self)
+        self._bar = QWidget()
+        self._row = FlowRow(spacing=0, line_spacing=0)
+        self._row.setContentsMargins(4 if is_narrow else 8, 4, 4 if is_narrow else 8, 0)
+        self._bar.setLayout(self._row)
+        # However low the window, the tabs stay whole: the panels scroll.
+        self._pages.setMinimumHeight(1)
+        column(self._bar, (self._pages, 1), on=self, spacing=0)
+        self._bar.setVisible(False)
+
+    def add(self, name: str, panel: QWidget, *, label: str = "", tip: str = "") -> None:
+        """Add a panel after the others; `name` is its name in files, `label` what the tab says if other."""
+        tab = tool_button(label or name, label or name, role=self._role, is_checkable=True)
+        if tip:
+            tab.setToolTip(tip)
+        self._row.addWidget(tab)
+        if self.tabs:
+            self.setTabOrder(list(self.tabs.values())[-1], tab)  # before what the panels hold
+        page = _scrolling(panel)
+        self._group.addButton(tab, self._pages.addWidget(page))
+        self.tabs[name] = tab
+        tab.clicked.connect(lambda: self._pages.setCurrentWidget(page))
+        tab.setChecked(len(self.tabs) == 1)
+        self._bar.setVisible(len(self.tabs) > 1)
+        self.dress()
+
+    def dress(self) -> None:
+        """Little beside the names of small tabs: as much as tells one from the next."""
+        if self._role == "side-tab":
+            for tab in self.tabs.values():
+                tab.setFixedWidth(round(text_width(tab.text()) + type_px(_BESIDE_PX)))
+
+    def show_panel(self, name: str) -> None:
+        """Bring a panel to the front."""
+        self.tabs[name].click()
+
+    def show_bar(self, is_shown: bool) -> None:
+        """Show the row of tabs, or only the panel at the front."""
+        self._bar.setVisible(is_shown and len(self.tabs) > 1)
+
+    def is_shown(self, name: str) -> bool:
+        """Whether a panel is at the front."""
+        return name in self.tabs and self.tabs[name].isChecked()
+
+
+def _scrolling(panel: QWidget) -> QScrollArea:
+    """The panel whole, scrolled where there is less height than it needs."""
+    area = QScrollArea(widgetResizable=True)
+    area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+    area.setFrameShape(QFrame.Shape.NoFrame)
+    area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+    area.setWidget(panel)
+    panel.setAutoFillBackground(False)  # setWidget turns it on
+    return area
+
+
+class FoldedSizes:
+    """Keeps the sizes of `splitters` once, until they are given back; those never shown are left alone."""
+
+    def __init__(self, splitters: Iterable[QSplitter]) -> None:
+        self._splitters = tuple(splitters)
+        self._kept: dict[QSplitter, list[int]] | None = None
+
+    def keep(self) -> None:
+        """Remember where they stand, unless that is done."""
+        if self._kept is None:
+            was_shown = Qt.WidgetAttribute.WA_WState_Created
+            self._kept = {s: s.sizes() for s in self._splitters if s.testAttribute(was_shown)}
+
+    def give_back(self) -> bool:
+        """Let them stand as they stood; nothing when that is not known. Whether it was."""
+        is_known = bool(self._kept)
+        for splitter, sizes in (self._kept or {}).items():
+            splitter.setSizes(sizes)
+        self._kept = None
+        return is_known

@@ -12,8 +12,7 @@ from attnscope.viewmodels.palette import Item
 from attnscope.viewmodels.session.gating import every_head
 from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.view_state import COLOUR_MAP_NAMES, LINES, SCALES, THEME_NAMES, Page, ViewState
-from attnscope.widgets.actions import ACTIONS
-from attnscope.widgets.aspect_steps import has_two_texts, writes
+from attnscope.widgets.actions import ACTIONS, has_two_texts, writes
 
 _MAX_HEADS = 6000
 

@@ -7,9 +7,8 @@ from PySide6.QtWidgets import QApplication, QCheckBox
 
 from attnscope.app import make_application
 from attnscope.viewmodels.training.overlaid_curves import ShownRun
-from attnscope.viewmodels.training.run_axes import AXES, Axis, RunAxis
-from attnscope.viewmodels.training.run_curves import RunCurves
-from attnscope.widgets.choice_button import ChoiceButton
+from attnscope.viewmodels.training.run_curves import AXES, Axis, RunAxis, RunCurves
+from attnscope.widgets.form_parts import ChoiceButton
 from attnscope.widgets.training.curves_view import CurvesView
 from bench.frames import measure_frames, show_and_wait
 from bench.report import Measurement

@@ -57,7 +57,7 @@ from attnscope.training.saving import ResumeState, load_state, save_state
 from attnscope.training.summaries import read_news
 from attnscope.training.threads import NAME, PRECISION_NAME, kept_way, settled_precision
 from attnscope.viewmodels.session.file import SavedSession, Setting, read_session, session_bytes
-from attnscope.viewmodels.training.sweep_wish import RECIPE_FILE, SweepWish, keep_wish, read_unfinished
+from attnscope.viewmodels.training.sweeping import RECIPE_FILE, SweepWish, keep_wish, read_unfinished
 
 pytestmark = pytest.mark.slow
 

@@ -15,10 +15,9 @@ from attnscope.figures.caption import caption_lines
 from attnscope.figures.export import render
 from attnscope.figures.figure import Figure
 from attnscope.figures.figure_file import kept_as_json, kept_from_json
-from attnscope.figures.graph_layout import graph_layout
 from attnscope.figures.numbers import csv_bytes, npz_bytes
 from attnscope.figures.page import sized
-from attnscope.figures.paint_graph import inputs_share_words
+from attnscope.figures.paint_graph import graph_layout, inputs_share_words
 from attnscope.figures.spec import Caption, FigureSpec
 from attnscope.figures.views.graph import GraphFigure
 from attnscope.records.tokens import Token

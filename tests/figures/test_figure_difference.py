@@ -14,11 +14,9 @@ from attnscope.errors import UserError
 from attnscope.figures import export
 from attnscope.figures.caption import caption_lines
 from attnscope.figures.colours import DARK, LIGHT, difference_map, lightness, lut
-from attnscope.figures.difference_codes import GAP, difference_codes
-from attnscope.figures.difference_layout import difference_layout
 from attnscope.figures.figure import figure
 from attnscope.figures.paint_changes import by_change, changes_layout, paint_changes
-from attnscope.figures.paint_difference import paint_difference
+from attnscope.figures.paint_difference import GAP, difference_codes, difference_layout, paint_difference
 from attnscope.figures.paint_grid import GridMarks
 from attnscope.figures.raster import FIRST_COLOUR, NO_DATA, NOT_ALLOWED
 from attnscope.figures.style import MapStyle, text_width

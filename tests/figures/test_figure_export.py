@@ -22,7 +22,7 @@ from attnscope.figures.colours import LIGHT, lut
 from attnscope.figures.figure import Figure, figure
 from attnscope.figures.map_layout import map_layout
 from attnscope.figures.numbers import first_lines
-from attnscope.figures.paint_part import MapPart
+from attnscope.figures.paint_tiles import MapPart
 from attnscope.figures.raster import code_colours, codes_from_weights
 from attnscope.figures.shown_maps import as_drawn
 from attnscope.figures.spec import FigureSpec

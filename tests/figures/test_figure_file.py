@@ -20,7 +20,7 @@ from attnscope.figures.figure_file import (
     what_to_keep,
 )
 from attnscope.figures.file_names import target_of
-from attnscope.figures.paint_part import MapPart
+from attnscope.figures.paint_tiles import MapPart
 from attnscope.figures.spec import FigureOrigin, FigureSpec
 from attnscope.figures.style import MapStyle
 from attnscope.figures.views import VIEWS

@@ -14,8 +14,8 @@ from PySide6.QtCore import QRectF
 from attnscope.errors import LoadError, UserError
 from attnscope.figures import export
 from attnscope.figures.caption import caption_lines
-from attnscope.figures.composing import panels as compose
 from attnscope.figures.figure import Figure
+from attnscope.figures.figure import panels as compose
 from attnscope.figures.figure_file import figure_file_bytes, figure_from_bytes
 from attnscope.figures.map_layout import map_layout
 from attnscope.figures.numbers import csv_bytes, npz_bytes

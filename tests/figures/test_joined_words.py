@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 from figure_samples import head_map, spec
 
-from attnscope.figures.composing import joint_caption, telling_titles
+from attnscope.figures.figure import joint_caption, telling_titles
 from attnscope.figures.spec import Caption
 from attnscope.records.sites import Gates, HeadRef
 

@@ -8,7 +8,7 @@ from pytestqt.qtbot import QtBot
 
 from attnscope.figures.paint_formula import set_formula
 from attnscope.widgets.form_parts import column
-from attnscope.widgets.formula_label import FormulaLabel
+from attnscope.widgets.formulas import FormulaLabel
 
 pytestmark = pytest.mark.qt
 

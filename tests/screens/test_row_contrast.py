@@ -27,7 +27,7 @@ from attnscope.widgets.labs.tokenizers_view import TokenizersView
 from attnscope.widgets.theme import apply_theme, palette_for
 from attnscope.widgets.training.cost_bar import CostDialog
 from attnscope.widgets.training.sweep_line import SweepDialog
-from attnscope.widgets.window.right_edge import RightEdge
+from attnscope.widgets.window.edge_panels import RightEdge
 
 pytestmark = [pytest.mark.qt, pytest.mark.slow]
 

@@ -12,8 +12,8 @@ from attnscope import from_arrays
 from attnscope.cli.main import main
 from attnscope.records.interventions import MakeUniform
 from attnscope.records.sites import Gates, HeadRef
-from attnscope.viewmodels.compare.scripts import ShownComparison, comparison_command, comparison_script
 from attnscope.viewmodels.compare.sides import SideWish
+from attnscope.viewmodels.session.scripts import ShownComparison, comparison_command, comparison_script
 
 HEAD = HeadRef(stack="cross", layer=1, head=1)
 

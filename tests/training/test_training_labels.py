@@ -15,8 +15,7 @@ from attnscope.training.distributed import rows_of
 from attnscope.training.objectives import loss_and_hits
 from attnscope.training.summaries import read_runs
 from attnscope.viewmodels.training.overlaid_curves import Drawing, ShownRun
-from attnscope.viewmodels.training.run_axes import RunAxis
-from attnscope.viewmodels.training.run_curves import RunCurves
+from attnscope.viewmodels.training.run_curves import RunAxis, RunCurves
 
 RECIPE = """
 [model]

@@ -14,8 +14,8 @@ from attnscope.records.tokens import Token
 from attnscope.records.word_tables import AlignmentShown, GoldCell, GoldFiles, GoldPair, ShowAlignment
 from attnscope.viewmodels.heads.aligning import AligningState
 from attnscope.viewmodels.heads.columns import statement_of, with_alignment
+from attnscope.viewmodels.maps.aggregation import cell_of_words
 from attnscope.viewmodels.maps.aspect import Aspect
-from attnscope.viewmodels.maps.word_map import cell_of_words
 from attnscope.viewmodels.query import Requests
 
 

@@ -11,11 +11,16 @@ from attnscope.errors import UserError
 from attnscope.figures.views.grid import weights_of_grid
 from attnscope.records.maps import HeadMap, SelfCheck
 from attnscope.records.tokens import Token, Tokens
-from attnscope.viewmodels.maps.aggregation import grid_through, map_through
+from attnscope.viewmodels.maps.aggregation import (
+    grid_through,
+    hidden_keys,
+    map_through,
+    without_keys,
+    word_weights,
+    words_of_tokens,
+)
 from attnscope.viewmodels.maps.aspect import PLAIN, Aspect, blend_name, blended_heads
-from attnscope.viewmodels.maps.renormalising import hidden_keys, without_keys
 from attnscope.viewmodels.maps.shown_maps import shown_tokens
-from attnscope.viewmodels.maps.word_map import word_weights, words_of_tokens
 
 PIECES = tokens("<s>", "un", "~believ", "~able", "cat", "</s>")
 

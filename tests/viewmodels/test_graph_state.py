@@ -7,8 +7,7 @@ from told import names_told
 
 from attnscope.records.influence import AttentionGraph, GraphEdge, GraphShown, ShowGraph
 from attnscope.records.messages import Failed
-from attnscope.viewmodels.causes.across_layers import AcrossState
-from attnscope.viewmodels.causes.graph import GraphState, node_words
+from attnscope.viewmodels.causes.across_layers import AcrossState, GraphState, node_words
 from attnscope.viewmodels.query import Requests
 
 

@@ -7,8 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attnscope.viewmodels.maps.axis_ruler import mark_step, ruler_marks, widest_text
-from attnscope.viewmodels.maps.map_window import MAX_STEP_PX, MapWindow, window_on
+from attnscope.viewmodels.maps.map_window import (
+    MAX_STEP_PX,
+    MapWindow,
+    mark_step,
+    ruler_marks,
+    widest_text,
+    window_on,
+)
 
 MILLION = 1_048_576
 

@@ -10,8 +10,7 @@ from attnscope.records.masks import UseMask, mask_of
 from attnscope.records.messages import ModelLoaded
 from attnscope.records.tokens import Token
 from attnscope.viewmodels.session.file import SavedSession, session_bytes, session_from_bytes
-from attnscope.viewmodels.session.mask_presets import PRESETS, graph_text, preset_cells, sentences_of
-from attnscope.viewmodels.session.masking import MaskState
+from attnscope.viewmodels.session.masking import PRESETS, MaskState, graph_text, preset_cells, sentences_of
 from attnscope.viewmodels.session.scripts import Shown, command_line, python_script
 
 

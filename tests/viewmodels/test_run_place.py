@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from attnscope import paths
-from attnscope.viewmodels.training.recipe_draft import RecipeDraft
+from attnscope.viewmodels.training.recipe_text import RecipeDraft
 from attnscope.viewmodels.training.state import RunPlace
 
 

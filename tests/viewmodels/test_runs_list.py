@@ -26,14 +26,14 @@ from attnscope.viewmodels.query import Requests
 from attnscope.viewmodels.training.overlaid_curves import Drawing, lines_of, value_at
 from attnscope.viewmodels.training.plan_words import rate_words
 from attnscope.viewmodels.training.preset_recipe import take_preset
-from attnscope.viewmodels.training.recipe_differences import (
+from attnscope.viewmodels.training.recipe_text import (
     csv_of_table,
     differing_keys,
     is_match,
     settings_of,
+    with_model,
 )
-from attnscope.viewmodels.training.recipe_text import with_model
-from attnscope.viewmodels.training.run_rows import RunRow, sorted_rows
+from attnscope.viewmodels.training.runs_list import RunRow, sorted_rows
 from attnscope.viewmodels.training.state import TrainingState
 
 sys.path.append(str(Path(__file__).parent))

@@ -7,7 +7,7 @@ import pytest
 
 from attnscope.figures.run_charts import scaling_charts
 from attnscope.records.runs import RunLines, RunSummary
-from attnscope.viewmodels.training.recipe_differences import told_apart
+from attnscope.viewmodels.training.recipe_text import told_apart
 from attnscope.viewmodels.training.scaling import (
     SCALES,
     PowerLaw,

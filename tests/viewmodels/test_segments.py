@@ -10,11 +10,10 @@ from attnscope.figures.raster import NO_DATA, NOT_ALLOWED, codes_from_grid
 from attnscope.records.maps import HeadMap, SiteGrid
 from attnscope.records.sites import Site
 from attnscope.records.tokens import Token
-from attnscope.viewmodels.maps.aggregation import grid_through, map_through
+from attnscope.viewmodels.maps.aggregation import block_note, grid_through, map_through, segments_of
 from attnscope.viewmodels.maps.aspect import BLOCKS, Aspect, Block
-from attnscope.viewmodels.maps.segments import block_note, segments_of
 from attnscope.viewmodels.view_state import ViewState
-from attnscope.widgets.aspect_steps import has_two_texts
+from attnscope.widgets.actions import has_two_texts
 from attnscope.widgets.offers import choice_offers
 
 SEP = Token(id=3, piece="[SEP]", is_special=True)

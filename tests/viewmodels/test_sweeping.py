@@ -15,8 +15,14 @@ from attnscope.records.messages import Request
 from attnscope.records.runs import OpenRuns
 from attnscope.viewmodels.query import Requests
 from attnscope.viewmodels.training.state import TrainingState
-from attnscope.viewmodels.training.sweep_wish import SweepWish, keep_wish, unfinished_wish
-from attnscope.viewmodels.training.sweeping import SweepState, best_of, share_made
+from attnscope.viewmodels.training.sweeping import (
+    SweepState,
+    SweepWish,
+    best_of,
+    keep_wish,
+    share_made,
+    unfinished_wish,
+)
 from attnscope.viewmodels.work import WorkState, watch_sweep
 
 

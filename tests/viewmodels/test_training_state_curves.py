@@ -4,10 +4,16 @@ import numpy as np
 import pytest
 
 from attnscope.records.runs import Evaluated, Finished, Saved, Started, Step
-from attnscope.viewmodels.heads.curve_data import CurveData, decimated, extreme_indices, running_mean, sampled
 from attnscope.viewmodels.training.overlaid_curves import ShownRun, curves_of
-from attnscope.viewmodels.training.run_axes import RunAxis
-from attnscope.viewmodels.training.run_curves import RunCurves
+from attnscope.viewmodels.training.run_curves import (
+    CurveData,
+    RunAxis,
+    RunCurves,
+    decimated,
+    extreme_indices,
+    running_mean,
+    sampled,
+)
 
 
 def ramp(n: int) -> np.ndarray:

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from attnscope.errors import LoadError
-from attnscope.viewmodels.training.recipe_draft import RecipeDraft
 from attnscope.viewmodels.training.recipe_text import (
+    RecipeDraft,
     check_recipe_text,
     line_of_value,
     list_recipes,

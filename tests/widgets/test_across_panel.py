@@ -16,8 +16,7 @@ from attnscope.records.influence import (
     ShowGraph,
     ShowInfluence,
 )
-from attnscope.viewmodels.causes.across_layers import AcrossState
-from attnscope.viewmodels.causes.graph import GraphState
+from attnscope.viewmodels.causes.across_layers import AcrossState, GraphState
 from attnscope.viewmodels.query import Requests
 from attnscope.widgets.causes.across_view import AcrossPanel
 from attnscope.widgets.theme import apply_theme

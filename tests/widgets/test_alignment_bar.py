@@ -11,8 +11,7 @@ from pytestqt.qtbot import QtBot
 from session_samples import Desk, head_map, info, ref, tokens
 
 from attnscope.figures.export import render
-from attnscope.figures.paint_part import MapPart, part_layout
-from attnscope.figures.paint_tiles import part_rect
+from attnscope.figures.paint_tiles import MapPart, part_layout, part_rect
 from attnscope.figures.spec import BASE_PT, FigureSpec
 from attnscope.figures.views.head import HeadFigure
 from attnscope.records.tiles import MapTile

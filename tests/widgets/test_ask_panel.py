@@ -16,8 +16,8 @@ from attnscope.records.charts import CellMap, Chart, Series
 from attnscope.records.messages import Failed
 from attnscope.viewmodels.asking import AskState
 from attnscope.viewmodels.query import Requests
-from attnscope.widgets.choice_button import ChoiceButton
 from attnscope.widgets.explore.ask_panel import AskPanel, _WalkedEdit, ask_offers
+from attnscope.widgets.form_parts import ChoiceButton
 from attnscope.widgets.labs.text_table import TextTable
 
 pytestmark = pytest.mark.qt

@@ -7,7 +7,7 @@ from pytestqt.qtbot import QtBot
 from attnscope.figures.style import SMALL_PX, font
 from attnscope.records.tokens import Token
 from attnscope.viewmodels.comparison_rows import CandidateRow
-from attnscope.widgets.candidate_table import CandidateTable
+from attnscope.widgets.before_after import CandidateTable
 
 pytestmark = pytest.mark.qt
 

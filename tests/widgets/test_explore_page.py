@@ -19,7 +19,7 @@ from attnscope.viewmodels.query import Requests
 from attnscope.viewmodels.session.state import Session, SessionChanges
 from attnscope.viewmodels.session.typed_text import TypedText, text_notes
 from attnscope.viewmodels.view_state import Highlight, ViewState
-from attnscope.widgets.difference_label import DifferenceLabel
+from attnscope.widgets.before_after import DifferenceLabel
 from attnscope.widgets.explore.ask_panel import AnswerView
 from attnscope.widgets.explore.inspector import GateControl
 from attnscope.widgets.explore.page import ExplorePage

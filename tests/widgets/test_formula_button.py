@@ -7,8 +7,7 @@ from PySide6.QtWidgets import QMenu, QWidgetAction
 
 from attnscope.viewmodels.formula_text import parse_formula
 from attnscope.widgets.causes import across_view, causes_view
-from attnscope.widgets.formula_button import FormulaButton, NamedFormula
-from attnscope.widgets.formula_label import FormulaLabel
+from attnscope.widgets.formulas import FormulaButton, FormulaLabel, NamedFormula
 from attnscope.widgets.labels import PlainLabel
 from attnscope.widgets.writing import generation_panel
 

@@ -12,8 +12,7 @@ from session_samples import Desk, info, states_of
 
 from attnscope.figures.colours import DARK, LIGHT
 from attnscope.figures.export import render, suggested_name
-from attnscope.figures.inside_layout import MAX_PLAIN, inside_layout
-from attnscope.figures.paint_inside import pooled
+from attnscope.figures.paint_inside import MAX_PLAIN, inside_layout, pooled
 from attnscope.figures.spec import Caption
 from attnscope.figures.views.inside import InsideFigure, InsidePart
 from attnscope.records.inside import InsideShown, ShowInside

@@ -10,9 +10,8 @@ from pytestqt.qtbot import QtBot
 from session_samples import Desk, info, ref
 
 from attnscope.viewmodels.session.file import read_session
-from attnscope.widgets.window.kept_panel import KeptLine
+from attnscope.widgets.window.edge_panels import KeptLine, RightEdge
 from attnscope.widgets.window.main_window import MainWindow
-from attnscope.widgets.window.right_edge import RightEdge
 
 pytestmark = pytest.mark.qt
 

@@ -22,7 +22,7 @@ from attnscope.settings import Settings
 from attnscope.viewmodels.labs.states import LabStates
 from attnscope.viewmodels.session.file import LookSaved
 from attnscope.viewmodels.view_state import ViewState, page_named
-from attnscope.widgets.jump_slider import JumpSlider
+from attnscope.widgets.form_parts import JumpSlider
 from attnscope.widgets.labels import PlainLabel
 from attnscope.widgets.labs.catalogue import make_lab
 from attnscope.widgets.labs.cost_view import CostMeter, make_cost_view

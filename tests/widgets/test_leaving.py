@@ -21,7 +21,7 @@ from attnscope.records.runs import Finished, SaveFailed, TrainingEvent
 from attnscope.viewmodels.query import Requests
 from attnscope.viewmodels.session.recents import Recents
 from attnscope.viewmodels.training.state import TrainingState
-from attnscope.viewmodels.training.sweep_wish import SweepWish
+from attnscope.viewmodels.training.sweeping import SweepWish
 from attnscope.widgets.training.run_panel import LastRunButton, RunPanel
 
 pytestmark = pytest.mark.qt

@@ -12,7 +12,7 @@ from attnscope.records.causes import LensShown, ShowLens
 from attnscope.viewmodels.causes.layer_lens import LensState
 from attnscope.viewmodels.query import Requests
 from attnscope.widgets.causes.lens_view import LensPanel
-from attnscope.widgets.formula_label import FormulaLabel
+from attnscope.widgets.formulas import FormulaLabel
 from attnscope.widgets.theme import apply_theme
 
 pytestmark = pytest.mark.qt

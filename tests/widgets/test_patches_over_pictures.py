@@ -16,9 +16,8 @@ from attnscope.records.messages import Request
 from attnscope.records.pictures import Picture
 from attnscope.records.requests import StopWork
 from attnscope.records.tokens import Token
-from attnscope.viewmodels.causes.across_layers import AcrossState
+from attnscope.viewmodels.causes.across_layers import AcrossState, GraphState
 from attnscope.viewmodels.causes.attributing import AttributingState
-from attnscope.viewmodels.causes.graph import GraphState
 from attnscope.viewmodels.causes.patching import PatchingState
 from attnscope.viewmodels.query import Requests
 from attnscope.widgets.causes.across_view import AcrossPanel

@@ -19,8 +19,14 @@ from attnscope.errors import UserError
 from attnscope.figures.colours import LIGHT, lut
 from attnscope.figures.export import render, suggested_name
 from attnscope.figures.figure import Figure
-from attnscope.figures.paint_picture import overlaid, paint_picture, patch_peak, patch_words
-from attnscope.figures.picture_layout import PictureLayout, picture_layout
+from attnscope.figures.paint_picture import (
+    PictureLayout,
+    overlaid,
+    paint_picture,
+    patch_peak,
+    patch_words,
+    picture_layout,
+)
 from attnscope.figures.spec import Caption
 from attnscope.figures.style import MapStyle
 from attnscope.figures.views import VIEWS

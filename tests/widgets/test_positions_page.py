@@ -16,7 +16,7 @@ from attnscope.records.models import ModelInfo
 from attnscope.records.positions import PositionTable
 from attnscope.viewmodels.positions import PositionsState
 from attnscope.viewmodels.query import Requests
-from attnscope.widgets.formula_label import FormulaLabel
+from attnscope.widgets.formulas import FormulaLabel
 from attnscope.widgets.positions.page import PositionColumn, PositionsPage
 from attnscope.widgets.positions.position_map import PositionMap, colour_words, ticks
 from attnscope.widgets.theme import apply_theme

@@ -9,7 +9,7 @@ from pytestqt.qtbot import QtBot
 
 from attnscope.figures.colours import DARK
 from attnscope.records.importance import CurvesNews, MeasureCurves
-from attnscope.viewmodels.heads.curve_groups import PointRef
+from attnscope.viewmodels.heads.pruning_curves import PointRef
 from attnscope.widgets.heads.pruning_page import PruningPage
 from attnscope.widgets.theme import apply_theme
 

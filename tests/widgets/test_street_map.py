@@ -11,7 +11,7 @@ from pytestqt.qtbot import QtBot
 
 from attnscope.figures.colours import DARK, LIGHT, lut
 from attnscope.figures.export import render
-from attnscope.figures.paint_part import MapPart
+from attnscope.figures.paint_tiles import MapPart
 from attnscope.figures.spec import Caption
 from attnscope.figures.style import MapStyle
 from attnscope.figures.views.head import HeadFigure

@@ -12,7 +12,7 @@ from attnscope.viewmodels.session.recents import Recents
 sys.path.append(str(Path(__file__).parents[1] / "viewmodels"))
 from test_sweeping import Desk
 
-from attnscope.viewmodels.training.sweep_wish import SweepWish
+from attnscope.viewmodels.training.sweeping import SweepWish
 from attnscope.widgets.labels import PlainLabel
 from attnscope.widgets.training.run_panel import RunPanel
 from attnscope.widgets.training.sweep_line import SweepDialog, SweepLine

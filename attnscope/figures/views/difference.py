@@ -12,9 +12,8 @@ from PySide6.QtGui import QPainter
 from attnscope.errors import UserError
 from attnscope.figures.caption import scale_words
 from attnscope.figures.colours import Palette
-from attnscope.figures.difference_layout import difference_layout, natural_difference_height
 from attnscope.figures.numbers import cell_header, exact_number_text, safe_cell, token_arrays
-from attnscope.figures.paint_difference import paint_difference
+from attnscope.figures.paint_difference import difference_layout, natural_difference_height, paint_difference
 from attnscope.figures.plain import plain_text
 from attnscope.figures.spec import FigureSpec
 from attnscope.figures.traced import Wanted

@@ -15,7 +15,7 @@ from attnscope.figures.map_layout import MARGIN_PX, MapLayout, cells_height, map
 from attnscope.figures.numbers import exact_number_text
 from attnscope.figures.paint_gold import paint_gold, paint_gold_on_tiles
 from attnscope.figures.paint_map import paint_head_map
-from attnscope.figures.paint_part import MapPart, paint_map_part, part_layout
+from attnscope.figures.paint_tiles import MapPart, paint_map_part, part_layout
 from attnscope.figures.shown_maps import without_special_links
 from attnscope.figures.spec import FigureRequest
 from attnscope.figures.style import widest_value

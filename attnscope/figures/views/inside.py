@@ -10,9 +10,8 @@ from PySide6.QtGui import QPainter
 
 from attnscope.figures.caption import change_words, quoted
 from attnscope.figures.colours import Palette
-from attnscope.figures.inside_layout import inside_layout
 from attnscope.figures.numbers import exact_number_text, safe_cell
-from attnscope.figures.paint_inside import paint_inside
+from attnscope.figures.paint_inside import inside_layout, paint_inside
 from attnscope.figures.plain import plain_piece
 from attnscope.figures.spec import FigureSpec
 from attnscope.records.inside import HeadInside

@@ -12,8 +12,7 @@ from PySide6.QtGui import QPainter
 from attnscope.figures.caption import change_words, quoted
 from attnscope.figures.colours import Palette
 from attnscope.figures.numbers import cell_header, weight_rows
-from attnscope.figures.paint_picture import paint_picture
-from attnscope.figures.picture_layout import natural_picture_height
+from attnscope.figures.paint_picture import natural_picture_height, paint_picture
 from attnscope.figures.whole_maps import MapsFigure, heads_words
 from attnscope.records.pictures import Picture
 

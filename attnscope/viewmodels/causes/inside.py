@@ -16,7 +16,7 @@ from attnscope.records.sites import HeadRef, Stack
 from attnscope.records.tokens import Token
 from attnscope.viewmodels.causes.across_layers import ChosenToken
 from attnscope.viewmodels.causes.inside_words import STEPS, Step
-from attnscope.viewmodels.maps.segments import stack_tokens
+from attnscope.viewmodels.maps.aggregation import stack_tokens
 from attnscope.viewmodels.query import Query, Requests
 from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.view_state import sides_of

@@ -21,8 +21,8 @@ from attnscope.viewmodels.compare.rows import (
 )
 from attnscope.viewmodels.compare.sides import Side, keep_now, missing_head
 from attnscope.viewmodels.compare.traces import WHICH, CompareChanges, SideTraces
+from attnscope.viewmodels.maps.aggregation import stack_tokens
 from attnscope.viewmodels.maps.alignment import WAYS, align_stacks, alignment_words
-from attnscope.viewmodels.maps.segments import stack_tokens
 from attnscope.viewmodels.query import Query, Requests
 from attnscope.viewmodels.session.comparing import (
     LIMITS,

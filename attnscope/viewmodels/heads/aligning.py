@@ -23,8 +23,7 @@ from attnscope.records.word_tables import (
     GoldPair,
     ShowAlignment,
 )
-from attnscope.viewmodels.maps.segments import stack_tokens
-from attnscope.viewmodels.maps.word_map import cell_of_words, words_of_tokens
+from attnscope.viewmodels.maps.aggregation import cell_of_words, stack_tokens, words_of_tokens
 from attnscope.viewmodels.query import Query, Requests
 from attnscope.viewmodels.session.state import Session
 

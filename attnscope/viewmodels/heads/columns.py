@@ -19,7 +19,7 @@ from attnscope.records.measures import (
 )
 from attnscope.records.sites import HeadRef
 from attnscope.records.word_tables import AlignmentTable
-from attnscope.viewmodels.heads.curve_groups import RANKING_NAMES
+from attnscope.viewmodels.heads.pruning_curves import RANKING_NAMES
 
 _PREFIX = "importance_"
 _DEFINITIONS: dict[Ranking, tuple[str, str]] = {

@@ -1,17 +1,253 @@
-"""Maps and thumbnails as an aspect shows them: heads blended, keys left out, words."""
+"""Maps and thumbnails as an aspect shows them: heads blended, keys left out, words, blocks of two texts."""
 
 import dataclasses
+import itertools
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from attnscope.records.axes import Rows, row_labels
+from attnscope.counting import share_words
+from attnscope.records.axes import Rows, row_labels, tokens_of_site, tokens_on, written_after
 from attnscope.records.maps import HeadMap, SelfCheck, SiteGrid
-from attnscope.records.tokens import Token
-from attnscope.viewmodels.maps.aspect import HIDDEN, Aspect, Blend, blend_name
-from attnscope.viewmodels.maps.renormalising import Reduced, hidden_keys, removed_note, without_keys
-from attnscope.viewmodels.maps.segments import block_note, block_parts, without_the_rest
-from attnscope.viewmodels.maps.word_map import word_weights, words_of_tokens
+from attnscope.records.messages import Traced
+from attnscope.records.sites import HeadRef, Stack
+from attnscope.records.tiles import LongMap, is_long
+from attnscope.records.tokens import Token, typed_segments
+from attnscope.records.word_tables import GoldCell
+from attnscope.viewmodels.maps.aspect import BLOCKS, HIDDEN, Aspect, Blend, Block, Hidden, blend_name
+
+
+def word_starts(tokens: tuple[Token, ...]) -> NDArray[np.intp]:
+    """The index of each word's first piece; special tokens are words of their own.
+
+    A piece that begins with a space begins a word, whatever the tokenizer says of it.
+    """
+    starts = [
+        i
+        for i, token in enumerate(tokens)
+        if i == 0
+        or not token.joins_previous
+        or token.is_special
+        or tokens[i - 1].is_special
+        or token.piece[:1].isspace()
+    ]
+    return np.array(starts, dtype=np.intp)
+
+
+def words_of_tokens(tokens: tuple[Token, ...]) -> tuple[Token, ...]:
+    """One token for each word, with the id of its first piece."""
+    starts = [*word_starts(tokens).tolist(), len(tokens)]
+    words = []
+    for first, end in itertools.pairwise(starts):
+        pieces = tokens[first:end]
+        if len(pieces) == 1:
+            words.append(pieces[0])
+        else:
+            word = "".join(piece.label for piece in pieces).strip().lstrip("␣") or "␣"
+            words.append(
+                Token(
+                    id=pieces[0].id,
+                    piece=word,
+                    start=pieces[0].start,
+                    end=pieces[-1].end,
+                    segment=pieces[0].segment,
+                    read=pieces[0].read,
+                )
+            )
+    return tuple(words)
+
+
+def word_weights(
+    weights: NDArray[np.float32],
+    queries: tuple[Token, ...],
+    keys: tuple[Token, ...],
+    *,
+    has_every_row: bool = True,
+) -> NDArray[np.float32]:
+    """Weights between words, [n_query_words, n_key_words].
+
+    NaN where the mask forbids every pair of pieces; infinite where every allowed pair is left out. Without
+    `has_every_row` the pieces whose row has nothing left are not in the mean: rows sum to 1 again.
+    """
+    rows, columns = word_starts(queries), word_starts(keys)
+    if not weights.size:
+        return weights
+    is_finite = np.isfinite(weights)
+    is_whole = bool(is_finite.all())
+    n_pieces = np.diff(np.append(rows, len(queries)))
+    if not has_every_row:
+        n_pieces = np.maximum(np.add.reduceat(is_finite.any(axis=1), rows, dtype=np.intp), 1)
+    finite = weights if is_whole else np.where(is_finite, weights, np.float32(0.0))
+    sums = _by_word(finite, rows, columns)
+    sums /= n_pieces[:, None].astype(np.float32)
+    if not is_whole:
+        sums[_by_word(is_finite, rows, columns) == 0] = np.inf
+        sums[_by_word(~np.isnan(weights), rows, columns) == 0] = np.nan
+    return sums
+
+
+def cell_of_words(cell: GoldCell, queries: tuple[Token, ...], keys: tuple[Token, ...]) -> GoldCell:
+    """A link on a map of tokens as it lies on the map of their words.
+
+    The rows that predict a word of several pieces are those of the word before and its own: both are marked.
+    """
+
+    def of_words(part: tuple[int, int], tokens: tuple[Token, ...]) -> tuple[int, int]:
+        starts = word_starts(tokens)
+        first, last = np.searchsorted(starts, (part[0], part[1] - 1), side="right").tolist()
+        return first - 1, last
+
+    return replace(cell, rows=of_words(cell.rows, queries), cols=of_words(cell.cols, keys))
+
+
+def _by_word(
+    values: NDArray[np.float32] | NDArray[np.bool_], rows: NDArray[np.intp], columns: NDArray[np.intp]
+) -> NDArray[np.float32]:
+    by_query = np.add.reduceat(values, rows, axis=0, dtype=np.float32)
+    return np.asarray(np.add.reduceat(by_query, columns, axis=1))
+
+
+LEFT_OUT = np.float32(np.inf)
+"""Stands in cells of keys that are left out: no weight at all, and no ban by the mask either."""
+_LEAST_LEFT = 1e-6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reduced:
+    """A map without some keys, and the mean mass of its rows that they took (0…1)."""
+
+    weights: NDArray[np.float32]
+    removed: float
+
+
+def hidden_keys(keys: tuple[Token, ...], hidden: Hidden) -> NDArray[np.bool_]:
+    """Which keys are left out, [n_keys]."""
+    is_special: NDArray[np.bool_] = np.array([token.is_special for token in keys], dtype=bool)
+    is_first: NDArray[np.bool_] = np.array([i == 0 for i in range(len(keys))], dtype=bool)
+    match hidden:
+        case "first":
+            return is_first
+        case "special":
+            return is_special
+        case "both":
+            return is_first | is_special
+        case _:
+            return np.zeros(len(keys), dtype=bool)
+
+
+def without_keys(
+    weights: NDArray[np.float32], is_hidden: NDArray[np.bool_], *, is_renormalised: bool
+) -> Reduced:
+    """Leave keys out of every row; cells of theirs that the mask allows become LEFT_OUT.
+
+    Renormalised rows sum to 1 again; a row with nothing left has LEFT_OUT everywhere, never 0 ÷ 0.
+    """
+    if not is_hidden.any() or not weights.size:
+        return Reduced(weights=weights, removed=0.0)
+    finite = np.where(np.isfinite(weights), weights, 0.0)
+    taken = finite[:, is_hidden].sum(axis=1)
+    sums = finite.sum(axis=1)
+    is_row = sums > 0
+    removed = float((taken[is_row] / sums[is_row]).mean()) if is_row.any() else 0.0
+    result = weights.copy()
+    if is_renormalised:
+        left = finite[:, ~is_hidden].sum(axis=1)  # sums − taken has no digits under a sink
+        is_empty = is_row & (left < _LEAST_LEFT)
+        result /= np.where(left > 0, left / np.where(is_row, sums, 1.0), 1.0)[:, None].astype(np.float32)
+        result[is_empty[:, None] & ~np.isnan(weights)] = LEFT_OUT
+    result[is_hidden[None, :] & ~np.isnan(weights)] = LEFT_OUT
+    return Reduced(weights=result, removed=removed)
+
+
+def removed_note(removed: float, hidden: Hidden, *, is_renormalised: bool) -> str:
+    """What was taken away, in words: `without the first token: 62 % of the weight`."""
+    what = {"first": "first token", "special": "special tokens", "both": "first and special tokens"}
+    share = share_words(removed)
+    end = " · rows sum to 1 again" if is_renormalised else ""
+    return f"{what[hidden]} left out, {share} of the weight{end}"
+
+
+def segments_of(tokens: tuple[Token, ...]) -> NDArray[np.bool_] | None:
+    """Whether each token is of the second text, [n_tokens]; None where there is one text.
+
+    A text typed with the separator in it counts as two (`records.tokens.typed_segments`), for a model that
+    is not told of segments as well.
+    """
+    numbers = np.array([token.segment for token in tokens], dtype=np.intp)
+    if numbers.size and 0 < numbers.max() <= 1 and numbers.min() == 0:
+        return np.asarray(numbers == 1)
+    typed = typed_segments(tokens)
+    return np.array(typed, dtype=np.bool_) if typed else None
+
+
+def block_parts(
+    queries: tuple[Token, ...], keys: tuple[Token, ...], block: Block
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]] | None:
+    """Which queries are in a block, and which keys are not; None where the whole map is shown."""
+    if block == "all":
+        return None
+    rows, columns = segments_of(queries), segments_of(keys)
+    if rows is None or columns is None:
+        return None
+    is_row = rows if block[0] == "b" else ~rows
+    return is_row, ~columns if block[1] == "b" else columns
+
+
+def without_the_rest(
+    weights: NDArray[np.float32],
+    is_row: NDArray[np.bool_],
+    is_hidden: NDArray[np.bool_],
+    *,
+    is_renormalised: bool,
+) -> Reduced:
+    """Show a block alone: keys are left out of its rows, and every other row is LEFT_OUT whole.
+
+    `removed` is the mean mass that the rows of the block lose.
+    """
+    block = without_keys(weights[is_row], is_hidden, is_renormalised=is_renormalised)
+    result = np.where(np.isnan(weights), weights, LEFT_OUT)
+    result[is_row] = block.weights
+    return Reduced(weights=result, removed=block.removed)
+
+
+def block_note(removed: float, block: Block, hidden_words: str, *, is_renormalised: bool) -> str:
+    """What was taken away, in words: `A → B only, without special tokens: 62 % of A's weight not shown`."""
+    share = share_words(removed)
+    also = f", {hidden_words}" if hidden_words else ""
+    end = " · rows sum to 1 again" if is_renormalised else ""
+    return f"{BLOCKS[block]} only{also}: {share} of {block[0].upper()}’s weight not shown{end}"
+
+
+def long_map_of(traced: Traced | None, head: HeadRef | None, rows: Rows = "read") -> LongMap | None:
+    """The map of a head of a traced text when it is a long one, its rows called after `rows`."""
+    if traced is None or head is None:
+        return None
+    grid = next((grid for grid in traced.grids if grid.site.key == head.site_key), None)
+    if grid is None or not is_long(grid.n_queries, grid.n_keys):
+        return None
+    queries, keys = stack_tokens(traced, head.stack, rows)
+    return LongMap(
+        model=traced.model,
+        trace=traced.number,
+        head=head,
+        queries=queries,
+        keys=keys,
+        is_known=traced.knows(head.site_key),
+    )
+
+
+def stack_tokens(
+    traced: Traced, stack: Stack, rows: Rows = "read"
+) -> tuple[tuple[Token, ...], tuple[Token, ...]]:
+    """What the rows of a stack are called after, and its keys; the text for a stack it does not have."""
+    site = next((grid.site for grid in traced.grids if grid.site.stack == stack), None)
+    if site is None:
+        tokens = tokens_on("source", traced.source, traced.target)
+        return tokens, tokens
+    queries, keys = tokens_of_site(site, traced.source, traced.target)
+    return row_labels(queries, written_after(stack, traced.target), rows), keys
+
 
 MAX_BLENDED_CELLS = 4_000_000
 """Cells of all heads together that are blended while the person waits."""

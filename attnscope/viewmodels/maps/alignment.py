@@ -14,7 +14,7 @@ from attnscope.records.compare import NO_TOKEN, StackAlignment, TokenAlignment
 from attnscope.records.messages import Traced
 from attnscope.records.sites import Stack
 from attnscope.records.tokens import Token
-from attnscope.viewmodels.maps.segments import stack_tokens
+from attnscope.viewmodels.maps.aggregation import stack_tokens
 
 Way = Literal["pairs", "pieces", "position"]
 WAYS: dict[Way, str] = {

@@ -15,9 +15,13 @@ from attnscope.records.models import ModelInfo
 from attnscope.records.sites import HeadRef, Site
 from attnscope.records.tiles import is_long
 from attnscope.records.tokens import Token, Tokens
-from attnscope.viewmodels.maps.aggregation import MAX_BLENDED_CELLS, grid_through, map_through
+from attnscope.viewmodels.maps.aggregation import (
+    MAX_BLENDED_CELLS,
+    grid_through,
+    map_through,
+    words_of_tokens,
+)
 from attnscope.viewmodels.maps.aspect import Aspect, blended_heads
-from attnscope.viewmodels.maps.word_map import words_of_tokens
 from attnscope.viewmodels.query import Requests
 
 if TYPE_CHECKING:

@@ -36,10 +36,15 @@ from attnscope.viewmodels.maps.aspect import PLAIN, Aspect, aspect_words
 from attnscope.viewmodels.maps.shown_maps import HeadMaps, with_grid
 from attnscope.viewmodels.query import Requests
 from attnscope.viewmodels.session.comparing import DEFAULT_COMPARING, Comparing
-from attnscope.viewmodels.session.gating import HeadChanges, joined_selection, label_of_heads
+from attnscope.viewmodels.session.gating import (
+    HeadChanges,
+    fitting,
+    joined_selection,
+    label_of_heads,
+    mask_in,
+)
 from attnscope.viewmodels.session.head_measures import describe_head, first_choice
 from attnscope.viewmodels.session.history import Change, Histories, History, Setting, setting_of
-from attnscope.viewmodels.session.intervening import fitting, mask_in
 from attnscope.viewmodels.session.notices import Notice, Notices
 from attnscope.viewmodels.session.opening import Opening, SampleKept
 from attnscope.viewmodels.session.recorded import possible

@@ -18,8 +18,7 @@ from attnscope.records.inside import HeadInside
 from attnscope.records.outputs import Candidate, Output
 from attnscope.schemes.measures import TEXT_MEASURES
 from attnscope.viewmodels.session.file import SavedSession
-from attnscope.viewmodels.tours.spot import Read, SceneJob, Spot, holds, jobs_of
-from attnscope.viewmodels.tours.states import TourStates
+from attnscope.viewmodels.tours.spot import Read, SceneJob, Spot, TourStates, holds, jobs_of
 from attnscope.viewmodels.tours.tours import NO_TOUR, Tour, TourStep
 from attnscope.viewmodels.training.recipe_text import recipe_value
 

@@ -11,10 +11,18 @@ from dataclasses import dataclass
 from typing import Literal
 
 from attnscope.records.runs import loss_unit
-from attnscope.viewmodels.heads.curve_data import CurveData, Numbers1D, decimated, sampled
-from attnscope.viewmodels.training.recipe_differences import told_apart
-from attnscope.viewmodels.training.run_axes import UNKNOWN_SCALE, Axis, RunAxis, RunScale
-from attnscope.viewmodels.training.run_curves import RunCurves
+from attnscope.viewmodels.training.recipe_text import told_apart
+from attnscope.viewmodels.training.run_curves import (
+    UNKNOWN_SCALE,
+    Axis,
+    CurveData,
+    Numbers1D,
+    RunAxis,
+    RunCurves,
+    RunScale,
+    decimated,
+    sampled,
+)
 
 Quantity = Literal["loss", "rate", "norm", "speed", "accuracy", "heads", "spans", "pairs", "sizes"]
 Losses = Literal["both", "training", "validation"]

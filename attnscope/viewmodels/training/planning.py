@@ -25,8 +25,7 @@ from attnscope.records.plans import (
 from attnscope.records.requests import Reply
 from attnscope.settings import known_run_folders
 from attnscope.viewmodels.query import Query, Requests
-from attnscope.viewmodels.training.recipe_draft import RecipeDraft
-from attnscope.viewmodels.training.recipe_text import RecipeFile, read_recipe_text
+from attnscope.viewmodels.training.recipe_text import RecipeDraft, RecipeFile, read_recipe_text
 
 # How long recipes that are offered would train here: the Train page's own estimate, asked for one by one.
 

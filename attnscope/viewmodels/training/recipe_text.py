@@ -1,18 +1,20 @@
-"""The text of a recipe while it is being edited: where it comes from, whether it is TOML, single values.
+"""The text of a recipe while it is edited: where it comes from, what is wrong with it, how several differ."""
 
-What a recipe *means* is checked by the engine when a run starts; here only its form. Must not import Qt.
-"""
-
+import csv
+import io
 import json
 import re
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import takewhile
 from pathlib import Path
 
 from attnscope import paths
 from attnscope.errors import LoadError
+from attnscope.files import replace_file
+from attnscope.last_made import LastMade
 from attnscope.strict_toml import parse_toml, read_toml_text
 
 _WHERE = re.compile(r"\s*\((?:at line (\d+), column \d+|at end of document)\)$")
@@ -174,3 +176,213 @@ def line_of_value(text: str, section: str, key: str) -> int | None:
 def _section_of(line: str) -> str:
     found = _SECTION.match(line)
     return found.group(1) if found else ""
+
+
+Settings = tuple[tuple[str, str], ...]
+_QUIET = ("training.name", "data.about")
+"""Names of runs; they say nothing about what differs."""
+
+
+@lru_cache(maxsize=256)
+def settings_of(recipe: str) -> Settings:
+    """Every `section.key` of a recipe with its value as people read it; none of what is not TOML."""
+    try:
+        tables = parse_toml(recipe)
+    except tomllib.TOMLDecodeError:
+        return ()
+    return tuple(
+        (f"{section}.{key}", recipe_value_text(value))
+        for section, table in tables.items()
+        if isinstance(table, dict)
+        for key, value in table.items()
+    )
+
+
+def recipe_value_text(value: object) -> str:
+    """A value of a recipe as people read it."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:.9g}" if isinstance(value, float) else str(value)
+
+
+def told_apart(names: Sequence[str]) -> tuple[str, ...]:
+    """Names without the parts between commas that all of them share: `d_model=16,seed=0` is `d_model=16`.
+
+    They stay whole where one would lose everything, or two would be the same.
+    """
+    parts = [name.split(",") for name in names]
+    common = set(parts[0]).intersection(*parts) if len(parts) > 1 else set()
+    left = tuple(",".join(part for part in of if part not in common) for of in parts)
+    return left if all(left) and len(set(left)) == len(set(names)) else tuple(names)
+
+
+def differing_keys(recipes: Sequence[Settings]) -> tuple[str, ...]:
+    """The keys whose values differ, in the order of the recipes; a key that one lacks differs."""
+    if len(recipes) < 2:
+        return ()
+    tables = [dict(settings) for settings in recipes]
+    keys = dict.fromkeys(key for settings in recipes for key, _ in settings)
+    return tuple(key for key in keys if key not in _QUIET and len({table.get(key) for table in tables}) > 1)
+
+
+def is_match(words: str, name: str, settings: Settings) -> bool:
+    """Whether a run is meant by all of the words: parts of its name, or of `key=value` of its recipe."""
+    facts = [name.lower(), *(f"{key}={value}".lower() for key, value in settings)]
+    return all(any(word in fact for fact in facts) for word in words.lower().replace(" = ", "=").split())
+
+
+def csv_of_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table as CSV; cells that a spreadsheet would compute get an apostrophe before them."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    for row in (header, *rows):
+        writer.writerow([f"'{cell}" if cell[:1] in tuple("=+@") else cell for cell in row])
+    return out.getvalue()
+
+
+class RecipeDraft:
+    """One text at a time; edits of other recipes are kept for coming back.
+
+    `path` is empty for a text that belongs to no file.
+    """
+
+    def __init__(self, changed: Callable[[], None]) -> None:
+        self._changed = changed
+        self.path = ""
+        self.text = ""
+        self.origin = ""
+        self._blame = ""
+        self._problem: LastMade[RecipeProblem | None] = LastMade()
+        self._drafts: dict[str, str] = {}
+
+    @property
+    def name(self) -> str:
+        """What a run of it would be called."""
+        return Path(self.path).stem or self.origin or "run"
+
+    @property
+    def folder(self) -> str:
+        """Where the relative paths in the text begin; empty for a text that belongs to no file."""
+        return str(Path(self.path).parent) if self.path else ""
+
+    @property
+    def watched(self) -> tuple[tuple[str, str | None], ...]:
+        """The sentences it watches, with their targets."""
+        return watched_sentences(self.text)
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether the text differs from the file it came from."""
+        return self.path in self._drafts
+
+    @property
+    def problem(self) -> RecipeProblem | None:
+        """The first fault of its form; None for TOML."""
+        return self._problem.of(self.text, lambda: check_recipe_text(self.text))
+
+    @property
+    def marked_line(self) -> int | None:
+        """The line that the engine found fault with: it sets the `section.key` that is blamed."""
+        named = re.findall(r"\b([a-z_]+)\.([a-z_0-9]+)\b", self._blame)
+        lines = (line_of_value(self.text, section, key) for section, key in named)
+        return next((line for line in lines if line is not None), None)
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether there is a text, and it is TOML."""
+        return self.problem is None and bool(self.text.strip())
+
+    @property
+    def needs_data(self) -> bool:
+        """Whether it learns from a file; a task makes its own data."""
+        return recipe_value(self.text, "data", "kind") != "task"
+
+    @property
+    def lacks_data(self) -> bool:
+        """Whether it says that it learns from a file, and not from which."""
+        return recipe_value(self.text, "data", "kind") not in (None, "task") and not self.data_path
+
+    @property
+    def can_run(self) -> bool:
+        """Whether a run of it can begin, as far as its form tells."""
+        return self.is_ready and not self.lacks_data
+
+    @property
+    def unsaved(self) -> dict[str, object]:
+        """What was edited and is in no file, to be kept for the next start; empty when nothing is."""
+        return {"path": self.path, "origin": self.origin, "texts": dict(self._drafts)} if self._drafts else {}
+
+    def take_unsaved(self, kept: object) -> bool:
+        """Bring back what `unsaved` gave; whether the text that is shown has changed by it."""
+        match kept:
+            case {"path": str(path), "origin": str(origin), "texts": dict(texts)}:
+                self._drafts |= {str(name): str(text) for name, text in texts.items()}
+            case _:
+                return False
+        if path not in self._drafts:
+            return False
+        self.path, self.origin = path, origin
+        self._set(self._drafts[path])
+        return True
+
+    def open(self, path: str) -> None:
+        """Take the text of a file. Raises LoadError; the draft is then as it was."""
+        text = self._drafts[path] if path in self._drafts else read_recipe_text(Path(path))
+        self.path = path
+        self._set(text)
+
+    def take(self, text: str, origin: str = "") -> None:
+        """Take a text that belongs to no file, for instance of the run `origin`."""
+        self.path, self.origin = "", origin
+        self._drafts.pop("", None)
+        self._set(text)
+
+    def edit(self, text: str) -> None:
+        """Take what the person typed."""
+        if text != self.text:
+            self._drafts[self.path] = text
+            self._set(text)
+
+    def revert(self) -> None:
+        """Go back to the text of the file. Raises LoadError; the draft is then as it was."""
+        if self.path and self.is_changed:
+            text = read_recipe_text(Path(self.path))
+            del self._drafts[self.path]
+            self._set(text)
+
+    def save(self, path: str) -> None:
+        """Write the text to a file, which it belongs to from then on. Raises SaveError."""
+        replace_file(Path(path), self.text.encode("utf-8"))
+        self._drafts.pop(self.path, None)
+        self._drafts.pop(path, None)
+        self.path = path
+        self._changed()
+
+    @property
+    def data_path(self) -> str:
+        """The data file the recipe names, empty when it names none."""
+        value = recipe_value(self.text, "data", "path")
+        return value if isinstance(value, str) else ""
+
+    def set_data_path(self, path: str) -> None:
+        """Write another data file into the text."""
+        self.edit(with_recipe_value(self.text, "data", "path", path))
+
+    def mark_blamed_line(self, message: str) -> None:
+        """Mark the line that sets the `section.key` a message speaks of, until the next edit."""
+        self._blame = message
+        self._changed()
+
+    @property
+    def n_steps(self) -> int:
+        """How long it says that the run is, 0 when it does not say."""
+        value = recipe_value(self.text, "training", "n_steps")
+        return value if isinstance(value, int) else 0
+
+    def set_n_steps(self, n_steps: int) -> None:
+        """Write another length of the run into the text."""
+        self.edit(with_written_value(self.text, "training", "n_steps", str(n_steps)))
+
+    def _set(self, text: str) -> None:
+        self.text, self._blame = text, ""
+        self._changed()

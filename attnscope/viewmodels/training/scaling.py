@@ -12,14 +12,38 @@ loss of one that was cut off says nothing about its size. Must not import Qt.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from attnscope.codec import Caps, Codec
 from attnscope.counting import raised
+from attnscope.errors import LoadError
+from attnscope.paths import resources_folder
 from attnscope.records.arrays import frozen_array
 from attnscope.records.runs import RunSummary
+from attnscope.strict_json import as_object, read_json
+
+KEPT_SWEEP = "shakespeare-sizes"
+"""The recipe it is of."""
+SWEEPS = Codec(is_strict=True, is_sparse=True, odd="texts", caps=Caps(whole=2**53, number=math.inf))
+
+
+def kept_sweep_path() -> Path:
+    """Where it is kept."""
+    return resources_folder() / "sweeps" / f"{KEPT_SWEEP}.json"
+
+
+def kept_sweep() -> tuple[RunSummary, ...]:
+    """Its runs, the smallest first; none where the file is missing or cannot be read."""
+    try:
+        runs = as_object(read_json(kept_sweep_path()), what="the kept sweep")["runs"]
+        return SWEEPS.read(tuple[RunSummary, ...], runs)
+    except (LoadError, ValueError, KeyError):
+        return ()
+
 
 Scale = Literal["parameters", "data", "compute"]
 SCALES: tuple[Scale, ...] = ("parameters", "data", "compute")

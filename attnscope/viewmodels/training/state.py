@@ -28,8 +28,12 @@ from attnscope.viewmodels.new_folder import place_problem
 from attnscope.viewmodels.query import Requests
 from attnscope.viewmodels.training.follower import Follower
 from attnscope.viewmodels.training.planning import PlanState, Wish
-from attnscope.viewmodels.training.recipe_draft import RecipeDraft
-from attnscope.viewmodels.training.recipe_text import fresh_folder, watched_head, watched_sentences
+from attnscope.viewmodels.training.recipe_text import (
+    RecipeDraft,
+    fresh_folder,
+    watched_head,
+    watched_sentences,
+)
 from attnscope.viewmodels.training.runs_list import RunsState
 from attnscope.viewmodels.training.status import (
     IDLE,

@@ -32,12 +32,14 @@ from PySide6.QtWidgets import (
 
 from attnscope.figures.caption import caption_of
 from attnscope.figures.cause_maps import influence_cells, table_cells
-from attnscope.figures.graph_layout import GraphLayout, graph_layout, natural_graph_height
 from attnscope.figures.page import sized
 from attnscope.figures.paint_graph import (
+    GraphLayout,
+    graph_layout,
     inputs_share_words,
     kept_words,
     marks_words,
+    natural_graph_height,
     paint_graph_field,
     paint_marked,
 )
@@ -49,14 +51,19 @@ from attnscope.figures.views.lab import LabFigure
 from attnscope.last_made import LastMade
 from attnscope.records.charts import CellMap
 from attnscope.records.influence import METHODS, THRESHOLDS, AttentionGraph, InfluenceShown, Method
-from attnscope.viewmodels.causes.across_layers import METHOD_TIPS, AcrossState, number_words, tip_words
-from attnscope.viewmodels.causes.graph import GraphState, node_words
+from attnscope.viewmodels.causes.across_layers import (
+    METHOD_TIPS,
+    AcrossState,
+    GraphState,
+    node_words,
+    number_words,
+    tip_words,
+)
 from attnscope.viewmodels.session.state import Session
 from attnscope.widgets.causes.output_strip import OutputStrip
-from attnscope.widgets.choice_button import ChoiceButton
 from attnscope.widgets.export.one_figure import export_one
-from attnscope.widgets.form_parts import column, row
-from attnscope.widgets.formula_button import FormulaButton, NamedFormula
+from attnscope.widgets.form_parts import ChoiceButton, column, row
+from attnscope.widgets.formulas import FormulaButton, NamedFormula
 from attnscope.widgets.labels import (
     ElidedLabel,
     PlainLabel,
@@ -66,8 +73,8 @@ from attnscope.widgets.labels import (
     when_seen,
 )
 from attnscope.widgets.labs.cell_panel import CellPanel
-from attnscope.widgets.panning import ARROWS
-from attnscope.widgets.placeholder import paint_focus
+from attnscope.widgets.map_widget import ARROWS
+from attnscope.widgets.placeholders import paint_focus
 from attnscope.widgets.theme import Dressed
 
 # The panel around an attention graph: which output it explains, and what is left out of it.

@@ -46,10 +46,9 @@ from attnscope.viewmodels.causes.patch_words import WHAT_NAMES, WHAT_TIPS
 from attnscope.viewmodels.causes.patching import PatchingState
 from attnscope.viewmodels.session.state import Session
 from attnscope.widgets.causes.output_strip import OutputStrip
-from attnscope.widgets.choice_button import ChoiceButton
 from attnscope.widgets.export.one_figure import export_one
-from attnscope.widgets.form_parts import column, row
-from attnscope.widgets.formula_button import FormulaButton, NamedFormula
+from attnscope.widgets.form_parts import ChoiceButton, column, row
+from attnscope.widgets.formulas import FormulaButton, NamedFormula
 from attnscope.widgets.labels import (
     ElidedLabel,
     PlainLabel,

@@ -12,8 +12,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from attnscope.figures.inside_layout import InsideLayout, InsidePlace, inside_layout
-from attnscope.figures.paint_inside import paint_inside
+from attnscope.figures.paint_inside import InsideLayout, InsidePlace, inside_layout, paint_inside
 from attnscope.figures.plain import isolated, plain_piece
 from attnscope.figures.style import NORMAL_PX, text_width, type_px
 from attnscope.figures.views.inside import InsidePart
@@ -23,7 +22,7 @@ from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.view_state import Cell, Highlight, ViewState
 from attnscope.widgets.form_parts import column, row
 from attnscope.widgets.labels import PlainLabel, tool_button, watch_seen, when, when_seen
-from attnscope.widgets.placeholder import paint_focus, paint_placeholder, paint_veil
+from attnscope.widgets.placeholders import paint_focus, paint_placeholder, paint_veil
 from attnscope.widgets.theme import Dressing
 
 # The picture of one head's inside: rows scroll, what is under the cursor is written out.

@@ -17,9 +17,8 @@ from attnscope.viewmodels.causes.layer_lens import (
     level_name,
     rows_name,
 )
-from attnscope.widgets.choice_button import ChoiceButton
-from attnscope.widgets.form_parts import column, row
-from attnscope.widgets.formula_label import below
+from attnscope.widgets.form_parts import ChoiceButton, column, row
+from attnscope.widgets.formulas import below
 from attnscope.widgets.labels import PlainLabel, plain_tooltip, watch_seen, when_seen
 from attnscope.widgets.theme import Dressed
 

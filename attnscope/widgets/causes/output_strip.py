@@ -8,7 +8,7 @@ from attnscope.figures.plain import isolated
 from attnscope.figures.style import NORMAL_PX, font, type_px
 from attnscope.records.tokens import Token
 from attnscope.widgets.labels import plain_tooltip
-from attnscope.widgets.placeholder import paint_focus
+from attnscope.widgets.placeholders import paint_focus
 from attnscope.widgets.theme import Dressed
 from attnscope.widgets.token_strip import ROW_PX, Chip, place_chips
 

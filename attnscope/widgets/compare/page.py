@@ -20,8 +20,6 @@ from PySide6.QtWidgets import (
 )
 
 from attnscope.counting import plural
-from attnscope.figures.difference_codes import DifferenceCodes, difference_codes
-from attnscope.figures.difference_layout import DifferenceLayout, difference_layout
 from attnscope.figures.map_layout import MapLayout
 from attnscope.figures.page import sized
 from attnscope.figures.paint_changes import (
@@ -31,7 +29,13 @@ from attnscope.figures.paint_changes import (
     paint_changes,
     top_mean,
 )
-from attnscope.figures.paint_difference import paint_difference
+from attnscope.figures.paint_difference import (
+    DifferenceCodes,
+    DifferenceLayout,
+    difference_codes,
+    difference_layout,
+    paint_difference,
+)
 from attnscope.figures.paint_grid import GridMarks
 from attnscope.figures.paint_map import paint_note
 from attnscope.figures.plain import plain_text
@@ -43,29 +47,26 @@ from attnscope.last_made import LastMade
 from attnscope.records.compare import DifferenceGrid, Which
 from attnscope.records.sites import Gates, HeadRef
 from attnscope.viewmodels.compare.difference import ComparedMaps, cell_words
-from attnscope.viewmodels.compare.scripts import (
-    WIDTH_MM,
-    comparison_command,
-    comparison_script,
-    comparison_shown,
-)
 from attnscope.viewmodels.compare.state import CompareState
 from attnscope.viewmodels.compare.traces import WHICH
 from attnscope.viewmodels.maps.alignment import WAYS
 from attnscope.viewmodels.placeholder import Placeholder, stage_of
 from attnscope.viewmodels.session.comparing import LIMITS, Order
-from attnscope.viewmodels.session.scripts import Scripts
+from attnscope.viewmodels.session.scripts import (
+    WIDTH_MM,
+    Scripts,
+    comparison_command,
+    comparison_script,
+    comparison_shown,
+)
 from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.view_state import ViewState
 from attnscope.widgets.cell_map import CellMapWidget
-from attnscope.widgets.choice_button import ChoiceButton
 from attnscope.widgets.compare.side import CompareMeasures, CompareOutput, CompareSide, OfferModels
-from attnscope.widgets.form_parts import column, row
+from attnscope.widgets.form_parts import ChoiceButton, column, row
 from attnscope.widgets.labels import ElidedLabel, ground, rule, tool_button, when, when_seen
-from attnscope.widgets.map_style import map_style
-from attnscope.widgets.map_widget import MapWidget
-from attnscope.widgets.panning import ARROWS
-from attnscope.widgets.state_card import StateCard
+from attnscope.widgets.map_widget import ARROWS, MapWidget, map_style
+from attnscope.widgets.placeholders import StateCard
 from attnscope.widgets.theme import Dressed
 
 # Every head of a comparison as a small difference: hover, select, walk with the arrows.

@@ -23,9 +23,8 @@ from attnscope.viewmodels.comparison_rows import KIND_WORDS, text_difference
 from attnscope.viewmodels.session.comparing import CHANGES, Changes, Kept, changes_words, short_checkpoint
 from attnscope.viewmodels.session.head_measures import MEASURES
 from attnscope.viewmodels.session.state import Session
-from attnscope.widgets.candidate_table import CandidateTable
-from attnscope.widgets.difference_label import DifferenceLabel
-from attnscope.widgets.folder_dialog import ask_folder
+from attnscope.widgets.before_after import CandidateTable, DifferenceLabel
+from attnscope.widgets.dialogs import ask_folder
 from attnscope.widgets.form_parts import column, narrow_combo, row, scrolled_column
 from attnscope.widgets.labels import PlainLabel, named, plain_tooltip, tool_button, when, when_seen
 from attnscope.widgets.theme import Dressed

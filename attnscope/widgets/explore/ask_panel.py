@@ -19,11 +19,9 @@ from attnscope.records.asking import Answer, NumberTable
 from attnscope.viewmodels.asking import AskState
 from attnscope.viewmodels.palette import Item
 from attnscope.viewmodels.session.state import Session
-from attnscope.widgets.choice_button import ChoiceButton
 from attnscope.widgets.export.one_figure import export_one
-from attnscope.widgets.flow_row import FlowRow
-from attnscope.widgets.form_parts import column, narrow_combo, row
-from attnscope.widgets.formula_label import FormulaLabel
+from attnscope.widgets.form_parts import ChoiceButton, FlowRow, column, narrow_combo, row
+from attnscope.widgets.formulas import FormulaLabel
 from attnscope.widgets.labels import (
     PlainLabel,
     named,
@@ -36,7 +34,7 @@ from attnscope.widgets.labels import (
 from attnscope.widgets.labs.cell_panel import CellPanel
 from attnscope.widgets.labs.text_table import TextTable, TextTableModel
 from attnscope.widgets.offers import Offer
-from attnscope.widgets.stale_watch import StaleWatch
+from attnscope.widgets.placeholders import StaleWatch
 from attnscope.widgets.theme import Dressed
 
 if TYPE_CHECKING:

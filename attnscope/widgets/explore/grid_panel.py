@@ -24,15 +24,15 @@ from attnscope.records.axes import row_labels, written_after
 from attnscope.records.maps import SiteGrid
 from attnscope.records.sites import HeadRef, Stack
 from attnscope.viewmodels.heads.tinting import OFF, TintState
+from attnscope.viewmodels.maps.aggregation import words_of_tokens
 from attnscope.viewmodels.maps.shown_maps import sides_of_site, with_room
-from attnscope.viewmodels.maps.word_map import words_of_tokens
 from attnscope.viewmodels.session.recorded import is_recorded
 from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.view_state import ViewState
 from attnscope.widgets.explore.grid_view import GridView
 from attnscope.widgets.form_parts import column, row
 from attnscope.widgets.labels import ElidedLabel, plain_tooltip, tool_button, when
-from attnscope.widgets.map_style import map_style
+from attnscope.widgets.map_widget import map_style
 from attnscope.widgets.theme import Dressed, Dressing
 
 # The choice of what frames the heads of the grid, and the legend of the frames.

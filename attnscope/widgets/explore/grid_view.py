@@ -23,8 +23,7 @@ from attnscope.figures.style import SMALL_PX, text_width, type_at, type_px
 from attnscope.records.maps import SiteGrid
 from attnscope.records.sites import Gates, HeadRef
 from attnscope.widgets.labels import plain_tooltip
-from attnscope.widgets.map_widget import MapWidget
-from attnscope.widgets.panning import ARROWS, ZOOM_KEYS, zoom_factor
+from attnscope.widgets.map_widget import ARROWS, ZOOM_KEYS, MapWidget, zoom_factor
 
 # The small switch on a head's thumbnail: one click turns the head off, another turns it on again.
 

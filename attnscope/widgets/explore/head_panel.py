@@ -19,7 +19,7 @@ from PySide6.QtWidgets import (
 
 from attnscope.figures.colours import COLOUR_MAPS
 from attnscope.figures.paint_gold import paint_gold_mark
-from attnscope.figures.paint_part import MapPart
+from attnscope.figures.paint_tiles import MapPart
 from attnscope.figures.plain import plain_piece, query_words
 from attnscope.records.interventions import (
     CopyPattern,
@@ -32,27 +32,23 @@ from attnscope.records.maps import HeadMap
 from attnscope.records.tiles import LongMap
 from attnscope.records.word_tables import OWN_LINKS, GoldCell, GoldFiles
 from attnscope.viewmodels.heads.aligning import ROWS, AligningState
-from attnscope.viewmodels.maps.aggregation import labelled
+from attnscope.viewmodels.maps.aggregation import labelled, long_map_of
 from attnscope.viewmodels.maps.map_tiles import MapTiles
 from attnscope.viewmodels.maps.picturing import PictureState
-from attnscope.viewmodels.maps.segments import long_map_of
-from attnscope.viewmodels.session.intervening import knocked_out, of_head, with_or_without
+from attnscope.viewmodels.session.gating import knocked_out, of_head, with_or_without
 from attnscope.viewmodels.session.recorded import NO_INSIDE, is_recorded
 from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.states import States
 from attnscope.viewmodels.view_state import SCALES, Cell, HeadViewKind, Highlight, Scale, ViewState
-from attnscope.widgets.aspect_steps import writes
+from attnscope.widgets.actions import allow, writes
 from attnscope.widgets.causes.inside_panel import InsidePanel
-from attnscope.widgets.choice_button import ChoiceButton
 from attnscope.widgets.explore.head_view import HeadView
 from attnscope.widgets.explore.lines_panel import FINDING, NO_HEADS, LinesView
 from attnscope.widgets.explore.picture_view import PictureView
 from attnscope.widgets.explore.street_map import StreetMap
-from attnscope.widgets.flow_row import FlowRow, together
-from attnscope.widgets.form_parts import column, row
+from attnscope.widgets.form_parts import ChoiceButton, FlowRow, column, row, together
 from attnscope.widgets.labels import ElidedLabel, PlainLabel, plain_tooltip, tool_button, when
-from attnscope.widgets.map_style import map_style
-from attnscope.widgets.possible import allow
+from attnscope.widgets.map_widget import map_style
 
 # The context menu of the large map: what can be done to the head, and to the edge under the cursor.
 

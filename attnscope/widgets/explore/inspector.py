@@ -13,6 +13,7 @@ from attnscope.figures.style import NORMAL_PX, SMALL_PX, font, text_width, type_
 from attnscope.records.interventions import Intervention
 from attnscope.records.masks import UseMask
 from attnscope.records.sites import once_words
+from attnscope.viewmodels.session.gating import in_words, without
 from attnscope.viewmodels.session.head_measures import (
     MEASURES,
     MeasureKind,
@@ -20,11 +21,9 @@ from attnscope.viewmodels.session.head_measures import (
     find_measures,
     measures_shown,
 )
-from attnscope.viewmodels.session.intervening import in_words, without
 from attnscope.viewmodels.session.recorded import is_recorded
 from attnscope.viewmodels.session.state import Session
-from attnscope.widgets.form_parts import column, row
-from attnscope.widgets.jump_slider import JumpSlider
+from attnscope.widgets.form_parts import JumpSlider, column, row
 from attnscope.widgets.labels import ElidedLabel, PlainLabel, named, plain_tooltip, tool_button, when
 from attnscope.widgets.theme import Dressed
 

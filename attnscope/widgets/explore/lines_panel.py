@@ -28,9 +28,7 @@ from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.view_state import Highlight, ViewState
 from attnscope.widgets.form_parts import column
 from attnscope.widgets.labels import when
-from attnscope.widgets.map_style import map_style
-from attnscope.widgets.map_widget import MapWidget
-from attnscope.widgets.panning import ARROWS, ZOOM_KEYS, zoom_factor
+from attnscope.widgets.map_widget import ARROWS, ZOOM_KEYS, MapWidget, map_style, zoom_factor
 
 # Token-to-token lines of the selected heads; pointing at a token or a head's name leaves only its lines.
 

@@ -37,14 +37,13 @@ from PySide6.QtWidgets import (
 
 from attnscope.figures.plain import isolated, plain_piece, plain_text
 from attnscope.figures.style import SMALL_PX, font, text_width, type_px
-from attnscope.viewmodels.session.mask_presets import GRAPHS, PRESETS, Graph, Preset, graph_text
-from attnscope.viewmodels.session.masking import Cell, MaskState
+from attnscope.viewmodels.session.masking import GRAPHS, PRESETS, Cell, Graph, MaskState, Preset, graph_text
 from attnscope.viewmodels.session.state import Session
+from attnscope.widgets.actions import allow
+from attnscope.widgets.dialogs import dialog_of, open_one
 from attnscope.widgets.form_parts import column, inset_text, row
 from attnscope.widgets.labels import PlainLabel, ground, named, plain_tooltip, push_button, tool_button, when
-from attnscope.widgets.open_dialog import dialog_of, open_one
-from attnscope.widgets.panning import ARROWS
-from attnscope.widgets.possible import allow
+from attnscope.widgets.map_widget import ARROWS
 from attnscope.widgets.theme import Dressed, Dressing
 
 # The grid of a mask: tokens × tokens, allowed by click, drag and keyboard.

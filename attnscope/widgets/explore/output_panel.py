@@ -17,14 +17,13 @@ from attnscope.viewmodels.comparison_rows import (
     prediction_labels,
     text_difference,
 )
-from attnscope.viewmodels.session.intervening import mask_in
+from attnscope.viewmodels.session.gating import mask_in
 from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.view_state import ViewState
-from attnscope.widgets.candidate_table import CandidateTable
-from attnscope.widgets.difference_label import DifferenceLabel
+from attnscope.widgets.before_after import CandidateTable, DifferenceLabel
 from attnscope.widgets.form_parts import narrow_combo, row, scrolled_column
 from attnscope.widgets.labels import PlainLabel, plain_tooltip, when
-from attnscope.widgets.stale_watch import StaleWatch
+from attnscope.widgets.placeholders import StaleWatch
 
 _UNWRITTEN = "not written: the mask covers only this text"
 _SIDES = ("all heads on", "with your changes")

@@ -31,23 +31,19 @@ from attnscope.viewmodels.placeholder import stage_of
 from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.states import States
 from attnscope.viewmodels.view_state import LINES, ViewState
-from attnscope.widgets.aspect_steps import has_two_texts, has_words, writes
+from attnscope.widgets.actions import has_two_texts, has_words, writes
 from attnscope.widgets.causes.across_view import AcrossPanel
 from attnscope.widgets.causes.causes_view import CausesPanel
 from attnscope.widgets.causes.lens_view import LensPanel
-from attnscope.widgets.choice_button import ChoiceButton
 from attnscope.widgets.explore.ask_panel import AskPanel
 from attnscope.widgets.explore.grid_panel import GridPanel
 from attnscope.widgets.explore.head_panel import HeadPanel
 from attnscope.widgets.explore.inspector import HeadInspector
 from attnscope.widgets.explore.output_panel import OutputPanel
 from attnscope.widgets.explore.text_bar import TextBar
-from attnscope.widgets.folded_sizes import FoldedSizes
-from attnscope.widgets.form_parts import column
+from attnscope.widgets.form_parts import ChoiceButton, FoldedSizes, SideTabs, column
 from attnscope.widgets.labels import ElidedLabel, ground, plain_tooltip, rule, tool_button, when
-from attnscope.widgets.side_tabs import SideTabs
-from attnscope.widgets.stale_watch import StaleWatch
-from attnscope.widgets.state_card import StateCard
+from attnscope.widgets.placeholders import StaleWatch, StateCard
 from attnscope.widgets.theme import Dressed
 from attnscope.widgets.writing.generation_panel import GenerationPanel
 

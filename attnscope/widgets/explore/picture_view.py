@@ -4,8 +4,7 @@ from PySide6.QtCore import QEvent, QPointF, QRectF, Qt, Signal
 from PySide6.QtGui import QKeyEvent, QMouseEvent, QPainter
 
 from attnscope.figures.paint_map import paint_readout
-from attnscope.figures.paint_picture import paint_picture
-from attnscope.figures.picture_layout import PictureLayout, Side, picture_layout
+from attnscope.figures.paint_picture import PictureLayout, Side, paint_picture, picture_layout
 from attnscope.figures.plain import plain_piece
 from attnscope.figures.views.picture import PicturePart
 from attnscope.viewmodels.maps.picturing import ShowsPicture

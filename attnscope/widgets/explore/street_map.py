@@ -17,20 +17,22 @@ from PySide6.QtWidgets import QWidget
 from attnscope.figures.colours import Palette
 from attnscope.figures.paint_gold import paint_gold_on_tiles
 from attnscope.figures.paint_map import weight_text
-from attnscope.figures.paint_rulers import paint_ruler_names, paint_rulers
 from attnscope.figures.paint_tiles import (
     TileImages,
+    TileLayout,
     paint_cell_values,
+    paint_ruler_names,
+    paint_rulers,
     paint_small_map,
     paint_tile_bar,
     paint_tile_title,
     paint_tiles,
     part_rect,
     small_map_rect,
+    tile_layout,
 )
 from attnscope.figures.plain import isolated, plain_piece, query_words
 from attnscope.figures.style import SMALL_PX, font
-from attnscope.figures.tile_layout import TileLayout, tile_layout
 from attnscope.figures.token_axis import axis_names
 from attnscope.records.sites import gate_note
 from attnscope.records.tiles import CellReading, LongMap, MapTile, Part
@@ -38,9 +40,8 @@ from attnscope.records.word_tables import GoldCell
 from attnscope.viewmodels.maps.map_tiles import MapTiles
 from attnscope.viewmodels.maps.map_window import MapWindow
 from attnscope.widgets.labels import when
-from attnscope.widgets.map_widget import MapWidget
-from attnscope.widgets.panning import ARROWS, ZOOM_KEYS, zoom_factor
-from attnscope.widgets.placeholder import paint_veil
+from attnscope.widgets.map_widget import ARROWS, ZOOM_KEYS, MapWidget, zoom_factor
+from attnscope.widgets.placeholders import paint_veil
 
 _PAN_SHARE = 0.4
 _DOUBLE_CLICK_ZOOM = 4.0

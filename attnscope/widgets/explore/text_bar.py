@@ -32,7 +32,7 @@ from attnscope.viewmodels.session.recorded import READ_ONLY, READ_ONLY_TIP, is_r
 from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.session.typed_text import begun_word, completions, nearest_words, text_notes
 from attnscope.viewmodels.view_state import Highlight, ViewState, sides_of
-from attnscope.widgets.aspect_steps import writes
+from attnscope.widgets.actions import writes
 from attnscope.widgets.form_parts import row
 from attnscope.widgets.labels import PlainLabel, named, plain_tooltip, tool_button, when
 from attnscope.widgets.theme import Dressed

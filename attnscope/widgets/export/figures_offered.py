@@ -7,9 +7,9 @@ from typing import TypeVar
 
 from attnscope.errors import UserError
 from attnscope.figures.caption import caption_of
-from attnscope.figures.inside_layout import paper_height_mm
 from attnscope.figures.page import sized
-from attnscope.figures.paint_part import MapPart
+from attnscope.figures.paint_inside import paper_height_mm
+from attnscope.figures.paint_tiles import MapPart
 from attnscope.figures.spec import PAGE_MM, PAGE_PT, Caption, FigureOrigin, FigureSpec
 from attnscope.figures.traced import Wanted
 from attnscope.figures.views import VIEWS
@@ -30,7 +30,7 @@ from attnscope.records.word_tables import GoldCell
 from attnscope.viewmodels.maps.shown_maps import sides_of_site
 from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.view_state import Page, ViewState
-from attnscope.widgets.map_style import map_style
+from attnscope.widgets.map_widget import map_style
 
 _MOST_SQUEEZED_MM = 180.0
 Kept = TypeVar("Kept")

@@ -19,8 +19,7 @@ from attnscope.records.redundancy import PairsSource
 from attnscope.records.sites import STACKS
 from attnscope.viewmodels.heads.alike import SOURCE_NAMES, AlikeState
 from attnscope.viewmodels.placeholder import Placeholder
-from attnscope.widgets.choice_button import ChoiceButton
-from attnscope.widgets.form_parts import column, dress_table, row
+from attnscope.widgets.form_parts import ChoiceButton, column, dress_table, row
 from attnscope.widgets.heads.head_table import SHARE_ROLE, BarDelegate
 from attnscope.widgets.heads.page import AskPath, ask_open_path
 from attnscope.widgets.labels import (
@@ -32,7 +31,7 @@ from attnscope.widgets.labels import (
     watch_seen,
     when_seen,
 )
-from attnscope.widgets.state_card import StateCard
+from attnscope.widgets.placeholders import StateCard
 from attnscope.widgets.theme import Dressed
 
 _STACKS: dict[str, str] = {stack: stack for stack in STACKS}

@@ -25,10 +25,8 @@ from attnscope.records.sites import STACKS
 from attnscope.strict_json import json_text
 from attnscope.viewmodels.heads.state import SPECIAL_NAMES, HeadsState
 from attnscope.viewmodels.placeholder import Placeholder
-from attnscope.widgets.choice_button import ChoiceButton
 from attnscope.widgets.failures import told_failures
-from attnscope.widgets.flow_row import FlowRow, together
-from attnscope.widgets.form_parts import column
+from attnscope.widgets.form_parts import ChoiceButton, FlowRow, column, together
 from attnscope.widgets.heads.head_table import HeadTableView
 from attnscope.widgets.labels import (
     ElidedLabel,
@@ -41,7 +39,7 @@ from attnscope.widgets.labels import (
     watch_seen,
     when,
 )
-from attnscope.widgets.state_card import StateCard
+from attnscope.widgets.placeholders import StateCard
 
 # What one head does: a sentence, its roles with their numbers, and the texts that show it best.
 

@@ -17,20 +17,17 @@ from PySide6.QtWidgets import (
 )
 
 from attnscope.counting import plural
-from attnscope.figures.pruning_charts import csv_of_curves, pruning_chart
+from attnscope.figures.head_charts import csv_of_curves, pruning_chart
 from attnscope.figures.spec import Caption, FigureSpec
 from attnscope.figures.views.curves import CurvesFigure
 from attnscope.files import replace_file
 from attnscope.records.importance import RANKINGS, Ranking
 from attnscope.records.intervals import interval_said
-from attnscope.viewmodels.heads.curve_groups import RANKING_NAMES
-from attnscope.viewmodels.heads.pruning_curves import MAX_TEXTS, METRIC_NAMES, CurvesState
+from attnscope.viewmodels.heads.pruning_curves import MAX_TEXTS, METRIC_NAMES, RANKING_NAMES, CurvesState
 from attnscope.viewmodels.placeholder import Placeholder
-from attnscope.widgets.choice_button import ChoiceButton
 from attnscope.widgets.export.one_figure import export_one
 from attnscope.widgets.failures import told_failures
-from attnscope.widgets.flow_row import FlowRow
-from attnscope.widgets.form_parts import column, inset_text, row
+from attnscope.widgets.form_parts import ChoiceButton, FlowRow, column, inset_text, row
 from attnscope.widgets.heads.page import AskPath, ask_open_path, ask_save_path
 from attnscope.widgets.labels import (
     ElidedLabel,
@@ -43,7 +40,7 @@ from attnscope.widgets.labels import (
     watch_seen,
     when,
 )
-from attnscope.widgets.state_card import StateCard
+from attnscope.widgets.placeholders import StateCard
 
 if TYPE_CHECKING:
     from attnscope.widgets.heads.pruning_view import PruningView

@@ -20,8 +20,14 @@ from attnscope.figures.colours import series_colour
 from attnscope.records.importance import UNITS, CurvePoint, PruningCurve
 from attnscope.records.intervals import interval_said
 from attnscope.records.sites import STACKS, HeadRef, Stack
-from attnscope.viewmodels.heads.curve_groups import RANKING_NAMES, CurveGroup, PointRef
-from attnscope.viewmodels.heads.pruning_curves import METRIC_NAMES, CurvesState, pruning_label
+from attnscope.viewmodels.heads.pruning_curves import (
+    METRIC_NAMES,
+    RANKING_NAMES,
+    CurveGroup,
+    CurvesState,
+    PointRef,
+    pruning_label,
+)
 from attnscope.widgets.form_parts import column, row
 from attnscope.widgets.labels import PlainLabel, ground, named, plain_tooltip, push_button, rule, when
 from attnscope.widgets.line_plot import Line, LinePlot

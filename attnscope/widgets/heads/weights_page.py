@@ -17,12 +17,12 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from attnscope.figures.head_charts import csv_of_pairs, json_of_weights, weights_charts
 from attnscope.figures.paint_chart import paint_chart
 from attnscope.figures.plain import isolated, plain_piece
 from attnscope.figures.spec import Caption, FigureSpec
 from attnscope.figures.style import NORMAL_PX, SMALL_PX, font, type_px
 from attnscope.figures.views.curves import CurvesFigure
-from attnscope.figures.weights_charts import csv_of_pairs, json_of_weights, weights_charts
 from attnscope.files import replace_file
 from attnscope.records.charts import Chart
 from attnscope.records.redundancy import CircuitKind, TokenPair
@@ -36,10 +36,9 @@ from attnscope.viewmodels.heads.head_weights import (
     LEFT_OUT,
     WeightsState,
 )
-from attnscope.widgets.choice_button import ChoiceButton
 from attnscope.widgets.export.one_figure import export_one
 from attnscope.widgets.failures import told_failures
-from attnscope.widgets.form_parts import column, row
+from attnscope.widgets.form_parts import ChoiceButton, column, row
 from attnscope.widgets.heads.page import AskPath, ask_save_path
 from attnscope.widgets.labels import (
     ElidedLabel,
@@ -51,7 +50,7 @@ from attnscope.widgets.labels import (
     watch_seen,
     when,
 )
-from attnscope.widgets.state_card import StateCard
+from attnscope.widgets.placeholders import StateCard
 from attnscope.widgets.theme import Dressed
 
 # Token pairs of one of a head's products: two tokens, a bar and the value of each, one under the other.

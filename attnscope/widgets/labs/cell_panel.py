@@ -7,7 +7,7 @@ from PySide6.QtWidgets import QSizePolicy
 from attnscope.counting import number_text, plural
 from attnscope.figures.paint_cells import layout_cells, paint_cells
 from attnscope.records.charts import CellMap
-from attnscope.widgets.panning import ARROWS
+from attnscope.widgets.map_widget import ARROWS
 from attnscope.widgets.theme import Dressed
 
 

@@ -10,9 +10,8 @@ from PySide6.QtWidgets import QCheckBox, QComboBox, QFileDialog, QLineEdit, QWid
 from attnscope.errors import UserError
 from attnscope.fields import Field, FileName, Number, OneOf, Seed, Switch, Text, Value
 from attnscope.figures.style import type_px
-from attnscope.widgets.form_parts import column, row
-from attnscope.widgets.formula_label import FormulaLabel
-from attnscope.widgets.jump_slider import JumpSlider
+from attnscope.widgets.form_parts import JumpSlider, column, row
+from attnscope.widgets.formulas import FormulaLabel
 from attnscope.widgets.labels import PlainLabel, plain_tooltip, push_button, tool_button
 
 C = TypeVar("C")

@@ -17,9 +17,8 @@ from attnscope.widgets.form_parts import column, row
 from attnscope.widgets.labels import PlainLabel, plain_tooltip, push_button, tool_button, when
 from attnscope.widgets.labs.cell_panel import CellPanel
 from attnscope.widgets.labs.controls import ControlRow, WordsPanel
-from attnscope.widgets.labs.lab_foot import LabFoot
+from attnscope.widgets.labs.lab_frame import LabFoot, lab_side, sentence_px
 from attnscope.widgets.labs.lab_plot import ChartPanel
-from attnscope.widgets.labs.lab_side import lab_side, sentence_px
 from attnscope.widgets.theme import Dressed
 
 _SIDE_PX, _GAP_PX = 248, 24

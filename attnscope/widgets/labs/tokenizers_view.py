@@ -33,8 +33,7 @@ from attnscope.records.charts import Chart, Series
 from attnscope.records.tokenizers import KINDS, SIZES, TokenizerRow
 from attnscope.viewmodels.labs.merges import MAX_TEXT, SOURCES, TRAINED_KINDS, VOCAB_SIZES, MergesState
 from attnscope.viewmodels.labs.tokenizers import COLUMNS, TokenizersState, sizes_from_text
-from attnscope.widgets.form_parts import column, play_icon, row
-from attnscope.widgets.jump_slider import JumpSlider
+from attnscope.widgets.form_parts import JumpSlider, column, play_icon, row
 from attnscope.widgets.labels import PlainLabel, named, plain_tooltip, tool_button, when
 from attnscope.widgets.labs.chip_flow import ChipFlow
 from attnscope.widgets.labs.controls import WordsPanel

@@ -17,7 +17,7 @@ from attnscope.viewmodels.labs.vocabulary import MODES, VocabularyState
 from attnscope.widgets.form_parts import column, row
 from attnscope.widgets.labels import PlainLabel, ground, tool_button, when
 from attnscope.widgets.labs.chip_flow import ChipFlow
-from attnscope.widgets.labs.lab_foot import LabFoot
+from attnscope.widgets.labs.lab_frame import LabFoot
 from attnscope.widgets.labs.text_table import TextTable, TextTableModel
 from attnscope.widgets.theme import Dressed
 

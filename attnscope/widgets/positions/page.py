@@ -28,12 +28,11 @@ from attnscope.figures.views.checklist import checklist_point
 from attnscope.records.positions import PositionTable
 from attnscope.viewmodels.placeholder import Placeholder
 from attnscope.viewmodels.positions import D_MODEL_RANGE, POSITIONS_RANGE, SCHEMES, PositionsState
-from attnscope.widgets.flow_row import FlowRow, together
-from attnscope.widgets.form_parts import column, inset_text, row
-from attnscope.widgets.formula_label import FormulaLabel
+from attnscope.widgets.form_parts import FlowRow, column, inset_text, row, together
+from attnscope.widgets.formulas import FormulaLabel
 from attnscope.widgets.labels import ElidedLabel, PlainLabel, ground, named, plain_tooltip, when
+from attnscope.widgets.placeholders import StateCard
 from attnscope.widgets.positions.position_map import PositionMap
-from attnscope.widgets.state_card import StateCard
 from attnscope.widgets.theme import Dressed
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from PySide6.QtWidgets import QSizePolicy
 from attnscope.figures.colours import Palette, argb, lut_argb
 from attnscope.figures.style import SMALL_PX, font, type_px
 from attnscope.last_made import LastMade
-from attnscope.widgets.panning import Drag, zoom_factor
+from attnscope.widgets.map_widget import Drag, zoom_factor
 from attnscope.widgets.theme import Dressed
 
 _LEFT_PX, _BOTTOM_PX, _TOP_PX, _RIGHT_PX = 44.0, 32.0, 4.0, 8.0

@@ -26,16 +26,15 @@ from attnscope.viewmodels.help_pages import (
 )
 from attnscope.viewmodels.palette import Item
 from attnscope.viewmodels.states import States
-from attnscope.viewmodels.tours.states import TourStates
+from attnscope.viewmodels.tours.spot import TourStates
 from attnscope.viewmodels.tours.touring import TourState
 from attnscope.viewmodels.tours.tours import read_tours
 from attnscope.viewmodels.training.recipe_text import offered_recipes
 from attnscope.viewmodels.view_state import ViewState, page_named
-from attnscope.widgets.form_parts import column, row
+from attnscope.widgets.form_parts import SideTabs, column, row
 from attnscope.widgets.icons import icon
 from attnscope.widgets.labels import PlainLabel, ground, push_button, tool_button, when
 from attnscope.widgets.offers import Offer
-from attnscope.widgets.side_tabs import SideTabs
 from attnscope.widgets.theme import Dressed
 from attnscope.widgets.tours.help_panel import HelpPanel
 from attnscope.widgets.tours.tour_places import TourPanel, WindowPlaces

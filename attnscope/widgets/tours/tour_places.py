@@ -25,11 +25,10 @@ from attnscope.viewmodels.session.file import LookSaved
 from attnscope.viewmodels.tours.touring import TourState
 from attnscope.viewmodels.tours.tours import PLACEHOLDER, Point
 from attnscope.viewmodels.view_state import Part, ViewState
-from attnscope.widgets.form_parts import column, row
-from attnscope.widgets.formula_label import FormulaLabel
+from attnscope.widgets.form_parts import SideTabs, column, row
+from attnscope.widgets.formulas import FormulaLabel
 from attnscope.widgets.icons import icon
 from attnscope.widgets.labels import PlainLabel, ground, tool_button, when
-from attnscope.widgets.side_tabs import SideTabs
 from attnscope.widgets.theme import Dressed
 from attnscope.widgets.training.recipe_editor import RecipeEditor
 from attnscope.widgets.training.run_panel import RunPanel

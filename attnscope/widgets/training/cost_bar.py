@@ -51,11 +51,10 @@ from attnscope.viewmodels.training.plan_words import (
     work_rows,
 )
 from attnscope.viewmodels.training.preset_recipe import take_preset
-from attnscope.viewmodels.training.recipe_differences import csv_of_table
+from attnscope.viewmodels.training.recipe_text import csv_of_table
 from attnscope.viewmodels.training.state import TrainingState
-from attnscope.widgets.form_parts import column, dress_table, monospaced_font, row
+from attnscope.widgets.form_parts import SideTabs, column, dress_table, monospaced_font, row
 from attnscope.widgets.labels import ElidedLabel, PlainLabel, push_button, tool_button, when
-from attnscope.widgets.side_tabs import SideTabs
 from attnscope.widgets.theme import Dressed
 
 COST_TABS = {

@@ -27,9 +27,8 @@ from attnscope.viewmodels.training.overlaid_curves import (
     unit_of_losses,
     value_at,
 )
-from attnscope.viewmodels.training.run_axes import AXES, Axis
-from attnscope.widgets.choice_button import ChoiceButton
-from attnscope.widgets.form_parts import column, row
+from attnscope.viewmodels.training.run_curves import AXES, Axis
+from attnscope.widgets.form_parts import ChoiceButton, column, row
 from attnscope.widgets.labels import ElidedLabel, PlainLabel, named, plain_tooltip
 from attnscope.widgets.line_plot import X_NUMBERS_PX, Line, LinePlot
 from attnscope.widgets.theme import Dressed

@@ -22,8 +22,7 @@ from attnscope.viewmodels.training.run_inspections import (
     still_shares,
     typical_updates,
 )
-from attnscope.widgets.choice_button import ChoiceButton
-from attnscope.widgets.form_parts import column, row
+from attnscope.widgets.form_parts import ChoiceButton, column, row
 from attnscope.widgets.labels import ElidedLabel, PlainLabel, plain_tooltip
 from attnscope.widgets.theme import Dressed
 

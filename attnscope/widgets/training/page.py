@@ -17,9 +17,8 @@ from attnscope.viewmodels.session.recents import Recents
 from attnscope.viewmodels.training.recipe_text import offered_recipes
 from attnscope.viewmodels.training.state import TrainingState
 from attnscope.viewmodels.training.sweeping import SweepState
-from attnscope.widgets.form_parts import column
+from attnscope.widgets.form_parts import SideTabs, column
 from attnscope.widgets.labels import ground, when, when_seen
-from attnscope.widgets.side_tabs import SideTabs
 from attnscope.widgets.training.inspections_view import MOVED, READING, InspectionsView
 from attnscope.widgets.training.run_panel import RunPanel
 from attnscope.widgets.training.runs_panel import RunsPanel

@@ -31,8 +31,9 @@ from attnscope.viewmodels.training.recipe_text import offered_recipes, recipe_va
 from attnscope.viewmodels.training.state import TrainingState
 from attnscope.viewmodels.training.status import several_status
 from attnscope.viewmodels.training.sweeping import SweepState
+from attnscope.widgets.actions import allow
+from attnscope.widgets.dialogs import ask_folder
 from attnscope.widgets.failures import told_failures
-from attnscope.widgets.folder_dialog import ask_folder
 from attnscope.widgets.form_parts import column, inset_text, narrow_combo, row
 from attnscope.widgets.labels import (
     ElidedLabel,
@@ -45,7 +46,6 @@ from attnscope.widgets.labels import (
     tool_button,
     when,
 )
-from attnscope.widgets.possible import allow
 from attnscope.widgets.theme import Dressed
 from attnscope.widgets.training.cost_bar import CostBar
 from attnscope.widgets.training.recipe_editor import RecipeEditor

@@ -15,7 +15,7 @@ from PySide6.QtWidgets import (
 
 from attnscope.viewmodels.training.recipe_text import recipe_value
 from attnscope.viewmodels.training.state import TrainingState
-from attnscope.widgets.folder_dialog import ask_folder, ask_new_folder
+from attnscope.widgets.dialogs import ask_folder, ask_new_folder
 from attnscope.widgets.form_parts import row
 from attnscope.widgets.labels import PlainLabel, named, plain_tooltip, push_button
 

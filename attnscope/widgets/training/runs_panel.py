@@ -29,16 +29,15 @@ from attnscope import paths
 from attnscope.figures.colours import Palette, series_colour
 from attnscope.figures.style import type_px
 from attnscope.viewmodels.placeholder import Placeholder
-from attnscope.viewmodels.training.recipe_differences import csv_of_table
-from attnscope.viewmodels.training.run_rows import COLUMN_TIPS, FIXED_COLUMNS, RunRow
-from attnscope.viewmodels.training.runs_list import RunsState
+from attnscope.viewmodels.training.recipe_text import csv_of_table
+from attnscope.viewmodels.training.runs_list import COLUMN_TIPS, FIXED_COLUMNS, RunRow, RunsState
 from attnscope.viewmodels.training.state import TrainingState
+from attnscope.widgets.actions import allow
+from attnscope.widgets.dialogs import ask_folder
 from attnscope.widgets.failures import told_failures
-from attnscope.widgets.folder_dialog import ask_folder
 from attnscope.widgets.form_parts import column, dress_table, row
 from attnscope.widgets.labels import ElidedLabel, named, plain_tooltip, push_button
-from attnscope.widgets.possible import allow
-from attnscope.widgets.state_card import StateCard
+from attnscope.widgets.placeholders import StateCard
 from attnscope.widgets.theme import Dressing
 
 # The table of runs: a tick and a colour, how each stands, and the values in which they differ.

@@ -16,13 +16,19 @@ from attnscope.figures.run_charts import scaling_charts
 from attnscope.records.charts import Chart
 from attnscope.records.runs import RunSummary, loss_unit
 from attnscope.viewmodels.placeholder import Placeholder
-from attnscope.viewmodels.training.kept_sweep import KEPT_SWEEP, kept_sweep
 from attnscope.viewmodels.training.runs_list import RunsState
-from attnscope.viewmodels.training.scaling import PUBLISHED_WORDS, SCALES, UNITS, Scale, scaling_points
-from attnscope.widgets.choice_button import ChoiceButton
-from attnscope.widgets.form_parts import column, row
+from attnscope.viewmodels.training.scaling import (
+    KEPT_SWEEP,
+    PUBLISHED_WORDS,
+    SCALES,
+    UNITS,
+    Scale,
+    kept_sweep,
+    scaling_points,
+)
+from attnscope.widgets.form_parts import ChoiceButton, column, row
 from attnscope.widgets.labels import ElidedLabel, PlainLabel, plain_tooltip, tool_button
-from attnscope.widgets.state_card import StateCard
+from attnscope.widgets.placeholders import StateCard
 from attnscope.widgets.theme import Dressed
 
 _NEAR_PX = 12.0

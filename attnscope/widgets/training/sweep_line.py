@@ -17,13 +17,11 @@ from PySide6.QtWidgets import (
 from attnscope.errors import UserError
 from attnscope.figures.style import type_px
 from attnscope.records.runs import MAX_RUNS, SEED
-from attnscope.viewmodels.training.recipe_differences import settings_of
-from attnscope.viewmodels.training.sweep_wish import SweepWish
-from attnscope.viewmodels.training.sweeping import SweepState
-from attnscope.widgets.folder_dialog import ask_new_folder
+from attnscope.viewmodels.training.recipe_text import settings_of
+from attnscope.viewmodels.training.sweeping import SweepState, SweepWish
+from attnscope.widgets.dialogs import ask_new_folder, dialog_of, open_one
 from attnscope.widgets.form_parts import column, inset_text, narrow_combo, row
 from attnscope.widgets.labels import PlainLabel, named, plain_tooltip, push_button, when
-from attnscope.widgets.open_dialog import dialog_of, open_one
 
 # Several runs of the recipe: which seeds and values, which go on, and where they are written.
 

@@ -30,7 +30,7 @@ from attnscope.widgets.explore.head_view import HeadView
 from attnscope.widgets.explore.picture_view import PictureView
 from attnscope.widgets.form_parts import column, play_icon, row
 from attnscope.widgets.labels import ElidedLabel, PlainLabel, named, push_button, tool_button
-from attnscope.widgets.state_card import StateCard
+from attnscope.widgets.placeholders import StateCard
 from attnscope.widgets.theme import Dressed
 
 _NO_ATTENTION = Placeholder(

@@ -21,9 +21,9 @@ from attnscope.viewmodels.training.preset_recipe import finetune_name, finetune_
 from attnscope.viewmodels.training.recipe_text import fresh_folder
 from attnscope.viewmodels.training.state import TrainingState
 from attnscope.viewmodels.view_state import HeadViewKind, Page, ViewState
+from attnscope.widgets.dialogs import ask_folder, ask_new_folder
 from attnscope.widgets.export.dialog import KeptChoices
 from attnscope.widgets.export.figures_offered import current_figure
-from attnscope.widgets.folder_dialog import ask_folder, ask_new_folder
 from attnscope.widgets.heads.prune_dialog import PruneDialog
 from attnscope.widgets.tours.help_panel import ShortcutsSheet
 

@@ -28,22 +28,20 @@ from attnscope.viewmodels.session.recorded import NO_INSIDE, is_recorded
 from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.states import States
 from attnscope.viewmodels.view_state import Page, Part, ViewState
-from attnscope.widgets.actions import build_actions, connect_actions
+from attnscope.widgets.actions import allow, build_actions, connect_actions
 from attnscope.widgets.compare.page import compare_handlers
 from attnscope.widgets.explore.ask_panel import ask_offers
 from attnscope.widgets.explore.mask_dialog import MaskEditing
 from attnscope.widgets.export.figures_offered import current_figure
-from attnscope.widgets.folded_sizes import FoldedSizes
-from attnscope.widgets.form_parts import column, row
+from attnscope.widgets.form_parts import FoldedSizes, column, row
 from attnscope.widgets.labels import when
 from attnscope.widgets.labs.page import LabsPage, lab_offers
-from attnscope.widgets.map_style import remembered_view
-from attnscope.widgets.possible import allow
+from attnscope.widgets.map_widget import remembered_view
 from attnscope.widgets.theme import apply_theme, dress_application, palette_for
 from attnscope.widgets.tours.learning import Learning
 from attnscope.widgets.tours.tour_places import WindowPlaces
 from attnscope.widgets.window.commands import Commands, FigureCommands, Openings
-from attnscope.widgets.window.kept_panel import KeptLine
+from attnscope.widgets.window.edge_panels import KeptLine
 from attnscope.widgets.window.pages import Pages
 from attnscope.widgets.window.panel_windows import SizesByType, restore_geometry, restore_splitters
 from attnscope.widgets.window.places_offered import PlacesOffered

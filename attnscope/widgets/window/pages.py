@@ -14,16 +14,15 @@ from attnscope.widgets.actions import HEAD_ACTIONS
 from attnscope.widgets.compare.page import ComparePage
 from attnscope.widgets.explore.page import ExplorePage
 from attnscope.widgets.export.figures_offered import SpecOfPage, offered_figures
-from attnscope.widgets.form_parts import column
+from attnscope.widgets.form_parts import SideTabs, column
 from attnscope.widgets.heads.alike_page import AlikePage
 from attnscope.widgets.heads.page import HeadsPage
 from attnscope.widgets.heads.pruning_page import PruningPage
 from attnscope.widgets.heads.weights_page import WeightsPage
 from attnscope.widgets.labels import ground, when
 from attnscope.widgets.labs.page import LabsPage
-from attnscope.widgets.map_style import map_style
+from attnscope.widgets.map_widget import map_style
 from attnscope.widgets.positions.page import PositionsPage
-from attnscope.widgets.side_tabs import SideTabs
 from attnscope.widgets.training.page import TrainingPage
 
 # The Heads page as a whole: the table of all heads, pruning curves, which are alike, what weights say.

@@ -14,8 +14,8 @@ from attnscope.viewmodels.training.recipe_text import (
     words_of_recipe,
 )
 from attnscope.viewmodels.view_state import Page, ViewState
+from attnscope.widgets.form_parts import SideTabs
 from attnscope.widgets.offers import Offer
-from attnscope.widgets.side_tabs import SideTabs
 from attnscope.widgets.training.cost_bar import COST_TABS
 from attnscope.widgets.training.inspections_view import INSIDE_VIEWS
 from attnscope.widgets.training.page import INSIDE

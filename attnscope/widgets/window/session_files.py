@@ -37,7 +37,7 @@ from attnscope.viewmodels.session.notices import OPENING
 from attnscope.viewmodels.session.recents import Recents
 from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.view_state import ViewState
-from attnscope.widgets.folder_dialog import ask_folder
+from attnscope.widgets.dialogs import ask_folder
 from attnscope.widgets.labels import when
 
 # A figure file that somebody opens: its numbers in the export dialog, its question in the window.

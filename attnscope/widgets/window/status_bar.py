@@ -10,7 +10,7 @@ from attnscope.counting import plural
 from attnscope.figures.plain import plain_text
 from attnscope.figures.style import type_px
 from attnscope.records.maps import SelfCheck
-from attnscope.viewmodels.session.intervening import changes_counted
+from attnscope.viewmodels.session.gating import changes_counted
 from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.view_state import ViewState
 from attnscope.viewmodels.work import BackgroundTask, WorkState

@@ -14,8 +14,7 @@ from attnscope.viewmodels.session.recents import Recents
 from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.view_state import THEME_NAMES, Page, ViewState
 from attnscope.widgets.actions import ACTIONS, MENUS
-from attnscope.widgets.choice_button import ChoiceButton
-from attnscope.widgets.form_parts import column, row
+from attnscope.widgets.form_parts import ChoiceButton, column, row
 from attnscope.widgets.icons import icon
 from attnscope.widgets.labels import PlainLabel, ground, named, plain_tooltip, tool_button, when
 from attnscope.widgets.theme import Dressed

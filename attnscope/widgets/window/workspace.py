@@ -20,7 +20,8 @@ from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.shelf import ShelfState
 from attnscope.viewmodels.states import States
 from attnscope.viewmodels.view_state import SIZES, ViewState
-from attnscope.widgets.aspect_steps import aspect_handlers
+from attnscope.widgets.actions import allow, aspect_handlers
+from attnscope.widgets.dialogs import open_one
 from attnscope.widgets.explore.lines_panel import LinesPanel
 from attnscope.widgets.explore.page import DEFAULT_SIZES
 from attnscope.widgets.labels import plain_tooltip, when
@@ -33,12 +34,9 @@ from attnscope.widgets.offers import (
     sample_offers,
     session_offers,
 )
-from attnscope.widgets.open_dialog import open_one
-from attnscope.widgets.possible import allow
 from attnscope.widgets.window.command_palette import CommandPalette
 from attnscope.widgets.window.commands import PRESENTING
-from attnscope.widgets.window.history_panel import HistoryPanel
-from attnscope.widgets.window.kept_panel import KeptPanel, view_offers
+from attnscope.widgets.window.edge_panels import HistoryPanel, KeptPanel, view_offers
 from attnscope.widgets.window.pages import Pages
 from attnscope.widgets.window.panel_windows import Panel, PanelWindows
 from attnscope.widgets.window.session_files import SessionFiles

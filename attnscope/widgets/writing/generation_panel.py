@@ -39,7 +39,7 @@ from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.view_state import NO_HIGHLIGHT, Highlight, ViewState
 from attnscope.viewmodels.writing.state import GenerationState
 from attnscope.widgets.form_parts import column, inset_text, row, scrolled_column
-from attnscope.widgets.formula_button import FormulaButton, NamedFormula
+from attnscope.widgets.formulas import FormulaButton, NamedFormula
 from attnscope.widgets.labels import PlainLabel, plain_tooltip, rule, tool_button, when, when_seen
 from attnscope.widgets.theme import Dressed
 from attnscope.widgets.token_strip import Chip, place_chips

@@ -1,16 +1,18 @@
-"""Kept views as a list over the right edge of the page, named, moved, gone to with a click; and the notes."""
+"""Panels at the right edge of the pages, which leave them the room: what was done, and kept views."""
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
+from typing import Protocol, runtime_checkable
 
-from PySide6.QtCore import QEvent, Qt, Signal
-from PySide6.QtGui import QAction, QKeyEvent, QKeySequence
+from PySide6.QtCore import QEvent, QObject, Qt, Signal, Slot
+from PySide6.QtGui import QAction, QColor, QKeyEvent, QKeySequence
 from PySide6.QtWidgets import (
     QAbstractItemView,
     QListWidget,
     QListWidgetItem,
     QPlainTextEdit,
     QPushButton,
+    QStackedWidget,
     QWidget,
 )
 
@@ -21,16 +23,156 @@ from attnscope.viewmodels.session.file import KeptView
 from attnscope.viewmodels.session.kept_views import KeptViews
 from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.view_state import ViewState
-from attnscope.widgets.flow_row import FlowRow, together
-from attnscope.widgets.form_parts import column, row
+from attnscope.widgets.actions import allow
+from attnscope.widgets.form_parts import FlowRow, column, row, together
 from attnscope.widgets.icons import icon
 from attnscope.widgets.labels import ElidedLabel, PlainLabel, ground, named, plain_tooltip, tool_button, when
 from attnscope.widgets.offers import Offer
-from attnscope.widgets.possible import allow
 from attnscope.widgets.theme import Dressed
-from attnscope.widgets.window.right_edge import RightEdge
 
-_WIDTH_PX, _ARROW_PX = 336, 28
+_LEAST_PX = 264
+"""How narrow a panel becomes before it lies over a page that needs its width."""
+_MOST_PX = 1_000_000
+
+
+@runtime_checkable
+class GivesWay(Protocol):
+    """A page with parts that can be left out beside such a panel."""
+
+    def give_way(self, room_px: int) -> None:
+        """Leave them out where they do not fit into this width, or bring them back."""
+
+
+class RightEdge(QObject):
+    """Keeps `panel` at the right edge of `over`, as high as it and `width_px` wide at the size of type.
+
+    The page in front becomes as much narrower as it can; nothing of it lies below the panel then.
+    """
+
+    def __init__(self, panel: QWidget, over: QWidget, width_px: int) -> None:
+        super().__init__(panel)
+        self._panel, self._over, self._width_px = panel, over, width_px
+        over.installEventFilter(self)
+        panel.installEventFilter(self)
+        if isinstance(over, QStackedWidget):
+            over.currentChanged.connect(self._on_page_changed)  # which raises the page above its siblings
+
+    def place(self) -> None:
+        """Take the place again, on top; nothing while the panel is hidden."""
+        if self._panel.isHidden():
+            return
+        over, wanted = self._over, round(type_px(self._width_px))
+        self._tell_room(over.width() - wanted)
+        shown = (over.currentWidget() if isinstance(over, QStackedWidget) else None) or over
+        free = max(0, over.width() - shown.minimumSizeHint().width())
+        least = max(self._panel.minimumSizeHint().width(), round(type_px(_LEAST_PX)))
+        width = min(wanted, max(free, least), over.width())
+        self._panel.setGeometry(over.width() - width, 0, width, over.height())
+        self._panel.raise_()
+        over.setContentsMargins(0, 0, min(width, free), 0)
+
+    def _take_over(self) -> None:
+        """One panel at a time: two would push each other's margin to and fro without end."""
+        for other in self._over.findChildren(RightEdge):
+            if other is not self and other._over is self._over:
+                other._panel.hide()
+
+    def _tell_room(self, room_px: int) -> None:
+        for page in self._over.children():
+            if isinstance(page, GivesWay):
+                page.give_way(room_px)
+
+    @Slot()
+    def _on_page_changed(self) -> None:
+        self.place()
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        """Stay at the right edge when the page changes its size."""
+        if watched is self._over and event.type() in (QEvent.Type.Resize, QEvent.Type.LayoutRequest):
+            self.place()
+        elif watched is self._panel and event.type() == QEvent.Type.Show:
+            self._take_over()
+            self.place()
+        elif watched is self._panel and event.type() == QEvent.Type.Hide:
+            self._tell_room(_MOST_PX)
+            self._over.setContentsMargins(0, 0, 0, 0)
+        return super().eventFilter(watched, event)
+
+
+_HISTORY_PX = 280
+
+
+class HistoryPanel(Dressed):
+    """The session's history, newest below; undone steps stay, quietly, until something new is done."""
+
+    def __init__(self, session: Session, over: QWidget) -> None:
+        super().__init__(over)
+        self._session = session
+        self._edge = RightEdge(self, over, _HISTORY_PX)
+        ground(self, "panel", edge="left")
+        self.steps = named(QListWidget(), "Steps you can go back to")
+        self.steps.setWordWrap(True)
+        self.steps.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.close_button = tool_button("", "Close the history", role="flat", tip="Close (Ctrl+H)")
+        self.python_button = QPushButton("Copy as Python")
+        self.command_button = QPushButton("Copy as command line")
+        self.hint = PlainLabel("Click a step to go back to it.", "muted")
+        self._lay_out()
+        self.steps.itemClicked.connect(self._on_chosen)
+        self.steps.itemActivated.connect(self._on_chosen)
+        self.dress()
+        when(self, self.show_steps, session.changed.history)
+
+    def dress(self) -> None:
+        self._edge.place()
+        self.close_button.setIcon(icon("close", self.theme.muted, side_px=16))
+        self.show_steps()
+
+    def show_steps(self) -> None:
+        """Show the session's steps, the present one marked."""
+        if self.isHidden():
+            return
+        history = self._session.history
+        texts = ("start", *history.labels)
+        for k, text in enumerate(texts):
+            item = self.steps.item(k)
+            if item is None:
+                item = QListWidgetItem()
+                self.steps.addItem(item)
+            shown = plain_text(text)
+            is_now, is_undone = k == history.n_done, k > history.n_done
+            item.setText(shown)
+            item.setToolTip(plain_tooltip(shown))
+            item.setFont(font(13, is_bold=is_now, is_italic=is_undone))
+            item.setForeground(QColor(self.theme.muted if is_undone else self.theme.text))
+            state = "present step" if is_now else "undone" if is_undone else "done"
+            item.setData(Qt.ItemDataRole.AccessibleTextRole, f"{shown}, {state}")
+        while self.steps.count() > len(texts):
+            self.steps.takeItem(self.steps.count() - 1)
+        self.steps.setCurrentRow(history.n_done)
+
+    def setVisible(self, is_visible: bool) -> None:
+        super().setVisible(is_visible)
+        if is_visible:
+            self._edge.place()
+            self.show_steps()
+
+    def _lay_out(self) -> None:
+        column(
+            row((PlainLabel("History", "name"), 1), self.close_button, spacing=-1),
+            self.hint,
+            (self.steps, 1),
+            self.python_button,
+            self.command_button,
+            on=self,
+            margins=(16, 8, 16, 16),
+        )
+
+    def _on_chosen(self, item: QListWidgetItem) -> None:
+        self._session.go_to(self.steps.row(item))
+
+
+_KEPT_PX, _ARROW_PX = 336, 28
 _EMPTY = (
     "Set up what you want to talk about, then press Keep this view. A view stores the page, the model, "
     "the text, the heads, what is switched off and how it is drawn."
@@ -52,7 +194,7 @@ class KeptPanel(Dressed):
     def __init__(self, kept: KeptViews, session: Session, over: QWidget) -> None:
         super().__init__(over)
         self._kept, self._session = kept, session
-        self._edge = RightEdge(self, over, _WIDTH_PX)
+        self._edge = RightEdge(self, over, _KEPT_PX)
         ground(self, "panel", edge="left")
         self.list = _ViewList()
         self.hint = PlainLabel("", "muted", wraps=True)

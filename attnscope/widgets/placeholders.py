@@ -1,15 +1,46 @@
-"""What stands where pictures will be: a title, a hint, and progress where something is happening."""
+"""What stands where a picture will be, or lies over one that is out of date."""
 
 import bisect
+from collections.abc import Callable
 
-from PySide6.QtCore import QRect, Qt
-from PySide6.QtGui import QResizeEvent
+from PySide6.QtCore import QObject, QRect, QRectF, Qt, QTimer, Slot
+from PySide6.QtGui import QColor, QPainter, QPen, QResizeEvent
 from PySide6.QtWidgets import QProgressBar, QWidget
 
-from attnscope.figures.style import type_px
+from attnscope.figures.colours import Palette
+from attnscope.figures.style import LARGE_PX, NORMAL_PX, font, type_px
 from attnscope.viewmodels.placeholder import Placeholder
 from attnscope.widgets.form_parts import column, row
 from attnscope.widgets.labels import PlainLabel, named
+
+
+def paint_placeholder(painter: QPainter, rect: QRectF, palette: Palette, title: str, text: str) -> None:
+    """Say what belongs here and what to do, in the middle of `rect`."""
+    middle = rect.center().y()
+    painter.setFont(font(LARGE_PX))
+    painter.setPen(QColor(palette.muted))
+    above = QRectF(rect.left() + 16, middle - type_px(36), rect.width() - 32, type_px(28))
+    painter.drawText(above, Qt.AlignmentFlag.AlignCenter, title)
+    painter.setFont(font(NORMAL_PX))
+    below = QRectF(rect.left() + 24, middle, rect.width() - 48, type_px(60))
+    align = Qt.AlignmentFlag.AlignHCenter | Qt.AlignmentFlag.AlignTop | Qt.TextFlag.TextWordWrap
+    painter.drawText(below, align, text)
+
+
+def paint_veil(painter: QPainter, rect: QRectF, palette: Palette) -> None:
+    """Dim what is out of date."""
+    veil = QColor(palette.background)
+    veil.setAlphaF(0.5)
+    painter.fillRect(rect, veil)
+
+
+def paint_focus(painter: QPainter, rect: QRect, palette: Palette) -> None:
+    """Frame the view that hears the keyboard."""
+    painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
+    painter.setBrush(Qt.BrushStyle.NoBrush)
+    painter.setPen(QPen(QColor(palette.accent), 1.0))
+    painter.drawRect(rect.adjusted(0, 0, -1, -1))
+
 
 _WIDTH_PX, _LEAST_PX, _MARGIN_PX = 480, 120, 16
 _MOST_PX = 10_000
@@ -68,3 +99,34 @@ class StateCard(QWidget):
         else:
             self._progress.setRange(0, 100)
             self._progress.setValue(round(100 * min(max(stage.fraction, 0.0), 1.0)))
+
+
+_PATIENCE_MS = 160
+
+
+class StaleWatch(QObject):
+    """Tells `show` whether what is shown `is_stale`; quick answers pass without a flicker."""
+
+    def __init__(self, is_stale: Callable[[], bool], show: Callable[[bool], None], parent: QObject) -> None:
+        super().__init__(parent)
+        self._is_stale, self._show = is_stale, show
+        self._is_shown = False
+        self._timer = QTimer(self, singleShot=True, interval=_PATIENCE_MS)
+        self._timer.timeout.connect(self._on_time_up)
+
+    def check(self) -> None:
+        """Something was posted or received."""
+        if not self._is_stale():
+            self._timer.stop()
+            self._set(False)
+        elif not self._timer.isActive() and not self._is_shown:
+            self._timer.start()
+
+    @Slot()
+    def _on_time_up(self) -> None:
+        self._set(self._is_stale())
+
+    def _set(self, is_stale: bool) -> None:
+        if is_stale != self._is_shown:
+            self._is_shown = is_stale
+            self._show(is_stale)

@@ -1,9 +1,8 @@
-"""Asking for a folder: one that is there to open, or one to save in, which is made when it is new.
+"""Dialogs: one of a kind at a time, and asking for a folder, to open or to save in."""
 
-The system's own dialog chooses only among folders that exist, so a new one is named here.
-"""
-
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 from PySide6.QtCore import Qt, Slot
 from PySide6.QtWidgets import (
@@ -21,6 +20,26 @@ from attnscope.figures.style import type_px
 from attnscope.viewmodels.new_folder import FolderFound, Purpose, existing_folder, find_folder
 from attnscope.widgets.form_parts import column, row
 from attnscope.widgets.labels import PlainLabel, push_button
+
+_Dialog = TypeVar("_Dialog", bound=QDialog)
+
+
+def dialog_of(window: QWidget, kind: type[_Dialog]) -> _Dialog | None:
+    """The open dialog of this kind over a window."""
+    dialogs = window.findChildren(kind, options=Qt.FindChildOption.FindDirectChildrenOnly)
+    return next((dialog for dialog in dialogs if dialog.isVisible()), None)
+
+
+def open_one(window: QWidget, kind: type[_Dialog], make: Callable[[], _Dialog]) -> _Dialog:
+    """Bring the dialog of this kind to the front, or make one whose parent is `window`."""
+    dialog = dialog_of(window, kind)
+    if dialog is None:
+        dialog = make()
+        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+    dialog.show()
+    dialog.raise_()
+    return dialog
+
 
 _WIDTH_PX = 560
 
