@@ -38,7 +38,7 @@ from attnscope.records.sites import Gates, HeadRef, Site
 from attnscope.records.tokens import Token, Tokens
 from attnscope.text.labelled import labelled_positions, may_be_meant
 from attnscope.text.samples import samples_for
-from attnscope.text.tasks import known_words
+from attnscope.text.tasks import known_words, written_words
 from attnscope.text.tokenizer import Tokenizer
 
 _ANY_PICTURES = "drawn-shapes"
@@ -177,6 +177,7 @@ class OwnNetwork:
             labels=self.card.labels,
             guided=self._guided_head,
             words=self._words,
+            writes=written_words(self.card.training.get("task"), self.card.objective),
             reads="picture" if config.patch_size else "text",
         )
 

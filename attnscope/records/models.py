@@ -36,7 +36,7 @@ class ModelInfo:
     its sites were. `labels` are all that one of our own models may say of a text, where it tells labels.
     `picture_px` is the height and width at which pictures are read. `guided` is the head that learned word
     links in training, to be looked at first. `words` are those that a text may be written with, and those
-    of its target, where they are whole and few.
+    of its target, where they are whole and few. `writes` says what a second text is, such as "summary".
     """
 
     name: str
@@ -65,6 +65,7 @@ class ModelInfo:
     picture_px: tuple[int, int] | None = None
     guided: HeadRef | None = None
     words: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
+    writes: str = "translation"
 
     @property
     def is_recorded(self) -> bool:

@@ -84,6 +84,8 @@ class TaskKind(ABC):
     name: ClassVar[str] = ""
     order: ClassVar[int] = 0
     forms: ClassVar[tuple[TaskForm, ...]] = ()
+    writes: ClassVar[str] = ""
+    """What the target is, in a word or two, where there is one."""
 
     @abstractmethod
     def examples(self, n: int, *, seed: int, held_out: bool = False) -> list[Example]:

@@ -3,7 +3,7 @@
 import pytest
 
 from attnscope.errors import RecipeError
-from attnscope.text.tasks import TASKS, labels_of, make_task, task_tokenizer
+from attnscope.text.tasks import TASKS, labels_of, make_task, task_tokenizer, written_words
 
 ROWS = ("copy", "reverse", "sort")
 BOTH_FORMS = (*ROWS, "addition")
@@ -148,3 +148,19 @@ def test_that_a_task_with_too_few_texts_says_so() -> None:
     task = make_task("copy", min_words=1, max_words=1, n_letters=2)
     with pytest.raises(RecipeError, match="too few different texts"):
         [task.examples(5, seed=0, held_out=held_out) for held_out in (True, False)]
+
+
+def test_that_what_a_model_writes_is_called_what_it_is_to_its_task() -> None:
+    said = {task: written_words(task, "translation") for task in TASKS}
+    assert {
+        task: said[task] for task in ("copy", "reverse", "sort", "addition", "reports", "english-french")
+    } == {
+        "copy": "copied row",
+        "reverse": "reversed row",
+        "sort": "sorted row",
+        "addition": "sum",
+        "reports": "summary",
+        "english-french": "translation",
+    }
+    assert written_words(None, "translation") == "translation"
+    assert written_words(None, "span-corruption") == "written text"

@@ -255,6 +255,11 @@ def test_that_outputs_stand_side_by_side_with_what_changed(qtbot):
         "translation, all heads on",
         "translation, with your changes",
     ]
+    assert output.kind.text() == "translation"
+    desk.session.model = dataclasses.replace(desk.session.model, writes="sorted row")
+    desk.session.changed.traced.emit()
+    assert output._text_titles[0].text() == "sorted row, all heads on"
+    assert output.kind.text() == "sorted row"
     assert output.kl.text() == "KL 0.25 nats"
     assert "w1: 0.900 before, not among the best after" in output.table.accessibleDescription()
     assert output.positions.count() == 2

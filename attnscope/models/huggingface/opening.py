@@ -451,6 +451,10 @@ def _end_of(reader: TextReader) -> frozenset[int]:
     return frozenset((reader.vocabulary.end_id,)) if reader.vocabulary.has("end") else frozenset()
 
 
+_TRANSLATORS = frozenset({"marian", "m2m_100", "mbart", "fsmt", "nllb-moe"})
+"""Kinds of models that are translators alone; others write summaries, answers and more."""
+
+
 def _info(opened: _Opened, attached: Attached, reader: Reader) -> ModelInfo:
     model, task = opened.model, opened.task
     values: Mapping[str, Any] = opened.config.values
@@ -473,4 +477,9 @@ def _info(opened: _Opened, attached: Attached, reader: Reader) -> ModelInfo:
         picture_px=reader.picture_px if isinstance(reader, PictureReader) else None,
         reads="picture" if task.reads_pictures else "recording" if task.name == "speech" else "text",
         reads_pairs=reader.reads_pairs,
+        writes="transcript"
+        if task.name == "speech"
+        else "translation"
+        if opened.config.model_type in _TRANSLATORS
+        else "written text",
     )

@@ -96,6 +96,12 @@ def known_words(entries: Vocabulary, task: object) -> tuple[tuple[str, ...], tup
     return source, target
 
 
+def written_words(task: object, objective: str) -> str:
+    """What a model that writes a second text writes: that of its task, else a translation or hidden spans."""
+    found = _KINDS[task].writes if isinstance(task, str) and task in _KINDS else ""
+    return found or ("translation" if objective == "translation" else "written text")
+
+
 def _check_option(kind: type[TaskKind], key: str, value: object) -> None:
     known = set(task_options(kind.name))
     if key not in known:

@@ -37,6 +37,7 @@ class EnglishFrenchTask(TaskKind):
     """Translate sentences of the small grammar; see grammar.py for the conventions of the links."""
 
     name: ClassVar[str] = "english-french"
+    writes: ClassVar[str] = "translation"
     order: ClassVar[int] = 7
     form: ClassVar[TaskForm] = "encoder-decoder"
     max_adjectives: Annotated[int, Range(0, 2)] = 2

@@ -26,6 +26,7 @@ class ReportsTask(TaskKind):
     """
 
     name: ClassVar[str] = "reports"
+    writes: ClassVar[str] = "summary"
     order: ClassVar[int] = 16
     form: ClassVar[TaskForm] = "encoder-decoder"
 

@@ -77,6 +77,7 @@ class CopyTask(RowTask):
     """Letters in the same order."""
 
     name = "copy"
+    writes = "copied row"
     order = 0
 
 
@@ -84,6 +85,7 @@ class ReverseTask(RowTask):
     """Letters backwards."""
 
     name = "reverse"
+    writes = "reversed row"
     order = 1
 
     def order_of(self, source: list[str]) -> list[int]:
@@ -94,6 +96,7 @@ class SortTask(RowTask):
     """Letters in alphabetical order; equal ones keep theirs."""
 
     name = "sort"
+    writes = "sorted row"
     order = 2
 
     def order_of(self, source: list[str]) -> list[int]:
@@ -109,6 +112,7 @@ class AdditionTask(PairTask):
     """
 
     name: ClassVar[str] = "addition"
+    writes: ClassVar[str] = "sum"
     order: ClassVar[int] = 3
     forms: ClassVar[tuple[TaskForm, ...]] = ("decoder", "encoder-decoder")
     form: TaskForm = "encoder-decoder"
