@@ -480,6 +480,9 @@ class NoHeads(nn.Module):
         self.site = site
         self.bias = nn.Parameter(torch.zeros(shape.d_model)) if shape.bias else None
 
+    def read_memory(self, *_inputs: object) -> None:
+        """No head reads any of it."""
+
     def forward(
         self, x: Tensor, *_inputs: object, cache: KeyValueCache | None = None, **_choices: object
     ) -> Tensor:

@@ -37,7 +37,7 @@ from attnscope.nn.config import Body, ModelConfig
 from attnscope.nn.dropping import drop
 from attnscope.nn.edits import Call, CopiedPattern, Edits, check_cells, check_size
 from attnscope.nn.embedding_and_head import Head, unfilled_embedding
-from attnscope.nn.layers import CrossAttention, block_shape, make_attention
+from attnscope.nn.layers import CrossAttention, NoHeads, block_shape, make_attention
 from attnscope.nn.masks import MaskRule, RemovedCells, build_rule
 from attnscope.nn.own_module import OwnModule
 from attnscope.nn.padded_cells import read_padded
@@ -387,7 +387,7 @@ class _Reading:
     def __init__(
         self,
         module: Recurrent,
-        cross: nn.Module,
+        cross: CrossAttention | NoHeads,
         memory: Tensor,
         lengths: Tensor | None,
         valid: Tensor | None,
@@ -399,9 +399,7 @@ class _Reading:
         whole = torch.full((1,), self.n_keys, device=memory.device)
         self._lengths = whole if lengths is None else lengths.to(memory.device)
         self._rule = build_rule(is_causal=False, key_valid=valid)
-        self._read: tuple[Tensor, Tensor] | None = None
-        if isinstance(cross, CrossAttention):
-            self._read = cross.read_memory(memory, n_sequences, cache)
+        self._read = cross.read_memory(memory, n_sequences, cache)
 
     def context(self, states: Tensor, probe: Probe | None) -> Tensor:
         """The contexts of some decoder states, [B, Q, d_model]."""

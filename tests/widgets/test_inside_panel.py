@@ -64,7 +64,7 @@ def test_that_the_cursor_lights_key_and_dimension_everywhere(qtbot: QtBot, shown
     place = QPointF(strip.left + 2.5 * strip.width / strip.n_cells, layout.row_rect(0).center().y())
     assert layout.hit(place).dimension == 2
     qtbot.mouseMove(picture.viewport(), place.toPoint())
-    qtbot.waitUntil(lambda: (state.row, state.dimension) == (0, 2))
+    qtbot.waitUntil(lambda: (state.row, state.pointed.dimension) == (0, 2))
     assert (view.highlight.query, view.highlight.key) == (1, 0)
     assert view.cell.weight == pytest.approx(float(inside().weight[0]))
     qtbot.mouseDClick(picture.viewport(), Qt.MouseButton.LeftButton, pos=place.toPoint())

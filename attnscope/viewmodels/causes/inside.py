@@ -53,7 +53,8 @@ class InsideState:
         self.asking = Query(InsideShown, requests)
         self.changed = InsideChanges()
         self.step: Step = "product"
-        self._pointed = NOWHERE
+        self.pointed = NOWHERE
+        """The key and the dimension whose numbers are written out."""
         self._chosen = ChosenToken()
         self._awaited_query: int | None = None
         session.changed.model.connect(self._on_model, max_args=0)
@@ -91,13 +92,8 @@ class InsideState:
         inside = self.inside
         if inside is None:
             return None
-        key = self._pointed.key
+        key = self.pointed.key
         return inside.keys.index(key) if key in inside.keys else inside.strongest()
-
-    @property
-    def dimension(self) -> int | None:
-        """The dimension whose numbers are written out; None while none is pointed at."""
-        return self._pointed.dimension
 
     @property
     def note(self) -> str:
@@ -170,14 +166,14 @@ class InsideState:
         """Write out the numbers of the key in a row (None: of the strongest), and of one dimension."""
         inside = self.inside
         key = inside.keys[row] if inside is not None and row is not None else None
-        if (key, dimension) != self._pointed:
-            self._pointed = Pointed(key, dimension)
+        if (key, dimension) != self.pointed:
+            self.pointed = Pointed(key, dimension)
             self.changed.key.emit()
 
     def point_at_key(self, key: int | None) -> None:
         """The same for a key by its place in the text, where it is shown."""
         inside = self.inside
-        if inside is not None and key != self._pointed.key and (key is None or key in inside.keys):
+        if inside is not None and key != self.pointed.key and (key is None or key in inside.keys):
             self.point_at(None if key is None else inside.keys.index(key))
 
     def walk_keys(self, n: int) -> None:
@@ -204,7 +200,7 @@ class InsideState:
     def _forget(self) -> None:
         self.asking.forget()
         self._chosen = ChosenToken()
-        self._pointed, self._awaited_query = NOWHERE, None
+        self.pointed, self._awaited_query = NOWHERE, None
         self.changed.inside.emit()
 
     def _look_again(self) -> None:

@@ -108,7 +108,7 @@ class InsideView(Dressing, QAbstractScrollArea):
                 palette=self.theme,
                 step=state.step,
                 row=state.row,
-                dimension=state.dimension,
+                dimension=state.pointed.dimension,
             )
             if self._is_stale:
                 paint_veil(painter, layout.rect, self.theme)

@@ -70,6 +70,8 @@ def place_nodes(tree: BeamTree, *, has_dropped: bool = True) -> tuple[PlacedNode
 
 
 _COLUMNS_PX, _ROW_PX, _NODE_PX = (56, 96), 56, 36
+_NO_TREE = BeamTree(nodes=(), best=0, n_beams=0, length_penalty=0.0)
+"""Before anything was written with beams."""
 
 
 class BeamView(Dressed):
@@ -79,7 +81,7 @@ class BeamView(Dressed):
 
     def __init__(self) -> None:
         super().__init__()
-        self._tree: BeamTree | None = None
+        self._tree = _NO_TREE
         self._placed: tuple[PlacedNode, ...] = ()
         self._has_dropped = True
         self._chosen: int | None = None
@@ -91,6 +93,7 @@ class BeamView(Dressed):
 
     def show_tree(self, tree: BeamTree | None) -> None:
         """Draw another tree."""
+        tree = tree or _NO_TREE
         if tree is not self._tree:
             self._tree = tree
             self._fit()
@@ -193,7 +196,7 @@ class BeamView(Dressed):
         return next((node for node in self._placed if self.node_rect(node).contains(place)), None)
 
     def _fit(self) -> None:
-        self._placed = place_nodes(self._tree, has_dropped=self._has_dropped) if self._tree else ()
+        self._placed = place_nodes(self._tree, has_dropped=self._has_dropped)
         n_columns = 1 + max((node.column for node in self._placed), default=0)
         n_rows = 1 + max((node.row for node in self._placed), default=0)
         gap = type_px(_ROW_PX - _NODE_PX)
