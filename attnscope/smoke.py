@@ -19,16 +19,16 @@ _MIN_BYTES = 2_000
 class Smoke(QObject):
     """Watches a program until it has shown a trace; `code` is then 0, and `sentence` says what was seen."""
 
-    def __init__(self, program: Program, *, within_s: float = WITHIN_S) -> None:
+    def __init__(self, program: Program) -> None:
         super().__init__(program)
         self.code = 1
-        self.sentence = f"nothing was traced within {within_s:.0f} s"
+        self.sentence = f"nothing was traced within {WITHIN_S:.0f} s"
         self._program = program
         told = program.session.changed
         told.ready.connect(self._on_ready)
         told.notice.connect(self._on_notice)
         told.traced.connect(self._on_traced)
-        self._deadline = QTimer(self, interval=int(within_s * 1000), singleShot=True)
+        self._deadline = QTimer(self, interval=int(WITHIN_S * 1000), singleShot=True)
         self._deadline.timeout.connect(program.close)
         self._deadline.start()
 

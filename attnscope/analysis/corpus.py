@@ -327,7 +327,6 @@ def measure_corpus(
     name: str = "",
     specials: SpecialTokens = "kept",
     seed: int = 0,
-    has_stripe: bool = True,
 ) -> Iterator[CorpusProgress | HeadTable]:
     """Progress after each batch, and the table at last; closing the iterator gives the work up.
 
@@ -366,7 +365,7 @@ def measure_corpus(
             "There is no text to measure.", expected="a text of one word or more", action="Give other texts."
         )
     try:
-        stripes = stripe_scores(model, n_rows=N_ROWS if has_stripe else 0, seed=seed)
+        stripes = stripe_scores(model, n_rows=N_ROWS, seed=seed)
     except Exception:
         yield table.finish(name, len(texts), stripe_scores(model, n_rows=0))
         raise

@@ -45,7 +45,6 @@ def measure_syntax(
     *,
     name: str = "",
     min_arcs: int = MIN_ARCS,
-    seed: int = 0,
     manner: Manner = "voita",
 ) -> Iterator[CorpusProgress | SyntaxTable]:
     """Progress after each batch, and the table at last; `manner` is explained above.
@@ -64,7 +63,7 @@ def measure_syntax(
             expected="more trees, and a model that reads a text",
             action="Give a larger CoNLL-U file, or another model.",
         )
-    table = _Table(model, sites, relations, seed=seed, manner=manner)
+    table = _Table(model, sites, relations, manner=manner)
 
     yield CorpusProgress(n_done=0, n_total=len(trees))
     for batch in length_batches(model, _encoded(model, trees)):
@@ -101,7 +100,6 @@ class _Table:
         sites: Sequence[Site],
         relations: Sequence[_Relation],
         *,
-        seed: int,
         manner: Manner,
     ) -> None:
         self._model, self._sites, self._relations, self._manner = model, sites, tuple(relations), manner
@@ -113,7 +111,7 @@ class _Table:
         self._heads = tuple(head for site in sites for head in site.heads)
         n_columns = len(self._heads) * len(relations)
         n_resamples = min(1000, max(200, 15_000_000 // n_columns))
-        self._bootstrap = RatioBootstrap(n_columns, seed=seed, n_resamples=n_resamples)
+        self._bootstrap = RatioBootstrap(n_columns, n_resamples=n_resamples)
         self._telling = TellingTexts(n_columns)
         self._offsets: dict[bool, list[Counter[int]]] = {
             is_causal: [Counter() for _ in relations] for is_causal in (False, True)

@@ -14,6 +14,9 @@ from collections.abc import Callable
 
 from attnscope.training.parts import Recipe, SchedulePart
 
+_N_POINTS = 96
+"""Points of a curve that is drawn."""
+
 
 def learning_rate_at(step: int, recipe: Recipe) -> float:
     """The rate of step `step` (the first is 1) under the recipe's schedule."""
@@ -65,19 +68,19 @@ def drawn_tokens(recipe: Recipe) -> tuple[tuple[int, int], ...]:
 
 
 def _drawn(
-    recipe: Recipe, n_warmup: int, value_at: Callable[[int, Recipe], int], n_points: int = 96
+    recipe: Recipe, n_warmup: int, value_at: Callable[[int, Recipe], int]
 ) -> tuple[tuple[int, int], ...]:
     """Steps in equal distances over what grows, and the last, each with its value."""
     if not n_warmup:
         return ()
     n_steps = recipe.training.n_steps
-    rising = (1 + k * n_warmup // n_points for k in range(n_points))
+    rising = (1 + k * n_warmup // _N_POINTS for k in range(_N_POINTS))
     steps = sorted({step for step in (1, *rising, n_warmup, n_warmup + 1, n_steps) if step <= n_steps})
     return tuple((step, value_at(step, recipe)) for step in steps)
 
 
-def drawn_rates(recipe: Recipe, n_points: int = 96) -> tuple[tuple[int, float], ...]:
-    """Steps of a run with their learning rates: `n_points` in equal steps, more where it bends and falls."""
+def drawn_rates(recipe: Recipe) -> tuple[tuple[int, float], ...]:
+    """Steps of a run with their learning rates: `_N_POINTS` in equal steps, more where it bends and falls."""
     n_steps, schedule = recipe.training.n_steps, recipe.schedule
     bends = (
         schedule.warmup_steps,
@@ -86,7 +89,7 @@ def drawn_rates(recipe: Recipe, n_points: int = 96) -> tuple[tuple[int, float], 
     )
     first = max(1, schedule.warmup_steps)
     steep = (round(first * (n_steps / first) ** (k / 47)) for k in range(48)) if first < n_steps else ()
-    even = (1 + round(k * (n_steps - 1) / (n_points - 1)) for k in range(n_points))
+    even = (1 + round(k * (n_steps - 1) / (_N_POINTS - 1)) for k in range(_N_POINTS))
     steps = sorted({step for step in (*even, *steep, *bends) if 1 <= step <= n_steps})
     return tuple((step, learning_rate_at(step, recipe)) for step in steps)
 

@@ -15,7 +15,6 @@ import os
 import platform
 import struct
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 from attnscope.outside import open_to_append
@@ -45,17 +44,16 @@ class TensorBoardMirror:
     attempt wrote about later ones.
     """
 
-    def __init__(self, run_folder: Path, *, clock: Callable[[], float] = time.time) -> None:
-        self._clock = clock
+    def __init__(self, run_folder: Path) -> None:
         place = f"{platform.node() or 'here'}.{os.getpid()}.{time.monotonic_ns()}"
-        self.path = run_folder / FOLDER / f"events.out.tfevents.{int(clock())}.{place}"
-        self._waiting = record_of(_double(1, clock()) + _text(3, _VERSION))
+        self.path = run_folder / FOLDER / f"events.out.tfevents.{int(time.time())}.{place}"
+        self._waiting = record_of(_double(1, time.time()) + _text(3, _VERSION))
         self._n_bytes = 0
         self._units: dict[str, str] = {}
 
     def add(self, event: TrainingEvent) -> None:
         """Note one event; it reaches the disk with the next `flush`."""
-        head = _double(1, self._clock()) + _number(2, event.step)
+        head = _double(1, time.time()) + _number(2, event.step)
         if isinstance(event, Started):
             started = _text(7, _number(1, 1))  # SessionLog.START: what was told of later steps is void
             self._waiting += record_of(head + started) if event.step else b""

@@ -210,9 +210,6 @@ class TileDesk:
         return ()
 
 
-BuildServer = Callable[[Views], Server]
-
-
 def build_server(views: Views) -> Server:
     """The server; imports the engine's libraries, which the worker has loaded before there is a trace."""
     from attnscope.workers.serve_tiles import TileServer
@@ -220,13 +217,7 @@ def build_server(views: Views) -> Server:
     return TileServer(views)
 
 
-def tile_thread(
-    views: Views,
-    write_crash: CrashWriter,
-    parent: QObject | None = None,
-    *,
-    build: BuildServer = build_server,
-) -> DeskThread:
+def tile_thread(views: Views, write_crash: CrashWriter, parent: QObject | None = None) -> DeskThread:
     """A thread that serves tile requests; of each kind the newest wins."""
 
     def failed(error: BaseException) -> Failed:
@@ -236,4 +227,4 @@ def tile_thread(
             message = "There is not enough memory for this part of the map. Choose a shorter text."
         return Failed(number=0, request="tiles", message=message, crash_log=str(log or ""))
 
-    return DeskThread("tiles", lambda: TileDesk(build(views)), failed, parent, key_of=request_kind)
+    return DeskThread("tiles", lambda: TileDesk(build_server(views)), failed, parent, key_of=request_kind)

@@ -1,7 +1,7 @@
 """Letting the open model write, token by token, and showing the whole of it. No Qt."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from attnscope.analysis.measures import measure
 from attnscope.models import Model
@@ -18,14 +18,12 @@ THUMBNAIL_PX = 96
 
 
 @serves(WriteText)
-def answer_writing(
-    request: WriteText, desk: Desk, *, clock: Callable[[], float] = time.monotonic
-) -> Iterator[Reply]:
+def answer_writing(request: WriteText, desk: Desk) -> Iterator[Reply]:
     """Write and tell the news; at the end trace and text. It can be given up every 50 ms, or every token."""
     model = desk.model
     check_heads(request.heads, model.sites)
     check_heads((head for head, _ in request.gates.values), model.sites)
-    limit = RateLimit(MAX_PER_S, clock)
+    limit = RateLimit(MAX_PER_S)
     steps = model.writing(request.text, request.settings, request.gates, prefix=request.prefix)
     n_most = request.settings.max_tokens
     while True:
