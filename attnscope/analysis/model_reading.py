@@ -39,6 +39,7 @@ from attnscope.analysis.watched_pass import (
 )
 from attnscope.errors import UserError
 from attnscope.models.huggingface.network import HuggingFaceNetwork
+from attnscope.models.inputs import Inputs
 from attnscope.models.model import Model
 from attnscope.models.network import Pass, knowing
 from attnscope.models.outputs import finite, log_probabilities
@@ -72,7 +73,7 @@ from attnscope.questions import (
 from attnscope.questions.question import AUTO, Numbers
 from attnscope.records.asking import Answer
 from attnscope.records.interventions import Interventions
-from attnscope.records.models import ModelInfo, needs_model
+from attnscope.records.models import Form, ModelInfo, needs_model
 from attnscope.records.sites import STACKS, Gates, HeadRef, SiteKey, Stack, check_heads
 from attnscope.records.tokens import Token, Tokens
 from attnscope.schemes.masks import MASKS
@@ -143,13 +144,13 @@ class ModelReading:
 
     def stream(self, stack: str = AUTO) -> Numbers:
         """`Streams.x` alone, from a pass in which nothing else is watched."""
-        layers = self._parts.layers(self._stack(stack))
+        layers = self._parts.layers(_asked_stack(self._network.form, stack))
         with watched(reads=layers, gives=layers[-1:]) as seen:
             self._run()
         return np.stack([*(seen.read(place) for place in layers), seen.given(layers[-1])])
 
     def streams(self, stack: str = AUTO) -> Streams:
-        parts, of_stack = self._parts, self._stack(stack)
+        parts, of_stack = self._parts, _asked_stack(self._network.form, stack)
         layers, added = parts.layers(of_stack), parts.added(of_stack)
         every = [place for places in added.values() for place in places]
         norms = dict.fromkeys(norm.module for place in layers for norm in parts.norms(place))
@@ -170,7 +171,7 @@ class ModelReading:
         return Streams(stack=of_stack, tokens=tokens, x=x, added=given, is_sum=is_sum)
 
     def passage(self, layer: int, stack: str = AUTO) -> Passage:
-        parts, of_stack = self._parts, self._stack(stack)
+        parts, of_stack = self._parts, _asked_stack(self._network.form, stack)
         layers = parts.layers(of_stack)
         layer = min(layer, len(layers) - 1)
         block, ways, norms = layers[layer], parts.ways(of_stack, layer), parts.norms(layers[layer])
@@ -222,7 +223,7 @@ class ModelReading:
                 f"{self.model.name} tells nothing at token {token}: {only}.",
                 expected=f"one of {', '.join(map(str, places))}",
             )
-        block = parts.layers(self._stack(AUTO))[-1]
+        block = parts.layers(_asked_stack(self._network.form, AUTO))[-1]
         norms = parts.last_norms()
         with watched(reads=norms, gives=[block, *norms]) as seen, last_read(parts.output()) as read:
             logits = exact(finite(self._run().logits([token])[0])).cpu()
@@ -247,7 +248,7 @@ class ModelReading:
         with watched(gives=tuple(place for place, _ in products.values())) as seen:
             self._run()
         numbers = {name: seen.given(place)[:, rows] for name, (place, rows) in products.items()}
-        queries, keys = self._tokens_of_head(head)
+        queries, keys = _tokens_of_head(self._inputs, head)
         return Projections(head=head, query_tokens=queries, key_tokens=keys, **numbers)
 
     def next_tokens(self) -> NextTokens:
@@ -270,7 +271,7 @@ class ModelReading:
         return found
 
     def units(self, stack: str = AUTO) -> Units:
-        of_stack = self._stack(stack)
+        of_stack = _asked_stack(self._network.form, stack)
         places = self._parts.inner(of_stack)
         with watched(reads=places) as seen:
             self._run()
@@ -278,7 +279,7 @@ class ModelReading:
         return Units(stack=of_stack, tokens=tokens_of_stack(self._inputs, of_stack), activations=activations)
 
     def routing(self, stack: str = AUTO) -> Routing:
-        of_stack = self._stack(stack)
+        of_stack = _asked_stack(self._network.form, stack)
         tokens = tokens_of_stack(self._inputs, of_stack)
         routers = self._parts.routers(of_stack)
         with routed(routers) as seen:
@@ -309,7 +310,7 @@ class ModelReading:
             site_weights(record, row)[0],
         )
         q, k, weights = (exact(one).cpu().numpy() for one in parts)
-        queries, keys = self._tokens_of_head(head)
+        queries, keys = _tokens_of_head(self._inputs, head)
         return Attended(head=head, query_tokens=queries, key_tokens=keys, q=q, k=k, weights=weights)
 
     def decoded(self) -> Decoded:
@@ -337,7 +338,7 @@ class ModelReading:
             stack.callback(module.cross.register_forward_hook(attends).remove)
             stack.callback(module.readout.register_forward_hook(reads).remove)
             done, records = self._traced([head.site_key])
-        queries, keys = self._tokens_of_head(head)
+        queries, keys = _tokens_of_head(self._inputs, head)
         n = len(queries)
         c = torch.cat(contexts)[-n:]  # a head that gives its mean is run through twice: the last pass counts
         record = records[head.site_key]
@@ -452,11 +453,6 @@ class ModelReading:
         check_heads((self._head,), self._model.sites)
         return self._head
 
-    def _tokens_of_head(self, head: HeadRef) -> tuple[tuple[Token, ...], tuple[Token, ...]]:
-        if head.stack == "cross":
-            return tokens_of_stack(self._inputs, "decoder"), tokens_of_stack(self._inputs, "encoder")
-        return tokens_of_stack(self._inputs, head.stack), tokens_of_stack(self._inputs, head.stack)
-
     @cached_property
     def _parts(self) -> "OwnParts | ForeignParts":
         network = self._network
@@ -476,11 +472,16 @@ class ModelReading:
         probe = TraceProbe(self._model.sites, self._gates, wanted=frozenset(sites), edits=self._edits)
         return self._network.run(self._inputs, probe), probe.records
 
-    def _stack(self, stack: str) -> Stack:
-        for one in STACKS:
-            if one == stack:
-                return one
-        return predicting_stack(self._network.form)
+
+def _asked_stack(form: Form, stack: str) -> Stack:
+    return next((one for one in STACKS if one == stack), predicting_stack(form))
+
+
+def _tokens_of_head(inputs: Inputs, head: HeadRef) -> tuple[tuple[Token, ...], tuple[Token, ...]]:
+    """The tokens of its queries and of its keys."""
+    if head.stack == "cross":
+        return tokens_of_stack(inputs, "decoder"), tokens_of_stack(inputs, "encoder")
+    return tokens_of_stack(inputs, head.stack), tokens_of_stack(inputs, head.stack)
 
 
 def _first_head(model: Model) -> HeadRef | None:
