@@ -213,6 +213,8 @@ PARTS: tuple[tuple[str, str, Quantity], ...] = (
 """Title, unit and quantity of each chart, in order; what a loss is the mean over, only the runs tell."""
 LINEAR: tuple[Quantity, ...] = ("speed", "accuracy", "heads", "spans", "pairs", "sizes")
 """What is never drawn by its logarithm."""
+SHARES: tuple[Quantity, ...] = ("accuracy", "pairs")
+"""What is never above 1."""
 
 
 def shown_charts(
@@ -233,9 +235,17 @@ def shown_charts(
                 y_label=unit_of_losses(shown) if quantity == "loss" else unit,
                 series=tuple(_series(line, shown) for line in lines),
                 is_log_y=is_log and quantity not in LINEAR,
+                y_range=_share_range(lines) if quantity in SHARES else None,
             )
         )
     return tuple(charts)
+
+
+def _share_range(lines: Sequence[CurveLine]) -> tuple[float, float]:
+    """From somewhat below the least share to 1."""
+    known = np.concatenate([line.ys[np.isfinite(line.ys)] for line in lines])
+    low = float(known.min()) if len(known) else 0.0
+    return (0.0 if low < 0.35 else max(0.0, low - 0.04 - 0.06 * (1.0 - low))), 1.0
 
 
 def _series(line: CurveLine, shown: tuple[ShownRun, ...]) -> Series:

@@ -49,6 +49,8 @@ class LevelAxis(pg.AxisItem):  # type: ignore[misc]  # pyqtgraph has no types
 X_NUMBERS_PX = 20
 _AXIS_PX, _LABEL_GAP_PX, _LEAST_DRAG_PX = 48, 13.0, 4
 _PALE_SHARE, _LEAST_FILL = 0.4, 0.6
+_ABOVE_SHARE = 0.06
+"""So much of an axis of shares stands above 1, for the line that is drawn there; no number does."""
 _LONG = 600
 """Jagged lines with more points than this are drawn one pixel wide: wider ones take 50 times as long."""
 Points = NDArray[np.float64]
@@ -225,7 +227,7 @@ class LinePlot(Dressing, pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has 
         self._along = LevelAxis(orientation="bottom")
         super().__init__(parent, axisItems={"left": UprightAxis(orientation="left"), "bottom": self._along})
         self._has_x_numbers = True
-        self._is_log = False
+        self._is_log = self._is_share = False
         self._pressed_at = QPointF()
         self._lines: tuple[Line, ...] = ()
         self._drawn: list[_DrawnLine] = []
@@ -304,6 +306,10 @@ class LinePlot(Dressing, pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has 
             self._along.is_whole = is_whole
             self._along.picture = None  # painted anew, though its range may stay
 
+    def set_share(self, is_share: bool) -> None:
+        """Whether the values are shares, so that the axis ends at 1."""
+        self._is_share = is_share
+
     def set_x_range(self, x_range: tuple[float, float] | None) -> None:
         """The x axis of the fitted picture; None fits it to the lines."""
         self._x_range = x_range
@@ -373,12 +379,16 @@ class LinePlot(Dressing, pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has 
         ys = _ends([_shown(line, self._is_log) for line in self._lines])
         left, right = self._x_range or xs or (0.0, 1.0)
         low, high = ys or (0.0, 1.0)
+        is_below_one = self._is_share and high <= 1.0
         if right <= left:
             left, right = left - 0.5, right + 0.5
         if high - low < 1e-12 * max(1.0, abs(high)):
             low, high = low - 0.5 * (abs(low) or 1.0), high + 0.5 * (abs(high) or 1.0)
+        bottom, top = self._held.around(low, high)
+        if is_below_one and top > 1.0:
+            top = 1.0 + _ABOVE_SHARE * (1.0 - bottom)
         view = self.getPlotItem().getViewBox()
-        view.setRange(xRange=(left, right), yRange=self._held.around(low, high), padding=0)
+        view.setRange(xRange=(left, right), yRange=(bottom, top), padding=0)
 
     def visible_x(self) -> tuple[float, float]:
         """The x axis as it is shown."""

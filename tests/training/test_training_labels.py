@@ -9,6 +9,7 @@ import torch
 from attnscope.cli.sweep import table_of_runs, values_of_runs
 from attnscope.errors import LoadError, RecipeError
 from attnscope.figures.run_charts import shown_charts
+from attnscope.paths import resources_folder
 from attnscope.training import TrainingRun, parse_recipe, read_recipe, read_run, train, write_recipe
 from attnscope.training.data import prepare
 from attnscope.training.distributed import rows_of
@@ -181,3 +182,14 @@ def test_that_two_texts_are_read_as_one_in_two_segments_as_the_model_reads_them_
     torch.testing.assert_close(loss_and_hits(model.own.module, rows_of(batch, 0, 1)).loss,
                                float(-alone.log_softmax(-1)[0, batch.labels[0]].detach()))  # fmt: skip
     assert model.trace("text number 3 .").logits.shape == trace.logits.shape
+
+
+def test_that_the_chart_of_a_share_ends_at_one_in_a_figure_too() -> None:
+    run = read_run(resources_folder() / "films" / "agreement-lora")
+    curves = RunCurves()
+    curves.add(run.events)
+    shown = (ShownRun(folder="", name="", colour=0, curves=curves, axis=RunAxis(curves)),)
+    ranges = {chart.title: chart.y_range for chart in shown_charts(shown, Drawing(), is_log=False)}
+    assert ranges["Accuracy"][1] == 1.0
+    assert 0.0 < ranges["Accuracy"][0] < min(curves.accuracy.values)
+    assert ranges["Loss"] is None

@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QCheckBox, QGridLayout, QSlider, QVBoxLayout, QWid
 
 from attnscope.counting import number_text
 from attnscope.figures.colours import series_colour
-from attnscope.figures.run_charts import LINEAR, PARTS, shown_charts
+from attnscope.figures.run_charts import LINEAR, PARTS, SHARES, shown_charts
 from attnscope.figures.style import text_width, type_px
 from attnscope.records.charts import Chart
 from attnscope.viewmodels.training.overlaid_curves import (
@@ -274,6 +274,7 @@ class CurvesView(Dressed):
         window = (first, last, plot.n_buckets())
         lines = lines_of(self._shown, part.quantity, drawing, window)
         is_log = self.bar.is_log and part.quantity not in LINEAR
+        plot.set_share(part.quantity in SHARES)
         plot.set_lines(tuple(self._line(line) for line in lines), is_log=is_log)
         alone = self._shown[0].curves.resumed_at if len(self._shown) == 1 and drawing.axis == "step" else ()
         plot.set_marks(tuple(float(step) for step in alone))
