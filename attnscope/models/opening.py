@@ -8,6 +8,7 @@ from pathlib import Path
 from attnscope.collector import collect_as_usual
 from attnscope.errors import LoadError
 from attnscope.hub.shelf import is_model_id, shelf_entries
+from attnscope.kept_models import kept_models_folder, kept_names
 from attnscope.models.checkpoint import LoadedFolder, is_model_folder, read_model_config, read_model_folder
 from attnscope.models.huggingface.cache import find_huggingface
 from attnscope.models.machine import choose_device
@@ -28,15 +29,20 @@ _ACTION = "Give the name of a demo model, a model folder or a run folder."
 
 
 def demo_folder() -> Path:
-    return resources_folder() / "models"
+    return kept_models_folder()
 
 
 def demo_models() -> list[str]:
-    """The names of the demo models, sorted; empty when the program came without them."""
-    folder = demo_folder()
-    if not folder.is_dir():
-        return []
-    return sorted(entry.name for entry in folder.iterdir() if entry.is_dir() and is_model_folder(entry))
+    """The names of the demo models, sorted, those that need a further library last.
+
+    Empty when the program came without them.
+    """
+    return [name for name in kept_names() if is_model_folder(demo_folder() / name)]
+
+
+def source_folder(source: str | Path) -> str | Path:
+    """The folder of a demo model for its name; every other source as it is."""
+    return demo_folder() / source if isinstance(source, str) and source in demo_models() else source
 
 
 def kept_run_folder(name: str) -> Path | None:
@@ -228,7 +234,7 @@ def load(source: str | Path, device: str = "auto") -> Model:
             action="Give the name or the folder of such a model.",
         )
     chosen = choose_device(device)
-    foreign = None if source in demo_models() else find_huggingface(source)
+    foreign = find_huggingface(source_folder(source))
     if foreign is not None:
         from attnscope.models.huggingface.opening import open_network  # the library is optional
 

@@ -39,10 +39,10 @@ from attnscope.models.inputs import check_roles
 from attnscope.models.machine import refuse_too_large
 from attnscope.models.opening import (
     checkpoint_folders,
-    demo_folder,
     demo_models,
     read_source,
     read_source_config,
+    source_folder,
 )
 from attnscope.models.weights import fill_own
 from attnscope.nn.building import build_own, unfilled_own
@@ -274,7 +274,7 @@ def recipe_on_paper(recipe: Recipe) -> Recipe:
 
 def _foreign(source: str) -> Path | None:
     """The folder of a model of the Hugging Face format; None for one of ours."""
-    return None if source in demo_models() else foreign_folder(source)
+    return foreign_folder(str(source_folder(source)))
 
 
 @torch.no_grad()
@@ -408,7 +408,7 @@ def _config_values(source: str) -> dict[str, object]:
         foreign = _foreign(source)
         if foreign is not None:
             return adopted_config(foreign).to_dict()
-        folder = demo_folder() / source if source in demo_models() else Path(source)
+        folder = Path(source_folder(source))
         if not is_model_folder(folder) and (folder / "checkpoints").is_dir():
             folder = checkpoint_folders(folder)[-1][1]
         values = as_object(read_json(folder / CONFIG), what=source).get("model")

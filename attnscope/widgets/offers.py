@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from PySide6.QtGui import QAction, QKeySequence
 
 from attnscope.figures.plain import plain_text, short_path, shorten
+from attnscope.kept_models import kept_model
 from attnscope.records.sites import HeadRef
 from attnscope.viewmodels.maps.aspect import BLENDS, BLOCKS, HIDDEN, OVERS, ROW_WORDS
 from attnscope.viewmodels.palette import Item
@@ -52,16 +53,6 @@ def shortcut_text(action: QAction) -> str:
     return action.shortcut().toString(QKeySequence.SequenceFormat.NativeText)
 
 
-_DEMO_SEARCH = {
-    "english-french": "translation encoder-decoder cross-attention seq2seq",
-    "grammar": "translation encoder-decoder alignment gold links",
-    "stories": "GPT causal language model decoder autoregressive next token",
-    "stories-masked": "BERT masked language model MLM encoder bidirectional cloze fill in the blank",
-    "shakespeare-masked": "BERT masked language model learned positions",
-}
-"""Further words of lectures that find a demo model."""
-
-
 _SHOW_MODEL: tuple[Page, ...] = ("explore", "compare", "heads", "positions")
 """Pages on which one sees that another model is open; from the others its offer turns to Explore."""
 _SHOW_MAPS: tuple[Page, ...] = ("explore", "compare")
@@ -85,13 +76,14 @@ def model_offers(session: Session, view: ViewState, recent: Iterable[str]) -> It
         return _seen(view, _SHOW_MODEL, lambda: session.opening.load(source))
 
     for name in session.demo_models:
+        kept = kept_model(name)
         yield Offer(
             item=Item(
                 key=f"model:{name}",
                 kind="model",
                 title=plain_text(name),
-                detail="demo model",
-                search=_DEMO_SEARCH.get(name, ""),
+                detail=f"demo model; {kept.lacks}" if kept.lacks else "demo model",
+                search=kept.search,
             ),
             run=load(name),
         )

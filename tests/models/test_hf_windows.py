@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from hf_folders import bert_tokenizer, change_config, save_folder, seq2seq_tokenizer
@@ -162,19 +163,144 @@ def _led_of(n_pieces: int):
     return hf.LEDForConditionalGeneration(config)
 
 
-def test_that_bigbird_reads_texts_that_the_library_reads_with_full_attention(tmp_path: Path) -> None:
+def test_that_the_kept_models_windows_and_global_token_are_those_of_dense_attention() -> None:
+    for name in ("longformer", "led"):
+        opened = load(name, "cpu")
+        ids = torch.tensor([opened.encode(opened.info.samples[0].text).source.ids])
+        assert ids.shape[1] > 6 * opened.network.module.config.attention_window[0]
+        for found, expected in zip(*_found_and_dense(opened.network.module, ids, 1), strict=True):
+            assert bool((found[:, 0] > 0).all())
+            assert bool((found[:, :, 0] > 0).all())
+            found = found.nan_to_num(nan=0.0)
+            assert float((found - expected).abs().max()) <= 1e-6
+            assert float((found.sum(-1) - 1).abs().max()) <= 1e-5
+
+
+def test_that_an_led_without_a_word_on_global_tokens_has_none(tmp_path: Path) -> None:
+    save_folder(tmp_path / "m", _led_of(300), seq2seq_tokenizer())
+    found = load(tmp_path / "m", "cpu").trace("the end of the way", target="the").all_weights(("encoder", 0))
+    assert float(found.nan_to_num(nan=0.0)[:, 0, REACH + 1 :].max()) == 0
+    change_config(tmp_path / "m", attnscope={"global_tokens": 2})
+    opened = load(tmp_path / "m", "cpu")
+    assert "Global tokens of its encoder: the first 2." in opened.info.note
+    found = opened.trace("the end of the way", target="the").all_weights(("encoder", 0))
+    assert float(found[:, :2].min()) > 0
+    assert float(found[:, :, :2].min()) > 0
+    assert opened.generate("the end of the way", max_tokens=3) is not None
+
+
+def _bigbird(folder: Path, **changed):
     sizes = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
     config = hf.BigBirdConfig(
-        **sizes, vocab_size=120, max_position_embeddings=64, block_size=2, num_random_blocks=1
+        **sizes
+        | {"vocab_size": 120, "max_position_embeddings": 64, "block_size": 2, "num_random_blocks": 1}
+        | changed
     )
-    save_folder(tmp_path / "m", hf.BigBirdForMaskedLM(config), bert_tokenizer())
-    model = load(tmp_path / "m", "cpu")
-    assert model.info.max_tokens == (5 + 2 * 1) * 2
-    whole = model.trace("the end of the way")
-    assert whole.check().is_good
-    change_config(tmp_path / "m", attention_type="original_full")
-    full = load(tmp_path / "m", "cpu")
-    assert full.info.max_tokens == 64
-    again = full.trace("the end of the way")
-    for site in model.info.sites:
-        assert torch.equal(whole.all_weights(site.key), again.all_weights(site.key))
+    model = hf.BigBirdForMaskedLM(config)
+    hf_tiny.fill(model)
+    save_folder(folder, model, bert_tokenizer())
+    return folder
+
+
+def _blocks_seen(module, n: int) -> torch.Tensor:
+    """How often each head lets each query see each key, [H, n, n], block by block (Zaheer et al. 2020, 2)."""
+    b, r = module.block_size, module.num_random_blocks
+    n_padded = -(-n // b) * b
+    n_blocks = n_padded // b
+    drawn = [[[0] * r for _ in range(n_blocks - 2)] for _ in range(module.num_attention_heads)]
+    if module.training:
+        np.random.seed(module.seed)
+        lengths, counts = module._get_rand_attn_plan(n_padded, b, r)
+        drawn = module._bigbird_block_rand_mask_with_head(
+            n_padded, n_padded, b, b, len(drawn), lengths, counts
+        )
+    seen = torch.zeros(len(drawn), n_padded, n_padded, dtype=torch.float64)
+    for h, rows in enumerate(drawn):
+        for i in range(n_blocks):
+            near = {0, n_blocks - 1, *range(max(0, i - 1), min(n_blocks, i + 2))}
+            far = [] if i in (0, n_blocks - 1) else list(rows[i - 1])
+            for j in range(n_blocks) if i in (0, n_blocks - 1) else [*near, *far]:
+                seen[h, i * b : (i + 1) * b, j * b : (j + 1) * b] += 1
+    return seen[:, :n, :n]
+
+
+def _found_and_blocks(opened, text: str):
+    """The weights that are shown of each layer, and those of dense attention in float64 on what is seen."""
+    inputs, modules = opened.encode(text), []
+    model = opened.network.module
+    seen: dict[int, torch.Tensor] = {}
+
+    def tell(part, args, kwargs) -> None:
+        modules.append(part.self)
+        seen[len(seen)] = args[0] if args else kwargs["hidden_states"]
+
+    hooks = [
+        layer.attention.register_forward_pre_hook(tell, with_kwargs=True)
+        for layer in model.base_model.encoder.layer
+    ]
+    trace = opened.trace(text)
+    for hook in hooks:
+        hook.remove()
+    n, expected = len(inputs.source), []
+    for module, x in zip(modules[:2], list(seen.values())[:2], strict=True):
+        q, k = (
+            matrix(x)[0, :n].double().unflatten(-1, (module.num_attention_heads, -1)).transpose(0, 1)
+            for matrix in (module.query, module.key)
+        )
+        is_blocks = hasattr(module, "block_size")
+        times = _blocks_seen(module, n) if is_blocks else torch.ones(1, n, n, dtype=torch.float64)
+        weights = times * (q @ k.mT / q.shape[-1] ** 0.5).exp()
+        expected.append(weights / weights.sum(-1, keepdim=True))
+    return [trace.all_weights(site.key).nan_to_num(nan=0.0) for site in opened.info.sites], expected
+
+
+@pytest.mark.parametrize("is_drawing", [False, True])
+@pytest.mark.parametrize("n_words", [12, 13, 18, 25])
+def test_that_bigbirds_blocks_are_shown_token_by_token(
+    tmp_path: Path, n_words: int, is_drawing: bool
+) -> None:
+    folder = _bigbird(tmp_path / "m", num_random_blocks=2 if n_words > 18 else 1)
+    if is_drawing:
+        change_config(folder, attnscope={"random_blocks": True})
+    opened = load(folder, "cpu")
+    assert opened.info.max_tokens == 64
+    before = np.random.get_state()[1].copy()
+    for text in (
+        " ".join(["the end"] * (n_words // 2) + ["way"] * (n_words % 2)),
+        "the end",
+        "the way " * 15,
+    ):
+        for found, expected in zip(*_found_and_blocks(opened, text), strict=True):
+            assert float((found - expected).abs().max()) <= 1e-6
+            assert float((found.sum(-1) - 1).abs().max()) <= 1e-5
+    assert bool((found == 0).any())
+    if is_drawing:
+        assert bool(((found > 0)[0] != (found > 0)[1]).any())  # each head has drawn others
+    else:
+        assert (before == np.random.get_state()[1]).all()
+    assert ("the library draws" in opened.info.note) is True
+
+
+def test_that_drawing_blocks_leaves_numpys_own_generator_as_it_was(tmp_path: Path) -> None:
+    folder = _bigbird(tmp_path / "m")
+    change_config(folder, attnscope={"random_blocks": True})
+    opened = load(folder, "cpu")
+    np.random.seed(7)
+    before = np.random.get_state()[1].copy()
+    opened.trace("the end of the way " * 6)
+    assert (before == np.random.get_state()[1]).all()
+
+
+def test_that_the_kept_bigbird_sees_blocks_that_each_head_drew() -> None:
+    opened = load("bigbird", "cpu")
+    for found, expected in zip(*_found_and_blocks(opened, opened.info.samples[0].text), strict=True):
+        assert float((found - expected).abs().max()) <= 1e-6
+        assert float((found.sum(-1) - 1).abs().max()) <= 1e-5
+        assert len({(head > 0).numpy().tobytes() for head in found}) == len(found)
+
+
+def test_that_bigbird_with_full_attention_throughout_stays_so(tmp_path: Path) -> None:
+    folder = _bigbird(tmp_path / "m")
+    change_config(folder, attention_type="original_full")
+    full = load(folder, "cpu")
+    assert bool((full.trace("the way " * 15).all_weights(("encoder", 0)) > 0).all())

@@ -209,7 +209,8 @@ def test_that_cross_attention_aligns_words_with_an_error_rate_of_at_most_5_perce
 def test_that_demo_models_are_model_folders_and_nothing_else() -> None:
     for name in NAMES:
         files = {path.name for path in Path(demo_folder() / name).iterdir()}
-        assert files == {"card.md", "config.json", "manifest.json", "model.safetensors", "tokenizer.json"}
+        parts = {"card.md", "config.json", "manifest.json", "model.safetensors", "tokenizer.json"}
+        assert files == {"about.toml", *parts}
 
 
 @pytest.fixture(scope="module")

@@ -16,6 +16,12 @@ class Handle(Protocol):
         """End it."""
 
 
+def own_setting(model: Any, key: str) -> Any:
+    """What the key "attnscope" of a model's config.json says of reading it; None where it says nothing."""
+    settings = getattr(model.config, "attnscope", None)
+    return settings.get(key) if isinstance(settings, Mapping) else None
+
+
 class Family(Scheme):
     """One kind of model; `name` is the model_type of its config.json."""
 
@@ -33,6 +39,10 @@ class Family(Scheme):
     """The library's class for the half that sees, of a model that reads pictures together with text."""
     predicts_words: ClassVar[bool] = True
     """Whether the head that it was trained with at first does."""
+
+    def prepare(self, model: Any) -> str:
+        """Make a model of the library ready, once, before its first pass; a note for people."""
+        return ""
 
     def watch(self, model: Any, seen: Seen) -> list[Handle]:
         """Hooks for what an output does not tell of its weights: each pass they put it into `seen`."""

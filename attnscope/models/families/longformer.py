@@ -7,14 +7,21 @@
     P        the same weights, token by token: P[t, t − w + c] = p[t, G + c]             [B, H, T, T]
 
 Rows of global tokens are 0 in p; in the order of the text they are the columns of g.
+
+Which tokens are global is said with each text. A Longformer that tells one label for a text has its first
+token global by itself; LED has none, unless its config.json says how many of the first tokens are, which is
+what it was trained with:
+
+    "attnscope": {"global_tokens": 1}
 """
 
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
+import torch
 from torch import Tensor
 
-from attnscope.models.families.family import Family, Seen
+from attnscope.models.families.family import Family, Seen, own_setting
 
 
 class Longformer(Family):
@@ -35,6 +42,25 @@ class Longformer(Family):
 class LED(Longformer):
     name, title = "led", "LED"
     windowed = ("encoder_attentions", "encoder_global_attentions")
+
+    def prepare(self, model: Any) -> str:
+        n = own_setting(model, "global_tokens")
+        if not isinstance(n, int) or isinstance(n, bool) or n < 1:
+            return ""
+
+        def make_global(_: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+            ids = args[0] if args else kwargs.get("input_ids")
+            if ids is None or kwargs.get("global_attention_mask") is not None:
+                return args, kwargs
+            return args, {
+                **kwargs,
+                "global_attention_mask": torch.zeros_like(ids).index_fill_(
+                    1, torch.arange(min(n, ids.shape[1]), device=ids.device), 1
+                ),
+            }
+
+        model.get_encoder().register_forward_pre_hook(make_global, with_kwargs=True)
+        return f"Global tokens of its encoder: the first {n}." if n > 1 else "Its first token is global."
 
 
 def lay_windows(p: Tensor, g: Tensor | None) -> Tensor:

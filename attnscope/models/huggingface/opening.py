@@ -15,6 +15,8 @@ import torch
 from torch import Tensor
 
 from attnscope.errors import LoadError
+from attnscope.kept_models import kept_model_at
+from attnscope.models.families import family_named
 from attnscope.models.huggingface.config import (
     CheckedConfig,
     column_labels,
@@ -53,7 +55,7 @@ from attnscope.nn.edits import Call
 from attnscope.nn.gating import QuietProbe
 from attnscope.nn.long_work import tell
 from attnscope.records.models import ModelInfo
-from attnscope.records.sites import SiteKey
+from attnscope.records.sites import SiteKey, labelled_head
 
 # A model of the library made from a checked configuration and tensors that were read safely.
 
@@ -315,9 +317,10 @@ def open_network(folder: Path, device: torch.device, *, name: str = "") -> Huggi
     with library_faults(happened, kind="architecture", action="Open another model."):
         # A model that reads its source twice is entered below its head, where both may differ.
         is_twice = task.is_pooled and task.form == "encoder-decoder"
+        family_note = family_named(config.model_type).prepare(model)
         with watching_passes(model) as seen:
             attached = attach(model.base_model if is_twice else model)
-        notes = (task.note, *config.notes, weights_note, attached.note)
+        notes = (task.note, *config.notes, weights_note, attached.note, family_note)
         opened = _Opened(
             folder=folder,
             name=name or folder.resolve().name,
@@ -458,6 +461,7 @@ _TRANSLATORS = frozenset({"marian", "m2m_100", "mbart", "fsmt", "nllb-moe"})
 def _info(opened: _Opened, attached: Attached, reader: Reader) -> ModelInfo:
     model, task = opened.model, opened.task
     values: Mapping[str, Any] = opened.config.values
+    kept = kept_model_at(opened.folder)
     return ModelInfo(
         name=opened.name[:80],
         source=str(opened.folder),
@@ -470,7 +474,7 @@ def _info(opened: _Opened, attached: Attached, reader: Reader) -> ModelInfo:
         device=str(model.device),
         sha256=opened.weights_sha256(),
         sites=attached.sites,
-        samples=samples_of(task, reader.vocabulary, values),
+        samples=kept.samples or samples_of(task, reader.vocabulary, values),
         note=opened.note,
         architecture=f"{task.class_name} ({opened.config.model_type})",
         licence=licence_of(opened.folder),
@@ -482,4 +486,5 @@ def _info(opened: _Opened, attached: Attached, reader: Reader) -> ModelInfo:
         else "translation"
         if opened.config.model_type in _TRANSLATORS
         else "written text",
+        guided=labelled_head(kept.head, attached.sites),
     )

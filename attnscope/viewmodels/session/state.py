@@ -536,7 +536,7 @@ class Session:
         self.maps.fetch()
 
     def first_choice(self, stack: Stack | None) -> HeadRef | None:
-        """The head that was asked for with the model, or that training guided, or the most striking one, of a
+        """The head that was asked for with the model, or with it named, or the most striking one, of a
         stack or of the last.
         """
         asked, sites = self.texts.samples.head_to_come, self.sites

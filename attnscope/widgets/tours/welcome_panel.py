@@ -23,6 +23,7 @@ from PySide6.QtWidgets import (
 
 from attnscope.figures.plain import plain_text, shorten
 from attnscope.figures.style import type_px
+from attnscope.kept_models import kept_model, kept_names
 from attnscope.labs import LABS
 from attnscope.viewmodels.session.recents import Recents
 from attnscope.viewmodels.session.state import Session
@@ -175,18 +176,6 @@ _AROUND_PX, _LABS_PX = 170, 880
 """The height of what stands above the tours and below them; from which the labs are listed too."""
 _STEPS_PX = {1: 270, 2: 160}
 """The height of a tour's card with its steps in so many columns."""
-EXAMPLES = {
-    "english-french": "Translates everyday English into French. One head of its cross-attention finds the"
-    " word being translated; type a sentence of your own.",
-    "grammar": "Translates 600 words of a made-up grammar whose word links are known exactly, so that"
-    " alignment can be measured to the last link.",
-    "stories": "Writes small stories, piece by piece. When words are repeated, one head finds what "
-    "followed them"
-    " before; another looks at the piece just read.",
-    "stories-masked": "Fills in `<mask>` from both sides of it. Watch which words a hidden one looks at.",
-    "shakespeare-masked": "Fills in words of old plays. It has learned a vector for each position.",
-}
-"""What one sees in each of the models that come with the program."""
 LESSONS = {
     "copy": ("Copy a row of letters", "1,000 steps. The cross-attention grows into a diagonal."),
     "reverse": (
@@ -370,11 +359,13 @@ class WelcomePanel(QScrollArea):
 
     def _add_examples(self, column: QVBoxLayout) -> None:
         column.addWidget(_section("Examples"))
-        for name, words in EXAMPLES.items():
-            card = CardButton(name, words.replace("`", ""))
-            card.clicked.connect(lambda _on=False, name=name: self._doors.open_model(name))
+        for kept in map(kept_model, kept_names()):
+            card = CardButton(kept.name, kept.shows.replace("`", ""))
+            card.set_side("" if not kept.lacks else f"needs {kept.extra}")
+            card.setToolTip(plain_tooltip(kept.lacks))
+            card.clicked.connect(lambda _on=False, name=kept.name: self._doors.open_model(name))
             column.addWidget(card)
-            self.example_cards[name] = card
+            self.example_cards[kept.name] = card
 
     def _add_lessons(self, column: QVBoxLayout) -> None:
         column.addWidget(_section("Train a tiny model"))
@@ -420,7 +411,7 @@ class WelcomePanel(QScrollArea):
             if card is not None:
                 card.deleteLater()
         self.recent_cards = {}
-        recents, demos = self._recents, (*self._session.demo_models, *EXAMPLES)
+        recents, demos = self._recents, (*self._session.demo_models, *self.example_cards)
         models = [path for path in recents.models if Path(path).name not in demos]
         for kind, paths in (("session", recents.sessions), ("run", recents.runs), ("model", models)):
             for path in paths[:_MAX_EACH]:

@@ -9,6 +9,7 @@ from PySide6.QtWidgets import QButtonGroup, QMenu, QMenuBar, QProgressBar, QSize
 from attnscope.counting import plural, short_count
 from attnscope.figures.plain import plain_text, short_path, shorten
 from attnscope.figures.style import type_px
+from attnscope.kept_models import kept_model
 from attnscope.records.models import ModelInfo
 from attnscope.viewmodels.session.recents import Recents
 from attnscope.viewmodels.session.state import Session
@@ -135,6 +136,8 @@ class ModelMenu(QMenu):
         for k, name in enumerate(self._session.demo_models):
             action = QAction(plain_text(name).replace("&", "&&"), self, checkable=True)
             action.setData(name)
+            kept = kept_model(name)
+            action.setToolTip(plain_tooltip(". ".join(filter(None, (kept.shows.rstrip("."), kept.lacks)))))
             action.setChecked(name in (open_source, open_name))
             if k < 9:
                 action.setShortcut(QKeySequence(f"Ctrl+Alt+{k + 1}"))
