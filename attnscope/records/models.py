@@ -36,8 +36,8 @@ class ModelInfo:
     its sites were. `labels` are all that one of our own models may say of a text, where it tells labels.
     `picture_px` is the height and width at which pictures are read. `guided` is the head to be looked at
     first: the one that learned word links in training, or that its maker names. `words` are those that a text
-    may be written with, and those of its target, where they are whole and few. `writes` says what a second text
-    is, such as "summary".
+    may be written with, and those of its target, where they are whole and few. `writes` says what a second
+    text is, such as "summary".
     """
 
     name: str
