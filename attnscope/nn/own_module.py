@@ -170,15 +170,17 @@ class OwnModule(nn.Module, ABC):
 class _KeyKind(TypedDict):
     keys: KeyKind
     n_slots: int
+    slot: str
 
 
 def key_kind(config: ModelConfig, stack: Stack) -> _KeyKind:
     """What the columns of a stack's maps stand for, as `Site` says it."""
+    slot = "latent" if config.has_latents else "point" if config.has_inducing else "projection"
     if config.has_latents and stack in ("latents", "pool"):
-        return {"keys": "slots", "n_slots": config.n_projected}
+        return {"keys": "slots", "n_slots": config.n_projected, "slot": slot}
     if stack == "read-in":
-        return {"keys": "tokens", "n_slots": config.n_projected}
+        return {"keys": "tokens", "n_slots": config.n_projected, "slot": slot}
     if config.n_projected and stack in ("encoder", "second"):
-        return {"keys": "slots", "n_slots": config.n_projected}
+        return {"keys": "slots", "n_slots": config.n_projected, "slot": slot}
     is_of_sentences = stack == "pool" and config.pooling == "hierarchical"
-    return {"keys": "sentences" if is_of_sentences else "tokens", "n_slots": 0}
+    return {"keys": "sentences" if is_of_sentences else "tokens", "n_slots": 0, "slot": "slot"}

@@ -74,7 +74,8 @@ def tokens_of_site(
 ) -> tuple[tuple[Token, ...], tuple[Token, ...]]:
     """What stands at the rows and at the columns of a site, as tokens to be shown."""
     rows, columns = axes_of(site.stack, (site,), has_target=target is not None)
-    return tokens_on(rows, source, target, site.n_slots), tokens_on(columns, source, target, site.n_slots)
+    slots = site.slot, site.n_slots
+    return tokens_on(rows, source, target, slots), tokens_on(columns, source, target, slots)
 
 
 def written_after(stack: Stack, target: Tokens | None) -> Token | None:
@@ -103,7 +104,9 @@ _KEPT_TOKENS = 1024
 _written = lru_cache(maxsize=8)(_name_written)
 
 
-def tokens_on(axis: Axis, source: Tokens, target: Tokens | None, n_slots: int = 0) -> tuple[Token, ...]:
+def tokens_on(
+    axis: Axis, source: Tokens, target: Tokens | None, slots: tuple[str, int] = ("slot", 0)
+) -> tuple[Token, ...]:
     """What stands along an axis; what is no token is told as a special one, with an id below 0."""
     match axis:
         case "source":
@@ -115,10 +118,10 @@ def tokens_on(axis: Axis, source: Tokens, target: Tokens | None, n_slots: int = 
         case "sentences":
             return _named("sentence", len(source.sentences))
         case "slots":
-            return _named("slot", n_slots)
+            return _named(*slots, first=1)
 
 
-def _named(name: str, n: int) -> tuple[Token, ...]:
+def _named(name: str, n: int, first: int = 0) -> tuple[Token, ...]:
     if name == "summary":
         return (Token(id=-1, piece=name, is_special=True),)
-    return tuple(Token(id=-1 - i, piece=f"{name} {i}") for i in range(n))
+    return tuple(Token(id=-1 - i, piece=f"{name} {first + i}") for i in range(n))

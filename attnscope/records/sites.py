@@ -43,7 +43,7 @@ class Site:
     Its columns are not tokens where `keys` says so. It has `n_heads` heads; several share a key and value
     where there are only `n_kv_heads` of those.
     `n_slots` is the number of columns, or of rows, that are no positions in the text (the projections of
-    Linformer, inducing points, latents).
+    Linformer, inducing points, latents), `slot` what one of them is called.
     `former` has the number that each head had before others of its site were removed; empty where none were.
     """
 
@@ -54,6 +54,7 @@ class Site:
     keys: KeyKind = "tokens"
     n_slots: int = 0
     former: tuple[int, ...] = ()
+    slot: str = field(default="slot", compare=False)
 
     @property
     def key(self) -> SiteKey:

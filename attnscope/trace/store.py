@@ -34,6 +34,7 @@ from attnscope.trace.tensor_file import MAX_HEADER_BYTES, read_tensors, write_te
 
 FORMAT = 2
 _KEY = "attnscope_traces"
+_MAX_SLOT = 40
 _CODEC = Codec(is_sparse=True, odd="texts", caps=Caps(number=math.inf))  # a check may find ∞
 _TENSORS = ("q", "k", "lse")
 _VALUES = ("v", "out")
@@ -270,7 +271,7 @@ def _digest(described: object, tensors: Mapping[str, Tensor]) -> str:
 
 def _site(values: dict[str, Any]) -> Site:
     site = _CODEC.read(Site, values)
-    return replace(site, former=site.former[: site.n_heads])
+    return replace(site, former=site.former[: site.n_heads], slot=site.slot[:_MAX_SLOT])
 
 
 def _record(prefix: str, values: dict[str, Any], site: Site, tensors: Mapping[str, Tensor]) -> SiteRecord:

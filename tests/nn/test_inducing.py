@@ -1,5 +1,7 @@
 """Inducing points against loops in float64, and what is said of them elsewhere."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
@@ -18,8 +20,10 @@ from attnscope.nn.building import build_own
 from attnscope.nn.config import ModelConfig, count_parameters
 from attnscope.nn.memory_on_paper import BatchShape, activation_bytes
 from attnscope.nn.transformer import build_transformer
+from attnscope.records.axes import tokens_of_site
 from attnscope.schemes.norms import NORMS
 from attnscope.schemes.scores import SCORES
+from attnscope.trace import load_trace
 from attnscope.training.objectives import Batch
 
 SIZES = {
@@ -103,7 +107,7 @@ def test_that_both_maps_are_traced_prove_themselves_and_survive(score: str, form
         np.testing.assert_allclose(into.sum(axis=1), 1.0, atol=1e-5)
         np.testing.assert_allclose(out.sum(axis=1), 1.0, atol=1e-5)
     queries, keys = trace.tokens(("read-in", 0))
-    assert [token.piece for token in queries] == ["slot 0", "slot 1", "slot 2"]
+    assert [token.piece for token in queries] == ["point 1", "point 2", "point 3"]
     assert keys == trace.source.tokens
     model.save(tmp_path / "m")
     again = at.load(tmp_path / "m", device="cpu").trace(SENTENCE, target_of(form))
@@ -183,3 +187,15 @@ def test_that_texts_longer_than_the_trained_ones_are_read() -> None:
 )
 def test_that_what_does_not_go_together_is_refused(choices: dict[str, object], key: str) -> None:
     assert_refused(SIZES, choices, key)
+
+
+@pytest.mark.parametrize(("kind", "name"), [("projected", "projection"), ("inducing", "point")])
+def test_that_what_is_no_token_is_named_by_what_it_is(kind: str, name: str, tmp_path: Path) -> None:
+    model = tiny_model("encoder", n_projected=3, slot_kind=kind, position="none")
+    site = next(site for site in model.sites if site.n_slots)
+    sides = tokens_of_site(site, model.encode(SENTENCE).source, None)
+    named = [token.piece for side in sides for token in side if token.id < 0]
+    assert named[:3] == [f"{name} 1", f"{name} 2", f"{name} 3"]
+    model.trace(SENTENCE).save(tmp_path / "a.safetensors")
+    again = next(one for one in load_trace(tmp_path / "a.safetensors").sites if one.n_slots)
+    assert (again.slot, again) == (name, site)

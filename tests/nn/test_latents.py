@@ -165,3 +165,10 @@ def test_that_what_does_not_go_together_is_refused(choices: dict[str, object], k
 def test_that_the_kind_of_slots_is_told_of_a_model_that_has_some() -> None:
     assert all(matters("slot_kind", {"slot_kind": kind}) for kind in ("inducing", "latents"))
     assert not matters("slot_kind", {"slot_kind": "projected"})
+
+
+def test_that_latents_are_named_as_such_in_a_kept_run() -> None:
+    model = at.load("sentiment-latents")
+    trace = model.trace(model.info.samples[0].text)
+    pieces = [token.piece for token in trace.tokens(("latents", 0))[1]]
+    assert pieces[:2] == ["latent 1", "latent 2"]

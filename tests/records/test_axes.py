@@ -48,7 +48,7 @@ def test_that_what_is_no_token_is_named_and_has_no_id_of_one() -> None:
     assert pieces["sentence"] == (["sentence 0", "sentence 1"], ["a", "b"])
     assert pieces["second-pool"] == (["summary"], ["c"])
     queries, keys = tokens_of_site(site("encoder", keys="slots", n_slots=3), SOURCE, None)
-    assert ([key.piece for key in keys], len(queries)) == (["slot 0", "slot 1", "slot 2"], 2)
+    assert ([key.piece for key in keys], len(queries)) == (["slot 1", "slot 2", "slot 3"], 2)
     assert all(key.id < 0 for key in keys)
     assert not is_self_attention(site("encoder", keys="slots", n_slots=3))
     assert tokens_of_site(site("pool", keys="sentences"), SOURCE, None)[1][1].piece == "sentence 1"
