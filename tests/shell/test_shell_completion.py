@@ -32,6 +32,7 @@ CASES = [
             "reverse-bahdanau",
             "reverse-deep",
             "reverse-labels",
+            "reverse-lamb",
             "reverse-luong",
         },
     ),

@@ -142,6 +142,15 @@ def test_that_the_kept_run_of_reverse_labels_is_of_its_recipe_and_ends_with_all_
     assert weights.argmax(axis=1).tolist() == list(range(15, -1, -1))
 
 
+def test_that_the_kept_run_with_lamb_ends_with_all_right() -> None:
+    kept = read_run(resources_folder() / "films" / "reverse-lamb")
+    asked = parse_recipe(kept.recipe)
+    assert (asked.optimizer.kind, asked.training.batch_size) == ("lamb", 1024)
+    found = [event for event in kept.events if isinstance(event, Evaluated)]
+    assert (found[-1].step, found[-1].accuracy) == (200, 1.0)
+    assert min(event.step for event in found if (event.accuracy or 0) > 0.999) == 180
+
+
 @pytest.mark.parametrize("name", sorted(path.name for path in (resources_folder() / "films").iterdir()))
 def test_that_every_kept_run_is_of_its_recipe_and_whole(name: str) -> None:
     """Where a text of one's own was read, the recipe names no file; how often to save may differ."""

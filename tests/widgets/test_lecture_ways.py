@@ -281,6 +281,7 @@ _PLACES = {
     "memory tokens": ("recipe:induction-memory", "train"),
     "low-rank": ("recipe:agreement-lora", "train"),
     "LoRA": ("recipe:agreement-lora", "train"),
+    "LAMB": ("recipe:reverse-lamb", "train"),
     "local-p": ("recipe:reverse-luong", "train"),
     "scaling laws": ("place:Train: Scaling", "train"),
     "sequence reversal": ("recipe:reverse-labels", "train"),
