@@ -8,8 +8,7 @@ import time
 from attnscope.cli.terminal import STOPPED, one_line, say, say_error, say_json, say_progress
 from attnscope.counting import bytes_text
 from attnscope.errors import UserError, meant
-from attnscope.hub.asking import ask_hub
-from attnscope.hub.fetching import fetch_now
+from attnscope.hub.fetching import ask_hub, fetch_now
 from attnscope.hub.shelf import find_row, folder_here, full_name, shelf_entries, shelf_rows
 from attnscope.records.shelf import FetchStep, ModelOffer, ShelfRow, progress_words, size_words, typed_name
 

@@ -7,8 +7,7 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass, field, replace
 
 from attnscope.errors import UserError
-from attnscope.hub.asking import ask_hub
-from attnscope.hub.fetching import fetch, forget_parts
+from attnscope.hub.fetching import ask_hub, fetch, forget_parts
 from attnscope.hub.library import hub_host
 from attnscope.hub.shelf import bytes_here, shelf_rows
 from attnscope.records.messages import Failed

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from hub_server import Hub, running
 
-from attnscope.hub import asking, library, shelf
+from attnscope.hub import fetching, library, shelf
 from attnscope.records.shelf import ShelfEntry
 
 hub_library = pytest.importorskip("huggingface_hub")
@@ -23,7 +23,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         monkeypatch.delenv(name.upper(), raising=False)
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(library, "_is_offline_by_choice", lambda: False)
-    monkeypatch.setattr(asking, "hub_token", lambda: "")
+    monkeypatch.setattr(fetching, "hub_token", lambda: "")
     return tmp_path / "cache"
 
 

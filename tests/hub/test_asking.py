@@ -7,8 +7,8 @@ import pytest
 from hub_server import COMMIT, Hub, git_sha1, page, redirect, running, status
 
 from attnscope.errors import LoadError
-from attnscope.hub import asking, library
-from attnscope.hub.asking import ask_hub
+from attnscope.hub import fetching, library
+from attnscope.hub.fetching import ask_hub
 
 NAME = "someone/tiny"
 
@@ -171,13 +171,13 @@ def test_that_a_server_that_cannot_prove_itself_is_not_believed(
 ) -> None:
     if not has_library:
         monkeypatch.setitem(sys.modules, "truststore", None)
-    asking._opener.cache_clear()
+    fetching._opener.cache_clear()
     monkeypatch.setattr(library.import_hub().constants, "ENDPOINT", hub.address.replace("http:", "https:"))
     with pytest.raises(LoadError, match=r"cannot be reached \(.*SSL") as caught:
         ask_hub(NAME)
     assert caught.value.kind == "unreachable"
     assert hub.asked == []
-    asking._opener.cache_clear()
+    fetching._opener.cache_clear()
 
 
 @pytest.mark.parametrize("address", ["file:///tmp", "huggingface.co", "http://", "http://[", ""])
@@ -205,12 +205,12 @@ def test_that_what_is_no_name_is_not_asked_for(hub: Hub, name: str) -> None:
 
 
 def test_that_a_token_goes_to_the_hub_alone(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(asking, "hub_token", lambda: "secret")
+    monkeypatch.setattr(fetching, "hub_token", lambda: "secret")
     with running(Hub()) as other:
         other.models = hub.models
         hub.faults["model.safetensors"] = [redirect(other.address.replace("127.0.0.1", "localhost"))]
         offer = ask_hub(NAME)
-        content = b"".join(asking.file_chunks(offer, offer.files[-1], 0))
+        content = b"".join(fetching.file_chunks(offer, offer.files[-1], 0))
         assert content == hub.models[NAME]["model.safetensors"]
         assert [headers.get("Authorization") for _, headers in hub.asked] == ["Bearer secret"] * 2
         assert [headers.get("Authorization") for _, headers in other.asked] == [None]

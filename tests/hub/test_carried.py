@@ -9,8 +9,7 @@ from hf_folders import make, save_folder
 from hub_server import Hub, status
 
 from attnscope.errors import LoadError
-from attnscope.hub.asking import ask_hub
-from attnscope.hub.fetching import fetch
+from attnscope.hub.fetching import ask_hub, fetch
 from attnscope.hub.shelf import cached_snapshot, carried_folder, shelf_rows
 from attnscope.models import load
 from attnscope.nn.long_work import Stopped, progress_heard, stoppable

@@ -24,9 +24,8 @@ from hub_server import (
 )
 
 from attnscope.errors import LoadError
-from attnscope.hub import asking, fetching, shelf
-from attnscope.hub.asking import ask_hub
-from attnscope.hub.fetching import FetchPace, fetch, forget_parts
+from attnscope.hub import fetching, shelf
+from attnscope.hub.fetching import FetchPace, ask_hub, fetch, forget_parts
 from attnscope.hub.shelf import cached_snapshot, part_paths, shelf_rows, whole_snapshot
 from attnscope.records.shelf import FetchStep, progress_words
 
@@ -351,7 +350,7 @@ def test_that_a_server_that_stalls_is_not_waited_for_without_end(
         handler.answer(200, content[:1000], n_told=len(content))
         is_over.wait(60.0)
 
-    monkeypatch.setattr(asking, "TIMEOUT_S", 0.05)
+    monkeypatch.setattr(fetching, "TIMEOUT_S", 0.05)
     hub.faults[WEIGHTS] = [stall]
     waiting = [step for step in fetch_all() if step.wait_s]
     is_over.set()

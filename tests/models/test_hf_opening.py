@@ -161,7 +161,7 @@ def test_that_only_a_download_by_name_reaches_for_the_hub(
         put_into_cache(cache, name, folder)
         hear(FetchStep(n_done=1, n_total=1))
 
-    monkeypatch.setattr("attnscope.hub.asking.ask_hub", ask)
+    monkeypatch.setattr("attnscope.hub.fetching.ask_hub", ask)
     monkeypatch.setattr("attnscope.hub.fetching.fetch_now", fetch)
     assert load("hf:someone/new", "cpu").info.name == "someone/new"
     assert load("someone/new", "cpu").info.name == "someone/new"

@@ -6,7 +6,7 @@ from torch import Tensor
 
 from attnscope.errors import UserError
 from attnscope.models.huggingface import rule_finding
-from attnscope.models.huggingface.mask_function import RuleMask, build_mask, read_bias, read_mask
+from attnscope.models.huggingface.interface import RuleMask, build_mask, read_bias, read_mask
 from attnscope.models.huggingface.rule_finding import find_rule_of
 from attnscope.nn.masks import MaskRule
 from attnscope.nn.patterns import Dense, Intervals

@@ -64,8 +64,7 @@ def download(name: str) -> Path:
 
     Raises LoadError with the reason. No code and no pickle is fetched.
     """
-    from attnscope.hub.asking import ask_hub
-    from attnscope.hub.fetching import fetch_now
+    from attnscope.hub.fetching import ask_hub, fetch_now
 
     def hear(step: FetchStep) -> None:
         stop_if_unwanted()

@@ -24,7 +24,7 @@ from torch import Tensor
 
 from attnscope.counting import plural
 from attnscope.errors import UserError
-from attnscope.models.huggingface.mask_function import GivenMask, read_mask
+from attnscope.models.huggingface.interface import GivenMask, read_mask
 from attnscope.models.recording.placing import Groups
 from attnscope.nn.attention import attend
 from attnscope.nn.masks import MaskRule

@@ -29,7 +29,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from attnscope.errors import UserError
-from attnscope.models.huggingface.mask_function import read_bias
+from attnscope.models.huggingface.interface import read_bias
 from attnscope.models.huggingface.rule_finding import DENSE_CELLS, find_rule, row_blocks
 from attnscope.models.recording.arrays import record_of_weights
 from attnscope.models.recording.placing import RecordedCall
