@@ -325,7 +325,7 @@ _PATIENCE_MS, _ROOM_PX = 160, 860
 _SAME = "A and B are the same: switch heads off in Explore, or change a text or a model here"
 _ORDERS: dict[Order, tuple[str, str]] = {
     "layers": ("By layer", "Layers down, heads across"),
-    "changed": ("Most changed first", "The heads with the largest mean |Δ| first"),
+    "changed": ("Most changed", "The heads with the largest mean |Δ| first"),
 }
 
 
