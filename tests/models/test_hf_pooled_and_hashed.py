@@ -228,6 +228,37 @@ def test_that_means_of_blocks_are_what_the_library_pools() -> None:
             torch.testing.assert_close(means, pooled[0])
 
 
+def test_that_the_kept_reformers_buckets_are_those_of_a_slow_version_on_its_sample() -> None:
+    opened = load("reformer", "cpu")
+    ids = torch.tensor([opened.encode(opened.info.samples[0].text).source.ids])
+    model, n = opened.network.module, ids.shape[1]
+    assert n == 56
+    found = _recorded(model, ids)
+    for weights, (part, x, buckets) in zip(found, _inputs_of(model, ids), strict=True):
+        expected = _slow_reformer(part, x, buckets, n, is_causal=False)
+        weights = weights.nan_to_num(nan=0.0)
+        assert float((weights - expected).abs().max()) <= 2e-5
+        assert float((weights.sum(-1) - 1).abs().max()) <= 1e-5
+        assert bool((weights == 0).any())
+
+
+def test_that_the_kept_funnels_rows_are_the_librarys_pooled_ones_shared_out_on_its_sample() -> None:
+    opened = load("funnel", "cpu")
+    ids = torch.tensor([opened.encode(opened.info.samples[0].text).source.ids])
+    model, n = opened.network.module, ids.shape[1]
+    with torch.no_grad():
+        own = model(input_ids=ids, output_attentions=True).attentions
+    assert [tuple(p.shape[2:]) for p in own] == [(n, n), (n // 2, n), (n // 4, n // 2), (n, n)]
+    levels = [(0, 0), (1, 0), (2, 1), (0, 0)]
+    for weights, p, (of_queries, of_keys) in zip(_recorded(model, ids), own, levels, strict=True):
+        rows, keys = (_shares(n, level, has_own=True, is_cut=True) for level in (of_queries, of_keys))
+        expected = torch.zeros(4, n, n, dtype=torch.float64)
+        for (r, tokens), (c, of_key) in itertools.product(enumerate(rows), enumerate(keys)):
+            for i, (j, share) in itertools.product(tokens, of_key.items()):
+                expected[:, i, j] += p[0, :, r, c].double() * share
+        assert float((weights.nan_to_num(nan=0.0) - expected).abs().max()) <= 1e-6
+
+
 @pytest.mark.parametrize("build", [_reformer, _funnel], ids=["reformer", "funnel"])
 def test_that_a_folder_opens_and_is_traced(tmp_path: Path, build) -> None:
     model = build(vocab_size=120)
