@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from attnscope.counting import probability_text
-from attnscope.records.models import ModelInfo
 from attnscope.records.outputs import NOT_MEANT, Comparison, Output, OutputKind, Prediction
 from attnscope.records.tokens import Token
 
@@ -18,11 +17,6 @@ KIND_WORDS: dict[OutputKind, str] = {
     "nothing": "none: nothing is predicted here",
 }
 """What each kind of output tells."""
-
-
-def kind_words(kind: OutputKind, model: ModelInfo | None) -> str:
-    """What an output tells; of a second text, what it is to that model: a summary, say."""
-    return model.writes if kind == "translation" and model is not None else KIND_WORDS[kind]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,11 +7,11 @@ from attnscope.records.outputs import Comparison
 from attnscope.viewmodels.comparison_rows import (
     CERTAINTY_TIP,
     COPIED_TIP,
+    KIND_WORDS,
     candidate_rows,
     certainty_text,
     copied_text,
     follows_text,
-    kind_words,
     kl_text,
     most_changed_position,
     prediction_labels,
@@ -107,7 +107,9 @@ class OutputPanel(QWidget):
 
     def _show_all(self) -> None:
         comparison = self._comparison()
-        self.kind.setText(kind_words(comparison.before.kind, self._session.model) if comparison else "")
+        model, kind = self._session.model, comparison.before.kind if comparison else None
+        of_kind = KIND_WORDS[kind] if kind else ""
+        self.kind.setText(model.writes if model is not None and kind == "translation" else of_kind)
         self.table.name_answers("label" if comparison and comparison.before.kind == "class" else "token")
         labels = [plain_text(label) for label in prediction_labels(comparison)] if comparison else []
         if labels != [self.positions.itemText(k) for k in range(self.positions.count())]:
@@ -131,7 +133,7 @@ class OutputPanel(QWidget):
         before = comparison.before.generated if comparison else ""
         after = comparison.after.generated if comparison else ""
         is_second = comparison is not None and comparison.before.kind == "translation"
-        what = kind_words("translation", self._session.model) if is_second else "continuation"
+        what = self.kind.text() if is_second else "continuation"
         for title, side in zip(self._text_titles, _SIDES, strict=True):
             title.setText(f"{what}, {side}")
         for widget, segments in zip(self.texts, text_difference(before, after), strict=True):
