@@ -134,8 +134,8 @@ def test_that_tab_goes_through_learn_as_one_reads_it(program):
     window.view.show_page("learn")
     page = window.learning.page
     page.tabs.tabs["Welcome"].setFocus()
-    wanted = [*page.welcome.tour_cards.values(), *page.welcome.example_cards.values()]
-    for card in (*wanted, *page.welcome.lesson_cards.values()):
+    wanted = [*page.welcome.tour_cards.values(), *page.welcome.lesson_cards.values()]  # the left column
+    for card in (*wanted, *page.welcome.example_cards.values()):
         QTest.keyClick(QApplication.focusWidget(), Qt.Key.Key_Tab)
         assert QApplication.focusWidget() is card
 

@@ -128,14 +128,17 @@ def test_that_the_cards_of_learn_use_the_width_that_is_there(qtbot: QtBot, windo
     for width in (1280, 2560):
         window.resize(width, 800)
         qtbot.waitUntil(lambda wide=width: welcome.width() > wide - 200, timeout=2000)
-        examples, lessons = welcome.example_cards["stories"], welcome.lesson_cards["copy"]
-        qtbot.wait(1)
-        places[width] = (
-            examples.mapTo(window, examples.rect().topLeft()).x()
-            == lessons.mapTo(window, lessons.rect().topLeft()).x()
+        cards = (
+            welcome.tour_cards["attention"],
+            welcome.lesson_cards["copy"],
+            welcome.example_cards["stories"],
         )
+        qtbot.wait(1)
+        tours, lessons, examples = (card.mapTo(window, card.rect().topLeft()).x() for card in cards)
+        assert len({tours, examples}) == 2
+        places[width] = (lessons == tours, lessons == examples)
         assert max(card.width() for card in welcome.example_cards.values()) < 700
-    assert places == {1280: True, 2560: False}
+    assert places == {1280: (True, False), 2560: (False, False)}
 
 
 def test_that_no_help_page_and_no_tour_names_a_number_of_the_catalogue() -> None:

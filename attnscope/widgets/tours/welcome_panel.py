@@ -304,7 +304,7 @@ class WelcomePanel(QScrollArea):
             self._grid.removeWidget(part)
         self._grid.addWidget(self._title, 0, 0, 1, n_columns)
         self._grid.addWidget(self._hint, 1, 0, 1, n_columns)
-        is_apart, is_single = n_columns > 3 and not has_labs, n_columns == 1
+        is_apart, is_single, is_double = n_columns > 3 and not has_labs, n_columns == 1, n_columns == 2
         self._labs.setVisible(has_labs)
         if has_labs and n_columns > 3:
             self._grid.addWidget(self._labs, 2, n_tours + 1, 3, 1)
@@ -312,10 +312,12 @@ class WelcomePanel(QScrollArea):
             self._grid.addWidget(self._labs, 4, n_tours)
         if has_labs:
             self._place_labs(1 if n_columns > 3 else 2)
-        self._grid.addWidget(self._tour_box, 2, 0, 1 if is_apart or is_single else 3, n_tours)
+        is_short = is_apart or is_single or is_double
+        self._grid.addWidget(self._tour_box, 2, 0, 1 if is_short else 3, n_tours)
         beside = 0 if is_single else n_tours
-        self._grid.addWidget(self._right, 2 + is_single, beside)
-        self._grid.addWidget(self._last, (2 if is_apart else 3) + is_single, beside + is_apart)
+        self._grid.addWidget(self._right, 2 + is_single, beside, 3 if is_double else 1, 1)
+        below = 0 if is_double else beside + is_apart
+        self._grid.addWidget(self._last, (2 if is_apart else 3) + is_single, below)
         self._grid.setRowStretch(4, 1)
         for k in range(4):
             self._grid.setColumnStretch(k, int(k < n_columns))
@@ -331,7 +333,10 @@ class WelcomePanel(QScrollArea):
 
     def _order(self) -> None:
         """By Tab as one reads: the tours first."""
-        groups = (self.tour_cards, self.example_cards, self.lesson_cards, self.recent_cards, self.lab_cards)
+        of_last = (self.lesson_cards, self.recent_cards)
+        is_double = self._n_columns == 2  # what is under the tours comes before what is beside them
+        beside = (*of_last, self.example_cards) if is_double else (self.example_cards, *of_last)
+        groups = (self.tour_cards, *beside, self.lab_cards)
         cards = [card for group in groups for card in group.values() if card.window() is self.window()]
         for before, after in pairwise(cards):
             self.setTabOrder(before, after)
