@@ -2,23 +2,28 @@
 
 Run from the repository's root after a change of those experiments, with the kinds that changed, all without:
 python packaging/make_lab_findings.py [reach] [writing] [modifications] [tuning] [gradients] [warmup] [delay]
-[steps] [store]
+[steps] [store] [bleu] [probes]
 What is not named stays as it was.
 """
 
 import json
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 
 import torch
 
 from attnscope.files import replace_file
 from attnscope.labs import LABS
 from attnscope.labs.findings import FINDINGS, KEPT, findings_path
+from attnscope.models import load
 from attnscope.records.experiments import (
+    BleuQuestion,
     DelayQuestion,
     GradientQuestion,
     ModifyQuestion,
+    OpenModel,
+    ProbeQuestion,
     Question,
     ReachQuestion,
     StepsQuestion,
@@ -38,6 +43,16 @@ def asked_of(lab: str) -> Question:
     return entry.question(entry.example, None)
 
 
+TRANSLATOR = "english-french"
+
+
+def asked_of_translator(lab: str) -> Question:
+    """What the example of a lab asks of the model that the program opens on."""
+    entry = LABS[lab]
+    key = f"{TRANSLATOR} {load(TRANSLATOR, device='cpu').info.sha256}"
+    return entry.question(entry.example, OpenModel(key=key, translates=True))
+
+
 QUESTIONS: dict[str, tuple[Question, ...]] = {
     "reach": (ReachQuestion(),),
     "writing": (WritingQuestion(),),
@@ -51,14 +66,27 @@ QUESTIONS: dict[str, tuple[Question, ...]] = {
     "delay": (DelayQuestion(),),
     "steps": (StepsQuestion(),),
     "store": (StoreQuestion(),),
+    "bleu": (asked_of_translator("BLEU"),),
+    "probes": (asked_of_translator("Probing"),),
 }
 
 
 def found(questions: tuple[Question, ...]) -> Iterator[dict[str, object]]:
     """What the worker finds, as it stands in the file."""
     for question in questions:
-        *_, last = experiment_news(question)
-        yield FINDINGS.write(last.finding)
+        *_, last = experiment_news(without_model(question))
+        yield FINDINGS.write(replace(last.finding, question=question))
+
+
+def without_model(question: Question) -> Question:
+    """The same question of the translator by its name, where it is of the open model."""
+    match question:
+        case BleuQuestion():
+            return replace(question, model="")
+        case ProbeQuestion():
+            return replace(question, model="", source=TRANSLATOR)
+        case _:
+            return question
 
 
 torch.set_num_threads(1)

@@ -29,6 +29,7 @@ from attnscope.labs.lab import (
     asked,
     claimed,
     file_stamp,
+    in_advance,
     needs_file,
 )
 from attnscope.records.charts import CellMap, Chart, Series
@@ -185,6 +186,7 @@ def _sentence(choice: BleuChoice, found: BleuFinding | None) -> str:
     return (
         f"{found.name} {how}: BLEU {_bleu_text(found.score)} on {found.pairs}. Published numbers are of long "
         "sentences of news with one reference: compare a BLEU only with others on the same sentences."
+        f"{in_advance(answer)}"
     )
 
 

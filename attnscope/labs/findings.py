@@ -6,10 +6,12 @@ from attnscope.codec import Codec
 from attnscope.errors import LoadError
 from attnscope.paths import resources_folder
 from attnscope.records.experiments import (
+    BleuFinding,
     DelayFinding,
     Finding,
     GradientFinding,
     ModifyFinding,
+    ProbeFinding,
     Question,
     ReachFinding,
     StepsFinding,
@@ -31,6 +33,8 @@ KEPT: dict[str, type[Finding]] = {
     "delay": DelayFinding,
     "steps": StepsFinding,
     "store": StoreFinding,
+    "bleu": BleuFinding,
+    "probes": ProbeFinding,
 }
 """The kinds that are kept, by their keys in the file: a list of findings each."""
 

@@ -226,7 +226,13 @@ class FineTuning(Lab[TuneChoice, Tuned]):
     order = 7
     shows = "One model fine-tuned with many seeds: spread of accuracy, best of n runs, change of each layer"
     source = "Dodge et al. 2020, Zhang et al. 2021"
-    search = ("fine-tuning instability", "early stopping", "variance over seeds", "random seeds")
+    search = (
+        "fine-tuning instability",
+        "early stopping",
+        "variance over seeds",
+        "random seeds",
+        "weight change by layer",
+    )
     help = """The model *stories-masked* is fine-tuned again and again on a few sentences whose mood it is to
     tell; nothing differs but two seeds, that of the new weights and that of the order of the data. The maps
     show the accuracy of every pair, the first chart the best accuracy to be expected of n runs (Dodge 2019,

@@ -28,6 +28,7 @@ from attnscope.labs.lab import (
     asked,
     claimed,
     file_stamp,
+    in_advance,
     needs_file,
 )
 from attnscope.paths import resources_folder
@@ -183,6 +184,7 @@ def _sentence(answer: ExperimentAnswer, found: ProbeFinding | None) -> str:
         f"{so_far}A linear probe is right most often {after_layers(best)}: {_said(layer.task)} of the "
         "held-out labels; of random labels of the same words, which it can only memorise, "
         f"{layer.control.value:.3f}.{unknown} What can be read off there, the model need not use."
+        f"{in_advance(answer)}"
     )
 
 

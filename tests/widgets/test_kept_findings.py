@@ -18,12 +18,15 @@ from attnscope.labs.norm_placement import PlacementChoice, place_norms
 from attnscope.labs.precision_and_accumulation import StepsChoice, compare_steps
 from attnscope.labs.reversible_layers import StoreChoice, compare_stores
 from attnscope.labs.warmup import WarmupChoice, warm_up
+from attnscope.models import load
 from attnscope.records.experiments import (
     DISTANCES,
+    BleuFinding,
     DelayFinding,
     ExperimentAnswer,
     GradientFinding,
     ModifyFinding,
+    ProbeFinding,
     Question,
     ReachFinding,
     StepsFinding,
@@ -237,3 +240,38 @@ def test_that_what_is_kept_is_what_training_finds() -> None:
     begun = next(read_past(reach.question)).finding
     assert (begun.n_read, begun.chance) == (reach.n_read, pytest.approx(reach.chance))
     assert all(np.isfinite(curve.losses[1:16]).all() for curve in reach.curves)
+
+
+@pytest.mark.parametrize("name", ["BLEU", "Probing"])
+def test_that_the_labs_of_the_open_model_know_the_one_that_the_program_opens_on(name: str) -> None:
+    info = load("english-french", device="cpu").info
+    posted: list[Request] = []
+    state = ExperimentsState(Desk().open(info).session, Requests(posted.append), read_kept=kept_findings)
+    lab = LABS[name]
+    question = lab.question(lab.example, state.open_model())
+    state.ask(question)
+    answer = state.answer(question)
+    assert (answer.is_exact, answer.is_kept, posted) == (True, True, [])
+    assert lab.resolve(replace(lab.example, answer=answer)).words.sentence.endswith("Worked out in advance.")
+    other = replace(info, sha256="0" * 64)  # of other weights nothing is known
+    again = ExperimentsState(Desk().open(other).session, Requests(posted.append), read_kept=kept_findings)
+    asked = lab.question(lab.example, again.open_model())
+    assert again.answer(asked).finding is None
+    again.ask(asked)
+    assert len(posted) == 1
+
+
+@pytest.mark.slow
+def test_that_the_kept_numbers_of_the_translator_are_those_that_it_gives() -> None:
+    kept = kept_findings()
+    (bleu,) = (one for one in kept.values() if isinstance(one, BleuFinding))
+    (probes,) = (one for one in kept.values() if isinstance(one, ProbeFinding))
+    *_, last = experiment_news(replace(bleu.question, model=""))
+    assert isinstance(last.finding, BleuFinding)
+    assert last.finding.score.value == pytest.approx(bleu.score.value, abs=0.5)
+    assert len(last.finding.texts) == len(bleu.texts)
+    *_, last = experiment_news(replace(probes.question, model="", source="english-french"))
+    assert isinstance(last.finding, ProbeFinding)
+    for made, told in zip(last.finding.layers, probes.layers, strict=True):
+        assert made.task.value == pytest.approx(told.task.value, abs=0.02)
+        assert made.control.value == pytest.approx(told.control.value, abs=0.02)

@@ -10,6 +10,7 @@ from functools import cached_property
 
 from psygnal import Signal, SignalGroup
 
+from attnscope.paths import demo_name
 from attnscope.records.experiments import (
     NO_ANSWER,
     BleuQuestion,
@@ -79,13 +80,16 @@ class ExperimentsState:
         return self._read_kept()
 
     def open_model(self) -> OpenModel | None:
-        """The open model, and the text that it has read; None without one."""
+        """The open model, and the text that it has read; None without one.
+
+        One that comes with the program has the same key in every installation.
+        """
         session, info = self._session, self._session.model
         if info is None:
             return None
         has_read = session.traced is not None and bool(session.text.strip())
         return OpenModel(
-            key=f"{info.source} {info.sha256}",
+            key=f"{demo_name(info.source) or info.source} {info.sha256}",
             text=session.text if has_read else "",
             target=session.target if has_read else None,
             translates=info.form == "encoder-decoder" and info.objective == "translation",
