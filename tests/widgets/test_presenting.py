@@ -298,3 +298,24 @@ def test_that_labels_of_all_heads_grow_on_a_stage_as_far_as_the_maps_keep_their_
 def grown(stage: GridLayout, desk: GridLayout) -> float:
     """How many times larger type is: the names of layers have so much more room."""
     return 1.0 + (stage.area.left() - desk.area.left()) / ROW_HEADER_PX
+
+
+@pytest.mark.parametrize("tab", ["Layers", "Across", "Causes", "Ask"])
+def test_that_in_large_type_tables_and_pictures_of_the_model_take_the_place_of_the_head(
+    qtbot: QtBot, tab: str
+) -> None:
+    made = MainWindow(states_of(Desk().open().session), Settings(theme="projector"))
+    qtbot.addWidget(made)
+    made.resize(1280, 800)
+    made.show()
+    explore = made.pages.explore
+    qtbot.waitUntil(lambda: explore.grid_panel.parentWidget() is explore.side, timeout=2000)
+    explore.answers.show_panel(tab)
+    qtbot.waitUntil(lambda: explore.answers.width() > explore.width() / 2, timeout=2000)
+    assert explore.answers.height() > 0.8 * explore.height()
+    assert not explore.head_panel.isVisible()
+    explore.answers.show_panel("Output")
+    qtbot.waitUntil(explore.head_panel.isVisible, timeout=2000)
+    explore.answers.show_panel(tab)
+    made.view.set_theme("light")
+    qtbot.waitUntil(lambda: explore.head_panel.isVisible() == (tab != "Ask"), timeout=2000)

@@ -243,6 +243,8 @@ _GRID_PX, _GRID_SHARE = 440, 0.4
 """The grid beside an answer that has the place of the head, and its share of the page at most."""
 _NARROW_PX = 560
 """A column narrower than this shows no two maps beside each other: its answers take the place of the head."""
+_WIDE_TABS = ("Ask", "Layers", "Across", "Causes")
+"""The answers that are tables and pictures, those to questions first."""
 _ROOM_PX = 1180
 """Beside a panel that leaves less than this the side goes: the maps keep their size."""
 
@@ -341,6 +343,7 @@ class ExplorePage(Dressed):
         if is_tight != self._is_tight:
             self._is_tight = is_tight
             self._fold()
+            self._on_tab_shown()
 
     def _fit_stage(self) -> None:
         heading, map_view = self.head_panel.heading.sizeHint(), self.head_panel.heatmap
@@ -427,10 +430,14 @@ class ExplorePage(Dressed):
         self.enlarge_answer(is_large)
 
     def _on_tab_shown(self) -> None:
-        """Answers to questions open in the place of the head where the column is too narrow for them."""
+        """Answers to questions open in the place of the head where the column is too narrow for them.
+
+        In large type those of the other tabs with a table or a picture do so too.
+        """
         is_narrow = self._is_answer_large or self.answers.width() < type_px(_NARROW_PX)
         is_free = not (self._keeps_head or self._is_touring or self._is_of_mixer())
-        self.enlarge_answer(self.answers.is_shown("Ask") and is_narrow and is_free)
+        is_wide = any(map(self.answers.is_shown, _WIDE_TABS if self._is_tight else _WIDE_TABS[:1]))
+        self.enlarge_answer(is_wide and is_narrow and is_free)
 
     def _fold(self) -> None:
         """Hide what is folded away; when all is back the splitters stand where they stood."""
