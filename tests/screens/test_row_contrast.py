@@ -109,6 +109,7 @@ def unreadable(window: QWidget) -> Iterator[str]:
         reveal(combo)
         if not combo.count():
             combo.addItem(_WORDS)
+        combo.setEnabled(True)  # the rows of one that is greyed are never seen
         combo.showPopup()
         yield from lines(combo, contrasts(combo.view()))
         combo.hidePopup()
