@@ -11,6 +11,7 @@ import threading
 import unicodedata
 from argparse import ArgumentParser
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any, TextIO
@@ -57,9 +58,14 @@ def say_error(text: str) -> None:
 def say_progress(text: str) -> None:
     """Show how far a job is on standard error: on a terminal in one line that an empty text takes away."""
     if sys.stderr.isatty():
-        print(f"\r\x1b[K{one_line(text)}", file=sys.stderr, end="", flush=True)
+        draw_over(one_line(text))
     elif text:
         say_error(text)
+
+
+def draw_over(text: str) -> None:
+    """Write over the line of a terminal on standard error."""
+    _write(sys.stderr, f"\r\x1b[K{text}", end="")
 
 
 def say_json(value: object) -> None:
@@ -78,15 +84,23 @@ def _escape(character: str) -> str:
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
-def _write(stream: TextIO, text: str) -> None:
+def _write(stream: TextIO, text: str, end: str = "\n") -> None:
     """Print, replacing what the terminal's encoding lacks.
 
-    Raises UserError where standard output takes no more, but for a reader that has gone (BrokenPipeError).
+    A signal's handler may call it in the middle of another write, in which the stream takes nothing: then its
+    words go past the stream. Raises UserError where standard output takes no more, but for a reader that has
+    gone (BrokenPipeError).
     """
     encoding = getattr(stream, "encoding", None) or "utf-8"
     line = text.encode(encoding, errors="backslashreplace").decode(encoding)
+    thread = threading.get_ident()
+    if thread in _WRITING:
+        with suppress(OSError):
+            os.write(stream.fileno(), (line + end).encode(encoding))
+        return
+    _WRITING.add(thread)
     try:
-        print(line, file=stream, flush=True)
+        print(line, file=stream, end=end, flush=True)
     except BrokenPipeError:
         raise
     except OSError as error:
@@ -97,8 +111,12 @@ def _write(stream: TextIO, text: str) -> None:
             f"Standard output could not be written: {error.strerror or error}.",
             action="Send it elsewhere, or free some space.",
         ) from error
+    finally:
+        _WRITING.discard(thread)
 
 
+_WRITING: set[int] = set()
+"""The threads that are in the middle of a write, in which a signal may come."""
 STOPPED = 130
 """The exit code of a command that was stopped with Ctrl+C."""
 _ENGINE = "torch"

@@ -17,6 +17,7 @@ from attnscope.cli.terminal import (
     TrainingSignals,
     add_stop_argument,
     at_end_of_input,
+    draw_over,
     json_text,
     say,
     say_error,
@@ -351,7 +352,7 @@ class _BarTeller:
 
     def _say(self, text: str) -> None:
         if self._is_terminal:
-            print("\r\033[K", end="", file=sys.stderr)
+            draw_over("")
         say_error(text)
 
     def _draw(self, step: Step) -> None:
@@ -360,7 +361,7 @@ class _BarTeller:
         if not self._is_terminal or (now - self._drawn_at < _REDRAW_S and not is_last):
             return
         self._drawn_at = now
-        print("\r\033[K" + self.bar(step, now - self._started_at), end="", file=sys.stderr, flush=True)
+        draw_over(self.bar(step, now - self._started_at))
 
     def bar(self, step: Step, elapsed_s: float) -> str:
         """The bar as one line: how far, the loss, the speed, and how long it will take still."""

@@ -227,7 +227,9 @@ class LinePlot(Dressing, pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has 
         self._along = LevelAxis(orientation="bottom")
         super().__init__(parent, axisItems={"left": UprightAxis(orientation="left"), "bottom": self._along})
         self._has_x_numbers = True
-        self._is_log = self._is_share = False
+        self._is_log = False
+        self.is_share = False
+        """Whether the values are shares, so that the axis ends at 1."""
         self._pressed_at = QPointF()
         self._lines: tuple[Line, ...] = ()
         self._drawn: list[_DrawnLine] = []
@@ -306,10 +308,6 @@ class LinePlot(Dressing, pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has 
             self._along.is_whole = is_whole
             self._along.picture = None  # painted anew, though its range may stay
 
-    def set_share(self, is_share: bool) -> None:
-        """Whether the values are shares, so that the axis ends at 1."""
-        self._is_share = is_share
-
     def set_x_range(self, x_range: tuple[float, float] | None) -> None:
         """The x axis of the fitted picture; None fits it to the lines."""
         self._x_range = x_range
@@ -379,7 +377,7 @@ class LinePlot(Dressing, pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has 
         ys = _ends([_shown(line, self._is_log) for line in self._lines])
         left, right = self._x_range or xs or (0.0, 1.0)
         low, high = ys or (0.0, 1.0)
-        is_below_one = self._is_share and high <= 1.0
+        is_below_one = self.is_share and high <= 1.0
         if right <= left:
             left, right = left - 0.5, right + 0.5
         if high - low < 1e-12 * max(1.0, abs(high)):

@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -326,3 +327,32 @@ fcntl.ioctl(0, termios.TIOCSCTTY, 0)  # this terminal is the one whose end is to
 from attnscope.cli.main import main
 sys.exit(main(sys.argv[1:]))
 """
+
+
+@pytest.mark.slow
+def test_that_what_a_signal_says_in_the_middle_of_another_line_is_said_and_ends_nothing() -> None:
+    code = """
+import contextlib, os, signal
+from attnscope.cli.terminal import say, say_error
+signal.signal(signal.SIGUSR1, lambda *_: say_error("stopping after this step"))
+os.set_blocking(2, False)
+with contextlib.suppress(BlockingIOError):
+    while True:
+        os.write(2, b".")  # nobody reads yet
+os.set_blocking(2, True)
+say("ready")
+say_error("a line")
+say("done")
+"""
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    variables = {**os.environ, "PYTHONPATH": str(Path(files.__file__).parents[1])}
+    variables.pop("PYTHONUNBUFFERED", None)  # without a buffer there is no middle
+    with subprocess.Popen([sys.executable, "-c", code], env=variables, **pipes) as child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == b"ready\n"
+        time.sleep(0.3)
+        child.send_signal(signal.SIGUSR1)
+        time.sleep(0.1)
+        said, told = child.communicate(timeout=60)
+    assert (child.returncode, said) == (0, b"done\n")
+    assert sorted(told.strip(b".").splitlines()) == [b"a line", b"stopping after this step"]

@@ -578,13 +578,13 @@ def test_that_an_axis_of_shares_ends_at_one(qtbot: QtBot, shares: tuple[float, f
     plot = LinePlot()
     qtbot.addWidget(plot)
     plot.resize(200, 100)
-    plot.set_share(True)
+    plot.is_share = True
     line = Line(xs=_numbers(2), ys=np.array(shares), colour="#ff0000")
     plot.set_lines((line,))
     low, high = plot.getPlotItem().getViewBox().viewRange()[1]
     assert low < min(shares)
     assert max(shares) < high <= 1.0 + 0.06 * (1.0 - low) + 1e-9
-    plot.set_share(False)
+    plot.is_share = False
     plot.set_lines((Line(xs=_numbers(2), ys=np.array([2.0, 2.0]), colour="#ff0000"),))
     assert plot.getPlotItem().getViewBox().viewRange()[1][1] > 2.1
 

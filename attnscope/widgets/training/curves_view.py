@@ -274,7 +274,7 @@ class CurvesView(Dressed):
         window = (first, last, plot.n_buckets())
         lines = lines_of(self._shown, part.quantity, drawing, window)
         is_log = self.bar.is_log and part.quantity not in LINEAR
-        plot.set_share(part.quantity in SHARES)
+        plot.is_share = part.quantity in SHARES
         plot.set_lines(tuple(self._line(line) for line in lines), is_log=is_log)
         alone = self._shown[0].curves.resumed_at if len(self._shown) == 1 and drawing.axis == "step" else ()
         plot.set_marks(tuple(float(step) for step in alone))
