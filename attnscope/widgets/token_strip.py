@@ -3,7 +3,6 @@
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from types import MappingProxyType
 
 from PySide6.QtCore import QEvent, QPoint, QRect, QRectF, QSize, Qt, Signal
@@ -359,20 +358,23 @@ def _painted(chip: Chip) -> QRect:
 def chip_outline(chip: Chip) -> QPainterPath:
     """The shape of a chip: round corners only where no other chip joins it."""
     rect = chip.rect
-    shape = _outline(rect.width(), rect.height(), chip.token.joins_previous, chip.joins_next)
-    return shape.translated(rect.topLeft())
+    key = (rect.width(), rect.height(), chip.token.joins_previous, chip.joins_next)
+    if key not in _OUTLINES:
+        shape = QRectF(0.5, 0.5, rect.width() - (0 if chip.joins_next else 1), rect.height() - 1)
+        path = QPainterPath()
+        path.setFillRule(Qt.FillRule.WindingFill)
+        path.addRoundedRect(shape, 4, 4)
+        half = shape.width() / 2
+        if chip.joins_next:
+            path.addRect(shape.adjusted(half, 0, 0, 0))
+        if chip.token.joins_previous:
+            path.addRect(shape.adjusted(0, 0, -half, 0))
+        if len(_OUTLINES) >= _N_OUTLINES:
+            _OUTLINES.clear()
+        _OUTLINES[key] = path.simplified()
+    return _OUTLINES[key].translated(rect.topLeft())
 
 
-@lru_cache(maxsize=2_000)
-def _outline(width: float, height: float, joins_previous: bool, joins_next: bool) -> QPainterPath:
-    """The shape of a chip at the origin, kept from one text to the next."""
-    rect = QRectF(0.5, 0.5, width - (0 if joins_next else 1), height - 1)
-    path = QPainterPath()
-    path.setFillRule(Qt.FillRule.WindingFill)
-    path.addRoundedRect(rect, 4, 4)
-    half = rect.width() / 2
-    if joins_next:
-        path.addRect(rect.adjusted(half, 0, 0, 0))
-    if joins_previous:
-        path.addRect(rect.adjusted(0, 0, -half, 0))
-    return path.simplified() if joins_previous or joins_next else path
+_OUTLINES: dict[tuple[float, float, bool, bool], QPainterPath] = {}
+"""Shapes of chips at the origin, kept from one text to the next."""
+_N_OUTLINES = 2_000

@@ -56,6 +56,8 @@ class LongLines:
 
     def show(self, maps: tuple[LongMap, ...]) -> None:
         """Look at the lines of these maps, those with the same tokens as the first; of none: forget them."""
+        if not maps and not self.shown:
+            return
         same = tuple(m for m in maps if (m.queries, m.keys) == (maps[0].queries, maps[0].keys))
         if same == self.shown:
             return

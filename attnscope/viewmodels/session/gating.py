@@ -62,8 +62,11 @@ def of_single_heads(interventions: Interventions) -> Interventions:
 
 def knocked_out(interventions: Interventions, head: HeadRef) -> frozenset[tuple[int, int]]:
     """The (query, key) of every edge that is taken out of a head."""
-    own = (change for change in interventions if change.head == head)
-    return frozenset((change.query, change.key) for change in own if isinstance(change, RemoveEdge))
+    return frozenset(
+        (change.query, change.key)
+        for change in interventions
+        if isinstance(change, RemoveEdge) and change.head == head
+    )
 
 
 def label_of(before: Interventions, after: Interventions) -> str:

@@ -575,9 +575,10 @@ class HeadPanel(QWidget):
     def _ask_long_lines(self) -> None:
         """Have the strongest edges of long maps found while lines are looked at."""
         session = self._session
-        is_looking = self._view.view == "lines" and bool(session.text.strip())
-        heads = session.selection if is_looking else ()
-        found = (long_map_of(session.traced, head, session.aspect.rows) for head in heads)
+        if self._view.view != "lines" or not session.text.strip():
+            self._long.lines.show(())
+            return
+        found = (long_map_of(session.traced, head, session.aspect.rows) for head in session.selection)
         self._long.lines.show(tuple(long_map for long_map in found if long_map is not None))
 
     def _show_long_lines(self) -> None:
