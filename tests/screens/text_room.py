@@ -28,11 +28,22 @@ from attnscope.widgets.labels import ElidedLabel
 
 SLACK_PX = 1
 _Needed = tuple[int, int, QRect]
+_WITH_TEXT: tuple[type[QWidget], ...] = (
+    QLabel,
+    QAbstractButton,
+    QAbstractSpinBox,
+    QComboBox,
+    QLineEdit,
+    QHeaderView,
+    QListView,
+)
 
 
 def shortfalls(window: QWidget) -> list[str]:
     """One line for every visible text in `window` that is cut off or overlapped."""
-    shown = [part for part in window.findChildren(QWidget) if part.isVisible()]
+    # Of these kinds alone: Python's hold on a part of Qt's own, such as a scroll bar, may outlive it.
+    every = (part for kind in _WITH_TEXT for part in window.findChildren(kind))
+    shown = [part for part in every if part.isVisible()]
     found = [f"{_name(part)}: {what}" for part in shown for what in _of(part)]
     return [*found, *_overlaps(shown)]
 
