@@ -33,6 +33,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from attnscope.analysis.abreast import n_abreast, read_abreast
 from attnscope.analysis.bootstrap import N_RESAMPLES, RatioBootstrap
 from attnscope.analysis.corpus_texts import (
     NumberedInputs,
@@ -203,7 +204,7 @@ class MeasureProbe(QuietProbe):
             self._now.calls.clear()
             self._now.n_cells = self._now.n_numbers = 0
 
-    def end(self) -> Iterator[Measured]:
+    def end(self) -> list[Measured]:
         """End a pass; gives the texts whose maps need not wait any longer."""
         self._earlier.append(self._now)
         can_wait = not self._measured and all(_can_join(call) for call, *_ in self._now.calls.values())
@@ -211,13 +212,13 @@ class MeasureProbe(QuietProbe):
         is_full = n_more * self._now.n_cells > _HELD_CELLS or n_more * self._now.n_numbers > _HELD_NUMBERS
         if not can_wait or is_full:
             self._finish(self._earlier)
-        yield from self._handed_out()
+        return self._handed_out()
 
-    def rest(self) -> Iterator[Measured]:
+    def rest(self) -> list[Measured]:
         """The texts whose maps still wait, after the last pass."""
         if self._earlier:
             self._finish(self._earlier)
-        yield from self._handed_out()
+        return self._handed_out()
 
     def _handed_out(self) -> list[Measured]:
         ready, self._ready = self._ready, []
@@ -348,18 +349,24 @@ def measure_corpus(
     counters = _count(encoded())
     table = _Table(model, sites, specials=specials, seed=seed)
     facts_of = partial(batch_facts, model, sites, specials=specials, counters=counters)
-    probe = MeasureProbe(output_grams(model), {site.stack for site in sites}, facts_of)
+    grams, stacks = output_grams(model), {site.stack for site in sites}
+    probes = [MeasureProbe(grams, stacks, facts_of) for _ in range(n_abreast(model))]
+
+    def read(thread: int, batch: Sequence[NumberedInputs]) -> list[Measured]:
+        probes[thread].begin(batch)
+        run_batch(model, batch, probes[thread])
+        return probes[thread].end()
+
     n_done = 0
     yield CorpusProgress(n_done=n_done, n_total=len(texts))
-    for batch in length_batches(model, encoded()):
-        probe.begin(batch)
-        run_batch(model, batch, probe)
-        for several, measured in probe.end():
+    for batch, found in read_abreast(model, length_batches(model, encoded()), read):
+        for several, measured in found:
             table.add(several, measured)
         n_done += len(batch)
         yield CorpusProgress(n_done=n_done, n_total=len(texts))
-    for several, measured in probe.rest():
-        table.add(several, measured)
+    for probe in probes:
+        for several, measured in probe.rest():
+            table.add(several, measured)
     if not table.n_texts:
         raise UserError(
             "There is no text to measure.", expected="a text of one word or more", action="Give other texts."

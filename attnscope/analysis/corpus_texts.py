@@ -346,7 +346,7 @@ class TellingTexts:
         ranked = np.where(np.isnan(values), -np.inf, values - 1e6 * short[:, None])
         texts = np.repeat(np.array(numbers, np.int32)[:, None], values.shape[1], axis=1)
         ranked, texts = np.concatenate([self._best, ranked]), np.concatenate([self.texts, texts])
-        order = np.argsort(-ranked, axis=0, kind="stable")[:N_TELLING]
+        order = np.lexsort((texts, -ranked), axis=0)[:N_TELLING]  # of equal ones the first of the corpus
         self._best = np.take_along_axis(ranked, order, axis=0)
         self.texts = np.where(np.isneginf(self._best), -1, np.take_along_axis(texts, order, axis=0))
 

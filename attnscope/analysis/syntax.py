@@ -16,13 +16,15 @@ turned over, so that a head with several dependents can find them all.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
+from functools import partial
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from attnscope.analysis.abreast import read_abreast
 from attnscope.analysis.bootstrap import RatioBootstrap
 from attnscope.analysis.corpus_texts import NumberedInputs, TellingTexts, length_batches, run_batch
 from attnscope.analysis.words import WordProbe, find_spans, stack_maps, word_maps
@@ -30,7 +32,7 @@ from attnscope.conllu import Tree
 from attnscope.errors import UserError
 from attnscope.models.model import Model
 from attnscope.records.measures import N_TELLING, CorpusProgress
-from attnscope.records.sites import Site
+from attnscope.records.sites import Site, Stack
 from attnscope.records.word_tables import Direction, Manner, SyntaxTable
 
 MIN_ARCS = 20
@@ -66,8 +68,9 @@ def measure_syntax(
     table = _Table(model, sites, relations, manner=manner)
 
     yield CorpusProgress(n_done=0, n_total=len(trees))
-    for batch in length_batches(model, _encoded(model, trees)):
-        table.add(batch, trees)
+    read = partial(_read, model, {site.stack for site in sites}, trees)
+    for batch, probe in read_abreast(model, length_batches(model, _encoded(model, trees)), read):
+        table.add(batch, trees, probe)
         yield CorpusProgress(n_done=table.n_texts, n_total=len(trees))
     yield table.finish(name, len(trees))
 
@@ -89,6 +92,19 @@ def _arcs(tree: Tree) -> Iterator[_Arc]:
         if head.place != word.place:
             yield (word.relation, "to head"), word.place, head.place
             yield (word.relation, "to dependent"), head.place, word.place
+
+
+def _read(
+    model: Model, stacks: Set[Stack], trees: Sequence[Tree], _thread: int, batch: Sequence[NumberedInputs]
+) -> WordProbe:
+    maps = []
+    for one in batch:
+        tokens = one.inputs.source.tokens
+        spans = find_spans(one.inputs.source.text, trees[one.number].written) or []
+        maps.append(word_maps(tokens, spans, tokens, spans))
+    probe = WordProbe(stacks, stack_maps(maps, model.device))
+    run_batch(model, batch, probe)
+    return probe
 
 
 class _Table:
@@ -119,22 +135,15 @@ class _Table:
         self._is_causal: dict[int, bool] = {}
         self.n_texts = 0
 
-    def add(self, batch: Sequence[NumberedInputs], trees: Sequence[Tree]) -> None:
-        """Run a batch and count its arcs."""
+    def add(self, batch: Sequence[NumberedInputs], trees: Sequence[Tree], probe: WordProbe) -> None:
+        """Count the arcs of a batch that was read."""
         device = self._model.device
-        maps = []
-        for one in batch:
-            tokens = one.inputs.source.tokens
-            spans = find_spans(one.inputs.source.text, trees[one.number].written) or []
-            maps.append(word_maps(tokens, spans, tokens, spans))
         arcs = [
             (index, self._number[relation], query, key)
             for index, one in enumerate(batch)
             for relation, query, key in _arcs(trees[one.number])
             if relation in self._number
         ]
-        probe = WordProbe({site.stack for site in self._sites}, stack_maps(maps, device))
-        run_batch(self._model, batch, probe)
         found, total = [], []
         for index, site in enumerate(self._sites):
             is_causal = probe.is_causal[site.key]

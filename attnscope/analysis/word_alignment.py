@@ -25,6 +25,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from attnscope.analysis.abreast import read_abreast
 from attnscope.analysis.batches import slices_of
 from attnscope.analysis.bootstrap import RatioBootstrap
 from attnscope.analysis.corpus_texts import (
@@ -162,11 +163,15 @@ def measure_alignment(
     bootstrap = RatioBootstrap(3 * sum(site.n_heads + 1 for site in sites), seed=seed)
     n_texts = 0
     yield CorpusProgress(n_done=0, n_total=len(pairs))
-    for batch in length_batches(model, _encoded(model, pairs)):
-        chosen = [pairs[one.number] for one in batch]
-        maps = [_maps(one, pair, rows) for one, pair in zip(batch, chosen, strict=True)]
+
+    def read(_thread: int, batch: Sequence[NumberedInputs]) -> WordProbe:
+        maps = [_maps(one, pairs[one.number], rows) for one in batch]
         probe = WordProbe({"cross"}, stack_maps(maps, model.device))
         run_batch(model, batch, probe)
+        return probe
+
+    for batch, probe in read_abreast(model, length_batches(model, _encoded(model, pairs)), read):
+        chosen = [pairs[one.number] for one in batch]
         counts = torch.cat([count_links(probe.between[site.key], chosen) for site in sites], dim=2).cpu()
         above, below = counts.flatten(2).numpy()  # [B, columns] each
         bootstrap.add([one.number for one in batch], above, below)

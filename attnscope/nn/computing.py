@@ -10,11 +10,17 @@ tokens on two processors that share a machine with others, two threads are even 
 multiplications a layer; a product of few tokens waits for its weights to be read, and takes as long as one of
 two dozen. More than two threads were not measured: where two pay, there is one for every 30 million.
 Other threads keep the number that they have; one that first computes meanwhile begins with the smaller one.
+
+Linux wakes a thread on the core of the one that woke it, as threads do for Python's lock all the time, and
+may leave both there for seconds beside an idle core (6.18, two cores): so those that compute side by side
+keep to cores of their own.
 """
 
 import math
+import os
+import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import torch
 from torch import Tensor
@@ -61,3 +67,25 @@ def threads_for(n_products: float) -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(most)
+
+
+def core_groups(n: int) -> list[set[int]]:
+    """The cores that this thread may use, dealt out to `n`; empty where they are too few."""
+    cores = sorted(os.sched_getaffinity(0)) if sys.platform == "linux" else []
+    return [set(cores[i::n]) if len(cores) >= n else set() for i in range(n)]
+
+
+@contextmanager
+def keeping_to(cores: set[int]) -> Iterator[None]:
+    """Have this thread use these cores only; any where there are none, or the system does not let it."""
+    if sys.platform != "linux" or not cores:
+        yield
+        return
+    before = os.sched_getaffinity(0)
+    with suppress(OSError):  # the cores of a container may have become fewer
+        os.sched_setaffinity(0, cores)
+    try:
+        yield
+    finally:
+        with suppress(OSError):
+            os.sched_setaffinity(0, before)

@@ -10,7 +10,8 @@ the thread can know it before torch is there.
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
 
 from attnscope.errors import Stopped as Stopped
 
@@ -33,6 +34,12 @@ def stop_if_unwanted() -> None:
     is_unwanted = getattr(_asked, "is_unwanted", None)
     if is_unwanted is not None and is_unwanted():
         raise Stopped
+
+
+def asking_as_here() -> Callable[[], AbstractContextManager[None]]:
+    """For a thread that helps this one: while what this gives lasts there, it asks what this one would."""
+    is_unwanted = getattr(_asked, "is_unwanted", None)
+    return nullcontext if is_unwanted is None else partial(stoppable, is_unwanted)
 
 
 PAINTED_S = 0.05

@@ -8,20 +8,16 @@ model more than the second thread gains. These meet once a step. Rows are divide
 `distributed.py`, and the gradients of the parts are added in their order: equal numbers of workers make equal
 steps to the last bit, other numbers differ in the last digits of sums. Each takes its rows in turns where
 all at once would keep more than `AT_ONCE_BYTES` for their gradients.
-
-Linux wakes a thread on the core of the one that woke it, as these do for Python's lock all the time, and may
-leave both there for seconds beside an idle core (6.18, two cores): so each keeps to cores of its own.
 """
 
-import os
-import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext
 
 import torch
 from torch import Tensor
 
+from attnscope.nn.computing import core_groups, keeping_to
 from attnscope.nn.dropping import own_dice
 from attnscope.nn.memory_on_paper import BatchShape, n_turns_of
 from attnscope.schemes.norms import NORMS
@@ -85,7 +81,7 @@ class RowWorkers:
         ]
         total = torch.zeros(())
         try:
-            with own_dice(own_seed), _keeping_to(groups[0]):
+            with own_dice(own_seed), keeping_to(groups[0]):
                 for rows in first:
                     loss = loss_of(rows)
                     torch.autograd.backward(loss)
@@ -107,28 +103,6 @@ class RowWorkers:
         self._pool.shutdown()
 
 
-def core_groups(n: int) -> list[set[int]]:
-    """The cores that this thread may use, dealt out to `n`; empty where they are too few."""
-    cores = sorted(os.sched_getaffinity(0)) if sys.platform == "linux" else []
-    return [set(cores[i::n]) if len(cores) >= n else set() for i in range(n)]
-
-
-@contextmanager
-def _keeping_to(cores: set[int]) -> Iterator[None]:
-    """Have this thread use these cores only; any where there are none, or the system does not let it."""
-    if sys.platform != "linux" or not cores:
-        yield
-        return
-    before = os.sched_getaffinity(0)
-    with suppress(OSError):  # the cores of a container may have become fewer
-        os.sched_setaffinity(0, cores)
-    try:
-        yield
-    finally:
-        with suppress(OSError):
-            os.sched_setaffinity(0, before)
-
-
 def _cut(batch: Batch, n: int) -> list[Batch]:
     """The batch in `n` parts, fewer where it has fewer rows."""
     n_rows = len(batch.ids)
@@ -145,7 +119,7 @@ def _gradients(
 ) -> _Part:
     total = torch.zeros(())
     sums: list[Tensor | None] = [None] * len(parameters)
-    with own_dice(seed), _keeping_to(cores):
+    with own_dice(seed), keeping_to(cores):
         for rows in turns:
             loss = loss_of(rows)
             total = total + loss.detach()

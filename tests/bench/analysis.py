@@ -25,10 +25,10 @@ N_TEXTS, N_WORDS, N_LAYERS = 256, 30, 3
 eight texts of the stripe cost the same for any corpus, and weigh least in the largest."""
 N_ROUNDS, WITHIN_S = 5, 15.0
 TARGET_RATIO = 1.15
-"""Of the measures of 128 texts the passes take 0.92 of the processor time that a profile counts. What is
-beside them is in small parts: the stripe 0.03 (its eight texts weigh half as much in 256), sums over the rows
-of each map 0.03, intervals 0.02, norms of values 0.01. On a processor that others use too, turns vary from
-1.09 to 1.4.
+"""What is beside the passes takes a quarter of their processor time: sums over the rows of each map, intervals,
+norms of values, and the stripe, whose eight texts weigh half as much in 256 texts as in 128. The batches are
+read abreast, one thread to each, while the plain passes come one after another with every thread in each, as
+a loop over `run_batch` has them.
 """
 IMPORTANCE_TARGET_RATIO = 1.0
 """Scores need each text's forward and backward pass, and no gradients of weights: about two of the three
