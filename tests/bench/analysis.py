@@ -25,10 +25,10 @@ N_TEXTS, N_WORDS, N_LAYERS = 256, 30, 3
 eight texts of the stripe cost the same for any corpus, and weigh least in the largest."""
 N_ROUNDS, WITHIN_S = 5, 15.0
 TARGET_RATIO = 1.15
-"""What is beside the passes takes a quarter of their processor time: sums over the rows of each map, intervals,
-norms of values, and the stripe, whose eight texts weigh half as much in 256 texts as in 128. The batches are
-read abreast, one thread to each, while the plain passes come one after another with every thread in each, as
-a loop over `run_batch` has them.
+"""What is beside the passes takes a quarter of their processor time: sums over the rows of each map,
+intervals, norms of values, and the stripe, whose eight texts weigh half as much in 256 texts as in 128. The
+batches are read abreast, one thread to each, while the plain passes come one after another with every thread
+in each, as a loop over `run_batch` has them.
 """
 IMPORTANCE_TARGET_RATIO = 1.0
 """Scores need each text's forward and backward pass, and no gradients of weights: about two of the three
