@@ -37,7 +37,8 @@ class ModelInfo:
     `picture_px` is the height and width at which pictures are read. `guided` is the head to be looked at
     first: the one that learned word links in training, or that its maker names. `words` are those that a text
     may be written with, and those of its target, where they are whole and few. `writes` says what a second
-    text is, such as "summary".
+    text is, such as "summary". Without `has_gates` its attention is computed out of reach, and no head can be
+    turned down or edited.
     """
 
     name: str
@@ -67,11 +68,21 @@ class ModelInfo:
     guided: HeadRef | None = None
     words: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
     writes: str = "translation"
+    has_gates: bool = True
 
     @property
     def is_recorded(self) -> bool:
         """Whether this is recorded attention, without a model that could read, write or be changed."""
         return self.reads == "attention"
+
+    @property
+    def fixed_heads(self) -> str:
+        """Why no head can be turned down or edited, in a sentence; empty where each can."""
+        if self.reads == "attention":  # asked at every key: one call fewer
+            return "This is recorded attention: only the heads of a model can be changed."
+        if not self.has_gates:
+            return f"{self.name} computes attention in code of its own: its heads cannot be changed."
+        return ""
 
     @property
     def picture_words(self) -> str:

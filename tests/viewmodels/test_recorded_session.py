@@ -49,3 +49,14 @@ def test_that_heads_are_chosen_without_a_word() -> None:
     wish = dataclasses.replace(recorded.setting, selection=(ref(0, 1),))
     assert possible(recorded, wish) == wish
     assert recorded.told == []
+
+
+@pytest.mark.parametrize("name", sorted({"gates", "interventions"}))
+def test_that_heads_out_of_reach_stay_while_texts_change(name: str) -> None:
+    far = Open(is_recorded=False)
+    far.model = dataclasses.replace(far.model, has_gates=False)
+    wish = dataclasses.replace(Setting(text="another"), **{name: CHANGES[name]})
+    assert possible(far, wish) == Setting(text="another")
+    assert far.told == [
+        f"{far.model.name} computes attention in code of its own: its heads cannot be changed."
+    ]

@@ -14,8 +14,11 @@ from attnscope.viewmodels.session.file import read_session
 from attnscope.viewmodels.session.masking import MaskState
 from attnscope.viewmodels.session.scripts import scripts_now
 from attnscope.viewmodels.view_state import ViewState
-from attnscope.widgets.explore.inspector import GateControl, HeadInspector
+from attnscope.widgets.explore.inspector import ChangeList, GateControl, HeadInspector
+from attnscope.widgets.explore.grid_view import GridView
+from attnscope.widgets.explore.head_panel import head_menu
 from attnscope.widgets.explore.text_bar import TextBar
+from attnscope.widgets.labels import plain_tooltip
 from attnscope.widgets.window.main_window import MainWindow
 
 pytestmark = pytest.mark.qt
@@ -85,6 +88,31 @@ def test_that_everything_works_again_when_a_model_is_opened(qtbot):
     assert control.isEnabled()
     desk.session.texts.set_text("my own words")
     assert desk.session.text == "my own words"
+
+
+def test_that_a_head_out_of_reach_is_offered_no_change_and_says_why(qtbot):
+    desk = Desk()
+    desk.open(replace(info("encoder", "far"), has_gates=False))
+    session, told = desk.session, "far computes attention in code of its own: its heads cannot be changed."
+    window = window_of(qtbot, desk)
+    control, changes, grid = (window.findChild(kind) for kind in (GateControl, ChangeList, GridView))
+    assert not control.isEnabled()
+    assert {control.toolTip(), control.slider.toolTip(), control.switch.toolTip()} == {plain_tooltip(told)}
+    assert changes.label.text() == "heads cannot be changed here"
+    for name in ("toggle-heads", "prune-all-but", "invert"):
+        assert window.actions_by_name[name].toolTip() == told
+    assert window.actions_by_name["save-model"].isEnabled()
+    menu = head_menu(session, session.maps.of(session.primary), (1, 0), (), grid)
+    allowed = {action.text() for action in menu.actions() if action.isEnabled() and action.text()}
+    assert allowed == {f"Copy the pattern of {session.primary.label}"}
+    assert MaskState(session).refusal == "far computes attention in code of its own: it takes no other mask."
+    session.head_changes.set_gate(ref(0, 1), 0.0)
+    assert session.gates == NO_GATES
+    assert session.notices.shown.message == told
+    desk.open(info())
+    assert control.isEnabled()
+    assert changes.label.text() == ""
+    assert "Switch the selected heads" in control.switch.toolTip()
 
 
 def window_of(qtbot, desk: Desk) -> MainWindow:

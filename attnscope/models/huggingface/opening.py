@@ -487,4 +487,5 @@ def _info(opened: _Opened, attached: Attached, reader: Reader) -> ModelInfo:
         if opened.config.model_type in _TRANSLATORS
         else "written text",
         guided=labelled_head(kept.head, attached.sites),
+        has_gates=attached.has_gates,
     )

@@ -364,6 +364,8 @@ class MaskState:
             return "Open a model first."
         if model.is_recorded:
             return "This is recorded attention: a different mask needs a model."
+        if model.fixed_heads:
+            return f"{model.name} computes attention in code of its own: it takes no other mask."
         if self.stack is None:
             return f"{model.name} has no self-attention over its text that a mask could change."
         if not self.tokens:

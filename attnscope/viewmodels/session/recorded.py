@@ -1,4 +1,4 @@
-"""What a session leaves as it is while recorded attention is open: its text, and every head."""
+"""What a session leaves as it is: text and heads of recorded attention, heads that are out of reach."""
 
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -25,14 +25,22 @@ def is_recorded(model: ModelInfo | None) -> bool:
     return model is not None and model.is_recorded
 
 
+def fixed_heads(model: ModelInfo | None) -> str:
+    """Why no head of what is open can be changed, in a sentence; empty where each can, or nothing is open."""
+    return model.fixed_heads if model is not None else ""
+
+
 def possible(session: "Session", after: Setting) -> Setting:
-    """A setting as far as it can be: with recorded attention texts, gates and changes of heads stay, and the
-    person is told so.
+    """A setting as far as it can be: with recorded attention texts, gates and changes of heads stay, in a
+    model whose attention is out of reach gates and changes of heads; the person is told so.
     """
-    if not is_recorded(session.model):
+    why_not = fixed_heads(session.model)
+    if not why_not:
         return after
     now = session.setting
-    kept = replace(after, text=now.text, target=now.target, gates=now.gates, interventions=now.interventions)
+    kept = replace(after, gates=now.gates, interventions=now.interventions)
+    if is_recorded(session.model):
+        kept, why_not = replace(kept, text=now.text, target=now.target), _TOLD
     if kept != after:
-        session.notices.say(_TOLD, about="Recorded")
+        session.notices.say(why_not, about="Recorded")
     return kept

@@ -26,7 +26,7 @@ from attnscope.records.sites import HeadRef, Stack
 from attnscope.viewmodels.heads.tinting import OFF, TintState
 from attnscope.viewmodels.maps.aggregation import words_of_tokens
 from attnscope.viewmodels.maps.shown_maps import sides_of_site, with_room
-from attnscope.viewmodels.session.recorded import is_recorded
+from attnscope.viewmodels.session.recorded import fixed_heads
 from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.view_state import ViewState
 from attnscope.widgets.explore.grid_view import GridView
@@ -239,7 +239,7 @@ class GridPanel(Dressed):
 
     def _show_gates(self) -> None:
         self.grid.set_gates(self._session.gates)
-        self.grid.set_switches(not is_recorded(self._session.model))
+        self.grid.set_switches(not fixed_heads(self._session.model))
 
     def _show_style(self) -> None:
         self.grid.set_style(map_style(self._view))

@@ -36,7 +36,7 @@ from attnscope.viewmodels.maps.aggregation import labelled, long_map_of
 from attnscope.viewmodels.maps.map_tiles import MapTiles
 from attnscope.viewmodels.maps.picturing import PictureState
 from attnscope.viewmodels.session.gating import knocked_out, of_head, with_or_without
-from attnscope.viewmodels.session.recorded import NO_INSIDE, is_recorded
+from attnscope.viewmodels.session.recorded import NO_INSIDE, fixed_heads, is_recorded
 from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.states import States
 from attnscope.viewmodels.view_state import SCALES, Cell, HeadViewKind, Highlight, Scale, ViewState
@@ -86,7 +86,8 @@ def head_menu(
             copied,
             "Needs a text with the same number of tokens",
         )
-        allow(action, "The pattern was copied from this head and text" if is_own else "")
+        if is_own:
+            allow(action, "The pattern was copied from this head and text")
     if any(isinstance(change, CopyPattern) for change in done) and clip is None:
         change = next(change for change in done if isinstance(change, CopyPattern))
         _add(menu, session, f"Remove the pattern of {change.from_head.label}", change, "")
@@ -109,6 +110,7 @@ def _add(menu: QMenu, session: Session, text: str, change: Intervention, tip: st
         menu, text, lambda: session.head_changes.intervene(with_or_without(session.interventions, change))
     )
     action.setToolTip(tip)
+    allow(action, fixed_heads(session.model))
     return action
 
 

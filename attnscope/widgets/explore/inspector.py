@@ -21,7 +21,7 @@ from attnscope.viewmodels.session.head_measures import (
     find_measures,
     measures_shown,
 )
-from attnscope.viewmodels.session.recorded import is_recorded
+from attnscope.viewmodels.session.recorded import fixed_heads
 from attnscope.viewmodels.session.state import Session
 from attnscope.widgets.form_parts import JumpSlider, column, row
 from attnscope.widgets.labels import ElidedLabel, PlainLabel, named, plain_tooltip, tool_button, when
@@ -114,7 +114,11 @@ class MeasureRows(QWidget):
 # The gate of the selected head: a slider from 0 to 1, its value, and a switch.
 
 _STEPS = 100
-_FIXED = "This is recorded attention: only the heads of a model can be turned down."
+_SLIDER_TIP = (
+    "The head's output is multiplied by this before the output projection.\n"
+    "0 removes the head, 1 leaves it unchanged."
+)
+_SWITCH_TIP = "Switch the selected heads off or on (Ctrl+G)"
 
 
 class GateControl(Dressed):
@@ -126,18 +130,11 @@ class GateControl(Dressed):
         self.slider = named(JumpSlider(Qt.Orientation.Horizontal), "Gate of the selected head")
         self.slider.setRange(0, _STEPS)
         self.slider.setPageStep(10)
-        self.slider.setToolTip(
-            plain_tooltip(
-                "The head's output is multiplied by this before the output projection.\n"
-                "0 removes the head, 1 leaves it unchanged."
-            )
-        )
         self.value = PlainLabel()
         self.value.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
         self.switch = tool_button(
             "on", "Switch the selected heads on or off", role="segment", is_checkable=True
         )
-        self.switch.setToolTip("Switch the selected heads off or on (Ctrl+G)")
         row(PlainLabel("gate"), (self.slider, 1), self.value, self.switch, on=self)
         self.slider.valueChanged.connect(self._on_slider_moved)
         self.slider.sliderReleased.connect(session.head_changes.end_drag)
@@ -154,9 +151,10 @@ class GateControl(Dressed):
     def _show(self) -> None:
         head = self._session.primary
         value = self._session.gates.value(head) if head else 1.0
-        is_fixed = is_recorded(self._session.model)
-        self.setEnabled(head is not None and not is_fixed)
-        self.setToolTip(plain_tooltip(_FIXED if is_fixed else ""))
+        why_not = fixed_heads(self._session.model)
+        self.setEnabled(head is not None and not why_not)
+        for widget, tip in ((self, ""), (self.slider, _SLIDER_TIP), (self.switch, _SWITCH_TIP)):
+            widget.setToolTip(plain_tooltip(why_not or tip))
         self.value.setText(f"{value:.2f}")
         self.switch.setChecked(value > 0.0)
         self.switch.setText("on" if value > 0.0 else "off")
@@ -177,6 +175,7 @@ class GateControl(Dressed):
 # What is done to single heads beyond gates: one line, which takes it back, and the rest in a menu.
 
 _ROW_PX = 24
+_FIXED = "heads cannot be changed here"
 
 
 class ChangeList(QWidget):
@@ -186,6 +185,7 @@ class ChangeList(QWidget):
         super().__init__()
         self._session = session
         self._shown: tuple[Intervention, ...] = ()
+        self._why_not = ""
         self.label = ElidedLabel()
         self.back = tool_button("×", "Undo this change", role="status", clicked=self._on_back_clicked)
         self.more = tool_button("", "The other changes", role="status")
@@ -193,21 +193,28 @@ class ChangeList(QWidget):
         self.more.setMenu(QMenu(self.more))
         row((self.label, 1), self.back, self.more, on=self, spacing=4)
         told = session.changed
-        when(self, self._show, told.interventions, told.selection, told.model, told.traced, told.aspect)
+        when(self, self._show, told.interventions, told.selection, told.traced, told.aspect)
+        when(self, self._take_model, told.model)
         self.fit_type()
-        self._show()
+        self._take_model()
 
     def fit_type(self) -> None:
         """Be as high as one line of type is now."""
         self.setFixedHeight(round(type_px(_ROW_PX)))
+
+    def _take_model(self) -> None:
+        self._why_not = fixed_heads(self._session.model)
+        self._show()
 
     def _show(self) -> None:
         session = self._session
         changes = session.interventions
         self._shown = tuple(sorted(changes, key=lambda change: change.head != session.primary))
         first, others = next(iter(self._shown), None), self._shown[1:]
-        self.label.set_full_text(self._words(first) if first is not None else "")
-        if first is not None:
+        if first is None:
+            self.label.set_full_text(_FIXED if self._why_not else "", self._why_not)
+        else:
+            self.label.set_full_text(self._words(first))
             is_mask = isinstance(first, UseMask)
             told = first.sentence if is_mask else f"{first.head.stack} {first.sentence}"
             self.label.setToolTip(plain_tooltip(told))

@@ -24,7 +24,7 @@ from attnscope.figures.spec import FigureSpec
 from attnscope.settings import Settings
 from attnscope.viewmodels.session.history import Change, Setting
 from attnscope.viewmodels.session.recents import Recents
-from attnscope.viewmodels.session.recorded import NO_INSIDE, is_recorded
+from attnscope.viewmodels.session.recorded import NO_INSIDE, fixed_heads, is_recorded
 from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.states import States
 from attnscope.viewmodels.view_state import Page, Part, ViewState
@@ -276,14 +276,15 @@ def reasons(session: Session) -> dict[str, str]:
     is_fixed, has_model = is_recorded(session.model), session.model is not None
     no_model = "" if has_model else _NO_MODEL
     no_own_model = no_model or (_RECORDED if is_fixed else "")
+    fixed = no_own_model or fixed_heads(session.model)
     no_head = no_model or ("" if session.selection else _NO_HEAD)
     all_on = no_model or ("" if session.gates else "Every head is fully on")
     none_off = no_model or ("" if session.gates.off() else "No head is off: switch heads off first")
     return {
-        "toggle-heads": no_own_model or no_head,
-        "prune-all-but": no_own_model or no_head,
+        "toggle-heads": fixed or no_head,
+        "prune-all-but": fixed or no_head,
         "enlarge": no_head,
-        "invert": no_own_model,
+        "invert": fixed,
         "inside": NO_INSIDE if is_fixed else "",
         "save-model": no_own_model,
         "reload-model": no_model,
