@@ -264,7 +264,11 @@ class ModelReading:
         tokens = self.tokens[n_memory:]  # what stands in front of the text is told by nobody
         if len(tokens) < 2:
             raise UserError("The text has only one token.", expected="a longer text")
-        return NextTokens(tokens=tokens[1:], positions=tuple(range(n_memory, n_memory + len(tokens) - 1)))
+        return NextTokens(
+            tokens=tokens[1:],
+            positions=tuple(range(n_memory, n_memory + len(tokens) - 1)),
+            is_second=kind == "translation",
+        )
 
     def log_p(self, positions: Sequence[int]) -> Numbers:
         found: Numbers = log_probabilities(self._done.logits(list(positions))).cpu().numpy()

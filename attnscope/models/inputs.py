@@ -16,7 +16,7 @@ from attnscope.errors import LoadError, UserError, of_wrong_kind
 from attnscope.nn.patterns import Pattern
 from attnscope.nn.pooling import sentence_reach
 from attnscope.records.models import Form
-from attnscope.records.tokens import Tokens
+from attnscope.records.tokens import Token, Tokens
 from attnscope.text.tokenizer import Tokenizer
 
 T = TypeVar("T")
@@ -168,5 +168,10 @@ def own_target(tokenizer: Tokenizer, ids: list[int]) -> Tokens:
     encoded = tokenizer.encode(text, add_begin=True)
     if encoded.ids == (tokenizer.begin_id, *ids):
         return encoded
-    tokens = [tokenizer.token(id) for id in (tokenizer.begin_id, *ids)]
-    return Tokens(text=text, tokens=tuple(replace(token, start=0, end=0) for token in tokens))
+    tokens = tuple(replace(tokenizer.token(id), start=0, end=0) for id in (tokenizer.begin_id, *ids))
+    return Tokens(text=text, tokens=begun(tokens))
+
+
+def begun(tokens: tuple[Token, ...]) -> tuple[Token, ...]:
+    """The tokens of a text after its start token: the first of them continues no word."""
+    return (*tokens[:1], *(replace(token, joins_previous=False) for token in tokens[1:2]), *tokens[2:])

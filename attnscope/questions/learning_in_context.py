@@ -56,6 +56,12 @@ class LearningInContext(Question):
 
     def answer(self, reading: Reading, options: Options) -> Answer:
         found = reading.next_tokens()
+        if found.is_second:
+            raise UserError(
+                "This model writes a second text for a first one: its words are no examples with answers.",
+                expected=self.needs,
+                action="Open such a model, or the recipe few-shot.",
+            )
         surprise, _, rank = surprises(reading, [token.id for token in found.tokens], found.positions)
         examples = _examples(found.tokens, surprise.tolist(), rank.tolist(), options.n_words)
         if len(examples) < 2:
@@ -108,7 +114,10 @@ def _sentence(examples: list[_Example]) -> str:
         if some:
             p, n_right = np.mean([one.p for one in some]), sum(one.is_right for one in some)
             parts.append(f"{plural(len(some), 'answer')} {what}: p {fixed(float(p))}, {n_right} right")
-    return "; ".join(parts) + "."
+    told = "; ".join(parts) + "."
+    if not any(one.n_alike for one in examples):
+        told += " No example asks what one before it asked: the text holds nothing to answer from."
+    return told
 
 
 def _by_place(examples: list[_Example]) -> Chart:

@@ -127,10 +127,14 @@ class Projections:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class NextTokens:
-    """The tokens that are predicted, each with the position whose output predicts it."""
+    """The tokens that are predicted, each with the position whose output predicts it.
+
+    `is_second` says that they are a text that is written for another one, such as a translation.
+    """
 
     tokens: tuple[Token, ...]
     positions: tuple[int, ...]
+    is_second: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -40,6 +40,17 @@ class Token:
         return self.own or self.piece
 
 
+def told_apart(tokens: Sequence[Token]) -> tuple[str, ...]:
+    """What each of some tokens is called in a list: its piece; where two read alike, the one that begins a
+    word with its space, such as `␣C` beside `C`.
+    """
+    joined = {token.piece for token in tokens if token.joins_previous and not token.is_special}
+    return tuple(
+        f"␣{token.piece}" if token.piece in joined and not token.joins_previous else token.piece
+        for token in tokens
+    )
+
+
 def own_letters(text: str, piece: str, start: int, end: int) -> str:
     """What `text` has where the tokenizer put an unknown `piece`; empty for every other piece."""
     return text[start : min(end, start + MAX_OWN)].strip() if piece in UNKNOWN_PIECES else ""

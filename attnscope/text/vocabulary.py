@@ -9,7 +9,7 @@ A text with spans hidden and what was hidden are two texts (Raffel et al. 2020, 
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from copy import copy
 from itertools import pairwise
 
@@ -51,6 +51,19 @@ def spans_of(ids: Sequence[int], sentinels: Sequence[int]) -> list[tuple[int, tu
     known = frozenset(sentinels)
     starts = [i for i, id in enumerate(ids) if id in known]
     return [(ids[a], tuple(ids[a + 1 : b])) for a, b in pairwise([*starts, len(ids)])]
+
+
+_MOST_BYTES, _NO_CHARACTER = 4, "\ufffd"
+"""The most bytes of a character in UTF-8, and what stands for bytes that are none."""
+
+
+def decode_begun(decode: Callable[[Sequence[int]], str], ids: Sequence[int]) -> str:
+    """The text of ids that may end within a character: as far as its last whole one."""
+    for n_left_out in range(min(_MOST_BYTES, len(ids))):
+        text = decode(ids[: len(ids) - n_left_out])
+        if not text.endswith(_NO_CHARACTER):
+            return text
+    return decode(ids)
 
 
 _JOINS_BEFORE = re.compile(r"[.,;:!?…]+|n't|'(?:s|m|re|ve|ll|d)")

@@ -3,11 +3,12 @@
 import difflib
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from attnscope.counting import probability_text
+from attnscope.records.models import ModelInfo
 from attnscope.records.outputs import NOT_MEANT, Comparison, Output, OutputKind, Prediction
-from attnscope.records.tokens import Token
+from attnscope.records.tokens import Token, told_apart
 
 KIND_WORDS: dict[OutputKind, str] = {
     "next-token": "next token",
@@ -17,6 +18,11 @@ KIND_WORDS: dict[OutputKind, str] = {
     "nothing": "none: nothing is predicted here",
 }
 """What each kind of output tells."""
+
+
+def kind_words(kind: OutputKind, model: ModelInfo | None) -> str:
+    """What an output tells; of a second text what the model says that it is: a summary, a sorted row."""
+    return model.writes if kind == "translation" and model is not None else KIND_WORDS[kind]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,11 +37,17 @@ class CandidateRow:
     after: float | None
     before_below: float | None = None
     after_below: float | None = None
+    name: str = ""
+
+    @property
+    def piece(self) -> str:
+        """What the token is called among the others; see `records.tokens.told_apart`."""
+        return self.name or self.token.piece
 
     @property
     def sentence(self) -> str:
         """The row in words."""
-        return f"{self.token.piece}: {_percent(self.before)} before, {_percent(self.after)} after"
+        return f"{self.piece}: {_percent(self.before)} before, {_percent(self.after)} after"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +83,13 @@ def candidate_rows(before: Prediction, after: Prediction, n_rows: int = 8) -> tu
     ]
     rows.sort(key=_largest, reverse=True)
     n_shown = max(sum(_largest(row) >= _LEAST_SHOWN for row in rows), _N_ROWS_KEPT)
-    return tuple(rows[: min(n_shown, n_rows)])
+    return named_rows(rows[: min(n_shown, n_rows)])
+
+
+def named_rows(rows: Sequence[CandidateRow]) -> tuple[CandidateRow, ...]:
+    """The rows with names that tell them apart."""
+    names = told_apart([row.token for row in rows])
+    return tuple(replace(row, name=name) for row, name in zip(rows, names, strict=True))
 
 
 def prediction_labels(comparison: Comparison) -> tuple[str, ...]:

@@ -59,6 +59,8 @@ def test_that_the_sentence_tells_answers_that_were_given_before_apart() -> None:
     assert "2 answers asked before: p " in found.sentence
     one = ask_model(QUESTION, tiny_model("decoder", max_tokens=32), " ".join(WORDS[:4]))
     assert "asked before" not in one.sentence
+    assert one.sentence.endswith("the text holds nothing to answer from.")
+    assert "nothing to answer from" not in found.sentence
 
 
 def test_that_pieces_of_a_word_are_one_answer_and_special_tokens_none() -> None:
@@ -86,3 +88,8 @@ def test_that_one_example_is_too_few() -> None:
         ask_model(QUESTION, tiny_model("decoder"), " ".join(WORDS[:3]))
     with pytest.raises(UserError, match="next token"):
         ask_model(QUESTION, tiny_model("encoder"), SENTENCE)
+
+
+def test_that_words_of_a_translation_are_no_examples() -> None:
+    with pytest.raises(UserError, match=r"a second text for a first one.*predicts the next token"):
+        ask_model(QUESTION, tiny_model("encoder-decoder"), SENTENCE)

@@ -9,8 +9,10 @@ from tokenizers import Tokenizer as LibraryTokenizer
 from tokenizers import decoders, models, pre_tokenizers
 
 from attnscope.errors import LoadError, RecipeError, UserError
+from attnscope.models.inputs import own_target
 from attnscope.schemes.tokenizers import SPECIALS
 from attnscope.text.tokenizer import Tokenizer, train_tokenizer
+from attnscope.text.vocabulary import decode_begun
 
 LINES = [
     "I went to the store. At the store, I bought fresh strawberries.",
@@ -303,3 +305,22 @@ def test_that_a_foreign_bert_vocabulary_uses_its_own_special_tokens(tmp_path: Pa
     tokens = tokenizer.encode("the smarter <mask>", add_begin=True, add_end=True)
     assert tokens.pieces == ("[CLS]", "the", "smart", "er", "[MASK]", "[SEP]")
     assert [t.joins_previous for t in tokens.tokens] == [False, False, False, True, False, False]
+
+
+def test_that_a_text_that_was_cut_within_a_character_ends_before_it() -> None:
+    tokenizer = made("byte-bpe")
+    ids = tokenizer.encode("it is ツ ツ").ids
+    assert len(ids) > len(tokenizer.encode("it is ツ").ids) + 1  # the last character has several tokens
+    for n_cut in range(len(ids)):
+        text = decode_begun(tokenizer.decode, ids[: len(ids) - n_cut])
+        assert "it is ツ ツ".startswith(text)
+    broken = (*ids[-2:-1], *ids[-2:-1]) * 3  # no text at all: nothing of it is hidden
+    assert decode_begun(tokenizer.decode, broken) == tokenizer.decode(broken)
+
+
+def test_that_the_first_token_of_a_written_text_continues_no_word() -> None:
+    tokenizer = made("wordpiece")
+    id = next(id for id in range(tokenizer.vocab_size) if tokenizer.token(id).joins_previous)
+    written = own_target(tokenizer, [id, id])
+    assert written.ids == (tokenizer.begin_id, id, id)
+    assert [token.joins_previous for token in written.tokens] == [False, False, True]

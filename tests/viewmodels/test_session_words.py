@@ -11,11 +11,13 @@ from told import names_told
 from attnscope.counting import below_text, probability_text
 from attnscope.records.maps import HeadMeasures, SiteGrid
 from attnscope.records.messages import Failed, Ready
-from attnscope.records.outputs import Comparison, Output
+from attnscope.records.outputs import Candidate, Comparison, Output, Prediction
 from attnscope.records.sites import Site
-from attnscope.records.tokens import Token, Tokens
+from attnscope.records.tokens import Token, Tokens, told_apart
+from attnscope.viewmodels.compare.rows import rows_of_both
 from attnscope.viewmodels.comparison_rows import (
     candidate_rows,
+    kind_words,
     kl_text,
     most_changed_position,
     text_difference,
@@ -281,3 +283,31 @@ def test_that_rows_resting_on_one_token_are_counted(tops, words):
         peaks = np.array([factor * weights.max()])
         grid = SiteGrid(site=site, n_queries=5, n_keys=5, levels=levels, peaks=peaks)
         assert resting_words(grid, site.heads[0], keys) == words
+
+
+def test_that_tokens_that_read_alike_are_told_apart() -> None:
+    tokens = (
+        Token(id=1, piece="C"),
+        Token(id=2, piece="C", joins_previous=True),
+        Token(id=3, piece="D", joins_previous=True),
+        Token(id=4, piece="E"),
+        Token(id=5, piece="E"),
+    )
+    assert told_apart(tokens) == ("␣C", "C", "D", "E", "E")
+    one = Prediction(
+        position=0,
+        context="here",
+        candidates=tuple(Candidate(token=token, probability=0.2) for token in tokens),
+    )
+    rows = candidate_rows(one, one)
+    assert [row.piece for row in rows] == ["␣C", "C", "D", "E", "E"]
+    assert rows[0].sentence.startswith("␣C: ")
+    assert [row.piece for row in rows_of_both(one, one, is_by_piece=True)] == ["␣C", "C", "D", "E"]
+
+
+def test_that_a_second_text_is_called_what_the_model_says_that_it_is() -> None:
+    assert (
+        kind_words("translation", dataclasses.replace(info("encoder-decoder"), writes="summary")) == "summary"
+    )
+    assert kind_words("next-token", dataclasses.replace(info("decoder"), writes="summary")) == "next token"
+    assert kind_words("translation", None) == "translation"

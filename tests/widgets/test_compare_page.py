@@ -1,10 +1,12 @@
 """The Compare page: two sides chosen by hand, three maps with one cursor, all heads, states without maps."""
 
+from dataclasses import replace
+
 import pytest
 from compare_fakes import CompareDesk
 from PySide6.QtCore import QPoint, QPointF, Qt
 from pytestqt.qtbot import QtBot
-from session_samples import ref
+from session_samples import info, ref
 
 from attnscope.figures.colours import DARK
 from attnscope.figures.page import is_fitted
@@ -17,6 +19,7 @@ from attnscope.widgets.compare.page import (
     compare_handlers,
     heads_off,
 )
+from attnscope.widgets.compare.side import CompareOutput
 from attnscope.widgets.theme import apply_theme
 
 pytestmark = pytest.mark.qt
@@ -176,3 +179,14 @@ def test_that_the_actions_keep_swap_and_make_a_figure(page: Page) -> None:
     assert made.compared is page.state.maps
     assert is_fitted(made)
     assert made.caption.note.startswith("Tokens aligned: same")
+
+
+def test_that_a_second_text_is_called_what_its_model_says_that_it_is(qtbot: QtBot) -> None:
+    desk = CompareDesk({"other": replace(info("encoder-decoder", "other"), writes="sorted row")})
+    panel = CompareOutput(desk.state)
+    qtbot.addWidget(panel)
+    desk.open()
+    assert panel.kind.text() == "translation"
+    desk.state.choosing.choose_model("B", "other")
+    desk.answer()
+    assert panel.kind.text() == "translation | sorted row"

@@ -37,7 +37,7 @@ from torch.nn import functional
 from attnscope.errors import LoadError, UserError
 from attnscope.models.huggingface.config import SpecialIds, read_processor
 from attnscope.models.huggingface.tokenizer_files import HuggingFaceVocabulary
-from attnscope.models.inputs import Inputs
+from attnscope.models.inputs import Inputs, begun
 from attnscope.models.network import TokensById
 from attnscope.models.patches import MAX_FIRST, patch_tokens
 from attnscope.records.models import Form
@@ -295,7 +295,7 @@ class TextReader:
         again = self.encode_target(text)
         if again.ids != ids:
             tokens = tuple(replace(self.vocabulary.token(id), start=0, end=0) for id in ids)
-            again = Tokens(text=text, tokens=tokens)
+            again = Tokens(text=text, tokens=begun(tokens))
         return Inputs(source=inputs.source, target=again, is_own_target=True)
 
     def arguments(self, inputs: Inputs, device: torch.device, n_copies: int) -> dict[str, Tensor]:

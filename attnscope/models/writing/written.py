@@ -33,6 +33,7 @@ from attnscope.records.outputs import (
 )
 from attnscope.records.sites import Gates, Site, SiteKey
 from attnscope.records.tokens import Token, Tokens
+from attnscope.text.vocabulary import decode_begun
 from attnscope.trace.check import merge_proofs
 from attnscope.trace.record import GateProbe, Pending, SiteRecord, TextRecord, TraceProbe
 from attnscope.trace.trace import Trace
@@ -547,9 +548,10 @@ def _written_text(
     network: Network, whole: Inputs, draft: Draft, settings: WriteSettings, tokens: _TokensSoFar
 ) -> WrittenText:
     final = whole.source if whole.target is None else whole.target
+    decode = network.vocabulary.decode
     return WrittenText(
         settings=settings,
-        text=network.vocabulary.decode(draft.ids),
+        text=decode(draft.ids) if draft.has_ended else decode_begun(decode, draft.ids),
         whole=final.text,
         source=whole.source,
         target=whole.target,

@@ -11,7 +11,7 @@ from attnscope.records.compare import NO_TOKEN
 from attnscope.records.messages import Traced
 from attnscope.records.outputs import Candidate, Prediction
 from attnscope.records.sites import HeadRef
-from attnscope.viewmodels.comparison_rows import CandidateRow
+from attnscope.viewmodels.comparison_rows import CandidateRow, named_rows
 from attnscope.viewmodels.maps.alignment import Way, align_tokens
 from attnscope.viewmodels.session.head_measures import MEASURES, MeasureKind, find_measures
 
@@ -111,7 +111,7 @@ def rows_of_both(
         rows[name] = CandidateRow(token=candidate.token, before=before, after=candidate.probability)
     ordered = sorted(rows.values(), key=_largest, reverse=True)
     n_shown = max(sum(_largest(row) >= _LEAST_SHOWN for row in ordered), _N_ROWS_KEPT)
-    return tuple(ordered[: min(n_shown, n_rows)])
+    return named_rows(ordered[: min(n_shown, n_rows)])
 
 
 def kl_words(kl_nats: float | None) -> str:
@@ -143,7 +143,8 @@ def _paired(
 
 
 def _name(candidate: Candidate, is_by_piece: bool) -> object:
-    return candidate.token.piece if is_by_piece else candidate.token.id
+    token = candidate.token
+    return (token.piece, token.joins_previous) if is_by_piece else token.id
 
 
 def _largest(row: CandidateRow) -> float:

@@ -40,7 +40,7 @@ from attnscope.figures.style import SMALL_PX, font, text_width, type_px
 from attnscope.figures.views.lab import LabFigure
 from attnscope.records.causes import Contribution, WishedToken
 from attnscope.records.outputs import Candidate
-from attnscope.records.tokens import Token
+from attnscope.records.tokens import Token, told_apart
 from attnscope.viewmodels.causes.attributing import PART_ORDERS, AttributingState, part_words
 from attnscope.viewmodels.causes.patch_words import WHAT_NAMES, WHAT_TIPS
 from attnscope.viewmodels.causes.patching import PatchingState
@@ -397,12 +397,12 @@ class AnswerBoxes(QWidget):
     ) -> None:
         """Show what is compared; `automatic` says what a box stands for that nobody has chosen."""
         self._wishes = list(wishes)
+        names = told_apart([candidate.token for candidate in candidates])
         for box, wish, token, name in zip((self.answer, self.other), wishes, found, automatic, strict=True):
             box.clear()
             box.addItem(name, None)
-            for candidate in candidates:
-                piece = plain_piece(candidate.token.piece)
-                box.addItem(f"{piece}   {candidate.probability:.3f}", candidate.token.id)
+            for candidate, piece in zip(candidates, names, strict=True):
+                box.addItem(f"{plain_piece(piece)}   {candidate.probability:.3f}", candidate.token.id)
             shown = wish if isinstance(wish, str) else plain_piece(token.piece) if token is not None else ""
             box.setEditText(shown)
             edit = box.lineEdit()

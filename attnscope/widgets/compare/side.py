@@ -19,7 +19,7 @@ from attnscope.viewmodels.compare.rows import (
 )
 from attnscope.viewmodels.compare.sides import example_for
 from attnscope.viewmodels.compare.state import CompareState
-from attnscope.viewmodels.comparison_rows import KIND_WORDS, text_difference
+from attnscope.viewmodels.comparison_rows import kind_words, text_difference
 from attnscope.viewmodels.session.comparing import CHANGES, Changes, Kept, changes_words, short_checkpoint
 from attnscope.viewmodels.session.head_measures import MEASURES
 from attnscope.viewmodels.session.state import Session
@@ -121,7 +121,9 @@ class CompareOutput(QWidget):
         state = self._state
         first, second = state.sides["A"].traced, state.sides["B"].traced
         outputs = [traced.comparison.after if traced else None for traced in (first, second)]
-        kinds = dict.fromkeys(KIND_WORDS[output.kind] for output in outputs if output)
+        kinds = dict.fromkeys(
+            kind_words(traced.comparison.after.kind, traced.info) for traced in (first, second) if traced
+        )
         self.table.name_answers("label" if any(o and o.kind == "class" for o in outputs) else "token")
         self.kind.setText(" | ".join(kinds))
         if not any(traced and traced.comparison.is_writing for traced in (first, second)):

@@ -7,11 +7,11 @@ from attnscope.records.outputs import Comparison
 from attnscope.viewmodels.comparison_rows import (
     CERTAINTY_TIP,
     COPIED_TIP,
-    KIND_WORDS,
     candidate_rows,
     certainty_text,
     copied_text,
     follows_text,
+    kind_words,
     kl_text,
     most_changed_position,
     prediction_labels,
@@ -108,8 +108,7 @@ class OutputPanel(QWidget):
     def _show_all(self) -> None:
         comparison = self._comparison()
         model, kind = self._session.model, comparison.before.kind if comparison else None
-        of_kind = KIND_WORDS[kind] if kind else ""
-        self.kind.setText(model.writes if model is not None and kind == "translation" else of_kind)
+        self.kind.setText(kind_words(kind, model) if kind else "")
         self.table.name_answers("label" if comparison and comparison.before.kind == "class" else "token")
         labels = [plain_text(label) for label in prediction_labels(comparison)] if comparison else []
         if labels != [self.positions.itemText(k) for k in range(self.positions.count())]:

@@ -35,6 +35,7 @@ from attnscope.figures.colours import contrast, lut
 from attnscope.figures.plain import isolated, plain_piece, plain_text
 from attnscope.figures.style import NORMAL_PX, SMALL_PX, font, text_width, type_px
 from attnscope.records.outputs import MAX_BEAMS, BeamTree, Candidate, WriteMode, WrittenToken
+from attnscope.records.tokens import told_apart
 from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.view_state import NO_HIGHLIGHT, Highlight, ViewState
 from attnscope.viewmodels.writing.state import GenerationState
@@ -494,8 +495,9 @@ class AlternativeTable(Dressed):
                 side = Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignRight
                 painter.drawText(QRectF(0, 0, self.width() - self._number_px, height), side, "model")
                 painter.drawText(QRectF(0, 0, self.width(), height), side, "drawn")
-            for k, row in enumerate(self._rows):
-                self._paint_row(painter, QRectF(0, top + k * height, self.width(), height), row)
+            names = told_apart([row.token for row in self._rows])
+            for k, (row, name) in enumerate(zip(self._rows, names, strict=True)):
+                self._paint_row(painter, QRectF(0, top + k * height, self.width(), height), row, name)
 
     @property
     def _is_drawn(self) -> bool:
@@ -505,7 +507,7 @@ class AlternativeTable(Dressed):
     def _number_px(self) -> float:
         return type_px(40)
 
-    def _paint_row(self, painter: QPainter, place: QRectF, row: Candidate) -> None:
+    def _paint_row(self, painter: QPainter, place: QRectF, row: Candidate, name: str) -> None:
         """The piece, a bar for each number, and the numbers; what the settings cut off is quiet."""
         palette, is_written = self.theme, row.token.id == self._written_id
         n_numbers = self._number_px * (2 if self._is_drawn else 1)
@@ -514,7 +516,7 @@ class AlternativeTable(Dressed):
             row.chance == 0,
         )
         type_ = font(NORMAL_PX, is_bold=is_written)
-        text = plain_piece(row.token.piece)
+        text = plain_piece(name)
         text = QFontMetricsF(type_).elidedText(text, Qt.TextElideMode.ElideMiddle, n_piece)
         middle = Qt.AlignmentFlag.AlignVCenter
         painter.setFont(type_)
