@@ -142,7 +142,8 @@ def prediction_lines(comparison: "Comparison", *, is_changed: bool) -> list[str]
         for row in candidate_rows(before, after, len(before.candidates) + len(after.candidates)):
             sides = ((row.before, row.before_below), (row.after, row.after_below))
             told = "  ".join(f"{_told(*side):>6}" for side in (sides if is_changed else sides[1:]))
-            lines.append(f"  {one_line(row.piece) or repr(row.piece):<{_PIECE}}{told}")
+            piece = row.name or row.token.piece
+            lines.append(f"  {one_line(piece) or repr(piece):<{_PIECE}}{told}")
     follows = follows_text(comparison)
     lines += [follows] if follows else []
     written = (comparison.before.generated, comparison.after.generated)

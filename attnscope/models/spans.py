@@ -13,7 +13,7 @@ from attnscope.models.inputs import Inputs
 from attnscope.models.network import Network, knowing
 from attnscope.records.tokens import Tokens
 from attnscope.text.tokenizer import Tokenizer
-from attnscope.text.vocabulary import decode_begun, spans_of
+from attnscope.text.vocabulary import NO_CHARACTER, decode_begun, spans_of
 
 
 def number_masks(tokens: Tokens, tokenizer: Tokenizer) -> Tokens:
@@ -38,8 +38,9 @@ def written_text(network: Network, inputs: Inputs, ids: Sequence[int]) -> str:
     vocabulary = knowing(network, inputs).vocabulary
     sentinels = vocabulary.sentinel_ids if isinstance(vocabulary, Tokenizer) else ()
     if network.form != "encoder-decoder" or not set(sentinels) & set(inputs.source.ids):
-        is_cut = network.form == "decoder"  # after so many tokens, maybe within a character
-        return decode_begun(vocabulary.decode, ids) if is_cut else vocabulary.decode(ids)
+        text = vocabulary.decode(ids)
+        is_begun = network.form == "decoder" and text.endswith(NO_CHARACTER)  # cut after so many tokens
+        return decode_begun(vocabulary.decode, ids) if is_begun else text
     spans = {sentinel: vocabulary.decode(span) for sentinel, span in spans_of(ids, sentinels)}
     text, filled, end = inputs.source.text, "", 0
     for token in inputs.source.tokens:

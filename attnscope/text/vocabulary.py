@@ -53,7 +53,7 @@ def spans_of(ids: Sequence[int], sentinels: Sequence[int]) -> list[tuple[int, tu
     return [(ids[a], tuple(ids[a + 1 : b])) for a, b in pairwise([*starts, len(ids)])]
 
 
-_MOST_BYTES, _NO_CHARACTER = 4, "\ufffd"
+_MOST_BYTES, NO_CHARACTER = 4, "\ufffd"
 """The most bytes of a character in UTF-8, and what stands for bytes that are none."""
 
 
@@ -61,7 +61,7 @@ def decode_begun(decode: Callable[[Sequence[int]], str], ids: Sequence[int]) -> 
     """The text of ids that may end within a character: as far as its last whole one."""
     for n_left_out in range(min(_MOST_BYTES, len(ids))):
         text = decode(ids[: len(ids) - n_left_out])
-        if not text.endswith(_NO_CHARACTER):
+        if not text.endswith(NO_CHARACTER):
             return text
     return decode(ids)
 

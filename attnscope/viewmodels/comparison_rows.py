@@ -4,6 +4,7 @@ import difflib
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 
 from attnscope.counting import probability_text
 from attnscope.records.models import ModelInfo
@@ -30,6 +31,7 @@ class CandidateRow:
     """One token with its probability before and after; None when it is not among the best there.
 
     Then it has no more than `before_below` or `after_below`, the least of the best; None: that is not known.
+    `name` is what the token is called where another one reads alike; see `records.tokens.told_apart`.
     """
 
     token: Token
@@ -40,14 +42,11 @@ class CandidateRow:
     name: str = ""
 
     @property
-    def piece(self) -> str:
-        """What the token is called among the others; see `records.tokens.told_apart`."""
-        return self.name or self.token.piece
-
-    @property
     def sentence(self) -> str:
         """The row in words."""
-        return f"{self.piece}: {_percent(self.before)} before, {_percent(self.after)} after"
+        return (
+            f"{self.name or self.token.piece}: {_percent(self.before)} before, {_percent(self.after)} after"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +57,7 @@ class Segment:
     is_changed: bool
 
 
+_PIECE = attrgetter("token.piece")
 _LEAST_SHOWN = 0.0005
 _N_ROWS_KEPT = 3
 _LEAST_MOVED_NATS = 1e-4
@@ -87,7 +87,9 @@ def candidate_rows(before: Prediction, after: Prediction, n_rows: int = 8) -> tu
 
 
 def named_rows(rows: Sequence[CandidateRow]) -> tuple[CandidateRow, ...]:
-    """The rows with names that tell them apart."""
+    """The rows, with names where two of them read alike."""
+    if len({*map(_PIECE, rows)}) == len(rows):
+        return tuple(rows)
     names = told_apart([row.token for row in rows])
     return tuple(replace(row, name=name) for row, name in zip(rows, names, strict=True))
 

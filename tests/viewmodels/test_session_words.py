@@ -300,9 +300,9 @@ def test_that_tokens_that_read_alike_are_told_apart() -> None:
         candidates=tuple(Candidate(token=token, probability=0.2) for token in tokens),
     )
     rows = candidate_rows(one, one)
-    assert [row.piece for row in rows] == ["␣C", "C", "D", "E", "E"]
+    assert [row.name for row in rows] == ["␣C", "C", "D", "E", "E"]
     assert rows[0].sentence.startswith("␣C: ")
-    assert [row.piece for row in rows_of_both(one, one, is_by_piece=True)] == ["␣C", "C", "D", "E"]
+    assert [row.name for row in rows_of_both(one, one, is_by_piece=True)] == ["␣C", "C", "D", "E"]
 
 
 def test_that_a_second_text_is_called_what_the_model_says_that_it_is() -> None:
