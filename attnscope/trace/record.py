@@ -170,7 +170,7 @@ def _last_text(tensor: Tensor) -> Tensor:
     return (tensor.detach() if tensor.requires_grad else tensor)[-1]
 
 
-PENDING_CELLS = 500_000
+PENDING_CELLS = 1_000_000
 """Sites with maps up to this size are put in order together after the pass: their cost is that of calls."""
 
 
