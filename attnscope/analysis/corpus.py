@@ -23,7 +23,7 @@ All that a pass over texts tells of the heads, part by part: measures, relations
 """
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -33,7 +33,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from attnscope.analysis.abreast import n_abreast, read_abreast
+from attnscope.analysis.abreast import read_abreast
 from attnscope.analysis.bootstrap import N_RESAMPLES, RatioBootstrap
 from attnscope.analysis.corpus_texts import (
     NumberedInputs,
@@ -350,7 +350,7 @@ def measure_corpus(
     table = _Table(model, sites, specials=specials, seed=seed)
     facts_of = partial(batch_facts, model, sites, specials=specials, counters=counters)
     grams, stacks = output_grams(model), {site.stack for site in sites}
-    probes = [MeasureProbe(grams, stacks, facts_of) for _ in range(n_abreast(model))]
+    probes: dict[int, MeasureProbe] = defaultdict(partial(MeasureProbe, grams, stacks, facts_of))
 
     def read(thread: int, batch: Sequence[NumberedInputs]) -> list[Measured]:
         probes[thread].begin(batch)
@@ -364,8 +364,8 @@ def measure_corpus(
             table.add(several, measured)
         n_done += len(batch)
         yield CorpusProgress(n_done=n_done, n_total=len(texts))
-    for probe in probes:
-        for several, measured in probe.rest():
+    for thread in sorted(probes):
+        for several, measured in probes[thread].rest():
             table.add(several, measured)
     if not table.n_texts:
         raise UserError(

@@ -19,6 +19,7 @@ is written together or apart; capitals do not matter either.
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
@@ -163,13 +164,7 @@ def measure_alignment(
     bootstrap = RatioBootstrap(3 * sum(site.n_heads + 1 for site in sites), seed=seed)
     n_texts = 0
     yield CorpusProgress(n_done=0, n_total=len(pairs))
-
-    def read(_thread: int, batch: Sequence[NumberedInputs]) -> WordProbe:
-        maps = [_maps(one, pairs[one.number], rows) for one in batch]
-        probe = WordProbe({"cross"}, stack_maps(maps, model.device))
-        run_batch(model, batch, probe)
-        return probe
-
+    read = partial(_read, model, pairs, rows)
     for batch, probe in read_abreast(model, length_batches(model, _encoded(model, pairs)), read):
         chosen = [pairs[one.number] for one in batch]
         counts = torch.cat([count_links(probe.between[site.key], chosen) for site in sites], dim=2).cpu()
@@ -199,6 +194,15 @@ def measure_alignment(
         n_skipped=len(pairs) - n_texts,
         diagonal=diagonal_error_rate(pairs),
     )
+
+
+def _read(
+    model: Model, pairs: Sequence[AlignedPair], rows: str, _thread: int, batch: Sequence[NumberedInputs]
+) -> WordProbe:
+    maps = [_maps(one, pairs[one.number], rows) for one in batch]
+    probe = WordProbe({"cross"}, stack_maps(maps, model.device))
+    run_batch(model, batch, probe)
+    return probe
 
 
 def diagonal_error_rate(pairs: Sequence[AlignedPair]) -> float:

@@ -12,33 +12,41 @@ from attnscope.models import load
 from attnscope.viewmodels.maps.map_tiles import MapTiles
 from attnscope.widgets.explore.street_map import StreetMap
 from bench.lag import LagProbe, lag_row
-from bench.long_model import long_files
+from bench.long_model import N_TOKENS, long_files
 from bench.report import Measurement, worst_of
 from bench.window import is_settled, open_program, turn_loop
 
 N_FRAMES, N_JUMPS = 240, 20
 WITHIN_S = 60.0
 FRAME_MS, JUMP_MS = 16.0, 100.0
-FIRST_RATIO, EXACT_RATIO = 1.0, 1.5
+FIRST_RATIO, LAST_RATIO, EXACT_RATIO = 0.75, 1.15, 1.5
+"""Of two layers the first is known after half of the pass. The head that is looked at is of the last one: its
+map cannot come before the pass is over, and the text has been opened and read before."""
 
 
 def measure_long_window() -> Iterator[Measurement]:
-    """A long text's way to its first picture and to an exact one, over the plain pass; frames and jumps."""
+    """A long text's way to its first maps, to that of a head of the last layer and to all of its exact
+    weights, over the plain pass; frames and jumps.
+    """
     with long_files() as (model, text), open_program(str(model)) as program:
         plain_s = plain_pass_s(str(model), text)
         begin_s = time.perf_counter()
         program.session.texts.open_file(str(text))
         state = program.states.map_tiles
-        wait_for(lambda: state.overview is not None)
+        wait_for(lambda: len(program.session.traced.source if program.session.traced else ()) == N_TOKENS)
+        program.window.pages.explore.repaint()
         first_s = time.perf_counter() - begin_s
+        wait_for(lambda: state.overview is not None)
+        last_s = time.perf_counter() - begin_s
         wait_for(lambda: is_long_shown(program) and state.best is not None and not state.best.is_sampled)
         exact_s = time.perf_counter() - begin_s
         note = f"32,768 tokens, 2 layers of 2 heads; plain {plain_s:.1f} s"
         for name, seconds, target in (
-            ("first picture", first_s, FIRST_RATIO),
-            ("exact map", exact_s, EXACT_RATIO),
+            ("first maps", first_s, FIRST_RATIO),
+            ("map of a head of the last layer", last_s, LAST_RATIO),
+            ("exact map of that", exact_s, EXACT_RATIO),
         ):
-            name = f"long text opened to its {name} / plain pass"
+            name = f"long text opened to the {name} / plain pass"
             yield Measurement(name=name, value=seconds / plain_s, unit="×", target=target, note=note)
         street = street_map(program)
         probe = LagProbe(program)
