@@ -13,6 +13,7 @@ from attnscope.records.maps import HeadMap
 from attnscope.records.messages import Traced
 from attnscope.records.models import ModelInfo
 from attnscope.records.sites import Gates
+from attnscope.records.tokens import COPYABLE, UNKNOWN_PIECES
 from attnscope.viewmodels.maps.evenness import even_words
 
 _SCALE_WORDS = {"fixed": "0–{:.3g}", "head": "to each head's maximum", "row": "to each row's maximum"}
@@ -56,8 +57,10 @@ def caption_lines(spec: FigureSpec) -> tuple[str, ...]:
 def _remarks(spec: FigureSpec) -> Iterator[str]:
     """What a reader may wonder at: one colour all over, and letters over a dashed line."""
     yield evenness(spec)
-    pieces = {t.piece: None for m in shown_maps(spec) for t in (*m.queries, *m.keys) if t.own}
+    own = {t.piece: None for m in shown_maps(spec) for t in (*m.queries, *m.keys) if t.own}
+    pieces = [piece for piece in own if piece in UNKNOWN_PIECES]
     yield f"over a dashed line: unknown, read as {', '.join(pieces)}" if pieces else ""
+    yield f"over a dotted line: {COPYABLE}" if len(pieces) < len(own) else ""
 
 
 def evenness(spec: FigureSpec) -> str:

@@ -16,7 +16,7 @@ from PySide6.QtGui import QColor, QFont, QFontMetricsF, QPainter, QPen, QPolygon
 from attnscope.figures.colours import Palette
 from attnscope.figures.plain import plain_piece, plain_text
 from attnscope.figures.style import SMALL_PX, MapStyle, Turn, font, type_key, type_px
-from attnscope.records.tokens import Token
+from attnscope.records.tokens import UNKNOWN_PIECES, Token
 from attnscope.shapes import outline
 
 LINE_PX = 13.0
@@ -236,7 +236,11 @@ def _paint_label(
     painter.setPen(QColor(colour))
     painter.drawText(QPointF(left, box.center().y() + rise), text)
     if token.own:
-        painter.setPen(QPen(QColor(palette.error), 1.0, Qt.PenStyle.DashLine))
+        is_lost = token.piece in UNKNOWN_PIECES
+        ink = (
+            palette.error if is_lost else palette.muted
+        )  # the model can write it all the same, by copying it
+        painter.setPen(QPen(QColor(ink), 1.0, Qt.PenStyle.DashLine if is_lost else Qt.PenStyle.DotLine))
         under = box.center().y() + rise + 2
         painter.drawLine(QPointF(left, under), QPointF(left + width, under))
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from attnscope.viewmodels.session.state import Session
+from attnscope.viewmodels.session.typed_text import words_told
 
 StageKind = Literal["starting", "loading", "failed", "no-model", "empty", "waiting", "shown"]
 
@@ -33,10 +34,12 @@ def stage_of(session: Session) -> Placeholder:
     if session.model is None:
         return _without_model(session)
     if not session.text.strip():
+        words = session.model.words[0]
+        hint = f"{words_told(words, 12)}. " if words else ""
         return Placeholder(
             kind="empty",
             title=wanted_input(session.model.reads),
-            hint="Every head of every layer is drawn as you type. Try a sample to start with.",
+            hint=f"{hint}Every head of every layer is drawn as you type. Try a sample to start with.",
         )
     if session.traced is None:
         notice = session.notices.shown

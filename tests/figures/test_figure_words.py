@@ -12,6 +12,7 @@ from PySide6.QtCore import QRectF
 
 from attnscope.figures import export
 from attnscope.figures.caption import caption_lines
+from attnscope.figures.colours import LIGHT
 from attnscope.figures.numbers import csv_bytes
 from attnscope.figures.page import sized, values_hint
 from attnscope.figures.paint_lines import footnote, lines_layout, natural_lines_height
@@ -51,6 +52,17 @@ def test_that_unknown_letters_stand_on_the_axes_over_a_dashed_line():
     assert "stroke-dasharray" not in export.render(spec("head", maps=(shown,)), "svg").decode()
     assert "Note: over a dashed line: unknown, read as <unk>" in caption_lines(one)
     assert '"<unk>"' in csv_bytes(one).decode()
+
+
+def test_that_a_word_that_can_be_copied_stands_over_a_dotted_line_and_is_not_called_unknown():
+    copied = Token(id=900, piece="Zorbel", start=4, end=10, own="Zorbel")
+    shown = head_map(2, 2)
+    one = spec("head", maps=(dataclasses.replace(shown, queries=(shown.queries[0], copied)),))
+    drawn = export.render(one, "svg").decode()
+    assert "stroke-dasharray" in drawn
+    assert LIGHT.error not in drawn
+    remark = next(line for line in caption_lines(one) if line.startswith("Note: "))
+    assert remark == "Note: over a dotted line: outside the vocabulary but can be copied"
 
 
 def test_that_sums_of_heads_are_written_whole_in_cells_that_have_room_for_them():

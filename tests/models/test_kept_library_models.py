@@ -133,3 +133,12 @@ def test_that_adding_a_kept_model_is_adding_a_folder(monkeypatch: pytest.MonkeyP
         with pytest.raises(LoadError, match="cannot be read"):
             kept_model("mute")
     kept_models.kept_model.cache_clear()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NAMES)
+def test_that_a_kept_model_of_the_library_says_how_few_words_it_knows_before_it_is_opened(name: str) -> None:
+    pytest.importorskip("transformers")
+    words, _ = load(name, "cpu").info.words
+    assert f"It knows {len(words)} words." in kept_model(name).shows
+    assert {word for word in kept_model(name).samples[0].text.split() if word[0] != "<"} <= {*words}

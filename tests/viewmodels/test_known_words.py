@@ -1,11 +1,23 @@
 """Words offered to somebody who types: how a begun one goes on, and those nearest to an unknown one."""
 
 import itertools
+from dataclasses import replace
 from functools import cache
 
 import pytest
+from session_samples import Desk, info
 
-from attnscope.viewmodels.session.typed_text import begun_word, completions, edit_distance, nearest_words
+from attnscope.records.models import Sample
+from attnscope.records.tokens import Tokens
+from attnscope.viewmodels.session.typed_text import (
+    begun_word,
+    completions,
+    edit_distance,
+    is_foreign,
+    nearest_words,
+    text_notes,
+    words_told,
+)
 
 WORDS = ("cake", "cakes", "cat", "cats", "dog", "l'", "sleeps", "the", ".", "white", "write", "wrote", "été")
 
@@ -67,3 +79,38 @@ def test_that_the_nearest_words_come_first_and_signs_are_never_offered() -> None
     assert nearest_words(WORDS, "dogg")[0] == "dog"
     assert nearest_words((".", "?"), "x") == []
     assert len(nearest_words(WORDS, "y" * 100_000)) == 3
+
+
+def test_that_a_text_is_foreign_to_a_model_that_knows_less_than_half_of_its_words():
+    words = ("the", "kite", "is", "old", ".")
+    assert is_foreign("The bridge near my house is closed.", words)
+    assert not is_foreign("The kite is blue.", words)
+    assert not is_foreign("My grandmother has bicycles.", ())
+    assert not is_foreign("...", words)
+
+
+def test_that_a_model_that_hardly_knows_a_text_opens_on_its_sample_and_undo_brings_the_text_back():
+    desk = Desk().open()
+    session = desk.session
+    session.texts.set_text("My grandmother has three green bicycles.")
+    desk.answer()
+    few = replace(info("encoder", "few"), words=(("kite", "old"), ()), samples=(Sample(text="kite old"),))
+    desk.open(few)
+    assert session.text == "kite old"
+    assert session.notices.shown.message.startswith("few knows 2 words, few of them in your text")
+    desk.answer()
+    session.undo()
+    desk.answer()
+    assert session.text == "My grandmother has three green bicycles."
+    desk.open()
+    session.texts.set_text("an old kite")
+    desk.answer()
+    desk.open(few)
+    assert session.text == "an old kite"
+
+
+def test_that_the_note_of_unknown_words_says_how_many_the_model_knows():
+    tokens = Tokens(text="a b", tokens=(), n_unknown=2)
+    assert text_notes(tokens, n_words=34) == "2 unknown: the model knows 34 words"
+    assert text_notes(tokens) == "2 unknown"
+    assert words_told((".", "old", "kite"), 1) == "The model knows 3 words: old, …"

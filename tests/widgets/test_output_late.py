@@ -75,3 +75,23 @@ def test_that_maps_stay_when_writing_fails():
     assert not desk.session.traced.comparison.is_writing
     assert not desk.session.tracing.is_stale
     assert "memory" in desk.session.notices.shown.message
+
+
+def test_that_a_text_without_a_token_to_fill_in_says_what_to_type(qtbot):
+    class NothingToFill(Desk):
+        def answer_one(self, request):
+            if not isinstance(request, TraceText):
+                super().answer_one(request)
+                return
+            whole = traced(request, self.model)
+            said = replace(whole.comparison.before, kind="masked-token", predictions=())
+            self.session.handle(
+                replace(whole, comparison=replace(whole.comparison, before=said, after=said, kl_nats=()))
+            )
+
+    desk = NothingToFill().open(info("encoder"))
+    panel = OutputPanel(desk.session, ViewState())
+    qtbot.addWidget(panel)
+    panel.show()
+    assert panel.unwritten.isVisible()
+    assert panel.unwritten.text().endswith("Type <mask>.")

@@ -19,6 +19,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from attnscope.counting import plural
 from attnscope.errors import UserError
 from attnscope.models.families import Family, family_named
 from attnscope.models.families.family import Handle, Seen
@@ -173,10 +174,13 @@ class EagerModel:
         self._check_untouched(probe)
 
         seen: Seen = []
+        n_read = 0
 
         def ask(_: nn.Module, args: Any, kwargs: dict[str, Any]) -> Any:
+            nonlocal n_read
             seen.clear()
-            self._check_room(_n_tokens_of(args, kwargs))
+            n_read = _n_tokens_of(args, kwargs)
+            self._check_room(n_read)
             return args, {**kwargs, "output_attentions": True, "return_dict": True}
 
         def tell(part: nn.Module, args: Any, kwargs: dict[str, Any], output: Any) -> None:
@@ -193,8 +197,9 @@ class EagerModel:
             if not _family_of(self._model).fails_when_short:
                 raise
             raise UserError(
-                f"The library's {type(self._model).__name__} cannot read this text: {str(error)[:200]}.",
-                expected="a longer text: its blocks are pooled in pairs",
+                f"The library's {type(self._model).__name__} pools tokens in pairs, block after block, and "
+                f"cannot read a text of {plural(n_read, 'token')}.",
+                expected="a longer text",
                 action="Add some words.",
             ) from error
         finally:

@@ -56,6 +56,7 @@ from attnscope.nn.gating import QuietProbe
 from attnscope.nn.long_work import tell
 from attnscope.records.models import ModelInfo
 from attnscope.records.sites import SiteKey, labelled_head
+from attnscope.text.tasks import known_words
 
 # A model of the library made from a checked configuration and tensors that were read safely.
 
@@ -488,4 +489,5 @@ def _info(opened: _Opened, attached: Attached, reader: Reader) -> ModelInfo:
         else "written text",
         guided=labelled_head(kept.head, attached.sites),
         has_gates=attached.has_gates,
+        words=known_words(reader.vocabulary.entries, None) if isinstance(reader, TextReader) else ((), ()),
     )

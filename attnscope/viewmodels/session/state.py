@@ -52,6 +52,7 @@ from attnscope.viewmodels.session.typed_text import (
     NOTHING_TYPED,
     TypedText,
     clean_typed,
+    is_foreign,
     is_written_over,
     named_text,
 )
@@ -94,6 +95,7 @@ class Tracing:
         session = self._session
         if session.model is None or not session.text.strip():
             self.number, self.is_stale, self._is_wanted_again = 0, False, False
+            session.notices.drop("TraceText")
             session.changed.traced.emit()
             return
         self._is_wanted_again = is_drag and self.is_waiting
@@ -456,20 +458,25 @@ class Session:
         if self.model and self.model.reads != info.reads:  # a picture's path is no sentence
             self.text, self.target = "", None
         samples = self.texts.samples
-        is_sample_wanted = info.reads != "text" or samples.is_text(self.model, self.text, self.target)
+        is_own = info.reads == "text" and not samples.is_text(self.model, self.text, self.target)
+        has_own_sample = bool(info.samples) and samples.to_come is None
+        is_left = is_own and has_own_sample and is_foreign(self.text, info.words[0])
+        own_text, own_target = self.text, self.target
         kept = samples.target_after(self.model, self.text, self.target)
         self.model, self.traced = info, None
         self.gates, self.interventions, self.selection = info.gates, (), ()
         self.maps.take_all(())
         self.head_changes.forget()
         self._last_in_stack.clear()
-        sample = samples.to_come or next(iter(info.samples if is_sample_wanted else ()), None)
+        sample = samples.to_come or next(iter(() if is_own and not is_left else info.samples), None)
         samples.take(sample)
         self.text = sample.text if sample else self.text
         self.target = (self.texts.target_of(sample) if sample else kept) if info.takes_target else None
         self.texts.typed = clean_typed(self.text)
         self.history = self._histories.of(info)
         before = self._histories.left(info, self.setting)
+        if is_left:  # it can be had back
+            before = replace(before, text=own_text, target=own_target if info.takes_target else None)
         self.history.reopen(f"open {info.name}", before, self.setting)
         self.selection = before.selection if samples.head_to_come is None else ()
         self.changed.model.emit()
@@ -480,7 +487,10 @@ class Session:
         self.changed.traced.emit()
         self.changed.text.emit()
         self.tracing.ask()
-        if info.note:
+        if is_left:
+            few = f"{info.name} knows {len(info.words[0]):,} words, few of them in your text"
+            self.notices.say(f"{few}: it opens on a sample. Undo brings your text back.")
+        elif info.note:
             self.notices.say(info.note)
 
     def _take_output(self, traced: Traced, comparison: Comparison) -> None:

@@ -5,6 +5,7 @@ somebody who types.
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Annotated
 
 from attnscope.records.tokens import COPYABLE, Tokens
@@ -61,13 +62,32 @@ def is_written_over(before: str, after: str) -> bool:
     return len(gone.split()) > 1
 
 
-def text_notes(tokens: Tokens, typed: TypedText = NOTHING_TYPED) -> str:
-    """Counts of what was cut, unknown and replaced, for instance `12 tokens cut · 1 unknown`."""
+def is_foreign(text: str, words: Sequence[str]) -> bool:
+    """Whether a model that knows these words only, if there are any, knows less than half of a text's."""
+    if not words:
+        return False
+    known, typed = {word.lower() for word in words}, _WORD.findall(text.lower())
+    return 2 * sum(word in known for word in typed) < len(typed)
+
+
+@lru_cache(maxsize=4)  # asked at every key
+def words_told(words: tuple[str, ...], n_named: int = 60) -> str:
+    """Which words a model knows, the first of them by name."""
+    named = ", ".join([word for word in words if word[:1].isalnum()][:n_named])
+    return f"The model knows {len(words):,} words: {named}{', …' if len(words) > n_named else ''}"
+
+
+def text_notes(tokens: Tokens, typed: TypedText = NOTHING_TYPED, *, n_words: int = 0) -> str:
+    """Counts of what was cut, unknown and replaced, for instance `12 tokens cut · 1 unknown`.
+
+    `n_words` is how many words the model knows, where it knows whole words only.
+    """
+    unknown = f"unknown: the model knows {n_words:,} words" if n_words else "unknown"
     n_replaced = tokens.n_replaced + typed.n_replaced
     parts = (
         (typed.n_cut, "characters or more cut" if typed.is_more else "characters cut"),
         (tokens.n_dropped, "tokens cut" if tokens.n_dropped != 1 else "token cut"),
-        (tokens.n_strange, "unknown"),
+        (tokens.n_strange, unknown),
         (tokens.n_copyable, COPYABLE),
         (n_replaced, "replaced"),
         (tokens.n_untrained, "at positions never trained"),
@@ -85,6 +105,7 @@ def _join_pair(match: re.Match[str]) -> str:
     return match.group().encode("utf-16-le", "surrogatepass").decode("utf-16-le")
 
 
+_WORD = re.compile(r"\w[\w'-]*")
 N_LEAST, N_OFFERED, N_NEAREST = 2, 8, 3
 """Letters before words are offered, the most that are, and how many stand for an unknown one."""
 _MAX_LETTERS = 40

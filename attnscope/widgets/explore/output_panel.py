@@ -26,6 +26,7 @@ from attnscope.widgets.labels import PlainLabel, plain_tooltip, when
 from attnscope.widgets.placeholders import StaleWatch
 
 _UNWRITTEN = "not written: the mask covers only this text"
+_NOTHING = {"masked-token": "No token here can be filled in: each is special or unknown. Type <mask>."}
 _SIDES = ("all heads on", "with your changes")
 _KL_TOOLTIP = (
     "Kullback–Leibler divergence KL(before ‖ after) = Σ p·ln(p/q) over the whole vocabulary, in nats.\n"
@@ -145,8 +146,10 @@ class OutputPanel(QWidget):
         is_unwritten = bool(before) and not after and mask_in(self._session.interventions) is not None
         self.texts[1].setVisible(bool(before or after) and not is_unwritten)
         refused = comparison.refused if comparison else ""
-        self.unwritten.setText(refused or _UNWRITTEN)
-        self.unwritten.setVisible(is_unwritten or bool(refused))
+        kind = comparison.before.kind if comparison else None
+        nothing = _NOTHING.get(kind, "") if comparison and kind and not comparison.before.predictions else ""
+        self.unwritten.setText(refused or nothing or _UNWRITTEN)
+        self.unwritten.setVisible(is_unwritten or bool(refused or nothing))
 
     def _show_prediction(self) -> None:
         comparison = self._comparison()

@@ -30,7 +30,13 @@ from attnscope.viewmodels.maps.shown_maps import shown_tokens
 from attnscope.viewmodels.placeholder import wanted_input
 from attnscope.viewmodels.session.recorded import READ_ONLY, READ_ONLY_TIP, is_recorded
 from attnscope.viewmodels.session.state import Session
-from attnscope.viewmodels.session.typed_text import begun_word, completions, nearest_words, text_notes
+from attnscope.viewmodels.session.typed_text import (
+    begun_word,
+    completions,
+    nearest_words,
+    text_notes,
+    words_told,
+)
 from attnscope.viewmodels.view_state import Highlight, ViewState, sides_of
 from attnscope.widgets.actions import writes
 from attnscope.widgets.form_parts import row
@@ -498,17 +504,22 @@ class TextBar(Dressed):
         target = traced.target if traced else None
         is_fixed = is_recorded(self._session.model)
         typed = self._session.texts.typed
-        self._source.notes.setText(READ_ONLY if is_fixed else text_notes(source, typed))
+        model = self._session.model
+        words = ((), ()) if model is None or is_fixed else model.words
+        self._source.notes.setText(
+            READ_ONLY if is_fixed else text_notes(source, typed, n_words=len(words[0]))
+        )
         lost = text_notes(replace(source, n_unknown=source.n_strange, n_copyable=0), typed)
         self._source.notes.set_role("warning" if lost and not is_fixed else "hint")
         unsure = unsure_text(traced.comparison) if traced else ""
-        of_target = [text_notes(target) if target else "", unsure]
+        of_target = [text_notes(target, n_words=len(words[1])) if target else "", unsure]
         self._target.notes.setText(" ".join(filter(None, of_target)))
         lost = text_notes(replace(target, n_unknown=target.n_strange, n_copyable=0)) if target else ""
         self._target.notes.set_role("warning" if lost or unsure else "hint")
         self._show_past_button(source)
-        for notes in (self._source.notes, self._target.notes):
+        for notes, known in zip((self._source.notes, self._target.notes), words, strict=True):
             about = READ_ONLY_TIP if is_fixed else _NOTES_TOOLTIP
+            about += f"\n{words_told(known)}" if known else ""
             notes.setToolTip(plain_tooltip(about if notes.text() else ""))
         if unsure:
             self._target.notes.setToolTip(plain_tooltip(CERTAINTY_TIP))
