@@ -16,12 +16,16 @@ and softmax are left out; the last layer, which gives the logits, is counted for
 pass costs twice the forward pass, so a training step three times as much (Kaplan et al. 2020, section 2.1).
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 
+from attnscope.models.huggingface.network import HuggingFaceNetwork
+from attnscope.models.inputs import Inputs
 from attnscope.models.model import Model
 from attnscope.models.own import OwnNetwork
 from attnscope.nn.config import ModelConfig
@@ -68,10 +72,9 @@ def count_cost(model: Model, n_tokens: int) -> Cost:
     network = model.network
     if isinstance(network, OwnNetwork):
         return own_cost(network.config, n_tokens)
-    module = getattr(network, "module", None)
-    if not isinstance(module, nn.Module):
-        return Cost(n_tokens=n_tokens, parts=(), is_whole=False)
-    return foreign_cost(module, model, n_tokens)
+    if isinstance(network, HuggingFaceNetwork):
+        return foreign_cost(network, model, n_tokens)
+    return Cost(n_tokens=n_tokens, parts=(), is_whole=False)
 
 
 def own_cost(config: ModelConfig, n_tokens: int) -> Cost:
@@ -206,26 +209,107 @@ def _slots_cost(config: ModelConfig, n_heads: int, n_key_rows: int, n_tokens: in
     return 2 * read + 2 * slots * (of_points + n_heads * SCORES[config.score].n_products(config.head_width))
 
 
-def foreign_cost(module: nn.Module, model: Model, n_tokens: int) -> Cost:
-    """The cost of a model of another library, from the matrices its modules hold and its sites.
+def foreign_cost(network: HuggingFaceNetwork, model: Model, n_tokens: int) -> Cost:
+    """The cost of a model of the library, from its sites and from what its matrices multiply in a short pass.
 
-    Every matrix is taken to be used once for each token, which is what the known architectures do.
+    Shared layers count as often as they run, experts with those that read a token, and what reads one row of
+    a text (a pooler, a label) once. The maps of every site count whole. No pass is made over a recording:
+    there each matrix counts once for each token.
     """
-    matrices = sum(_matrix_numbers(part) for part in module.modules())
-    d_head = _d_head(getattr(module, "config", None))
+    found = _Products(network.module)
+    if model.info.reads == "recording":
+        found.a_token = sum(_n_numbers(part) for part in network.module.modules() if _is_matrix(part))
+    else:
+        case, n_read = _example(network, model)
+        with found.watching(n_read):
+            network.say_all(case)
+    d_head = _d_head(network.module.config)
     n_heads = sum(site.n_heads for site in model.sites)
-    parts = [("matrices", 2 * n_tokens * matrices)]
+    parts = [("matrices", round(2 * (n_tokens * found.a_token + found.once)))]
     if d_head is not None:
         parts.append(("attention", 4 * n_tokens * n_tokens * n_heads * d_head))
-    return Cost(n_tokens=n_tokens, parts=tuple(parts), is_whole=d_head is not None)
+    return Cost(n_tokens=n_tokens, parts=tuple(parts), is_whole=d_head is not None and found.is_whole)
 
 
-def _matrix_numbers(part: nn.Module) -> int:
-    """Numbers of a module that is one matrix applied to every token."""
-    if isinstance(part, nn.Linear) or type(part).__name__ == "Conv1D":
-        weight = part.weight
-        return int(weight.numel())  # type: ignore[operator]
-    return 0
+def _example(network: HuggingFaceNetwork, model: Model) -> tuple[Inputs | Tensor, int]:
+    """Something short that a network reads, with its number of tokens; both texts are equally long."""
+    size = model.info.picture_px
+    if size is not None:
+        n_channels = getattr(network.module.config, "num_channels", 3)
+        return torch.zeros(1, n_channels, *size), model.info.max_tokens
+    inputs = network.encode("a b c d e f g h")
+    is_double = network.form == "encoder-decoder"
+    return (replace(inputs, target=inputs.source) if is_double else inputs), len(inputs.source)
+
+
+_CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
+
+
+class _Products:
+    """Multiplications of a module with its matrices, in one pass.
+
+    `a_token` of them are made for each token, `once` for the whole text.
+    """
+
+    def __init__(self, module: nn.Module) -> None:
+        self.a_token = self.once = 0.0
+        self.is_whole = True
+        self._module, self._n_read, self._n_filled = module, 0, 0
+
+    @contextmanager
+    def watching(self, n_read: int) -> Iterator[None]:
+        """Count what a pass over so many tokens multiplies."""
+        self._n_read = self._n_filled = n_read
+        hooks = [
+            part.register_forward_hook(self._count, with_kwargs=True)
+            for part in self._module.modules()
+            if _is_matrix(part) or _are_experts(part) or isinstance(part, nn.Embedding)
+        ]
+        try:
+            yield
+        finally:
+            for hook in hooks:
+                hook.remove()
+
+    def _count(self, part: nn.Module, given: tuple[Any, ...], named: Mapping[str, Any], out: Any) -> None:
+        tensors = [one for one in (*given, *named.values()) if isinstance(one, Tensor)]
+        if isinstance(part, nn.Embedding):
+            if part is self._module.get_input_embeddings():
+                self._n_filled = max(self._n_read, tensors[0].shape[-1])  # a text may be filled up
+        elif _are_experts(part):
+            chosen = [one for one in tensors if one.dtype == torch.int64]
+            stacks = [one for one in part.parameters(recurse=False) if one.ndim == 3]
+            self._add(sum(one[0].numel() for one in stacks), chosen[0].numel() if chosen else 0)
+            self.is_whole &= bool(chosen)
+        elif isinstance(part, _CONVOLUTIONS):
+            self._add(_n_numbers(part), out.numel() // part.out_channels)
+        else:
+            self._add(_n_numbers(part), tensors[0].numel() // tensors[0].shape[-1])
+
+    def _add(self, n_numbers: int, n_rows: int) -> None:
+        if n_rows == 1 < self._n_read:
+            self.once += n_numbers
+        else:
+            self.a_token += n_numbers * (1 if n_rows == self._n_read else n_rows / self._n_filled)
+
+
+def _is_matrix(part: nn.Module) -> bool:
+    """Whether a module multiplies every row that it reads with its own numbers."""
+    names = ("Linear", "Conv1D", "Router", "Gate")
+    is_named = type(part).__name__.endswith(names) and _n_numbers(part) > 0
+    return isinstance(part, (nn.Linear, *_CONVOLUTIONS)) or is_named
+
+
+def _are_experts(part: nn.Module) -> bool:
+    """Whether a module holds the matrices of experts, one below the other, and reads which a token chose."""
+    return "Experts" in type(part).__name__ and any(one.ndim == 3 for one in part.parameters(recurse=False))
+
+
+def _n_numbers(part: nn.Module) -> int:
+    """Numbers of the matrix of a module, of whatever shape in a convolution."""
+    weight = getattr(part, "weight", None)
+    is_matrix = isinstance(weight, Tensor) and (weight.ndim == 2 or isinstance(part, _CONVOLUTIONS))
+    return int(weight.numel()) if is_matrix and isinstance(weight, Tensor) else 0
 
 
 def _d_head(config: Any) -> int | None:
