@@ -251,7 +251,7 @@ class _Products:
     `a_token` of them are made for each token, `once` for the whole text.
     """
 
-    def __init__(self, module: nn.Module) -> None:
+    def __init__(self, module: Any) -> None:
         self.a_token = self.once = 0.0
         self.is_whole = True
         self._module, self._n_read, self._n_filled = module, 0, 0

@@ -144,3 +144,28 @@ def test_that_a_refusal_names_the_true_reason(build, reason: str, tmp_path: Path
     folder = folder_of(build, tmp_path / "model")
     with pytest.raises(LoadError, match=reason):
         load(folder, "cpu")
+
+
+def _xlm(**choices):
+    config = hf.XLMConfig(
+        vocab_size=120, emb_dim=16, n_layers=2, n_heads=2, max_position_embeddings=64, **choices
+    )
+    return hf.XLMWithLMHeadModel(config), bert_tokenizer()
+
+
+def test_that_xlm_fills_gaps_and_tells_the_next_token_where_it_was_made_to(tmp_path: Path) -> None:
+    model = load(folder_of(_xlm, tmp_path / "gaps"), "cpu")
+    assert (model.info.form, model.network.output_kind) == ("encoder", "masked-token")
+    assert model.predict("the good book").predictions
+    model = load(folder_of(lambda: _xlm(causal=True), tmp_path / "next"), "cpu")
+    assert (model.info.form, model.network.output_kind) == ("decoder", "next-token")
+    assert model.generate("the good", max_tokens=3)  # its assertions refuse to read on from a cache
+
+
+def test_that_two_models_in_one_folder_are_not_said_to_be_unknown(tmp_path: Path) -> None:
+    part = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
+    half = hf.BertConfig(vocab_size=120, **part)
+    both = hf.EncoderDecoderConfig.from_encoder_decoder_configs(half, half)
+    folder = save_folder(tmp_path / "m", hf.EncoderDecoderModel(both), bert_tokenizer())
+    with pytest.raises(LoadError, match="put together of two"):
+        load(folder, "cpu")

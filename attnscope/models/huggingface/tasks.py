@@ -61,6 +61,7 @@ _KINDS: Mapping[TaskName, OutputKind] = {
 }
 _PICTURE_AND_TEXT = ("MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES", "MODEL_FOR_MULTIMODAL_LM_MAPPING_NAMES")
 _ONLY_HEARS = "reads audio but, unlike Whisper, does not transcribe it token by token"
+_NOT_ALONE = "is a part of another model, or is put together of two, and has no plain class in the library"
 _NO_HEAD = "It has no output head: its attention can be viewed, but it predicts nothing."
 
 
@@ -112,10 +113,12 @@ def choose_task(lists: Any, config: CheckedConfig) -> ModelTask:
         return ModelTask(name="image", class_name=name, form="encoder", note=note, part="vision_config")
     bases = _names(lists, _BASE, kind)
     if not bases:
-        raise _unknown(config)
+        is_known = kind in getattr(lists, "CONFIG_MAPPING_NAMES", {})
+        raise _not_offered(config, _NOT_ALONE) if is_known else _unknown(config)
     for name in config.architectures:
+        can_fill = name in _names(lists, _MASKED, kind)
         for task, which in _LISTS:
-            if name in _names(lists, which, kind) and _fits(task, config):
+            if name in _names(lists, which, kind) and _fits(task, config, can_fill=can_fill):
                 return ModelTask(name=task, class_name=name, form=_form(task, lists, config))
     is_pretrained = any(name in _names(lists, _PRETRAINING, kind) for name in config.architectures)
     masked = _names(lists, _MASKED, kind)
@@ -149,8 +152,13 @@ def _headless(lists: Any, config: CheckedConfig, base: str) -> ModelTask:
     return ModelTask(name="headless", class_name=base, form=_form("headless", lists, config), note=note)
 
 
-def _fits(task: TaskName, config: CheckedConfig) -> bool:
-    """Whether a class of one list is meant: some classes stand in several."""
+def _fits(task: TaskName, config: CheckedConfig, *, can_fill: bool) -> bool:
+    """Whether a class of one list is meant: some classes stand in several.
+
+    `can_fill`: it stands in that of masked models too, as XLM's, which looks ahead unless `causal`.
+    """
+    if task == "causal" and can_fill:
+        return bool(config.values.get("causal"))
     return task != "translation" or bool(config.values.get("is_encoder_decoder", True))
 
 
