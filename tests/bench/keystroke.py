@@ -108,9 +108,9 @@ def is_written(program: Program) -> bool:
 
 def text_of(program: Program, n_tokens: int) -> str:
     """A text of at least `n_tokens` tokens, or as many as the model takes."""
-    text = ""
-    for word in (WORDS * 10).split():
-        text = f"{text} {word}".strip()
+    words, text = (WORDS * 10).split(), ""
+    for n in range(N_TOKENS // 5, len(words)):
+        text = " ".join(words[:n])
         program.session.texts.set_text(text)
         wait_until(program, lambda: is_settled(program), "a trace")
         traced = program.session.traced

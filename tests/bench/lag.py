@@ -12,7 +12,7 @@ from attnscope.errors import UserError
 from bench.report import Measurement, percentile, worst_of
 from bench.window import open_program, turn_loop
 
-DURATION_S = 5.0
+DURATION_S = 4.0
 INTERVAL_MS = 5
 TARGET_MS = 16.0
 RECIPE = """

@@ -25,7 +25,7 @@ from bench.child import command_of
 from bench.report import Doing, Measurement, NotRun, Row, Rows, median_of, percentile
 from bench.training_loops import BATCH, N_TOKENS, TEXT
 
-N_ROUNDS, N_STEPS, WITHIN_S = 12, 8, 45.0
+N_ROUNDS, N_STEPS, WITHIN_S = 12, 8, 25.0
 """Turns of each loop after a first one that warms up, steps of a turn, and when no turn begins any more that
 is not needed.
 """

@@ -17,7 +17,7 @@ from bench.resident import UNTOLD, resident_bytes
 from bench.window import is_settled, open_program, turn_loop, wait_until
 
 WINDOW_TARGET_MB, LEAK_TARGET_MB = 250.0, 40.0
-N_ACTIONS, N_FIRST = 450, 150
+N_ACTIONS, N_FIRST = 300, 100
 """What the first actions make lazily may stay; the target is for what comes after them."""
 _SEED = 20_261_121
 _TEXTS = ("the white cat sleeps", "a small dog sees the black birds", "we", "cats")
