@@ -112,7 +112,7 @@ if TYPE_CHECKING:
     from attnscope.records.interventions import MakeMean as MakeMean
     from attnscope.records.interventions import MakeUniform as MakeUniform
     from attnscope.records.interventions import RemoveEdge as RemoveEdge
-    from attnscope.records.masks import UseMask as UseMask
+    from attnscope.records.interventions import UseMask as UseMask
     from attnscope.records.outputs import WriteSettings as WriteSettings
     from attnscope.records.sites import Gates as Gates
     from attnscope.records.sites import GateTable as GateTable
@@ -189,7 +189,7 @@ _HOMES = {
     "RemoveEdge": "attnscope.records.interventions",
     "Site": "attnscope.records.sites",
     "Trace": "attnscope.trace.trace",
-    "UseMask": "attnscope.records.masks",
+    "UseMask": "attnscope.records.interventions",
     "WriteSettings": "attnscope.records.outputs",
     "ask": "attnscope.asking",
     "curves_figure": "attnscope.drawing",

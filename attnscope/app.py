@@ -27,8 +27,8 @@ from attnscope.files import replace_file
 from attnscope.labs.findings import kept_findings
 from attnscope.outside import read_outside
 from attnscope.records.messages import Failed, HeadsShown, ModelLoaded, Ready, ShowHeads, Traced
+from attnscope.records.models import ShelfReply
 from attnscope.records.requests import Reply, Request
-from attnscope.records.shelf import ShelfReply
 from attnscope.records.tiles import RefineGrids, TileReply
 from attnscope.settings import SETTINGS_NAME, Settings, StartOptions, write_settings
 from attnscope.viewmodels.session.file import ENDING as SESSION_ENDING

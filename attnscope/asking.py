@@ -14,8 +14,7 @@ from attnscope.figures.views.answer import AnswerFigure
 from attnscope.models.model import Changes, GateSetting, Model
 from attnscope.options import spelled_out
 from attnscope.questions import question_named
-from attnscope.records.asking import Answer, NumberTable
-from attnscope.records.charts import CellMap, Chart
+from attnscope.records.charts import Answer, CellMap, Chart, NumberTable
 from attnscope.records.interventions import as_interventions
 from attnscope.records.sites import Gates, HeadName, gates_named, head_named
 

@@ -27,8 +27,8 @@ from attnscope.models import Model
 from attnscope.models.model import GateSetting
 from attnscope.models.recording.opening import open_named
 from attnscope.options import spelled_out
+from attnscope.records.causes import DEFAULT_THRESHOLD
 from attnscope.records.charts import Chart
-from attnscope.records.influence import DEFAULT_THRESHOLD
 from attnscope.records.sites import HeadName, Stack, head_named
 from attnscope.trace import Trace
 from attnscope.training import read_run

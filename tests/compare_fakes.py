@@ -6,7 +6,7 @@ import numpy as np
 from session_samples import Desk, head_map, traced
 from told import names_told
 
-from attnscope.records.compare import CompareTraces, DifferenceGrid, TracesCompared
+from attnscope.records.maps import CompareTraces, DifferenceGrid, TracesCompared
 from attnscope.records.messages import HeadsShown, Request, ShowHeads, Traced, TraceText
 from attnscope.records.models import ModelInfo
 from attnscope.records.sites import HeadRef

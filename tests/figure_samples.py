@@ -10,11 +10,9 @@ from attnscope.figures.spec import Caption, FigureSpec
 from attnscope.figures.views import VIEWS
 from attnscope.figures.views.inside import InsidePart
 from attnscope.figures.views.picture import PicturePart
-from attnscope.records.asking import NumberTable
-from attnscope.records.charts import CellMap, Chart, Series
-from attnscope.records.maps import HeadMap, SiteGrid
+from attnscope.records.charts import CellMap, Chart, NumberTable, Series
+from attnscope.records.maps import HeadMap, PositionCheck, PositionTable, SiteGrid
 from attnscope.records.pictures import Picture
-from attnscope.records.positions import PositionCheck, PositionTable
 from attnscope.records.sites import HeadRef, Site
 from attnscope.records.tokens import Token
 from attnscope.viewmodels.compare.difference import ComparedMaps, compare_maps

@@ -4,7 +4,7 @@ import dataclasses
 
 import numpy as np
 
-from attnscope.records.inside import HeadInside
+from attnscope.records.maps import HeadInside
 from attnscope.records.sites import HeadRef
 from attnscope.records.tokens import Token
 

@@ -4,8 +4,7 @@ import math
 
 import torch
 
-from attnscope.nn.masks import MaskRule, RemovedCells
-from attnscope.nn.patterns import Intervals
+from attnscope.nn.masks import Intervals, MaskRule, RemovedCells
 from attnscope.nn.scores import RelativeBias, ScoreRule, SlopeBias, add_sinks, scores
 from attnscope.trace.check import SiteProof
 from attnscope.trace.record import SiteRecord

@@ -9,7 +9,7 @@ import numpy as np
 
 from attnscope.fields import number, one_of, switch
 from attnscope.questions.question import Question
-from attnscope.records.asking import Answer, NumberTable
+from attnscope.records.charts import Answer, NumberTable
 from attnscope.records.charts import CellMap, Chart, Series
 
 

@@ -23,8 +23,8 @@ from attnscope.models.inputs import Inputs
 from attnscope.models.model import Model
 from attnscope.models.outputs import finite
 from attnscope.nn.attention import Probe
+from attnscope.text.corpora import first_pieces, tagged_example
 from attnscope.text.examples import Example
-from attnscope.text.labelled import first_pieces, tagged_example
 
 Sample = str | tuple[str, str] | Example | AlignedPair
 """A text, a pair of source and target, the same with gold links, or an example of a task."""

@@ -61,7 +61,7 @@ from attnscope.models.pruning.huggingface import foreign_sites
 from attnscope.nn.edits import Call
 from attnscope.nn.long_work import stop_if_unwanted
 from attnscope.nn.masks import MaskRule
-from attnscope.records.findings import Findings
+from attnscope.records.findings import AlignmentTable, Findings, SyntaxTable
 from attnscope.records.measures import (
     MEASURE_NAMES,
     N_TELLING,
@@ -71,7 +71,6 @@ from attnscope.records.measures import (
     SpecialTokens,
 )
 from attnscope.records.sites import Site, SiteKey, Stack
-from attnscope.records.word_tables import AlignmentTable, SyntaxTable
 from attnscope.schemes.measures import MEASURES
 
 

@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 from attnscope.analysis.rollout import StreamLevel, trace_levels
 from attnscope.errors import UserError
 from attnscope.nn.long_work import stop_if_unwanted
-from attnscope.records.influence import DEFAULT_THRESHOLD, AttentionGraph, GraphEdge, GraphNode
+from attnscope.records.causes import DEFAULT_THRESHOLD, AttentionGraph, GraphEdge, GraphNode
 from attnscope.records.sites import Stack
 from attnscope.trace.trace import Trace
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from attnscope.counting import plural, there_are
 from attnscope.errors import LoadError
 from attnscope.paths import resources_folder
-from attnscope.records.word_tables import GoldFiles
+from attnscope.records.findings import GoldFiles
 from attnscope.text.corpora import read_lines, read_pair_columns
 
 Link = tuple[int, int]

@@ -18,7 +18,7 @@ gradients.
 
 Learning which heads to keep: hard concrete gates under an L0 penalty, the model's weights fixed.
 
-The gates z of each head and text and their distribution are those of `nn/hard_concrete.py`, with one number
+The gates z of each head and text and their distribution are those of `nn/spans.py`, with one number
 log_alpha learned for each head. What is minimised is E[L] + λ · Σ_h P(z_h ≠ 0) (Voita et al. 2019,
 section 6.1). There the weights are trained on along with the gates; here they stay as they are, so that
 the gates speak about the model that was opened.
@@ -36,7 +36,7 @@ from attnscope.analysis.bootstrap import RatioBootstrap
 from attnscope.analysis.model_adapter import Subject, TensorGates, TokenBatch, subject_of
 from attnscope.errors import UserError, of_wrong_kind
 from attnscope.models.model import Model
-from attnscope.nn.hard_concrete import START_LOG_ALPHA, open_probability, sample_gates, settled_gates
+from attnscope.nn.spans import START_LOG_ALPHA, open_probability, sample_gates, settled_gates
 from attnscope.records.importance import HeadScore, Importance, LearnedGates, PartsDone, Ranking
 from attnscope.records.sites import NO_GATES, Gates, HeadRef, SiteKey, require_heads
 

@@ -22,13 +22,12 @@ from torch import Tensor
 
 from attnscope.errors import UserError
 from attnscope.nn.scores import ALL, ScoreRule
-from attnscope.records.inside import MAX_SHOWN, N_STRONGEST, HeadInside, Numbers
+from attnscope.records.maps import MAX_SHOWN, N_STRONGEST, HeadInside, Numbers
 from attnscope.records.sites import HeadRef, check_heads
 from attnscope.records.tokens import Token
 from attnscope.schemes.scores import Comparison
-from attnscope.trace.record import SiteRecord
+from attnscope.trace.record import SiteRecord, site_weights
 from attnscope.trace.trace import Trace
-from attnscope.trace.weights import site_weights
 
 _BLOCK_KEYS = 16_384
 

@@ -24,7 +24,7 @@ from attnscope.nn.attention import Probe
 from attnscope.nn.block import Block
 from attnscope.nn.gating import QuietProbe as QuietProbe
 from attnscope.nn.gating import TensorGates as TensorGates
-from attnscope.nn.inducing import InducedAttention
+from attnscope.nn.layers import InducedAttention
 from attnscope.nn.own_module import OwnModule
 from attnscope.nn.recurrent import Recurrent
 from attnscope.nn.transformer import Transformer

@@ -17,8 +17,7 @@ from attnscope.models.huggingface.anatomy import Anatomy, anatomy_of, is_norm, i
 from attnscope.models.huggingface.head_rows import head_products, matrix_of
 from attnscope.models.huggingface.network import HuggingFaceNetwork
 from attnscope.models.places import CallPlace
-from attnscope.nn.block import Block
-from attnscope.nn.experts import Experts
+from attnscope.nn.block import Block, Experts
 from attnscope.nn.layers import CrossAttention, FeedForward, SelfAttention
 from attnscope.records.sites import HeadRef, SiteKey, Stack
 from attnscope.schemes.mixers import MIXERS

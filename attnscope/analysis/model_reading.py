@@ -48,9 +48,9 @@ from attnscope.models.passes import evaluating_tokens, hidden_stream
 from attnscope.nn.block import Block
 from attnscope.nn.computing import exact
 from attnscope.nn.embedding_and_head import CopyingHead
-from attnscope.nn.hard_concrete import open_probability
 from attnscope.nn.recurrent import Recurrent
-from attnscope.nn.scoring import OffsetScoring, RampScoring
+from attnscope.nn.scores import OffsetScoring, RampScoring
+from attnscope.nn.spans import open_probability
 from attnscope.nn.transformer import Transformer
 from attnscope.questions import (
     Attended,
@@ -71,14 +71,13 @@ from attnscope.questions import (
     Units,
 )
 from attnscope.questions.question import AUTO, Numbers
-from attnscope.records.asking import Answer
+from attnscope.records.charts import Answer
 from attnscope.records.interventions import Interventions
 from attnscope.records.models import Form, ModelInfo, needs_model
 from attnscope.records.sites import STACKS, Gates, HeadRef, SiteKey, Stack, check_heads
 from attnscope.records.tokens import Token, Tokens
 from attnscope.schemes.masks import MASKS
-from attnscope.trace.record import GateProbe, SiteRecord, TraceProbe
-from attnscope.trace.weights import site_weights
+from attnscope.trace.record import GateProbe, SiteRecord, TraceProbe, site_weights
 
 _N_BEST = 8
 SpanSite = TypeVar("SpanSite", RampScoring, OffsetScoring)

@@ -44,10 +44,9 @@ from attnscope.models.model import Model
 from attnscope.nn.config import ModelConfig, count_parameters
 from attnscope.nn.edits import Call
 from attnscope.nn.gating import QuietProbe
-from attnscope.nn.scores import scores
-from attnscope.nn.scoring import Scoring
+from attnscope.nn.scores import Scoring, scores
 from attnscope.nn.transformer import Transformer, build_transformer
-from attnscope.records.positions import PositionCheck, PositionTable
+from attnscope.records.maps import PositionCheck, PositionTable
 from attnscope.records.sites import SiteKey
 from attnscope.schemes.positions import POSITIONS, PositionScheme
 from attnscope.schemes.positions.rotary import rotary_note, rotated

@@ -33,7 +33,7 @@ from attnscope.nn.long_work import stop_if_unwanted
 from attnscope.records.experiments import ProbeLayer, WordPiece
 from attnscope.records.intervals import Share
 from attnscope.records.tokens import Token
-from attnscope.text.labelled import TaggedText, first_pieces
+from attnscope.text.corpora import TaggedText, first_pieces
 
 MOST_STEPS, STEPS_A_PIECE = 300, 10
 _FLAT = 1e-4

@@ -25,8 +25,8 @@ from attnscope.nn.computing import exact
 from attnscope.records.importance import PartsDone
 from attnscope.records.redundancy import HeadPairs
 from attnscope.records.sites import HeadRef, Stack
+from attnscope.trace.record import weights_to_sum
 from attnscope.trace.trace import Trace
-from attnscope.trace.weights import weights_to_sum
 
 _BLOCK_CELLS = 4_000_000
 

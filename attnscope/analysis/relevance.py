@@ -42,7 +42,7 @@ from attnscope.models.model import Model
 from attnscope.models.outputs import best_ids
 from attnscope.nn.computing import exact
 from attnscope.nn.edits import Edits
-from attnscope.records.influence import InfluenceMap
+from attnscope.records.causes import InfluenceMap
 from attnscope.records.interventions import Interventions
 from attnscope.records.sites import NO_GATES, Gates, Site, SiteKey, require_heads
 from attnscope.records.tokens import Token

@@ -33,9 +33,9 @@ from attnscope.analysis.corpus_texts import Text, show_texts
 from attnscope.counting import plural
 from attnscope.models.model import Model
 from attnscope.nn.long_work import stop_if_unwanted
+from attnscope.records.findings import SYNTACTIC_MARGIN, AlignmentTable, SyntaxTable
 from attnscope.records.measures import Estimate, HeadCard, HeadTable, Role, RoleName
 from attnscope.records.sites import HeadRef, Site
-from attnscope.records.word_tables import SYNTACTIC_MARGIN, AlignmentTable, SyntaxTable
 
 OFFSET, STANDS_OUT = 0.50, 0.20
 POSITIONAL, INDUCTION, DUPLICATE, SINK, RARE, BROAD = 0.90, 0.40, 0.40, 0.50, 0.50, 0.90

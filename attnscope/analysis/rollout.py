@@ -23,11 +23,11 @@ from torch import Tensor
 
 from attnscope.errors import UserError
 from attnscope.nn.computing import exact
-from attnscope.records.influence import InfluenceMap
+from attnscope.records.causes import InfluenceMap
 from attnscope.records.sites import Site, Stack, require_heads
 from attnscope.records.tokens import Token
+from attnscope.trace.record import weights_to_sum
 from attnscope.trace.trace import Trace
-from attnscope.trace.weights import weights_to_sum
 
 _BLOCK_CELLS = 8_000_000
 

@@ -31,9 +31,9 @@ from attnscope.analysis.words import WordProbe, find_spans, stack_maps, word_map
 from attnscope.conllu import Tree
 from attnscope.errors import UserError
 from attnscope.models.model import Model
+from attnscope.records.findings import Direction, Manner, SyntaxTable
 from attnscope.records.measures import N_TELLING, CorpusProgress
 from attnscope.records.sites import Site, Stack
-from attnscope.records.word_tables import Direction, Manner, SyntaxTable
 
 MIN_ARCS = 20
 """Relations with fewer arcs in the corpus are left out."""

@@ -42,13 +42,13 @@ from attnscope.analysis.words import Span, WordMaps, WordProbe, find_spans, stac
 from attnscope.errors import UserError
 from attnscope.models.model import Model
 from attnscope.models.own import OwnNetwork
+from attnscope.records.findings import AlignmentRows, AlignmentTable, GoldCell, GoldPair
 from attnscope.records.measures import CorpusProgress
 from attnscope.records.sites import Site
-from attnscope.records.word_tables import AlignmentRows, AlignmentTable, GoldCell, GoldPair
 from attnscope.text.examples import Example
 from attnscope.text.grammar import read_sentence
+from attnscope.trace.record import weights_to_sum
 from attnscope.trace.trace import Trace
-from attnscope.trace.weights import weights_to_sum
 
 _GRAMMAR = "english-french"
 

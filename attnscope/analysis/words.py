@@ -22,7 +22,7 @@ from attnscope.nn.edits import Call
 from attnscope.nn.scores import log_weights
 from attnscope.records.sites import SiteKey, Stack
 from attnscope.records.tokens import Token
-from attnscope.trace.weights import finite_weights
+from attnscope.trace.record import finite_weights
 
 Span = tuple[int, int]
 """First character and the one after the last."""

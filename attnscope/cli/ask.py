@@ -16,7 +16,7 @@ from attnscope.questions import QUESTIONS, Question, question_named
 
 if TYPE_CHECKING:
     from attnscope.asking import Asked
-    from attnscope.records.asking import Answer, NumberTable
+    from attnscope.records.charts import Answer, NumberTable
 
 _MOST_WIDE, _MOST_WIDE_LAST = 24, 90
 

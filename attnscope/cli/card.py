@@ -22,11 +22,11 @@ from attnscope.models.checkpoint import write_model_folder
 from attnscope.models.model import Model
 from attnscope.models.writing.translating import translate_texts
 from attnscope.nn.config import ModelConfig, count_parameters
+from attnscope.records.findings import AlignmentTable
 from attnscope.records.intervals import interval_said, with_interval
 from attnscope.records.measures import HeadTable, order_heads
 from attnscope.records.outputs import WriteSettings
 from attnscope.records.runs import Evaluated, loss_unit
-from attnscope.records.word_tables import AlignmentTable
 from attnscope.text.examples import Example
 from attnscope.text.tasks import make_task
 from attnscope.training.data import held_out_pairs

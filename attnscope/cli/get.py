@@ -10,7 +10,7 @@ from attnscope.counting import bytes_text
 from attnscope.errors import UserError, meant
 from attnscope.hub.fetching import ask_hub, fetch_now
 from attnscope.hub.shelf import find_row, folder_here, full_name, shelf_entries, shelf_rows
-from attnscope.records.shelf import FetchStep, ModelOffer, ShelfRow, progress_words, size_words, typed_name
+from attnscope.records.models import FetchStep, ModelOffer, ShelfRow, progress_words, size_words, typed_name
 
 _TOLD_EVERY_S, _TOLD_EVERY_PART = 0.2, 0.1
 _STATES = {"package": "installed", "cache": "on this computer", "partial": "begun", "away": ""}

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from attnscope.models import Model
+    from attnscope.records.causes import InfluenceMap
     from attnscope.records.importance import PartsDone
-    from attnscope.records.influence import InfluenceMap
     from attnscope.records.sites import Gates
 
 FollowedBy = Literal["rollout", "flow", "relevance"]
@@ -104,7 +104,7 @@ def _follow(model: "Model", arguments: argparse.Namespace, target: str | None) -
     from attnscope.analysis.answers import telling_position
     from attnscope.analysis.flow import check_position
     from attnscope.analysis.reading import predicting_tokens
-    from attnscope.records.influence import InfluenceMap
+    from attnscope.records.causes import InfluenceMap
 
     gates = parse_gates(arguments.gate, model.sites)
     n_tokens = len(predicting_tokens(model.encode(arguments.text, target)))

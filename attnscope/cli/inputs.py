@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from attnscope.models import Model
     from attnscope.records.charts import Chart
     from attnscope.records.importance import PartsDone
-    from attnscope.records.interventions import Interventions
-    from attnscope.records.masks import Cells, UseMask
+    from attnscope.records.interventions import Cells, Interventions, UseMask
     from attnscope.records.tokens import Token, Tokens
     from attnscope.trace import Trace
 
@@ -63,7 +62,7 @@ def mask_changes(
         return ()
     if path is not None and rows is not None:
         raise UserError("There are two masks.", expected="one", action="Give --mask or --mask-rows.")
-    from attnscope.records.masks import mask_of, maskable_stack
+    from attnscope.records.interventions import mask_of, maskable_stack
 
     stack = maskable_stack(model.sites)
     if stack is None:
@@ -82,7 +81,7 @@ def mask_changes(
 
 
 def _cells_of_file(arguments: argparse.Namespace, tokens: "tuple[Token, ...]") -> "Cells":
-    from attnscope.records.masks import cells_from_edges, edges_from_text, read_edge_list
+    from attnscope.records.interventions import cells_from_edges, edges_from_text, read_edge_list
 
     return cells_from_edges(
         edges_from_text(read_edge_list(arguments.mask), tokens),
@@ -93,7 +92,7 @@ def _cells_of_file(arguments: argparse.Namespace, tokens: "tuple[Token, ...]") -
 
 
 def _cells_of_rows(rows: str) -> "Cells":
-    from attnscope.records.masks import cells_from_rows
+    from attnscope.records.interventions import cells_from_rows
 
     try:
         return cells_from_rows([row.strip() for row in rows.split(";")])
@@ -106,7 +105,7 @@ def _cells_of_rows(rows: str) -> "Cells":
 
 
 def _tell_blind(mask: "UseMask", pieces: list[str]) -> None:
-    from attnscope.records.masks import blind_rows
+    from attnscope.records.interventions import blind_rows
 
     blind = blind_rows(mask.cells, is_causal=mask.stack == "decoder")
     if blind:
@@ -120,7 +119,7 @@ def _tell_blind(mask: "UseMask", pieces: list[str]) -> None:
 
 def _tell_ahead(mask: "UseMask") -> None:
     """Edges to later tokens do nothing where causality stays."""
-    from attnscope.records.masks import n_ahead
+    from attnscope.records.interventions import n_ahead
 
     n = n_ahead(mask.cells) if mask.stack == "decoder" else 0
     if n:
@@ -457,7 +456,7 @@ def add_sample_arguments(parser: argparse.ArgumentParser) -> None:
 
 def read_linked(arguments: argparse.Namespace) -> "list[AlignedPair]":
     from attnscope.analysis.gold_links import read_gold_files
-    from attnscope.records.word_tables import GoldFiles
+    from attnscope.records.findings import GoldFiles
 
     files = GoldFiles(
         pairs=str(arguments.corpus), links=str(arguments.links), counts_from=arguments.links_from

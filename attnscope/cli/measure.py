@@ -21,10 +21,9 @@ from attnscope.cli.inputs import (
 from attnscope.cli.terminal import say, say_error, say_json
 from attnscope.errors import UserError
 from attnscope.files import replace_file
-from attnscope.records.findings import COLUMNS
+from attnscope.records.findings import ALIGNMENT_NUMBERS, COLUMNS
 from attnscope.records.intervals import with_interval
 from attnscope.records.sites import Stack
-from attnscope.records.word_tables import ALIGNMENT_NUMBERS
 from attnscope.schemes.measures import ESTIMATED, MEASURES
 from attnscope.viewmodels.session.head_measures import MEASURES as TEXT_KINDS
 
@@ -33,10 +32,9 @@ if TYPE_CHECKING:
     from attnscope.conllu import Tree
     from attnscope.models import Model
     from attnscope.models.inputs import Inputs
-    from attnscope.records.findings import Findings
+    from attnscope.records.findings import AlignmentTable, Findings, SyntaxTable
     from attnscope.records.maps import HeadMeasures
     from attnscope.records.measures import CorpusProgress, HeadCard, HeadTable
-    from attnscope.records.word_tables import AlignmentTable, SyntaxTable
 
 _SHOWN = tuple(
     sorted((name for name in MEASURES if MEASURES[name].terminal), key=lambda name: MEASURES[name].terminal)

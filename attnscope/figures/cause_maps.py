@@ -6,9 +6,8 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from attnscope.records.causes import Attribution, Contribution, PatchMap
+from attnscope.records.causes import Attribution, Contribution, Method, PatchMap
 from attnscope.records.charts import CellMap
-from attnscope.records.influence import Method
 from attnscope.records.pictures import Picture
 from attnscope.records.sites import Stack
 from attnscope.records.tokens import Token

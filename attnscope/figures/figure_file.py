@@ -26,11 +26,11 @@ from attnscope.figures.spec import BASE_PT, FigureOrigin, FigureRequest, FigureS
 from attnscope.figures.style import MapStyle
 from attnscope.figures.views import VIEWS
 from attnscope.figures.views.panels import ALSO, PanelsFigure
+from attnscope.records.findings import GoldCell
 from attnscope.records.interventions import HEAD_FORMS, HEAD_ROWS, Interventions
 from attnscope.records.maps import HeadMap, SelfCheck
 from attnscope.records.models import SOURCE
 from attnscope.records.sites import NO_GATES, Gates, HeadRef, Stack
-from attnscope.records.word_tables import GoldCell
 from attnscope.strict_json import as_object, json_text, parse_object, read_json
 
 ENDING = ENDINGS["figure"]

@@ -23,8 +23,8 @@ from attnscope.figures.raster import scale_peaks
 from attnscope.figures.shown_maps import common_peak, lettered_maps, shown_maps
 from attnscope.figures.spec import FigureSpec
 from attnscope.figures.token_axis import axis_names
+from attnscope.records.findings import GoldCell
 from attnscope.records.maps import HeadMap
-from attnscope.records.word_tables import GoldCell
 
 # The style and the script of the standalone page: constants, so that their hashes name just these.
 

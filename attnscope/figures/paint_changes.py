@@ -12,7 +12,7 @@ from attnscope.figures.paint_difference import delta_codes
 from attnscope.figures.paint_grid import GridMarks, paint_off
 from attnscope.figures.raster import ImageCache, code_colours, image_from_words
 from attnscope.figures.style import SMALL_PX, font, text_width, type_px, value_text
-from attnscope.records.compare import DifferenceGrid, pooled_difference
+from attnscope.records.maps import DifferenceGrid, pooled_difference
 from attnscope.records.sites import HeadRef
 
 STRIPE_PX = 5.0

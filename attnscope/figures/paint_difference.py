@@ -35,7 +35,7 @@ from attnscope.figures.style import (
     value_px,
 )
 from attnscope.figures.token_axis import PAD_PX, AxisLabels, axis_names, paint_columns, paint_rows
-from attnscope.records.compare import NOWHERE, ONLY_A, ONLY_B, Which, pooled_difference
+from attnscope.records.maps import NOWHERE, ONLY_A, ONLY_B, Which, pooled_difference
 from attnscope.records.tokens import Token
 from attnscope.viewmodels.compare.difference import ComparedMaps
 

@@ -10,7 +10,7 @@ from PySide6.QtGui import QColor, QPainter, QPen, QPolygonF
 
 from attnscope.figures.map_layout import MapLayout
 from attnscope.figures.paint_tiles import TileLayout, part_rect
-from attnscope.records.word_tables import GoldCell
+from attnscope.records.findings import GoldCell
 from attnscope.viewmodels.maps.map_window import MapWindow
 
 _DARK, _BRIGHT = QColor("#10131a"), QColor("#ffffff")

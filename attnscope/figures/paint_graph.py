@@ -11,7 +11,7 @@ from attnscope.figures.colours import Palette
 from attnscope.figures.plain import isolated, plain_piece
 from attnscope.figures.style import SMALL_PX, font, text_width, type_px, wrapped
 from attnscope.figures.token_axis import LINE_PX, label_font, label_width
-from attnscope.records.influence import AttentionGraph
+from attnscope.records.causes import AttentionGraph
 from attnscope.records.tokens import Token
 
 ROW_PX, MOST_ROW_PX, HEAD_PX = 22.0, 34.0, 20.0

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnscope.figures.spec import FigureSpec, FigureT
+from attnscope.records.findings import GoldCell
 from attnscope.records.maps import HeadMap
 from attnscope.records.tokens import Token
-from attnscope.records.word_tables import GoldCell
 
 
 def map_key(head_map: HeadMap) -> tuple[object, ...]:

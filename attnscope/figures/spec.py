@@ -14,12 +14,11 @@ from attnscope.codec import At, Once
 from attnscope.errors import UserError
 from attnscope.figures.colours import Palette
 from attnscope.figures.style import MapStyle
+from attnscope.records.findings import GoldCell
 from attnscope.records.interventions import Interventions
-from attnscope.records.maps import HeadMap
+from attnscope.records.maps import HeadMap, PositionCheck, PositionTable
 from attnscope.records.models import Source
-from attnscope.records.positions import PositionCheck, PositionTable
 from attnscope.records.sites import NO_GATES, Gates, HeadRef, Stack
-from attnscope.records.word_tables import GoldCell
 from attnscope.viewmodels.maps.aspect import PLAIN, Aspect
 
 if TYPE_CHECKING:

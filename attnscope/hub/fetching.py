@@ -45,7 +45,7 @@ from attnscope.hub.shelf import (
     part_paths,
     repository_folder,
 )
-from attnscope.records.shelf import DOWNLOAD_PREFIX, FetchStep, HubFile, ModelOffer
+from attnscope.records.models import DOWNLOAD_PREFIX, FetchStep, HubFile, ModelOffer
 from attnscope.strict_json import parse_object
 
 TIMEOUT_S = 10.0

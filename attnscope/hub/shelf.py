@@ -16,7 +16,7 @@ from attnscope.files import sha256_of
 from attnscope.hub.library import hub_cache
 from attnscope.outside import read_outside
 from attnscope.paths import resources_folder
-from attnscope.records.shelf import HubFile, ShelfEntry, ShelfRow, unlisted
+from attnscope.records.models import HubFile, ShelfEntry, ShelfRow, unlisted
 from attnscope.strict_json import as_object, read_json
 from attnscope.strict_toml import parse_toml, read_toml_text
 

@@ -28,8 +28,7 @@ from attnscope.models.huggingface.network import HuggingFaceNetwork
 from attnscope.models.inputs import Inputs
 from attnscope.models.model import Model
 from attnscope.models.own import OwnNetwork
-from attnscope.nn.config import ModelConfig
-from attnscope.nn.recurrent_size import recurrent_matrices
+from attnscope.nn.config import ModelConfig, recurrent_matrices
 from attnscope.nn.self_masks import build_self_mask
 from attnscope.schemes.mixers import MIXERS
 from attnscope.schemes.positions import POSITIONS

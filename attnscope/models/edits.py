@@ -12,8 +12,8 @@ from attnscope.records.interventions import (
     MakeMean,
     MakeUniform,
     RemoveEdge,
+    UseMask,
 )
-from attnscope.records.masks import UseMask
 from attnscope.records.sites import HeadRef, Site, SiteKey, check_heads
 from attnscope.trace.record import SiteRecord
 

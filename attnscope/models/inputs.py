@@ -13,7 +13,7 @@ import torch
 
 from attnscope.counting import plural
 from attnscope.errors import LoadError, UserError, of_wrong_kind
-from attnscope.nn.patterns import Pattern
+from attnscope.nn.masks import Pattern
 from attnscope.nn.pooling import sentence_reach
 from attnscope.records.models import Form
 from attnscope.records.tokens import Token, Tokens

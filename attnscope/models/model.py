@@ -19,7 +19,7 @@ from attnscope.models.own import OwnNetwork, OwnPass
 from attnscope.models.spans import written_text
 from attnscope.models.writing.written import SoFar, Written, check_writes, write_text
 from attnscope.nn.edits import Edits
-from attnscope.nn.patterns import Pattern
+from attnscope.nn.masks import Pattern
 from attnscope.records.interventions import CopyPattern, Intervention, Interventions, as_interventions
 from attnscope.records.models import ModelInfo, needs_model
 from attnscope.records.outputs import Comparison, Output, WriteSettings

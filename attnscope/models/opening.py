@@ -18,7 +18,7 @@ from attnscope.models.weights import WEIGHTS
 from attnscope.nn.config import ModelConfig
 from attnscope.outside import unreadable
 from attnscope.paths import gone_demo, resources_folder
-from attnscope.records.shelf import DOWNLOAD_PREFIX
+from attnscope.records.models import DOWNLOAD_PREFIX
 from attnscope.trace.store import is_trace_file
 from attnscope.trace.tensor_file import SAFE, refuse_foreign, require_regular_file
 

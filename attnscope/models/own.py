@@ -36,7 +36,7 @@ from attnscope.records.outputs import NOT_MEANT, OutputKind
 from attnscope.records.pictures import Picture
 from attnscope.records.sites import Gates, HeadRef, Site
 from attnscope.records.tokens import Token, Tokens
-from attnscope.text.labelled import labelled_positions, may_be_meant
+from attnscope.text.corpora import labelled_positions, may_be_meant
 from attnscope.text.samples import samples_for
 from attnscope.text.tasks import known_words, written_words
 from attnscope.text.tokenizer import Tokenizer

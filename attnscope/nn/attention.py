@@ -33,8 +33,7 @@ from torch import Tensor
 from attnscope.nn.dropping import attend_dropping, drop, is_quick_on
 from attnscope.nn.edits import Call, Edits, apply_edits
 from attnscope.nn.long_work import stop_if_unwanted
-from attnscope.nn.masks import MaskRule
-from attnscope.nn.patterns import Sparse
+from attnscope.nn.masks import MaskRule, Sparse
 from attnscope.nn.scores import ScoreRule, add_sinks, scores
 from attnscope.records.sites import SiteKey
 

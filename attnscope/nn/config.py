@@ -2,9 +2,15 @@
 
 Nothing here allocates: a configuration from a stranger's file is judged before any tensor exists.
 Must not import torch.
+
+Of a recurrent model:
+
+    symbol   meaning                                                  value
+    gates    matrices of a cell: one a gate, and the new state's      RNN 1, GRU 3, LSTM 4
+    cell     gates · (d · n_in + d · d), and two biases a gate        numbers
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Annotated, Any, Literal, Self, get_type_hints
 
@@ -13,7 +19,6 @@ from attnscope.counting import bytes_text
 from attnscope.errors import RecipeError
 from attnscope.nn.config_checks import ID_LISTS, KEYS, check_together, check_types, unknown_key
 from attnscope.nn.kept_heads import HeadLayout, KeptHeads, build_layout, kept_from_mapping, site_name
-from attnscope.nn.recurrent_size import recurrent_parts
 from attnscope.records.models import Form
 from attnscope.records.sites import SiteKey, Stack
 from attnscope.schemes.masks import MASKS
@@ -83,7 +88,7 @@ class ModelConfig:
     attention there is no site. `kernel_width` is how many tokens its convolution reads.
 
     With `n_experts` the feed-forward part of each layer is as many, and a token is sent to
-    `experts_per_token` of them (`nn/experts.py`). An expert takes at most `capacity_factor` times its even
+    `experts_per_token` of them (`nn/block.py`). An expert takes at most `capacity_factor` times its even
     share of a text's tokens, 0 for any number; the balance loss counts `balance_weight` times in training.
 
     With `n_labels` the model tells a label of the whole text and no pieces, or with the pooling none a label
@@ -93,7 +98,7 @@ class ModelConfig:
     poolings. `reads_pair` lets it match two texts (`nn/pooling.py`); with two segments it reads two as one.
     `n_projected` is the number of slots that stand for the encoder's keys and values, 0 for none: with the
     `slot_kind` projected they are mixtures of tokens (`nn/layers.py`), with inducing learned points that
-    have attended to the tokens (`nn/inducing.py`); with latents the encoder's layers are of Perceiver's
+    have attended to the tokens (`nn/layers.py`); with latents the encoder's layers are of Perceiver's
     learned latents, which read the tokens. With `n_numbers` a token is a given vector of so
     many numbers, which stays as it is and is projected to d_model, and no learned embedding. With a
     `patch_size` these vectors are patches, so many pixels a side, of a picture of `picture_height` ×
@@ -509,3 +514,83 @@ def _count_head(config: ModelConfig, norm: int) -> int:
 
 def _count_linear(n_in: int, n_out: int, bias: bool) -> int:
     return n_in * n_out + (n_out if bias else 0)
+
+
+N_GATES = {"rnn": 1, "gru": 3, "lstm": 4}
+
+
+def recurrent_parts(config: "ModelConfig") -> Iterator[tuple[str, int]]:
+    """Every part with its number of learned numbers; a part may have none."""
+    d, bias = config.d_model, config.bias
+    yield "token embedding", config.vocab_size * d
+    yield "encoder", sum(matrices + biases for matrices, biases in _encoder_cells(config))
+    yield "decoder", sum(matrices + biases for matrices, biases in _decoder_cells(config))
+    n_first = _n_states(config) * config.decoder_layers * d
+    yield "first states", d * n_first + (n_first if bias else 0)
+    if config.has_attention:
+        yield "attention", _attention(config) + (_attention_biases(config) if bias else 0)
+        yield "predicted position", _centre(config)
+    elif config.feeds_context:
+        yield "source vector", d * d + (d if bias else 0)
+    yield "readout", _readout(config)
+    transform = d * d + (d if bias else 0) if config.transform_head else 0
+    norm = NORMS[config.norm].n_learned(d, has_bias=bias)
+    weight = 0 if config.tie_embeddings else config.vocab_size * d
+    head = transform + (norm if config.transform_head else 0) + weight
+    yield "head", head + (config.vocab_size if config.output_bias else 0)
+
+
+def recurrent_matrices(config: "ModelConfig") -> tuple[int, int]:
+    """Numbers of the matrices through which each source token goes, and each target token."""
+    d, layout = config.d_model, config.layout("cross", 0)
+    if not config.has_attention:
+        cells = sum(matrices for matrices, _ in _encoder_cells(config))
+        return cells, sum(matrices for matrices, _ in _decoder_cells(config)) + _readout(config)
+    n, k = layout.n_heads * config.head_width, layout.n_kv_heads * config.head_width
+    score = layout.n_heads * SCORES[config.score].n_products(config.head_width)
+    source = sum(matrices for matrices, _ in _encoder_cells(config)) + 2 * k * d
+    target = sum(matrices for matrices, _ in _decoder_cells(config)) + _readout(config)
+    return source, target + 2 * n * d + score + _centre(config)
+
+
+def _encoder_cells(config: "ModelConfig") -> Iterator[tuple[int, int]]:
+    """Numbers of the matrices and biases of each layer, both directions together."""
+    for _ in range(config.encoder_layers):
+        matrices, biases = _cell(config, config.d_model, config.d_model // 2)
+        yield 2 * matrices, 2 * biases
+
+
+def _decoder_cells(config: "ModelConfig") -> Iterator[tuple[int, int]]:
+    for layer in range(config.decoder_layers):
+        yield _cell(config, config.d_model * (2 if config.feeds_context and not layer else 1), config.d_model)
+
+
+def _cell(config: "ModelConfig", n_in: int, width: int) -> tuple[int, int]:
+    n_rows = N_GATES[config.body] * width
+    return n_rows * (n_in + width), 2 * n_rows if config.bias else 0
+
+
+def _attention(config: "ModelConfig") -> int:
+    layout, d_head = config.layout("cross", 0), config.head_width
+    matrices = (2 * layout.n_heads + 2 * layout.n_kv_heads) * d_head * config.d_model
+    return matrices + layout.n_heads * SCORES[config.score].n_learned(d_head)
+
+
+def _attention_biases(config: "ModelConfig") -> int:
+    layout = config.layout("cross", 0)
+    return (layout.n_heads + 2 * layout.n_kv_heads) * config.head_width + config.d_model
+
+
+def _centre(config: "ModelConfig") -> int:
+    """What predicts the place of each head."""
+    if not config.local_reach:
+        return 0
+    return config.layout("cross", 0).n_heads * (config.head_width * config.d_model + config.head_width)
+
+
+def _readout(config: "ModelConfig") -> int:
+    return config.d_model**2 * (2 if config.feeds_context else 1)
+
+
+def _n_states(config: "ModelConfig") -> int:
+    return 2 if config.body == "lstm" else 1

@@ -21,9 +21,7 @@ from torch import Tensor
 
 from attnscope.counting import plural
 from attnscope.errors import UserError
-from attnscope.nn.centred import CentredWindow
-from attnscope.nn.masks import MaskRule, RemovedCells
-from attnscope.nn.patterns import Dense, Edges, Intervals
+from attnscope.nn.masks import CentredWindow, Dense, Edges, Intervals, MaskRule, RemovedCells
 from attnscope.nn.scores import BIASES, Bias, ScoreRule, add_sinks, scores
 
 

@@ -35,7 +35,7 @@ from torch import Generator, Tensor, nn
 from attnscope.nn.cache import KeyValueCache
 from attnscope.nn.layers import BlockShape
 from attnscope.nn.masks import MaskRule
-from attnscope.nn.scoring import Rotary, apply_rotary
+from attnscope.nn.scores import Rotary, apply_rotary
 from attnscope.schemes.mixers.retention import CHUNK
 
 _FIRST_DECAY = 5

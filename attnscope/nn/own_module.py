@@ -19,7 +19,7 @@ from attnscope.nn.attention import Probe
 from attnscope.nn.cache import KeyValueCache
 from attnscope.nn.config import ModelConfig
 from attnscope.nn.embedding_and_head import Head, LabelHead
-from attnscope.nn.patterns import Pattern
+from attnscope.nn.masks import Pattern
 from attnscope.nn.pooling import Matching, OfSecond, Summary
 from attnscope.records.sites import KeyKind, Site, Stack
 

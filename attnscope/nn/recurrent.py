@@ -32,16 +32,24 @@ from torch import Tensor, nn
 from attnscope.errors import UserError
 from attnscope.nn.attention import Probe
 from attnscope.nn.cache import KeyValueCache
-from attnscope.nn.centred import Centre, CentredBias, CentredWindow, join_rows
 from attnscope.nn.config import Body, ModelConfig
 from attnscope.nn.dropping import drop
 from attnscope.nn.edits import Call, CopiedPattern, Edits, check_cells, check_size
 from attnscope.nn.embedding_and_head import Head, unfilled_embedding
 from attnscope.nn.layers import CrossAttention, NoHeads, block_shape, make_attention
-from attnscope.nn.masks import MaskRule, RemovedCells, build_rule
+from attnscope.nn.masks import (
+    Centre,
+    CentredBias,
+    CentredWindow,
+    Dense,
+    MaskRule,
+    Pattern,
+    RemovedCells,
+    build_rule,
+    join_rows,
+)
 from attnscope.nn.own_module import OwnModule
-from attnscope.nn.padded_cells import read_padded
-from attnscope.nn.patterns import Dense, Pattern
+from attnscope.nn.pooling import read_padded
 from attnscope.nn.scores import Bias, ScoreRule
 from attnscope.records.sites import SiteKey
 

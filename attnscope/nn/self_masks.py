@@ -1,6 +1,6 @@
 """The masks of self-attention that a configuration names, made into rules for calls of any size.
 
-What a query sees under each of them stands in `schemes/masks`, how random blocks are drawn in `patterns.py`.
+What a query sees under each of them stands in `schemes/masks`, how random blocks are drawn in `masks.py`.
 A decoder's rule is causal besides, but for the prefix. Nothing here is of the size of a map.
 
 Segment recurrence: each layer reads its own segment and remembers tokens before it (Dai et al. 2019).
@@ -24,8 +24,15 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from attnscope.nn.config import ModelConfig
-from attnscope.nn.masks import MaskRule, build_rule
-from attnscope.nn.patterns import Intervals, Pattern, Sparse, draw_earlier_links, draw_links
+from attnscope.nn.masks import (
+    Intervals,
+    MaskRule,
+    Pattern,
+    Sparse,
+    build_rule,
+    draw_earlier_links,
+    draw_links,
+)
 from attnscope.nn.scores import Bias, RelativeBias
 from attnscope.schemes.masks import MASKS
 

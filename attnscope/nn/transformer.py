@@ -24,14 +24,11 @@ from attnscope.nn.config import ModelConfig
 from attnscope.nn.copying import as_read, copied_pieces, ids_of, with_ids
 from attnscope.nn.dropping import drop
 from attnscope.nn.embedding_and_head import Embedding, as_vectors, make_head, n_memory_ids, unfilled_embedding
-from attnscope.nn.inducing import Latents
-from attnscope.nn.layers import DistanceBias, Norm, block_shape
-from attnscope.nn.masks import build_rule
+from attnscope.nn.layers import DistanceBias, Latents, Norm, block_shape
+from attnscope.nn.masks import Pattern, build_rule
 from attnscope.nn.own_module import OwnModule
-from attnscope.nn.patterns import Pattern
 from attnscope.nn.pooling import Matching, make_summary
-from attnscope.nn.scores import Bias, SlopeBias
-from attnscope.nn.scoring import Rotary
+from attnscope.nn.scores import Bias, Rotary, SlopeBias
 from attnscope.nn.self_masks import SelfMask, build_self_mask
 from attnscope.nn.weights import fill_weights
 from attnscope.schemes.masks import MASKS

@@ -20,14 +20,21 @@ import torch
 from torch import Generator, Tensor, nn
 
 from attnscope.nn.block import Block
-from attnscope.nn.centred import Centre
 from attnscope.nn.config import GATED, ModelConfig
 from attnscope.nn.embedding_and_head import Head
-from attnscope.nn.inducing import InducedAttention
-from attnscope.nn.layers import CrossAttention, DistanceBias, NoHeads, Norm, Projection, SelfAttention
+from attnscope.nn.layers import (
+    CrossAttention,
+    DistanceBias,
+    InducedAttention,
+    NoHeads,
+    Norm,
+    Projection,
+    SelfAttention,
+)
+from attnscope.nn.masks import Centre
 from attnscope.nn.mixing import Convolution, Recurrence
 from attnscope.nn.pooling import AttentionPool
-from attnscope.nn.scoring import Scoring
+from attnscope.nn.scores import Scoring
 
 
 @torch.no_grad()

@@ -10,8 +10,7 @@ import numpy as np
 
 from attnscope.counting import plural
 from attnscope.questions.question import Copied, NoOptions, Question, Reading
-from attnscope.records.asking import Answer, Cell, NumberTable
-from attnscope.records.charts import CellMap, Chart, Series
+from attnscope.records.charts import Answer, Cell, CellMap, Chart, NumberTable, Series
 
 _MOST_NAMED = 6
 

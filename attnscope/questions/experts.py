@@ -16,8 +16,7 @@ import numpy as np
 from attnscope.counting import format_number, plural, share_words
 from attnscope.fields import number
 from attnscope.questions.question import Numbers, Question, Reading, Routing, stack_option
-from attnscope.records.asking import Answer, Cell, NumberTable
-from attnscope.records.charts import CellMap, Chart, Series
+from attnscope.records.charts import Answer, Cell, CellMap, Chart, NumberTable, Series
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

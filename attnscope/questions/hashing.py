@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 from attnscope.counting import plural, share_words
 from attnscope.fields import number, redraw
 from attnscope.questions.question import Attended, Numbers, Question, Reading
-from attnscope.records.asking import Answer, Cell, NumberTable
-from attnscope.records.charts import CellMap, Chart, Series
+from attnscope.records.charts import Answer, Cell, CellMap, Chart, NumberTable, Series
 
 _ROUNDS = (1, 2, 4, 8, 16)
 

@@ -18,8 +18,7 @@ import numpy as np
 from attnscope.counting import format_number, plural, share_words
 from attnscope.fields import number
 from attnscope.questions.question import Mixing, Numbers, Question, Reading
-from attnscope.records.asking import Answer, Cell, NumberTable
-from attnscope.records.charts import CellMap, Chart, Series
+from attnscope.records.charts import Answer, Cell, CellMap, Chart, NumberTable, Series
 
 _MOST = 0.9
 _SUM = "o_i = Σ w_ij·v_j"

@@ -24,8 +24,7 @@ from attnscope.errors import UserError
 from attnscope.fields import number
 from attnscope.questions.question import Numbers, PartPath, Passage, Question, Reading, Said, stack_option
 from attnscope.questions.residual_stream import cosine
-from attnscope.records.asking import Answer, Cell, NumberTable
-from attnscope.records.charts import Chart, Series
+from attnscope.records.charts import Answer, Cell, Chart, NumberTable, Series
 
 _N_FIRST = 4
 _NOTES = {

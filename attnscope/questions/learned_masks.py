@@ -9,8 +9,7 @@ import numpy as np
 
 from attnscope.counting import plural
 from attnscope.questions.question import NoOptions, Numbers, OpenOffsets, Question, Reading
-from attnscope.records.asking import Answer, Cell, NumberTable
-from attnscope.records.charts import CellMap, Chart, Series
+from attnscope.records.charts import Answer, Cell, CellMap, Chart, NumberTable, Series
 
 _MOST_NAMED = 12
 

@@ -15,8 +15,7 @@ from attnscope.errors import UserError
 from attnscope.fields import number
 from attnscope.questions.question import Question, Reading
 from attnscope.questions.surprise import surprises
-from attnscope.records.asking import Answer, Cell, NumberTable
-from attnscope.records.charts import Chart, Series
+from attnscope.records.charts import Answer, Cell, Chart, NumberTable, Series
 from attnscope.records.tokens import Token
 
 

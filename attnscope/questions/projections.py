@@ -8,8 +8,7 @@ import numpy as np
 from attnscope.counting import format_number
 from attnscope.fields import number
 from attnscope.questions.question import Numbers, Question, Reading
-from attnscope.records.asking import Answer, Cell, NumberTable
-from attnscope.records.charts import CellMap, Chart, Series
+from attnscope.records.charts import Answer, Cell, CellMap, Chart, NumberTable, Series
 from attnscope.records.tokens import Token
 
 _NAMES = {"q": "Queries x·W_Q", "k": "Keys x·W_K", "v": "Values x·W_V"}

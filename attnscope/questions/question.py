@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnscope.fields import one_of
-from attnscope.records.asking import Answer
+from attnscope.records.charts import Answer
 from attnscope.records.models import ModelInfo
 from attnscope.records.sites import HeadRef, SiteKey, Stack
 from attnscope.records.tokens import Token

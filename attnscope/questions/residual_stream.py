@@ -8,8 +8,7 @@ import numpy as np
 from attnscope.counting import fixed, format_number
 from attnscope.fields import number
 from attnscope.questions.question import Numbers, Question, Reading, Streams, stack_option
-from attnscope.records.asking import Answer, Cell, NumberTable
-from attnscope.records.charts import CellMap, Chart, Series
+from attnscope.records.charts import Answer, Cell, CellMap, Chart, NumberTable, Series
 
 _WIDE = 30.0
 """Norms that lie further apart than this are drawn on a logarithmic axis."""

@@ -16,8 +16,7 @@ from attnscope.counting import plural, share_words
 from attnscope.errors import UserError
 from attnscope.fields import number
 from attnscope.questions.question import Numbers, Question, Reading, Recalled
-from attnscope.records.asking import Answer, Cell, NumberTable
-from attnscope.records.charts import CellMap, Chart, Series
+from attnscope.records.charts import Answer, Cell, CellMap, Chart, NumberTable, Series
 from attnscope.records.sites import SiteKey
 
 

@@ -10,8 +10,7 @@ import numpy as np
 
 from attnscope.counting import format_number, plural, share_words
 from attnscope.questions.question import NoOptions, Numbers, Question, Reading, Spans
-from attnscope.records.asking import Answer, Cell, NumberTable
-from attnscope.records.charts import CellMap, Chart, Series
+from attnscope.records.charts import Answer, Cell, CellMap, Chart, NumberTable, Series
 
 
 class LearnedSpans(Question):

@@ -8,8 +8,7 @@ from numpy.typing import NDArray
 from attnscope.counting import fixed, format_number, plural
 from attnscope.fields import number, one_of
 from attnscope.questions.question import Numbers, Question, Reading
-from attnscope.records.asking import Answer, Cell, NumberTable
-from attnscope.records.charts import Chart, Series
+from attnscope.records.charts import Answer, Cell, Chart, NumberTable, Series
 from attnscope.records.tokens import Token
 
 _BLOCK_CELLS = 4_000_000

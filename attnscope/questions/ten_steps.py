@@ -20,8 +20,7 @@ import numpy as np
 from attnscope.counting import format_number, share_words
 from attnscope.fields import number
 from attnscope.questions.question import Decoded, Numbers, Question, Reading
-from attnscope.records.asking import Answer, NumberTable
-from attnscope.records.charts import CellMap, Chart, Series
+from attnscope.records.charts import Answer, CellMap, Chart, NumberTable, Series
 
 _N_SHOWN = 3
 _N_DIMENSIONS = 16

@@ -1,14 +1,258 @@
-"""Changes of single heads that go beyond a gate: what they are, in words and as JSON."""
+"""Changes made by hand: of single heads, beyond a gate, in words and as JSON; masks that a person has drawn,
+which say which tokens see which in one stack, and the edge lists that hold them.
+"""
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter
+from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from attnscope.codec import Codec, Through
+from attnscope.counting import plural
 from attnscope.errors import UserError
-from attnscope.records.masks import UseMask, cells_from_rows, mask_of, rows_as_text
-from attnscope.records.sites import Gates, HeadRef, Site, head_named
+from attnscope.outside import read_outside_text
+from attnscope.records.sites import STACKS, Gates, HeadRef, Site, Stack, head_named
+from attnscope.records.tokens import Token
+
+Cells = NDArray[np.bool_]
+MAX_MASK_TOKENS = 512
+"""Larger masks cannot be drawn; `Model.trace(pattern=)` takes rules of any size."""
+DRAWN = "drawn by hand"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UseMask:
+    """A stack's self-attention reads its tokens under this mask instead of its own.
+
+    `bits` are the cells of its `n_tokens` rows one after another, eight to a byte; `name` says where they
+    come from.
+    """
+
+    stack: Stack
+    n_tokens: int
+    bits: bytes
+    name: str = DRAWN
+
+    def __post_init__(self) -> None:
+        if self.stack not in STACKS or not 1 <= self.n_tokens <= MAX_MASK_TOKENS:
+            raise ValueError(f"no mask of {self.n_tokens} tokens for {str(self.stack)[:20]}")
+        if len(self.bits) != -(-(self.n_tokens**2) // 8):
+            raise ValueError(f"{len(self.bits)} bytes are not a mask of {self.n_tokens} tokens")
+
+    @property
+    def head(self) -> HeadRef:
+        """The first head of the stack: where lists of changes file the mask, which is of every head."""
+        return HeadRef(stack=self.stack, layer=0, head=0)
+
+    @property
+    def cells(self) -> Cells:
+        """Which query sees which key, bool [n_tokens, n_tokens], read-only."""
+        n = self.n_tokens
+        flat = np.unpackbits(np.frombuffer(self.bits, np.uint8), count=n * n)
+        cells = flat.reshape(n, n).astype(np.bool_)
+        cells.flags.writeable = False
+        return cells
+
+    @property
+    def n_allowed(self) -> int:
+        """How many cells are allowed."""
+        return int(self.cells.sum())
+
+    @property
+    def is_causal(self) -> bool:
+        """Whether the stack allows no later token, whatever the cells say."""
+        return self.stack == "decoder"
+
+    @property
+    def seen_sentence(self) -> str:
+        """How many cells are allowed, of those that the stack can allow at all."""
+        n, cells = self.n_tokens, self.cells
+        if not self.is_causal:
+            return f"{self.n_allowed:,} of {n * n:,} cells"
+        return f"{int(np.tril(cells).sum()):,} of {n * (n + 1) // 2:,} cells"
+
+    @property
+    def sentence(self) -> str:
+        """What it does, for people."""
+        return f"{self.stack} mask {self.name}: {self.seen_sentence}"
+
+
+def mask_of(cells: Cells, stack: Stack, name: str = DRAWN) -> UseMask:
+    """The mask of a square of cells; raises UserError for a size that cannot be drawn."""
+    n_queries, n_keys = cells.shape
+    if n_queries != n_keys or not 1 <= n_keys <= MAX_MASK_TOKENS:
+        raise UserError(
+            f"A mask of {n_queries:,} queries and {n_keys:,} keys cannot be drawn.",
+            expected=f"as many queries as keys, at most {MAX_MASK_TOKENS}",
+            action="Use a shorter text.",
+        )
+    return UseMask(stack=stack, n_tokens=n_keys, bits=np.packbits(cells.ravel()).tobytes(), name=name)
+
+
+def blind_rows(cells: Cells, *, is_causal: bool) -> tuple[int, ...]:
+    """The queries that see no key, with what causality forbids taken out."""
+    seen = np.tril(cells) if is_causal else cells
+    return tuple(int(row) for row in np.flatnonzero(~seen.any(axis=1)))
+
+
+def n_ahead(cells: Cells) -> int:
+    """How many cells allow a key that stands after its query."""
+    return int(np.triu(cells, 1).sum())
+
+
+def rows_as_text(cells: Cells) -> tuple[str, ...]:
+    """Each row as the keys it allows: `0-3 5`; an empty text for none."""
+    return tuple(_runs(np.flatnonzero(row)) for row in cells)
+
+
+def cells_from_rows(rows: Sequence[str]) -> Cells:
+    """The inverse of `rows_as_text`; raises ValueError naming the row that is not understood."""
+    n = len(rows)
+    if not 1 <= n <= MAX_MASK_TOKENS:
+        raise ValueError(f"a mask of {n} rows, not of 1 to {MAX_MASK_TOKENS}")
+    cells = np.zeros((n, n), np.bool_)
+    for i, row in enumerate(rows):
+        for run in row.split():
+            first, _, last = run.partition("-")
+            if not (first.isdecimal() and (last or first).isdecimal()):
+                raise ValueError(f"row {i} has {run[:20]!r}, which is not a key")
+            start, stop = int(first), int(last or first)
+            if not start <= stop < n:
+                raise ValueError(f"row {i} has the keys {run[:20]}, but there are {n}")
+            cells[i, start : stop + 1] = True
+    return cells
+
+
+def cells_from_edges(
+    edges: Iterable[tuple[int, int]], n_tokens: int, *, is_symmetric: bool = False, has_loops: bool = True
+) -> Cells:
+    """Cells that allow the listed (query, key) and nothing else; with `has_loops` each token sees itself."""
+    cells = np.eye(n_tokens, dtype=np.bool_) if has_loops else np.zeros((n_tokens, n_tokens), np.bool_)
+    for query, key in edges:
+        cells[query, key] = True
+        if is_symmetric:
+            cells[key, query] = True
+    return cells
+
+
+def _runs(keys: NDArray[np.int64]) -> str:
+    if not len(keys):
+        return ""
+    parts = np.split(keys, np.flatnonzero(np.diff(keys) != 1) + 1)
+    return " ".join(str(p[0]) if len(p) == 1 else f"{p[0]}-{p[-1]}" for p in parts)
+
+
+def maskable_stack(sites: Sequence[Site]) -> Stack | None:
+    """The stack that a drawn mask is for: the self-attention over the text; None where there is none.
+
+    In a model that reads one text and writes another it is the encoder.
+    """
+    keys = {site.stack: site.keys for site in sites}
+    if "encoder" in keys:
+        return "encoder" if keys["encoder"] == "tokens" else None
+    return "decoder" if "decoder" in keys and "cross" not in keys else None
+
+
+Edge = tuple[int, int]
+Ends = tuple[tuple[int, ...], tuple[int, ...]]
+MAX_CHARACTERS = 2_000_000
+MAX_SHOWN = 20_000
+"""Characters of a list from a file that can be edited in the window."""
+_MAX_TOLD = 4
+_FIELD = re.compile(r'"([^"]*)"|([^\s,;"]+)')
+_ARROWS = re.compile(r"\s*(?:->|→|=>)\s*")
+
+
+def edges_from_text(text: str, tokens: Sequence[Token]) -> tuple[Edge, ...]:
+    """The edges of a list, each once, in its order; raises UserError naming each wrong line."""
+    if len(text) > MAX_CHARACTERS:
+        raise UserError(
+            f"The edge list has {len(text):,} characters.",
+            expected=f"at most {MAX_CHARACTERS:,}",
+            action="Give a mask for one text only.",
+        )
+    named = _named_places(tokens)
+    edges: dict[Edge, None] = {}
+    seen: set[Ends] = set()
+    faults: list[str] = []
+    for number, line in enumerate(text.splitlines(), start=1):
+        line = line.lstrip("\ufeff").strip()
+        if not line or line.startswith("#"):
+            continue
+        found = _ends_of(line, named, len(tokens))
+        if isinstance(found, str):
+            faults.append(f"line {number}: {found}")
+        elif found not in seen:
+            seen.add(found)
+            edges |= dict.fromkeys((query, key) for query in found[0] for key in found[1])
+    if faults:
+        raise _refused(faults, len(tokens))
+    return tuple(edges)
+
+
+def _ends_of(line: str, named: dict[str, tuple[int, ...]], n_tokens: int) -> Ends | str:
+    """The queries and the keys of one line, or what is wrong with it."""
+    fields = [
+        (quoted if quoted else plain, bool(quoted))
+        for quoted, plain in _FIELD.findall(_ARROWS.sub(" ", line))
+    ]
+    if len(fields) != 2:
+        entries = plural(len(fields), "entry", "entries")
+        return f"“{line[:40]}” has {entries} instead of a query and a key"
+    ends: list[tuple[int, ...]] = []
+    for field, is_quoted in fields:
+        if not is_quoted and re.fullmatch(r"\d{1,9}", field, re.ASCII):
+            if int(field) >= n_tokens:
+                return f"there is no token {field}"
+            ends.append((int(field),))
+            continue
+        places = named.get(field) or named.get(field.casefold())
+        if places is None:
+            return f"no token reads “{field[:40]}”"
+        ends.append(places)
+    return ends[0], ends[1]
+
+
+def _named_places(tokens: Sequence[Token]) -> dict[str, tuple[int, ...]]:
+    """The places of every piece and every word, as written and in small letters."""
+    words: list[list[int]] = []
+    for place, token in enumerate(tokens):
+        if words and token.joins_previous:
+            words[-1].append(place)
+        else:
+            words.append([place])
+    named: dict[str, tuple[int, ...]] = {}
+
+    def add(name: str, places: Sequence[int]) -> None:
+        for key in {name, name.casefold()}:
+            named[key] = tuple(sorted({*named.get(key, ()), *places}))
+
+    for word in words:
+        add("".join(tokens[place].piece for place in word), word)
+        for place in word if len(word) > 1 else ():
+            add(tokens[place].piece, (place,))
+    return named
+
+
+def _refused(faults: list[str], n_tokens: int) -> UserError:
+    more = f"; and {len(faults) - _MAX_TOLD} more" if len(faults) > _MAX_TOLD else ""
+    return UserError(
+        f"The edge list is not understood: {'; '.join(faults[:_MAX_TOLD])}{more}.",
+        expected=f"a query and a key in each line: numbers from 0 to {n_tokens - 1}, or texts of tokens",
+        action="Correct these lines.",
+    )
+
+
+def read_edge_list(path: Path) -> str:
+    """The text of an edge list; raises LoadError."""
+    return read_outside_text(
+        path, expected="a text file", max_bytes=4 * MAX_CHARACTERS, what=f"The edge list {path}"
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

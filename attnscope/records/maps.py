@@ -1,23 +1,56 @@
-"""Attention at display size: one head in full, all heads of a site as thumbnails, measures, checks.
+"""Attention at display size: maps and thumbnails, the inside of one head on one query, two traces side
+by side, positional encodings.
 
 | symbol  | meaning                                     | shape                  |
 |---------|---------------------------------------------|------------------------|
 | weights | softmax of the scores; NaN = not allowed    | [n_queries, n_keys]    |
 | levels  | weights as bytes; 0 = not allowed           | [n_heads, rows, cols]  |
 | peaks   | the weight that level 255 stands for        | [n_heads]              |
+
+The inside of one head on one query: every number from q and k to the head's output.
+
+| symbol   | meaning                                                             | shape        |
+|----------|---------------------------------------------------------------------|--------------|
+| q        | the query                                                           | [d]          |
+| k        | the shown keys                                                      | [n, d]       |
+| products | what each dimension adds to `dot`: q ∘ k, or vector ∘ tanh(q + k)   | [n, d]       |
+| dot      | Σ products                                                          | [n]          |
+| scaled   | scale · dot                                                         | [n]          |
+| logged   | ln(scaled), of kernel scores only                                   | [n] or None  |
+| capped   | softcap · tanh(scaled / softcap), where the model caps              | [n] or None  |
+| bias     | what is added then, where the model adds a bias                     | [n] or None  |
+| score    | what the softmax reads; −∞ where the mask forbids                   | [n]          |
+| weight   | exp(score − lse); NaN where the mask forbids                        | [n]          |
+| v        | the values of the shown keys                                        | [n, d_value] |
+| weighted | weight · v; 0 where the mask forbids                                | [n, d_value] |
+| output   | Σ weight · v over all keys, recomputed                              | [d_value]    |
+
+n shown keys of `n_keys`: all of them, or the strongest (`rest_weight` says what the others take).
+
+Two traces side by side: which token of one is which of the other, and how far their weights lie apart.
+
+| symbol  | meaning                                                    | shape                |
+|---------|------------------------------------------------------------|----------------------|
+| slot    | a place on an axis that both sides share; holds a token of one side or of both | number |
+| Δ       | weight of B − weight of A; NaN where not both allow it     | [row slots, col slots] |
+| kinds   | who allows a cell: BOTH, NEITHER, ONLY_A, ONLY_B, NOWHERE  | [row slots, col slots] |
+| levels  | 0 no number, 128 + 127 · Δ / peak otherwise                | [n_heads, rows, cols]|
 """
 
 import math
-from dataclasses import dataclass, make_dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, fields, make_dataclass
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from attnscope.records.arrays import frozen_array
-from attnscope.records.sites import HeadRef, Site
+from attnscope.records.interventions import Interventions
+from attnscope.records.requests import Reply, Request
+from attnscope.records.sites import NO_GATES, Gates, HeadRef, Site, Stack
 from attnscope.records.tokens import Token
 from attnscope.schemes.measures import ESTIMATED, TEXT_MEASURES
+from attnscope.schemes.scores import Comparison
 
 
 def within(error: float) -> str:
@@ -211,3 +244,376 @@ else:
         slots=True,
         kw_only=True,
     )
+
+
+Numbers = NDArray[np.float32]
+MAX_SHOWN = 64
+"""Texts with more keys show their strongest only."""
+N_STRONGEST = 48
+TOLERANCE = 1e-4
+
+_VECTORS = ("q", "output", "own_output")
+_PER_KEY = ("dot", "scaled", "score", "weight", "value_norms")
+_MAYBE_PER_KEY = ("logged", "capped", "bias")
+_PER_DIMENSION = ("k", "products", "v", "weighted")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeadInside:
+    """One head on one query; see the module's legend.
+
+    `keys` are the places of the shown keys in the text, ascending; the mask allows `n_allowed` of all
+    keys. `comparison` is how q and k are compared (`nn/scores.py`). `sink` is a logit that takes weight and
+    gives no value. `own_output` is what the model itself computed, before the `gate`. `output_error` is
+    max |output − own_output|, `row_sum_error` |Σ weight + sink's weight − 1|; 0 for a query that sees no key.
+    """
+
+    head: HeadRef
+    query: int
+    n_queries: int
+    query_token: Token
+    n_keys: int
+    n_allowed: int
+    keys: tuple[int, ...]
+    key_tokens: tuple[Token, ...]
+    comparison: Comparison
+    scale: float
+    lse: float
+    q: Numbers
+    k: Numbers
+    products: Numbers
+    dot: Numbers
+    scaled: Numbers
+    score: Numbers
+    weight: Numbers
+    v: Numbers
+    value_norms: Numbers
+    weighted: Numbers
+    output: Numbers
+    own_output: Numbers
+    output_error: float
+    row_sum_error: float
+    softcap: float | None = None
+    sink: float | None = None
+    gate: float = 1.0
+    logged: Numbers | None = None
+    capped: Numbers | None = None
+    bias: Numbers | None = None
+    rest_weight: float = 0.0
+
+    def __post_init__(self) -> None:
+        n = len(self.keys)
+        if len(self.key_tokens) != n:
+            raise ValueError(f"{n} keys, {len(self.key_tokens)} tokens")
+        for names, rank in ((_VECTORS, 1), (_PER_KEY, 1), (_MAYBE_PER_KEY, 1), (_PER_DIMENSION, 2)):
+            for name in names:
+                values = getattr(self, name)
+                if values is None:
+                    continue
+                array = frozen_array(values, dtype=np.float32, rank=rank, name=name)
+                if names is not _VECTORS and len(array) != n:
+                    raise ValueError(f"{name} has {len(array)} rows, expected one for each of {n} keys")
+                object.__setattr__(self, name, array)
+        if not self.q.shape == self.k.shape[1:] == self.products.shape[1:]:
+            raise ValueError(f"q is {self.q.shape}, k {self.k.shape}, the products {self.products.shape}")
+        if not self.output.shape == self.own_output.shape == self.v.shape[1:] == self.weighted.shape[1:]:
+            raise ValueError(f"the output is {self.output.shape}, v {self.v.shape}")
+
+    @property
+    def n_rest(self) -> int:
+        return self.n_keys - len(self.keys)
+
+    @property
+    def is_blind(self) -> bool:
+        """Whether the mask hides every key from the query."""
+        return self.lse == -math.inf
+
+    @property
+    def sink_weight(self) -> float:
+        """The weight that the sink takes, 0 without one."""
+        return 0.0 if self.sink is None or self.is_blind else math.exp(self.sink - self.lse)
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the recomputed output is the model's own, within the tolerance of the self-check."""
+        return bool(max(self.output_error, self.row_sum_error) <= TOLERANCE)
+
+    def is_allowed(self, row: int) -> bool:
+        """Whether the mask lets the query see the key in a row."""
+        return bool(self.score[row] > -math.inf)
+
+    def strongest(self) -> int | None:
+        """The row of the key with the largest weight; None where the mask hides all."""
+        seen = np.nan_to_num(self.weight, nan=-1.0)
+        return int(seen.argmax()) if seen.size and seen.max() >= 0 else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShowInside(Request):
+    """Look inside one head of the open model on one query of a text. Newest wins.
+
+    `target` None lets a sequence-to-sequence model write its own.
+    """
+
+    is_view = True
+    needs_model = "Looking inside a head"
+    head: HeadRef
+    query: int
+    text: str
+    target: str | None = None
+    gates: Gates = NO_GATES
+    interventions: Interventions = ()
+    past_trained: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InsideShown(Reply):
+    """The numbers a ShowInside asked for."""
+
+    inside: HeadInside
+
+
+Which = Literal["A", "B"]
+NO_TOKEN = -1
+BOTH, NEITHER, ONLY_A, ONLY_B, NOWHERE = range(5)
+"""Who allows a cell. NEITHER: a mask forbids it; NOWHERE: no side has both of its tokens."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenAlignment:
+    """Two texts on one axis: for each slot the index of A's token and of B's, NO_TOKEN for a gap.
+
+    Each token of either side stands in exactly one slot, in order, and no slot is empty.
+    """
+
+    first: tuple[int, ...]
+    second: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        if len(self.first) != len(self.second):
+            raise ValueError(f"{len(self.first)} slots of A for {len(self.second)} of B")
+        for name, side in (("A", self.first), ("B", self.second)):
+            found = [i for i in side if i != NO_TOKEN]
+            if found != list(range(len(found))):
+                raise ValueError(f"the tokens of {name} are not in order, or not once each")
+        if any(i == j == NO_TOKEN for i, j in zip(self.first, self.second, strict=True)):
+            raise ValueError("a slot holds no token")
+
+    def __len__(self) -> int:
+        return len(self.first)
+
+    def side(self, which: Which) -> tuple[int, ...]:
+        """The index of one side's token in each slot."""
+        return self.first if which == "A" else self.second
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StackAlignment:
+    """How the queries and the keys of one stack of A are aligned with those of a stack of B."""
+
+    stack: Stack
+    second_stack: Stack
+    queries: TokenAlignment
+    keys: TokenAlignment
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompareTraces(Request):
+    """Compare the newest traces of two views, head by head. Newest wins.
+
+    `first` and `second` are views with the numbers of the requests that made their traces; `answers`
+    are pairs of predictions whose outputs are compared. Thumbnails have at most `thumbnail_px` cells a side.
+    """
+
+    is_view = True
+    first: str
+    second: str
+    first_trace: int
+    second_trace: int
+    stacks: tuple[StackAlignment, ...]
+    answers: tuple[tuple[int, int], ...] = ()
+    thumbnail_px: int = 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DifferenceGrid:
+    """The heads of one site that both sides have: exact numbers, and thumbnails of Δ.
+
+    `mean_abs` is the mean of |Δ| over the cells that both sides allow, `moved` the mean over queries of
+    ½ Σ_j |Δ_ij|: the share of its weight that a query moves. Where a thumbnail pools cells,
+    it shows the Δ of the largest size. `peaks` are the largest |Δ|.
+    """
+
+    heads: tuple[HeadRef, ...]
+    n_queries: int
+    n_keys: int
+    levels: NDArray[np.uint8]
+    peaks: NDArray[np.float32]
+    mean_abs: NDArray[np.float64]
+    moved: NDArray[np.float64]
+
+    def __post_init__(self) -> None:
+        shapes = (("levels", np.uint8, 3), ("peaks", np.float32, 1))
+        for name, dtype, rank in (*shapes, ("mean_abs", np.float64, 1), ("moved", np.float64, 1)):
+            array = frozen_array(getattr(self, name), dtype=dtype, rank=rank, name=name)
+            if len(array) != len(self.heads):
+                raise ValueError(f"{len(array)} {name} for {len(self.heads)} heads")
+            object.__setattr__(self, name, array)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TracesCompared(Reply):
+    """What a CompareTraces asked for.
+
+    `kl_nats` holds KL(A ‖ B) in nats for each pair of answers, over the whole vocabulary; empty when
+    the sides do not answer from one vocabulary. Sites that were too long to be held whole are `too_long`.
+    """
+
+    grids: tuple[DifferenceGrid, ...]
+    only_first: tuple[HeadRef, ...] = ()
+    only_second: tuple[HeadRef, ...] = ()
+    kl_nats: tuple[float, ...] = ()
+    has_one_vocabulary: bool = True
+    too_long: tuple[HeadRef, ...] = ()
+
+
+def on_slots(
+    weights: NDArray[np.float32], queries: TokenAlignment, keys: TokenAlignment, which: Which
+) -> NDArray[np.float32]:
+    """The weights of one side on the shared axes: NaN where its mask forbids, ∞ where it has no token."""
+    rows = np.asarray(queries.side(which), dtype=np.intp)
+    cols = np.asarray(keys.side(which), dtype=np.intp)
+    placed = np.full((len(rows), len(cols)), np.inf, dtype=np.float32)
+    has_row, has_col = rows != NO_TOKEN, cols != NO_TOKEN
+    placed[np.ix_(has_row, has_col)] = weights[np.ix_(rows[has_row], cols[has_col])]
+    return placed
+
+
+def difference(
+    first: NDArray[np.float32], second: NDArray[np.float32]
+) -> tuple[NDArray[np.float32], NDArray[np.uint8]]:
+    """Δ = second − first and who allows each cell, both from `on_slots`."""
+    is_first, is_second = np.isfinite(first), np.isfinite(second)
+    delta = np.full(first.shape, np.nan, dtype=np.float32)
+    np.subtract(second, first, out=delta, where=is_first & is_second)
+    kinds = np.full(first.shape, NEITHER, dtype=np.uint8)
+    kinds[is_first & is_second] = BOTH
+    kinds[is_first & ~is_second] = ONLY_A
+    kinds[~is_first & is_second] = ONLY_B
+    kinds[np.isinf(first) & np.isinf(second)] = NOWHERE
+    return delta, kinds
+
+
+def mean_abs_of(delta: NDArray[np.float32]) -> float:
+    """The mean of |Δ| over the cells that both sides allow; NaN when there is none."""
+    sizes = np.abs(delta[np.isfinite(delta)], dtype=np.float64)
+    return float(sizes.mean()) if sizes.size else float("nan")
+
+
+def moved_of(delta: NDArray[np.float32]) -> float:
+    """The mean over queries of ½ Σ_j |Δ_ij|, over the cells both sides allow; NaN when there is none.
+
+    Of two rows that sum to 1 this is their total variation distance, 0…1.
+    """
+    is_shared = np.isfinite(delta)
+    rows = is_shared.any(axis=1)
+    if not rows.any():
+        return float("nan")
+    sizes = np.where(is_shared, np.abs(delta), 0.0).sum(axis=1, dtype=np.float64)
+    return float(sizes[rows].mean() / 2)
+
+
+def peak_of(delta: NDArray[np.float32]) -> float:
+    """The largest |Δ|; 0 when there is none."""
+    finite = delta[np.isfinite(delta)]
+    return float(np.abs(finite).max()) if finite.size else 0.0
+
+
+def pooled_difference(delta: NDArray[np.float32], size: tuple[int, int]) -> NDArray[np.float32]:
+    """Δ in at most `size` (height, width) cells, each the Δ of the largest |Δ| it stands for; NaN: none."""
+    n_rows, n_cols = delta.shape
+    height, width = min(size[0], n_rows), min(size[1], n_cols)
+    if (height, width) == delta.shape or not delta.size:
+        return delta
+    rows, cols = (np.arange(n) * m // n for n, m in ((height, n_rows), (width, n_cols)))
+    is_shared = np.isfinite(delta)
+    values = np.where(is_shared, delta, 0.0)
+    most = np.maximum.reduceat(np.maximum.reduceat(values, rows, axis=0), cols, axis=1)
+    least = np.minimum.reduceat(np.minimum.reduceat(values, rows, axis=0), cols, axis=1)
+    has_number = np.logical_or.reduceat(np.logical_or.reduceat(is_shared, rows, axis=0), cols, axis=1)
+    pooled = np.where(most >= -least, most, least).astype(np.float32)
+    pooled[~has_number] = np.nan
+    return pooled
+
+
+def levels_of(delta: NDArray[np.float32], peak: float) -> NDArray[np.uint8]:
+    """Δ as bytes around 128, relative to `peak`; 0 where there is no number."""
+    shares = np.nan_to_num(delta / np.float32(peak if peak > 0 else 1.0), nan=0.0)
+    levels: NDArray[np.uint8] = np.rint(128 + 127 * np.clip(shares, -1.0, 1.0)).astype(np.uint8)
+    levels[~np.isfinite(delta)] = 0
+    return levels
+
+
+_WORDS = ("name", "note", "axes", "formula", "source")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PositionTable:
+    """One positional encoding: its matrix and how alike its positions are.
+
+    `matrix` [n_positions, d_model]; `cosine` [n_positions, n_positions] in −1…1; `by_offset` and
+    `dot_by_offset` [n_positions]: mean cosine and mean dot product of all pairs at offset 0, 1, ….
+    For rotary encodings the matrix holds the rotation of a fixed unit vector; `note` says so. `axes` are what
+    its columns and rows are: of biases by distance (T5, ALiBi) heads and tokens back. `formula` and `source`
+    are those of its scheme, several formulas joined by a comma and three spaces.
+    """
+
+    name: str
+    matrix: NDArray[np.float32]
+    cosine: NDArray[np.float32]
+    by_offset: NDArray[np.float32]
+    dot_by_offset: NDArray[np.float32]
+    note: str = ""
+    axes: tuple[str, str] = ("dimension", "position")
+    formula: str = ""
+    source: str = ""
+
+    def __post_init__(self) -> None:
+        for name, values in self.arrays().items():
+            rank = 1 if name.endswith("by_offset") else 2
+            array = frozen_array(values, dtype=np.float32, rank=rank, name=name)
+            object.__setattr__(self, name, array)
+
+    def arrays(self) -> dict[str, NDArray[np.float32]]:
+        return {kind.name: getattr(self, kind.name) for kind in fields(self) if kind.name not in _WORDS}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PositionCheck:
+    """What a good way of telling positions is asked for, measured of one scheme in a small untrained encoder.
+
+    The scores are those of a text of one token repeated, so that nothing but positions can make them differ.
+    `seed_change` is how far they are apart, in nats, when what positions learn begins with another seed, 0
+    where the scheme is the same each time; `least_apart` the distance of the two most similar rows of scores,
+    0 where two positions cannot be told apart; `past_change` how far a text twice as long as the trained ones
+    moves the scores that were there, NaN where it cannot be read; `by_distance` the share of their variance
+    that the distance alone explains, NaN where they have none. `shift_error` is the error of the best matrix
+    A with PE(t + 1) = A PE(t), fitted to half of the positions and measured on the others, as a share of
+    their length, and `shift` [2, 2] the part of A for the first wave; NaN where there are no such vectors.
+    """
+
+    name: str
+    title: str
+    seed_change: float
+    least_apart: float
+    past_change: float
+    by_distance: float
+    shift_error: float
+    shift: NDArray[np.float32]
+    n_parameters: int
+    formula: str = ""
+    source: str = ""
+
+    def __post_init__(self) -> None:
+        array = frozen_array(self.shift, dtype=np.float32, rank=2, name="shift")
+        object.__setattr__(self, "shift", array)

@@ -28,9 +28,8 @@ from attnscope.records.tokenizers import (
     SplitStep,
     SplitWord,
 )
-from attnscope.text.cleaning import clean_text
-from attnscope.text.guarding import library_errors, without_panic_words
 from attnscope.text.pieces import shown_piece
+from attnscope.text.safety import clean_text, library_errors, without_panic_words
 from attnscope.text.vocabulary import Vocabulary
 
 MAX_RULES = 2_000

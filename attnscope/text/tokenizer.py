@@ -19,10 +19,22 @@ from tokenizers import Tokenizer as LibraryTokenizer
 from attnscope.errors import LoadError, RecipeError
 from attnscope.records.tokens import Token, Tokens
 from attnscope.schemes.tokenizers import KINDS, SPECIALS, TokenizerKind
-from attnscope.text.cleaning import MAX_CHUNK_CHARACTERS, chunks, clean_text
-from attnscope.text.guarding import library_errors, without_panic_words
-from attnscope.text.inspection import TOKENIZER_FILE, read_tokenizer_file, require_sane_count
-from attnscope.text.vocabulary import Entry, Vocabulary, place_tokens, sentinel
+from attnscope.text.safety import (
+    MAX_CHUNK_CHARACTERS,
+    chunks,
+    clean_text,
+    library_errors,
+    without_panic_words,
+)
+from attnscope.text.vocabulary import (
+    TOKENIZER_FILE,
+    Entry,
+    Vocabulary,
+    place_tokens,
+    read_tokenizer_file,
+    require_sane_count,
+    sentinel,
+)
 
 _PROBE = "The 1st café, 漢字 – «x» 😀.\n  aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa! "
 _TEXT_FAILED = "The tokenizer cannot read this text"

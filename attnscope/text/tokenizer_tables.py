@@ -25,9 +25,9 @@ from attnscope.records.tokenizers import (
     VocabularyTable,
 )
 from attnscope.schemes.tokenizers import KINDS
-from attnscope.text.guarding import without_panic_words
 from attnscope.text.pieces import PieceReading, read_entry, shown_piece, with_visible_blanks
 from attnscope.text.replay import Splitter, how_made
+from attnscope.text.safety import without_panic_words
 from attnscope.text.tokenizer import Tokenizer, train_tokenizer
 from attnscope.text.vocabulary import Vocabulary
 

@@ -39,16 +39,13 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
-from attnscope.nn.centred import CentredBias, CentredWindow
-from attnscope.nn.masks import MaskRule
-from attnscope.nn.patterns import Dense, Intervals
+from attnscope.nn.masks import CentredBias, CentredWindow, Dense, Intervals, MaskRule
 from attnscope.nn.scores import DenseBias, OffsetBias, RelativeBias, ScoreRule, SlopeBias, scores
 from attnscope.nn.spans import GateBias, SpanBias
 from attnscope.records.maps import SiteGrid
 from attnscope.records.sites import Site, SiteKey
 from attnscope.records.tiles import is_long
-from attnscope.trace.record import SiteRecord
-from attnscope.trace.weights import levels_of_logs, poolable, pooled_levels
+from attnscope.trace.record import SiteRecord, levels_of_logs, poolable, pooled_levels
 
 FAINTEST = 0.01
 """Weights under this are too faint to be drawn as lines."""

@@ -17,8 +17,7 @@ from torch import Tensor
 
 from attnscope.codec import Caps, Codec
 from attnscope.errors import LoadError, SaveError
-from attnscope.nn.masks import MaskRule, RemovedCells
-from attnscope.nn.patterns import PATTERNS, pattern_kind
+from attnscope.nn.masks import PATTERNS, MaskRule, RemovedCells, pattern_kind
 from attnscope.nn.scores import BIASES, Bias, ScoreRule
 from attnscope.outside import open_outside
 from attnscope.records.axes import tokens_of_site

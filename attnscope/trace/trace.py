@@ -1,7 +1,7 @@
 """A trace: what every attention head did with one text, any part of it recomputed on demand.
 
 Nothing quadratic is kept: the weights of any rectangle come from queries, keys and each row's
-log-sum-exp (`weights.py`). A trace never changes, needs no model, and may be read from any thread.
+log-sum-exp (`record.py`). A trace never changes, needs no model, and may be read from any thread.
 """
 
 import operator
@@ -35,9 +35,8 @@ from attnscope.trace.pyramid import (
     site_grid,
     strips,
 )
-from attnscope.trace.record import SiteRecord, TextRecord
+from attnscope.trace.record import Reduction, SiteRecord, TextRecord, pooled_tile, site_weights
 from attnscope.trace.store import load_records, save_records
-from attnscope.trace.weights import Reduction, pooled_tile, site_weights
 
 _MOST_TOKENS = 100
 

@@ -25,24 +25,27 @@ from attnscope.schemes.masks import MASKS
 from attnscope.schemes.objectives import OBJECTIVES
 from attnscope.schemes.positions import POSITIONS
 from attnscope.schemes.tokenizers import SPECIALS
-from attnscope.text.augmentation import joined_pairs, joining_words, renamed, renamed_pairs
-from attnscope.text.corpora import carelessly, read_lines, read_pairs, split, split_lines, split_pairs
-from attnscope.text.examples import TOKENIZER_KIND, picture_shape_of, pointers_of, tells_next, vectors_of
-from attnscope.text.labelled import (
+from attnscope.text.corpora import (
     POINTERS,
     LabelledText,
     PointedText,
     TaggedText,
+    carelessly,
     label_names,
     pointed_example,
     read_labelled,
+    read_lines,
+    read_pairs,
+    split,
+    split_lines,
+    split_pairs,
     tag_names,
     tagged_example,
 )
-from attnscope.text.npz import read_vectors
-from attnscope.text.pictures import LabelledPictures
+from attnscope.text.examples import TOKENIZER_KIND, picture_shape_of, pointers_of, tells_next, vectors_of
+from attnscope.text.pairs import align_texts, joined_pairs, joining_words, renamed, renamed_pairs
+from attnscope.text.pictures import LabelledPictures, read_vectors
 from attnscope.text.pieces import is_of_word
-from attnscope.text.statistical_alignment import align_texts
 from attnscope.text.tasks import Example, labels_of, task_tokenizer, word_labels_of
 from attnscope.text.tokenizer import Tokenizer, train_tokenizer
 from attnscope.training.batches import (

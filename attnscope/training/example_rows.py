@@ -19,9 +19,7 @@ from attnscope.errors import RecipeError
 from attnscope.models.inputs import fitted_pair
 from attnscope.nn.embedding_and_head import patch_numbers
 from attnscope.records.tokens import Tokens
-from attnscope.text.corpora import split_pairs
-from attnscope.text.examples import Example
-from attnscope.text.labelled import (
+from attnscope.text.corpora import (
     LabelledText,
     PointedText,
     TaggedText,
@@ -29,7 +27,9 @@ from attnscope.text.labelled import (
     may_be_meant,
     read_spans,
     read_tagged,
+    split_pairs,
 )
+from attnscope.text.examples import Example
 from attnscope.text.pictures import LabelledPictures, fitted_pixels, read_labelled_pictures, read_picture
 from attnscope.text.tokenizer import Tokenizer
 from attnscope.training.batches import (

@@ -19,10 +19,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from attnscope.nn.attention import Probe
-from attnscope.nn.experts import balances
+from attnscope.nn.block import balances
 from attnscope.nn.gating import Guide, GuidedProbe, TensorGates
 from attnscope.nn.own_module import OwnModule
-from attnscope.nn.scoring import sites_with_spans
+from attnscope.nn.scores import sites_with_spans
 from attnscope.nn.transformer import Transformer
 from attnscope.nn.vocabulary_loss import cross_entropy_sum, row_pieces
 from attnscope.records.sites import SiteKey

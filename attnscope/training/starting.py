@@ -48,7 +48,7 @@ from attnscope.models.weights import fill_own
 from attnscope.nn.building import build_own, unfilled_own
 from attnscope.nn.config import ModelConfig
 from attnscope.nn.own_module import OwnModule
-from attnscope.records.shelf import DOWNLOAD_PREFIX, is_download
+from attnscope.records.models import DOWNLOAD_PREFIX, is_download
 from attnscope.schemes.objectives import usual_objective
 from attnscope.schemes.positions import POSITIONS
 from attnscope.strict_json import as_object, read_json

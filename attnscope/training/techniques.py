@@ -8,7 +8,7 @@ recomputing in the place of kept activations (`nn/transformer.py`)
 | symbol    | meaning                                                  | shape              |
 |-----------|----------------------------------------------------------|--------------------|
 | log_alpha | what is learned for each site                            | [n_heads]          |
-| z         | gates drawn for each text of a batch (`nn/hard_concrete.py`) | [B, n_heads]       |
+| z         | gates drawn for each text of a batch (`nn/spans.py`) | [B, n_heads]       |
 
 What is minimised with gates is E[L] + λ · Σ_h P(z_h ≠ 0), L in nats per token. Gates have an Adam of their
 own with a constant rate. What a checkpoint keeps, and what held-out losses are measured with, are the gates
@@ -27,10 +27,10 @@ from torch.nn.utils import parametrize
 
 from attnscope.errors import LoadError, RecipeError
 from attnscope.models.differences import LowRankChanges, low_rank_sum
-from attnscope.nn.hard_concrete import START_LOG_ALPHA, open_probability, sample_gates, settled_gates
 from attnscope.nn.layers import CrossAttention, SelfAttention
 from attnscope.nn.own_module import OwnModule
-from attnscope.nn.scoring import Scoring, sites_with_spans
+from attnscope.nn.scores import Scoring, sites_with_spans
+from attnscope.nn.spans import START_LOG_ALPHA, open_probability, sample_gates, settled_gates
 from attnscope.nn.transformer import Transformer
 from attnscope.records.models import Form
 from attnscope.records.sites import HeadRef, Site, SiteKey

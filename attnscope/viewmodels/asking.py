@@ -11,7 +11,7 @@ from psygnal import Signal, SignalGroup, SignalInstance
 from attnscope.errors import UserError
 from attnscope.fields import Value, with_values
 from attnscope.questions import QUESTIONS, Question
-from attnscope.records.asking import Answer, Answered, Ask
+from attnscope.records.charts import Answer, Answered, Ask
 from attnscope.records.requests import Reply
 from attnscope.viewmodels.query import Query, Requests
 from attnscope.viewmodels.session.state import Session

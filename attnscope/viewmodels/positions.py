@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from psygnal import Signal, SignalGroup
 
+from attnscope.records.maps import PositionCheck, PositionTable
 from attnscope.records.messages import ModelLoaded, PositionsShown, ShowPositions
-from attnscope.records.positions import PositionCheck, PositionTable
 from attnscope.records.requests import Reply
 from attnscope.schemes.positions import POSITIONS
 from attnscope.viewmodels.query import Query, Requests

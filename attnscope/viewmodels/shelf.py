@@ -10,7 +10,7 @@ from psygnal import Signal, SignalGroup
 
 from attnscope.counting import bytes_text
 from attnscope.records.messages import Failed
-from attnscope.records.shelf import (
+from attnscope.records.models import (
     AskModel,
     FetchEnded,
     FetchModel,

@@ -11,7 +11,7 @@ from attnscope.hub.fetching import ask_hub, fetch, forget_parts
 from attnscope.hub.library import hub_host
 from attnscope.hub.shelf import bytes_here, shelf_rows
 from attnscope.records.messages import Failed
-from attnscope.records.shelf import (
+from attnscope.records.models import (
     AskModel,
     FetchEnded,
     FetchModel,

@@ -30,25 +30,23 @@ from attnscope.errors import UserError
 from attnscope.models import Model
 from attnscope.models.pictures import picture_under
 from attnscope.questions import question_named
-from attnscope.records.asking import Answered, Ask
 from attnscope.records.causes import (
     AttributeOutput,
-    LensShown,
-    OutputAttributed,
-    PatchingNews,
-    PatchTexts,
-    ShowLens,
-    TextsPatched,
-)
-from attnscope.records.importance import PartsDone
-from attnscope.records.influence import (
     GraphShown,
     InfluenceRow,
     InfluenceShown,
+    LensShown,
     Method,
+    OutputAttributed,
+    PatchingNews,
+    PatchTexts,
     ShowGraph,
     ShowInfluence,
+    ShowLens,
+    TextsPatched,
 )
+from attnscope.records.charts import Answered, Ask
+from attnscope.records.importance import PartsDone
 from attnscope.records.messages import OPEN_MODEL
 from attnscope.records.requests import Reply
 from attnscope.records.tokens import Token

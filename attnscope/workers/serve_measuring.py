@@ -28,13 +28,17 @@ from attnscope.errors import UserError
 from attnscope.last_made import LastMade
 from attnscope.models import Model
 from attnscope.records.findings import (
+    OWN_LINKS,
     OWN_TEXTS,
     UNMEASURED,
+    AlignmentShown,
     CardShown,
     Findings,
+    GoldFiles,
     HeadsMeasured,
     MeasureHeads,
     MeasuringNews,
+    ShowAlignment,
     ShowCard,
 )
 from attnscope.records.importance import (
@@ -53,7 +57,6 @@ from attnscope.records.importance import (
 from attnscope.records.messages import OPEN_MODEL
 from attnscope.records.redundancy import CompareHeads, ComparingNews, HeadsCompared
 from attnscope.records.requests import Reply
-from attnscope.records.word_tables import OWN_LINKS, AlignmentShown, GoldFiles, ShowAlignment
 from attnscope.workers.desk import Desk, serves, works
 from attnscope.workers.views import Views
 

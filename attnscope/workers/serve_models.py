@@ -7,7 +7,7 @@ from attnscope.errors import UserError
 from attnscope.models.pruning import Pruned, pruning, shapes_of
 from attnscope.models.recording.opening import open_source
 from attnscope.records.importance import ForgetPruned, PrunedSaved, PruningTried, SavePruned, TryPruning
-from attnscope.records.masks import MAX_SHOWN, edges_from_text, read_edge_list
+from attnscope.records.interventions import MAX_SHOWN, edges_from_text, read_edge_list
 from attnscope.records.messages import (
     OPEN_MODEL,
     LoadModel,

@@ -33,9 +33,9 @@ from attnscope.records.tokenizers import (
     VocabularyShown,
 )
 from attnscope.records.tokens import Tokens
-from attnscope.text.cleaning import clean_text
 from attnscope.text.corpora import TextOfFile, read_text_file
 from attnscope.text.replay import Splitter
+from attnscope.text.safety import clean_text
 from attnscope.text.tokenizer import Tokenizer, train_tokenizer
 from attnscope.text.tokenizer_tables import (
     SearchedVocabulary,

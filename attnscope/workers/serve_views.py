@@ -31,9 +31,14 @@ from attnscope.models.outputs import kl_nats
 from attnscope.models.pictures import picture, picture_of_tokens, picture_under
 from attnscope.nn.long_work import is_heard, stop_if_unwanted, tell
 from attnscope.records.axes import tokens_of_site
-from attnscope.records.compare import (
+from attnscope.records.importance import PartsDone
+from attnscope.records.interventions import Interventions, UseMask
+from attnscope.records.maps import (
     CompareTraces,
     DifferenceGrid,
+    InsideShown,
+    ShowInside,
+    SiteGrid,
     StackAlignment,
     TracesCompared,
     difference,
@@ -44,11 +49,6 @@ from attnscope.records.compare import (
     peak_of,
     pooled_difference,
 )
-from attnscope.records.importance import PartsDone
-from attnscope.records.inside import InsideShown, ShowInside
-from attnscope.records.interventions import Interventions
-from attnscope.records.maps import SiteGrid
-from attnscope.records.masks import UseMask
 from attnscope.records.messages import (
     OPEN_MODEL,
     TRAINING_MODEL,

@@ -34,12 +34,12 @@ from attnscope.conllu import Tree, read_conllu
 from attnscope.models import Model, load
 from attnscope.nn.attention import Probe
 from attnscope.records.charts import Chart, Series
+from attnscope.records.findings import SYNTACTIC_MARGIN, Direction, SyntaxTable
 from attnscope.records.importance import LearnedGates, MetricName, PartsDone
 from attnscope.records.intervals import difference_of, has_sign
 from attnscope.records.measures import CorpusProgress, HeadTable, Role
 from attnscope.records.models import Form
 from attnscope.records.sites import NO_GATES, Gates, HeadRef, Site, Stack
-from attnscope.records.word_tables import SYNTACTIC_MARGIN, Direction, SyntaxTable
 from attnscope.studies.runs import DEMO, halves
 from attnscope.studies.study import Cell, Choices, PaperComparison, Study, StudyCard
 

@@ -19,8 +19,8 @@ from attnscope.analysis.word_alignment import measure_alignment
 from attnscope.errors import Stopped
 from attnscope.models.model import Model
 from attnscope.nn.long_work import stop_if_unwanted, stoppable
+from attnscope.records.findings import AlignmentTable, SyntaxTable
 from attnscope.records.measures import HeadTable
-from attnscope.records.word_tables import AlignmentTable, SyntaxTable
 
 WORDS = "the cat sat a dog saw bird on mat".split()
 TEXTS = [" ".join(WORDS[(3 * i + j * (i % 5 + 1)) % 9] for j in range(2 + i % 8)) for i in range(40)]

@@ -20,9 +20,9 @@ from attnscope.analysis.words import find_spans, piece_matrix
 from attnscope.conllu import Tree, TreeWord, read_conllu
 from attnscope.errors import LoadError, UserError
 from attnscope.models import Model
+from attnscope.records.findings import AlignmentTable, SyntaxTable
 from attnscope.records.measures import HeadTable
 from attnscope.records.sites import HeadRef
-from attnscope.records.word_tables import AlignmentTable, SyntaxTable
 from attnscope.text.tokenizer import train_tokenizer
 
 CONLLU = """# text = Aux chats

@@ -16,8 +16,8 @@ from attnscope.analysis.model_adapter import subject_of
 from attnscope.analysis.word_alignment import count_links, links_of_files, measure_alignment
 from attnscope.models import Model
 from attnscope.paths import resources_folder
+from attnscope.records.findings import AlignmentTable, GoldFiles
 from attnscope.records.sites import NO_GATES
-from attnscope.records.word_tables import AlignmentTable, GoldFiles
 from attnscope.text.tokenizer import train_tokenizer
 
 FOLDER = resources_folder() / "alignments"

@@ -18,7 +18,7 @@ from attnscope.analysis.model_adapter import TensorGates, subject_of
 from attnscope.errors import UserError
 from attnscope.models import Model
 from attnscope.nn.edits import Call
-from attnscope.nn.hard_concrete import STRETCH, TEMPERATURE, open_probability, sample_gates, settled_gates
+from attnscope.nn.spans import STRETCH, TEMPERATURE, open_probability, sample_gates, settled_gates
 from attnscope.records.importance import Importance, LearnedGates, PartsDone
 from attnscope.records.sites import Gates, HeadRef
 from attnscope.text.examples import Example

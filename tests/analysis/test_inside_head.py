@@ -15,8 +15,8 @@ from attnscope.analysis.inside import inside_of_record, look_inside
 from attnscope.errors import UserError
 from attnscope.models import Model, load
 from attnscope.nn.scores import ScoreRule
-from attnscope.records.inside import N_STRONGEST, HeadInside
 from attnscope.records.interventions import MakeUniform, RemoveEdge
+from attnscope.records.maps import N_STRONGEST, HeadInside
 from attnscope.records.sites import Gates, HeadRef
 from attnscope.records.tokens import Token
 from attnscope.trace.record import SiteRecord

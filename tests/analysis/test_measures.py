@@ -19,7 +19,7 @@ from attnscope.records.interventions import RemoveEdge
 from attnscope.records.maps import HeadMeasures
 from attnscope.records.sites import HeadRef, Site
 from attnscope.records.tokens import Token
-from attnscope.trace import weights as weights_file
+from attnscope.trace import record as weights_file
 
 # The fixture of the literature's definitions, worked out by hand.
 W1 = torch.tensor([[1, 0, 0], [0.5, 0.5, 0], [0.2, 0.3, 0.5]])

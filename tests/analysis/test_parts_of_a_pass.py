@@ -15,9 +15,8 @@ from attnscope.analysis.syntax import measure_syntax
 from attnscope.cli.main import main
 from attnscope.conllu import Tree, TreeWord
 from attnscope.errors import UserError
-from attnscope.records.findings import Findings
+from attnscope.records.findings import Findings, Manner, SyntaxTable
 from attnscope.records.measures import CorpusProgress
-from attnscope.records.word_tables import Manner, SyntaxTable
 from attnscope.strict_json import json_text
 
 SHORT = (("cat",), ("mat", "!"), ("the",))

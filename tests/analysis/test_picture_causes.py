@@ -13,8 +13,7 @@ from attnscope.analysis.relevance import relevance
 from attnscope.analysis.weight_parts import head_circuit, site_spectrum, weights_of
 from attnscope.errors import UserError
 from attnscope.models import load
-from attnscope.records.causes import PatchMap
-from attnscope.records.influence import InfluenceMap
+from attnscope.records.causes import InfluenceMap, PatchMap
 from attnscope.records.sites import Gates, HeadRef
 
 pytestmark = pytest.mark.filterwarnings("ignore")

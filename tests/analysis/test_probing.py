@@ -16,7 +16,7 @@ from attnscope.analysis.probing import (
 )
 from attnscope.errors import UserError
 from attnscope.records.tokens import Token
-from attnscope.text.labelled import tagged
+from attnscope.text.corpora import tagged
 
 
 def last_of(steps):

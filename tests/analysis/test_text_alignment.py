@@ -22,7 +22,7 @@ from attnscope.analysis.word_alignment import (
     word_spans,
 )
 from attnscope.errors import UserError
-from attnscope.records.word_tables import AlignmentTable, GoldFiles
+from attnscope.records.findings import AlignmentTable, GoldFiles
 
 PAIR = AlignedPair(
     source=SENTENCE,

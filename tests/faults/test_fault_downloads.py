@@ -11,7 +11,7 @@ from attnscope.errors import LoadError
 from attnscope.models.huggingface import cache
 from attnscope.models.recording.opening import open_named
 from attnscope.records.messages import Failed, LoadModel
-from attnscope.records.shelf import ShelfRow, ShelfShown, ShowShelf, on_this_machine, unlisted
+from attnscope.records.models import ShelfRow, ShelfShown, ShowShelf, on_this_machine, unlisted
 from attnscope.settings import Settings
 from attnscope.viewmodels.session.file import SavedSession, Setting, read_session, session_bytes
 from attnscope.widgets.shelf.dialog import ShelfDialog

@@ -38,14 +38,20 @@ from attnscope.models.huggingface.inputs import prepared_pixels, read_extractor,
 from attnscope.models.huggingface.tokenizer_files import read_vocabulary
 from attnscope.one_window import read_wanted
 from attnscope.paths import resources_folder
-from attnscope.records.masks import edges_from_text
+from attnscope.records.findings import GoldFiles
+from attnscope.records.interventions import edges_from_text
 from attnscope.records.plans import Pace
 from attnscope.records.runs import RunMark
-from attnscope.records.word_tables import GoldFiles
 from attnscope.settings import read_settings
-from attnscope.text.corpora import read_lines, read_pairs, read_text_file
-from attnscope.text.labelled import read_labelled, read_spans, read_tagged
-from attnscope.text.npz import read_vectors
+from attnscope.text.corpora import (
+    read_labelled,
+    read_lines,
+    read_pairs,
+    read_spans,
+    read_tagged,
+    read_text_file,
+)
+from attnscope.text.pictures import read_vectors
 from attnscope.text.tokenizer import Tokenizer
 from attnscope.trace import load_traces
 from attnscope.trace.tensor_file import read_shapes, read_tensors

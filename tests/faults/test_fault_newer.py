@@ -25,9 +25,8 @@ from attnscope.labs import LABS, Lab
 from attnscope.paths import resources_folder
 from attnscope.questions import QUESTIONS, question_named
 from attnscope.records.runs import Finished, TrainingEvent
-from attnscope.text.labelled import read_tagged
-from attnscope.text.npz import read_vectors
-from attnscope.text.pictures import read_labelled_pictures
+from attnscope.text.corpora import read_tagged
+from attnscope.text.pictures import read_labelled_pictures, read_vectors
 from attnscope.training import parse_recipe
 from attnscope.training.loop import TrainingRun
 

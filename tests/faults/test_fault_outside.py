@@ -19,12 +19,12 @@ from attnscope.errors import LoadError, UserError
 from attnscope.figures.figure_file import read_figure_file
 from attnscope.models import load
 from attnscope.paths import resources_folder
-from attnscope.records.masks import read_edge_list
+from attnscope.records.interventions import read_edge_list
 from attnscope.settings import read_settings
 from attnscope.strict_json import read_json
 from attnscope.strict_toml import parse_toml
 from attnscope.text.corpora import read_pairs
-from attnscope.text.inspection import read_tokenizer_file
+from attnscope.text.vocabulary import read_tokenizer_file
 from attnscope.trace import load_trace
 from attnscope.trace.store import is_trace_file
 from attnscope.training import read_recipe

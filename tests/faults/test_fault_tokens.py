@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attnscope.errors import LoadError
-from attnscope.text.cleaning import MAX_CHARACTERS, chunks, clean_text
+from attnscope.text.safety import MAX_CHARACTERS, chunks, clean_text
 from attnscope.text.tokenizer import Tokenizer, train_tokenizer
 
 LINES = ["the cat sat on the mat , and the dog did not sit ."] * 5

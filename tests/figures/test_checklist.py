@@ -11,8 +11,8 @@ import attnscope as at
 from attnscope.analysis.positions import N_VECTORS, WIDTH, position_checks, position_tables
 from attnscope.cli.main import main
 from attnscope.figures.views.checklist import checklist_point
+from attnscope.records.maps import PositionCheck
 from attnscope.records.messages import PositionsShown
-from attnscope.records.positions import PositionCheck
 from attnscope.schemes.positions import POSITIONS
 from attnscope.viewmodels.positions import PositionsState
 from attnscope.viewmodels.query import Requests

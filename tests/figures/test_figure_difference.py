@@ -20,8 +20,7 @@ from attnscope.figures.paint_difference import GAP, difference_codes, difference
 from attnscope.figures.paint_grid import GridMarks
 from attnscope.figures.raster import FIRST_COLOUR, NO_DATA, NOT_ALLOWED
 from attnscope.figures.style import MapStyle, text_width
-from attnscope.records.compare import DifferenceGrid
-from attnscope.records.maps import HeadMap
+from attnscope.records.maps import DifferenceGrid, HeadMap
 from attnscope.records.sites import NO_GATES, HeadRef, Site
 from attnscope.viewmodels.compare.difference import compare_maps
 from attnscope.viewmodels.maps.alignment import align_tokens

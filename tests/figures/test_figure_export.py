@@ -31,11 +31,11 @@ from attnscope.figures.views import VIEWS
 from attnscope.figures.views.grid import weights_of_grid
 from attnscope.figures.views.head import weights_of_tile
 from attnscope.records.charts import Chart, Series
+from attnscope.records.findings import GoldCell
 from attnscope.records.maps import HeadMap, SelfCheck, SiteGrid
 from attnscope.records.sites import NO_GATES, Gates, HeadRef, Site
 from attnscope.records.tiles import ShowTile
 from attnscope.records.tokens import Token
-from attnscope.records.word_tables import GoldCell
 
 pytestmark = [pytest.mark.qt, pytest.mark.usefixtures("qapp")]
 SVG = "{http://www.w3.org/2000/svg}"

@@ -15,7 +15,7 @@ import attnscope as at
 from attnscope.errors import UserError
 from attnscope.figures.figure import Figure
 from attnscope.figures.notebook import MAX_BYTES
-from attnscope.records.asking import NumberTable
+from attnscope.records.charts import NumberTable
 from attnscope.records.importance import CurvePoint, HeadScore, Importance, PruningCurve
 from attnscope.records.sites import NO_GATES, HeadRef
 from attnscope.table_text import MOST_ROWS, html_table

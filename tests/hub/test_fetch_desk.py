@@ -8,7 +8,7 @@ from hub_server import Hub, drop_after, slowly, status
 from attnscope.hub import fetching
 from attnscope.hub.shelf import part_paths, whole_snapshot
 from attnscope.records.messages import Failed
-from attnscope.records.shelf import (
+from attnscope.records.models import (
     AskModel,
     FetchEnded,
     FetchModel,

@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QWidget
 
 from attnscope.hub.shelf import part_paths, whole_snapshot
 from attnscope.records.messages import Failed
-from attnscope.records.shelf import (
+from attnscope.records.models import (
     AskModel,
     FetchModel,
     ModelOffered,

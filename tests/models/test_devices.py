@@ -7,8 +7,8 @@ from second_device import second_device
 from attnscope.errors import UserError
 from attnscope.models.machine import choose_device, wait_for
 from attnscope.nn.computing import exact, has_double
-from attnscope.nn.padded_cells import read_padded
-from attnscope.trace.weights import poolable
+from attnscope.nn.pooling import read_padded
+from attnscope.trace.record import poolable
 from attnscope.training import evaluation
 from attnscope.training.evaluation import has_quick_bfloat16
 from attnscope.training.loop import free_memory, is_out_of_memory

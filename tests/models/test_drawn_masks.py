@@ -11,9 +11,8 @@ from tiny_models import FORMS, SENTENCE, target_of, tiny_model
 from attnscope.errors import UserError
 from attnscope.models import load
 from attnscope.nn.edits import with_drawn_mask
-from attnscope.nn.masks import MaskRule, RemovedCells
-from attnscope.nn.patterns import Dense
-from attnscope.records.masks import mask_of, maskable_stack
+from attnscope.nn.masks import Dense, MaskRule, RemovedCells
+from attnscope.records.interventions import mask_of, maskable_stack
 from attnscope.trace import load_trace
 
 STACK = {"decoder": "decoder", "encoder": "encoder", "encoder-decoder": "encoder"}

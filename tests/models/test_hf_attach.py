@@ -14,8 +14,7 @@ from attnscope.models.huggingface.site_map import attach
 from attnscope.records.sites import NO_GATES, Gates, HeadRef
 from attnscope.trace import record as record_file
 from attnscope.trace.check import SiteTensors, prove
-from attnscope.trace.record import GateProbe, TraceProbe
-from attnscope.trace.weights import site_weights
+from attnscope.trace.record import GateProbe, TraceProbe, site_weights
 
 hf = pytest.importorskip("transformers")
 

@@ -13,8 +13,7 @@ from attnscope.models.families import family_named, funnel, reformer
 from attnscope.models.huggingface import eager
 from attnscope.models.huggingface.site_map import attach
 from attnscope.records.sites import NO_GATES
-from attnscope.trace.record import TraceProbe
-from attnscope.trace.weights import site_weights
+from attnscope.trace.record import TraceProbe, site_weights
 
 hf = pytest.importorskip("transformers")
 hf_tiny = pytest.importorskip("hf_tiny")

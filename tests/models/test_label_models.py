@@ -18,7 +18,7 @@ from attnscope.models.model import Model
 from attnscope.models.own import OwnNetwork
 from attnscope.models.pruning.prune import prune
 from attnscope.nn.building import build_own
-from attnscope.nn.patterns import graph_mask
+from attnscope.nn.masks import graph_mask
 from attnscope.records.axes import is_self_attention
 from attnscope.records.sites import GateTable
 from attnscope.text.tasks import make_task

@@ -24,7 +24,7 @@ from attnscope.models.cost import own_cost
 from attnscope.models.pruning.prune import prune_module
 from attnscope.models.writing.writer import OwnWriter, RecomputingWriter
 from attnscope.nn.config import ModelConfig
-from attnscope.nn.patterns import Dense
+from attnscope.nn.masks import Dense
 from attnscope.records.interventions import CopyPattern, MakeMean, MakeUniform, RemoveEdge
 from attnscope.records.outputs import WriteSettings
 from attnscope.records.sites import Gates, HeadRef

@@ -14,7 +14,7 @@ from attnscope.models.model import Model
 from attnscope.models.pruning.prune import prune_module
 from attnscope.models.writing.writer import OwnWriter, RecomputingWriter
 from attnscope.nn.config import ModelConfig
-from attnscope.nn.patterns import graph_mask
+from attnscope.nn.masks import graph_mask
 from attnscope.records.interventions import MakeUniform, RemoveEdge
 from attnscope.records.sites import HeadRef
 from attnscope.trace import load_trace

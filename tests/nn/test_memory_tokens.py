@@ -17,8 +17,8 @@ from attnscope.nn.building import build_own
 from attnscope.nn.cache import KeyValueCache
 from attnscope.nn.config import ModelConfig, count_parameters
 from attnscope.nn.embedding_and_head import memory_ids, n_memory_ids
+from attnscope.nn.masks import Dense
 from attnscope.nn.memory_on_paper import BatchShape, activation_bytes
-from attnscope.nn.patterns import Dense
 from attnscope.nn.transformer import build_transformer
 from attnscope.schemes.positions import POSITIONS
 from attnscope.schemes.scores import SCORES

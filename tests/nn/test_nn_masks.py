@@ -5,8 +5,7 @@ import torch
 
 from attnscope.nn import masks
 from attnscope.nn.config import ModelConfig
-from attnscope.nn.masks import MaskRule, RemovedCells, build_rule
-from attnscope.nn.patterns import Intervals
+from attnscope.nn.masks import Intervals, MaskRule, RemovedCells, build_rule
 from attnscope.nn.self_masks import build_self_mask
 
 PADDED = torch.tensor([[True, True, False], [False, True, True], [False, False, False]])

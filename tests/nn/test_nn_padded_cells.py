@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from attnscope.nn import padded_cells
+from attnscope.nn import pooling
 
 
 @pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU, nn.RNN])
@@ -12,7 +12,7 @@ from attnscope.nn import padded_cells
 def test_that_each_text_is_read_as_it_is_alone(kind: type[nn.RNNBase], bias: bool) -> None:
     cells = kind(3, 4, 2, batch_first=True, bidirectional=True, bias=bias).double()
     x, lengths = torch.randn(3, 5, 3, dtype=torch.float64), torch.tensor([5, 1, 3])
-    for read in (padded_cells.read_padded, padded_cells._read_turned):
+    for read in (pooling.read_padded, pooling._read_turned):
         found = read(cells, x, lengths)
         for row, n in enumerate(lengths.tolist()):
             torch.testing.assert_close(found[row, :n], cells(x[row, None, :n])[0][0])

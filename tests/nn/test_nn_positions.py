@@ -3,7 +3,7 @@ import math
 import pytest
 import torch
 
-from attnscope.nn.scoring import apply_rotary
+from attnscope.nn.scores import apply_rotary
 from attnscope.schemes.positions.binary import binary_table
 from attnscope.schemes.positions.rotary import rotary_angles, rotary_tables
 from attnscope.schemes.positions.sinusoidal import sinusoidal_table

@@ -12,8 +12,7 @@ from attnscope.errors import UserError
 from attnscope.nn import attention
 from attnscope.nn.attention import attend, row_lse
 from attnscope.nn.edits import Call, CopiedPattern, Edits
-from attnscope.nn.masks import MaskRule, RemovedCells
-from attnscope.nn.patterns import Dense, Intervals
+from attnscope.nn.masks import Dense, Intervals, MaskRule, RemovedCells
 from attnscope.nn.scores import DenseBias, RelativeBias, ScoreRule, SlopeBias
 
 SITE = ("decoder", 0)

@@ -9,8 +9,7 @@ from attnscope.nn.attention import attend, attend_by_sums, row_lse
 from attnscope.nn.config import ModelConfig
 from attnscope.nn.edits import CopiedPattern, Edits
 from attnscope.nn.masks import MaskRule
-from attnscope.nn.scores import OffsetBias, ScoreRule, additive_scores, scores
-from attnscope.nn.scoring import Scoring
+from attnscope.nn.scores import OffsetBias, ScoreRule, Scoring, additive_scores, scores
 from attnscope.schemes.scores import SCORES
 from attnscope.schemes.scores.kernel import features
 

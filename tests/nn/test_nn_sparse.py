@@ -8,10 +8,10 @@ from tiny_models import tiny_model
 
 from attnscope.models import load
 from attnscope.nn.config import ModelConfig
-from attnscope.nn.masks import MaskRule
-from attnscope.nn.patterns import (
+from attnscope.nn.masks import (
     PATTERNS,
     Edges,
+    MaskRule,
     Sparse,
     draw_earlier_links,
     draw_links,

@@ -16,10 +16,9 @@ from attnscope.models.pruning.prune import prune_module
 from attnscope.nn.building import build_own
 from attnscope.nn.cache import KeyValueCache
 from attnscope.nn.config import ModelConfig, count_parameters
-from attnscope.nn.hard_concrete import open_probability
 from attnscope.nn.memory_on_paper import BatchShape, activation_bytes
-from attnscope.nn.scoring import sites_with_spans
-from attnscope.nn.spans import GateBias, drawn_mask, hard_mask
+from attnscope.nn.scores import sites_with_spans
+from attnscope.nn.spans import GateBias, drawn_mask, hard_mask, open_probability
 from attnscope.nn.transformer import build_transformer
 from attnscope.schemes.masks import MASKS
 from attnscope.schemes.positions import POSITIONS

@@ -17,7 +17,7 @@ from attnscope.nn.building import build_own
 from attnscope.nn.cache import KeyValueCache
 from attnscope.nn.config import ModelConfig, count_parameters
 from attnscope.nn.memory_on_paper import BatchShape, activation_bytes
-from attnscope.nn.scoring import sites_with_spans
+from attnscope.nn.scores import sites_with_spans
 from attnscope.nn.spans import SpanBias
 from attnscope.nn.transformer import build_transformer
 from attnscope.schemes.masks import MASKS

@@ -12,8 +12,7 @@ from attnscope.models.huggingface.site_map import attach
 from attnscope.models.huggingface.writer import cache_argument
 from attnscope.nn.scores import RelativeBias
 from attnscope.records.sites import NO_GATES
-from attnscope.trace.record import SiteRecord, TraceProbe
-from attnscope.trace.weights import site_weights
+from attnscope.trace.record import SiteRecord, TraceProbe, site_weights
 
 pytestmark = pytest.mark.slow
 

@@ -9,7 +9,7 @@ from attnscope.analysis.rank import residual_ratio as engine_ratio
 from attnscope.labs import gradient_reach as reach
 from attnscope.labs import position_offsets as offsets
 from attnscope.labs import rank_collapse as rank
-from attnscope.nn.scoring import apply_rotary
+from attnscope.nn.scores import apply_rotary
 from attnscope.schemes.positions.alibi import alibi_slopes
 from attnscope.schemes.positions.rotary import rotary_tables
 from attnscope.schemes.positions.sinusoidal import sinusoidal_table

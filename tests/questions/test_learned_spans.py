@@ -7,7 +7,7 @@ from tiny_models import SENTENCE, target_of, tiny_model
 
 from attnscope.analysis.model_reading import ask_model
 from attnscope.errors import UserError
-from attnscope.nn.scoring import sites_with_spans
+from attnscope.nn.scores import sites_with_spans
 from attnscope.questions import QUESTIONS
 from attnscope.records.sites import HeadRef
 

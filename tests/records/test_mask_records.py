@@ -7,14 +7,15 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from attnscope.errors import UserError
-from attnscope.records.interventions import interventions_as_json, interventions_from_json
-from attnscope.records.masks import (
+from attnscope.records.interventions import (
     MAX_MASK_TOKENS,
     UseMask,
     blind_rows,
     cells_from_edges,
     cells_from_rows,
     edges_from_text,
+    interventions_as_json,
+    interventions_from_json,
     mask_of,
     maskable_stack,
     rows_as_text,

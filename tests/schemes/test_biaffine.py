@@ -12,7 +12,7 @@ from attnscope.errors import RecipeError
 from attnscope.nn.attention import attend
 from attnscope.nn.config import ModelConfig, count_parameters
 from attnscope.nn.masks import MaskRule
-from attnscope.nn.scoring import Scoring
+from attnscope.nn.scores import Scoring
 from attnscope.nn.transformer import build_transformer
 from attnscope.schemes.scores import SCORES
 

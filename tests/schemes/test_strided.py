@@ -10,7 +10,7 @@ from attnscope.errors import RecipeError
 from attnscope.models.cost import own_cost
 from attnscope.nn import attention
 from attnscope.nn.config import ModelConfig
-from attnscope.nn.patterns import Sparse
+from attnscope.nn.masks import Sparse
 from attnscope.nn.self_masks import build_self_mask
 
 SIZES = {

@@ -14,8 +14,7 @@ from attnscope.analysis.relevance import relevance
 from attnscope.analysis.rollout import rollout, trace_levels
 from attnscope.cli.main import main
 from attnscope.models import Model, load
-from attnscope.records.causes import LensShown, ShowLens
-from attnscope.records.influence import InfluenceShown, ShowInfluence
+from attnscope.records.causes import InfluenceShown, LensShown, ShowInfluence, ShowLens
 from attnscope.records.messages import LoadModel, TraceText
 from attnscope.records.sites import Gates, HeadRef
 from attnscope.workers.handlers import Engine

@@ -18,7 +18,7 @@ from attnscope.cli import main as cli
 from attnscope.cli.ask import _lines_of_table
 from attnscope.errors import UserError
 from attnscope.paths import resources_folder
-from attnscope.records.asking import Answer, NumberTable
+from attnscope.records.charts import Answer, NumberTable
 from attnscope.schemes.registry import schemes_of
 from attnscope.viewmodels.help_pages import read_help
 

@@ -6,8 +6,8 @@ from collections import defaultdict
 import numpy as np
 import pytest
 
-from attnscope.text import statistical_alignment
-from attnscope.text.statistical_alignment import align_texts
+from attnscope.text import pairs as pairs_file
+from attnscope.text.pairs import align_texts
 from attnscope.text.tasks import make_task
 
 Pair = tuple[list[int], list[int]]
@@ -96,7 +96,7 @@ def test_that_empty_texts_have_no_links(n: int) -> None:
 
 
 def test_that_pairs_beyond_the_limit_have_no_links(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(statistical_alignment, "MOST_CELLS", 5)
+    monkeypatch.setattr(pairs_file, "MOST_CELLS", 5)
     pairs = [np.array([4, 5]), np.array([4, 5]), np.array([4])]
     links = align_texts(pairs, pairs)
     assert [some.tolist() for some in links] == [[[0, 0], [1, 1]], [], []]

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from attnscope.errors import LoadError
-from attnscope.text.labelled import (
+from attnscope.text.corpora import (
     first_pieces,
     labelled_positions,
     read_tagged,

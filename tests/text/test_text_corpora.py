@@ -10,7 +10,7 @@ from attnscope.analysis.corpus_texts import read_corpus
 from attnscope.analysis.gold_links import read_gold_files
 from attnscope.cli.translate import read_parallel_files
 from attnscope.errors import LoadError, RecipeError
-from attnscope.records.word_tables import GoldFiles
+from attnscope.records.findings import GoldFiles
 from attnscope.text.corpora import (
     carelessly,
     columns_of,

@@ -6,8 +6,7 @@ import pytest
 import torch
 from long_records import KINDS, long_record
 
-from attnscope.nn.masks import MaskRule
-from attnscope.nn.patterns import Dense
+from attnscope.nn.masks import Dense, MaskRule
 from attnscope.trace.pyramid import OneHead, Reach
 
 pytestmark = pytest.mark.slow

@@ -13,8 +13,8 @@ from attnscope.nn.scores import ScoreRule
 from attnscope.records.sites import Gates, HeadRef, Site
 from attnscope.trace import GateProbe, SiteRecord, TraceProbe, load_trace, load_traces
 from attnscope.trace.check import SiteProof, SiteTensors, merge_proofs, prove
+from attnscope.trace.record import pooled_tile, site_weights
 from attnscope.trace.store import save_records
-from attnscope.trace.weights import pooled_tile, site_weights
 
 
 def record_of(
@@ -101,7 +101,7 @@ def test_that_a_tile_of_a_part_equals_the_part_of_the_whole(reduce: str) -> None
 def test_that_a_pooled_tile_stands_for_the_cells_it_names(
     reduce: str, blocks: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("attnscope.trace.weights.BLOCK_CELLS", blocks)
+    monkeypatch.setattr("attnscope.trace.record.BLOCK_CELLS", blocks)
     record = record_of(13, 13, is_causal=True)
     weights = site_weights(record)[1].numpy()
     height, width = 5, 3
@@ -143,7 +143,7 @@ def test_that_a_grid_gives_back_the_weights_to_half_a_level(max_px: int) -> None
 def test_that_a_grid_of_a_large_site_equals_that_of_a_small_one(monkeypatch: pytest.MonkeyPatch) -> None:
     trace = tiny_model("decoder").trace(SENTENCE)
     small = trace.grid(1, 5)
-    monkeypatch.setattr("attnscope.trace.weights.BLOCK_CELLS", 20)
+    monkeypatch.setattr("attnscope.trace.record.BLOCK_CELLS", 20)
     large = trace.grid(1, 5)
     np.testing.assert_array_equal(small.levels, large.levels)
     np.testing.assert_array_equal(small.peaks, large.peaks)

@@ -30,8 +30,8 @@ from attnscope.trace.pyramid import (
     strongest_edges,
     thumbnail_of,
 )
+from attnscope.trace.record import site_weights
 from attnscope.trace.trace import tile_of
-from attnscope.trace.weights import site_weights
 
 pytestmark = pytest.mark.slow
 

@@ -15,7 +15,7 @@ from attnscope.errors import LoadError, RecipeError
 from attnscope.nn.building import build_own
 from attnscope.nn.config import count_parameters
 from attnscope.nn.embedding_and_head import pointed
-from attnscope.text.labelled import read_spans
+from attnscope.text.corpora import read_spans
 from attnscope.text.tasks import make_task
 from attnscope.training.data import prepare
 from attnscope.training.distributed import rows_of

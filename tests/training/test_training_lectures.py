@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from attnscope.models import load
-from attnscope.nn.scoring import sites_with_spans
+from attnscope.nn.scores import sites_with_spans
 from attnscope.paths import resources_folder
 from attnscope.records.runs import Evaluated
 from attnscope.training import train

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from attnscope.models import load
-from attnscope.nn.scoring import sites_with_spans
+from attnscope.nn.scores import sites_with_spans
 from attnscope.records.runs import Evaluated
 from attnscope.training import parse_recipe, read_run, train
 from attnscope.viewmodels.training.run_curves import RunCurves

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from session_samples import Desk, info, ref
 
-from attnscope.records.influence import InfluenceRow, InfluenceShown, ShowInfluence
+from attnscope.records.causes import InfluenceRow, InfluenceShown, ShowInfluence
 from attnscope.records.interventions import MakeUniform
 from attnscope.records.messages import Failed
 from attnscope.records.requests import StopWork

@@ -8,10 +8,10 @@ from aligning_samples import CELLS, HEADS, table
 from heads_fakes import make_table
 from session_samples import Desk, info, ref
 
+from attnscope.records.findings import AlignmentShown, GoldCell, GoldFiles, GoldPair, ShowAlignment
 from attnscope.records.messages import Failed
 from attnscope.records.tiles import LongMap
 from attnscope.records.tokens import Token
-from attnscope.records.word_tables import AlignmentShown, GoldCell, GoldFiles, GoldPair, ShowAlignment
 from attnscope.viewmodels.heads.aligning import AligningState
 from attnscope.viewmodels.heads.columns import statement_of, with_alignment
 from attnscope.viewmodels.maps.aggregation import cell_of_words

@@ -7,7 +7,7 @@ from session_samples import Desk, gates_off, info, ref
 
 from attnscope.fields import number
 from attnscope.questions import Question
-from attnscope.records.asking import Answer, Answered, Ask
+from attnscope.records.charts import Answer, Answered, Ask
 from attnscope.records.messages import Failed
 from attnscope.viewmodels.asking import NO_HEAD, NO_TEXT, AskState
 from attnscope.viewmodels.query import Requests

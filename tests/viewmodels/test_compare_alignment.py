@@ -8,13 +8,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from session_samples import info, traced
 
-from attnscope.records.compare import (
+from attnscope.records.maps import (
     BOTH,
     NEITHER,
     NO_TOKEN,
     NOWHERE,
     ONLY_A,
     ONLY_B,
+    HeadMap,
+    SelfCheck,
     TokenAlignment,
     difference,
     levels_of,
@@ -23,7 +25,6 @@ from attnscope.records.compare import (
     on_slots,
     pooled_difference,
 )
-from attnscope.records.maps import HeadMap, SelfCheck
 from attnscope.records.messages import TraceText
 from attnscope.records.sites import HeadRef
 from attnscope.records.tokens import Token

@@ -7,7 +7,7 @@ import pytest
 from compare_fakes import CompareDesk
 from session_samples import gates_off, info, prediction, ref
 
-from attnscope.records.compare import CompareTraces
+from attnscope.records.maps import CompareTraces
 from attnscope.records.messages import OPEN_MODEL, Failed, ModelLoaded, Progress, ShowHeads
 from attnscope.records.models import Sample
 from attnscope.records.outputs import OutputWritten

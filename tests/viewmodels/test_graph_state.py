@@ -5,7 +5,7 @@ from graph_samples import graph
 from session_samples import Desk
 from told import names_told
 
-from attnscope.records.influence import AttentionGraph, GraphEdge, GraphShown, ShowGraph
+from attnscope.records.causes import AttentionGraph, GraphEdge, GraphShown, ShowGraph
 from attnscope.records.messages import Failed
 from attnscope.viewmodels.causes.across_layers import AcrossState, GraphState, node_words
 from attnscope.viewmodels.query import Requests

@@ -7,7 +7,7 @@ from inside_samples import inside
 from session_samples import Desk, info, ref
 
 from attnscope.counting import short_words
-from attnscope.records.inside import InsideShown, ShowInside
+from attnscope.records.maps import InsideShown, ShowInside
 from attnscope.records.messages import Failed
 from attnscope.viewmodels.causes.inside import InsideState
 from attnscope.viewmodels.causes.inside_words import STEPS, rest_words, step_words, title_words

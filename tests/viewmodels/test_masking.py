@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from session_samples import Desk, info
 
-from attnscope.records.masks import UseMask, mask_of
+from attnscope.records.interventions import UseMask, mask_of
 from attnscope.records.messages import ModelLoaded
 from attnscope.records.tokens import Token
 from attnscope.viewmodels.session.file import SavedSession, session_bytes, session_from_bytes

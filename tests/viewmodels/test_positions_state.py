@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from told import names_told
 
+from attnscope.records.maps import PositionTable
 from attnscope.records.messages import Failed, ModelLoaded, PositionsShown, Request, ShowPositions
 from attnscope.records.models import ModelInfo
-from attnscope.records.positions import PositionTable
 from attnscope.viewmodels.positions import PositionsState
 from attnscope.viewmodels.query import Requests
 

@@ -8,7 +8,7 @@ from pytestqt.qtbot import QtBot
 from session_samples import Desk
 
 from attnscope.figures.colours import DARK, LIGHT
-from attnscope.records.influence import (
+from attnscope.records.causes import (
     METHODS,
     GraphShown,
     InfluenceRow,

@@ -14,8 +14,8 @@ from attnscope.figures.export import render
 from attnscope.figures.paint_tiles import MapPart, part_layout, part_rect
 from attnscope.figures.spec import BASE_PT, FigureSpec
 from attnscope.figures.views.head import HeadFigure
+from attnscope.records.findings import AlignmentShown, GoldCell, ShowAlignment
 from attnscope.records.tiles import MapTile
-from attnscope.records.word_tables import AlignmentShown, GoldCell, ShowAlignment
 from attnscope.viewmodels.heads.aligning import AligningState
 from attnscope.viewmodels.query import Requests
 from attnscope.widgets.explore.head_panel import AlignmentBar

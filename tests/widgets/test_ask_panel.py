@@ -11,8 +11,7 @@ from session_samples import Desk
 from attnscope.fields import line, number, one_of, switch
 from attnscope.figures.views.answer import AnswerFigure
 from attnscope.questions import QUESTIONS, Question
-from attnscope.records.asking import Answer, Answered, Ask, NumberTable
-from attnscope.records.charts import CellMap, Chart, Series
+from attnscope.records.charts import Answer, Answered, Ask, CellMap, Chart, NumberTable, Series
 from attnscope.records.messages import Failed
 from attnscope.viewmodels.asking import AskState
 from attnscope.viewmodels.query import Requests

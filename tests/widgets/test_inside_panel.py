@@ -15,7 +15,7 @@ from attnscope.figures.export import render, suggested_name
 from attnscope.figures.paint_inside import MAX_PLAIN, inside_layout, pooled
 from attnscope.figures.spec import Caption
 from attnscope.figures.views.inside import InsideFigure, InsidePart
-from attnscope.records.inside import InsideShown, ShowInside
+from attnscope.records.maps import InsideShown, ShowInside
 from attnscope.viewmodels.causes.inside import InsideState
 from attnscope.viewmodels.causes.inside_words import STEPS
 from attnscope.viewmodels.view_state import ViewState

@@ -10,8 +10,16 @@ from session_samples import Desk, info
 
 from attnscope.figures.colours import DARK
 from attnscope.figures.paint_cells import layout_cells
-from attnscope.records.causes import AttributeOutput, Attribution, Contribution, OutputAttributed
-from attnscope.records.influence import METHODS, InfluenceRow, InfluenceShown, ShowInfluence
+from attnscope.records.causes import (
+    METHODS,
+    AttributeOutput,
+    Attribution,
+    Contribution,
+    InfluenceRow,
+    InfluenceShown,
+    OutputAttributed,
+    ShowInfluence,
+)
 from attnscope.records.messages import Request
 from attnscope.records.pictures import Picture
 from attnscope.records.requests import StopWork

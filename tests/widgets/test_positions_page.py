@@ -11,9 +11,9 @@ from PySide6.QtWidgets import QApplication, QCheckBox, QLabel, QSpinBox
 from pytestqt.qtbot import QtBot
 
 from attnscope.figures.colours import lut, palette
+from attnscope.records.maps import PositionTable
 from attnscope.records.messages import Failed, ModelLoaded, PositionsShown, Request, ShowPositions
 from attnscope.records.models import ModelInfo
-from attnscope.records.positions import PositionTable
 from attnscope.viewmodels.positions import PositionsState
 from attnscope.viewmodels.query import Requests
 from attnscope.widgets.formulas import FormulaLabel

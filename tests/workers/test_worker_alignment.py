@@ -4,9 +4,8 @@ from pathlib import Path
 
 from worker_tools import ask, save_tiny, train_to_end
 
-from attnscope.records.findings import HeadsMeasured, MeasureHeads
+from attnscope.records.findings import AlignmentShown, GoldFiles, HeadsMeasured, MeasureHeads, ShowAlignment
 from attnscope.records.messages import Failed, LoadModel, TraceText
-from attnscope.records.word_tables import AlignmentShown, GoldFiles, ShowAlignment
 from attnscope.workers.handlers import Engine
 
 PAIRS = "the cat sat\tle chat est\na dog\tle chat\n"

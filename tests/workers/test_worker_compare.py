@@ -7,7 +7,7 @@ import pytest
 from worker_tools import ask, save_tiny, traced_whole
 
 from attnscope.models import load
-from attnscope.records.compare import CompareTraces, TracesCompared
+from attnscope.records.maps import CompareTraces, TracesCompared
 from attnscope.records.messages import Failed, HeadsShown, LoadModel, Progress, ShowHeads, Traced, TraceText
 from attnscope.records.sites import NO_GATES, Gates, HeadRef
 from attnscope.viewmodels.compare.rows import pair_answers

@@ -8,9 +8,15 @@ from hf_folders import make, save_folder, save_picture
 from worker_tools import ask
 
 from attnscope.models import load
-from attnscope.records.causes import AttributeOutput, OutputAttributed, PatchTexts, TextsPatched
+from attnscope.records.causes import (
+    AttributeOutput,
+    InfluenceShown,
+    OutputAttributed,
+    PatchTexts,
+    ShowInfluence,
+    TextsPatched,
+)
 from attnscope.records.experiments import CollapseQuestion, ExperimentNews, RunExperiment
-from attnscope.records.influence import InfluenceShown, ShowInfluence
 from attnscope.records.messages import Failed, LoadModel, TraceText
 from attnscope.workers.handlers import Engine
 

@@ -10,7 +10,7 @@ from attnscope.analysis.flow import attention_graph, flow_row
 from attnscope.analysis.relevance import relevance
 from attnscope.analysis.rollout import rollout, trace_levels
 from attnscope.models import load
-from attnscope.records.influence import GraphShown, InfluenceShown, ShowGraph, ShowInfluence
+from attnscope.records.causes import GraphShown, InfluenceShown, ShowGraph, ShowInfluence
 from attnscope.records.messages import Failed, LoadModel, TraceText
 from attnscope.records.requests import StopWork
 from attnscope.workers import serve_causes

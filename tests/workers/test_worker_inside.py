@@ -6,7 +6,7 @@ import pytest
 from worker_tools import ask
 
 from attnscope.models.model import Model
-from attnscope.records.inside import InsideShown, ShowInside
+from attnscope.records.maps import InsideShown, ShowInside
 from attnscope.records.messages import Failed, LoadModel
 from attnscope.records.sites import HeadRef
 from attnscope.workers.handlers import Engine

@@ -4,8 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
-from attnscope.records.interventions import MakeUniform
-from attnscope.records.masks import mask_of
+from attnscope.records.interventions import MakeUniform, mask_of
 from attnscope.records.messages import Failed, LoadModel, Traced, TraceText
 from attnscope.records.sites import HeadRef
 from attnscope.workers.handlers import Engine

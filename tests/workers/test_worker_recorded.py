@@ -8,10 +8,9 @@ import torch
 from worker_tools import ask, traced_whole
 
 import attnscope
-from attnscope.records.causes import AttributeOutput, ShowLens
+from attnscope.records.causes import AttributeOutput, InfluenceShown, ShowInfluence, ShowLens
 from attnscope.records.findings import OWN_TEXTS, HeadsMeasured, MeasureHeads
-from attnscope.records.influence import InfluenceShown, ShowInfluence
-from attnscope.records.inside import ShowInside
+from attnscope.records.maps import ShowInside
 from attnscope.records.messages import (
     Failed,
     LoadModel,

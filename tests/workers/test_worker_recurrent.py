@@ -7,7 +7,7 @@ from tiny_models import FRENCH, SENTENCE, tiny_model
 from worker_tools import ask
 
 from attnscope.cli.model_tables import facts, matters
-from attnscope.records.influence import InfluenceShown, ShowGraph, ShowInfluence
+from attnscope.records.causes import InfluenceShown, ShowGraph, ShowInfluence
 from attnscope.records.messages import Failed, LoadModel, TraceText
 from attnscope.workers.handlers import Engine
 

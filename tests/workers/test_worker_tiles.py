@@ -23,8 +23,7 @@ from attnscope.records.tiles import (
 )
 from attnscope.records.tokens import Token, Tokens
 from attnscope.trace import Trace
-from attnscope.trace.record import TextRecord
-from attnscope.trace.weights import site_weights
+from attnscope.trace.record import TextRecord, site_weights
 from attnscope.workers import serve_tiles
 from attnscope.workers.desk_thread import TileDesk, tile_thread
 from attnscope.workers.serve_tiles import TileServer

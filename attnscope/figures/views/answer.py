@@ -16,8 +16,7 @@ from attnscope.figures.paint_chart import paint_chart
 from attnscope.figures.plain import plain_piece
 from attnscope.figures.style import NORMAL_PX, SMALL_PX, font, type_px
 from attnscope.figures.views.lab import LabFigure
-from attnscope.records.asking import Cell, NumberTable
-from attnscope.records.charts import CellMap
+from attnscope.records.charts import Cell, CellMap, NumberTable
 
 _MARGIN_PX, _GAP_PX = 12.0, 20.0
 _AROUND_CELLS_PX, _ROW_PX, _MOST_CELLS_PX = 84.0, 16.0, 280.0

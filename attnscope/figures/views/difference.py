@@ -17,7 +17,7 @@ from attnscope.figures.paint_difference import difference_layout, natural_differ
 from attnscope.figures.plain import plain_text
 from attnscope.figures.spec import FigureSpec
 from attnscope.figures.traced import Wanted
-from attnscope.records.compare import BOTH, NEITHER, NOWHERE, ONLY_A, ONLY_B
+from attnscope.records.maps import BOTH, NEITHER, NOWHERE, ONLY_A, ONLY_B
 from attnscope.records.sites import check_heads, head_named
 from attnscope.viewmodels.compare.difference import ComparedMaps, compare_maps
 from attnscope.viewmodels.maps.aggregation import labelled

@@ -14,7 +14,7 @@ from attnscope.figures.colours import Palette
 from attnscope.figures.numbers import exact_number_text, safe_cell
 from attnscope.figures.paint_graph import natural_figure_height, paint_graph
 from attnscope.figures.spec import FigureSpec
-from attnscope.records.influence import AttentionGraph
+from attnscope.records.causes import AttentionGraph
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

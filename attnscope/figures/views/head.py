@@ -22,10 +22,10 @@ from attnscope.figures.style import widest_value
 from attnscope.figures.token_axis import axis_names
 from attnscope.figures.traced import Wanted
 from attnscope.figures.whole_maps import MapsFigure, are_short, heads_words
+from attnscope.records.findings import GoldCell
 from attnscope.records.maps import HeadMap
 from attnscope.records.sites import gate_note
 from attnscope.records.tiles import MapTile
-from attnscope.records.word_tables import GoldCell
 
 _HIGHEST = 1.4
 """The most that a map is high, for a width of 1."""

@@ -14,7 +14,7 @@ from attnscope.figures.numbers import exact_number_text, safe_cell
 from attnscope.figures.paint_inside import inside_layout, paint_inside
 from attnscope.figures.plain import plain_piece
 from attnscope.figures.spec import FigureSpec
-from attnscope.records.inside import HeadInside
+from attnscope.records.maps import HeadInside
 from attnscope.viewmodels.causes.inside_words import Step
 
 _HEADER = (

@@ -27,8 +27,7 @@ from attnscope.figures.spec import FigureSpec
 from attnscope.figures.style import LINE_PX, NORMAL_PX, SMALL_PX, font, wrapped
 from attnscope.figures.ticks import nice_ticks, tick_text
 from attnscope.records.charts import Chart, Series
-from attnscope.records.compare import peak_of
-from attnscope.records.positions import PositionCheck, PositionTable
+from attnscope.records.maps import PositionCheck, PositionTable, peak_of
 
 _MARGIN_PX = 12.0
 _GAP_PX = 26.0

@@ -15,7 +15,7 @@ from attnscope.figures.numbers import exact_number_text, safe_cell
 from attnscope.figures.paint_chart import paint_chart
 from attnscope.figures.spec import FigureSpec
 from attnscope.records.charts import Chart, Series
-from attnscope.records.positions import PositionCheck, PositionTable
+from attnscope.records.maps import PositionCheck, PositionTable
 
 MOST = 8
 """As many curves of one chart can be told apart."""

@@ -13,7 +13,7 @@ from attnscope.errors import LoadError
 from attnscope.hub.shelf import CONFIG, cached_snapshot, folder_here, full_name, whole_snapshot
 from attnscope.nn.long_work import stop_if_unwanted, tell
 from attnscope.outside import regular_size
-from attnscope.records.shelf import DOWNLOAD_PREFIX, FetchStep, is_download, progress_words
+from attnscope.records.models import DOWNLOAD_PREFIX, FetchStep, is_download, progress_words
 from attnscope.strict_json import as_object, read_json
 
 _PAUSE_S = 0.1

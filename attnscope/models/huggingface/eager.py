@@ -27,8 +27,7 @@ from attnscope.models.huggingface.proof import Example, check_equal, numbers_of,
 from attnscope.models.huggingface.rule_finding import find_rule_of
 from attnscope.nn.attention import Probe
 from attnscope.nn.edits import Call
-from attnscope.nn.masks import MaskRule
-from attnscope.nn.patterns import Dense
+from attnscope.nn.masks import Dense, MaskRule
 from attnscope.nn.scores import DenseBias, ScoreRule
 from attnscope.records.sites import STACKS, Site, SiteKey, Stack
 

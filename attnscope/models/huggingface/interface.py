@@ -50,8 +50,7 @@ from attnscope.errors import UserError
 from attnscope.models.huggingface.rule_finding import DENSE_CELLS, Cells, find_rule, find_rule_of
 from attnscope.nn.attention import Probe, attend
 from attnscope.nn.edits import Call
-from attnscope.nn.masks import MaskRule, build_rule
-from attnscope.nn.patterns import Intervals
+from attnscope.nn.masks import Intervals, MaskRule, build_rule
 from attnscope.nn.scores import Bias, DenseBias, RelativeBias, ScoreRule
 from attnscope.records.sites import SiteKey
 

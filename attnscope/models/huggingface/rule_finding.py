@@ -15,8 +15,7 @@ import torch
 from torch import Tensor
 
 from attnscope.errors import UserError
-from attnscope.nn.masks import MaskRule, build_rule
-from attnscope.nn.patterns import Dense, Intervals
+from attnscope.nn.masks import Dense, Intervals, MaskRule, build_rule
 
 Cells = Callable[[slice], Tensor]
 """The mask of some rows: bool [batch or 1, n_heads or 1, n_rows, n_keys]."""

@@ -41,16 +41,17 @@ from attnscope.nn.long_work import tell_and_wait
 from attnscope.outside import read_outside, regular_size
 from attnscope.records.tokens import Token, Tokens
 from attnscope.strict_json import as_object, read_json
-from attnscope.text.cleaning import clean_text
-from attnscope.text.guarding import empty_library, library_errors, without_panic_words
-from attnscope.text.inspection import (
+from attnscope.text.safety import clean_text, empty_library, library_errors, without_panic_words
+from attnscope.text.vocabulary import (
     TOKENIZER_FILE,
+    Entry,
+    Vocabulary,
     check_vocabulary,
+    place_tokens,
     read_tokenizer_file,
     require_no_growth,
     require_sane_count,
 )
-from attnscope.text.vocabulary import Entry, Vocabulary, place_tokens
 
 _TEXT_FAILED = "The tokenizer cannot read this text"
 _TEXT_ACTION = "Change the text, or load another tokenizer."

@@ -27,8 +27,7 @@ from attnscope.errors import UserError
 from attnscope.models.huggingface.interface import GivenMask, read_mask
 from attnscope.models.recording.placing import Groups
 from attnscope.nn.attention import attend
-from attnscope.nn.masks import MaskRule
-from attnscope.nn.patterns import Intervals
+from attnscope.nn.masks import Intervals, MaskRule
 from attnscope.nn.scores import ScoreRule
 from attnscope.records.sites import NO_GATES, Site
 from attnscope.trace.record import SiteRecord, TraceProbe

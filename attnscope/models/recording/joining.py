@@ -36,8 +36,7 @@ from attnscope.models.recording.placing import RecordedCall
 from attnscope.nn.masks import MaskRule
 from attnscope.nn.scores import Bias, DenseBias, RelativeBias
 from attnscope.trace.check import MAX_CELLS
-from attnscope.trace.record import SiteRecord
-from attnscope.trace.weights import site_weights
+from attnscope.trace.record import SiteRecord, site_weights
 
 _MAX_KEPT = 16
 """Texts of one module at a time: rows of a batch that it writes side by side are texts of their own."""

@@ -20,9 +20,16 @@ from attnscope.models.model import Model
 from attnscope.models.opening import load
 from attnscope.nn.attention import Probe
 from attnscope.nn.edits import Call
-from attnscope.records.models import Form, ModelInfo, Recorded, Sample, needs_model
+from attnscope.records.models import (
+    Form,
+    ModelInfo,
+    Recorded,
+    Sample,
+    is_download,
+    needs_model,
+    on_this_machine,
+)
 from attnscope.records.outputs import OutputKind
-from attnscope.records.shelf import is_download, on_this_machine
 from attnscope.records.sites import Site, require_heads
 from attnscope.records.tokens import Token, Tokens
 from attnscope.text.vocabulary import Vocabulary as Entries

@@ -46,7 +46,7 @@ class PositionScheme(Scheme):
     reads_row: ClassVar[bool] = False
     """Whether what is added to embeddings follows from the tokens of the text, by `of_rows`."""
     scores_distances: ClassVar[bool] = False
-    """Whether queries score distances up to `max_distance` besides keys (`nn/scoring.py`)."""
+    """Whether queries score distances up to `max_distance` besides keys (`nn/scores.py`)."""
     of_heads: ClassVar[frozenset[str]] = frozenset()
     """Which of `site_shapes` have a row for each head."""
     falls: ClassVar[bool] = False

@@ -4,8 +4,8 @@ import random
 from dataclasses import dataclass
 from typing import ClassVar
 
+from attnscope.text.corpora import POINTERS
 from attnscope.text.examples import DrawnTask, Example, TaskForm, some_of
-from attnscope.text.labelled import POINTERS
 
 _NAMES = ("anna", "ben", "clara", "david", "emma", "felix", "greta", "hugo", "ida", "jonas")
 _AGES = ("old", "young", "tall")

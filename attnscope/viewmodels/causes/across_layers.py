@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from psygnal import Signal, SignalGroup
 
-from attnscope.records.influence import (
+from attnscope.records.causes import (
     DEFAULT_THRESHOLD,
     METHODS,
     THRESHOLDS,

@@ -8,8 +8,8 @@ from typing import NamedTuple
 from psygnal import Signal, SignalGroup
 
 from attnscope.fields import Value
-from attnscope.records.inside import HeadInside, InsideShown, ShowInside
 from attnscope.records.interventions import MakeMean
+from attnscope.records.maps import HeadInside, InsideShown, ShowInside
 from attnscope.records.messages import Traced
 from attnscope.records.requests import Reply
 from attnscope.records.sites import HeadRef, Stack

@@ -6,8 +6,7 @@ from typing import Literal, get_args
 import numpy as np
 
 from attnscope.counting import number_text, plural, short_words
-from attnscope.records.inside import HeadInside
-from attnscope.records.maps import within
+from attnscope.records.maps import HeadInside, within
 from attnscope.records.sites import gate_note
 
 Step = Literal["product", "scale", "mask", "softmax", "values", "output"]

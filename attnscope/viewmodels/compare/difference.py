@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 from attnscope.counting import plural
 from attnscope.records.arrays import frozen_array
 from attnscope.records.axes import Rows
-from attnscope.records.compare import (
+from attnscope.records.maps import (
     NO_TOKEN,
+    HeadMap,
     TokenAlignment,
     Which,
     difference,
@@ -27,7 +28,6 @@ from attnscope.records.compare import (
     on_slots,
     peak_of,
 )
-from attnscope.records.maps import HeadMap
 from attnscope.records.sites import HeadRef
 from attnscope.records.tokens import Token
 from attnscope.viewmodels.maps.aggregation import labelled

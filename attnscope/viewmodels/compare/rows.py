@@ -7,7 +7,7 @@ import math
 from dataclasses import dataclass
 
 from attnscope.counting import with_sign
-from attnscope.records.compare import NO_TOKEN
+from attnscope.records.maps import NO_TOKEN
 from attnscope.records.messages import Traced
 from attnscope.records.outputs import Candidate, Prediction
 from attnscope.records.sites import HeadRef

@@ -10,9 +10,8 @@ from difflib import SequenceMatcher
 from functools import lru_cache
 from itertools import pairwise
 
-from attnscope.records.compare import Which
 from attnscope.records.interventions import Interventions
-from attnscope.records.maps import HeadMap
+from attnscope.records.maps import HeadMap, Which
 from attnscope.records.messages import OPEN_MODEL, Traced
 from attnscope.records.models import Sample
 from attnscope.records.sites import NO_GATES, Gates, HeadRef

@@ -8,7 +8,7 @@ from dataclasses import replace
 from operator import itemgetter
 
 from attnscope.last_made import LastMade
-from attnscope.records.compare import CompareTraces, DifferenceGrid, StackAlignment, TracesCompared, Which
+from attnscope.records.maps import CompareTraces, DifferenceGrid, StackAlignment, TracesCompared, Which
 from attnscope.records.messages import Failed
 from attnscope.records.requests import Reply
 from attnscope.records.sites import HeadRef

@@ -8,8 +8,7 @@ from dataclasses import replace
 
 from psygnal import Signal, SignalGroup
 
-from attnscope.records.compare import Which
-from attnscope.records.maps import HeadMap
+from attnscope.records.maps import HeadMap, Which
 from attnscope.records.messages import OPEN_MODEL, Failed, HeadsShown, Progress, ShowHeads, Traced, TraceText
 from attnscope.records.outputs import OutputWritten
 from attnscope.records.requests import Reply

@@ -9,11 +9,7 @@ from pathlib import PurePath
 from psygnal import Signal, SignalGroup
 
 from attnscope.counting import fixed
-from attnscope.records.maps import HeadMap
-from attnscope.records.requests import Reply
-from attnscope.records.sites import HeadRef
-from attnscope.records.tiles import LongMap
-from attnscope.records.word_tables import (
+from attnscope.records.findings import (
     OWN_LINKS,
     AlignmentRows,
     AlignmentShown,
@@ -23,6 +19,10 @@ from attnscope.records.word_tables import (
     GoldPair,
     ShowAlignment,
 )
+from attnscope.records.maps import HeadMap
+from attnscope.records.requests import Reply
+from attnscope.records.sites import HeadRef
+from attnscope.records.tiles import LongMap
 from attnscope.viewmodels.maps.aggregation import cell_of_words, stack_tokens, words_of_tokens
 from attnscope.viewmodels.query import Query, Requests
 from attnscope.viewmodels.session.state import Session

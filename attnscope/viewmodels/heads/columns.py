@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnscope.counting import plural, short_number
+from attnscope.records.findings import AlignmentTable
 from attnscope.records.importance import Importance, Ranking
 from attnscope.records.intervals import with_interval
 from attnscope.records.measures import (
@@ -18,7 +19,6 @@ from attnscope.records.measures import (
     HeadTable,
 )
 from attnscope.records.sites import HeadRef
-from attnscope.records.word_tables import AlignmentTable
 from attnscope.viewmodels.heads.pruning_curves import RANKING_NAMES
 
 _PREFIX = "importance_"

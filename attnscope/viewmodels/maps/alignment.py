@@ -10,7 +10,7 @@ from typing import Literal
 
 from attnscope.counting import plural
 from attnscope.records.axes import Rows
-from attnscope.records.compare import NO_TOKEN, StackAlignment, TokenAlignment
+from attnscope.records.maps import NO_TOKEN, StackAlignment, TokenAlignment
 from attnscope.records.messages import Traced
 from attnscope.records.sites import Stack
 from attnscope.records.tokens import Token

@@ -9,8 +9,8 @@ from pathlib import PurePath
 from typing import Annotated, Literal
 
 from attnscope.codec import At
-from attnscope.records.compare import Which
 from attnscope.records.interventions import Interventions
+from attnscope.records.maps import Which
 from attnscope.records.sites import NO_GATES, Gates
 from attnscope.viewmodels.maps.alignment import WAYS, Way
 from attnscope.viewmodels.session.typed_text import Typed, named_text

@@ -14,8 +14,7 @@ from attnscope.codec import At, AtMost, Caps, Codec, Fault, Once, Through
 from attnscope.errors import LoadError
 from attnscope.outside import read_outside
 from attnscope.records.interventions import HEAD_FORMS, HEAD_ROWS
-from attnscope.records.models import SOURCE, Source
-from attnscope.records.shelf import on_this_machine
+from attnscope.records.models import SOURCE, Source, on_this_machine
 from attnscope.records.sites import NO_GATES, Gates, HeadRef
 from attnscope.strict_json import parse_object
 from attnscope.viewmodels.labs.controls import LabValues

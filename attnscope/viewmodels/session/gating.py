@@ -13,8 +13,8 @@ from attnscope.records.interventions import (
     MakeMean,
     MakeUniform,
     RemoveEdge,
+    UseMask,
 )
-from attnscope.records.masks import UseMask
 from attnscope.records.messages import Traced
 from attnscope.records.sites import NO_GATES, Gates, HeadRef, Site
 from attnscope.viewmodels.maps.aggregation import stack_tokens

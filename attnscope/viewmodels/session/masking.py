@@ -13,7 +13,7 @@ from psygnal import Signal, SignalInstance
 
 from attnscope.counting import plural
 from attnscope.errors import UserError
-from attnscope.records.masks import (
+from attnscope.records.interventions import (
     DRAWN,
     MAX_MASK_TOKENS,
     Cells,

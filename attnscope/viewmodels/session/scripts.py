@@ -3,8 +3,7 @@
 from dataclasses import dataclass, replace
 
 from attnscope import paths
-from attnscope.records.interventions import Interventions, interventions_as_json
-from attnscope.records.masks import UseMask, rows_as_text
+from attnscope.records.interventions import Interventions, UseMask, interventions_as_json, rows_as_text
 from attnscope.records.shell_words import shell_line
 from attnscope.records.sites import NO_GATES, Gates, HeadRef
 from attnscope.viewmodels.compare.sides import Side, SideWish

@@ -11,8 +11,7 @@ import numpy as np
 
 from attnscope.errors import UserError
 from attnscope.labs.lab import LabWords
-from attnscope.records.inside import HeadInside
-from attnscope.records.maps import HeadMap, HeadMeasures
+from attnscope.records.maps import HeadInside, HeadMap, HeadMeasures
 from attnscope.records.models import Sample
 from attnscope.records.sites import NO_GATES
 from attnscope.records.tokens import Token

@@ -14,7 +14,7 @@ from psygnal import Signal, SignalGroup
 
 from attnscope.counting import below_text, number_text, short_words, weight_words
 from attnscope.errors import LoadError, UserError
-from attnscope.records.inside import HeadInside
+from attnscope.records.maps import HeadInside
 from attnscope.records.outputs import Candidate, Output
 from attnscope.schemes.measures import TEXT_MEASURES
 from attnscope.viewmodels.session.file import SavedSession
@@ -25,7 +25,7 @@ from attnscope.viewmodels.training.recipe_text import recipe_value
 # The numbers that a tour's text may name, read from what is on the screen. Must not import Qt.
 #
 # Each has a name that stands in braces in the text, and a function that gives it as words, or None while it
-# is not there. Definitions: `schemes/measures`, `records/inside.py`.
+# is not there. Definitions: `schemes/measures`, `records/maps.py`.
 
 
 # Numbers inside a head, of what the model says, and of the other pages, for tours.

@@ -49,8 +49,8 @@ from attnscope.figures.style import NORMAL_PX, SMALL_PX, font, text_width, type_
 from attnscope.figures.views.graph import GraphFigure
 from attnscope.figures.views.lab import LabFigure
 from attnscope.last_made import LastMade
+from attnscope.records.causes import METHODS, THRESHOLDS, AttentionGraph, InfluenceShown, Method
 from attnscope.records.charts import CellMap
-from attnscope.records.influence import METHODS, THRESHOLDS, AttentionGraph, InfluenceShown, Method
 from attnscope.viewmodels.causes.across_layers import (
     METHOD_TIPS,
     AcrossState,

@@ -44,7 +44,7 @@ from attnscope.figures.spec import Caption, FigureSpec
 from attnscope.figures.style import MapStyle, type_px
 from attnscope.figures.views.difference import DifferenceFigure
 from attnscope.last_made import LastMade
-from attnscope.records.compare import DifferenceGrid, Which
+from attnscope.records.maps import DifferenceGrid, Which
 from attnscope.records.sites import Gates, HeadRef
 from attnscope.viewmodels.compare.difference import ComparedMaps, cell_words
 from attnscope.viewmodels.compare.state import CompareState

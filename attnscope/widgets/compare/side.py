@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QGridLayout, QLineEdit, QMenu, QToolButton, QWidge
 
 from attnscope.figures.plain import plain_text, shorten
 from attnscope.figures.style import type_px
-from attnscope.records.compare import Which
+from attnscope.records.maps import Which
 from attnscope.viewmodels.compare.rows import (
     PairedAnswer,
     kl_words,

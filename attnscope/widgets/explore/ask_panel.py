@@ -15,7 +15,7 @@ from attnscope.figures.plain import plain_text
 from attnscope.figures.spec import FigureSpec
 from attnscope.figures.style import type_px
 from attnscope.figures.views.answer import AnswerFigure, cell_text, cells_px
-from attnscope.records.asking import Answer, NumberTable
+from attnscope.records.charts import Answer, NumberTable
 from attnscope.viewmodels.asking import AskState
 from attnscope.viewmodels.palette import Item
 from attnscope.viewmodels.session.state import Session

@@ -21,6 +21,7 @@ from attnscope.figures.colours import COLOUR_MAPS
 from attnscope.figures.paint_gold import paint_gold_mark
 from attnscope.figures.paint_tiles import MapPart
 from attnscope.figures.plain import plain_piece, query_words
+from attnscope.records.findings import OWN_LINKS, GoldCell, GoldFiles
 from attnscope.records.interventions import (
     CopyPattern,
     Intervention,
@@ -30,7 +31,6 @@ from attnscope.records.interventions import (
 )
 from attnscope.records.maps import HeadMap
 from attnscope.records.tiles import LongMap
-from attnscope.records.word_tables import OWN_LINKS, GoldCell, GoldFiles
 from attnscope.viewmodels.heads.aligning import ROWS, AligningState
 from attnscope.viewmodels.maps.aggregation import labelled, long_map_of
 from attnscope.viewmodels.maps.map_tiles import MapTiles

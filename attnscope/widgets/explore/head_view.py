@@ -15,8 +15,8 @@ from attnscope.figures.paint_map import paint_head_map, paint_readout
 from attnscope.figures.raster import ImageCache
 from attnscope.figures.style import type_at, type_px
 from attnscope.figures.token_axis import LINE_PX, PAD_PX, axis_names
+from attnscope.records.findings import GoldCell
 from attnscope.records.maps import HeadMap
-from attnscope.records.word_tables import GoldCell
 from attnscope.widgets.cell_map import CellMapWidget
 from attnscope.widgets.labels import plain_tooltip
 

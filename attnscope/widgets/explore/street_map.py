@@ -34,9 +34,9 @@ from attnscope.figures.paint_tiles import (
 from attnscope.figures.plain import isolated, plain_piece, query_words
 from attnscope.figures.style import SMALL_PX, font
 from attnscope.figures.token_axis import axis_names
+from attnscope.records.findings import GoldCell
 from attnscope.records.sites import gate_note
 from attnscope.records.tiles import CellReading, LongMap, MapTile, Part
-from attnscope.records.word_tables import GoldCell
 from attnscope.viewmodels.maps.map_tiles import MapTiles
 from attnscope.viewmodels.maps.map_window import MapWindow
 from attnscope.widgets.labels import when

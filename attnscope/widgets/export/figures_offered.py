@@ -19,6 +19,7 @@ from attnscope.figures.views.inside import InsideFigure, InsidePart
 from attnscope.figures.views.lines import LinesFigure
 from attnscope.figures.views.panels import MAX_PANELS, panels_figure
 from attnscope.figures.views.picture import PictureFigure, PicturePart
+from attnscope.records.findings import GoldCell
 from attnscope.records.interventions import Interventions
 from attnscope.records.maps import HeadMap, SiteGrid
 from attnscope.records.messages import Traced
@@ -26,7 +27,6 @@ from attnscope.records.models import ModelInfo
 from attnscope.records.sites import Gates, HeadRef, Site
 from attnscope.records.tiles import MapTile
 from attnscope.records.tokens import Token, Tokens
-from attnscope.records.word_tables import GoldCell
 from attnscope.viewmodels.maps.shown_maps import sides_of_site
 from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.view_state import Page, ViewState

@@ -4,7 +4,7 @@ import numpy as np
 from PySide6.QtCore import Signal, Slot
 from PySide6.QtWidgets import QCheckBox, QGridLayout, QWidget
 
-from attnscope.records.positions import PositionTable
+from attnscope.records.maps import PositionTable
 from attnscope.widgets.form_parts import row
 from attnscope.widgets.labels import ElidedLabel, PlainLabel, tool_button
 from attnscope.widgets.line_plot import Line, LinePlot

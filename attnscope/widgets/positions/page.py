@@ -25,7 +25,7 @@ from attnscope.figures.spec import Caption, FigureSpec
 from attnscope.figures.style import SMALL_PX, font, text_width, type_px
 from attnscope.figures.views import VIEWS
 from attnscope.figures.views.checklist import checklist_point
-from attnscope.records.positions import PositionTable
+from attnscope.records.maps import PositionTable
 from attnscope.viewmodels.placeholder import Placeholder
 from attnscope.viewmodels.positions import D_MODEL_RANGE, POSITIONS_RANGE, SCHEMES, PositionsState
 from attnscope.widgets.form_parts import FlowRow, column, inset_text, row, together

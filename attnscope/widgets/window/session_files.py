@@ -17,8 +17,7 @@ from attnscope.figures.figure_file import ENDING as FIGURE_ENDING
 from attnscope.figures.figure_file import SavedFigure, is_figure_file, read_figure_file
 from attnscope.files import replace_file
 from attnscope.outside import read_outside
-from attnscope.records.models import Sample
-from attnscope.records.shelf import is_download, on_this_machine
+from attnscope.records.models import Sample, is_download, on_this_machine
 from attnscope.strict_json import as_object, read_json
 from attnscope.viewmodels.session.exploring import open_and_explore
 from attnscope.viewmodels.session.file import (

@@ -12,7 +12,7 @@ from attnscope.analysis.probing import ProbeTasks, read_words
 from attnscope.errors import UserError
 from attnscope.models import load
 from attnscope.records.experiments import ExperimentNews, ProbeFinding, ProbeLayer, ProbeQuestion
-from attnscope.text.labelled import TaggedText, read_tagged, tagged_example
+from attnscope.text.corpora import TaggedText, read_tagged, tagged_example
 from attnscope.text.tasks import make_task
 from attnscope.workers.experiments import GetModel, experiment_of_model
 
