@@ -63,9 +63,8 @@ from attnscope.analysis.watched_pass import WatchedCalls
 from attnscope.errors import UserError
 from attnscope.models.huggingface.anatomy import anatomy_of, not_known
 from attnscope.models.huggingface.frozen import FrozenPass, bent_step
-from attnscope.models.huggingface.network import HuggingFaceNetwork
+from attnscope.models.huggingface.network import HuggingFaceNetwork, takes_argument
 from attnscope.models.huggingface.proof import TOLERANCES
-from attnscope.models.huggingface.writer import takes_argument
 from attnscope.models.inputs import Inputs
 from attnscope.models.model import Model
 from attnscope.models.outputs import finite

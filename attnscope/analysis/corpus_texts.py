@@ -24,8 +24,7 @@ from torch import Tensor
 from attnscope.analysis.gold_links import AlignedPair, everyday_pairs
 from attnscope.errors import UserError
 from attnscope.models.huggingface.head import run_detached
-from attnscope.models.huggingface.network import HuggingFaceNetwork
-from attnscope.models.huggingface.writer import takes_argument
+from attnscope.models.huggingface.network import HuggingFaceNetwork, takes_argument
 from attnscope.models.inputs import Inputs
 from attnscope.models.model import Model
 from attnscope.models.own import OwnNetwork

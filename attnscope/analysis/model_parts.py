@@ -13,8 +13,15 @@ from torch import Tensor, nn
 
 from attnscope.analysis.model_adapter import OwnSubject
 from attnscope.errors import UserError
-from attnscope.models.huggingface.anatomy import Anatomy, anatomy_of, is_norm, is_product, not_known
-from attnscope.models.huggingface.head_rows import head_products, matrix_of
+from attnscope.models.huggingface.anatomy import (
+    Anatomy,
+    anatomy_of,
+    head_products,
+    is_norm,
+    is_product,
+    matrix_of,
+    not_known,
+)
 from attnscope.models.huggingface.network import HuggingFaceNetwork
 from attnscope.models.places import CallPlace
 from attnscope.nn.block import Block, Experts

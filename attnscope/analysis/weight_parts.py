@@ -34,7 +34,7 @@ from torch import Tensor, nn
 from attnscope.analysis.batches import slices_of
 from attnscope.analysis.model_adapter import OwnSubject, own_subject, telling_subject
 from attnscope.errors import UserError
-from attnscope.models.huggingface.head_rows import head_rows, token_tables
+from attnscope.models.huggingface.anatomy import head_rows, token_tables
 from attnscope.models.huggingface.network import HuggingFaceNetwork
 from attnscope.models.model import Model
 from attnscope.nn.computing import exact

@@ -3,8 +3,7 @@
 Must not import anything of analysis, training or the window.
 """
 
-from attnscope.models.card import ModelCard
-from attnscope.models.checkpoint import read_model_folder, write_model_folder
+from attnscope.models.checkpoint import ModelCard, read_model_folder, write_model_folder
 from attnscope.models.inputs import Inputs
 from attnscope.models.machine import choose_device
 from attnscope.models.model import Look, Model

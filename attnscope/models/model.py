@@ -11,23 +11,106 @@ from torch import Tensor
 
 from attnscope.errors import NotFiniteError, UserError
 from attnscope.models.checkpoint import write_model_folder
-from attnscope.models.edits import build_edits, without_copies
 from attnscope.models.inputs import Inputs, check_string, check_strings, with_pattern, with_segments
-from attnscope.models.network import Network, Pass, knowing
+from attnscope.models.network import Network, Pass, knowing, written_text
 from attnscope.models.outputs import build_output, certainty_of, kl_nats, log_probabilities
 from attnscope.models.own import OwnNetwork, OwnPass
-from attnscope.models.spans import written_text
 from attnscope.models.writing.written import SoFar, Written, check_writes, write_text
-from attnscope.nn.edits import Edits
+from attnscope.nn.edits import CopiedPattern, Edits
 from attnscope.nn.masks import Pattern
-from attnscope.records.interventions import CopyPattern, Intervention, Interventions, as_interventions
+from attnscope.records.interventions import (
+    CopyPattern,
+    Intervention,
+    Interventions,
+    MakeMean,
+    MakeUniform,
+    RemoveEdge,
+    UseMask,
+    as_interventions,
+)
 from attnscope.records.models import ModelInfo, needs_model
 from attnscope.records.outputs import Comparison, Output, WriteSettings
-from attnscope.records.sites import NO_GATES, Gates, GateTable, Site, SiteKey, find_site, gates_named
+from attnscope.records.sites import (
+    NO_GATES,
+    Gates,
+    GateTable,
+    HeadRef,
+    Site,
+    SiteKey,
+    check_heads,
+    find_site,
+    gates_named,
+)
 from attnscope.records.tokens import Token
 from attnscope.table_text import html_table
 from attnscope.trace.record import GateProbe, SiteRecord, TextRecord, TraceProbe
 from attnscope.trace.trace import Trace
+
+RecordOf = Callable[[CopyPattern], SiteRecord]
+"""Gives what the site of a pattern's head did on the pattern's own text."""
+
+
+def build_edits(
+    interventions: Interventions, sites: tuple[Site, ...], record_of: RecordOf
+) -> Mapping[SiteKey, Edits]:
+    """The edits of each site that has any; raises UserError for a head that does not exist."""
+    check_heads((intervention.head for intervention in interventions), sites)
+    by_site: dict[SiteKey, Interventions] = {}
+    for intervention in interventions:
+        keys = [intervention.head.site_key]
+        if isinstance(intervention, UseMask):
+            keys = [site.key for site in sites if site.stack == intervention.stack]
+        for key in keys:
+            by_site[key] = (*by_site.get(key, ()), intervention)
+    return {key: _site_edits(own, sites, record_of) for key, own in by_site.items()}
+
+
+def without_copies(edits: Mapping[SiteKey, Edits]) -> Mapping[SiteKey, Edits] | None:
+    """The edits as they can go with a text that grows.
+
+    None when a copied pattern is among them, or a mask drawn for the tokens of a stack that grows.
+    """
+    has_fixed = any(
+        site.copied or (site.cells is not None and key[0] == "decoder") for key, site in edits.items()
+    )
+    return None if has_fixed else edits
+
+
+def _site_edits(interventions: Interventions, sites: tuple[Site, ...], record_of: RecordOf) -> Edits:
+    removed: list[tuple[int, int, int]] = []
+    uniform: list[int] = []
+    mean: list[int] = []
+    copied: dict[int, CopiedPattern] = {}
+    cells: Tensor | None = None
+    for intervention in interventions:
+        head = intervention.head.head
+        match intervention:
+            case RemoveEdge():
+                removed.append((head, intervention.query, intervention.key))
+            case MakeUniform():
+                uniform.append(head)
+            case MakeMean():
+                mean.append(head)
+            case CopyPattern():
+                check_heads((intervention.from_head,), sites)
+                copied[head] = _pattern(record_of(intervention), intervention.from_head)
+            case UseMask():
+                cells = torch.from_numpy(intervention.cells.copy())
+            case _:
+                raise TypeError(f"unknown intervention {type(intervention).__name__}")
+    return Edits(removed=tuple(removed), uniform=tuple(uniform), mean=tuple(mean), copied=copied, cells=cells)
+
+
+def _pattern(record: SiteRecord, head: HeadRef) -> CopiedPattern:
+    n_groups = record.q.shape[0] // record.k.shape[0]
+    return CopiedPattern(
+        q=record.q[head.head],
+        k=record.k[head.head // n_groups],
+        rule=record.rule,
+        score=record.score,
+        head=head.head,
+    )
+
 
 # What a model says about one text as it is, and with what was done to its heads, from one pass.
 

@@ -5,22 +5,90 @@
 | logits | one number per piece (or label) at a position  | [n_positions, n_answers] |
 
 Every network sends all its attention through `nn.attention.attend` with the probe it is given.
+
+Text is written greedily in as few passes as possible: each reads a guess at the coming tokens and keeps those
+that the model would have written itself, so the result is exactly that of one token at a time (the
+verification of Leviathan et al. 2023 with a greedy choice). The first guess is the caller's: one that was
+right, such as the text before a head was gated, costs one pass. Later ones continue what was written before
+as it went on the last time (prompt lookup, Saxena 2023), or are the answers of the pass before (Jacobi
+decoding, Santilli et al. 2023).
+
+Texts with hidden spans, as people type and read them (Raffel et al. 2020, figure 2).
+
+typed     Thank you <mask> me to your party <mask> week      or with <extra_0>, <extra_1>, …
+read      Thank you <extra_0> me to your party <extra_1> week </s>
+written   <extra_0> for inviting <extra_1> last
+shown     Thank you for inviting me to your party last week
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Protocol
 
 import torch
 from torch import Tensor
 
-from attnscope.models.generate import HearIds
 from attnscope.models.inputs import Inputs
 from attnscope.nn.attention import Probe
+from attnscope.nn.long_work import stop_if_unwanted
 from attnscope.records.models import Form, ModelInfo
 from attnscope.records.outputs import OutputKind
 from attnscope.records.sites import Site
-from attnscope.records.tokens import Token
+from attnscope.records.tokens import Token, Tokens
+from attnscope.text.tokenizer import Tokenizer
+from attnscope.text.vocabulary import NO_CHARACTER, decode_begun, spans_of
 from attnscope.text.vocabulary import Vocabulary as Entries
+
+N_GUESSES = 8
+"""Tokens guessed ahead once the caller's guess has failed; each costs a little in every pass."""
+
+NextTokens = Callable[[Sequence[int], int], list[int]]
+"""(ids, n) → the most probable next token after each of the last n of `ids`."""
+HearIds = Callable[[Sequence[int]], None]
+"""Takes all ids that are written so far, where more are to come."""
+
+
+def write_greedily(
+    next_tokens: NextTokens,
+    prefix: Sequence[int],
+    *,
+    n_tokens: int,
+    end_id: int | None,
+    guess: Sequence[int] = (),
+    is_causal: bool = True,
+    hear: HearIds | None = None,
+) -> list[int]:
+    """At most `n_tokens` ids that follow `prefix`, without the end token that may have stopped them.
+
+    Where a model is not causal, what is guessed would change the answers before it: nothing is guessed then.
+    `hear` gets what is written after each pass but the last.
+    """
+    written: list[int] = []
+    coming = list(guess) or _look_up(prefix)
+    while len(written) < n_tokens:
+        stop_if_unwanted()
+        coming = coming[: n_tokens - len(written) - 1] if is_causal else []
+        answers = next_tokens([*prefix, *written, *coming], len(coming) + 1)
+        n_right = next(
+            (i for i, (a, b) in enumerate(zip(coming, answers, strict=False)) if a != b), len(coming)
+        )
+        accepted = answers[: n_right + 1]
+        if end_id in accepted:
+            return [*written, *accepted[: accepted.index(end_id)]]
+        written += accepted
+        if hear is not None and len(written) < n_tokens:
+            hear(written)
+        coming = _look_up([*prefix, *written]) or answers[n_right + 1 :][:N_GUESSES]
+    return written
+
+
+def _look_up(ids: Sequence[int]) -> list[int]:
+    """How the text went on after its last token occurred before, repeated to N_GUESSES tokens; or nothing."""
+    for start in range(len(ids) - 2, -1, -1):
+        if ids[start] == ids[-1]:
+            cycle = list(ids[start + 1 :])
+            return (cycle * N_GUESSES)[:N_GUESSES]
+    return []
 
 
 class TokensById(Protocol):
@@ -143,3 +211,45 @@ class Network(Protocol):
 
     def shown_positions(self, inputs: Inputs) -> list[int]:
         """The positions whose prediction is shown; see `records.outputs.Output`."""
+
+
+def number_masks(tokens: Tokens, tokenizer: Tokenizer) -> Tokens:
+    """The tokens with each mask made a sentinel, in their order, where the tokenizer has sentinels.
+
+    Sentinels that the text names itself are not given out twice; masks beyond the last one stay masks.
+    """
+    if not tokenizer.sentinel_ids or not tokenizer.has("mask"):
+        return tokens
+    used = set(tokens.ids)
+    free = [id for id in tokenizer.sentinel_ids if id not in used][::-1]
+    numbered = []
+    for token in tokens.tokens:
+        if token.id == tokenizer.mask_id and free:
+            token = replace(tokenizer.token(free.pop()), start=token.start, end=token.end)
+        numbered.append(token)
+    return replace(tokens, tokens=tuple(numbered))
+
+
+def written_text(network: Network, inputs: Inputs, ids: Sequence[int]) -> str:
+    """What a network wrote, as text; hidden spans are put where they belong in the text that was read."""
+    vocabulary = knowing(network, inputs).vocabulary
+    sentinels = vocabulary.sentinel_ids if isinstance(vocabulary, Tokenizer) else ()
+    if network.form != "encoder-decoder" or not set(sentinels) & set(inputs.source.ids):
+        text = vocabulary.decode(ids)
+        is_begun = network.form == "decoder" and text.endswith(NO_CHARACTER)  # cut after so many tokens
+        return decode_begun(vocabulary.decode, ids) if is_begun else text
+    spans = {sentinel: vocabulary.decode(span) for sentinel, span in spans_of(ids, sentinels)}
+    text, filled, end = inputs.source.text, "", 0
+    for token in inputs.source.tokens:
+        if token.id not in sentinels:
+            continue
+        filled += text[end : token.start]
+        end = token.end
+        span = spans.get(token.id)
+        if span is None:
+            filled += text[token.start : token.end]
+            continue
+        if filled.endswith(" ") and (not span or span[0].isspace()):
+            filled = filled[:-1]  # the span brings its own, or there is nothing to set apart
+        filled += span
+    return filled + text[end:]

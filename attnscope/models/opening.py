@@ -9,12 +9,17 @@ from attnscope.collector import collect_as_usual
 from attnscope.errors import LoadError
 from attnscope.hub.shelf import is_model_id, shelf_entries
 from attnscope.kept_models import kept_models_folder, kept_names
-from attnscope.models.checkpoint import LoadedFolder, is_model_folder, read_model_config, read_model_folder
-from attnscope.models.huggingface.cache import find_huggingface
+from attnscope.models.checkpoint import (
+    WEIGHTS,
+    LoadedFolder,
+    is_model_folder,
+    read_model_config,
+    read_model_folder,
+)
+from attnscope.models.huggingface.library import find_huggingface
 from attnscope.models.machine import choose_device
 from attnscope.models.model import Model
 from attnscope.models.own import OwnNetwork
-from attnscope.models.weights import WEIGHTS
 from attnscope.nn.config import ModelConfig
 from attnscope.outside import unreadable
 from attnscope.paths import gone_demo, resources_folder

@@ -9,8 +9,7 @@ import torch
 from torch import Tensor
 
 from attnscope.errors import UserError
-from attnscope.models.card import ModelCard, closed_gates, closed_note
-from attnscope.models.generate import HearIds
+from attnscope.models.checkpoint import ModelCard, closed_gates, closed_note
 from attnscope.models.inputs import (
     Inputs,
     encode_second,
@@ -20,9 +19,9 @@ from attnscope.models.inputs import (
     own_target,
     with_sentences,
 )
+from attnscope.models.network import HearIds, number_masks
 from attnscope.models.outputs import KINDS, token_positions
 from attnscope.models.passes import continue_text, evaluating_tokens, hidden_stream, translate
-from attnscope.models.spans import number_masks
 from attnscope.models.writing.writer import OwnWriter, RecomputingWriter, Writer
 from attnscope.nn.attention import Probe
 from attnscope.nn.config import ModelConfig, count_parameters
@@ -252,7 +251,7 @@ class OwnNetwork:
         return Inputs(source=source, target=read)
 
     def _encode_picture(self, text: str, target: str | None) -> Inputs:
-        from attnscope.models.patches import encode_picture  # few models need it
+        from attnscope.models.pictures import encode_picture  # few models need it
 
         return encode_picture(self.config, text, target)
 
@@ -262,7 +261,7 @@ class OwnNetwork:
             raise UserError(
                 f"{self.card.name} reads no pictures.", expected="a vision model", action="Open one."
             )
-        from attnscope.models.patches import own_picture
+        from attnscope.models.pictures import own_picture
 
         return own_picture(self.config, text)
 

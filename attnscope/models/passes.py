@@ -14,8 +14,8 @@ from contextlib import AbstractContextManager, contextmanager
 import torch
 from torch import Tensor
 
-from attnscope.models.generate import HearIds, write_greedily
 from attnscope.models.inputs import Inputs
+from attnscope.models.network import HearIds, write_greedily
 from attnscope.models.outputs import best_ids
 from attnscope.nn.attention import Probe
 from attnscope.nn.computing import layer_products, threads_for

@@ -17,9 +17,9 @@ from contextlib import AbstractContextManager, nullcontext
 import torch
 from torch import Tensor
 
+from attnscope.models.cost import BatchShape, n_turns_of
 from attnscope.nn.computing import core_groups, keeping_to
 from attnscope.nn.dropping import own_dice
-from attnscope.nn.memory_on_paper import BatchShape, n_turns_of
 from attnscope.schemes.norms import NORMS
 from attnscope.training.distributed import Ranks, SharedLoss, rows_of
 from attnscope.training.objectives import Batch

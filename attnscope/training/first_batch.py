@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 from torch import Tensor
 
-from attnscope.models.patches import patch_tokens
+from attnscope.models.pictures import patch_tokens
 from attnscope.nn.embedding_and_head import memory_piece
 from attnscope.paths import resources_folder
 from attnscope.records.plans import BatchCell, BatchRow, FirstBatch

@@ -2,7 +2,7 @@
 
 Operations are those of `models/cost.py`, three times the forward pass for a step (Kaplan et al. 2020,
 section 2.1), four times where blocks are computed again in the backward pass; memory is that of
-`nn/memory_on_paper.py`. The weights of a checkpoint are 4 bytes a parameter, the state that a resume needs
+`models/cost.py`. The weights of a checkpoint are 4 bytes a parameter, the state that a resume needs
 8 more; the last states are kept while another one is written. How many tokens the texts of a file have is
 estimated from four stretches of it, before any tokenizer has been made.
 
@@ -20,19 +20,19 @@ import torch
 from numpy.typing import NDArray
 
 from attnscope.errors import LoadError
-from attnscope.models.cost import own_cost
-from attnscope.models.machine import available_bytes
-from attnscope.nn.config import ModelConfig, count_parameters
-from attnscope.nn.memory_on_paper import (
+from attnscope.models.cost import (
     GRADIENT_BYTES,
     MOMENT_BYTES,
     WEIGHT_BYTES,
     BatchShape,
     activation_bytes,
     loss_bytes,
+    own_cost,
     passing_bytes,
     rows_at_once,
 )
+from attnscope.models.machine import available_bytes
+from attnscope.nn.config import ModelConfig, count_parameters
 from attnscope.nn.presets import PRESETS, PUBLISHED
 from attnscope.outside import open_outside
 from attnscope.records.plans import Pace, Plan, PresetRow

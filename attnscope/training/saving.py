@@ -39,10 +39,17 @@ from attnscope import __version__, paths
 from attnscope.counting import plural
 from attnscope.errors import LoadError, SaveError, UserError
 from attnscope.files import check_listed, drop_listed, manifest_entries, replace_folder, sha256_of
-from attnscope.models.card import CLOSED_HEADS, ModelCard, closed_names
-from attnscope.models.checkpoint import STATE, LoadedFolder, fill_model_folder, read_model_folder
+from attnscope.models.checkpoint import (
+    CLOSED_HEADS,
+    STATE,
+    WEIGHTS,
+    LoadedFolder,
+    ModelCard,
+    closed_names,
+    fill_model_folder,
+    read_model_folder,
+)
 from attnscope.models.model import Model
-from attnscope.models.weights import WEIGHTS
 from attnscope.records.runs import Saved, SaveFailed, Watched
 from attnscope.records.sites import HeadRef
 from attnscope.schemes.objectives import OBJECTIVES

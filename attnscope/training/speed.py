@@ -25,9 +25,9 @@ from statistics import median
 import torch
 
 from attnscope.errors import LoadError, UserError
+from attnscope.models.cost import WEIGHT_BYTES
 from attnscope.models.machine import wait_for
 from attnscope.nn.config import ModelConfig, count_parameters
-from attnscope.nn.memory_on_paper import WEIGHT_BYTES
 from attnscope.records.plans import Pace
 from attnscope.schemes.scores import SCORES
 from attnscope.strict_json import parse_object

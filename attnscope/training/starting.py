@@ -28,13 +28,12 @@ from torch import Tensor
 from attnscope.counting import plural
 from attnscope.errors import LoadError, RecipeError
 from attnscope.hub.shelf import folder_here
-from attnscope.models.card import ModelCard
-from attnscope.models.checkpoint import CONFIG, LoadedFolder, is_model_folder
+from attnscope.models.checkpoint import CONFIG, LoadedFolder, ModelCard, fill_own, is_model_folder
 from attnscope.models.families import FAMILIES
-from attnscope.models.families.ours import AdoptableFamily, LibraryConfig
-from attnscope.models.huggingface.cache import find_huggingface
+from attnscope.models.families.family import AdoptableFamily, LibraryConfig
 from attnscope.models.huggingface.config import licence_of, read_config
-from attnscope.models.huggingface.weight_files import read_weights, weight_paths
+from attnscope.models.huggingface.library import find_huggingface
+from attnscope.models.huggingface.opening import read_weights, weight_paths
 from attnscope.models.inputs import check_roles
 from attnscope.models.machine import refuse_too_large
 from attnscope.models.opening import (
@@ -44,7 +43,6 @@ from attnscope.models.opening import (
     read_source_config,
     source_folder,
 )
-from attnscope.models.weights import fill_own
 from attnscope.nn.building import build_own, unfilled_own
 from attnscope.nn.config import ModelConfig
 from attnscope.nn.own_module import OwnModule

@@ -26,7 +26,7 @@ from torch import Generator, Tensor, nn
 from torch.nn.utils import parametrize
 
 from attnscope.errors import LoadError, RecipeError
-from attnscope.models.differences import LowRankChanges, low_rank_sum
+from attnscope.models.checkpoint import LowRankChanges, low_rank_sum
 from attnscope.nn.layers import CrossAttention, SelfAttention
 from attnscope.nn.own_module import OwnModule
 from attnscope.nn.scores import Scoring, sites_with_spans

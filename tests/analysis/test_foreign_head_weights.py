@@ -15,7 +15,7 @@ from attnscope.analysis import rank
 from attnscope.analysis.rank import rank_collapse, residual_ratio
 from attnscope.analysis.weight_parts import factors_of, head_circuit, site_spectrum, weights_of
 from attnscope.errors import UserError
-from attnscope.models.huggingface import head_rows
+from attnscope.models.huggingface import anatomy
 from attnscope.records.redundancy import HeadCircuit
 from attnscope.records.sites import HeadRef
 
@@ -227,7 +227,7 @@ def test_that_circuits_of_bert_albert_and_electra_go_through_embedding_and_outpu
 
 
 def test_that_rows_that_are_nowhere_are_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(head_rows, "_factors", lambda network, d_head: (0.5,))
+    monkeypatch.setattr(anatomy, "_factors", lambda network, d_head: (0.5,))
     with pytest.raises(UserError, match=r"Gemma2ForCausalLM.*no matrix gives the numbers of q of decoder"):
         weights_of(foreign("gemma2"), foreign("gemma2").sites[0].key)
 
@@ -240,9 +240,9 @@ def test_that_queries_behind_a_norm_that_takes_their_mean_away_are_refused_by_na
     norm = torch.nn.LayerNorm(16, bias=False).requires_grad_(False)
     norm.weight.copy_(torch.linspace(0.5, 1.5, 16))
     monkeypatch.setitem(network.module.model.layers[1].self_attn._modules, "q_norm", norm)  # type: ignore[attr-defined]
-    head_rows.head_rows(network, ("decoder", 0))  # type: ignore[arg-type]
+    anatomy.head_rows(network, ("decoder", 0))  # type: ignore[arg-type]
     with pytest.raises(UserError, match="no matrix gives the numbers of q"):
-        head_rows.head_rows(network, ("decoder", 1))  # type: ignore[arg-type]
+        anatomy.head_rows(network, ("decoder", 1))  # type: ignore[arg-type]
 
 
 # -- rank collapse ----------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from session_samples import Desk, info, states_of
 
 from attnscope.cli.main import main
 from attnscope.errors import LoadError
-from attnscope.models.huggingface import cache
+from attnscope.models.huggingface import library
 from attnscope.models.recording.opening import open_named
 from attnscope.records.messages import Failed, LoadModel
 from attnscope.records.models import ShelfRow, ShelfShown, ShowShelf, on_this_machine, unlisted
@@ -25,7 +25,7 @@ def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(name: str) -> Path:
         raise AssertionError(f"asked the Hub for {name}")
 
-    monkeypatch.setattr(cache, "download", refuse)
+    monkeypatch.setattr(library, "download", refuse)
 
 
 @pytest.mark.parametrize("source", ["hf:owner/name", "hf: owner/name", "hf:hf:owner/name", "owner/name"])

@@ -12,7 +12,7 @@ from tiny_models import SENTENCE, tiny_model
 
 from attnscope.errors import LoadError
 from attnscope.models import Model, ModelCard, load, write_model_folder
-from attnscope.models.differences import LowRankChanges, low_rank_sum
+from attnscope.models.checkpoint import LowRankChanges, low_rank_sum
 from attnscope.models.opening import kept_run_folder
 from attnscope.models.own import OwnNetwork
 from attnscope.paths import resources_folder
@@ -29,7 +29,7 @@ def base(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "resources" / "models" / "tiny"
     own = tiny_model("decoder").own
     write_model_folder(folder, own.module, own.config, own.vocabulary, own.card, dtype=torch.float16)
-    monkeypatch.setattr("attnscope.models.differences.resources_folder", lambda: tmp_path / "resources")
+    monkeypatch.setattr("attnscope.models.checkpoint.resources_folder", lambda: tmp_path / "resources")
     return folder
 
 
@@ -254,7 +254,7 @@ def test_that_a_base_that_is_gone_or_changed_says_what_to_do(base: Path, kept: P
 def test_that_kept_runs_of_stories_hold_only_what_they_learned(
     name: str, n_bytes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("attnscope.models.differences.resources_folder", resources_folder)
+    monkeypatch.setattr("attnscope.models.checkpoint.resources_folder", resources_folder)
     folder = kept_run_folder(name) / "checkpoints" / "150"
     assert (folder / "model.safetensors").stat().st_size < n_bytes
     model, stories = load(name, "cpu"), load("stories", "cpu").own.module.state_dict()

@@ -15,7 +15,7 @@ from attnscope.analysis.lens import logit_lens
 from attnscope.errors import UserError
 from attnscope.models import families, load
 from attnscope.models.families import FAMILIES, Family, last_norms
-from attnscope.models.families.heads import PrunableFamily
+from attnscope.models.families.family import PrunableFamily
 from attnscope.models.pruning import prune
 from attnscope.records.sites import Gates
 from attnscope.schemes.registry import schemes_of

@@ -19,11 +19,10 @@ from attnscope.errors import LoadError
 from attnscope.files import sha256_of
 from attnscope.hub.shelf import cached_snapshot, is_model_id
 from attnscope.models import load
-from attnscope.models.huggingface import weight_files
-from attnscope.models.huggingface.cache import find_huggingface
+from attnscope.models.huggingface import opening
 from attnscope.models.huggingface.config import column_labels, licence_of
 from attnscope.models.huggingface.head import has_detachable_head, watching_passes
-from attnscope.models.huggingface.library import collector_paused
+from attnscope.models.huggingface.library import collector_paused, find_huggingface
 from attnscope.nn.long_work import stop_if_unwanted
 from attnscope.records.models import FetchStep
 
@@ -252,8 +251,8 @@ def test_that_weights_nobody_waits_for_any_more_are_read_no_further(
         while True:
             stop_if_unwanted()
 
-    monkeypatch.setattr(weight_files, "read_weights", endless)
-    with pytest.raises(LoadError, match="too large"), weight_files.reading_weights(folder, []):
+    monkeypatch.setattr(opening, "read_weights", endless)
+    with pytest.raises(LoadError, match="too large"), opening.reading_weights(folder, []):
         raise LoadError("The model is too large.", kind="too-large")
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("weights")]
 
@@ -261,7 +260,7 @@ def test_that_weights_nobody_waits_for_any_more_are_read_no_further(
 def test_that_damaged_weights_are_told_where_they_are_asked_for(folder: Path) -> None:
     path = folder / "model.safetensors"
     path.write_bytes(path.read_bytes()[:-1])
-    with weight_files.reading_weights(folder, [path]) as read, pytest.raises(LoadError, match="cut short"):
+    with opening.reading_weights(folder, [path]) as read, pytest.raises(LoadError, match="cut short"):
         read()
 
 

@@ -10,7 +10,7 @@ from hf_folders import bert_tokenizer, save_folder
 from attnscope.errors import UserError
 from attnscope.models import load
 from attnscope.models.families import family_named, funnel, reformer
-from attnscope.models.huggingface import eager
+from attnscope.models.huggingface import site_map
 from attnscope.models.huggingface.site_map import attach
 from attnscope.records.sites import NO_GATES
 from attnscope.trace.record import TraceProbe, site_weights
@@ -145,7 +145,7 @@ def test_that_weights_which_do_not_give_the_layers_values_are_not_shown(monkeypa
 def test_that_a_text_with_too_many_weights_is_refused_before_the_pass(monkeypatch) -> None:
     model = _reformer()
     attached = attach(model)
-    monkeypatch.setattr(eager, "MAX_CELLS", 3 * 4 * 20**2 - 1)
+    monkeypatch.setattr(site_map, "MAX_CELLS", 3 * 4 * 20**2 - 1)
     with (
         pytest.raises(UserError, match="returns 4800 weights"),
         attached.probing(TraceProbe(attached.sites, NO_GATES)),

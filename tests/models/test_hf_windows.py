@@ -10,7 +10,7 @@ from hf_folders import bert_tokenizer, change_config, save_folder, seq2seq_token
 from attnscope.errors import UserError
 from attnscope.models import load
 from attnscope.models.families.longformer import lay_windows
-from attnscope.models.huggingface import eager
+from attnscope.models.huggingface import site_map
 from attnscope.models.huggingface.site_map import attach
 from attnscope.records.sites import NO_GATES
 from attnscope.trace.record import TraceProbe, site_weights
@@ -128,7 +128,7 @@ def test_that_windows_of_any_reach_are_laid_where_they_belong(reach: int, n_glob
 def test_that_a_text_with_too_many_weights_is_refused_before_they_are_laid_out(monkeypatch) -> None:
     model = _longformer("LongformerForMaskedLM")
     attached = attach(model)
-    monkeypatch.setattr(eager, "MAX_CELLS", 2 * 4 * 20**2 - 1)
+    monkeypatch.setattr(site_map, "MAX_CELLS", 2 * 4 * 20**2 - 1)
     probe = TraceProbe(attached.sites, NO_GATES)
     with pytest.raises(UserError, match="returns 3200 weights"), attached.probing(probe), torch.no_grad():
         model(torch.arange(20)[None] + 5)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attnscope.models.families.heads import SiteSlots, free_slots, grouped_slots, same_slots
+from attnscope.models.families.family import SiteSlots, free_slots, grouped_slots, same_slots
 from attnscope.models.families.t5 import bias_columns, shared_slots
 
 SITES = [("decoder", 0), ("decoder", 1)]

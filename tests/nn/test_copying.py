@@ -14,7 +14,7 @@ from tiny_models import FRENCH, SENTENCE, tiny_model
 import attnscope as at
 from attnscope.analysis.attribution import attribute_logits
 from attnscope.errors import UserError
-from attnscope.models.cost import own_cost
+from attnscope.models.cost import BatchShape, activation_bytes, own_cost
 from attnscope.models.own import OwnNetwork
 from attnscope.models.pruning.prune import prune_module
 from attnscope.models.writing.translating import translate_texts
@@ -22,7 +22,6 @@ from attnscope.nn.building import build_own
 from attnscope.nn.cache import KeyValueCache
 from attnscope.nn.config import ModelConfig, count_parameters
 from attnscope.nn.copying import N_DIGITS, UNKNOWN_ID, copied_pieces, ids_of, joined_logits, with_ids
-from attnscope.nn.memory_on_paper import BatchShape, activation_bytes
 from attnscope.nn.transformer import build_transformer
 from attnscope.records.sites import HeadRef
 from attnscope.schemes.scores import SCORES

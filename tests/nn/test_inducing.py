@@ -14,11 +14,10 @@ from tiny_models import SENTENCE, target_of, tiny_model
 import attnscope as at
 from attnscope.analysis.model_adapter import own_subject
 from attnscope.errors import UserError
-from attnscope.models.cost import own_cost
+from attnscope.models.cost import BatchShape, activation_bytes, own_cost
 from attnscope.models.pruning.prune import prune_module
 from attnscope.nn.building import build_own
 from attnscope.nn.config import ModelConfig, count_parameters
-from attnscope.nn.memory_on_paper import BatchShape, activation_bytes
 from attnscope.nn.transformer import build_transformer
 from attnscope.records.axes import tokens_of_site
 from attnscope.schemes.norms import NORMS

@@ -13,12 +13,11 @@ from tiny_models import SENTENCE, tiny_model
 import attnscope as at
 from attnscope.cli.model_tables import matters
 from attnscope.errors import RecipeError, UserError
-from attnscope.models.cost import own_cost
+from attnscope.models.cost import BatchShape, activation_bytes, own_cost
 from attnscope.models.own import OwnNetwork
 from attnscope.models.pruning.prune import prune_module
 from attnscope.nn.building import build_own
 from attnscope.nn.config import ModelConfig, count_parameters
-from attnscope.nn.memory_on_paper import BatchShape, activation_bytes
 from attnscope.nn.transformer import build_transformer
 from attnscope.schemes.norms import NORMS
 from attnscope.schemes.scores import SCORES

@@ -12,11 +12,11 @@ from tiny_models import SENTENCE, target_of, tiny_model
 
 import attnscope as at
 from attnscope.models import Model
+from attnscope.models.cost import BatchShape, activation_bytes
 from attnscope.models.pruning.prune import prune_module
 from attnscope.nn.building import build_own
 from attnscope.nn.cache import KeyValueCache
 from attnscope.nn.config import ModelConfig, count_parameters
-from attnscope.nn.memory_on_paper import BatchShape, activation_bytes
 from attnscope.nn.scores import sites_with_spans
 from attnscope.nn.spans import SpanBias
 from attnscope.nn.transformer import build_transformer

@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import Tensor
 
+from attnscope.models.huggingface.network import cache_argument
 from attnscope.models.huggingface.site_map import attach
-from attnscope.models.huggingface.writer import cache_argument
 from attnscope.nn.scores import RelativeBias
 from attnscope.records.sites import NO_GATES
 from attnscope.trace.record import SiteRecord, TraceProbe, site_weights

@@ -13,9 +13,8 @@ import attnscope
 from attnscope.cli.main import main
 from attnscope.errors import RecipeError
 from attnscope.labs.kernel_regression import RegressionChoice, regress, scores_offered
-from attnscope.models.cost import own_cost
+from attnscope.models.cost import BatchShape, activation_bytes, own_cost
 from attnscope.nn.config import ModelConfig, count_parameters
-from attnscope.nn.memory_on_paper import BatchShape, activation_bytes
 from attnscope.nn.transformer import build_transformer
 from attnscope.schemes import scores
 from attnscope.schemes.registry import schemes_of

@@ -19,12 +19,11 @@ from attnscope.analysis.model_reading import ask_model
 from attnscope.cli.main import main
 from attnscope.errors import RecipeError, UserError
 from attnscope.fields import with_values
-from attnscope.models.cost import own_cost
+from attnscope.models.cost import BatchShape, activation_bytes, own_cost
 from attnscope.nn.building import build_own
 from attnscope.nn.cache import KeyValueCache
 from attnscope.nn.config import ModelConfig, count_parameters
 from attnscope.nn.masks import build_rule
-from attnscope.nn.memory_on_paper import BatchShape, activation_bytes
 from attnscope.nn.mixing import recur
 from attnscope.nn.transformer import build_transformer
 from attnscope.questions import QUESTIONS

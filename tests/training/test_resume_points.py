@@ -16,8 +16,7 @@ from attnscope import files
 from attnscope.errors import LoadError
 from attnscope.files import check_manifest, drop_listed
 from attnscope.models import load, read_model_folder
-from attnscope.models.checkpoint import CONFIG, STATE
-from attnscope.models.weights import WEIGHTS
+from attnscope.models.checkpoint import CONFIG, STATE, WEIGHTS
 from attnscope.records.runs import Started, Step
 from attnscope.training import parse_recipe, read_run
 from attnscope.training.loop import TrainingRun

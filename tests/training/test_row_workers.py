@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import torch
 
+from attnscope.models.cost import BatchShape, activation_bytes, n_turns_of, rows_at_once
 from attnscope.nn.config import ModelConfig
-from attnscope.nn.memory_on_paper import BatchShape, activation_bytes, n_turns_of, rows_at_once
 from attnscope.records.runs import Finished, Step
 from attnscope.training.descent import RowWorkers, can_divide, core_groups
 from attnscope.training.distributed import ALONE, Ranks
@@ -97,7 +97,7 @@ def test_that_rows_in_turns_learn_what_the_whole_batch_teaches(
     (tmp_path / "whole").mkdir()
     (tmp_path / "turns").mkdir()
     losses, weights = _trained(tmp_path / "whole", text, Way())
-    monkeypatch.setattr("attnscope.nn.memory_on_paper.AT_ONCE_BYTES", 6000)
+    monkeypatch.setattr("attnscope.models.cost.AT_ONCE_BYTES", 6000)
     other_losses, other_weights = _trained(tmp_path / "turns", text, way)
     assert other_losses == pytest.approx(losses, rel=1e-5)
     for name, weight in weights.items():
@@ -109,7 +109,7 @@ def test_that_rows_of_a_turn_keep_no_more_than_they_may(monkeypatch: pytest.Monk
     shape = BatchShape(n_sequences=17, n_tokens=6, n_scored=17 * 6)
     whole = activation_bytes(config, shape)
     for n_turns in (1, 2, 3, 8, 17, 40):
-        monkeypatch.setattr("attnscope.nn.memory_on_paper.AT_ONCE_BYTES", -(-whole // n_turns))
+        monkeypatch.setattr("attnscope.models.cost.AT_ONCE_BYTES", -(-whole // n_turns))
         assert n_turns_of(config, shape) == min(n_turns, 17)
         assert rows_at_once(config, shape).n_sequences == -(-17 // min(n_turns, 17))
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from worker_tools import ask
 
-from attnscope.models import load
+from attnscope.models import load, network
 from attnscope.nn.long_work import stop_if_unwanted, stoppable
 from attnscope.records.messages import Failed, LoadModel, Traced, TraceText
 from attnscope.records.outputs import OutputWritten
@@ -56,11 +56,10 @@ def test_that_a_translation_that_is_known_is_not_waited_for(
 def test_that_a_newer_text_stops_the_writing_between_two_tokens(
     engine: Engine, decoder: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from attnscope.models import generate
 
     passes: list[bool] = []
-    monkeypatch.setattr(generate, "stop_if_unwanted", lambda: (passes.append(True), stop_if_unwanted()))
-    monkeypatch.setattr(generate, "N_GUESSES", 0)
+    monkeypatch.setattr(network, "stop_if_unwanted", lambda: (passes.append(True), stop_if_unwanted()))
+    monkeypatch.setattr(network, "N_GUESSES", 0)
     ask(engine, LoadModel(number=1, source=decoder, device="cpu"))
     ask(engine, TraceText(number=2, text=TEXT))
     n_whole = len(passes)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from worker_tools import ask
 
-from attnscope.models import generate, load
+from attnscope.models import load, network
 from attnscope.models.model import Model
 from attnscope.nn.long_work import progress_heard, stoppable
 from attnscope.records.interventions import MakeUniform
@@ -37,7 +37,7 @@ class Desk:
 
 @pytest.fixture
 def desk(engine: Engine, translator: str, monkeypatch: pytest.MonkeyPatch) -> Desk:
-    monkeypatch.setattr(generate, "N_GUESSES", 0)
+    monkeypatch.setattr(network, "N_GUESSES", 0)
     monkeypatch.setattr(serve_views, "_PART_AFTER_S", 0.0)
     monkeypatch.setattr(serve_views, "_NEXT_PART_AFTER_S", 0.0)
     return Desk(engine, translator)

@@ -3,8 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from attnscope.models.families.family import Family
-from attnscope.models.families.heads import ForeignSite, FreeHeads, separate_site
+from attnscope.models.families.family import Family, ForeignSite, FreeHeads, separate_site
 from attnscope.records.sites import SiteKey
 
 

@@ -6,8 +6,16 @@ from typing import Any, ClassVar
 from torch import Tensor
 
 from attnscope.models.families.bert import encoder_keys
-from attnscope.models.families.heads import ForeignSite, FreeHeads, separate_site
-from attnscope.models.families.ours import AdoptableFamily, Block, LibraryConfig, Taking, Tensors
+from attnscope.models.families.family import (
+    AdoptableFamily,
+    Block,
+    ForeignSite,
+    FreeHeads,
+    LibraryConfig,
+    Taking,
+    Tensors,
+    separate_site,
+)
 from attnscope.nn.config import ModelConfig
 
 _BLOCK: Block = {

@@ -5,9 +5,16 @@ from typing import Any, ClassVar
 
 from torch import Tensor
 
-from attnscope.models.families.family import Family
-from attnscope.models.families.heads import ForeignSite, FreeHeads
-from attnscope.models.families.ours import AdoptableFamily, Block, LibraryConfig, Taking, Tensors
+from attnscope.models.families.family import (
+    AdoptableFamily,
+    Block,
+    Family,
+    ForeignSite,
+    FreeHeads,
+    LibraryConfig,
+    Taking,
+    Tensors,
+)
 from attnscope.nn.config import ModelConfig
 
 _BLOCK: Block = {

@@ -5,9 +5,19 @@ from typing import Any, ClassVar
 
 from torch import Tensor
 
-from attnscope.models.families.family import Family
-from attnscope.models.families.heads import ForeignSite, GroupedHeads, Kept, SiteSlots, separate_site
-from attnscope.models.families.ours import AdoptableFamily, Block, LibraryConfig, Taking, Tensors
+from attnscope.models.families.family import (
+    AdoptableFamily,
+    Block,
+    Family,
+    ForeignSite,
+    GroupedHeads,
+    Kept,
+    LibraryConfig,
+    SiteSlots,
+    Taking,
+    Tensors,
+    separate_site,
+)
 from attnscope.nn.config import ModelConfig
 from attnscope.records.sites import SiteKey
 

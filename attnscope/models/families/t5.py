@@ -9,7 +9,7 @@ from typing import Any
 
 from torch import nn
 
-from attnscope.models.families.heads import (
+from attnscope.models.families.family import (
     ForeignSite,
     Kept,
     PrunableFamily,

@@ -2,8 +2,7 @@
 
 from typing import Any
 
-from attnscope.models.families.family import Family
-from attnscope.models.families.heads import ForeignSite, GroupedHeads, separate_site
+from attnscope.models.families.family import Family, ForeignSite, GroupedHeads, separate_site
 
 
 class ViT(GroupedHeads):

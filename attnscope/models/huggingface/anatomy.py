@@ -18,21 +18,53 @@ What a norm of the library does, told by its numbers rather than by its class.
 | weight | what it multiplies by: weight, or 1 + weight| [d]                 |
 
 LayerNorm: Ba et al. 2016; RMSNorm: Zhang and Sennrich 2019; Gemma's multiplies by 1 + weight.
+
+The rows of a library's matrices behind the queries, keys and values of each head, found by their numbers.
+
+Families keep them in many layouts: in three matrices or in one, part below part or head by head, shared by
+groups, with a norm behind them. None is believed: some texts with different first tokens go through the
+model, and each number that a head gets at its first token must be, to the last bit, what one row of one
+matrix gave, times a factor of `_factors`, on every text. Rotary turns are by no angle at the first token. A
+norm behind a matrix (Qwen 3, Gemma 3) gives its weight to the rows; its scale is left out. The first token of
+every picture is the same, so that other numbers enter the first layer of a vision model.
+
+| symbol  | meaning                                            | shape                        |
+|---------|----------------------------------------------------|------------------------------|
+| q, k, v | rows of each head                                  | [n_heads, d_head, d_in]      |
+| o       | columns of each head                               | [n_heads, d_model, d_value]  |
+| given   | numbers at the first token of every text           | [n_texts, n_rows]            |
+
+Every token of the vocabulary as a head of a library's model would read it, and as its output is told.
+
+An embedding passes, as if it were all of the stream, through what stands before the head: the norm of the
+embedding, the product that widens it (ALBERT, ELECTRA), the norm of the layer. Which they are is found by
+their numbers on some texts, as in `head_rows.py`: a step is passed when what it gave is what the next one
+read. An output's own layer (BERT's) counts with its matrix, as if its activation let everything through.
+
+| symbol   | meaning                                                | shape            |
+|----------|--------------------------------------------------------|------------------|
+| queries  | embeddings as the matrix of the queries reads them     | [vocab, d_model] |
+| keys     | embeddings as the matrices of keys and values read them| [vocab, d_model] |
+| outputs  | output weights times norms' weights and a head's matrix| [vocab, d_model] |
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from attnscope.errors import UserError
-from attnscope.models.huggingface.network import HuggingFaceNetwork
+from attnscope.models.huggingface.network import HuggingFaceNetwork, takes_argument
 from attnscope.models.huggingface.proof import example_of, run_example
-from attnscope.models.places import CallPlace
+from attnscope.models.places import CallPlace, changed_reads
+from attnscope.nn.computing import exact
 from attnscope.nn.edits import Call
 from attnscope.nn.gating import QuietProbe
 from attnscope.records.sites import SiteKey, Stack
@@ -258,3 +290,378 @@ def _find_projections(network: HuggingFaceNetwork) -> dict[SiteKey, CallPlace]:
         for handle in handles:
             handle.remove()
     return found
+
+
+_N_TEXTS, _N_TOKENS = 16, 11
+"""As many tokens as no model has heads: the axes of a tensor are told by their sizes."""
+_N_PICTURES = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class HeadRows:
+    """The weights of one site, without biases; those of grouped keys and values once for each head. float64.
+
+    `query_input` and `key_input` are what the matrices of queries, and of keys and values, read.
+    """
+
+    q: Tensor
+    k: Tensor
+    v: Tensor
+    o: Tensor
+    scale: float
+    query_input: Tensor
+    key_input: Tensor
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ModuleStep:
+    """What one module read and gave at the first token, [n_texts, n]; `width` is what a norm goes over."""
+
+    module: Any
+    read: Tensor
+    given: Tensor
+    width: int
+
+
+class _SeenCall(QuietProbe):
+    """The queries, keys and values of one site at the first token, [n_texts, n_heads, d_head]."""
+
+    def __init__(self, site: SiteKey) -> None:
+        self.site, self.scale = site, 1.0
+        self.found: dict[str, Tensor] = {}
+
+    def wants(self, site: SiteKey) -> bool:
+        return site == self.site
+
+    def record(self, site: SiteKey, call: Call, *, lse: Tensor, out: Tensor, is_training: bool) -> None:
+        """See `Probe`."""
+        self.scale = call.score.scale
+        self.found = {name: getattr(call, name)[:, :, 0].detach().clone() for name in ("q", "k", "v")}
+
+
+@dataclass(slots=True, eq=False)
+class _Row:
+    """Where the numbers of a head's part come from: rows of a product, and what each is multiplied by."""
+
+    module: Any
+    read: Tensor
+    indices: list[int]
+    factors: Tensor = field(default_factory=lambda: torch.ones(1))
+
+    def taken(self) -> Tensor:
+        """The rows, float64 [n_rows, d_in]."""
+        return exact(matrix_of(self.module)[self.indices]) * exact(self.factors)[:, None]
+
+
+def head_rows(network: HuggingFaceNetwork, site: SiteKey) -> HeadRows:
+    """The weights of a site's heads; raises UserError, by name, for numbers that no row of a matrix gives."""
+    found, seen = _rows_of(network, site)
+    n_heads = seen.found["q"].shape[1]
+
+    def of_heads(name: str) -> Tensor:
+        given = seen.found[name]
+        taken = found[name].taken()
+        rows = taken.reshape(*given.shape[1:], taken.shape[1])
+        return rows.repeat_interleave(n_heads // given.shape[1], 0)
+
+    output = exact(matrix_of(anatomy_of(network).projections[site].module))  # [d_model, H · D]
+    return HeadRows(
+        q=of_heads("q"),
+        k=of_heads("k"),
+        v=of_heads("v"),
+        o=output.reshape(len(output), n_heads, -1).transpose(0, 1),
+        scale=seen.scale,
+        query_input=found["q"].read,
+        key_input=found["k"].read,
+    )
+
+
+def head_products(network: HuggingFaceNetwork, site: SiteKey) -> dict[str, tuple[CallPlace, list[list[int]]]]:
+    """The products that give q, k and v, and which of their columns are each head's, or key-value head's.
+
+    What they give is without the factors, norms and turns that may follow. Raises as `head_rows` does.
+    """
+    found, seen = _rows_of(network, site)
+    call = anatomy_of(network).attentions[site].call
+    parted = {}
+    for name, row in found.items():
+        width = seen.found[name].shape[2]
+        heads = [row.indices[start : start + width] for start in range(0, len(row.indices), width)]
+        parted[name] = (CallPlace(module=row.module, call=call), heads)
+    return parted
+
+
+def _rows_of(network: HuggingFaceNetwork, site: SiteKey) -> tuple[dict[str, _Row], _SeenCall]:
+    """Where q, k and v of a site come from, and what they were at the first tokens."""
+    anatomy = anatomy_of(network)
+    place, seen = anatomy.attentions[site], _SeenCall(site)
+    n_tokens = network.max_tokens if network.info.reads == "picture" else _N_TOKENS
+    with torch.no_grad(), watched_steps(place.module, n_tokens) as steps:
+        pass_first_tokens(network, seen)
+    n_steps = len(steps) // len(
+        [key for key, one in anatomy.attentions.items() if one.module is place.module]
+    )
+    steps = steps[place.call * n_steps : (place.call + 1) * n_steps]
+    found = {name: _find_rows(network, site, name, given, steps) for name, given in seen.found.items()}
+    return found, seen
+
+
+def pass_first_tokens(network: HuggingFaceNetwork, probe: QuietProbe | None = None) -> None:
+    """One pass over texts that differ in their first token; over pictures whose streams do."""
+    if network.info.reads == "picture":
+        return _pass_pictures(network, probe)
+    model, ids = network.module, first_tokens(network, "encoder")
+    arguments: dict[str, Any] = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+    if network.form == "encoder-decoder":
+        arguments["decoder_input_ids"] = first_tokens(network, "decoder")
+    if takes_argument(model, "use_cache"):
+        arguments["use_cache"] = False
+    with torch.no_grad(), network.attached.probing(probe or QuietProbe()):
+        model(**arguments)
+
+
+def _pass_pictures(network: HuggingFaceNetwork, probe: QuietProbe | None) -> None:
+    model = network.module
+    pixels = example_of(model)["pixel_values"][:1].expand(_N_PICTURES, -1, -1, -1)
+
+    def other(stream: Tensor) -> Tensor:
+        steps = torch.arange(stream.numel(), dtype=torch.float64)
+        return torch.sin(steps * steps * 0.731).reshape(stream.shape).to(stream)
+
+    first = anatomy_of(network).layers("encoder")[0]
+    with torch.no_grad(), network.attached.probing(probe or QuietProbe()), changed_reads([(first, other)]):
+        model(pixel_values=pixels)
+
+
+def first_tokens(network: HuggingFaceNetwork, stack: Stack) -> Tensor:
+    """The ids of these texts, [n_texts, n_tokens]; those of an encoder–decoder's second stack are others."""
+    n_pieces = min(network.module.get_input_embeddings().weight.shape[0], network.info.vocab_size or 2**31)
+    n_texts, n_tokens = min(_N_TEXTS, n_pieces), min(_N_TOKENS, network.max_tokens)
+    ids: Tensor = (torch.arange(n_texts * n_tokens, device=network.device) * 7 + 3) % n_pieces
+    ids = ids.reshape(n_tokens, n_texts).T.contiguous()
+    return ids.flip(0) if stack == "decoder" and network.form == "encoder-decoder" else ids
+
+
+@contextmanager
+def watched_steps(part: nn.Module, n_tokens: int = _N_TOKENS) -> Iterator[list[ModuleStep]]:
+    """A list that fills with what products and norms inside a part read and gave at the first token."""
+    steps: list[ModuleStep] = []
+
+    def after(module: nn.Module, arguments: tuple[Any, ...], output: Any) -> None:
+        if arguments and isinstance(output, Tensor) and output.ndim > 2:
+            axis = 2 if output.ndim == 4 and output.shape[1] != n_tokens else 1
+            read, given = (one.detach().select(axis, 0).flatten(1) for one in (arguments[0], output))
+            steps.append(ModuleStep(module, read.clone(), given.clone(), output.shape[-1]))
+
+    watched = [one for one in part.modules() if is_product(one) or is_norm(one)]
+    handles = [one.register_forward_hook(after) for one in watched]
+    try:
+        yield steps
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def _find_rows(
+    network: HuggingFaceNetwork, site: SiteKey, name: str, given: Tensor, steps: list[ModuleStep]
+) -> _Row:
+    """The rows behind numbers [n_texts, n_heads, d_head]."""
+    wanted = given.flatten(1)
+    products = [step for step in steps if is_product(step.module)]
+    for factor in _factors(network, given.shape[-1]):
+        for step in products:
+            indices = _same_columns(wanted, step.given * factor)
+            if indices is not None:
+                factors = torch.full((len(indices),), factor, device=given.device)
+                return _Row(step.module, step.read, indices, factors)
+        for step in steps:
+            through = None if is_product(step.module) else _same_columns(wanted, step.given * factor)
+            form = None if through is None else _form_of(step)
+            if through is None or form is None or form.is_centred:
+                continue
+            for product in products:
+                indices = _same_columns(step.read[:, through], product.given)
+                if indices is not None:
+                    weight = step.given.new_ones(step.width) if form.weight is None else form.weight
+                    factors = factor * weight.repeat(step.given.shape[1] // step.width)[through]
+                    return _Row(product.module, product.read, indices, factors)
+    what = f"no matrix gives the numbers of {name} of {site[0]} layer {site[1]}"
+    raise not_known(network, what)
+
+
+def _form_of(step: ModuleStep) -> NormForm | None:
+    read, given = (one.reshape(len(one), -1, step.width) for one in (step.read, step.given))
+    return norm_form(step.module, read, given)
+
+
+def _factors(network: HuggingFaceNetwork, d_head: int) -> tuple[float, ...]:
+    """What queries or keys may be multiplied by: a scale of their own (OPT), or of long rotary turns."""
+    turned = {
+        float(module.attention_scaling)
+        for module in network.module.modules()
+        if isinstance(getattr(module, "attention_scaling", None), int | float)
+    }
+    return (1.0, d_head**-0.5, *sorted(turned - {1.0}))
+
+
+def _same_columns(wanted: Tensor, given: Tensor) -> list[int] | None:
+    """For each column of `wanted` the number of an equal one, to the last bit; None when one has none."""
+    numbers = {column: i for i, column in reversed(list(enumerate(_columns(given))))}
+    found = [numbers.get(column) for column in _columns(wanted)]
+    return None if None in found else [number for number in found if number is not None]
+
+
+def _columns(table: Tensor) -> list[bytes]:
+    columns = (table.float() + 0.0).T.contiguous().cpu().numpy()  # + 0 makes −0 a 0
+    return [column.tobytes() for column in columns]
+
+
+def matrix_of(module: Any) -> Tensor:
+    """The matrix of a product, [n_rows, d_in]; the library keeps GPT-2's the other way round."""
+    weight: Tensor = module.weight.detach()
+    return weight if isinstance(module, nn.Linear) else weight.T
+
+
+_ACTIVATIONS: tuple[Callable[[Tensor], Tensor], ...] = (
+    lambda x: x,
+    functional.gelu,
+    partial(functional.gelu, approximate="tanh"),
+    torch.relu,
+    torch.tanh,
+    functional.silu,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class TokenTables:
+    """The three tables of one site, float32."""
+
+    queries: Tensor
+    keys: Tensor
+    outputs: Tensor
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Reading:
+    """One pass: every step of the model, and for some layers what they read and which step came next."""
+
+    steps: list[ModuleStep]
+    entered: dict[SiteKey, tuple[int, Tensor]]
+
+
+@torch.no_grad()
+def token_tables(network: HuggingFaceNetwork, site: SiteKey, rows: HeadRows) -> TokenTables:
+    """The tables for one site whose matrices are `rows`; raises UserError, by name, where widths differ."""
+    anatomy = anatomy_of(network)
+    reading = _read(network, anatomy)
+    stack: Stack = "decoder" if site[0] == "cross" else site[0]
+    start, _ = reading.entered[(stack, site[1])]
+    own = _entered(network, anatomy, reading, stack)
+    queries = _through(own, reading.steps[start:], rows.query_input)
+    if site[0] == "cross":
+        outside = [step for step in reading.steps if step.module not in _inside(anatomy)]
+        keys = _through(_entered(network, anatomy, reading, "encoder"), outside, rows.key_input)
+    else:
+        keys = _through(own, reading.steps[start:], rows.key_input)
+    outputs = _outputs(network, anatomy, reading.steps)
+    found = (queries.shape[1], keys.shape[1], outputs.shape[1])
+    if found != (rows.q.shape[2], rows.k.shape[2], rows.o.shape[1]):
+        raise not_known(network, "its embeddings are of another width than its stream")
+    return TokenTables(queries=queries, keys=keys, outputs=outputs)
+
+
+def _read(network: HuggingFaceNetwork, anatomy: Anatomy) -> _Reading:
+    entered: dict[SiteKey, tuple[int, Tensor]] = {}
+    with watched_steps(network.module) as steps:
+
+        def enter(key: SiteKey, x: Tensor) -> Tensor:
+            entered[key] = (len(steps), x[:, 0].clone())
+            return x
+
+        changes = [(place, partial(enter, key)) for key, place in anatomy.blocks.items()]
+        with changed_reads(changes):
+            pass_first_tokens(network)
+    return _Reading(steps, entered)
+
+
+def _inside(anatomy: Anatomy) -> set[nn.Module]:
+    return {part for place in anatomy.blocks.values() for part in place.module.modules()}
+
+
+def _entered(network: HuggingFaceNetwork, anatomy: Anatomy, reading: _Reading, stack: Stack) -> Tensor:
+    """Every embedding as it enters the first layer when there are no positions."""
+    table = _embedding(network, stack)
+    ids = torch.arange(table.weight.shape[0], device=network.device)
+    every: Tensor = table(ids[None])[0].float()
+    _, first = reading.entered[(stack, min(layer for name, layer in anatomy.blocks if name == stack))]
+    passed = list(_passed(first, [step for step in reading.steps if step.module not in _inside(anatomy)]))
+    if passed:
+        for step in reversed(passed):
+            if step.read.shape[1] != every.shape[1]:
+                return every
+            every = step.module(every)
+        return every
+    own = every[first_tokens(network, stack)[:, 0]]
+    if own.shape == first.shape:
+        factor = float((own * first).sum() / own.square().sum().clamp(min=1e-12))
+        if torch.allclose(own * factor, first.float(), rtol=1e-4, atol=1e-6):
+            return every * factor
+    return every
+
+
+def _passed(wanted: Tensor, steps: list[ModuleStep]) -> Iterator[ModuleStep]:
+    """The norms and products that gave some numbers, one before the other, the last one first."""
+    found: ModuleStep | None = None
+    for step in reversed(steps):
+        if step.given.shape == wanted.shape and torch.equal(step.given, wanted):
+            found, wanted = step, step.read
+            yield found
+
+
+def _embedding(network: HuggingFaceNetwork, stack: Stack) -> Any:
+    model = network.module
+    if network.form != "encoder-decoder":
+        return model.get_input_embeddings()
+    part = model.get_encoder() if stack == "encoder" else model.get_decoder()
+    return part.get_input_embeddings()
+
+
+def _through(table: Tensor, steps: list[ModuleStep], wanted: Tensor) -> Tensor:
+    """The table through the norm that gave what a matrix read; as it is where no norm did."""
+    for step in steps:
+        if is_norm(step.module) and step.given.shape == wanted.shape and torch.equal(step.given, wanted):
+            return step.module(table) if table.shape[1] == wanted.shape[1] else table
+    return table
+
+
+def _outputs(network: HuggingFaceNetwork, anatomy: Anatomy, steps: list[ModuleStep]) -> Tensor:
+    """Output weights with what stands before them: norms' weights, and products of the head's own layer."""
+    model, inside = network.module, _inside(anatomy)
+    head = model.get_output_embeddings()
+    if head is None or not is_product(head):
+        raise not_known(network, "its output is not a product of its stream")
+    rows: Tensor = head.weight.detach().float()
+    wanted = next(step.read for step in reversed(steps) if step.module is head)
+    for step in reversed(steps):
+        if step.module is head or step.module in inside or step.given.shape != wanted.shape:
+            continue
+        if is_norm(step.module) and _is_multiple(wanted, step.given):
+            form = norm_form(step.module, step.read, step.given)
+            if form is None:
+                raise not_known(network, "its last norm has a form of its own")
+            rows = rows if form.weight is None else rows * form.weight
+            rows = rows - rows.mean(dim=-1, keepdim=True) if form.is_centred else rows
+            wanted = step.read
+        elif is_product(step.module) and _is_activated(wanted, step.given):
+            rows, wanted = rows @ matrix_of(step.module).float(), step.read
+    return rows
+
+
+def _is_activated(x: Tensor, of: Tensor) -> bool:
+    """Whether `x` is `of`, as it is or through an activation that the library uses in a head."""
+    return any(torch.allclose(x, activated(of), rtol=1e-4, atol=1e-6) for activated in _ACTIVATIONS)
+
+
+def _is_multiple(x: Tensor, of: Tensor) -> bool:
+    factor = float((x * of).sum() / of.square().sum().clamp(min=1e-12))
+    return factor > 0 and torch.allclose(x, of * factor, rtol=1e-4, atol=1e-6)

@@ -39,7 +39,7 @@ from attnscope.models.huggingface.config import SpecialIds, read_processor
 from attnscope.models.huggingface.tokenizer_files import HuggingFaceVocabulary
 from attnscope.models.inputs import Inputs, begun
 from attnscope.models.network import TokensById
-from attnscope.models.patches import MAX_FIRST, patch_tokens
+from attnscope.models.pictures import MAX_FIRST, patch_tokens
 from attnscope.records.models import Form
 from attnscope.records.pictures import Picture
 from attnscope.records.tokens import Token, Tokens, typed_segments

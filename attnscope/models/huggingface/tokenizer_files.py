@@ -35,8 +35,7 @@ from tokenizers import AddedToken, Regex, decoders, models, normalizers, pre_tok
 from tokenizers import Tokenizer as LibraryTokenizer
 
 from attnscope.errors import LoadError
-from attnscope.models.huggingface.cache import contained_file
-from attnscope.models.huggingface.library import library_faults
+from attnscope.models.huggingface.library import contained_file, library_faults
 from attnscope.nn.long_work import tell_and_wait
 from attnscope.outside import read_outside, regular_size
 from attnscope.records.tokens import Token, Tokens

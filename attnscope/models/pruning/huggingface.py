@@ -10,7 +10,7 @@ Two shapes, since the library makes one size of head from the width and the numb
                                (`fitted_class`)
 
 Where the configuration can say so, sites that lost unequal numbers of heads are filled up with zeros
-(`families/heads.py`). The saved configuration names the old heads under the key `attnscope_heads`. Small
+(`families/family.py`). The saved configuration names the old heads under the key `attnscope_heads`. Small
 folders of the others are the library's own, but for that key and smaller matrices among the weights: whoever
 opens one makes the model of the configuration, gives it these sizes, and fills in the weights as ever.
 
@@ -35,7 +35,7 @@ from torch import Tensor, nn
 
 from attnscope.errors import LoadError, UserError
 from attnscope.models.families import FAMILIES, family_named
-from attnscope.models.families.heads import (
+from attnscope.models.families.family import (
     ForeignSite,
     FreeHeads,
     GroupedHeads,

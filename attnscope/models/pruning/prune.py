@@ -22,14 +22,13 @@ from torch import Tensor
 
 from attnscope.errors import SaveError, UserError
 from attnscope.files import replace_folder
-from attnscope.models.card import ModelCard, without_closed
-from attnscope.models.checkpoint import fill_model_folder
+from attnscope.models.checkpoint import ModelCard, fill_model_folder, without_closed
 from attnscope.models.huggingface.network import HuggingFaceNetwork
 from attnscope.models.huggingface.proof import example_of
 from attnscope.models.inputs import Inputs
 from attnscope.models.network import Network
 from attnscope.models.own import OwnNetwork
-from attnscope.models.patches import noise_pictures
+from attnscope.models.pictures import noise_pictures
 from attnscope.models.pruning.huggingface import (
     Removal,
     RemovalPlan,

@@ -14,9 +14,9 @@ from torch import Tensor
 from attnscope.errors import LoadError, UserError
 from attnscope.files import sha256_of
 from attnscope.hub.shelf import is_model_id
-from attnscope.models.generate import HearIds
 from attnscope.models.inputs import Inputs
 from attnscope.models.model import Model
+from attnscope.models.network import HearIds
 from attnscope.models.opening import load
 from attnscope.nn.attention import Probe
 from attnscope.nn.edits import Call

@@ -34,9 +34,8 @@ from attnscope.models.recording.arguments import (
     see_layer,
     see_product,
 )
-from attnscope.models.recording.arrays import record_of_weights
+from attnscope.models.recording.arrays import pieces_of, record_of_weights, texts_of_calls
 from attnscope.models.recording.joining import SharedKeys, join_calls, without_unwritten
-from attnscope.models.recording.naming import pieces_of, texts_of_calls
 from attnscope.models.recording.placing import (
     MAX_ROWS,
     Entered,

@@ -21,7 +21,7 @@ from attnscope.models.model import Model
 from attnscope.models.outputs import log_probabilities
 from attnscope.models.own import OwnNetwork
 from attnscope.models.passes import evaluating_tokens
-from attnscope.models.writing.beams import BeamSearch
+from attnscope.models.writing.writer import BeamSearch
 from attnscope.models.writing.written import what_else
 from attnscope.nn.cache import KeyValueCache
 from attnscope.nn.transformer import Transformer

@@ -15,8 +15,7 @@ from attnscope.errors import UserError
 from attnscope.models.inputs import Inputs, check_string
 from attnscope.models.network import Network, knowing
 from attnscope.models.outputs import kl_nats, log_probabilities
-from attnscope.models.writing.beams import BeamSearch
-from attnscope.models.writing.writer import Writer, writer_of
+from attnscope.models.writing.writer import BeamSearch, Writer, writer_of
 from attnscope.nn.edits import Call
 from attnscope.nn.masks import MaskRule
 from attnscope.nn.scores import RelativeBias, ScoreRule, SlopeBias
