@@ -49,8 +49,14 @@ from attnscope.viewmodels.work import (
 )
 from attnscope.widgets.labels import when
 from attnscope.widgets.window.main_window import MainWindow
-from attnscope.workers.desk_thread import fetch_thread, tile_thread
-from attnscope.workers.thread import PAINT_WITHIN_S, BuildEngine, WorkerThread, build_engine
+from attnscope.workers.threads import (
+    PAINT_WITHIN_S,
+    BuildEngine,
+    WorkerThread,
+    build_engine,
+    fetch_thread,
+    tile_thread,
+)
 from attnscope.workers.views import Views
 
 # Edits of recipes that are in no file, kept from one start to the next.

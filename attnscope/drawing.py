@@ -5,8 +5,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Unpack, get_args
 
-from attnscope.analysis.flow import attention_graph
-from attnscope.analysis.inside import look_inside
+from attnscope.analysis.influence import attention_graph
+from attnscope.analysis.one_head import look_inside
 from attnscope.analysis.positions import MAX_POSITIONS, NAMES, position_checks, position_tables
 from attnscope.counting import plural
 from attnscope.errors import UserError, of_wrong_kind

@@ -92,7 +92,7 @@ def _answer(question: Question, tell: Tell) -> ExperimentAnswer:
     kept = kept_findings().get(question)
     if kept is not None:
         return ExperimentAnswer(finding=kept, is_exact=True, is_kept=True)
-    from attnscope.workers.serve_experiments import experiment_news
+    from attnscope.workers.serve_models import experiment_news
 
     finding = None
     for news in experiment_news(question):

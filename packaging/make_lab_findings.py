@@ -34,7 +34,7 @@ from attnscope.records.experiments import (
 )
 from attnscope.records.modifications import GROUPS
 from attnscope.strict_json import json_text
-from attnscope.workers.serve_experiments import experiment_news
+from attnscope.workers.serve_models import experiment_news
 
 
 def asked_of(lab: str) -> Question:

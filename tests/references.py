@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from attnscope.analysis.gold_links import Link
-from attnscope.analysis.weight_parts import weights_of
+from attnscope.analysis.one_head import weights_of
 from attnscope.errors import RecipeError, UserError
 from attnscope.models.model import Model
 from attnscope.records.sites import HeadRef, check_heads

@@ -22,7 +22,7 @@ import torch
 from torch import Tensor, nn
 
 from attnscope.analysis.model_adapter import TokenBatch, predicting_stack, refuse_gateless, require_answers
-from attnscope.analysis.reading import batch_of, first_tensor, predicting_tokens
+from attnscope.analysis.watched_pass import batch_of, first_tensor, predicting_tokens
 from attnscope.errors import UserError
 from attnscope.models.huggingface.anatomy import anatomy_of
 from attnscope.models.huggingface.network import HuggingFaceNetwork

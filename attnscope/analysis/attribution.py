@@ -47,8 +47,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from attnscope.analysis.answers import ClassSubject, reads_classes, told_position
-from attnscope.analysis.flow import check_position
 from attnscope.analysis.importance import gate_tensors
+from attnscope.analysis.influence import check_position
 from attnscope.analysis.model_adapter import (
     OwnSubject,
     Subject,
@@ -58,8 +58,7 @@ from attnscope.analysis.model_adapter import (
     predicting_stack,
     telling_subject,
 )
-from attnscope.analysis.reading import batch_of, predicting_tokens, watched_heads
-from attnscope.analysis.watched_pass import WatchedCalls
+from attnscope.analysis.watched_pass import WatchedCalls, batch_of, predicting_tokens, watched_heads
 from attnscope.errors import UserError
 from attnscope.models.huggingface.anatomy import anatomy_of, not_known
 from attnscope.models.huggingface.frozen import FrozenPass, bent_step

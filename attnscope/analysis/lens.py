@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from attnscope.analysis.batches import slices_of
-from attnscope.analysis.flow import check_position
 from attnscope.analysis.importance import gate_tensors
+from attnscope.analysis.influence import check_position
 from attnscope.analysis.model_adapter import (
     OwnSubject,
     TensorGates,
@@ -23,7 +23,7 @@ from attnscope.analysis.model_adapter import (
     predicting_stack,
     subject_of,
 )
-from attnscope.analysis.reading import batch_of, predicting_tokens, watched_streams
+from attnscope.analysis.watched_pass import batch_of, predicting_tokens, watched_streams
 from attnscope.models.huggingface.head import LayerStreams, read_layer_streams
 from attnscope.models.huggingface.network import HuggingFaceNetwork
 from attnscope.models.inputs import Inputs

@@ -21,8 +21,8 @@ from torch import Tensor, nn
 
 from attnscope.analysis.model_adapter import OwnSubject, predicting_stack
 from attnscope.analysis.model_parts import ForeignParts, OwnParts
-from attnscope.analysis.reading import first_tensor, predicting_tokens, tokens_of_stack
 from attnscope.analysis.watched_pass import (
+    first_tensor,
     found_weights,
     is_norm_of,
     joined_parts,
@@ -32,9 +32,11 @@ from attnscope.analysis.watched_pass import (
     norms_behind,
     numbers_by_row,
     numbers_of_text,
+    predicting_tokens,
     routed,
     routes_of,
     row_by_row,
+    tokens_of_stack,
     watched,
 )
 from attnscope.errors import UserError

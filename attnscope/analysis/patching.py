@@ -24,9 +24,9 @@ from torch import Tensor
 from attnscope.analysis.answers import reads_classes, told_position
 from attnscope.analysis.attribution import choose_answers
 from attnscope.analysis.batches import slices_of
-from attnscope.analysis.flow import check_position
+from attnscope.analysis.influence import check_position
 from attnscope.analysis.model_adapter import OwnSubject, own_subject, predicting_stack, require_answers
-from attnscope.analysis.reading import batch_of, predicting_tokens
+from attnscope.analysis.watched_pass import batch_of, predicting_tokens
 from attnscope.errors import UserError
 from attnscope.models.huggingface.anatomy import anatomy_of
 from attnscope.models.huggingface.network import HuggingFaceNetwork

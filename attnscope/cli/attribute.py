@@ -159,7 +159,7 @@ def csv_of_parts(found: "Attribution") -> str:
 def _attribute(model: "Model", arguments: argparse.Namespace, target: str | None) -> "Attribution":
     from attnscope.analysis.answers import read_logits, resolve_token, telling_position
     from attnscope.analysis.attribution import attribute_logits
-    from attnscope.analysis.flow import check_position
+    from attnscope.analysis.influence import check_position
 
     gates = parse_gates(arguments.gate, model.sites)
     logits = read_logits(model, arguments.text, target, gates)

@@ -12,10 +12,10 @@ import numpy as np
 import torch
 
 from attnscope import __version__
-from attnscope.analysis.bleu import bleu
 from attnscope.analysis.corpus import measure_corpus
 from attnscope.analysis.gold_links import AlignedPair, everyday_pairs
 from attnscope.analysis.induction_score import repeated_rows
+from attnscope.analysis.metrics import bleu
 from attnscope.analysis.word_alignment import measure_alignment
 from attnscope.counting import plural
 from attnscope.models.checkpoint import write_model_folder

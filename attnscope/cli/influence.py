@@ -102,8 +102,8 @@ def _row_of(found: "InfluenceMap", place: int, value: float) -> tuple[str, int, 
 def _follow(model: "Model", arguments: argparse.Namespace, target: str | None) -> "tuple[InfluenceMap, int]":
     """A map of one row, and the output token whose row it is."""
     from attnscope.analysis.answers import telling_position
-    from attnscope.analysis.flow import check_position
-    from attnscope.analysis.reading import predicting_tokens
+    from attnscope.analysis.influence import check_position
+    from attnscope.analysis.watched_pass import predicting_tokens
     from attnscope.records.causes import InfluenceMap
 
     gates = parse_gates(arguments.gate, model.sites)
@@ -123,9 +123,7 @@ def influence_row(
     """Progress of what takes long, then the row of one output token by one method."""
     import numpy as np
 
-    from attnscope.analysis.flow import flow_values
-    from attnscope.analysis.relevance import relevance
-    from attnscope.analysis.rollout import rollout, trace_levels
+    from attnscope.analysis.influence import flow_values, relevance, rollout, trace_levels
     from attnscope.records.importance import PartsDone
 
     if method == "relevance":

@@ -123,7 +123,7 @@ def _csv_rows(found: "PatchMap") -> "Iterator[tuple[object, ...]]":
 
 def _patch(model: "Model", arguments: argparse.Namespace, target: str | None) -> "tuple[PatchMap, int]":
     from attnscope.analysis.answers import comparing_position, read_logits, resolve_token
-    from attnscope.analysis.flow import check_position
+    from attnscope.analysis.influence import check_position
     from attnscope.analysis.patching import Patching, patch_map
     from attnscope.records.causes import PatchMap
 

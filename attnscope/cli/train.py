@@ -204,7 +204,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _tell_batch(recipe: "Recipe", *, is_json: bool) -> int:
-    from attnscope.training.first_batch import first_batch
+    from attnscope.training.begin import first_batch
     from attnscope.viewmodels.training.plan_words import batch_lines
 
     batch = first_batch(recipe)

@@ -17,7 +17,7 @@ from attnscope.records.outputs import WriteSettings
 from attnscope.records.tokens import COPYABLE
 
 if TYPE_CHECKING:
-    from attnscope.analysis.bleu import BleuScore
+    from attnscope.analysis.metrics import BleuScore
     from attnscope.models import Model
 
 _BATCHES_AT_ONCE = 8
@@ -95,7 +95,7 @@ def run(arguments: argparse.Namespace) -> int:
         )
 
     if references:
-        from attnscope.analysis.bleu import require_counter
+        from attnscope.analysis.metrics import require_counter
 
         require_counter()
     model = open_model(arguments)
@@ -107,7 +107,7 @@ def run(arguments: argparse.Namespace) -> int:
                 say(line)
         found.score = _score(found.lines, references)
         if arguments.by_length is not None:
-            from attnscope.analysis.bleu import by_length
+            from attnscope.analysis.metrics import by_length
 
             found.parts = by_length(sources, found.lines, references, arguments.by_length)
     finally:
@@ -297,6 +297,6 @@ def _score(lines: list[str], references: list[tuple[str, ...]]) -> "BleuScore | 
     both = [(line, several) for line, several in zip(lines, right, strict=False) if several]
     if not both:
         return None
-    from attnscope.analysis.bleu import bleu
+    from attnscope.analysis.metrics import bleu
 
     return bleu([line for line, _ in both], [several for _, several in both])

@@ -47,7 +47,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 
 def run(arguments: argparse.Namespace) -> int:
     """Read the weights, print, write."""
-    from attnscope.analysis.weight_parts import read_head_weights
+    from attnscope.analysis.one_head import read_head_weights
     from attnscope.records.redundancy import HeadWeightsFound
 
     model = open_model(arguments)

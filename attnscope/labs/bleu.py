@@ -8,8 +8,8 @@
 
     BLEU = 100 · BP · exp(¼ Σ ln p_n)        (Papineni et al. 2002, section 2.3)
 
-The worker translates and counts, with sacrebleu (`attnscope/analysis/bleu.py`); its 95 % interval comes from
-drawing the sentences again (Koehn 2004).
+The worker translates and counts, with sacrebleu (`attnscope/analysis/metrics.py`); its 95 % interval comes
+from drawing the sentences again (Koehn 2004).
 """
 
 from dataclasses import dataclass

@@ -6,7 +6,7 @@
     accuracy      of task and control task on held-out sentences, by layer      [n_layers + 1]
     selectivity   their difference                                              [n_layers + 1]
 
-The worker reads the sentences and trains the probes (`attnscope/analysis/probing.py`).
+The worker reads the sentences and trains the probes (`attnscope/workers/experiments/probing.py`).
 """
 
 from dataclasses import dataclass

@@ -13,7 +13,7 @@ from attnscope.paths import resources_folder
 from attnscope.records.runs import TrainingEvent
 from attnscope.strict_toml import read_toml_text
 from attnscope.training.loop import TrainingRun
-from attnscope.training.old_recipes import mended_recipe
+from attnscope.training.parts import mended_recipe
 from attnscope.training.recipe import Recipe, parse_recipe, write_recipe
 from attnscope.training.run import RunFolder, RunRecord, read_run
 

@@ -16,8 +16,8 @@ from torch import Tensor
 from attnscope.errors import RecipeError
 from attnscope.nn.gating import Guide
 from attnscope.training.objectives import Batch
+from attnscope.training.optimizers import growing_steps, texts_at, tokens_at
 from attnscope.training.recipe import Recipe
-from attnscope.training.schedules import growing_steps, texts_at, tokens_at
 
 Ids = NDArray[np.int64]
 Mask = NDArray[np.bool_]

@@ -26,18 +26,8 @@ from attnscope.records.runs import Evaluated, Finished, Started, Step, TrainingE
 from attnscope.schemes.norms import NORMS
 from attnscope.training.batches import batches_of_step
 from attnscope.training.begin import Begun, begin
-from attnscope.training.descent import Descent
-from attnscope.training.distributed import ALONE, Ranks, SharedLoss, whole_of
-from attnscope.training.evaluation import autocast_of, evaluate
-from attnscope.training.objectives import Batch, loss_sum
-from attnscope.training.optimizers import set_learning_rate
-from attnscope.training.paper import has_ever_other_lengths
-from attnscope.training.recipe import Recipe
-from attnscope.training.run import Metrics, RunFolder, RunLock
-from attnscope.training.saving import Saver, save_elsewhere
-from attnscope.training.schedules import learning_rate_at, texts_at, tokens_at
-from attnscope.training.tensorboard import TensorBoardMirror
-from attnscope.training.threads import (
+from attnscope.training.descent import (
+    Descent,
     Way,
     keep_precision,
     keep_way,
@@ -46,6 +36,15 @@ from attnscope.training.threads import (
     settled_precision,
     ways_up_to,
 )
+from attnscope.training.distributed import ALONE, Ranks, SharedLoss, whole_of
+from attnscope.training.evaluation import autocast_of, evaluate
+from attnscope.training.objectives import Batch, loss_sum
+from attnscope.training.optimizers import learning_rate_at, set_learning_rate, texts_at, tokens_at
+from attnscope.training.paper import has_ever_other_lengths
+from attnscope.training.recipe import Recipe
+from attnscope.training.run import Metrics, RunFolder, RunLock
+from attnscope.training.saving import Saver, save_elsewhere
+from attnscope.training.tensorboard import TensorBoardMirror
 
 # Training with the loss compiled by torch.compile, where that pays.
 

@@ -42,13 +42,10 @@ from attnscope.schemes.optimizers import OPTIMIZERS
 from attnscope.schemes.tokenizers import KINDS
 from attnscope.text.examples import Example
 from attnscope.text.tasks import make_task
-from attnscope.training.descent import can_divide
+from attnscope.training.descent import can_divide, ways_up_to
 from attnscope.training.distributed import ALONE
 from attnscope.training.evaluation import has_quick_bfloat16
-from attnscope.training.parts import WATCHED_STEPS, Value
-from attnscope.training.recipe import Recipe, toml_text
-from attnscope.training.saving import N_KEPT
-from attnscope.training.schedules import (
+from attnscope.training.optimizers import (
     drawn_rates,
     drawn_texts,
     drawn_tokens,
@@ -56,8 +53,10 @@ from attnscope.training.schedules import (
     texts_at,
     tokens_at,
 )
+from attnscope.training.parts import WATCHED_STEPS, Value
+from attnscope.training.recipe import Recipe, toml_text
+from attnscope.training.saving import N_KEPT
 from attnscope.training.text_batches import N_AROUND
-from attnscope.training.threads import ways_up_to
 
 _N_STRETCHES, _STRETCH_BYTES = 4, 65_536
 _OF_LINES = frozenset({"pairs", "labelled", "spans"})

@@ -29,6 +29,7 @@ from attnscope.strict_toml import parse_toml
 from attnscope.text.examples import TOKENIZER_KIND, picture_shape_of, pointers_of, vectors_of
 from attnscope.text.pairs import joining_words
 from attnscope.text.tasks import TASKS, Task, labels_of, make_task, task_options, word_labels_of
+from attnscope.training.optimizers import follows_length
 from attnscope.training.parts import (
     DataPart,
     GatesPart,
@@ -44,7 +45,6 @@ from attnscope.training.parts import (
     read_section,
     table_of,
 )
-from attnscope.training.schedules import follows_length
 from attnscope.training.starting import anchored_source, model_of_start
 
 __all__ = [

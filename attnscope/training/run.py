@@ -45,7 +45,7 @@ from attnscope.records.runs import (
 )
 from attnscope.strict_json import parse_object
 from attnscope.strict_toml import read_toml_text
-from attnscope.training.old_recipes import mended_recipe
+from attnscope.training.parts import mended_recipe
 
 _MAX_METRICS_BYTES = 2**30
 _EVENTS: dict[str, type[Any]] = {

@@ -57,10 +57,9 @@ from attnscope.strict_json import parse_object
 from attnscope.trace.store import save_records
 from attnscope.trace.tensor_file import read_shapes, read_tensors, write_tensors
 from attnscope.training.distributed import Ranks, whole_of
-from attnscope.training.optimizers import tensors_of
+from attnscope.training.optimizers import falls_to_the_end, follows_length, learning_rate_at, tensors_of
 from attnscope.training.parts import WATCHED_STEPS, Recipe
 from attnscope.training.run import RunFolder
-from attnscope.training.schedules import falls_to_the_end, follows_length, learning_rate_at
 from attnscope.training.starting import start_facts
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ The last run of the same recipe is the best witness: its tokens per second (the 
 times the operations of one of its tokens. Runs of other recipes tell little: the operations a second of two
 that come with the program differ up to ninefold. Without such a run products of the recipe's own width are
 timed, and work on single numbers, which is most of a step where models are narrow: in each of the ways that
-a run on a CPU tries (`threads.py`), of which it will keep the quickest. By rows both are timed in as many
+a run on a CPU tries (`descent.py`), of which it will keep the quickest. By rows both are timed in as many
 threads at once as there would be.
 
 Beside the steps a person waits for the start, for the data, which are made here on a small scale (files by
@@ -33,7 +33,7 @@ from attnscope.schemes.scores import SCORES
 from attnscope.strict_json import parse_object
 from attnscope.strict_toml import read_toml_text
 from attnscope.training.data import prepare
-from attnscope.training.descent import can_divide
+from attnscope.training.descent import MOST_S, N_ROUNDS, Way, can_divide, ways_up_to
 from attnscope.training.distributed import ALONE
 from attnscope.training.paper import (
     file_bytes,
@@ -49,7 +49,6 @@ from attnscope.training.paper import (
 )
 from attnscope.training.recipe import Recipe, parse_recipe
 from attnscope.training.run import open_metrics
-from attnscope.training.threads import MOST_S, N_ROUNDS, Way, ways_up_to
 
 START_S = 4.0
 """Importing torch and its compiler, which its optimisers want, and building the model."""

@@ -42,10 +42,10 @@ from attnscope.records.runs import (
 )
 from attnscope.strict_json import as_object, read_json
 from attnscope.strict_toml import read_toml_text
-from attnscope.training.old_recipes import mended_recipe
+from attnscope.training.optimizers import texts_until
+from attnscope.training.parts import mended_recipe
 from attnscope.training.recipe import Recipe, parse_recipe, tables_of
 from attnscope.training.run import RunFolder, event_from_line, open_metrics, read_writer
-from attnscope.training.schedules import texts_until
 
 _PIECE_BYTES = 256_000
 """About 1,700 events: what a window can take in at once without a pause that is felt."""

@@ -19,13 +19,20 @@ from attnscope.analysis.answers import (
     resolve_token,
 )
 from attnscope.analysis.attribution import attribute_logits
-from attnscope.analysis.flow import attention_graph, check_position, flow_values
+from attnscope.analysis.influence import (
+    StreamLevel,
+    attention_graph,
+    check_position,
+    flow_values,
+    raw_attention,
+    relevance,
+    roll_out,
+    trace_levels,
+)
 from attnscope.analysis.lens import logit_lens
 from attnscope.analysis.model_reading import ask_model
 from attnscope.analysis.patching import Patching, patch_map
-from attnscope.analysis.reading import predicting_tokens
-from attnscope.analysis.relevance import relevance
-from attnscope.analysis.rollout import StreamLevel, raw_attention, roll_out, trace_levels
+from attnscope.analysis.watched_pass import predicting_tokens
 from attnscope.errors import UserError
 from attnscope.models import Model
 from attnscope.models.pictures import picture_under
@@ -51,8 +58,7 @@ from attnscope.records.messages import OPEN_MODEL
 from attnscope.records.requests import Reply
 from attnscope.records.tokens import Token
 from attnscope.trace.trace import Trace
-from attnscope.workers.background import StepsJob
-from attnscope.workers.desk import Desk, serves, works
+from attnscope.workers.desk import Desk, StepsJob, serves, works
 from attnscope.workers.views import Views
 
 MAX_PATCHED = 512

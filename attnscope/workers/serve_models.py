@@ -1,11 +1,18 @@
-"""Opening and saving models, reading texts from files, removing heads from a copy of a model. No Qt."""
+"""Opening and saving models, reading texts from files, removing heads from a copy of a model, letting the
+open model write, and experiments of the labs, piece by piece between views. No Qt.
+"""
 
-from collections.abc import Iterator
+import time
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
+from attnscope.analysis.measures import measure
 from attnscope.errors import UserError
+from attnscope.models import Model
 from attnscope.models.pruning import Pruned, pruning, shapes_of
 from attnscope.models.recording.opening import open_source
+from attnscope.models.writing.written import Written, compare_written
+from attnscope.records.experiments import ExperimentNews, Question, RunExperiment
 from attnscope.records.importance import ForgetPruned, PrunedSaved, PruningTried, SavePruned, TryPruning
 from attnscope.records.interventions import MAX_SHOWN, edges_from_text, read_edge_list
 from attnscope.records.messages import (
@@ -17,10 +24,16 @@ from attnscope.records.messages import (
     Progress,
     SaveModel,
     TextOpened,
+    Traced,
 )
+from attnscope.records.outputs import WRITTEN_TRACE, TextWritten, WriteText, WritingNews
 from attnscope.records.requests import Reply
+from attnscope.records.sites import check_heads
 from attnscope.text.corpora import TextOfFile, read_text_file
-from attnscope.workers.desk import Desk, serves
+from attnscope.workers.desk import Desk, running, serves, works
+from attnscope.workers.experiments import work_on
+from attnscope.workers.mailbox import MAX_PER_S, RateLimit
+from attnscope.workers.views import head_maps
 
 
 @serves(LoadModel)
@@ -131,3 +144,65 @@ def forget_pruned(request: ForgetPruned, desk: Desk) -> Iterator[Reply]:
     """Let the copy go."""
     desk.kept(LastPruned).forget()
     return iter(())
+
+
+THUMBNAIL_PX = 96
+
+
+@serves(WriteText)
+def answer_writing(request: WriteText, desk: Desk) -> Iterator[Reply]:
+    """Write and tell the news; at the end trace and text. It can be given up every 50 ms, or every token."""
+    model = desk.model
+    check_heads(request.heads, model.sites)
+    check_heads((head for head, _ in request.gates.values), model.sites)
+    limit = RateLimit(MAX_PER_S)
+    steps = model.writing(request.text, request.settings, request.gates, prefix=request.prefix)
+    n_most = request.settings.max_tokens
+    while True:
+        try:
+            so_far = next(steps)
+        except StopIteration as stop:
+            written: Written = stop.value
+            break
+        if limit.take():
+            yield WritingNews(
+                number=request.number, tokens=so_far.tokens, whole=so_far.whole(), n_most=n_most
+            )
+    traced = _traced(request, model, written)
+    desk.views.keep(WRITTEN_TRACE, written.trace, request.number)
+    yield traced
+    yield TextWritten(number=request.number, written=written.text, gates=request.gates)
+
+
+def _traced(request: WriteText, model: Model, written: Written) -> Traced:
+    begin_s = time.perf_counter()
+    trace = written.trace
+    return Traced(
+        number=request.number,
+        model=WRITTEN_TRACE,
+        text=(trace.source if trace.target is None else trace.target).text,
+        source=trace.source,
+        target=trace.target,
+        gates=request.gates,
+        grids=tuple(trace.grid(site, THUMBNAIL_PX) for site in trace.sites),
+        maps=head_maps(trace, request.heads),
+        measures=measure(trace),
+        comparison=compare_written(model.network, written),
+        check=trace.check(),
+        duration_ms=(time.perf_counter() - begin_s) * 1e3,
+    )
+
+
+@works(RunExperiment, max_per_s=MAX_PER_S / 4)
+def run_experiment(request: RunExperiment, desk: Desk) -> Generator[Reply, None, None]:
+    """One experiment, which asks for the open model when it needs it."""
+    yield from work_on(request.question, request.number, lambda: running(desk.model))
+
+
+def experiment_news(question: Question) -> Iterator[ExperimentNews]:
+    """The same where there is no worker; none of a question about an open model."""
+    return work_on(question, 0, _no_model)
+
+
+def _no_model() -> Model:
+    raise UserError("This experiment is about the open model.", expected="the window, with a model")

@@ -7,7 +7,7 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
-from attnscope.analysis.weight_parts import nearest_pieces
+from attnscope.analysis.one_head import nearest_pieces
 from attnscope.errors import UserError
 from attnscope.last_made import LastMade
 from attnscope.models import Model

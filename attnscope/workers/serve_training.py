@@ -22,8 +22,7 @@ from attnscope.records.plans import (
 )
 from attnscope.records.requests import Reply
 from attnscope.records.runs import FollowRun, InspectionsShown, OpenRuns, RunsOpened, ShowInspections
-from attnscope.workers.background import TrainingJob
-from attnscope.workers.desk import Desk, serves
+from attnscope.workers.desk import Desk, TrainingJob, serves
 
 if TYPE_CHECKING:
     from attnscope.training.inspections import InspectionsReader
@@ -167,7 +166,7 @@ def show_batch(request: ShowBatch, desk: Desk) -> Iterator[Reply]:
 
     Where the recipe names no text yet, the sample text is read.
     """
-    from attnscope.training.first_batch import first_batch, with_sample_text
+    from attnscope.training.begin import first_batch, with_sample_text
     from attnscope.training.recipe import parse_recipe
 
     base_folder = Path(request.base_folder) if request.base_folder else Path.cwd()

@@ -18,10 +18,9 @@ from pathlib import Path
 import numpy as np
 from torch import Tensor
 
-from attnscope.analysis.inside import look_inside
 from attnscope.analysis.measures import measure, measured_grids
+from attnscope.analysis.one_head import look_inside, read_head_weights
 from attnscope.analysis.positions import position_checks, position_tables
-from attnscope.analysis.weight_parts import read_head_weights
 from attnscope.counting import plural
 from attnscope.errors import UserError
 from attnscope.last_made import LastMade

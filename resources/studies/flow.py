@@ -23,11 +23,9 @@ import torch
 from numpy.typing import NDArray
 
 from attnscope.analysis.bootstrap import mean_interval
-from attnscope.analysis.flow import flow_row
+from attnscope.analysis.influence import flow_row, mean_weights, relevance, roll_out, trace_levels
 from attnscope.analysis.model_adapter import TokenBatch, subject_of
-from attnscope.analysis.reading import read_text
-from attnscope.analysis.relevance import relevance
-from attnscope.analysis.rollout import mean_weights, roll_out, trace_levels
+from attnscope.analysis.watched_pass import read_text
 from attnscope.errors import UserError
 from attnscope.models import Model, load
 from attnscope.nn.computing import exact

@@ -21,12 +21,11 @@ import torch
 from torch import Tensor
 
 from attnscope.analysis.batches import Sample, build_batches
-from attnscope.analysis.bleu import require_counter
 from attnscope.analysis.corpus import measure_corpus
 from attnscope.analysis.corpus_texts import Text
 from attnscope.analysis.gold_links import AlignedPair
 from attnscope.analysis.importance import heads_of, learn_gates
-from attnscope.analysis.metrics import make_metric
+from attnscope.analysis.metrics import make_metric, require_counter
 from attnscope.analysis.model_adapter import Subject, TokenBatch, subject_of
 from attnscope.analysis.roles import find_roles
 from attnscope.analysis.syntax import measure_syntax

@@ -5,14 +5,13 @@ from tiny_models import FORMS, SENTENCE, target_of, tiny_model
 
 from attnscope.analysis.attribution import attribute_logits, choose_answers
 from attnscope.analysis.importance import importance
+from attnscope.analysis.influence import relevance, rollout
+from attnscope.analysis.one_head import site_spectrum
 from attnscope.analysis.patching import Patching, patch_map
-from attnscope.analysis.rank import rank_collapse
-from attnscope.analysis.reading import batch_of
-from attnscope.analysis.relevance import relevance
-from attnscope.analysis.rollout import rollout
-from attnscope.analysis.weight_parts import site_spectrum
+from attnscope.analysis.watched_pass import batch_of
 from attnscope.errors import UserError
 from attnscope.records.sites import Gates, HeadRef
+from attnscope.workers.experiments.collapse import rank_collapse
 
 SHAPES: list[dict[str, object]] = [
     {},
@@ -77,7 +76,7 @@ def test_that_a_norm_of_its_own_would_not_add_up() -> None:
     found = attribute_logits(model, SENTENCE, answer=7, other=5)
     from attnscope.analysis.attribution import Addition, stream_parts
     from attnscope.analysis.model_adapter import subject_of
-    from attnscope.analysis.reading import read_text
+    from attnscope.analysis.watched_pass import read_text
 
     subject, (_, batch) = subject_of(model), read_text(model, SENTENCE)
     parts, _ = stream_parts(subject, batch, len(SENTENCE.split()))

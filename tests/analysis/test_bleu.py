@@ -8,7 +8,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from attnscope.analysis.bleu import bleu, bleu_of, count_ngrams, matched_ngrams
+from attnscope.analysis.metrics import bleu, bleu_of, count_ngrams, matched_ngrams
 from attnscope.errors import UserError
 
 WRITTEN = ("the cat sat on the mat today", "a dog runs fast on the road now", "we saw two men , both old")
@@ -63,7 +63,7 @@ def test_that_unequal_numbers_are_refused() -> None:
 def test_that_without_the_library_it_is_said_how_to_get_it() -> None:
     code = (
         "import sys; sys.modules['sacrebleu'] = None\n"
-        "from attnscope.analysis.bleu import bleu\nfrom attnscope.errors import UserError\n"
+        "from attnscope.analysis.metrics import bleu\nfrom attnscope.errors import UserError\n"
         "try: bleu(['a'], ['a'])\nexcept UserError as error: print(error)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -11,13 +11,13 @@ from foreign_models import CLEAN, foreign, target_of
 from references import ov_matrix, qk_matrix
 from torch import Tensor
 
-from attnscope.analysis import rank
-from attnscope.analysis.rank import rank_collapse, residual_ratio
-from attnscope.analysis.weight_parts import factors_of, head_circuit, site_spectrum, weights_of
+from attnscope.analysis.one_head import factors_of, head_circuit, site_spectrum, weights_of
 from attnscope.errors import UserError
 from attnscope.models.huggingface import anatomy
 from attnscope.records.redundancy import HeadCircuit
 from attnscope.records.sites import HeadRef
+from attnscope.workers.experiments import collapse
+from attnscope.workers.experiments.collapse import rank_collapse, residual_ratio
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 FAMILIES = (*hf_tiny.ENCODERS, *hf_tiny.DECODERS, *hf_tiny.ENCODER_DECODERS)
@@ -314,6 +314,6 @@ def test_that_a_sum_of_something_else_than_the_two_parts_is_refused(monkeypatch:
 
 
 def test_that_layers_whose_skips_are_elsewhere_are_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rank, "_ADDS", frozenset())
+    monkeypatch.setattr(collapse, "_ADDS", frozenset())
     with pytest.raises(UserError, match="the sums of decoder layer 0 were behind nothing"):
         rank_collapse(foreign("llama"), CLEAN)

@@ -9,10 +9,9 @@ from hf_folders import make, save_folder
 
 from attnscope.analysis.batches import build_batches, text_losses
 from attnscope.analysis.importance import importance
+from attnscope.analysis.influence import relevance, rollout
 from attnscope.analysis.model_adapter import TensorGates, subject_of
 from attnscope.analysis.pruning_curve import pruning_curve
-from attnscope.analysis.relevance import relevance
-from attnscope.analysis.rollout import rollout
 from attnscope.errors import UserError
 from attnscope.models import Model, load
 

@@ -6,9 +6,11 @@ import pytest
 import torch
 from tiny_models import FORMS, SENTENCE, target_of, tiny_model
 
-from attnscope.analysis.flow import attention_graph, flow_row, graph_of
-from attnscope.analysis.rollout import (
+from attnscope.analysis.influence import (
     StreamLevel,
+    attention_graph,
+    flow_row,
+    graph_of,
     mean_weights,
     raw_attention,
     roll_out,
@@ -224,9 +226,9 @@ def test_that_weights_too_small_for_a_product_lead_nowhere() -> None:
 def test_that_more_edges_than_can_be_told_apart_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     trace = trace_of("decoder")
     n_edges = len(attention_graph(trace, threshold=0.0).edges)
-    monkeypatch.setattr("attnscope.analysis.flow.MAX_EDGES", n_edges)
+    monkeypatch.setattr("attnscope.analysis.influence.MAX_EDGES", n_edges)
     assert len(attention_graph(trace, threshold=0.0).edges) == n_edges
-    monkeypatch.setattr("attnscope.analysis.flow.MAX_EDGES", n_edges - 1)
+    monkeypatch.setattr("attnscope.analysis.influence.MAX_EDGES", n_edges - 1)
     with pytest.raises(UserError, match="larger threshold"):
         attention_graph(trace, threshold=0.0)
 

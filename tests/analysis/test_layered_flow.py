@@ -5,8 +5,7 @@ import numpy as np
 import pytest
 import torch
 
-from attnscope.analysis.flow import Pipes, flow_values, flows_to, maximum_flow
-from attnscope.analysis.rollout import StreamLevel
+from attnscope.analysis.influence import Pipes, StreamLevel, flow_values, flows_to, maximum_flow
 from attnscope.nn.long_work import Stopped, stoppable
 from attnscope.records.tokens import Token
 

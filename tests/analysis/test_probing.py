@@ -5,7 +5,10 @@ import pytest
 import torch
 from tiny_models import tiny_model
 
-from attnscope.analysis.probing import (
+from attnscope.errors import UserError
+from attnscope.records.tokens import Token
+from attnscope.text.corpora import tagged
+from attnscope.workers.experiments.probing import (
     ProbedWords,
     ProbeTasks,
     control_labels,
@@ -14,9 +17,6 @@ from attnscope.analysis.probing import (
     read_words,
     train_probe,
 )
-from attnscope.errors import UserError
-from attnscope.records.tokens import Token
-from attnscope.text.corpora import tagged
 
 
 def last_of(steps):

@@ -7,17 +7,17 @@ from references import ov_matrix, qk_matrix
 from tiny_models import FORMS, FRENCH, SENTENCE, target_of, tiny_model
 
 from attnscope.analysis.model_adapter import subject_of
-from attnscope.analysis.redundancy import (
-    HeadDivergences,
-    divergence_sums,
-    head_pairs,
-)
-from attnscope.analysis.weight_parts import (
+from attnscope.analysis.one_head import (
     head_circuit,
     head_weights,
     product_spectrum,
     site_spectrum,
     token_factors,
+)
+from attnscope.analysis.redundancy import (
+    HeadDivergences,
+    divergence_sums,
+    head_pairs,
 )
 from attnscope.errors import UserError
 from attnscope.nn.attention import attend
@@ -148,7 +148,7 @@ def test_that_heads_that_share_dimensions_need_few() -> None:
 def test_that_token_pairs_are_the_extremes_of_the_whole_matrix(
     form: str, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("attnscope.analysis.weight_parts._BLOCK_CELLS", 50)
+    monkeypatch.setattr("attnscope.analysis.one_head._BLOCK_CELLS", 50)
     model = tiny_model(form)
     head = model.sites[-1].heads[1]
     left, right = token_factors(subject_of(model), head, kind)  # type: ignore[arg-type]
@@ -173,7 +173,7 @@ def test_that_token_pairs_are_the_extremes_of_the_whole_matrix(
 
 
 def test_that_more_pairs_than_a_block_holds_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("attnscope.analysis.weight_parts._BLOCK_CELLS", 50)
+    monkeypatch.setattr("attnscope.analysis.one_head._BLOCK_CELLS", 50)
     model = tiny_model("decoder")
     head = model.sites[0].heads[0]
     left, right = token_factors(subject_of(model), head, "qk")

@@ -4,9 +4,9 @@ import torch
 from eager_attention import full_gradients, use_eager_attention
 from tiny_models import FORMS, SENTENCE, target_of, tiny_model
 
+from attnscope.analysis.influence import normalise_rows, relevance, relevance_maps
 from attnscope.analysis.model_adapter import subject_of
-from attnscope.analysis.reading import read_text
-from attnscope.analysis.relevance import normalise_rows, relevance, relevance_maps
+from attnscope.analysis.watched_pass import read_text
 from attnscope.errors import UserError
 from attnscope.records.interventions import MakeUniform, RemoveEdge
 from attnscope.records.sites import Gates, HeadRef

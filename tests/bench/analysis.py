@@ -9,8 +9,8 @@ from attnscope.analysis.batches import build_batches, token_losses
 from attnscope.analysis.corpus import measure_corpus
 from attnscope.analysis.corpus_texts import encode_corpus, length_batches, run_batch
 from attnscope.analysis.importance import measure_importance
+from attnscope.analysis.influence import rollout
 from attnscope.analysis.model_adapter import QuietProbe, own_subject
-from attnscope.analysis.rollout import rollout
 from attnscope.counting import plural
 from attnscope.models import Model, ModelCard
 from attnscope.models.own import OwnNetwork

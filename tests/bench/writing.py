@@ -31,7 +31,7 @@ from attnscope.nn.presets import PRESETS
 from attnscope.nn.transformer import build_transformer
 from attnscope.records.outputs import WriteSettings
 from attnscope.text.tokenizer import train_tokenizer
-from attnscope.training.threads import quickest_way, ways_up_to
+from attnscope.training.descent import quickest_way, ways_up_to
 from bench.loading import make_folder
 from bench.ratios import time_ratios
 from bench.report import Measurement, NotRun, Row, median_of, percentile

@@ -9,8 +9,8 @@ import torch.nn.functional as F
 
 from attnscope.analysis.batches import build_batches
 from attnscope.analysis.corpus import measure_texts
+from attnscope.analysis.influence import trace_levels
 from attnscope.analysis.model_adapter import own_subject, subject_of
-from attnscope.analysis.rollout import trace_levels
 from attnscope.errors import LoadError, UserError
 from attnscope.models.checkpoint import read_model_folder
 from attnscope.models.cost import count_cost

@@ -11,13 +11,11 @@ import attnscope as at
 from attnscope.analysis.attribution import attribute_logits
 from attnscope.analysis.corpus import output_grams
 from attnscope.analysis.importance import importance
+from attnscope.analysis.influence import raw_attention, relevance, rollout
 from attnscope.analysis.lens import logit_lens
+from attnscope.analysis.one_head import head_circuit, site_spectrum
 from attnscope.analysis.patching import Patching, patch_map
 from attnscope.analysis.positions import position_tables
-from attnscope.analysis.rank import rank_collapse
-from attnscope.analysis.relevance import relevance
-from attnscope.analysis.rollout import raw_attention, rollout
-from attnscope.analysis.weight_parts import head_circuit, site_spectrum
 from attnscope.errors import RecipeError, UserError
 from attnscope.models import Model
 from attnscope.models.cost import own_cost
@@ -29,6 +27,7 @@ from attnscope.records.interventions import CopyPattern, MakeMean, MakeUniform, 
 from attnscope.records.outputs import WriteSettings
 from attnscope.records.sites import Gates, HeadRef
 from attnscope.trace import load_trace
+from attnscope.workers.experiments.collapse import rank_collapse
 
 BAHDANAU = {"body": "gru", "feeds_context": True, "score": "additive", "n_kv_heads": 4}
 LUONG = {"body": "lstm", "feeds_context": False, "score": "general", "local_reach": 2}

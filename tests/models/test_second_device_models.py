@@ -12,14 +12,12 @@ from tiny_models import FORMS, SENTENCE, target_of, tiny_model
 from attnscope.analysis.attribution import attribute_logits
 from attnscope.analysis.batches import build_batches
 from attnscope.analysis.importance import importance, learn_gates
+from attnscope.analysis.influence import relevance, rollout
 from attnscope.analysis.lens import logit_lens
 from attnscope.analysis.measures import measure
 from attnscope.analysis.model_adapter import subject_of
 from attnscope.analysis.patching import Patching, patch_map
-from attnscope.analysis.rank import rank_collapse
 from attnscope.analysis.redundancy import head_pairs
-from attnscope.analysis.relevance import relevance
-from attnscope.analysis.rollout import rollout
 from attnscope.models import Model
 from attnscope.models.own import OwnNetwork
 from attnscope.nn import attention
@@ -27,6 +25,7 @@ from attnscope.records.interventions import CopyPattern, MakeMean, MakeUniform, 
 from attnscope.records.outputs import WriteSettings
 from attnscope.records.sites import Gates
 from attnscope.trace import load_trace
+from attnscope.workers.experiments.collapse import rank_collapse
 
 pytestmark = pytest.mark.slow
 

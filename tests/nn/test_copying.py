@@ -25,8 +25,8 @@ from attnscope.nn.copying import N_DIGITS, UNKNOWN_ID, copied_pieces, ids_of, jo
 from attnscope.nn.transformer import build_transformer
 from attnscope.records.sites import HeadRef
 from attnscope.schemes.scores import SCORES
+from attnscope.training.begin import first_batch
 from attnscope.training.data import prepare
-from attnscope.training.first_batch import first_batch
 from attnscope.training.objectives import Batch, loss_sum, scored_logits
 from attnscope.training.recipe import parse_recipe
 from attnscope.viewmodels.comparison_rows import copied_text

@@ -21,7 +21,7 @@ from attnscope.nn.masks import (
 from attnscope.nn.scores import ScoreRule
 from attnscope.nn.self_masks import build_self_mask
 from attnscope.trace.store import read_rules, rule_tensors, rules_as_json
-from attnscope.training.old_recipes import mended_recipe
+from attnscope.training.parts import mended_recipe
 
 CHOICES = [
     {"mask": "window", "window": 2},

@@ -24,7 +24,7 @@ from attnscope.crash import CrashLog, CrashWriter
 from attnscope.records.messages import Traced
 from attnscope.settings import Settings, StartOptions
 from attnscope.workers.serve_tiles import TileServer
-from attnscope.workers.thread import BuildEngine
+from attnscope.workers.threads import BuildEngine
 from attnscope.workers.views import Views
 
 pytestmark = pytest.mark.qt

@@ -7,11 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from attnscope.analysis.flow import flow_row
+from attnscope.analysis.influence import flow_row, relevance, rollout, trace_levels
 from attnscope.analysis.lens import logit_lens
 from attnscope.analysis.patching import Patching, patch_map
-from attnscope.analysis.relevance import relevance
-from attnscope.analysis.rollout import rollout, trace_levels
 from attnscope.cli.main import main
 from attnscope.models import Model, load
 from attnscope.records.causes import InfluenceShown, LensShown, ShowInfluence, ShowLens

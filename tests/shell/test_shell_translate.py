@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import sacrebleu
 
-from attnscope.analysis import bleu
+from attnscope.analysis import metrics
 from attnscope.cli.main import main
 from attnscope.errors import UserError
 from attnscope.models.writing import translating
@@ -149,10 +149,10 @@ def test_that_a_text_and_a_file_are_one_or_the_other(options: tuple[str, ...], s
 
 @pytest.fixture
 def no_counter(monkeypatch) -> Iterator[None]:
-    bleu._counter.cache_clear()
+    metrics._counter.cache_clear()
     monkeypatch.setitem(sys.modules, "sacrebleu.metrics.bleu", None)
     yield
-    bleu._counter.cache_clear()
+    metrics._counter.cache_clear()
 
 
 @pytest.mark.usefixtures("no_counter")
@@ -177,7 +177,7 @@ def test_that_translations_are_handed_over_where_the_score_fails(
     def fail(*_args: object) -> None:
         raise UserError("No score today.")
 
-    monkeypatch.setattr(bleu, "bleu", fail)
+    monkeypatch.setattr(metrics, "bleu", fail)
     assert main(["translate", "grammar", "-f", str(pairs)]) == 2
     printed = capsys.readouterr()
     assert len(printed.out.splitlines()) == 12

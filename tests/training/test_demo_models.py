@@ -9,10 +9,10 @@ import pytest
 from references import repeated_random_ids
 
 import attnscope as at
-from attnscope.analysis.bleu import bleu
 from attnscope.analysis.corpus import measure_corpus
 from attnscope.analysis.gold_links import AlignedPair, everyday_pairs
 from attnscope.analysis.induction_score import repeated_rows
+from attnscope.analysis.metrics import bleu
 from attnscope.analysis.word_alignment import measure_alignment
 from attnscope.cli.card import about_alignment, measure_exactness, pair_of
 from attnscope.files import check_manifest

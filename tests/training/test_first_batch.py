@@ -8,8 +8,8 @@ import pytest
 
 from attnscope.cli.main import main
 from attnscope.errors import RecipeError
+from attnscope.training.begin import first_batch
 from attnscope.training.data import prepare
-from attnscope.training.first_batch import first_batch
 from attnscope.training.loop import TrainingRun
 from attnscope.training.recipe import Recipe, parse_recipe
 from attnscope.viewmodels.training.plan_words import batch_lines

@@ -13,11 +13,10 @@ import torch
 from attnscope.models.cost import BatchShape, activation_bytes, n_turns_of, rows_at_once
 from attnscope.nn.config import ModelConfig
 from attnscope.records.runs import Finished, Step
-from attnscope.training.descent import RowWorkers, can_divide, core_groups
+from attnscope.training.descent import RowWorkers, Way, can_divide, core_groups, keep_way, kept_way
 from attnscope.training.distributed import ALONE, Ranks
 from attnscope.training.loop import TrainingRun
 from attnscope.training.recipe import parse_recipe
-from attnscope.training.threads import Way, keep_way, kept_way
 
 CPU = torch.device("cpu")
 TRANSLATING = """

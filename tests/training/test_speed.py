@@ -18,6 +18,7 @@ from attnscope.counting import rough_text
 from attnscope.records.plans import Pace, PlanRecipe, RecipePlanned
 from attnscope.settings import Settings, known_run_folders, write_settings
 from attnscope.training import find_recipe, read_recipe
+from attnscope.training.descent import Way
 from attnscope.training.paper import plan_recipe
 from attnscope.training.recipe import Recipe, parse_recipe, write_recipe
 from attnscope.training.speed import (
@@ -29,7 +30,6 @@ from attnscope.training.speed import (
     tanh_numbers,
     usual_s,
 )
-from attnscope.training.threads import Way
 from attnscope.viewmodels.training.plan_words import work_rows
 from attnscope.workers.desk import Desk
 from attnscope.workers.serve_training import answer_plan

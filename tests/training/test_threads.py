@@ -7,10 +7,10 @@ import pytest
 import torch
 
 from attnscope.records.runs import Started, Step
-from attnscope.training import loop, threads, train
+from attnscope.training import descent, loop, train
+from attnscope.training.descent import Way, kept_way, quickest_way, ways_up_to
 from attnscope.training.loop import TrainingRun
 from attnscope.training.recipe import parse_recipe
-from attnscope.training.threads import Way, kept_way, quickest_way, ways_up_to
 
 RECIPE = """
 [model]
@@ -105,12 +105,12 @@ def test_that_no_more_threads_have_rows_than_there_are(most: int, n_rows: int, e
 
 @pytest.mark.parametrize("way", [ONE, TWO, ROWS])
 def test_that_a_kept_way_is_read_as_it_was(way: Way, tmp_path: Path) -> None:
-    threads.keep_way(tmp_path, way)
+    descent.keep_way(tmp_path, way)
     assert kept_way(tmp_path) == way
 
 
 def test_that_a_number_kept_by_an_older_version_is_of_threads_in_products(tmp_path: Path) -> None:
-    (tmp_path / threads.NAME).write_bytes(b"2\n")
+    (tmp_path / descent.NAME).write_bytes(b"2\n")
     assert kept_way(tmp_path) == TWO
 
 
@@ -118,7 +118,7 @@ def test_that_a_number_kept_by_an_older_version_is_of_threads_in_products(tmp_pa
     "text", [b"", b"many", b"-3", b"1e9", b"\xff\xfe", b"2 4", b" by rows", b"0 by rows"]
 )
 def test_that_a_number_that_cannot_be_is_tried_anew(text: bytes, tmp_path: Path) -> None:
-    (tmp_path / threads.NAME).write_bytes(text)
+    (tmp_path / descent.NAME).write_bytes(text)
     assert kept_way(tmp_path) is None
 
 
@@ -157,7 +157,7 @@ def test_that_a_run_with_a_kept_number_takes_it_untried(
     (tmp_path / "run").mkdir()
     torch.set_num_threads(2)
     run = TrainingRun(parse_recipe(RECIPE), tmp_path / "run", "cpu")
-    threads.keep_way(tmp_path / "run", ONE)
+    descent.keep_way(tmp_path / "run", ONE)
     assert run.choose_threads() == ONE
     assert torch.get_num_threads() == 1
     list(run.events())
@@ -174,8 +174,8 @@ def test_that_one_thread_is_not_tried_against_itself(tmp_path: Path, monkeypatch
 
 def _precision_note(folder: Path, n_steps: int, monkeypatch: pytest.MonkeyPatch, *, is_quick: bool) -> str:
     """What a run says of its products on a CPU that has bfloat16, quick or not; it is made to `n_steps`."""
-    monkeypatch.setattr(threads, "has_quick_bfloat16", lambda _device: is_quick)
-    monkeypatch.setattr(threads, "has_bfloat16_instructions", lambda: True)
+    monkeypatch.setattr(descent, "has_quick_bfloat16", lambda _device: is_quick)
+    monkeypatch.setattr(descent, "has_bfloat16_instructions", lambda: True)
     recipe = parse_recipe(RECIPE.replace("n_steps = 3", f"n_steps = {n_steps}"))
     run = TrainingRun(recipe, folder, "cpu", may_lengthen=True)
     (note,) = [event.note for event in run.events() if isinstance(event, Started)]
@@ -197,7 +197,7 @@ def test_that_a_run_of_an_older_version_goes_on_in_the_precision_of_its_version(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _precision_note(tmp_path / "run", 2, monkeypatch, is_quick=True)
-    (tmp_path / "run" / threads.PRECISION_NAME).unlink()
+    (tmp_path / "run" / descent.PRECISION_NAME).unlink()
     assert "bfloat16" in _precision_note(tmp_path / "run", 3, monkeypatch, is_quick=False)
 
 

@@ -16,8 +16,8 @@ from attnscope.models.pictures import picture_of_tokens
 from attnscope.nn.embedding_and_head import patch_numbers
 from attnscope.records.pictures import Picture
 from attnscope.text.tasks import make_task
+from attnscope.training.begin import first_batch
 from attnscope.training.data import prepare
-from attnscope.training.first_batch import first_batch
 from attnscope.training.loop import TrainingRun
 from attnscope.training.paper import longest_tokens, mean_tokens
 from attnscope.training.recipe import Recipe, parse_recipe

@@ -42,7 +42,7 @@ from attnscope.viewmodels.query import Requests
 from attnscope.workers.experiments.delaying import DelayCourse
 from attnscope.workers.experiments.reaching import read_past
 from attnscope.workers.experiments.writing_lengths import WritingCourse
-from attnscope.workers.serve_experiments import experiment_news
+from attnscope.workers.serve_models import experiment_news
 
 
 def question_of(choice: object) -> Question:

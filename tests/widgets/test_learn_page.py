@@ -30,7 +30,7 @@ def program(qtbot, tmp_path, monkeypatch):
     monkeypatch.setattr("attnscope.paths.runs_folder", lambda: tmp_path / "runs")
     monkeypatch.setattr("attnscope.paths.settings_folder", lambda: tmp_path / "settings")
     monkeypatch.setattr(Program, "_start_worker", lambda self: None)
-    monkeypatch.setattr("attnscope.workers.thread.WorkerThread.post", lambda self, r: _POSTED.append(r))
+    monkeypatch.setattr("attnscope.workers.threads.WorkerThread.post", lambda self, r: _POSTED.append(r))
     _POSTED.clear()
     made = Program(
         settings=Settings(theme="light", tours=(("alignment", 4), ("gone", 3)), recent_runs=("/a/run-one",)),

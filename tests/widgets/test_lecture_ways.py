@@ -55,7 +55,7 @@ def posted(monkeypatch):
     kept: list[object] = []
     monkeypatch.setattr(Program, "_start_worker", lambda self: None)
     monkeypatch.setattr(
-        "attnscope.workers.thread.WorkerThread.post", lambda self, request: kept.append(request)
+        "attnscope.workers.threads.WorkerThread.post", lambda self, request: kept.append(request)
     )
     return kept
 

@@ -8,7 +8,7 @@ from PySide6.QtCore import QRectF
 from PySide6.QtGui import QAction, QImage, QPainter
 from session_samples import Desk, lab_states, tokens
 
-from attnscope.analysis.bleu import BleuScore
+from attnscope.analysis.metrics import BleuScore
 from attnscope.cli.translate import score_sentence
 from attnscope.figures.colours import LIGHT
 from attnscope.figures.paint_chart import paint_chart

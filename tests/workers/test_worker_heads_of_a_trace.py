@@ -20,9 +20,9 @@ from attnscope.records.messages import (
 from attnscope.records.outputs import OutputWritten
 from attnscope.records.sites import HeadRef
 from attnscope.workers import serve_views
-from attnscope.workers.desk_thread import TileDesk
 from attnscope.workers.handlers import Engine
 from attnscope.workers.serve_tiles import TileServer
+from attnscope.workers.threads import TileDesk
 from attnscope.workers.views import N_CHECKPOINTS_KEPT, Views
 
 HEAD = HeadRef(stack="decoder", layer=0, head=0)

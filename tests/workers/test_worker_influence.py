@@ -6,9 +6,7 @@ import numpy as np
 import pytest
 from worker_tools import ask, save_tiny
 
-from attnscope.analysis.flow import attention_graph, flow_row
-from attnscope.analysis.relevance import relevance
-from attnscope.analysis.rollout import rollout, trace_levels
+from attnscope.analysis.influence import attention_graph, flow_row, relevance, rollout, trace_levels
 from attnscope.models import load
 from attnscope.records.causes import GraphShown, InfluenceShown, ShowGraph, ShowInfluence
 from attnscope.records.messages import Failed, LoadModel, TraceText

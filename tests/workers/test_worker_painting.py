@@ -10,7 +10,7 @@ from pytestqt.qtbot import QtBot
 from training_fakes import traced
 
 from attnscope.records.messages import ModelSaved, Ready, Reply, Request, TraceText, TrainingNews
-from attnscope.workers.thread import WorkerThread
+from attnscope.workers.threads import WorkerThread
 
 pytestmark = pytest.mark.qt
 LONG_S = 60.0

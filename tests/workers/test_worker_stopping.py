@@ -18,7 +18,7 @@ from attnscope.viewmodels.labs.experiments import ExperimentsState
 from attnscope.viewmodels.query import Requests
 from attnscope.viewmodels.work import WorkState, watch_pages, watch_session
 from attnscope.workers.handlers import Engine
-from attnscope.workers.thread import WorkerThread, build_engine
+from attnscope.workers.threads import WorkerThread, build_engine
 
 
 def write_nothing(_error: BaseException, _what: str) -> Path | None:

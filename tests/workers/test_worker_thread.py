@@ -25,7 +25,7 @@ from attnscope.records.messages import (
     TraceText,
     TrainingNews,
 )
-from attnscope.workers.thread import WorkerThread
+from attnscope.workers.threads import WorkerThread
 
 pytestmark = pytest.mark.qt
 

@@ -25,8 +25,8 @@ from attnscope.records.tokens import Token, Tokens
 from attnscope.trace import Trace
 from attnscope.trace.record import TextRecord, site_weights
 from attnscope.workers import serve_tiles
-from attnscope.workers.desk_thread import TileDesk, tile_thread
 from attnscope.workers.serve_tiles import TileServer
+from attnscope.workers.threads import TileDesk, tile_thread
 from attnscope.workers.views import Views
 
 N = 1_200

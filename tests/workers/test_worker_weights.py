@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from worker_tools import ask, save_tiny, train_to_end
 
-from attnscope.analysis import weight_parts
+from attnscope.analysis import one_head
 from attnscope.models import load
 from attnscope.records.messages import Failed, LoadModel
 from attnscope.records.redundancy import HeadWeightsFound, ShowWeights, WeightsNews, WeightsShown
@@ -67,11 +67,11 @@ def test_that_a_product_that_cannot_be_had_is_refused_and_a_head_that_is_not_the
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     engine, _ = opened(tmp_path)
-    monkeypatch.setattr(weight_parts, "site_spectrum", _refuse)
+    monkeypatch.setattr(one_head, "site_spectrum", _refuse)
     ask(engine, ShowWeights(number=2, head=HEAD))
     found = last_found(engine)
     assert all("no weights" in part.no_spectrum and part.circuit is not None for part in found.parts)
-    monkeypatch.setattr(weight_parts, "head_circuit", _refuse)
+    monkeypatch.setattr(one_head, "head_circuit", _refuse)
     ask(engine, ShowWeights(number=6, head=HEAD))
     assert all("no weights" in part.refusal and part.circuit is None for part in last_found(engine).parts)
     ask(engine, ShowWeights(number=3, head=HeadRef(stack="cross", layer=0, head=0)))

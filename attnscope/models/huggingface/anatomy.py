@@ -38,7 +38,7 @@ Every token of the vocabulary as a head of a library's model would read it, and 
 
 An embedding passes, as if it were all of the stream, through what stands before the head: the norm of the
 embedding, the product that widens it (ALBERT, ELECTRA), the norm of the layer. Which they are is found by
-their numbers on some texts, as in `head_rows.py`: a step is passed when what it gave is what the next one
+their numbers on some texts, as in above: a step is passed when what it gave is what the next one
 read. An output's own layer (BERT's) counts with its matrix, as if its activation let everything through.
 
 | symbol   | meaning                                                | shape            |

@@ -18,7 +18,7 @@ from itertools import groupby
 import numpy as np
 import torch
 
-from attnscope.analysis.bleu import bleu_of, count_ngrams
+from attnscope.analysis.metrics import bleu_of, count_ngrams
 from attnscope.models.writing.writer import write_rows
 from attnscope.nn.building import build_own
 from attnscope.nn.config import ModelConfig, count_parameters
