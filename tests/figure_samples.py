@@ -11,8 +11,7 @@ from attnscope.figures.views import VIEWS
 from attnscope.figures.views.inside import InsidePart
 from attnscope.figures.views.picture import PicturePart
 from attnscope.records.charts import CellMap, Chart, NumberTable, Series
-from attnscope.records.maps import HeadMap, PositionCheck, PositionTable, SiteGrid
-from attnscope.records.pictures import Picture
+from attnscope.records.maps import HeadMap, Picture, PositionCheck, PositionTable, SiteGrid
 from attnscope.records.sites import HeadRef, Site
 from attnscope.records.tokens import Token
 from attnscope.viewmodels.compare.difference import ComparedMaps, compare_maps

@@ -24,7 +24,7 @@ from attnscope.viewmodels.labs.states import LabStates
 from attnscope.viewmodels.query import Requests
 from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.states import Posts, Replies, States
-from attnscope.workers import desk
+from attnscope.workers import engine
 from attnscope.workers.serve_models import open_text
 
 SAMPLES = (Sample(text="the cat sleeps", hint="an easy one"), Sample(text="I love <b>you</b> & me"))
@@ -132,7 +132,7 @@ class Desk:
             case TraceText():
                 self.session.handle(traced(request, self.model))
             case OpenText() if request.tokens:
-                for reply in open_text(request, desk.Desk()):
+                for reply in open_text(request, engine.Desk()):
                     self.session.handle(reply)
             case ShowHeads():
                 trace = self.session.traced

@@ -31,7 +31,7 @@ from attnscope.models.model import Model
 from attnscope.models.outputs import log_probabilities
 from attnscope.nn.attention import Probe
 from attnscope.nn.computing import exact
-from attnscope.nn.gating import QuietProbe
+from attnscope.nn.edits import QuietProbe
 from attnscope.records.causes import WishedToken
 from attnscope.records.outputs import Candidate
 from attnscope.records.sites import NO_GATES, Gates

@@ -70,7 +70,7 @@ from attnscope.records.importance import MetricName
 from attnscope.records.sites import NO_GATES, Gates, Site
 from attnscope.records.tokens import Token, Tokens
 from attnscope.text.examples import Example
-from attnscope.text.pieces import is_of_word
+from attnscope.text.vocabulary import is_of_word
 from attnscope.trace.record import weights_to_sum
 from attnscope.trace.trace import Trace
 

@@ -22,8 +22,8 @@ from attnscope.models.model import Model
 from attnscope.models.passes import evaluating, own_threads
 from attnscope.nn.attention import Probe
 from attnscope.nn.block import Block
-from attnscope.nn.gating import QuietProbe as QuietProbe
-from attnscope.nn.gating import TensorGates as TensorGates
+from attnscope.nn.edits import QuietProbe as QuietProbe
+from attnscope.nn.edits import TensorGates as TensorGates
 from attnscope.nn.layers import InducedAttention
 from attnscope.nn.own_module import OwnModule
 from attnscope.nn.recurrent import Recurrent

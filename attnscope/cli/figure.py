@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from attnscope.figures.figure import Figure
     from attnscope.figures.spec import FigureSpec
     from attnscope.models import Model
-    from attnscope.records.pictures import Picture
+    from attnscope.records.maps import Picture
     from attnscope.trace import Trace
 
 

@@ -45,7 +45,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 def run(arguments: argparse.Namespace) -> int:
     """Look through the lens, print, write."""
     check_text(arguments.text, "--text")
-    from attnscope.analysis.lens import logit_lens
+    from attnscope.analysis.causes import logit_lens
 
     model = open_model(arguments)
     target = read_target(model, arguments.text, arguments.target)

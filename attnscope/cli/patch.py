@@ -123,8 +123,8 @@ def _csv_rows(found: "PatchMap") -> "Iterator[tuple[object, ...]]":
 
 def _patch(model: "Model", arguments: argparse.Namespace, target: str | None) -> "tuple[PatchMap, int]":
     from attnscope.analysis.answers import comparing_position, read_logits, resolve_token
+    from attnscope.analysis.causes import Patching, patch_map
     from attnscope.analysis.influence import check_position
-    from attnscope.analysis.patching import Patching, patch_map
     from attnscope.records.causes import PatchMap
 
     gates = parse_gates(arguments.gate, model.sites)

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from attnscope.records.causes import Attribution, Contribution, Method, PatchMap
 from attnscope.records.charts import CellMap
-from attnscope.records.pictures import Picture
+from attnscope.records.maps import Picture
 from attnscope.records.sites import Stack
 from attnscope.records.tokens import Token
 

@@ -13,8 +13,7 @@ from attnscope.figures.colours import Palette, lut
 from attnscope.figures.plain import plain_piece
 from attnscope.figures.raster import image_from_words, image_size
 from attnscope.figures.style import LARGE_PX, NORMAL_PX, SMALL_PX, MapStyle, font, text_width, type_px
-from attnscope.records.maps import HeadMap
-from attnscope.records.pictures import Picture
+from attnscope.records.maps import HeadMap, Picture
 
 COLOUR_SHARE = 0.62
 """How much of a pixel is the colour of its cell; the rest is the picture in grey."""

@@ -26,13 +26,13 @@ from attnscope.models.writing.writer import OwnWriter, RecomputingWriter, Writer
 from attnscope.nn.attention import Probe
 from attnscope.nn.config import ModelConfig, count_parameters
 from attnscope.nn.copying import UNKNOWN_ID
+from attnscope.nn.edits import Guide
 from attnscope.nn.embedding_and_head import ANSWER, CopyingHead, behind_memory, pointed
-from attnscope.nn.gating import Guide
 from attnscope.nn.own_module import OwnModule
 from attnscope.nn.transformer import Transformer
+from attnscope.records.maps import Picture
 from attnscope.records.models import Form, ModelInfo
 from attnscope.records.outputs import NOT_MEANT, OutputKind
-from attnscope.records.pictures import Picture
 from attnscope.records.sites import Gates, HeadRef, Site
 from attnscope.records.tokens import Token, Tokens
 from attnscope.text.corpora import labelled_positions, may_be_meant

@@ -13,7 +13,7 @@ from attnscope.models.inputs import Inputs
 from attnscope.models.model import Model
 from attnscope.nn.config import ModelConfig
 from attnscope.nn.embedding_and_head import patch_numbers
-from attnscope.records.pictures import Picture
+from attnscope.records.maps import Picture
 from attnscope.records.tokens import Token, Tokens
 from attnscope.text.pictures import fitted_pixels, read_picture
 

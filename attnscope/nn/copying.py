@@ -23,8 +23,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from attnscope.nn.attention import Probe
-from attnscope.nn.edits import Edits
-from attnscope.nn.gating import QuietProbe
+from attnscope.nn.edits import Edits, QuietProbe
 from attnscope.records.sites import SiteKey
 
 N_DIGITS, _BASE = 3, 256

@@ -27,8 +27,8 @@ from numpy.typing import NDArray
 
 from attnscope.records.arrays import freeze, frozen_array
 from attnscope.records.interventions import Interventions
+from attnscope.records.maps import Picture
 from attnscope.records.outputs import Candidate
-from attnscope.records.pictures import Picture
 from attnscope.records.requests import CountedNews, Reply, Request
 from attnscope.records.sites import NO_GATES, STACKS, Gates, HeadRef, Stack
 from attnscope.records.tokens import Token

@@ -7,10 +7,17 @@ view requests that are not the newest of their kind. Requests capture all they n
 from dataclasses import dataclass
 
 from attnscope.records.interventions import Edge, Interventions
-from attnscope.records.maps import HeadMap, HeadMeasures, PositionCheck, PositionTable, SelfCheck, SiteGrid
+from attnscope.records.maps import (
+    HeadMap,
+    HeadMeasures,
+    Picture,
+    PositionCheck,
+    PositionTable,
+    SelfCheck,
+    SiteGrid,
+)
 from attnscope.records.models import ModelInfo
 from attnscope.records.outputs import Comparison
-from attnscope.records.pictures import Picture
 from attnscope.records.requests import News, Reply, Request
 from attnscope.records.runs import TrainingEvent
 from attnscope.records.sites import NO_GATES, Gates, HeadRef, SiteKey

@@ -31,8 +31,8 @@ from attnscope.errors import LoadError, RecipeError
 from attnscope.outside import open_outside, unreadable
 from attnscope.records.tokens import Token
 from attnscope.text.examples import Example
-from attnscope.text.pieces import is_of_word
 from attnscope.text.safety import MAX_CHARACTERS
+from attnscope.text.vocabulary import is_of_word
 
 Item = TypeVar("Item")
 _MAX_BYTES = 2 * 2**30

@@ -28,9 +28,8 @@ from attnscope.records.tokenizers import (
     SplitStep,
     SplitWord,
 )
-from attnscope.text.pieces import shown_piece
 from attnscope.text.safety import clean_text, library_errors, without_panic_words
-from attnscope.text.vocabulary import Vocabulary
+from attnscope.text.vocabulary import Vocabulary, shown_piece
 
 MAX_RULES = 2_000
 _FAILED, _ACTION = "The tokenizer cannot be replayed on this text", "Change the text."

@@ -25,11 +25,10 @@ from attnscope.records.tokenizers import (
     VocabularyTable,
 )
 from attnscope.schemes.tokenizers import KINDS
-from attnscope.text.pieces import PieceReading, read_entry, shown_piece, with_visible_blanks
 from attnscope.text.replay import Splitter, how_made
 from attnscope.text.safety import without_panic_words
 from attnscope.text.tokenizer import Tokenizer, train_tokenizer
-from attnscope.text.vocabulary import Vocabulary
+from attnscope.text.vocabulary import PieceReading, Vocabulary, read_entry, shown_piece, with_visible_blanks
 
 _PIECES_AT_ONCE = 4_096
 _SORTED_CHARACTERS = 24

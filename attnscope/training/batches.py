@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from attnscope.errors import RecipeError
-from attnscope.nn.gating import Guide
+from attnscope.nn.edits import Guide
 from attnscope.training.objectives import Batch
 from attnscope.training.optimizers import growing_steps, texts_at, tokens_at
 from attnscope.training.recipe import Recipe

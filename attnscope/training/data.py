@@ -45,9 +45,9 @@ from attnscope.text.corpora import (
 from attnscope.text.examples import TOKENIZER_KIND, picture_shape_of, pointers_of, tells_next, vectors_of
 from attnscope.text.pairs import align_texts, joined_pairs, joining_words, renamed, renamed_pairs
 from attnscope.text.pictures import LabelledPictures, read_vectors
-from attnscope.text.pieces import is_of_word
 from attnscope.text.tasks import Example, labels_of, task_tokenizer, word_labels_of
 from attnscope.text.tokenizer import Tokenizer, train_tokenizer
+from attnscope.text.vocabulary import is_of_word
 from attnscope.training.batches import (
     BatchMaker,
     ExampleBatches,

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from attnscope.nn.attention import Probe
 from attnscope.nn.block import balances
-from attnscope.nn.gating import Guide, GuidedProbe, TensorGates
+from attnscope.nn.edits import Guide, GuidedProbe, TensorGates
 from attnscope.nn.own_module import OwnModule
 from attnscope.nn.scores import sites_with_spans
 from attnscope.nn.transformer import Transformer

@@ -18,7 +18,7 @@ from attnscope.codec import AllowedNames, At, AtMost, Between, Codec, Fault, key
 from attnscope.errors import RecipeError, meant, shown
 from attnscope.nn.config import ModelConfig
 from attnscope.nn.config_checks import OF_TRANSFORMERS, ignored_choices
-from attnscope.nn.gating import Guide
+from attnscope.nn.edits import Guide
 from attnscope.schemes.objectives import OBJECTIVES
 from attnscope.schemes.optimizers import OPTIMIZERS
 from attnscope.schemes.tokenizers import KINDS

@@ -19,6 +19,7 @@ from attnscope.analysis.answers import (
     resolve_token,
 )
 from attnscope.analysis.attribution import attribute_logits
+from attnscope.analysis.causes import Patching, logit_lens, patch_map
 from attnscope.analysis.influence import (
     StreamLevel,
     attention_graph,
@@ -29,9 +30,7 @@ from attnscope.analysis.influence import (
     roll_out,
     trace_levels,
 )
-from attnscope.analysis.lens import logit_lens
 from attnscope.analysis.model_reading import ask_model
-from attnscope.analysis.patching import Patching, patch_map
 from attnscope.analysis.watched_pass import predicting_tokens
 from attnscope.errors import UserError
 from attnscope.models import Model
@@ -58,7 +57,7 @@ from attnscope.records.messages import OPEN_MODEL
 from attnscope.records.requests import Reply
 from attnscope.records.tokens import Token
 from attnscope.trace.trace import Trace
-from attnscope.workers.desk import Desk, StepsJob, serves, works
+from attnscope.workers.engine import Desk, StepsJob, serves, works
 from attnscope.workers.views import Views
 
 MAX_PATCHED = 512

@@ -19,8 +19,8 @@ from attnscope.analysis.corpus_texts import (
     sample_texts,
 )
 from attnscope.analysis.gold_links import AlignedPair, read_gold_files
+from attnscope.analysis.importance import HeadDivergences, head_pairs
 from attnscope.analysis.pruning_curve import CurveChoices, pruning_curves, removal_steps
-from attnscope.analysis.redundancy import HeadDivergences, head_pairs
 from attnscope.analysis.roles import head_card
 from attnscope.analysis.word_alignment import align_trace, links_of_files, links_of_task, own_pairs
 from attnscope.conllu import Tree, read_conllu
@@ -57,7 +57,7 @@ from attnscope.records.importance import (
 from attnscope.records.messages import OPEN_MODEL
 from attnscope.records.redundancy import CompareHeads, ComparingNews, HeadsCompared
 from attnscope.records.requests import Reply
-from attnscope.workers.desk import Desk, serves, works
+from attnscope.workers.engine import Desk, serves, works
 from attnscope.workers.views import Views
 
 

@@ -30,7 +30,7 @@ from attnscope.records.outputs import WRITTEN_TRACE, TextWritten, WriteText, Wri
 from attnscope.records.requests import Reply
 from attnscope.records.sites import check_heads
 from attnscope.text.corpora import TextOfFile, read_text_file
-from attnscope.workers.desk import Desk, running, serves, works
+from attnscope.workers.engine import Desk, running, serves, works
 from attnscope.workers.experiments import work_on
 from attnscope.workers.mailbox import MAX_PER_S, RateLimit
 from attnscope.workers.views import head_maps

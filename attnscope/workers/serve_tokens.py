@@ -49,7 +49,7 @@ from attnscope.text.tokenizer_tables import (
     train_or_refuse,
 )
 from attnscope.text.vocabulary import Vocabulary, place_tokens
-from attnscope.workers.desk import Desk, serves, works
+from attnscope.workers.engine import Desk, serves, works
 
 MAX_TYPED = 20_000
 

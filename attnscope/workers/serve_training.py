@@ -22,7 +22,7 @@ from attnscope.records.plans import (
 )
 from attnscope.records.requests import Reply
 from attnscope.records.runs import FollowRun, InspectionsShown, OpenRuns, RunsOpened, ShowInspections
-from attnscope.workers.desk import Desk, TrainingJob, serves
+from attnscope.workers.engine import Desk, TrainingJob, serves
 
 if TYPE_CHECKING:
     from attnscope.training.inspections import InspectionsReader

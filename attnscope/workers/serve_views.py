@@ -36,7 +36,9 @@ from attnscope.records.maps import (
     CompareTraces,
     DifferenceGrid,
     InsideShown,
+    PictureShown,
     ShowInside,
+    ShowPicture,
     SiteGrid,
     StackAlignment,
     TracesCompared,
@@ -59,12 +61,11 @@ from attnscope.records.messages import (
     TraceText,
 )
 from attnscope.records.outputs import Comparison, Output, OutputWritten
-from attnscope.records.pictures import PictureShown, ShowPicture
 from attnscope.records.redundancy import ShowWeights, WeightsNews, WeightsShown
 from attnscope.records.requests import Reply
 from attnscope.records.sites import HeadRef, Site, SiteKey, check_heads
 from attnscope.trace import Trace, load_traces
-from attnscope.workers.desk import Desk, OpenModels, serves, works
+from attnscope.workers.engine import Desk, OpenModels, serves, works
 from attnscope.workers.views import Views, head_maps, show_heads
 
 _COMPARING_NEWS_EVERY_S = 0.05

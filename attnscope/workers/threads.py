@@ -35,7 +35,7 @@ from attnscope.workers.mailbox import Mailbox
 from attnscope.workers.views import Views
 
 if TYPE_CHECKING:
-    from attnscope.workers.handlers import Engine
+    from attnscope.workers.engine import Engine
 
 STOP_WITHIN_S = 3.0
 
@@ -261,7 +261,7 @@ def build_engine(
     preload_torch()
     gc.disable()
     try:
-        from attnscope.workers.handlers import Engine
+        from attnscope.workers.engine import Engine
     finally:
         gc.freeze()
         if was_enabled:

@@ -27,8 +27,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from attnscope.analysis.corpus_texts import own_texts
+from attnscope.analysis.importance import HeadDivergences
 from attnscope.analysis.measures import row_entropy
-from attnscope.analysis.redundancy import HeadDivergences
 from attnscope.analysis.syntax import MIN_ARCS, measure_syntax
 from attnscope.conllu import Tree, read_conllu
 from attnscope.errors import UserError

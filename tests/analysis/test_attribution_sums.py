@@ -4,10 +4,10 @@ import torch
 from tiny_models import FORMS, SENTENCE, target_of, tiny_model
 
 from attnscope.analysis.attribution import attribute_logits, choose_answers
+from attnscope.analysis.causes import Patching, patch_map
 from attnscope.analysis.importance import importance
 from attnscope.analysis.influence import relevance, rollout
 from attnscope.analysis.one_head import site_spectrum
-from attnscope.analysis.patching import Patching, patch_map
 from attnscope.analysis.watched_pass import batch_of
 from attnscope.errors import UserError
 from attnscope.records.sites import Gates, HeadRef

@@ -9,7 +9,7 @@ import torch
 from foreign_models import CLEAN, CORRUPT, foreign, target_of
 from torch import Tensor
 
-from attnscope.analysis.patching import Patching, patch_map
+from attnscope.analysis.causes import Patching, patch_map
 from attnscope.errors import UserError
 from attnscope.models.huggingface import anatomy
 from attnscope.records.causes import PatchMap

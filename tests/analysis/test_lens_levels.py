@@ -3,7 +3,7 @@ import pytest
 import torch
 from tiny_models import FORMS, SENTENCE, target_of, tiny_model
 
-from attnscope.analysis.lens import layer_logits, logit_lens
+from attnscope.analysis.causes import layer_logits, logit_lens
 from attnscope.analysis.model_adapter import predicting_stack, subject_of
 from attnscope.analysis.watched_pass import read_text, watched_streams
 from attnscope.records.interventions import MakeMean, MakeUniform
@@ -77,7 +77,7 @@ def test_that_some_positions_are_columns_of_the_whole(monkeypatch: pytest.Monkey
     assert part.positions == (4, last)
     np.testing.assert_allclose(part.kl_nats, whole.kl_nats[:, [4, last]], atol=1e-5)
     assert part.tokens == (whole.tokens[4], whole.tokens[last])
-    monkeypatch.setattr("attnscope.analysis.lens._BLOCK_LOGITS", 1)
+    monkeypatch.setattr("attnscope.analysis.causes._BLOCK_LOGITS", 1)
     blocks = logit_lens(model, SENTENCE)
     np.testing.assert_allclose(blocks.probability, whole.probability, atol=1e-6)
     assert [[c[0].token for c in row] for row in blocks.candidates] == [

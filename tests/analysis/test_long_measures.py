@@ -15,7 +15,7 @@ from attnscope.models import Model
 from attnscope.records.maps import HeadMeasures
 from attnscope.records.messages import LoadModel, Traced, TraceText
 from attnscope.trace.trace import Trace
-from attnscope.workers.handlers import Engine
+from attnscope.workers.engine import Engine
 
 pytestmark = pytest.mark.slow
 

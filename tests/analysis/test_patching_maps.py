@@ -4,7 +4,7 @@ import torch
 from eager_attention import use_eager_attention
 from tiny_models import FORMS, FRENCH, tiny_model
 
-from attnscope.analysis.patching import Patching, patch_map
+from attnscope.analysis.causes import Patching, patch_map
 from attnscope.errors import UserError
 from attnscope.models import Model
 from attnscope.records.causes import PatchMap
@@ -114,6 +114,6 @@ def test_that_impossible_pairs_are_refused_and_progress_is_told(monkeypatch: pyt
         list(patch_map(model, (CLEAN, None), ("the cat", None), Patching()))
     with pytest.raises(UserError, match="prefer the answer"):
         list(patch_map(model, (CLEAN, None), (CLEAN, None), Patching()))
-    monkeypatch.setattr("attnscope.analysis.patching._COPIES", 3)
+    monkeypatch.setattr("attnscope.analysis.causes._COPIES", 3)
     *progress, _ = patch_map(model, (CLEAN, None), (CORRUPT, None), Patching(answer=7, other=5))
     assert [p.n_done for p in progress if isinstance(p, PartsDone)] == [3, 6, 7, 10, 13, 14]

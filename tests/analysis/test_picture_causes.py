@@ -8,9 +8,9 @@ from picture_models import KINDS, build, opened, picture
 
 from attnscope.analysis.answers import read_logits, resolve_token, telling_position
 from attnscope.analysis.attribution import attribute_logits
+from attnscope.analysis.causes import Patching, patch_map
 from attnscope.analysis.influence import relevance
 from attnscope.analysis.one_head import head_circuit, site_spectrum, weights_of
-from attnscope.analysis.patching import Patching, patch_map
 from attnscope.errors import UserError
 from attnscope.models import load
 from attnscope.records.causes import InfluenceMap, PatchMap

@@ -6,6 +6,11 @@ import torch
 from references import ov_matrix, qk_matrix
 from tiny_models import FORMS, FRENCH, SENTENCE, target_of, tiny_model
 
+from attnscope.analysis.importance import (
+    HeadDivergences,
+    divergence_sums,
+    head_pairs,
+)
 from attnscope.analysis.model_adapter import subject_of
 from attnscope.analysis.one_head import (
     head_circuit,
@@ -13,11 +18,6 @@ from attnscope.analysis.one_head import (
     product_spectrum,
     site_spectrum,
     token_factors,
-)
-from attnscope.analysis.redundancy import (
-    HeadDivergences,
-    divergence_sums,
-    head_pairs,
 )
 from attnscope.errors import UserError
 from attnscope.nn.attention import attend
@@ -46,7 +46,7 @@ def test_that_divergences_run_from_0_to_ln_2() -> None:
 
 @pytest.mark.parametrize("form", FORMS)
 def test_that_sums_over_texts_equal_a_slow_version(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("attnscope.analysis.redundancy._BLOCK_CELLS", 40)
+    monkeypatch.setattr("attnscope.analysis.importance._BLOCK_CELLS", 40)
     model = tiny_model(form)
     stack = model.sites[-1].stack
     sites = [site for site in model.sites if site.stack == stack]

@@ -15,7 +15,7 @@ from attnscope.records.messages import Failed, LoadModel, ModelLoaded, TraceText
 from attnscope.training import parse_recipe, read_run
 from attnscope.training.loop import TrainingRun
 from attnscope.viewmodels.training.run_curves import CAPACITY, CurveData
-from attnscope.workers.handlers import Engine
+from attnscope.workers.engine import Engine
 
 LOST = "CUDA error: device-side assert triggered\nCUDA kernel errors might be asynchronously reported"
 RECIPE = """

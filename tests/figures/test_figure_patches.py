@@ -11,7 +11,7 @@ from attnscope.figures.paint_cells import layout_cells, paint_cells
 from attnscope.figures.paint_picture import blended_pixels
 from attnscope.records.causes import Attribution
 from attnscope.records.charts import CellMap
-from attnscope.records.pictures import Picture
+from attnscope.records.maps import Picture
 from attnscope.records.tokens import Token
 
 PICTURE = Picture(text="p.png", pixels=np.full((8, 12, 3), 90, np.uint8), n_rows=2, n_columns=3, n_first=1)

@@ -220,7 +220,7 @@ def test_that_closing_ends_a_download_and_keeps_what_came(qtbot, hub: Hub) -> No
 def test_that_a_fault_of_the_program_is_written_down_and_told(
     qtbot, hub: Hub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("attnscope.workers.threads.shelf_rows", lambda: 1 // 0)
+    monkeypatch.setattr("attnscope.workers.fetch_desk.shelf_rows", lambda: 1 // 0)
     written: list[str] = []
     thread = fetch_thread(lambda error, what: written.append(f"{type(error).__name__} {what}"))
     try:

@@ -9,12 +9,11 @@ from tiny_models import FRENCH, SENTENCE, tiny_model
 
 import attnscope as at
 from attnscope.analysis.attribution import attribute_logits
+from attnscope.analysis.causes import Patching, logit_lens, patch_map
 from attnscope.analysis.corpus import output_grams
 from attnscope.analysis.importance import importance
 from attnscope.analysis.influence import raw_attention, relevance, rollout
-from attnscope.analysis.lens import logit_lens
 from attnscope.analysis.one_head import head_circuit, site_spectrum
-from attnscope.analysis.patching import Patching, patch_map
 from attnscope.analysis.positions import position_tables
 from attnscope.errors import RecipeError, UserError
 from attnscope.models import Model

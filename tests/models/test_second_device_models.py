@@ -11,13 +11,11 @@ from tiny_models import FORMS, SENTENCE, target_of, tiny_model
 
 from attnscope.analysis.attribution import attribute_logits
 from attnscope.analysis.batches import build_batches
-from attnscope.analysis.importance import importance, learn_gates
+from attnscope.analysis.causes import Patching, logit_lens, patch_map
+from attnscope.analysis.importance import head_pairs, importance, learn_gates
 from attnscope.analysis.influence import relevance, rollout
-from attnscope.analysis.lens import logit_lens
 from attnscope.analysis.measures import measure
 from attnscope.analysis.model_adapter import subject_of
-from attnscope.analysis.patching import Patching, patch_map
-from attnscope.analysis.redundancy import head_pairs
 from attnscope.models import Model
 from attnscope.models.own import OwnNetwork
 from attnscope.nn import attention

@@ -7,15 +7,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from attnscope.analysis.causes import Patching, logit_lens, patch_map
 from attnscope.analysis.influence import flow_row, relevance, rollout, trace_levels
-from attnscope.analysis.lens import logit_lens
-from attnscope.analysis.patching import Patching, patch_map
 from attnscope.cli.main import main
 from attnscope.models import Model, load
 from attnscope.records.causes import InfluenceShown, LensShown, ShowInfluence, ShowLens
 from attnscope.records.messages import LoadModel, TraceText
 from attnscope.records.sites import Gates, HeadRef
-from attnscope.workers.handlers import Engine
+from attnscope.workers.engine import Engine
 
 pytestmark = pytest.mark.slow
 

@@ -9,7 +9,7 @@ import torch
 from tiny_models import SENTENCE, tiny_model
 
 import attnscope
-from attnscope.analysis.redundancy import head_pairs
+from attnscope.analysis.importance import head_pairs
 from attnscope.cli.main import main
 from attnscope.errors import NotFiniteError
 from attnscope.models.outputs import best_ids, finite, log_probabilities

@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from attnscope.analysis.redundancy import HeadDivergences
+from attnscope.analysis.importance import HeadDivergences
 from attnscope.conllu import Tree, TreeWord
 from attnscope.errors import UserError
 from attnscope.records.findings import SyntaxTable

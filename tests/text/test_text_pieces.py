@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import pre_tokenizers
 
-from attnscope.text.pieces import Notation, byte_alphabet, read_entry, split_pieces
+from attnscope.text.vocabulary import Notation, byte_alphabet, read_entry, split_pieces
 
 
 def test_that_the_byte_alphabet_is_the_library_s() -> None:

@@ -10,7 +10,7 @@ import torch
 from attnscope.errors import RecipeError
 from attnscope.models import load, read_model_folder
 from attnscope.nn.config import ModelConfig
-from attnscope.nn.gating import Guide, GuidedProbe
+from attnscope.nn.edits import Guide, GuidedProbe
 from attnscope.nn.transformer import build_transformer
 from attnscope.records.runs import Step
 from attnscope.training import parse_recipe, train

@@ -14,7 +14,7 @@ from attnscope.records.runs import (
     ShowInspections,
 )
 from attnscope.training.inspections import FILE, MOST_STEPS, InspectionsReader, history_of
-from attnscope.workers.handlers import Engine
+from attnscope.workers.engine import Engine
 
 
 def look(step: int, layers: tuple[str, ...] = ("tokens", "head")) -> Inspection:

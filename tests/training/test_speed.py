@@ -31,7 +31,7 @@ from attnscope.training.speed import (
     usual_s,
 )
 from attnscope.viewmodels.training.plan_words import work_rows
-from attnscope.workers.desk import Desk
+from attnscope.workers.engine import Desk
 from attnscope.workers.serve_training import answer_plan
 
 CPU = torch.device("cpu")

@@ -14,7 +14,7 @@ from attnscope.errors import LoadError, RecipeError, UserError
 from attnscope.models.model import Model
 from attnscope.models.pictures import picture_of_tokens
 from attnscope.nn.embedding_and_head import patch_numbers
-from attnscope.records.pictures import Picture
+from attnscope.records.maps import Picture
 from attnscope.text.tasks import make_task
 from attnscope.training.begin import first_batch
 from attnscope.training.data import prepare

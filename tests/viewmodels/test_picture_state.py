@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 from session_samples import Desk, info, ref
 
+from attnscope.records.maps import Picture, PictureShown, ShowPicture
 from attnscope.records.messages import Request
-from attnscope.records.pictures import Picture, PictureShown, ShowPicture
 from attnscope.viewmodels.maps.picturing import PictureState
 from attnscope.viewmodels.query import Requests
 

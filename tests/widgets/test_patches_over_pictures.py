@@ -20,8 +20,8 @@ from attnscope.records.causes import (
     OutputAttributed,
     ShowInfluence,
 )
+from attnscope.records.maps import Picture
 from attnscope.records.messages import Request
-from attnscope.records.pictures import Picture
 from attnscope.records.requests import StopWork
 from attnscope.records.tokens import Token
 from attnscope.viewmodels.causes.across_layers import AcrossState, GraphState

@@ -33,8 +33,7 @@ from attnscope.figures.views import VIEWS
 from attnscope.figures.views.head import HeadFigure
 from attnscope.figures.views.picture import PictureFigure, PicturePart
 from attnscope.models.huggingface.inputs import Preparation, prepared_pixels, seen_pixels
-from attnscope.records.maps import HeadMap
-from attnscope.records.pictures import Picture, PictureShown, ShowPicture
+from attnscope.records.maps import HeadMap, Picture, PictureShown, ShowPicture
 from attnscope.records.sites import HeadRef
 from attnscope.records.tokens import Token
 from attnscope.viewmodels.maps.picturing import PictureState

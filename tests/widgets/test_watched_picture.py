@@ -8,9 +8,8 @@ from PySide6.QtCore import Qt
 from pytestqt.qtbot import QtBot
 from training_fakes import traced
 
-from attnscope.records.maps import HeadMap
+from attnscope.records.maps import HeadMap, Picture
 from attnscope.records.messages import TraceText
-from attnscope.records.pictures import Picture
 from attnscope.records.requests import Request
 from attnscope.records.sites import HeadRef
 from attnscope.records.tokens import Token

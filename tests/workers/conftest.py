@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from worker_tools import save_tiny
 
-from attnscope.workers.handlers import Engine
+from attnscope.workers.engine import Engine
 
 
 @pytest.fixture

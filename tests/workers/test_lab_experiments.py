@@ -19,7 +19,7 @@ from attnscope.records.experiments import (
     WarmupFinding,
     WarmupQuestion,
 )
-from attnscope.training import tiny_models
+from attnscope.workers import experiments as tiny_models
 from attnscope.workers.experiments import first_gradients, reaching, warming
 
 pytestmark = pytest.mark.slow

@@ -16,8 +16,8 @@ from attnscope.records.outputs import WriteSettings
 from attnscope.records.requests import StopWork
 from attnscope.text.corpora import is_held_out
 from attnscope.text.tasks import make_task
+from attnscope.workers.engine import Engine
 from attnscope.workers.experiments.translating_pairs import asked_texts, bleu_of_model
-from attnscope.workers.handlers import Engine
 
 pytestmark = pytest.mark.slow
 

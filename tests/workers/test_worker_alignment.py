@@ -6,7 +6,7 @@ from worker_tools import ask, save_tiny, train_to_end
 
 from attnscope.records.findings import AlignmentShown, GoldFiles, HeadsMeasured, MeasureHeads, ShowAlignment
 from attnscope.records.messages import Failed, LoadModel, TraceText
-from attnscope.workers.handlers import Engine
+from attnscope.workers.engine import Engine
 
 PAIRS = "the cat sat\tle chat est\na dog\tle chat\n"
 

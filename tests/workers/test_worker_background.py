@@ -5,7 +5,7 @@ from collections.abc import Generator
 import pytest
 
 from attnscope.records.messages import Progress, Ready, Reply
-from attnscope.workers.desk import BackgroundJobs, StepsJob
+from attnscope.workers.engine import BackgroundJobs, StepsJob
 
 RESULT = Ready(devices=("cpu",), demo_models=())
 

@@ -10,7 +10,7 @@ from worker_tools import ask, save_tiny
 
 from attnscope.analysis.answers import differing_position, resolve_token, telling_position
 from attnscope.analysis.attribution import attribute_logits
-from attnscope.analysis.patching import Patching, patch_map
+from attnscope.analysis.causes import Patching, patch_map
 from attnscope.errors import UserError
 from attnscope.models import load
 from attnscope.records.causes import (
@@ -25,7 +25,7 @@ from attnscope.records.messages import Failed, LoadModel, Reply
 from attnscope.records.requests import StopWork
 from attnscope.records.sites import Gates, HeadRef
 from attnscope.trace.record import GateProbe
-from attnscope.workers.handlers import Engine
+from attnscope.workers.engine import Engine
 
 TEXT, OTHER, TARGET = "the cat sat on the mat", "a cat sat on the mat", "le chat est sur"
 

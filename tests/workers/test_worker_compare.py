@@ -12,7 +12,7 @@ from attnscope.records.messages import Failed, HeadsShown, LoadModel, Progress, 
 from attnscope.records.sites import NO_GATES, Gates, HeadRef
 from attnscope.viewmodels.compare.rows import pair_answers
 from attnscope.viewmodels.maps.alignment import align_stacks
-from attnscope.workers.handlers import Engine
+from attnscope.workers.engine import Engine
 from attnscope.workers.mailbox import Mailbox
 
 OFF = Gates.of({HeadRef(stack="decoder", layer=0, head=1): 0.0})

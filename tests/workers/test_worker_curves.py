@@ -16,8 +16,7 @@ from attnscope.records.importance import (
 )
 from attnscope.records.messages import Failed, LoadModel, Reply, Traced, TraceText
 from attnscope.records.requests import StopWork
-from attnscope.workers.desk import BackgroundJobs
-from attnscope.workers.handlers import Engine
+from attnscope.workers.engine import BackgroundJobs, Engine
 from attnscope.workers.serve_measuring import batch_size, ranking_runs, run_cost, samples_asked
 
 

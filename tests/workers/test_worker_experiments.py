@@ -26,9 +26,9 @@ from attnscope.records.messages import Failed, LoadModel, Reply
 from attnscope.records.requests import StopWork
 from attnscope.viewmodels.labs.experiments import ExperimentsState
 from attnscope.viewmodels.query import Requests
+from attnscope.workers.engine import Engine
 from attnscope.workers.experiments.collapse import rank_collapse
 from attnscope.workers.experiments.writing_lengths import compare_writers
-from attnscope.workers.handlers import Engine
 from attnscope.workers.threads import WorkerThread, build_engine
 
 pytestmark = pytest.mark.slow

@@ -18,7 +18,7 @@ from attnscope.records.causes import (
 )
 from attnscope.records.experiments import CollapseQuestion, ExperimentNews, RunExperiment
 from attnscope.records.messages import Failed, LoadModel, TraceText
-from attnscope.workers.handlers import Engine
+from attnscope.workers.engine import Engine
 
 
 def opened(folder: Path) -> Engine:

@@ -20,7 +20,7 @@ from attnscope.records.messages import (
 from attnscope.records.outputs import OutputWritten
 from attnscope.records.sites import HeadRef
 from attnscope.workers import serve_views
-from attnscope.workers.handlers import Engine
+from attnscope.workers.engine import Engine
 from attnscope.workers.serve_tiles import TileServer
 from attnscope.workers.threads import TileDesk
 from attnscope.workers.views import N_CHECKPOINTS_KEPT, Views

@@ -12,7 +12,7 @@ from attnscope.records.causes import GraphShown, InfluenceShown, ShowGraph, Show
 from attnscope.records.messages import Failed, LoadModel, TraceText
 from attnscope.records.requests import StopWork
 from attnscope.workers import serve_causes
-from attnscope.workers.handlers import Engine
+from attnscope.workers.engine import Engine
 
 TEXT, TARGET = "the cat sat on the mat", "le chat est sur"
 

@@ -9,7 +9,7 @@ from attnscope.models.model import Model
 from attnscope.records.maps import InsideShown, ShowInside
 from attnscope.records.messages import Failed, LoadModel
 from attnscope.records.sites import HeadRef
-from attnscope.workers.handlers import Engine
+from attnscope.workers.engine import Engine
 from attnscope.workers.mailbox import Mailbox
 
 HEAD = HeadRef(stack="cross", layer=1, head=0)

@@ -12,7 +12,7 @@ from attnscope.records.sites import HeadRef
 from attnscope.records.tiles import ShowEdges, ShowTile, TileShown
 from attnscope.viewmodels.maps.aggregation import long_map_of
 from attnscope.workers import serve_views
-from attnscope.workers.handlers import Engine
+from attnscope.workers.engine import Engine
 from attnscope.workers.serve_tiles import TileServer
 from attnscope.workers.views import Views
 from bench.long_model import long_text, write_long_model

@@ -5,7 +5,7 @@ from worker_tools import ask, save_tiny
 
 from attnscope.records.causes import LensShown, ShowLens
 from attnscope.records.messages import Failed, LoadModel
-from attnscope.workers.handlers import Engine
+from attnscope.workers.engine import Engine
 from attnscope.workers.mailbox import Mailbox
 
 

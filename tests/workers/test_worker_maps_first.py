@@ -10,7 +10,7 @@ from attnscope.nn.long_work import stop_if_unwanted, stoppable
 from attnscope.records.messages import Failed, LoadModel, Traced, TraceText
 from attnscope.records.outputs import OutputWritten
 from attnscope.records.sites import NO_GATES, Gates, HeadRef
-from attnscope.workers.handlers import Engine
+from attnscope.workers.engine import Engine
 
 TEXT = "the cat sat on the mat"
 OFF = Gates.of({HeadRef(stack="decoder", layer=0, head=1): 0.0})

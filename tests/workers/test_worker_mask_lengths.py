@@ -7,7 +7,7 @@ import numpy as np
 from attnscope.records.interventions import MakeUniform, mask_of
 from attnscope.records.messages import Failed, LoadModel, Traced, TraceText
 from attnscope.records.sites import HeadRef
-from attnscope.workers.handlers import Engine
+from attnscope.workers.engine import Engine
 
 
 def write_nothing(_error: BaseException, _what: str) -> Path | None:

@@ -18,7 +18,7 @@ from attnscope.records.findings import (
 from attnscope.records.messages import Failed, LoadModel, Traced, TraceText
 from attnscope.records.requests import StopWork
 from attnscope.records.sites import HeadRef
-from attnscope.workers.handlers import Engine
+from attnscope.workers.engine import Engine
 
 FIRST = HeadRef(stack="encoder", layer=0, head=0)
 TREE = (

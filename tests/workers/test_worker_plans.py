@@ -6,7 +6,7 @@ import pytest
 
 from attnscope.paths import resources_folder
 from attnscope.records.plans import BatchShown, PlanRecipe, RecipePlanned, ShowBatch
-from attnscope.workers.desk import Desk
+from attnscope.workers.engine import Desk
 from attnscope.workers.serve_training import answer_plan, show_batch
 
 RECIPE = """

@@ -9,7 +9,7 @@ from attnscope.models import load
 from attnscope.records.importance import ForgetPruned, PrunedSaved, PruningTried, SavePruned, TryPruning
 from attnscope.records.messages import Failed, LoadModel, Progress
 from attnscope.records.sites import Gates, HeadRef
-from attnscope.workers.handlers import Engine
+from attnscope.workers.engine import Engine
 
 OFF = Gates.of({HeadRef(stack="decoder", layer=0, head=1): 0.0})
 

@@ -26,7 +26,7 @@ from attnscope.records.redundancy import ShowWeights
 from attnscope.records.sites import Gates, HeadRef
 from attnscope.records.tokenizers import ReplaySplits, ShowVocabulary, SplitsReplayed
 from attnscope.trace.trace import Trace
-from attnscope.workers.handlers import Engine
+from attnscope.workers.engine import Engine
 
 HEAD = HeadRef(stack="encoder", layer=1, head=1)
 

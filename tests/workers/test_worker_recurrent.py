@@ -9,7 +9,7 @@ from worker_tools import ask
 from attnscope.cli.model_tables import facts, matters
 from attnscope.records.causes import InfluenceShown, ShowGraph, ShowInfluence
 from attnscope.records.messages import Failed, LoadModel, TraceText
-from attnscope.workers.handlers import Engine
+from attnscope.workers.engine import Engine
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from pathlib import Path
 from attnscope.records.messages import Failed, Progress
 from attnscope.records.runs import Finished, FollowRun, OpenRuns, RunNews, RunsOpened, Step
 from attnscope.training.run import line_from_event
-from attnscope.workers.handlers import Engine
+from attnscope.workers.engine import Engine
 from attnscope.workers.mailbox import Mailbox
 
 RECIPE = """

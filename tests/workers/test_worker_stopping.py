@@ -17,7 +17,7 @@ from attnscope.viewmodels.heads.pruning import PruningState
 from attnscope.viewmodels.labs.experiments import ExperimentsState
 from attnscope.viewmodels.query import Requests
 from attnscope.viewmodels.work import WorkState, watch_pages, watch_session
-from attnscope.workers.handlers import Engine
+from attnscope.workers.engine import Engine
 from attnscope.workers.threads import WorkerThread, build_engine
 
 

@@ -20,7 +20,7 @@ from attnscope.records.tokenizers import (
     TokenizersNews,
     VocabularyShown,
 )
-from attnscope.workers.handlers import Engine
+from attnscope.workers.engine import Engine
 
 
 @pytest.fixture

@@ -24,8 +24,7 @@ from attnscope.records.messages import (
 from attnscope.records.runs import Finished, Saved, Started, Step, TrainingEvent
 from attnscope.training.recipe import parse_recipe
 from attnscope.viewmodels.comparison_rows import token_labels
-from attnscope.workers.desk import TrainingJob
-from attnscope.workers.handlers import Engine
+from attnscope.workers.engine import Engine, TrainingJob
 
 RECIPE = """
 [model]

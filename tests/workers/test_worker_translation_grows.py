@@ -11,7 +11,7 @@ from attnscope.records.interventions import MakeUniform
 from attnscope.records.messages import LoadModel, Reply, Traced, TraceText
 from attnscope.records.sites import NO_GATES, Gates, HeadRef
 from attnscope.workers import serve_views
-from attnscope.workers.handlers import Engine
+from attnscope.workers.engine import Engine
 
 TEXT = "the cat sat on the mat"
 HEADS = tuple(HeadRef(stack=stack, layer=1, head=1) for stack in ("encoder", "decoder", "cross"))

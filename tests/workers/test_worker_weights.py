@@ -12,7 +12,7 @@ from attnscope.records.messages import Failed, LoadModel
 from attnscope.records.redundancy import HeadWeightsFound, ShowWeights, WeightsNews, WeightsShown
 from attnscope.records.requests import StopWork
 from attnscope.records.sites import HeadRef
-from attnscope.workers.handlers import Engine
+from attnscope.workers.engine import Engine
 
 HEAD = HeadRef(stack="decoder", layer=1, head=1)
 

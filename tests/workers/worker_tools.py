@@ -10,7 +10,7 @@ from attnscope.nn.transformer import build_transformer
 from attnscope.records.messages import Reply, Request, Traced
 from attnscope.records.outputs import OutputWritten
 from attnscope.text.tokenizer import train_tokenizer
-from attnscope.workers.handlers import Engine
+from attnscope.workers.engine import Engine
 
 WORDS = ("the cat sat on the mat", "le chat est sur le tapis", "a dog and a bird saw the cat")
 

@@ -14,7 +14,7 @@ from attnscope.figures.colours import Palette
 from attnscope.figures.numbers import cell_header, weight_rows
 from attnscope.figures.paint_picture import natural_picture_height, paint_picture
 from attnscope.figures.whole_maps import MapsFigure, heads_words
-from attnscope.records.pictures import Picture
+from attnscope.records.maps import Picture
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -65,8 +65,7 @@ from attnscope.models.huggingface.network import HuggingFaceNetwork, takes_argum
 from attnscope.models.huggingface.proof import example_of, run_example
 from attnscope.models.places import CallPlace, changed_reads
 from attnscope.nn.computing import exact
-from attnscope.nn.edits import Call
-from attnscope.nn.gating import QuietProbe
+from attnscope.nn.edits import Call, QuietProbe
 from attnscope.records.sites import SiteKey, Stack
 
 _CLOSE = 1e-4

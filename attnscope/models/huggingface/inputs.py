@@ -40,8 +40,8 @@ from attnscope.models.huggingface.tokenizer_files import HuggingFaceVocabulary
 from attnscope.models.inputs import Inputs, begun
 from attnscope.models.network import TokensById
 from attnscope.models.pictures import MAX_FIRST, patch_tokens
+from attnscope.records.maps import Picture
 from attnscope.records.models import Form
-from attnscope.records.pictures import Picture
 from attnscope.records.tokens import Token, Tokens, typed_segments
 from attnscope.text.pictures import read_picture
 from attnscope.text.vocabulary import Vocabulary as Entries

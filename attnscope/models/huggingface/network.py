@@ -34,9 +34,9 @@ from attnscope.models.writing.writer import RecomputingWriter, Writer
 from attnscope.nn.attention import Probe
 from attnscope.nn.cache import Room
 from attnscope.nn.computing import layer_products, threads_for
+from attnscope.records.maps import Picture
 from attnscope.records.models import Form, ModelInfo
 from attnscope.records.outputs import OutputKind
-from attnscope.records.pictures import Picture
 from attnscope.records.sites import Site
 from attnscope.records.tokens import Token, Tokens
 

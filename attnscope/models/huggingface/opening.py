@@ -60,8 +60,7 @@ from attnscope.models.huggingface.site_map import Attached, attach
 from attnscope.models.huggingface.tokenizer_files import HuggingFaceVocabulary, check_ids, read_vocabulary
 from attnscope.models.machine import available_bytes
 from attnscope.models.pruning.huggingface import fitted_class
-from attnscope.nn.edits import Call
-from attnscope.nn.gating import QuietProbe
+from attnscope.nn.edits import Call, QuietProbe
 from attnscope.nn.long_work import stoppable, tell
 from attnscope.records.models import ModelInfo
 from attnscope.records.sites import SiteKey, labelled_head

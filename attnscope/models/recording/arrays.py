@@ -29,7 +29,7 @@ from attnscope.records.axes import axes_of
 from attnscope.records.models import Recorded
 from attnscope.records.sites import NO_GATES, STACKS, Site, SiteKey, Stack
 from attnscope.records.tokens import Token, Tokens
-from attnscope.text.pieces import METASPACE, Notation, read_entry, split_pieces
+from attnscope.text.vocabulary import METASPACE, Notation, read_entry, split_pieces
 from attnscope.trace.check import SiteProof
 from attnscope.trace.record import SiteRecord, TextRecord
 from attnscope.trace.trace import Trace

@@ -15,9 +15,9 @@ from attnscope.records.causes import (
     OutputAttributed,
     WishedToken,
 )
+from attnscope.records.maps import Picture
 from attnscope.records.models import ModelInfo
 from attnscope.records.outputs import Candidate
-from attnscope.records.pictures import Picture
 from attnscope.records.requests import Reply
 from attnscope.records.sites import HeadRef
 from attnscope.records.tokens import Token

@@ -9,8 +9,7 @@ from typing import Protocol
 
 from psygnal import Signal, SignalGroup
 
-from attnscope.records.maps import HeadMap
-from attnscope.records.pictures import Picture, PictureShown, ShowPicture
+from attnscope.records.maps import HeadMap, Picture, PictureShown, ShowPicture
 from attnscope.records.requests import Reply
 from attnscope.viewmodels.query import Query, Requests
 from attnscope.viewmodels.session.state import Session

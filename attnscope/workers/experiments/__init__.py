@@ -1,10 +1,25 @@
-"""The experiments of the labs: a file for each, which says what question it answers. No Qt."""
+"""The experiments of the labs: a file for each, which says what question it answers; and the tiny decoders
+that several train, with their task: say again the token that stood some positions before. No Qt.
 
+    symbol    meaning                                              shape
+    ids       random tokens                                        [batch, n_tokens]
+    targets   ids, moved on by `look_back`; IGNORED at the start   [batch, n_tokens]
+
+A text is drawn anew for each step, so nothing can be learned by heart; guessing costs ln VOCABULARY nats.
+"""
+
+import math
 from collections.abc import Callable, Iterator
 from importlib import import_module
 from typing import Any, TypeVar
 
+import torch
+import torch.nn.functional as F
+from torch import Generator, Tensor
+
 from attnscope.models import Model
+from attnscope.nn.config import ModelConfig, NormPlace, Position
+from attnscope.nn.transformer import Transformer, build_transformer
 from attnscope.records.experiments import ExperimentNews, Question
 from attnscope.schemes.registry import module_names
 
@@ -39,6 +54,53 @@ def experiment_of_model(kind: type[Asked]) -> Callable[[OfModel[Asked]], OfModel
 def work_on(question: Question, number: int, get_model: GetModel) -> Iterator[ExperimentNews]:
     """Do what answers a question, piece by piece."""
     return _DONE[type(question)](question, number, get_model)
+
+
+VOCABULARY, D_MODEL, BATCH = 16, 32, 16
+CHANCE = math.log(VOCABULARY)
+IGNORED = -100
+
+
+def tiny_decoder(
+    position: Position, *, n_layers: int, n_heads: int, n_tokens: int, place: NormPlace, d_ff: int, seed: int
+) -> Transformer:
+    """A decoder of width D_MODEL; a sinusoidal table is added to embeddings scaled as in Vaswani et al."""
+    config = ModelConfig(
+        form="decoder",
+        vocab_size=VOCABULARY,
+        d_model=D_MODEL,
+        n_layers=n_layers,
+        n_heads=n_heads,
+        d_ff=d_ff,
+        max_tokens=n_tokens,
+        position=position,
+        norm_place=place,
+        n_buckets=16,
+        max_distance=32,
+        scale_embeddings=position == "sinusoidal",
+    )
+    return build_transformer(config, seed)
+
+
+def draw_texts(n_texts: int, n_tokens: int, look_back: int, generator: Generator) -> tuple[Tensor, Tensor]:
+    """Random ids and their targets."""
+    ids = torch.randint(VOCABULARY, (n_texts, n_tokens), generator=generator)
+    targets = ids.roll(look_back, dims=1)
+    targets[:, :look_back] = IGNORED
+    return ids, targets
+
+
+def mean_loss(model: Transformer, ids: Tensor, targets: Tensor) -> Tensor:
+    """Mean cross-entropy of the tokens that have a target, in nats."""
+    return F.cross_entropy(model(ids).flatten(0, 1), targets.flatten(), ignore_index=IGNORED)
+
+
+def loss_by_place(model: Transformer, ids: Tensor, targets: Tensor) -> Tensor:
+    """The mean over texts at each place, [n_tokens], float64; NaN where there is no target."""
+    with torch.no_grad():
+        logits = model(ids).double()
+    each = F.cross_entropy(logits.transpose(1, 2), targets, ignore_index=IGNORED, reduction="none")
+    return torch.where(targets[0] == IGNORED, torch.nan, each.mean(dim=0))
 
 
 for _name in module_names(__name__):

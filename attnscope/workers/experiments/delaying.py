@@ -27,8 +27,7 @@ from attnscope.records.experiments import (
     ExperimentNews,
     Reader,
 )
-from attnscope.training.tiny_models import IGNORED, VOCABULARY, draw_texts
-from attnscope.workers.experiments import experiment
+from attnscope.workers.experiments import IGNORED, VOCABULARY, draw_texts, experiment
 
 N_CONVOLUTIONS, DILATION = 4, 2
 """Layers of the convolution, each with its places twice as far apart as the one below."""

@@ -22,16 +22,16 @@ from attnscope.records.experiments import (
     ReachFinding,
     ReachQuestion,
 )
-from attnscope.training.tiny_models import (
+from attnscope.workers.experiments import (
     BATCH,
     CHANCE,
     D_MODEL,
     draw_texts,
+    experiment,
     loss_by_place,
     mean_loss,
     tiny_decoder,
 )
-from attnscope.workers.experiments import experiment
 
 FURTHER, N_READ = 4, 64
 N_LAYERS, N_HEADS = 2, 4

@@ -25,8 +25,7 @@ from attnscope.records.experiments import (
     WarmupQuestion,
     WarmupRun,
 )
-from attnscope.training.tiny_models import BATCH, D_MODEL, draw_texts, mean_loss, tiny_decoder
-from attnscope.workers.experiments import experiment
+from attnscope.workers.experiments import BATCH, D_MODEL, draw_texts, experiment, mean_loss, tiny_decoder
 
 FIRST, LAST, N_BINS = -8.0, -1.0, 56
 """The histograms' range in log10 |Δθ|, and their number of bins."""
