@@ -128,6 +128,7 @@ def table_cells(
         row_title="input",
         column_title="method",
         has_numbers=True,
+        is_wide=True,
     )
 
 

@@ -23,7 +23,8 @@ from attnscope.figures.raster import (
 from attnscope.figures.style import NORMAL_PX, SMALL_PX, font, text_width, type_px
 from attnscope.records.charts import CellMap
 
-_MAX_NAME_PX = 72.0
+_MAX_NAME_PX, _LONGEST_NAME_PX = 72.0, 200.0
+"""The room for a name beside a row, and where the cells leave more."""
 _GAP_PX = 6.0
 _NUMBER_PX = 30.0
 _WIDE_PX, _ROW_PX = 44.0, 16.0
@@ -64,9 +65,12 @@ def layout_cells(rect: QRectF, shown: CellMap) -> CellLayout:
         side = min((rect.width() - 2) / n_columns, max(20.0, rect.height() - top - bottom) / n_rows)
         cells = QRectF(rect.left() + 1, rect.top() + top, side * n_columns, side * n_rows)
         return CellLayout(cells=cells, n_rows=n_rows, n_columns=n_columns)
-    left = _names_px(tuple(shown.row_name(i) for i in range(n_rows))) + type_px(16)
     top, bottom = type_px(40) + 16, type_px(22)
-    width, height = max(20.0, rect.width() - left - 4), max(20.0, rect.height() - top - bottom)
+    height = max(20.0, rect.height() - top - bottom)
+    spare = rect.width() - n_columns * max(height / n_rows, type_px(_WIDE_PX)) - type_px(16) - _GAP_PX - 4
+    names = tuple(shown.row_name(i) for i in range(n_rows))
+    left = _names_px(names, max(_MAX_NAME_PX, min(spare, _LONGEST_NAME_PX))) + type_px(16)
+    width = max(20.0, rect.width() - left - 4)
     side = min(width / n_columns, height / n_rows)
     tall = min(height / n_rows, side * (1.0 if n_columns < 2 * n_rows else 3.0))
     wide = min(width / n_columns, max(side, type_px(_WIDE_PX))) if shown.is_wide else side
@@ -144,8 +148,8 @@ def _words_of(shown: CellMap, palette: Palette) -> NDArray[np.uint32]:
     return np.concatenate([kinds, lut_argb(name)])
 
 
-def _names_px(names: tuple[str, ...]) -> float:
-    return min(_MAX_NAME_PX, max((text_width(plain_piece(name)) for name in names), default=0.0)) + _GAP_PX
+def _names_px(names: tuple[str, ...], most: float = _MAX_NAME_PX) -> float:
+    return min(most, max((text_width(plain_piece(name)) for name in names), default=0.0)) + _GAP_PX
 
 
 def _paint_title(painter: QPainter, rect: QRectF, shown: CellMap, palette: Palette) -> None:
@@ -179,9 +183,10 @@ def _paint_names(
     painter.drawText(side, Qt.AlignmentFlag.AlignCenter, shown.row_title[:1].upper() + shown.row_title[1:])
     painter.restore()
     painter.setPen(QColor(palette.text))
+    room = max(cells.left() - rect.left() - _GAP_PX - type_px(16) + 1, 0.0)
     for i in _thinned(layout.n_rows, cells.height(), high):
         box = layout.cell(i, 0)
-        name = metrics.elidedText(plain_piece(shown.row_name(i)), Qt.TextElideMode.ElideMiddle, _MAX_NAME_PX)
+        name = metrics.elidedText(plain_piece(shown.row_name(i)), Qt.TextElideMode.ElideMiddle, room)
         place = QRectF(rect.left(), box.center().y() - high / 2, cells.left() - rect.left() - _GAP_PX, high)
         painter.drawText(place, Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter, name)
     widest = _names_px(tuple(shown.column_name(j) for j in range(layout.n_columns)))

@@ -104,7 +104,8 @@ def locate_source(source: str | Path) -> Path:
         raise LoadError(
             f"There is no model {str(source)[:200]!r}.",
             kind="missing",
-            expected=f"one of the demo models ({', '.join(demo_models()) or 'none installed'}) or a folder",
+            expected=f"one of the demo models ({', '.join(demo_models()) or 'none installed'}), a folder "
+            "or a file of recorded attention",
             action=f"{_ACTION} To download it from the Hugging Face Hub, run attnscope get {source}, or open "
             f"{DOWNLOAD_PREFIX}{source}."
             if is_model_id(str(source)) and "/" in str(source)

@@ -1,6 +1,7 @@
 """The maps and charts of the labs: colours of cells, places on a logarithmic axis, numbers in tables."""
 
 from itertools import pairwise
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ from figure_samples import lab_cells, lab_charts, spec
 from PySide6.QtCore import QPointF, QRectF
 from PySide6.QtGui import QColor, QImage, QPainter
 
+from attnscope.figures.cause_maps import table_cells
 from attnscope.figures.colours import DARK, LIGHT, Palette
 from attnscope.figures.export import render
 from attnscope.figures.paint_cells import paint_cells
@@ -16,6 +18,7 @@ from attnscope.figures.style import text_width
 from attnscope.figures.views.lab import picture_places, row_sizes
 from attnscope.labs.rank_collapse import CollapseChoice, collapse, collapse_cells
 from attnscope.records.charts import CellMap
+from attnscope.records.tokens import Token
 
 pytestmark = [pytest.mark.qt, pytest.mark.usefixtures("qapp")]
 RECT = QRectF(0, 0, 300, 300)
@@ -51,6 +54,19 @@ def test_that_the_title_of_the_rows_lies_within_the_map_s_room() -> None:
     rows = range(int(layout.cells.top()), int(layout.cells.bottom()))
     columns = {x for x in range(70) for y in rows if image.pixel(x, y) != background}
     assert min(columns) >= 40
+
+
+def test_that_names_beside_rows_are_whole_and_numbers_stand_in_cells_where_there_is_room_to_spare() -> None:
+    keys = tuple(Token(id=k, piece=piece) for k, piece in enumerate(("international", "white", "</s>")))
+    table = table_cells(keys, {"rollout": np.array([0.25, 0.5, 0.125])}, 3, "as computed")
+    written = ElementTree.fromstring(render(spec("lab", cells=(table,), charts=()), "svg")).itertext()
+    said = {text.strip() for text in written}
+    assert {"international (source 0)", "white (source 1)", "0.25", "0.50"} <= said
+    narrow = CellMap(title="", values=np.ones((4, 12)), rows=("a very long name of a row",) * 4)
+    image = blank(LIGHT)
+    with QPainter(image) as painter:
+        layout = paint_cells(painter, RECT, narrow, palette=LIGHT)
+    assert layout.cells.width() > 180  # the cells come first
 
 
 def test_that_a_map_of_weights_says_what_its_colours_mean() -> None:

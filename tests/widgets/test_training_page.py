@@ -784,3 +784,9 @@ def test_that_the_first_batch_is_asked_for_when_it_is_looked_at_and_again_for_an
     assert sample.isHidden()
     desk.state.handle(BatchShown(number=again.number, batch=batch, is_sample=True))
     assert not sample.isHidden()
+
+
+def test_that_the_line_above_the_curves_fits_beside_an_open_history(qtbot: QtBot) -> None:
+    view = CurvesView(lambda: ())
+    qtbot.addWidget(view)
+    assert view.minimumSizeHint().width() <= 507  # at 1280 px with a panel of 280 at the window's edge

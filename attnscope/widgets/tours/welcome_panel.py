@@ -366,7 +366,7 @@ class WelcomePanel(QScrollArea):
         column.addWidget(_section("Examples"))
         for kept in map(kept_model, kept_names()):
             card = CardButton(kept.name, kept.shows.replace("`", ""))
-            card.set_side("" if not kept.lacks else f"needs {kept.extra}")
+            card.set_side("" if not kept.lacks else kept.lacks.split(",")[0])
             card.setToolTip(plain_tooltip(kept.lacks))
             card.clicked.connect(lambda _on=False, name=kept.name: self._doors.open_model(name))
             column.addWidget(card)
