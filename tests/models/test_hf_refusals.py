@@ -35,6 +35,10 @@ def _dinov3():
     return hf.DINOv3ViTModel(config), None
 
 
+def _data2vec_vision():
+    return hf.Data2VecVisionModel(hf.Data2VecVisionConfig(**SIZE, image_size=32, patch_size=8)), None
+
+
 def _nllb_moe():
     config = hf.NllbMoeConfig(
         vocab_size=300, d_model=16, encoder_layers=2, decoder_layers=2, encoder_attention_heads=2,
@@ -78,7 +82,9 @@ def own_maps(folder: Path, inputs) -> list[torch.Tensor]:
 
 
 @pytest.mark.parametrize(
-    "build", [_dinov3, _nllb_moe, _ibert, _recurrent_gemma, _big_bird], ids=lambda b: b.__name__
+    "build",
+    [_dinov3, _data2vec_vision, _nllb_moe, _ibert, _recurrent_gemma, _big_bird],
+    ids=lambda b: b.__name__,
 )
 def test_that_a_model_opens_and_its_maps_are_those_the_library_gives_out(build, tmp_path: Path) -> None:
     folder = folder_of(build, tmp_path / "model")

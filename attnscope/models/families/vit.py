@@ -16,6 +16,17 @@ class ViT(GroupedHeads):
         ]
 
 
+class Data2VecVision(Family):
+    name, title = "data2vec-vision", "data2vec (pictures)"
+
+    def prepare(self, model: Any) -> str:
+        """Its fused attention is a class that never gives weights out: the plain one stands behind it."""
+        for part in model.modules():
+            if type(part).__name__ == "Data2VecVisionSdpaSelfAttention":
+                part.__class__ = type(part).__base__
+        return ""
+
+
 class CLIP(Family):
     name, title = "clip", "CLIP"
     vision_class = "CLIPVisionModel"
