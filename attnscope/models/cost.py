@@ -51,9 +51,10 @@ from attnscope.models.model import Model
 from attnscope.models.own import OwnNetwork
 from attnscope.nn.config import GATED, ModelConfig, recurrent_matrices
 from attnscope.nn.dropping import KEPT_WEIGHTS
+from attnscope.nn.edits import Call, QuietProbe
 from attnscope.nn.self_masks import build_self_mask
 from attnscope.nn.vocabulary_loss import PIECE_NUMBERS
-from attnscope.records.sites import Stack
+from attnscope.records.sites import SiteKey, Stack
 from attnscope.schemes.masks import MASKS
 from attnscope.schemes.mixers import MIXERS
 from attnscope.schemes.norms import NORMS
@@ -241,19 +242,37 @@ def foreign_cost(network: HuggingFaceNetwork, model: Model, n_tokens: int) -> Co
     a text (a pooler, a label) once. The maps of every site count whole. No pass is made over a recording:
     there each matrix counts once for each token.
     """
-    found = _Products(network.module)
+    found, widths = _Products(network.module), _Widths()
     if model.info.reads == "recording":
         found.a_token = sum(_n_numbers(part) for part in network.module.modules() if _is_matrix(part))
     else:
         case, n_read = _example(network, model)
         with found.watching(n_read):
-            network.say_all(case)
+            network.say_all(case, widths)
     d_head = _d_head(network.module.config)
-    n_heads = sum(site.n_heads for site in model.sites)
+    n_columns = [
+        site.n_heads * (widths.of_site.get(site.key) or 2 * (d_head or 0)) for site in model.sites
+    ]  # of queries and values
     parts = [("matrices", round(2 * (n_tokens * found.a_token + found.once)))]
-    if d_head is not None:
-        parts.append(("attention", 4 * n_tokens * n_tokens * n_heads * d_head))
-    return Cost(n_tokens=n_tokens, parts=tuple(parts), is_whole=d_head is not None and found.is_whole)
+    is_known = all(n_columns)
+    if is_known:
+        parts.append(("attention", 2 * n_tokens * n_tokens * sum(n_columns)))
+    return Cost(n_tokens=n_tokens, parts=tuple(parts), is_whole=is_known and found.is_whole)
+
+
+class _Widths(QuietProbe):
+    """Columns of a head's queries and values together, where a network hands both to the attention."""
+
+    def __init__(self) -> None:
+        self.of_site: dict[SiteKey, int] = {}
+
+    def wants(self, site: SiteKey) -> bool:
+        return True
+
+    def record(self, site: SiteKey, call: Call, *, lse: Tensor, out: Tensor, is_training: bool) -> None:
+        """Take the widths; weights that a network gives out itself have none."""
+        if call.q.shape[-1]:
+            self.of_site[site] = call.q.shape[-1] + call.v.shape[-1]
 
 
 def _example(network: HuggingFaceNetwork, model: Model) -> tuple[Inputs | Tensor, int]:

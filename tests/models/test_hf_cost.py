@@ -38,6 +38,15 @@ def _gpt_oss():
     return hf.GptOssForCausalLM(config), byte_tokenizer()
 
 
+def _deepseek():
+    config = hf.DeepseekV3Config(
+        **WORDS | {"vocab_size": 300}, num_key_value_heads=4, moe_intermediate_size=24, n_routed_experts=4,
+        num_experts_per_tok=2, n_group=1, topk_group=1, first_k_dense_replace=1, q_lora_rank=16,
+        kv_lora_rank=16, qk_nope_head_dim=8, qk_rope_head_dim=4, v_head_dim=6,
+    )  # fmt: skip
+    return hf.DeepseekV3ForCausalLM(config), byte_tokenizer()
+
+
 def _pooled():
     return hf.BertForSequenceClassification(hf.BertConfig(**WORDS, num_labels=3)), bert_tokenizer()
 
@@ -54,7 +63,7 @@ def _vit():
 
 
 @pytest.mark.parametrize(
-    "build", [_albert, _ibert, _mixtral, _gpt_oss, _pooled, _t5, _vit], ids=lambda b: b.__name__
+    "build", [_albert, _ibert, _mixtral, _gpt_oss, _deepseek, _pooled, _t5, _vit], ids=lambda b: b.__name__
 )
 def test_that_operations_told_are_those_torch_counts(build, tmp_path: Path) -> None:
     made, tokenizer = build()
