@@ -20,15 +20,14 @@ from attnscope.text.tokenizer import train_tokenizer
 from bench.ratios import time_ratios
 from bench.report import Measurement, median_of, percentile
 
-N_TEXTS, N_WORDS, N_LAYERS = 256, 30, 3
-"""30 words, begin and end make 32 tokens. A layer is measured like any other: three stand for twelve. The
-eight texts of the stripe cost the same for any corpus, and weigh least in the largest."""
+N_TEXTS, N_WORDS, N_LAYERS = 128, 30, 3
+"""30 words, begin and end make 32 tokens. A layer is measured like any other: three stand for twelve."""
 N_ROUNDS, WITHIN_S = 5, 15.0
 TARGET_RATIO = 1.15
 """What is beside the passes takes a quarter of their processor time: sums over the rows of each map,
-intervals, norms of values, and the stripe, whose eight texts weigh half as much in 256 texts as in 128. The
-batches are read abreast, one thread to each, while the plain passes come one after another with every thread
-in each, as a loop over `run_batch` has them.
+intervals, norms of values, and the stripe, whose eight texts weigh less in a larger corpus. The batches are
+read abreast, one thread to each, while the plain passes come one after another with every thread in each, as
+a loop over `run_batch` has them.
 """
 IMPORTANCE_TARGET_RATIO = 1.0
 """Scores need each text's forward and backward pass, and no gradients of weights: about two of the three

@@ -23,7 +23,7 @@ PAUSE_S = 0.12
 """Between two keystrokes: a quick typist, eight a second."""
 SENTENCE = "The dog sees that my sister wants to buy a red car and drive it."
 TRANSLATED_MS = 1000.0
-N_LARGE_TOKENS, N_LARGE_KEYSTROKES = 250, 6
+N_LARGE_TOKENS, N_LARGE_KEYSTROKES = 250, 4
 MAX_RATIO = 1.5
 """Milliseconds to the painted maps over those of the plain pass with as many threads."""
 WORDS = "the king shall come to the house of my lord and speak with him of love and war this night "

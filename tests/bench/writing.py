@@ -36,8 +36,8 @@ from bench.loading import make_folder
 from bench.ratios import time_ratios
 from bench.report import Measurement, NotRun, Row, median_of, percentile
 
-LENGTHS = (50, 400)
-"""The default of the command, and a page."""
+LENGTHS = (50, 250)
+"""The default of the command, and half a page."""
 N_PIECES, D_MODEL, N_LAYERS = 2000, 256, 6
 N_ROUNDS, WITHIN_S = 7, 2.5
 TARGET_RATIO = 1.0
