@@ -3,6 +3,7 @@
 Finding what a person means by a model: the name of a demo or a kept run, a model folder, a run folder.
 """
 
+from dataclasses import replace
 from pathlib import Path
 
 from attnscope.collector import collect_as_usual
@@ -195,7 +196,7 @@ def _read_newest_checkpoint(run: Path, *, has_weights: bool) -> tuple[LoadedFold
         note = (
             f"The newest checkpoint cannot be read ({first_error.happened.rstrip('.')}); this is step {step}."
         )
-        return _with_note(loaded, note), folder
+        return replace(loaded, note=" ".join(filter(None, (note, loaded.note)))), folder
     if first_error is not None:
         raise first_error
     raise _no_checkpoint(run)
@@ -207,16 +208,6 @@ def _no_checkpoint(run: Path) -> LoadError:
         kind="missing",
         expected="a folder with a step's number in checkpoints",
         action="Train until the first checkpoint is saved.",
-    )
-
-
-def _with_note(loaded: LoadedFolder, note: str) -> LoadedFolder:
-    return LoadedFolder(
-        module=loaded.module,
-        tokenizer=loaded.tokenizer,
-        card=loaded.card,
-        sha256=loaded.sha256,
-        note=" ".join(filter(None, (note, loaded.note))),
     )
 
 

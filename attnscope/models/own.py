@@ -22,6 +22,7 @@ from attnscope.models.inputs import (
 from attnscope.models.network import HearIds, number_masks
 from attnscope.models.outputs import KINDS, token_positions
 from attnscope.models.passes import continue_text, evaluating_tokens, hidden_stream, translate
+from attnscope.models.pictures import encode_picture, own_picture
 from attnscope.models.writing.writer import OwnWriter, RecomputingWriter, Writer
 from attnscope.nn.attention import Probe
 from attnscope.nn.config import ModelConfig, count_parameters
@@ -217,7 +218,7 @@ class OwnNetwork:
         computed and not learned; the tokens say how many.
         """
         if self.config.patch_size:
-            return self._encode_picture(text, target)
+            return encode_picture(self.config, text, target)
         n_memory = self.config.memory_tokens
         if n_memory:
             if target is not None:
@@ -250,19 +251,12 @@ class OwnNetwork:
         read = encode_target(tokenizer, self.form, target, self.max_tokens)
         return Inputs(source=source, target=read)
 
-    def _encode_picture(self, text: str, target: str | None) -> Inputs:
-        from attnscope.models.pictures import encode_picture  # few models need it
-
-        return encode_picture(self.config, text, target)
-
     def picture(self, text: str) -> Picture:
         """See `models.pictures.ReadsPictures`."""
         if not self.config.patch_size:
             raise UserError(
                 f"{self.card.name} reads no pictures.", expected="a vision model", action="Open one."
             )
-        from attnscope.models.pictures import own_picture
-
         return own_picture(self.config, text)
 
     def _with_sentences(self, source: Tokens) -> Tokens:

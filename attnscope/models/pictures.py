@@ -3,19 +3,21 @@ class token, registers), then the patches line by line, written `row,column`.
 """
 
 import re
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from attnscope.errors import UserError
 from attnscope.models.inputs import Inputs
-from attnscope.models.model import Model
 from attnscope.nn.config import ModelConfig
 from attnscope.nn.embedding_and_head import patch_numbers
 from attnscope.records.maps import Picture
 from attnscope.records.tokens import Token, Tokens
 from attnscope.text.pictures import fitted_pixels, read_picture
+
+if TYPE_CHECKING:
+    from attnscope.models.model import Model
 
 _FIRST_NAMES = ("CLS", "DIST")
 _PATCH = re.compile(r"(\d{1,4}),(\d{1,4})")
@@ -100,7 +102,7 @@ class ReadsPictures(Protocol):
         ...
 
 
-def picture(model: Model, text: str) -> Picture:
+def picture(model: "Model", text: str) -> Picture:
     """The picture whose path is `text`, as the model sees it; raises UserError for a model of text."""
     network = model.network
     if model.info.reads != "picture" or not isinstance(network, ReadsPictures):
@@ -129,7 +131,7 @@ def picture_of_tokens(source: Tokens) -> Picture | None:
     return Picture(text=source.text, pixels=pixels, n_rows=n_rows, n_columns=n_columns, n_first=n_first)
 
 
-def picture_under(model: Model, text: str) -> Picture | None:
+def picture_under(model: "Model", text: str) -> Picture | None:
     """The picture that maps of patches are laid over; None for a text, or without a grid of patches."""
     if model.info.reads != "picture":
         return None

@@ -22,7 +22,7 @@ from collections.abc import Callable, Generator, Iterator
 from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 
@@ -40,23 +40,11 @@ from attnscope.records.runs import Finished, Started, Step, TrainingEvent
 from attnscope.workers.mailbox import MAX_PER_S, RateLimit
 from attnscope.workers.views import Views
 
+if TYPE_CHECKING:
+    from attnscope.training import TrainingRun
+
 MakeFailed = Callable[[int, str, BaseException], Reply]
 """Makes the reply for a pass that ended with an error: its number, its kind, the error."""
-
-
-class BackgroundJob(Protocol):
-    """One long pass, done piece by piece."""
-
-    number: int
-    is_active: bool
-
-    def advance(self) -> Reply | None:
-        """Do one piece of work; gives what is to be told now. What it raises ends the job."""
-        ...
-
-    def stop(self) -> None:
-        """Give the pass up."""
-        ...
 
 
 class StepsJob:
@@ -99,14 +87,14 @@ class BackgroundJobs:
     """The passes in progress by the name of the request that began them."""
 
     def __init__(self) -> None:
-        self._jobs: dict[str, BackgroundJob] = {}
+        self._jobs: dict[str, StepsJob] = {}
 
     @property
     def is_active(self) -> bool:
         """Whether there is anything to do."""
         return any(job.is_active for job in self._jobs.values())
 
-    def start(self, kind: str, job: BackgroundJob) -> None:
+    def start(self, kind: str, job: StepsJob) -> None:
         """Begin a pass; the one before of its kind is given up."""
         self.stop(kind)
         self._jobs[kind] = job
@@ -143,27 +131,12 @@ class BackgroundJobs:
             yield news
 
 
-class Run(Protocol):
-    """What the job needs of `training.TrainingRun`."""
-
-    @property
-    def model(self) -> Model:
-        """The model in training."""
-        ...
-
-    def events(self) -> Iterator[TrainingEvent]:
-        """The events of the run, one for each short piece of work."""
-        ...
-
-    def request_stop(self) -> None:
-        """Ask the run to save and finish."""
-        ...
-
-
 class TrainingJob:
     """Advances a run, gathers its events and tells them at most 20 times a second."""
 
-    def __init__(self, number: int, run: Run, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, number: int, run: "TrainingRun", *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self.number = number
         self.is_paused = False
         self.is_finished = False

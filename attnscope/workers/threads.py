@@ -20,9 +20,9 @@ import importlib.util
 import sys
 import threading
 import time
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import QObject, QThread, Signal
 
@@ -36,29 +36,16 @@ from attnscope.workers.views import Views
 
 if TYPE_CHECKING:
     from attnscope.workers.engine import Engine
+    from attnscope.workers.fetch_desk import FetchDesk
+    from attnscope.workers.serve_tiles import TileServer
 
 STOP_WITHIN_S = 3.0
 
 
-class WorkDesk(Protocol):
-    """What the thread works at; it is only ever touched on the thread."""
-
-    def take(self, request: Any) -> None:
-        """Begin with a request."""
-        ...
-
-    @property
-    def wait_s(self) -> float | None:
-        """Seconds until `step` would get something done: 0 for at once, None while there is nothing to do."""
-        ...
-
-    def step(self) -> Iterable[object]:
-        """One piece of work, and the replies it gave; a job that raises is given up."""
-        ...
-
-
 class DeskThread(QThread):
-    """Serves the requests of one desk; `replied` carries one reply or Failed, for slots of QObjects only.
+    """Serves the requests of one desk, which only this thread touches.
+
+    `replied` carries one reply or Failed, for slots of QObjects only.
 
     Of the requests that wait, the newest with the same `key_of` wins.
     """
@@ -68,7 +55,7 @@ class DeskThread(QThread):
     def __init__(
         self,
         name: str,
-        build: Callable[[], WorkDesk],
+        build: "Callable[[], FetchDesk | TileDesk]",
         failed: Callable[[BaseException], Failed],
         parent: QObject | None = None,
         *,
@@ -101,7 +88,7 @@ class DeskThread(QThread):
 
     def run(self) -> None:
         """The thread's life. Called by Qt."""
-        desk: WorkDesk | None = None
+        desk: FetchDesk | TileDesk | None = None
         while not self._is_stopping:
             requests = self._take(None if desk is None else desk.wait_s)
             try:
@@ -137,7 +124,7 @@ def fetch_thread(write_crash: CrashWriter, parent: QObject | None = None) -> Des
     return DeskThread("downloads", _build, failed, parent, key_of=lambda request: request.number)
 
 
-def _build() -> WorkDesk:
+def _build() -> "FetchDesk":
     from attnscope.workers.fetch_desk import FetchDesk  # not before the first paint
 
     return FetchDesk()
@@ -147,23 +134,6 @@ URGENCY = ("cell", "heads", "view", "overview", "edges", "pyramid", "grids")
 Kind = str
 MapRequest = TileRequest | ShowHeads
 MapReply = TileReply | HeadsShown
-
-
-class Server(Protocol):
-    """What the desk needs of `serve_tiles.TileServer`."""
-
-    def start(self, request: MapRequest) -> Iterator[MapReply | None]:
-        """Begin to answer."""
-        ...
-
-    @property
-    def has_idle_work(self) -> bool:
-        """Whether `grow` would get something done."""
-        ...
-
-    def grow(self) -> Iterator[TileReply]:
-        """A little of the work that nobody waits for."""
-        ...
 
 
 def request_kind(request: MapRequest) -> Kind:
@@ -186,7 +156,7 @@ def request_kind(request: MapRequest) -> Kind:
 class TileDesk:
     """Works on requests step by step; not safe for use from two threads."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: "TileServer") -> None:
         self._server = server
         self._jobs: dict[Kind, Iterator[MapReply | None]] = {}
 
@@ -224,7 +194,7 @@ class TileDesk:
         return ()
 
 
-def build_server(views: Views) -> Server:
+def build_server(views: Views) -> "TileServer":
     """The server; imports the engine's libraries, which the worker has loaded before there is a trace."""
     from attnscope.workers.serve_tiles import TileServer
 
@@ -299,32 +269,7 @@ What a model writes after a text is computed in Python: beside it the same paint
 """
 
 
-class ThreadEngine(Protocol):
-    """What the thread needs of `workers.handlers.Engine`."""
-
-    def ready(self) -> Ready:
-        """What this machine offers."""
-        ...
-
-    def handle(self, request: Request) -> Iterator[Reply]:
-        """Serve one request; never raises."""
-        ...
-
-    @property
-    def is_training(self) -> bool:
-        """Whether `advance_training` would make progress."""
-        ...
-
-    def advance_training(self) -> Iterator[Reply]:
-        """One piece of training work; never raises."""
-        ...
-
-    def stop_training(self) -> None:
-        """Ask the run in progress to save and finish."""
-        ...
-
-
-BuildEngine = Callable[[CrashWriter], ThreadEngine]
+BuildEngine = Callable[[CrashWriter], "Engine"]
 
 
 class BrokenEngine:
@@ -418,7 +363,7 @@ class WorkerThread(QThread):
                 self._pass_on(engine.advance_training())
         self._finish_training(engine)
 
-    def _start_engine(self) -> ThreadEngine:
+    def _start_engine(self) -> "Engine | BrokenEngine":
         """The engine; when it cannot be had, one that says so to every request."""
         try:
             engine = self._build_engine(self._write_crash)
@@ -433,7 +378,7 @@ class WorkerThread(QThread):
             return BrokenEngine(failed)
         return engine
 
-    def _serve(self, engine: ThreadEngine, request: Request) -> None:
+    def _serve(self, engine: "Engine | BrokenEngine", request: Request) -> None:
         def hear(what: object) -> None:
             self.replied.emit(Progress(number=request.number, what=what) if isinstance(what, str) else what)
 
@@ -466,7 +411,7 @@ class WorkerThread(QThread):
         for reply in replies:
             self.replied.emit(reply)
 
-    def _finish_training(self, engine: ThreadEngine) -> None:
+    def _finish_training(self, engine: "Engine | BrokenEngine") -> None:
         """Let the run save; the wait of `stop` bounds how long anybody waits for it."""
         engine.stop_training()
         deadline_s = time.monotonic() + STOP_WITHIN_S

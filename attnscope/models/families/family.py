@@ -126,7 +126,13 @@ def grouped_slots(
     size = n_heads // n_kv_heads
     best: tuple[int, int, int] | None = None
     for group in range(1, size + 1):
-        least = max(1, *(_n_groups(heads, size, group) for heads in kept.values()))
+        least = max(
+            1,
+            *(
+                sum(-(-len(each) // group) for each in _by_key(heads, size).values())
+                for heads in kept.values()
+            ),
+        )
         n_kv = next((n for n in range(least, n_heads + 1) if width % (n * group) == 0), None)
         if n_kv is not None and n_kv * group <= n_heads:
             cost = (2 * n_kv * group + 2 * n_kv, n_kv, group)
@@ -142,10 +148,6 @@ def _by_key(heads: Sequence[int], size: int) -> dict[int, list[int]]:
     for head in heads:
         groups.setdefault(head // size, []).append(head)
     return groups
-
-
-def _n_groups(heads: Sequence[int], size: int, group: int) -> int:
-    return sum(-(-len(members) // group) for members in _by_key(heads, size).values())
 
 
 def _fill_groups(heads: Sequence[int], size: int, group: int, n_kv: int) -> SiteSlots:

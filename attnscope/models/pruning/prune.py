@@ -335,24 +335,7 @@ def pruning(
     if has_speed:
         yield "Measuring the speed"
     speed = _speed(network, removal.network, cases[0]) if has_speed else None
-    return Pruned(report=_report(plan, removal, shape, proof, speed), removal=removal)
-
-
-def _remove(network: Network, gates: Gates, shape: PruneShape) -> Removal:
-    if isinstance(network, OwnNetwork):
-        return prune_own(network, gates)
-    from attnscope.models.huggingface.opening import open_network  # the library is optional
-
-    def reopen(folder: Path, name: str) -> Network:
-        return open_network(folder, network.device, name=name)
-
-    return prune_foreign(network, gates, shape, reopen)
-
-
-def _report(
-    plan: RemovalPlan, removal: Removal, shape: PruneShape, proof: PruningProof, speed: SpeedChange | None
-) -> PruningReport:
-    return PruningReport(
+    report = PruningReport(
         shape=shape,
         opens_in=removal.opens_in,
         sites=removal.sites,
@@ -364,6 +347,18 @@ def _report(
         speed=speed,
         notes=removal.notes,
     )
+    return Pruned(report=report, removal=removal)
+
+
+def _remove(network: Network, gates: Gates, shape: PruneShape) -> Removal:
+    if isinstance(network, OwnNetwork):
+        return prune_own(network, gates)
+    from attnscope.models.huggingface.opening import open_network  # the library is optional
+
+    def reopen(folder: Path, name: str) -> Network:
+        return open_network(folder, network.device, name=name)
+
+    return prune_foreign(network, gates, shape, reopen)
 
 
 def _cases(network: Network, text: Inputs | None) -> list[Case]:
