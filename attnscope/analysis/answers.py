@@ -28,7 +28,7 @@ from attnscope.models.huggingface.anatomy import anatomy_of
 from attnscope.models.huggingface.network import HuggingFaceNetwork
 from attnscope.models.inputs import Inputs
 from attnscope.models.model import Model
-from attnscope.models.outputs import log_probabilities
+from attnscope.models.network import log_probabilities
 from attnscope.nn.attention import Probe
 from attnscope.nn.computing import exact
 from attnscope.nn.edits import QuietProbe

@@ -66,7 +66,7 @@ from attnscope.models.huggingface.network import HuggingFaceNetwork, takes_argum
 from attnscope.models.huggingface.proof import TOLERANCES
 from attnscope.models.inputs import Inputs
 from attnscope.models.model import Model
-from attnscope.models.outputs import finite
+from attnscope.models.network import finite
 from attnscope.nn.block import Block
 from attnscope.nn.computing import exact
 from attnscope.nn.layers import NoHeads, Norm

@@ -21,7 +21,7 @@ from attnscope.analysis.model_adapter import Subject, TokenBatch
 from attnscope.errors import UserError
 from attnscope.models.inputs import Inputs
 from attnscope.models.model import Model
-from attnscope.models.outputs import finite
+from attnscope.models.network import finite
 from attnscope.nn.attention import Probe
 from attnscope.text.corpora import first_pieces, tagged_example
 from attnscope.text.examples import Example

@@ -51,8 +51,8 @@ from attnscope.models.huggingface.head import LayerStreams, read_layer_streams
 from attnscope.models.huggingface.network import HuggingFaceNetwork
 from attnscope.models.inputs import Inputs
 from attnscope.models.model import Model
-from attnscope.models.outputs import best_ids, log_probabilities
-from attnscope.models.places import CallPlace, changed_reads
+from attnscope.models.network import best_ids, log_probabilities
+from attnscope.models.passes import CallPlace, changed_reads
 from attnscope.nn.attention import Probe
 from attnscope.records.causes import LensTable, PatchKind, PatchMap, RunName
 from attnscope.records.importance import PartsDone

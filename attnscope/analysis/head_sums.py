@@ -39,9 +39,8 @@ from torch import Tensor
 from attnscope.nn.computing import map_products, threads_for
 from attnscope.nn.masks import MaskRule
 from attnscope.nn.scores import ScoreRule, log_weights
-from attnscope.records.axes import axes_of, is_self_attention, tokens_of_site
 from attnscope.records.measures import OFFSET_REACH, SpecialTokens
-from attnscope.records.sites import Site
+from attnscope.records.sites import Site, axes_of, is_self_attention, tokens_of_site
 from attnscope.records.tokens import Token, Tokens
 from attnscope.schemes.measures import MEASURES, TEXT_MEASURES, Measure, RowBlock
 from attnscope.schemes.measures.measure import Reading, share_of

@@ -51,7 +51,7 @@ from attnscope.models.model import Model
 from attnscope.nn.computing import exact
 from attnscope.nn.spans import START_LOG_ALPHA, open_probability, sample_gates, settled_gates
 from attnscope.records.importance import HeadScore, Importance, LearnedGates, PartsDone, Ranking
-from attnscope.records.redundancy import HeadPairs
+from attnscope.records.measures import HeadPairs
 from attnscope.records.sites import NO_GATES, Gates, HeadRef, SiteKey, Stack, require_heads
 from attnscope.trace.record import weights_to_sum
 from attnscope.trace.trace import Trace

@@ -20,8 +20,7 @@ from attnscope.models.inputs import Inputs
 from attnscope.models.model import Model
 from attnscope.nn.edits import Call
 from attnscope.nn.scores import log_weights
-from attnscope.records.axes import is_self_attention
-from attnscope.records.sites import Site, SiteKey
+from attnscope.records.sites import Site, SiteKey, is_self_attention
 from attnscope.records.tokens import Token, Tokens
 
 N_ROWS = 8

@@ -83,7 +83,7 @@ from attnscope.errors import UserError
 from attnscope.models.huggingface.network import HuggingFaceNetwork
 from attnscope.models.inputs import Inputs
 from attnscope.models.model import Model
-from attnscope.models.outputs import best_ids
+from attnscope.models.network import best_ids
 from attnscope.nn.computing import exact
 from attnscope.nn.edits import Edits
 from attnscope.nn.long_work import stop_if_unwanted

@@ -50,9 +50,8 @@ from attnscope.errors import of_wrong_kind
 from attnscope.nn.computing import map_products, threads_for
 from attnscope.nn.long_work import stop_if_unwanted
 from attnscope.nn.scores import log_weights
-from attnscope.records.axes import is_self_attention
 from attnscope.records.maps import HeadMeasures, SiteGrid
-from attnscope.records.sites import HeadRef, Site, SiteKey, Stack
+from attnscope.records.sites import HeadRef, Site, SiteKey, Stack, is_self_attention
 from attnscope.records.tokens import Token
 from attnscope.schemes.measures import ESTIMATED, TEXT_MEASURES, AtFirst, AtOffset, RowBlock
 from attnscope.trace.pyramid import grids_of_logs

@@ -1,6 +1,6 @@
 """Where the parts of a model are: its layers, what they add, their products, units, experts and norms.
 
-Our own models and those of Hugging Face's library, as *places* (`models/places.py`): a module and the number
+Our own models and those of Hugging Face's library, as *places* (`models/passes.py`): a module and the number
 of its call in one pass. Both classes say the same of a model.
 """
 
@@ -23,7 +23,7 @@ from attnscope.models.huggingface.anatomy import (
     not_known,
 )
 from attnscope.models.huggingface.network import HuggingFaceNetwork
-from attnscope.models.places import CallPlace
+from attnscope.models.passes import CallPlace
 from attnscope.nn.block import Block, Experts
 from attnscope.nn.layers import CrossAttention, FeedForward, SelfAttention
 from attnscope.records.sites import HeadRef, SiteKey, Stack

@@ -1,6 +1,6 @@
 """What a question gets of a model that reads one text: streams, projections, probabilities, units.
 
-Our own models and those of Hugging Face's library are watched alike, at *places* (`models/places.py`): a
+Our own models and those of Hugging Face's library are watched alike, at *places* (`models/passes.py`): a
 module and the number of its call in one pass. What is watched is what the model itself computed, in its own
 precision, handed on as float64.
 
@@ -43,8 +43,7 @@ from attnscope.errors import UserError
 from attnscope.models.huggingface.network import HuggingFaceNetwork
 from attnscope.models.inputs import Inputs
 from attnscope.models.model import Model
-from attnscope.models.network import Pass, knowing
-from attnscope.models.outputs import finite, log_probabilities
+from attnscope.models.network import Pass, finite, knowing, log_probabilities
 from attnscope.models.own import OwnNetwork
 from attnscope.models.passes import evaluating_tokens, hidden_stream
 from attnscope.nn.block import Block

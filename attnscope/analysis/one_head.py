@@ -59,7 +59,7 @@ from attnscope.nn.layers import CrossAttention, Norm, SelfAttention
 from attnscope.nn.scores import ALL, ScoreRule
 from attnscope.records.importance import PartsDone
 from attnscope.records.maps import MAX_SHOWN, N_STRONGEST, HeadInside, Numbers
-from attnscope.records.redundancy import (
+from attnscope.records.measures import (
     N_PAIRS,
     CircuitKind,
     HeadCircuit,

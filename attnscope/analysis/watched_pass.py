@@ -1,4 +1,4 @@
-"""Watching one pass: what places (`models/places.py`) read and gave in it, as float64.
+"""Watching one pass: what places (`models/passes.py`) read and gave in it, as float64.
 
 What is watched is what the model itself computed, in its own precision.
 
@@ -38,7 +38,7 @@ from attnscope.analysis.model_adapter import OwnSubject, TensorGates, TokenBatch
 from attnscope.errors import NotFiniteError, UserError
 from attnscope.models.inputs import Inputs
 from attnscope.models.model import Model
-from attnscope.models.places import CallPlace
+from attnscope.models.passes import CallPlace
 from attnscope.nn.block import one_stream
 from attnscope.nn.computing import exact
 from attnscope.nn.edits import Call, Edits

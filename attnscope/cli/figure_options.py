@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 from attnscope.cli.arguments import real, whole
 from attnscope.cli.inputs import parse_heads, parse_stack
 from attnscope.errors import UserError
-from attnscope.records.axes import ROWS
-from attnscope.records.sites import HeadRef, Site, Stack, check_heads
+from attnscope.records.sites import ROWS, HeadRef, Site, Stack, check_heads
 
 if TYPE_CHECKING:
     from attnscope.figures.figure import Figure

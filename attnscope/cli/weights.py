@@ -19,7 +19,7 @@ from attnscope.records.sites import HeadRef, Site, check_heads
 
 if TYPE_CHECKING:
     from attnscope.models import Model
-    from attnscope.records.redundancy import HeadWeightsFound, WeightPart
+    from attnscope.records.measures import HeadWeightsFound, WeightPart
 
 _MAX_PAIRS = 1000
 _N_READ = 2000
@@ -48,7 +48,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 def run(arguments: argparse.Namespace) -> int:
     """Read the weights, print, write."""
     from attnscope.analysis.one_head import read_head_weights
-    from attnscope.records.redundancy import HeadWeightsFound
+    from attnscope.records.measures import HeadWeightsFound
 
     model = open_model(arguments)
     head = _head(arguments.head, model.sites)

@@ -34,9 +34,8 @@ from attnscope.figures.views.head import HeadFigure
 from attnscope.figures.views.panels import PanelsFigure, panels_of
 from attnscope.figures.views.picture import PictureFigure, PicturePart
 from attnscope.options import filled, picked, spelled_out
-from attnscope.records.axes import Rows
 from attnscope.records.maps import Picture
-from attnscope.records.sites import HeadName, Stack, head_named
+from attnscope.records.sites import HeadName, Rows, Stack, head_named
 from attnscope.viewmodels.maps.alignment import Way
 from attnscope.viewmodels.maps.aspect import Aspect, Blend, Block, Hidden, Over
 

@@ -11,7 +11,7 @@ from attnscope.counting import plural
 from attnscope.figures.numbers import safe_cell
 from attnscope.records.charts import Chart, Series
 from attnscope.records.importance import Importance, PruningCurve, Ranking
-from attnscope.records.redundancy import HeadWeightsFound, SiteSpectrum, TokenPair, WeightPart
+from attnscope.records.measures import HeadWeightsFound, SiteSpectrum, TokenPair, WeightPart
 from attnscope.records.sites import Gates, HeadRef
 from attnscope.viewmodels.heads.pruning_curves import RANKING_NAMES, CurveGroup, grouped
 

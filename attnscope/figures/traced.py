@@ -5,10 +5,9 @@ from typing import Protocol
 
 from attnscope.errors import UserError
 from attnscope.figures.paint_tiles import MapPart
-from attnscope.records.axes import Rows, row_labels, written_after
 from attnscope.records.interventions import Interventions
 from attnscope.records.maps import HeadMap, SiteGrid
-from attnscope.records.sites import Gates, HeadName, HeadRef, Site, Stack
+from attnscope.records.sites import Gates, HeadName, HeadRef, Rows, Site, Stack, row_labels, written_after
 from attnscope.records.tiles import MapTile, is_long
 from attnscope.records.tokens import Token, Tokens
 from attnscope.viewmodels.maps.aggregation import grid_through, map_through

@@ -12,8 +12,16 @@ from torch import Tensor
 from attnscope.errors import NotFiniteError, UserError
 from attnscope.models.checkpoint import write_model_folder
 from attnscope.models.inputs import Inputs, check_string, check_strings, with_pattern, with_segments
-from attnscope.models.network import Network, Pass, knowing, written_text
-from attnscope.models.outputs import build_output, certainty_of, kl_nats, log_probabilities
+from attnscope.models.network import (
+    Network,
+    Pass,
+    build_output,
+    certainty_of,
+    kl_nats,
+    knowing,
+    log_probabilities,
+    written_text,
+)
 from attnscope.models.own import OwnNetwork, OwnPass
 from attnscope.models.writing.written import SoFar, Written, check_writes, write_text
 from attnscope.nn.edits import CopiedPattern, Edits

@@ -19,8 +19,7 @@ from attnscope.models.inputs import (
     own_target,
     with_sentences,
 )
-from attnscope.models.network import HearIds, number_masks
-from attnscope.models.outputs import KINDS, token_positions
+from attnscope.models.network import KINDS, HearIds, number_masks, token_positions
 from attnscope.models.passes import continue_text, evaluating_tokens, hidden_stream, translate
 from attnscope.models.pictures import encode_picture, own_picture
 from attnscope.models.writing.writer import OwnWriter, RecomputingWriter, Writer

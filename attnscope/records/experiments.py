@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Literal, TypeVar, get_args
 
 from attnscope.records.intervals import Share
+from attnscope.records.measures import CollapseCurve
 from attnscope.records.modifications import Group
-from attnscope.records.redundancy import CollapseCurve
 from attnscope.records.requests import CountedNews, Request
 from attnscope.records.sites import Stack
 from attnscope.schemes.positions import POSITIONS

@@ -20,11 +20,10 @@ from attnscope.errors import LoadError, SaveError
 from attnscope.nn.masks import PATTERNS, MaskRule, RemovedCells, pattern_kind
 from attnscope.nn.scores import BIASES, Bias, ScoreRule
 from attnscope.outside import open_outside
-from attnscope.records.axes import tokens_of_site
 from attnscope.records.interventions import interventions_as_json, interventions_from_json
 from attnscope.records.models import Recorded
 from attnscope.records.outputs import Candidate, Output, OutputKind, Prediction
-from attnscope.records.sites import Gates, HeadRef, Site, SiteKey
+from attnscope.records.sites import Gates, HeadRef, Site, SiteKey, tokens_of_site
 from attnscope.records.tokens import Token, Tokens, own_letters
 from attnscope.strict_json import as_object, parse_json
 from attnscope.trace.check import SiteProof, prove_again

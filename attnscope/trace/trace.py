@@ -17,9 +17,17 @@ from torch import Tensor
 
 from attnscope.counting import plural
 from attnscope.errors import SaveError, UserError, of_wrong_kind
-from attnscope.records.axes import tokens_of_site, written_after
 from attnscope.records.maps import HeadMap, SelfCheck, SiteGrid
-from attnscope.records.sites import HeadName, HeadRef, Site, SiteName, find_site, head_named
+from attnscope.records.sites import (
+    HeadName,
+    HeadRef,
+    Site,
+    SiteName,
+    find_site,
+    head_named,
+    tokens_of_site,
+    written_after,
+)
 from attnscope.records.tiles import MAX_WHOLE_CELLS, MapTile, Part, is_long
 from attnscope.records.tokens import COPYABLE, Token, Tokens
 from attnscope.table_text import html_table

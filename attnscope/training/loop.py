@@ -42,9 +42,8 @@ from attnscope.training.objectives import Batch, loss_sum
 from attnscope.training.optimizers import learning_rate_at, set_learning_rate, texts_at, tokens_at
 from attnscope.training.paper import has_ever_other_lengths
 from attnscope.training.recipe import Recipe
-from attnscope.training.run import Metrics, RunFolder, RunLock
+from attnscope.training.run import Metrics, RunFolder, RunLock, TensorBoardMirror
 from attnscope.training.saving import Saver, save_elsewhere
-from attnscope.training.tensorboard import TensorBoardMirror
 
 # Training with the loss compiled by torch.compile, where that pays.
 

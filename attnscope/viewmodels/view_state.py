@@ -9,8 +9,7 @@ from typing import Literal, get_args
 
 from psygnal import Signal, SignalGroup, SignalInstance
 
-from attnscope.records.axes import Axis, axes_of
-from attnscope.records.sites import HeadRef, Site, Stack
+from attnscope.records.sites import Axis, HeadRef, Site, Stack, axes_of
 from attnscope.viewmodels.session.file import LookSaved
 
 Page = Literal["explore", "compare", "heads", "positions", "train", "labs", "learn"]

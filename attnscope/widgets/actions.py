@@ -7,7 +7,7 @@ from typing import Literal
 from PySide6.QtGui import QAction, QKeySequence
 from PySide6.QtWidgets import QWidget
 
-from attnscope.records.axes import written_after
+from attnscope.records.sites import written_after
 from attnscope.viewmodels.maps.aggregation import segments_of
 from attnscope.viewmodels.maps.aspect import PLAIN
 from attnscope.viewmodels.session.state import Session

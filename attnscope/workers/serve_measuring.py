@@ -54,8 +54,8 @@ from attnscope.records.importance import (
     Ranking,
     TextSource,
 )
+from attnscope.records.measures import CompareHeads, ComparingNews, HeadsCompared
 from attnscope.records.messages import OPEN_MODEL
-from attnscope.records.redundancy import CompareHeads, ComparingNews, HeadsCompared
 from attnscope.records.requests import Reply
 from attnscope.workers.engine import Desk, serves, works
 from attnscope.workers.views import Views

@@ -25,8 +25,8 @@ from attnscope.records.runs import FollowRun, InspectionsShown, OpenRuns, RunsOp
 from attnscope.workers.engine import Desk, TrainingJob, serves
 
 if TYPE_CHECKING:
-    from attnscope.training.inspections import InspectionsReader
     from attnscope.training.summaries import RunsReader
+    from attnscope.training.techniques import InspectionsReader
 
 
 @serves(StartTraining)
@@ -89,7 +89,7 @@ class KnownRuns:
     @cached_property
     def inspections(self) -> "InspectionsReader":
         """Made when it is first needed."""
-        from attnscope.training.inspections import InspectionsReader
+        from attnscope.training.techniques import InspectionsReader
 
         return InspectionsReader()
 

@@ -26,10 +26,9 @@ from attnscope.errors import UserError
 from attnscope.last_made import LastMade
 from attnscope.models.inputs import joined_text
 from attnscope.models.model import N_CONTINUE, Look, Model
-from attnscope.models.outputs import kl_nats
+from attnscope.models.network import kl_nats
 from attnscope.models.pictures import picture, picture_of_tokens, picture_under
 from attnscope.nn.long_work import is_heard, stop_if_unwanted, tell
-from attnscope.records.axes import tokens_of_site
 from attnscope.records.importance import PartsDone
 from attnscope.records.interventions import Interventions, UseMask
 from attnscope.records.maps import (
@@ -50,6 +49,7 @@ from attnscope.records.maps import (
     peak_of,
     pooled_difference,
 )
+from attnscope.records.measures import ShowWeights, WeightsNews, WeightsShown
 from attnscope.records.messages import (
     OPEN_MODEL,
     TRAINING_MODEL,
@@ -61,9 +61,8 @@ from attnscope.records.messages import (
     TraceText,
 )
 from attnscope.records.outputs import Comparison, Output, OutputWritten
-from attnscope.records.redundancy import ShowWeights, WeightsNews, WeightsShown
 from attnscope.records.requests import Reply
-from attnscope.records.sites import HeadRef, Site, SiteKey, check_heads
+from attnscope.records.sites import HeadRef, Site, SiteKey, check_heads, tokens_of_site
 from attnscope.trace import Trace, load_traces
 from attnscope.workers.engine import Desk, OpenModels, serves, works
 from attnscope.workers.views import Views, head_maps, show_heads

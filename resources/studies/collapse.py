@@ -25,8 +25,8 @@ from attnscope.nn.config import ModelConfig
 from attnscope.nn.transformer import build_transformer
 from attnscope.records.charts import Chart, Series
 from attnscope.records.importance import PartsDone
+from attnscope.records.measures import CollapseCurve
 from attnscope.records.models import Form
-from attnscope.records.redundancy import CollapseCurve
 from attnscope.studies.study import Cell, Choices, PaperComparison, Study, StudyCard
 from attnscope.text.tasks import make_task, task_tokenizer
 from attnscope.workers.experiments.collapse import rank_collapse

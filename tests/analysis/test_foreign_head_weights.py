@@ -14,7 +14,7 @@ from torch import Tensor
 from attnscope.analysis.one_head import factors_of, head_circuit, site_spectrum, weights_of
 from attnscope.errors import UserError
 from attnscope.models.huggingface import anatomy
-from attnscope.records.redundancy import HeadCircuit
+from attnscope.records.measures import HeadCircuit
 from attnscope.records.sites import HeadRef
 from attnscope.workers.experiments import collapse
 from attnscope.workers.experiments.collapse import rank_collapse, residual_ratio

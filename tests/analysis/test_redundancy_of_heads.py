@@ -22,7 +22,7 @@ from attnscope.analysis.one_head import (
 from attnscope.errors import UserError
 from attnscope.nn.attention import attend
 from attnscope.nn.masks import MaskRule
-from attnscope.records.redundancy import HeadCircuit, HeadPairs
+from attnscope.records.measures import HeadCircuit, HeadPairs
 from attnscope.records.sites import HeadRef
 
 W1 = torch.tensor([[1, 0, 0], [0.5, 0.5, 0], [0.2, 0.3, 0.5]])

@@ -57,11 +57,11 @@ from attnscope.trace import load_traces
 from attnscope.trace.tensor_file import read_shapes, read_tensors
 from attnscope.training import read_recipe, speed
 from attnscope.training.descent import NAME, PRECISION_NAME, kept_way, settled_precision
-from attnscope.training.inspections import read_inspections
 from attnscope.training.recipe import parse_recipe
 from attnscope.training.run import read_run, read_writer
 from attnscope.training.saving import ResumeState, load_state, save_state
 from attnscope.training.summaries import read_news
+from attnscope.training.techniques import read_inspections
 from attnscope.viewmodels.session.file import SavedSession, Setting, read_session, session_bytes
 from attnscope.viewmodels.training.sweeping import RECIPE_FILE, SweepWish, keep_wish, read_unfinished
 

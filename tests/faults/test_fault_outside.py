@@ -28,7 +28,6 @@ from attnscope.text.vocabulary import read_tokenizer_file
 from attnscope.trace import load_trace
 from attnscope.trace.store import is_trace_file
 from attnscope.training import read_recipe
-from attnscope.training.inspections import FILE, read_inspections
 from attnscope.training.run import (
     LOCK_NAME,
     RunLock,
@@ -38,6 +37,7 @@ from attnscope.training.run import (
     read_writer,
 )
 from attnscope.training.summaries import read_news
+from attnscope.training.techniques import FILE, read_inspections
 from attnscope.viewmodels.session.file import read_session
 from attnscope.viewmodels.training.recipe_text import read_recipe_text
 

@@ -35,7 +35,7 @@ from attnscope.records.experiments import (
     WarmupQuestion,
     WarmupRun,
 )
-from attnscope.records.redundancy import CollapseCurve
+from attnscope.records.measures import CollapseCurve
 
 
 def slow_layer(x, weights, *, sharpness, has_norm, has_skips, has_feed_forward):

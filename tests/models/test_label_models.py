@@ -19,8 +19,7 @@ from attnscope.models.own import OwnNetwork
 from attnscope.models.pruning.prune import prune
 from attnscope.nn.building import build_own
 from attnscope.nn.masks import graph_mask
-from attnscope.records.axes import is_self_attention
-from attnscope.records.sites import GateTable
+from attnscope.records.sites import GateTable, is_self_attention
 from attnscope.text.tasks import make_task
 from attnscope.trace import load_trace
 from attnscope.training.data import prepare

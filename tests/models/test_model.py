@@ -8,8 +8,7 @@ from tiny_models import FORMS, FRENCH, SENTENCE, target_of, tiny_model
 
 from attnscope.errors import UserError
 from attnscope.models import Model, choose_device, demo_models, load
-from attnscope.models.network import write_greedily
-from attnscope.models.outputs import kl_nats, log_probabilities
+from attnscope.models.network import kl_nats, log_probabilities, write_greedily
 from attnscope.records.sites import Gates, HeadRef
 
 

@@ -16,8 +16,8 @@ from attnscope.figures.figure_file import figure_file_bytes, figure_from_bytes, 
 from attnscope.figures.paint_map import readout_names
 from attnscope.figures.spec import FigureOrigin
 from attnscope.models.recording.arrays import from_arrays
-from attnscope.records.axes import NOT_WRITTEN, row_labels
 from attnscope.records.outputs import WriteSettings
+from attnscope.records.sites import NOT_WRITTEN, row_labels
 from attnscope.trace import load_trace
 from attnscope.viewmodels.maps.aggregation import map_through
 from attnscope.viewmodels.maps.aspect import Aspect

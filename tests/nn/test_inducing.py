@@ -19,7 +19,7 @@ from attnscope.models.pruning.prune import prune_module
 from attnscope.nn.building import build_own
 from attnscope.nn.config import ModelConfig, count_parameters
 from attnscope.nn.transformer import build_transformer
-from attnscope.records.axes import tokens_of_site
+from attnscope.records.sites import tokens_of_site
 from attnscope.schemes.norms import NORMS
 from attnscope.schemes.scores import SCORES
 from attnscope.trace import load_trace

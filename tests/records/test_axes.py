@@ -2,8 +2,7 @@
 
 import pytest
 
-from attnscope.records.axes import Axis, axes_of, is_self_attention, tokens_of_site
-from attnscope.records.sites import STACKS, Site, Stack
+from attnscope.records.sites import STACKS, Axis, Site, Stack, axes_of, is_self_attention, tokens_of_site
 from attnscope.records.tokens import Token, Tokens
 from attnscope.viewmodels.view_state import sides_of
 

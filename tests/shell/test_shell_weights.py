@@ -10,7 +10,7 @@ import torch
 from tiny_models import tiny_model as made_tiny_model
 
 from attnscope.cli.main import main
-from attnscope.records.redundancy import TokenPair
+from attnscope.records.measures import TokenPair
 from attnscope.records.tokens import Token
 from attnscope.viewmodels.heads.head_weights import readable_first
 

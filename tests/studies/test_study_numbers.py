@@ -11,7 +11,7 @@ from tiny_models import SENTENCE, tiny_model
 
 from attnscope.errors import UserError
 from attnscope.paths import resources_folder
-from attnscope.records.redundancy import CollapseCurve
+from attnscope.records.measures import CollapseCurve
 from attnscope.records.sites import HeadRef
 from attnscope.studies.study import (
     Choices,

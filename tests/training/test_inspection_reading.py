@@ -13,7 +13,7 @@ from attnscope.records.runs import (
     InspectionsShown,
     ShowInspections,
 )
-from attnscope.training.inspections import FILE, MOST_STEPS, InspectionsReader, history_of
+from attnscope.training.techniques import FILE, MOST_STEPS, InspectionsReader, history_of
 from attnscope.workers.engine import Engine
 
 

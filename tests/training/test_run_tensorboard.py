@@ -7,7 +7,7 @@ import pytest
 
 from attnscope.records.runs import Evaluated, Started, Step
 from attnscope.training import train
-from attnscope.training.tensorboard import TensorBoardMirror, masked_crc
+from attnscope.training.run import TensorBoardMirror, masked_crc
 
 Fields = list[tuple[int, object]]
 

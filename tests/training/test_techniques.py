@@ -17,10 +17,10 @@ from attnscope.nn.transformer import build_transformer
 from attnscope.records.runs import UPDATE_BINS, Finished, Saved, Started, Step
 from attnscope.training import parse_recipe, train, write_recipe
 from attnscope.training.data import prepare
-from attnscope.training.inspections import Inspector, count_updates, layer_of, norm_name, read_inspections
 from attnscope.training.loop import TrainingRun
 from attnscope.training.objectives import loss_sum
 from attnscope.training.recipe import differences
+from attnscope.training.techniques import Inspector, count_updates, layer_of, norm_name, read_inspections
 
 
 def _assert_same_bits(a: Path, b: Path) -> None:

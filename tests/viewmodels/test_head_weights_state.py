@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from session_samples import Desk, ref
 
-from attnscope.records.messages import Request
-from attnscope.records.redundancy import (
+from attnscope.records.measures import (
     CircuitKind,
     HeadCircuit,
     HeadWeightsFound,
@@ -15,6 +14,7 @@ from attnscope.records.redundancy import (
     WeightPart,
     WeightsShown,
 )
+from attnscope.records.messages import Request
 from attnscope.records.sites import Site, Stack
 from attnscope.records.tokens import Token
 from attnscope.viewmodels.heads.head_weights import WeightsState, n_dimensions, sameness_words

@@ -7,8 +7,8 @@ from PySide6.QtCore import Qt
 from pytestqt.qtbot import QtBot
 
 from attnscope.figures.colours import DARK, LIGHT
+from attnscope.records.measures import CompareHeads, ComparingNews, HeadPairs, HeadsCompared
 from attnscope.records.messages import Failed, ModelLoaded
-from attnscope.records.redundancy import CompareHeads, ComparingNews, HeadPairs, HeadsCompared
 from attnscope.records.requests import StopWork
 from attnscope.records.sites import HeadRef
 from attnscope.viewmodels.heads.alike import N_PAIRS, AlikeState

@@ -14,8 +14,8 @@ from attnscope.kept_models import kept_names
 from attnscope.records.messages import Ready, StartTraining
 from attnscope.records.runs import InspectionsShown, OpenRuns, RunsOpened, ShowInspections
 from attnscope.settings import Settings, StartOptions
-from attnscope.training.inspections import InspectionsReader
 from attnscope.training.summaries import RunsReader
+from attnscope.training.techniques import InspectionsReader
 from attnscope.viewmodels.palette import find
 from attnscope.viewmodels.view_state import Page
 from attnscope.widgets.labs.page import lab_offers

@@ -13,8 +13,7 @@ from session_samples import Desk, ref
 
 from attnscope.figures.colours import DARK, LIGHT, PROJECTOR
 from attnscope.figures.export import render
-from attnscope.records.messages import Failed, ModelLoaded
-from attnscope.records.redundancy import (
+from attnscope.records.measures import (
     CircuitKind,
     HeadCircuit,
     HeadWeightsFound,
@@ -25,6 +24,7 @@ from attnscope.records.redundancy import (
     WeightsNews,
     WeightsShown,
 )
+from attnscope.records.messages import Failed, ModelLoaded
 from attnscope.records.requests import StopWork
 from attnscope.records.sites import HeadRef, Site
 from attnscope.records.tokens import Token

@@ -11,6 +11,7 @@ import attnscope
 from attnscope.records.causes import AttributeOutput, InfluenceShown, ShowInfluence, ShowLens
 from attnscope.records.findings import OWN_TEXTS, HeadsMeasured, MeasureHeads
 from attnscope.records.maps import ShowInside
+from attnscope.records.measures import ShowWeights
 from attnscope.records.messages import (
     Failed,
     LoadModel,
@@ -22,7 +23,6 @@ from attnscope.records.messages import (
     TraceText,
 )
 from attnscope.records.outputs import WriteSettings, WriteText
-from attnscope.records.redundancy import ShowWeights
 from attnscope.records.sites import Gates, HeadRef
 from attnscope.records.tokenizers import ReplaySplits, ShowVocabulary, SplitsReplayed
 from attnscope.trace.trace import Trace

@@ -3,7 +3,7 @@
 Nothing is looked up by the kind of model. The product behind the heads of a site is the one that reads, to
 the last bit, what the site's attention gave; a layer is the largest part of a list that holds the attention
 of one layer alone; its feed-forward part goes by one of the names that the library uses. One module may serve
-all layers (ALBERT), so calls are counted (`models/places.py`).
+all layers (ALBERT), so calls are counted (`models/passes.py`).
 
 | symbol | meaning                                       | shape                             |
 |--------|-----------------------------------------------|-----------------------------------|
@@ -63,7 +63,7 @@ from torch.nn import functional
 from attnscope.errors import UserError
 from attnscope.models.huggingface.network import HuggingFaceNetwork, takes_argument
 from attnscope.models.huggingface.proof import example_of, run_example
-from attnscope.models.places import CallPlace, changed_reads
+from attnscope.models.passes import CallPlace, changed_reads
 from attnscope.nn.computing import exact
 from attnscope.nn.edits import Call, QuietProbe
 from attnscope.records.sites import SiteKey, Stack

@@ -23,7 +23,7 @@ import torch
 from torch import Tensor, nn
 
 from attnscope.models.huggingface.anatomy import Anatomy, is_norm, is_product, norm_form
-from attnscope.models.places import CallPlace
+from attnscope.models.passes import CallPlace
 from attnscope.records.sites import SiteKey
 
 Hook = Callable[..., Any]

@@ -28,8 +28,14 @@ from attnscope.models.huggingface.inputs import PictureReader, Reader
 from attnscope.models.huggingface.proof import RUN_ERRORS
 from attnscope.models.huggingface.site_map import Attached
 from attnscope.models.inputs import Inputs
-from attnscope.models.network import HearIds, NextTokens, TokensById, write_greedily
-from attnscope.models.outputs import best_ids, token_positions
+from attnscope.models.network import (
+    HearIds,
+    NextTokens,
+    TokensById,
+    best_ids,
+    token_positions,
+    write_greedily,
+)
 from attnscope.models.writing.writer import RecomputingWriter, Writer
 from attnscope.nn.attention import Probe
 from attnscope.nn.cache import Room

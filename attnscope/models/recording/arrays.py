@@ -25,9 +25,8 @@ from attnscope.models.huggingface.rule_finding import find_rule_of
 from attnscope.models.recording.placing import Lengths, RecordedCall
 from attnscope.nn.masks import MaskRule
 from attnscope.nn.scores import DenseBias, ScoreRule
-from attnscope.records.axes import axes_of
 from attnscope.records.models import Recorded
-from attnscope.records.sites import NO_GATES, STACKS, Site, SiteKey, Stack
+from attnscope.records.sites import NO_GATES, STACKS, Site, SiteKey, Stack, axes_of
 from attnscope.records.tokens import Token, Tokens
 from attnscope.text.vocabulary import METASPACE, Notation, read_entry, split_pieces
 from attnscope.trace.check import SiteProof

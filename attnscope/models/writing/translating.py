@@ -18,7 +18,7 @@ from torch import Tensor
 from attnscope.errors import UserError
 from attnscope.models.inputs import Inputs
 from attnscope.models.model import Model
-from attnscope.models.outputs import log_probabilities
+from attnscope.models.network import log_probabilities
 from attnscope.models.own import OwnNetwork
 from attnscope.models.passes import evaluating_tokens
 from attnscope.models.writing.writer import BeamSearch

@@ -34,8 +34,7 @@ import torch
 from torch import Tensor
 
 from attnscope.models.inputs import Inputs
-from attnscope.models.network import Network
-from attnscope.models.outputs import best_ids
+from attnscope.models.network import Network, best_ids
 from attnscope.models.passes import evaluating_tokens
 from attnscope.nn.attention import Probe
 from attnscope.nn.cache import KeyValueCache

@@ -13,14 +13,12 @@ from torch import Tensor
 from attnscope.counting import plural
 from attnscope.errors import UserError
 from attnscope.models.inputs import Inputs, check_string
-from attnscope.models.network import Network, knowing
-from attnscope.models.outputs import kl_nats, log_probabilities
+from attnscope.models.network import Network, kl_nats, knowing, log_probabilities
 from attnscope.models.writing.writer import BeamSearch, Writer, writer_of
 from attnscope.nn.edits import Call
 from attnscope.nn.masks import MaskRule
 from attnscope.nn.scores import RelativeBias, ScoreRule, SlopeBias
 from attnscope.nn.spans import GateBias, SpanBias
-from attnscope.records.axes import NOT_WRITTEN
 from attnscope.records.outputs import (
     Candidate,
     Comparison,
@@ -30,7 +28,7 @@ from attnscope.records.outputs import (
     WrittenText,
     WrittenToken,
 )
-from attnscope.records.sites import Gates, Site, SiteKey
+from attnscope.records.sites import NOT_WRITTEN, Gates, Site, SiteKey
 from attnscope.records.tokens import Token, Tokens
 from attnscope.text.vocabulary import decode_begun
 from attnscope.trace.check import merge_proofs

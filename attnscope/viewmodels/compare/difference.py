@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from attnscope.counting import plural
 from attnscope.records.arrays import frozen_array
-from attnscope.records.axes import Rows
 from attnscope.records.maps import (
     NO_TOKEN,
     HeadMap,
@@ -28,7 +27,7 @@ from attnscope.records.maps import (
     on_slots,
     peak_of,
 )
-from attnscope.records.sites import HeadRef
+from attnscope.records.sites import HeadRef, Rows
 from attnscope.records.tokens import Token
 from attnscope.viewmodels.maps.aggregation import labelled
 

@@ -9,8 +9,8 @@ import numpy as np
 from psygnal import Signal, SignalGroup
 
 from attnscope.counting import plural
+from attnscope.records.measures import CompareHeads, ComparingNews, HeadPairs, HeadsCompared, PairsSource
 from attnscope.records.messages import ModelLoaded
-from attnscope.records.redundancy import CompareHeads, ComparingNews, HeadPairs, HeadsCompared, PairsSource
 from attnscope.records.requests import Reply
 from attnscope.records.sites import HeadRef, Stack
 from attnscope.viewmodels.heads.first_look import FirstLook

@@ -10,9 +10,7 @@ from numpy.typing import NDArray
 from psygnal import Signal, SignalGroup
 
 from attnscope.counting import with_sign
-from attnscope.records.messages import ModelLoaded
-from attnscope.records.models import ModelInfo
-from attnscope.records.redundancy import (
+from attnscope.records.measures import (
     CircuitKind,
     HeadCircuit,
     HeadWeightsFound,
@@ -22,6 +20,8 @@ from attnscope.records.redundancy import (
     WeightsNews,
     WeightsShown,
 )
+from attnscope.records.messages import ModelLoaded
+from attnscope.records.models import ModelInfo
 from attnscope.records.requests import Reply
 from attnscope.records.sites import HeadRef
 from attnscope.viewmodels.placeholder import Placeholder

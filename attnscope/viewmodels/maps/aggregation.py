@@ -8,11 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnscope.counting import share_words
-from attnscope.records.axes import Rows, row_labels, tokens_of_site, tokens_on, written_after
 from attnscope.records.findings import GoldCell
 from attnscope.records.maps import HeadMap, SelfCheck, SiteGrid
 from attnscope.records.messages import Traced
-from attnscope.records.sites import HeadRef, Stack
+from attnscope.records.sites import HeadRef, Rows, Stack, row_labels, tokens_of_site, tokens_on, written_after
 from attnscope.records.tiles import LongMap, is_long
 from attnscope.records.tokens import Token, typed_segments
 from attnscope.viewmodels.maps.aspect import BLOCKS, HIDDEN, Aspect, Blend, Block, Hidden, blend_name

@@ -9,10 +9,9 @@ from collections.abc import Iterator, Sequence
 from typing import Literal
 
 from attnscope.counting import plural
-from attnscope.records.axes import Rows
 from attnscope.records.maps import NO_TOKEN, StackAlignment, TokenAlignment
 from attnscope.records.messages import Traced
-from attnscope.records.sites import Stack
+from attnscope.records.sites import Rows, Stack
 from attnscope.records.tokens import Token
 from attnscope.viewmodels.maps.aggregation import stack_tokens
 

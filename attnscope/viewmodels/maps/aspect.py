@@ -10,8 +10,7 @@ from typing import Annotated, Literal, get_args
 
 from attnscope.codec import Once
 from attnscope.errors import UserError
-from attnscope.records.axes import ROWS, Rows
-from attnscope.records.sites import HeadRef, Site
+from attnscope.records.sites import ROWS, HeadRef, Rows, Site
 
 Blend = Literal["none", "mean", "max", "sum"]
 Over = Literal["selection", "layer", "stack"]

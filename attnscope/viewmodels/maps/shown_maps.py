@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from attnscope.records.axes import tokens_of_site
 from attnscope.records.maps import HeadMap, SiteGrid
 from attnscope.records.messages import HeadsShown, ShowHeads, Traced
 from attnscope.records.models import ModelInfo
-from attnscope.records.sites import HeadRef, Site
+from attnscope.records.sites import HeadRef, Site, tokens_of_site
 from attnscope.records.tiles import is_long
 from attnscope.records.tokens import Token, Tokens
 from attnscope.viewmodels.maps.aggregation import (

@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from attnscope.counting import plural
-from attnscope.records.axes import Rows
 from attnscope.records.interventions import (
     CopyPattern,
     Intervention,
@@ -16,7 +15,7 @@ from attnscope.records.interventions import (
     UseMask,
 )
 from attnscope.records.messages import Traced
-from attnscope.records.sites import NO_GATES, Gates, HeadRef, Site
+from attnscope.records.sites import NO_GATES, Gates, HeadRef, Rows, Site
 from attnscope.viewmodels.maps.aggregation import stack_tokens
 
 if TYPE_CHECKING:

@@ -20,9 +20,8 @@ from attnscope.counting import plural, short_number
 from attnscope.figures.colours import ramp_colour
 from attnscope.figures.plain import plain_piece, query_words
 from attnscope.figures.style import SMALL_PX, font, text_width, type_px
-from attnscope.records.axes import row_labels, written_after
 from attnscope.records.maps import SiteGrid
-from attnscope.records.sites import HeadRef, Stack
+from attnscope.records.sites import HeadRef, Stack, row_labels, written_after
 from attnscope.viewmodels.heads.tinting import OFF, TintState
 from attnscope.viewmodels.maps.aggregation import words_of_tokens
 from attnscope.viewmodels.maps.shown_maps import sides_of_site, with_room

@@ -11,8 +11,8 @@ from PySide6.QtWidgets import QHBoxLayout, QSplitter, QStackedWidget, QToolButto
 
 from attnscope.fields import Value
 from attnscope.figures.style import type_at, type_px
-from attnscope.records.axes import ROWS, Rows
 from attnscope.records.messages import Traced
+from attnscope.records.sites import ROWS, Rows
 from attnscope.records.tiles import is_long
 from attnscope.viewmodels.maps.aspect import (
     BLENDS,

@@ -22,8 +22,8 @@ from PySide6.QtWidgets import (
 from attnscope.counting import plural
 from attnscope.figures.plain import plain_piece, plain_text, shorten
 from attnscope.figures.style import type_px
-from attnscope.records.axes import Axis
 from attnscope.records.models import ModelInfo, Sample
+from attnscope.records.sites import Axis
 from attnscope.records.tokens import Token, Tokens
 from attnscope.viewmodels.comparison_rows import CERTAINTY_TIP, token_labels, unsure_text
 from attnscope.viewmodels.maps.shown_maps import shown_tokens

@@ -15,7 +15,7 @@ from PySide6.QtWidgets import (
 
 from attnscope.counting import short_number
 from attnscope.figures.style import type_px
-from attnscope.records.redundancy import PairsSource
+from attnscope.records.measures import PairsSource
 from attnscope.records.sites import STACKS
 from attnscope.viewmodels.heads.alike import SOURCE_NAMES, AlikeState
 from attnscope.viewmodels.placeholder import Placeholder

@@ -25,7 +25,7 @@ from attnscope.figures.style import NORMAL_PX, SMALL_PX, font, type_px
 from attnscope.figures.views.curves import CurvesFigure
 from attnscope.files import replace_file
 from attnscope.records.charts import Chart
-from attnscope.records.redundancy import CircuitKind, TokenPair
+from attnscope.records.measures import CircuitKind, TokenPair
 from attnscope.records.tokens import Token
 from attnscope.strict_json import json_text
 from attnscope.viewmodels.heads.head_weights import (

@@ -37,10 +37,10 @@ from attnscope.models.huggingface.anatomy import Anatomy, anatomy_of, is_norm, n
 from attnscope.models.huggingface.network import HuggingFaceNetwork
 from attnscope.models.inputs import Inputs
 from attnscope.models.model import Model
-from attnscope.models.places import changed_reads
+from attnscope.models.passes import changed_reads
 from attnscope.nn.block import Block
 from attnscope.records.experiments import CollapseFinding, CollapseQuestion, ExperimentNews
-from attnscope.records.redundancy import CollapseCurve
+from attnscope.records.measures import CollapseCurve
 from attnscope.records.sites import Stack
 from attnscope.workers.experiments import GetModel, experiment_of_model
 

@@ -21,11 +21,11 @@ from attnscope.models.checkpoint import LoadedFolder
 from attnscope.nn.own_module import OwnModule
 from attnscope.records.experiments import ExperimentNews, TuneFinding, TuneQuestion, TuneRun
 from attnscope.training.data import Prepared, prepare
-from attnscope.training.inspections import layer_of
 from attnscope.training.objectives import loss_sum, scored_logits
 from attnscope.training.parts import Recipe
 from attnscope.training.recipe import parse_recipe
 from attnscope.training.starting import first_module, read_start
+from attnscope.training.techniques import layer_of
 from attnscope.workers.experiments import experiment
 
 BATCH, N_HELD_OUT = 16, 256
