@@ -525,7 +525,7 @@ def recurrent_parts(config: "ModelConfig") -> Iterator[tuple[str, int]]:
     yield "token embedding", config.vocab_size * d
     yield "encoder", sum(matrices + biases for matrices, biases in _encoder_cells(config))
     yield "decoder", sum(matrices + biases for matrices, biases in _decoder_cells(config))
-    n_first = _n_states(config) * config.decoder_layers * d
+    n_first = (2 if config.body == "lstm" else 1) * config.decoder_layers * d
     yield "first states", d * n_first + (n_first if bias else 0)
     if config.has_attention:
         yield "attention", _attention(config) + (_attention_biases(config) if bias else 0)
@@ -590,7 +590,3 @@ def _centre(config: "ModelConfig") -> int:
 
 def _readout(config: "ModelConfig") -> int:
     return config.d_model**2 * (2 if config.feeds_context else 1)
-
-
-def _n_states(config: "ModelConfig") -> int:
-    return 2 if config.body == "lstm" else 1

@@ -138,12 +138,8 @@ _UNKNOWN = "token"
 
 def loss_unit(objectives: Iterable[str]) -> str:
     """The unit of the losses of some runs, such as `nats per token`; both where they differ."""
-    over = dict.fromkeys(_over(objective) for objective in objectives)
+    over = dict.fromkeys(OBJECTIVES[one].over if one in OBJECTIVES else _UNKNOWN for one in objectives)
     return f"nats per {' or '.join(over) or _UNKNOWN}"
-
-
-def _over(objective: str) -> str:
-    return OBJECTIVES[objective].over if objective in OBJECTIVES else _UNKNOWN
 
 
 RunEnd = Literal["done", "stopped", "diverged", "out-of-memory", "running", "broken off"]

@@ -194,7 +194,7 @@ def joined_pairs(
         (source, target), (then, then_target) = short[first], short[second]
         texts = source, target, then, then_target
         is_joined = bool(words) and rng.random() >= _SIDE_BY_SIDE
-        if not is_joined or not all(_is_statement(text) for text in texts):
+        if not is_joined or not all(text.endswith(".") and not text.endswith("..") for text in texts):
             result.append((f"{source} {then}", f"{target} {then_target}"))
             continue
         by, by_target = words[int(rng.integers(len(words)))]
@@ -206,10 +206,6 @@ def joined_pairs(
             )
         )
     return result
-
-
-def _is_statement(text: str) -> bool:
-    return text.endswith(".") and not text.endswith("..")
 
 
 def _within(text: str, names: frozenset[str]) -> str:

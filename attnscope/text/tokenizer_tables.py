@@ -129,7 +129,10 @@ def describe_piece(
         kind=kind,
         entry=entry or "",
         data=reading.data,
-        characters=tuple((letter, _code(letter)) for letter in (text or "")[:24]),
+        characters=tuple(
+            (letter, f"U+{ord(letter):04X} {unicodedata.name(letter, 'no name').lower()}")
+            for letter in (text or "")[:24]
+        ),
         merges=_steps(splitter, entry) if entry and kind != "special" else (),
         nearest=nearest,
     )
@@ -194,10 +197,6 @@ def _listed_ids(query: str, size: int) -> tuple[NDArray[np.int32], str]:
     if not words:
         return np.arange(size, dtype=np.int32), ""
     return np.array(good, np.int32), note
-
-
-def _code(letter: str) -> str:
-    return f"U+{ord(letter):04X} {unicodedata.name(letter, 'no name').lower()}"
 
 
 def _steps(splitter: Splitter, entry: str) -> tuple[SplitStep, ...]:

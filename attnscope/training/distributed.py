@@ -168,7 +168,7 @@ def _meet(ranks: Ranks, device: torch.device) -> None:
             store=dist.PrefixStore(f"attempt {ranks.attempt}", store),  # type: ignore[attr-defined]
             rank=index,
             world_size=n,
-            device_id=_bound(device),
+            device_id=device if device.type == "cuda" else None,
         )
     except RuntimeError as error:
         raise UserError(
@@ -176,10 +176,6 @@ def _meet(ranks: Ranks, device: torch.device) -> None:
             expected="all of them running, each able to connect to the others",
             action="Run the same command again; the run continues from its last checkpoint.",
         ) from error
-
-
-def _bound(device: torch.device) -> torch.device | None:
-    return device if device.type == "cuda" else None
 
 
 def rows_of(batch: Batch, low: int, high: int) -> Batch:

@@ -8,7 +8,7 @@ recomputing in the place of kept activations (`nn/transformer.py`)
 | symbol    | meaning                                                  | shape              |
 |-----------|----------------------------------------------------------|--------------------|
 | log_alpha | what is learned for each site                            | [n_heads]          |
-| z         | gates drawn for each text of a batch (`nn/spans.py`) | [B, n_heads]       |
+| z         | gates drawn for each text of a batch (`nn/spans.py`)     | [B, n_heads]       |
 
 What is minimised with gates is E[L] + λ · Σ_h P(z_h ≠ 0), L in nats per token. Gates have an Adam of their
 own with a constant rate. What a checkpoint keeps, and what held-out losses are measured with, are the gates
@@ -43,7 +43,7 @@ from attnscope.models.checkpoint import LowRankChanges, low_rank_sum, read_model
 from attnscope.nn.computing import exact
 from attnscope.nn.layers import CrossAttention, Norm, SelfAttention
 from attnscope.nn.own_module import OwnModule
-from attnscope.nn.scores import Scoring, sites_with_spans
+from attnscope.nn.scores import sites_with_spans
 from attnscope.nn.spans import START_LOG_ALPHA, open_probability, sample_gates, settled_gates
 from attnscope.nn.transformer import Transformer
 from attnscope.outside import open_outside, open_to_append
@@ -560,10 +560,6 @@ def _adapted(module: nn.Module) -> Iterator[nn.Linear]:
                     yield linear
 
 
-def _numbered(site: Scoring) -> Iterator[tuple[int, float]]:
-    return enumerate(site.spans().detach().tolist())
-
-
 def _merge(module: nn.Module, state: dict[str, Any], prefix: str, _local: object) -> None:
     """Make a state dictionary that of a model without adapters."""
     names = [name for name in state if name.startswith(prefix) and ".parametrizations." in name]
@@ -630,7 +626,11 @@ class Techniques:
         """The span of each head that learns one, by its name; None where none does."""
         if not self._spanned:
             return None
-        found = ((name, head, z) for name, site in self._spanned.items() for head, z in _numbered(site))
+        found = (
+            (name, head, z)
+            for name, site in self._spanned.items()
+            for head, z in enumerate(site.spans().detach().tolist())
+        )
         return tuple((f"{name}H{head}", z) for name, head, z in found)
 
     @property

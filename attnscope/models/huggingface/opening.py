@@ -167,12 +167,10 @@ def _shard_names(index: Mapping[str, str], path: Path) -> list[str]:
     if len(counts) == 1 and (n := counts.pop()) > len(names) and n <= _MAX_SHARDS:
         first = next(name for name in names if _SHARD.search(name))
         width = len(_SHARD.search(first)[1])  # type: ignore[index]
-        names = sorted({*names, *(_SHARD.sub(_numbered(i, n, width), first) for i in range(1, n + 1))})
+        names = sorted(
+            {*names, *(_SHARD.sub(f"-{i:0{width}}-of-{n:0{width}}", first) for i in range(1, n + 1))}
+        )
     return names
-
-
-def _numbered(number: int, count: int, width: int) -> str:
-    return f"-{number:0{width}}-of-{count:0{width}}"
 
 
 def _check_index(folder: Path, tensors: Mapping[str, Tensor]) -> None:

@@ -299,13 +299,9 @@ def _maps_of(output: Any, sites: tuple[Site, ...] | None) -> Maps:
     for field, stack in _FIELDS.items():
         for layer, weights in enumerate(output.get(field) or ()):
             if isinstance(weights, Tensor) and weights.ndim == 4:
-                own = stack or known.get(layer) or _stack_of_maps(weights)
+                own = stack or known.get(layer) or ("encoder" if (weights.triu(1) > 0).any() else "decoder")
                 maps[own, layer] = weights.detach().float()
     return maps
-
-
-def _stack_of_maps(weights: Tensor) -> Stack:
-    return "encoder" if bool((weights.triu(diagonal=1) > 0).any()) else "decoder"
 
 
 def _lengths(example: Example, *names: str) -> Iterator[int]:

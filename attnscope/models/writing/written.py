@@ -531,14 +531,13 @@ def _written_token(network: Network, position: int, choice: Choice) -> WrittenTo
         alternatives=tuple(
             Candidate(token=token(id), probability=math.exp(log_p), chance=chance)
             for id, log_p, chance in zip(
-                choice.best_ids, choice.best_log_probabilities, _chances(choice), strict=True
+                choice.best_ids,
+                choice.best_log_probabilities,
+                choice.best_chances or (None,) * len(choice.best_ids),
+                strict=True,
             )
         ),
     )
-
-
-def _chances(choice: Choice) -> Sequence[float | None]:
-    return choice.best_chances or (None,) * len(choice.best_ids)
 
 
 def _written_text(
