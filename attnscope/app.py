@@ -20,6 +20,7 @@ from PySide6.QtGui import QFileOpenEvent, QGuiApplication
 from PySide6.QtWidgets import QApplication, QMessageBox, QWidget
 
 from attnscope import paths
+from attnscope.collector import OneThread
 from attnscope.crash import CrashLog
 from attnscope.errors import LoadError, UserError
 from attnscope.figures.figure_file import is_figure_file
@@ -155,6 +156,24 @@ class Leaving(QObject):
 
 PREFERRED_DEMO = "english-french"
 _RETRY_MS = 300
+_COLLECT_MS = 50
+
+
+class Collecting(QObject):
+    """Has Python's garbage collected on the window's thread, between two events of Qt; see `collector`."""
+
+    def __init__(self, parent: QObject) -> None:
+        super().__init__(parent)
+        one = self._one = OneThread()
+        self._timer = QTimer(self, interval=_COLLECT_MS)
+        self._timer.timeout.connect(one.collect_due)
+        self._timer.start()
+        self.destroyed.connect(lambda: one.end())
+
+    def end(self) -> None:
+        """Python collects as before; no thread of the program may run any more."""
+        self._timer.stop()
+        self._one.end()
 
 
 class Program(QObject):
@@ -185,6 +204,7 @@ class Program(QObject):
         self._source, self._handed = options.source, list[str]()
         self._is_remembering, self._is_measuring = is_remembering, is_measuring
         self._is_ending = False
+        self.collecting = Collecting(self)
         self.milestones: dict[str, float] = {}
         views = Views()
         make_engine = make_engine or functools.partial(build_engine, views=views)
@@ -258,6 +278,8 @@ class Program(QObject):
         self.fetches.stop()
         self.states.sweep.stop()
         self.worker.stop()
+        if not self.worker.isRunning():
+            self.collecting.end()
         if self._is_remembering and snapshot is not None:
             try:
                 keep_draft(self.training, paths.settings_folder())

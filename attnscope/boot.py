@@ -182,7 +182,7 @@ def open_window(options: "StartOptions") -> int:
     started_s = time.time()
     if options.is_smoke:
         use_offscreen()
-    gc.disable()  # its walks over all that is being imported delay the window; `run_window` enables it again
+    gc.disable()  # its walks over all that is being imported delay the window; then `Collecting` walks
     check_display()
     door = ""
     if not (options.is_smoke or options.is_safe_mode):

@@ -1,15 +1,26 @@
-"""Python's garbage collector while a command begins.
+"""When Python's garbage collector runs, and on which thread. Knows nothing of the program.
 
 Importing torch and the parts of this program makes some four hundred thousand objects, which stay. The
 collector walks them again and again meanwhile: an eighth of the processor time of a short command. So a
 process that is a command of ours collects seldom until there is a model, or a training begins; elsewhere
-nothing is changed. Knows nothing of the program.
+nothing is changed.
+
+A window collects on its own thread alone. Python does it on whichever thread happens to make an object, and
+an object of Qt that is freed beside the window's thread, or in the midst of a call from Qt, ends the process.
 """
 
 import gc
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import ClassVar
 
 _SELDOM = 200_000
 _usual: list[tuple[int, int, int]] = []
+_resting: list[None] = []
+_REST_S, _RESTS = 5.0, 200
+"""After a walk over everything the next one is so far away, and so many times as long as the walk took."""
 
 
 def collect_seldom() -> None:
@@ -24,3 +35,91 @@ def collect_as_usual() -> None:
     if _usual:
         gc.freeze()
         gc.set_threshold(*_usual.pop())
+
+
+class OneThread:
+    """Until its `end`, garbage is collected where `collect_due` is called, on this thread, and only there."""
+
+    _held: ClassVar[list["OneThread"]] = []
+    _was_enabled: ClassVar[bool] = True
+
+    def __init__(self) -> None:
+        self._thread = threading.get_ident()
+        self._wanted, self._done = threading.Event(), threading.Event()
+        self._everything_from_s = 0.0
+        if not self._held:
+            OneThread._was_enabled = gc.isenabled()
+        self._held.append(self)
+        gc.disable()
+
+    def end(self) -> None:
+        """As before, when nobody else collects on one thread."""
+        if self in self._held:
+            self._held.remove(self)
+            if not self._held and self._was_enabled:
+                gc.enable()
+
+    @classmethod
+    def now(cls) -> "OneThread | None":
+        """Who collects on one thread now, if anybody does."""
+        return cls._held[-1] if cls._held else None
+
+    def collect_due(self) -> None:
+        """Collect what Python would have by now; to be called every few hundredths of a second."""
+        if self._wanted.is_set():
+            self._wanted.clear()
+            self._collect(2)
+            self._done.set()
+        elif not _resting:
+            due = self._due()
+            if due is not None:
+                self._collect(due)
+
+    def collect_all(self, within_s: float = 1.0) -> None:
+        """Collect everything; from another thread: have it done, and wait at most `within_s` for it."""
+        if threading.get_ident() == self._thread:
+            self._collect(2)
+        else:
+            self._done.clear()
+            self._wanted.set()
+            self._done.wait(within_s)
+
+    def _due(self) -> int | None:
+        """The generation whose time has come, as Python counts; everything only after a rest."""
+        counts, limits = gc.get_count(), gc.get_threshold()
+        if not limits[0] or counts[0] <= limits[0]:
+            return None
+        if counts[2] > limits[2] and time.monotonic() >= self._everything_from_s:
+            return 2
+        return 1 if counts[1] > limits[1] else 0
+
+    def _collect(self, generation: int) -> None:
+        began_s = time.monotonic()
+        gc.collect(generation)
+        if generation == 2:
+            ended_s = time.monotonic()
+            self._everything_from_s = ended_s + max(_REST_S, _RESTS * (ended_s - began_s))
+
+
+def collect_all() -> None:
+    """Collect everything, on the thread that may."""
+    one = OneThread.now()
+    if one is None:
+        gc.collect()
+    else:
+        one.collect_all()
+
+
+@contextmanager
+def collector_resting() -> Iterator[None]:
+    """Collect nothing meanwhile; what there is afterwards stays and is walked no more."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    _resting.append(None)
+    try:
+        yield
+    finally:
+        _resting.pop()
+        gc.freeze()
+        if was_enabled:
+            gc.enable()

@@ -156,7 +156,6 @@ def run_window(
     listen(program, application, door)
     tell_at_start(program, remembered.warning, died)
     gc.freeze()  # what a start makes stays: the collector need not walk it
-    gc.enable()
     application.exec()
     program.end()
     signals.remove()

@@ -5,7 +5,6 @@ ask for a stop. Every random draw of step n comes from the pair (seed, n), so a 
 same steps as an uninterrupted one, and looking at the model between steps changes nothing.
 """
 
-import gc
 import shutil
 import time
 from collections.abc import Callable, Iterator
@@ -17,7 +16,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from attnscope.collector import collect_as_usual
+from attnscope.collector import collect_all, collect_as_usual
 from attnscope.models.machine import choose_device, map_large_blocks
 from attnscope.models.model import Model
 from attnscope.nn.config import count_parameters
@@ -439,7 +438,7 @@ def is_out_of_memory(error: BaseException) -> bool:
 def free_memory(optimizer: torch.optim.Optimizer, device: torch.device) -> None:
     """Let go of what the failed step held: gradients, and what the device's allocator keeps."""
     optimizer.zero_grad(set_to_none=True)
-    gc.collect()
+    collect_all()
     if device.type == "cuda":
         torch.cuda.empty_cache()
     elif device.type == "mps":

@@ -15,7 +15,6 @@ thumbnails.
 
 import ctypes
 import dataclasses
-import gc
 import importlib.util
 import sys
 import threading
@@ -26,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import QObject, QThread, Signal
 
+from attnscope.collector import collector_resting
 from attnscope.crash import CrashWriter
 from attnscope.nn.long_work import progress_heard, stoppable
 from attnscope.records.messages import Failed, HeadsShown, Progress, Ready, ShowHeads, Traced
@@ -227,15 +227,9 @@ def build_engine(
     write_crash: Callable[[BaseException, str], Path | None], views: Views | None = None
 ) -> "Engine":
     """Import torch and make the engine; runs on the worker thread. `views` will hold its traces."""
-    was_enabled = gc.isenabled()
     preload_torch()
-    gc.disable()
-    try:
+    with collector_resting():
         from attnscope.workers.engine import Engine
-    finally:
-        gc.freeze()
-        if was_enabled:
-            gc.enable()
     return Engine(write_crash, views)
 
 

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from attnscope.collector import OneThread, collector_resting
 from attnscope.errors import LoadError, UserError
 from attnscope.hub.library import how_to_install, import_hub, missing_library
 from attnscope.hub.shelf import CONFIG, cached_snapshot, folder_here, full_name, whole_snapshot
@@ -58,15 +59,11 @@ def collector_paused() -> Iterator[None]:
     with it the window, four times for 20 to 100 ms meanwhile and again at every full collection. Later on
     nothing is changed, so that no model which has been closed is kept.
     """
-    if "transformers" in sys.modules or not gc.isenabled():
+    if "transformers" in sys.modules or not (gc.isenabled() or OneThread.now()):
         yield
         return
-    gc.disable()
-    try:
+    with collector_resting():
         yield
-    finally:
-        gc.freeze()
-        gc.enable()
 
 
 @contextmanager
