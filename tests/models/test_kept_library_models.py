@@ -142,3 +142,8 @@ def test_that_a_kept_model_of_the_library_says_how_few_words_it_knows_before_it_
     words, _ = load(name, "cpu").info.words
     assert f"It knows {len(words)} words." in kept_model(name).shows
     assert {word for word in kept_model(name).samples[0].text.split() if word[0] != "<"} <= {*words}
+
+
+@pytest.mark.slow
+def test_that_the_kept_grammar_knows_as_many_words_as_it_is_said_to_translate() -> None:
+    assert f"Translates {len(load('grammar', 'cpu').info.words[0])} words" in kept_model("grammar").shows

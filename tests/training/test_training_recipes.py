@@ -1,6 +1,7 @@
 """Every recipe that comes with the program makes two tiny steps, and explains itself."""
 
 import math
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -452,3 +453,11 @@ def test_that_the_kept_run_of_next_sentence_is_nearly_always_right_and_says_of_i
     thing, place, other = (pieces.index(piece) for piece in ("spoon", "kitchen", "soup"))
     looked = max(trace.weights(("encoder", 0), head)[thing, [place, other]].sum() for head in range(4))
     assert looked > 0.5
+
+
+@pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
+def test_that_a_recipe_calls_points_latents_and_mixtures_what_the_maps_call_them(path: Path) -> None:
+    remarks = " ".join(line for line in path.read_text(encoding="utf-8").splitlines() if line.startswith("#"))
+    assert "slot" not in remarks
+    for number in re.findall(r'"(?:point|latent|projection) (\d+)"', remarks):
+        assert 1 <= int(number) <= parse_recipe(path.read_text(encoding="utf-8")).model.n_projected

@@ -173,7 +173,7 @@ def not_known(network: HuggingFaceNetwork, what: str) -> UserError:
     return UserError(
         f"The parts of {type(network.module).__name__} cannot be told apart: {what}.",
         expected="layers that attend through the library's interface, with a linear layer after their heads",
-        action="Look at its maps, gates or importance, or open another model for this.",
+        action="Look at its maps, or open another model for this.",
     )
 
 

@@ -230,8 +230,8 @@ def read_layer_streams(model: Any, arguments: Mapping[str, Any]) -> LayerStreams
         raise UserError(
             f"It is not known where the layers of a {kind} model end: the location of its last norm has "
             f"not been checked.",
-            expected="one of " + ", ".join(sorted(known)),
-            action="Look at its maps, gates or importance, or open another model for this.",
+            expected=f"one of {len(known)} kinds, such as bert, gpt2, llama, qwen3, roberta, t5",
+            action="Look at its maps, or open another model for this.",
         )
     with _kept(model) as kept:
         said = model(**{**arguments, "output_hidden_states": True}).logits[-1].float()
@@ -340,5 +340,5 @@ def _not_so(model: Any, what: str) -> UserError:
     return UserError(
         f"The layers of {type(model).__name__} cannot be read: {what}.",
         expected="a model whose last layer, its last norm and its head give the model's own output",
-        action="Look at its maps, gates or importance, or open another model for this.",
+        action="Look at its maps, or open another model for this.",
     )
