@@ -253,6 +253,8 @@ def without_closed(training: Mapping[str, object]) -> dict[str, object]:
 
 
 _A, _B = ".low_rank_a", ".low_rank_b"
+_MOST_RANK = 4096
+"""As many as a recipe may ask for: each is added by itself, so a file of many takes minutes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -382,7 +384,7 @@ def _changed(
         and b is not None
         and (a.ndim, b.ndim, weight.ndim) == (2, 2, 2)
         and (b.shape[0], a.shape[1]) == tuple(weight.shape)
-        and a.shape[0] == b.shape[1]
+        and a.shape[0] == b.shape[1] <= _MOST_RANK
     )
     if not fits or weight is None or a is None or b is None:
         sizes = [f"{what} {_size(tensor)}" for what, tensor in (("W", weight), ("A", a), ("B", b))]
@@ -390,7 +392,8 @@ def _changed(
             f"The low-rank change of {name[:80]!r} in {folder / WEIGHTS} does not fit its matrix: "
             f"{', '.join(sizes)}.",
             kind="keys",
-            expected="W [n_out, n_in] of the base, A [rank, n_in] and B [n_out, rank]",
+            expected="W [n_out, n_in] of the base, A [rank, n_in] and B [n_out, rank], "
+            f"rank at most {_MOST_RANK:,}",
             action="Restore the model folder from a copy.",
         )
     return low_rank_sum(weight, a, b, scale)

@@ -200,6 +200,15 @@ FAULTS: dict[str, tuple[Callable[[Path], None], str, str]] = {
         "keys",
         "does not fit its matrix",
     ),
+    "a rank that takes minutes": (
+        in_weights(
+            lambda t: t.update(
+                {f"{QKV}.low_rank_a": torch.ones(4097, 16), f"{QKV}.low_rank_b": torch.ones(48, 4097)}
+            )
+        ),
+        "keys",
+        "rank at most 4,096",
+    ),
     "a vector": (
         in_weights(lambda t: t.update({f"{QKV}.low_rank_a": torch.ones(16)})),
         "keys",
