@@ -247,31 +247,6 @@ ERROR_COLUMNS = tuple(f"{name}_error" for name in ESTIMATED)
 """Standard errors of the measures that are estimated on very long texts; 0 elsewhere."""
 
 
-def rows_of_corpus(
-    table: HeadTable, rows: Sequence[int], cards: Sequence[HeadCard]
-) -> list[dict[str, object]]:
-    """Every measure with its interval and its number of texts, one head to a row."""
-    found: list[dict[str, object]] = []
-    for row in rows:
-        head = table.heads[row]
-        cells: dict[str, object] = {"stack": head.stack, "layer": head.layer, "head": head.head}
-        cells |= {"best_offset": float(table.best_offsets[row]), "what_it_does": cards[row].sentence}
-        for name in table.names:
-            one = table.estimate(head, name)
-            cells |= {name: one.value, f"{name}_low": one.low, f"{name}_high": one.high}
-            cells |= {f"{name}_texts": one.n, f"{name}_interval": one.kind}
-        found.append(cells)
-    return found
-
-
-def csv_of_corpus(table: HeadTable, rows: Sequence[int], cards: Sequence[HeadCard]) -> str:
-    """The rows of a corpus with a header; an empty cell is a number that does not apply."""
-    found = rows_of_corpus(table, rows, cards)
-    header = list(rows_of_corpus(table, [0], cards)[0]) if len(table.heads) else []
-    lines = [[_cell(one) if isinstance(one, float) else one for one in row.values()] for row in found]
-    return csv_text(header, lines)
-
-
 def csv_of_text(measures: Sequence[HeadMeasures]) -> str:
     """The measures of one text, one head to a line, with standard errors where they are estimates."""
     fields = (*COLUMNS, *ERROR_COLUMNS)
@@ -280,22 +255,6 @@ def csv_of_text(measures: Sequence[HeadMeasures]) -> str:
         for m in measures
     ]
     return csv_text(["stack", "layer", "head", *fields], lines)
-
-
-def json_of_corpus(table: HeadTable, rows: Sequence[int], cards: Sequence[HeadCard]) -> dict[str, object]:
-    """Everything of a corpus, heads in the order of `rows`."""
-    return {
-        "model": table.model,
-        "corpus": table.corpus,
-        "statement": table.statement,
-        "specials": table.specials,
-        "n_texts": table.n_texts,
-        "n_tokens": table.n_tokens,
-        "level": table.level,
-        "n_resamples": table.n_resamples,
-        "seed": table.seed,
-        "heads": [_json_head(table, row, cards[row]) for row in rows],
-    }
 
 
 def json_of_syntax(table: SyntaxTable) -> dict[str, object]:
@@ -411,12 +370,33 @@ class Findings:
 
     def rows(self) -> list[dict[str, object]]:
         """One row a head: which it is, what it does, and each measure's value, interval and texts."""
-        return rows_of_corpus(self.table, range(len(self.cards)), self.cards)
+        return [self._row(i) for i in range(len(self.cards))]
+
+    def _row(self, row: int) -> dict[str, object]:
+        table, head = self.table, self.table.heads[row]
+        cells: dict[str, object] = {"stack": head.stack, "layer": head.layer, "head": head.head}
+        cells |= {"best_offset": float(table.best_offsets[row]), "what_it_does": self.cards[row].sentence}
+        for name in table.names:
+            one = table.estimate(head, name)
+            cells |= {name: one.value, f"{name}_low": one.low, f"{name}_high": one.high}
+            cells |= {f"{name}_texts": one.n, f"{name}_interval": one.kind}
+        return cells
 
     def to_dict(self, order: Sequence[int] | None = None) -> dict[str, object]:
         """Everything, of plain lists, numbers and strings; `order` chooses and orders the heads."""
-        chosen = range(len(self.cards)) if order is None else order
-        found = json_of_corpus(self.table, chosen, self.cards)
+        table, chosen = self.table, range(len(self.cards)) if order is None else order
+        found: dict[str, object] = {
+            "model": table.model,
+            "corpus": table.corpus,
+            "statement": table.statement,
+            "specials": table.specials,
+            "n_texts": table.n_texts,
+            "n_tokens": table.n_tokens,
+            "level": table.level,
+            "n_resamples": table.n_resamples,
+            "seed": table.seed,
+            "heads": [_json_head(table, row, self.cards[row]) for row in chosen],
+        }
         if self.syntax is not None:
             found["syntax"] = json_of_syntax(self.syntax)
         if self.alignment is not None:
@@ -436,7 +416,9 @@ class Findings:
 
         `order` chooses and orders the heads.
         """
-        return csv_of_corpus(self.table, range(len(self.cards)) if order is None else order, self.cards)
+        found = [self._row(i) for i in (range(len(self.cards)) if order is None else order)]
+        lines = [[_cell(one) if isinstance(one, float) else one for one in row.values()] for row in found]
+        return csv_text(list(self._row(0)) if self.table.heads else [], lines)
 
     def save_csv(self, path: str | Path) -> None:
         """Write the rows to a file; raises SaveError."""

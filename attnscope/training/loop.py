@@ -7,7 +7,7 @@ same steps as an uninterrupted one, and looking at the model between steps chang
 
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -28,6 +28,7 @@ from attnscope.training.begin import Begun, begin
 from attnscope.training.descent import (
     Descent,
     Way,
+    autocast_of,
     keep_precision,
     keep_way,
     kept_way,
@@ -36,7 +37,6 @@ from attnscope.training.descent import (
     ways_up_to,
 )
 from attnscope.training.distributed import ALONE, Ranks, SharedLoss, whole_of
-from attnscope.training.evaluation import autocast_of, evaluate
 from attnscope.training.objectives import Batch, loss_sum
 from attnscope.training.optimizers import learning_rate_at, set_learning_rate, texts_at, tokens_at
 from attnscope.training.paper import has_ever_other_lengths
@@ -464,3 +464,27 @@ def _out_of_memory_note(recipe: Recipe, step: int, kept: int | None, device: tor
     else:
         advice = "A smaller model.max_tokens or a smaller model needs less"
     return f"{what} {saved} {advice}. To continue from here, start a run in another folder with start.from."
+
+
+def evaluate(
+    loss_of: SharedLoss, batches: Iterable[Batch], device: torch.device, step: int
+) -> Evaluated | None:
+    """Losses over held-out batches; None where nothing in them is scored. The module then trains again."""
+    told, n_scored, n_pairs = [0.0] * 4, 0, 0
+    loss_of.module.eval()
+    with torch.inference_mode():
+        for batch in batches:
+            told = [a + b for a, b in zip(told, loss_of.told(batch, device), strict=True)]
+            n_scored += len(batch.labels)
+            n_pairs += 0 if batch.is_next is None else len(batch.is_next)
+    loss_of.module.train()
+    loss, n_hits, pair_loss, n_pair_hits = told
+    if not n_scored:
+        return None
+    return Evaluated(
+        step=step,
+        loss=loss / n_scored,
+        accuracy=n_hits / n_scored,
+        next_sentence_loss=pair_loss / n_pairs if n_pairs else None,
+        next_sentence_accuracy=n_pair_hits / n_pairs if n_pairs else None,
+    )

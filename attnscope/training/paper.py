@@ -42,9 +42,8 @@ from attnscope.schemes.optimizers import OPTIMIZERS
 from attnscope.schemes.tokenizers import KINDS
 from attnscope.text.examples import Example
 from attnscope.text.tasks import make_task
-from attnscope.training.descent import can_divide, ways_up_to
+from attnscope.training.descent import can_divide, has_quick_bfloat16, ways_up_to
 from attnscope.training.distributed import ALONE
-from attnscope.training.evaluation import has_quick_bfloat16
 from attnscope.training.optimizers import (
     drawn_rates,
     drawn_texts,

@@ -9,8 +9,8 @@ from attnscope.models.machine import choose_device, wait_for
 from attnscope.nn.computing import exact, has_double
 from attnscope.nn.pooling import read_padded
 from attnscope.trace.record import poolable
-from attnscope.training import evaluation
-from attnscope.training.evaluation import has_quick_bfloat16
+from attnscope.training import descent
+from attnscope.training.descent import has_quick_bfloat16
 from attnscope.training.loop import free_memory, is_out_of_memory
 
 
@@ -80,7 +80,7 @@ def test_that_bfloat16_on_a_cpu_is_quick_only_where_its_products_are(
     monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: is_there)
     monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: False)
     seconds = {torch.bfloat16: bfloat16_s, torch.float32: 1.0}
-    monkeypatch.setattr(evaluation, "_product_s", seconds.__getitem__)
+    monkeypatch.setattr(descent, "_product_s", seconds.__getitem__)
     assert has_quick_bfloat16(torch.device("cpu")) is is_quick
 
 

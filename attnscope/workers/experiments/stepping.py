@@ -33,7 +33,7 @@ from attnscope.records.experiments import (
     StepsRow,
     StepWay,
 )
-from attnscope.training.evaluation import autocast_of
+from attnscope.training.descent import autocast_of
 from attnscope.workers.experiments import experiment
 
 VOCABULARY = 32
